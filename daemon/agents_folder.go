@@ -8,8 +8,6 @@ import (
 	"os"
 	"path/filepath"
 
-	"golang.org/x/sync/semaphore"
-
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/client/jsonrpc"
 )
@@ -26,7 +24,7 @@ const (
 )
 
 // maxUnreadBytes bounds the lines that agents on acp.sock there have not read, in bytes, beyond 64 KiB
-// or one line of each connection. One connection has half of that at most.
+// of each connection. Lines that find nothing waiting have as much again. One connection has half of that at most.
 const maxUnreadBytes = 64 << 20
 
 // openAgentsFolder makes the agents' folder, or takes it as it is: programs that have
@@ -65,7 +63,7 @@ func (h home) openGuestSocket(ctx context.Context, name string, others []int) (*
 		return nil, err
 	}
 	l.SetUnlinkOnClose(false)
-	d := &localSocket{UnixListener: l, path: path, guests: true, otherUsers: others, inputLimit: jsonrpc.NewInputLimit(maxInputBytes), requestLimit: jsonrpc.NewRequestLimit(maxRequests, maxRequestBytes), unreadRoom: semaphore.NewWeighted(maxUnreadBytes)}
+	d := &localSocket{UnixListener: l, path: path, guests: true, otherUsers: others, inputLimit: jsonrpc.NewInputLimit(maxInputBytes), requestLimit: jsonrpc.NewRequestLimit(maxRequests, maxRequestBytes), unreadRoom: jsonrpc.NewUnreadRoom(maxUnreadBytes)}
 	if err := d.moveIntoFolder(made); err != nil {
 		l.Close()
 		return nil, fmt.Errorf("socket: %w", err)

@@ -7,8 +7,6 @@ import (
 	"slices"
 	"sync"
 
-	"golang.org/x/sync/semaphore"
-
 	"github.com/acpd/acpd/client/jsonrpc"
 	"github.com/acpd/acpd/kinds"
 )
@@ -23,7 +21,7 @@ type localSocket struct {
 	otherUsers   []int                 // uids that may come in beside the owner of the state directory
 	inputLimit   *jsonrpc.InputLimit   // what comes in here and is not whole; nil: not bounded in sum
 	requestLimit *jsonrpc.RequestLimit // what is asked here; nil: bounded by each connection alone
-	unreadRoom   *semaphore.Weighted   // of lines that its clients have not read; nil: bounded by each connection alone
+	unreadRoom   *jsonrpc.UnreadRoom   // of lines that its clients have not read; nil: bounded by each connection alone
 }
 
 // openOwnerSocket opens a socket of the state directory, for its owner alone.

@@ -11,13 +11,11 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/go-json-experiment/json/jsontext"
-	"golang.org/x/sync/semaphore"
-
 	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/internal/jsonscan"
 	"github.com/acpd/acpd/kinds"
 	"github.com/acpd/acpd/wire"
+	"github.com/go-json-experiment/json/jsontext"
 )
 
 // Options configure a connection. The zero value is one that only calls.
@@ -37,13 +35,13 @@ type Options struct {
 	// waits beyond it are the only bounds.
 	RequestLimit *RequestLimit
 
-	// UnreadRoom, if set, bounds the bytes of lines that the other ends have not taken, of all
-	// connections that share it and beyond 64 KiB, or one line, of each. A longer answer without
-	// room is replaced by overloaded. With PushBack, other lines fail with ErrFull. nil: the queue of
+	// UnreadRoom, if set, is shared with other connections. An answer over 1 KiB without room is
+	// replaced by overloaded. With PushBack, other lines fail with ErrFull. nil: the queue of
 	// each connection is the only bound, and answers wait beyond it.
-	UnreadRoom *semaphore.Weighted
+	UnreadRoom *UnreadRoom
 
-	// MaxUnread is the most that this connection takes of UnreadRoom, in bytes, so that others have room.
+	// MaxUnread is the most that this connection takes of UnreadRoom beside its first line, in bytes, so that others
+	// have room.
 	MaxUnread int64
 
 	// Handler is called for each request and notification, in a goroutine of its

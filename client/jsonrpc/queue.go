@@ -11,7 +11,6 @@ import (
 	"syscall"
 	"time"
 
-	"golang.org/x/sync/semaphore"
 	"golang.org/x/sys/unix"
 
 	"github.com/acpd/acpd/identity"
@@ -102,10 +101,10 @@ func (b *lineBatch) appendValue(v any, splice bool) (err error) {
 // lines of one peer keep their order.
 type lineQueue struct {
 	conn    net.Conn
-	rawConn syscall.RawConn     // nil: not a socket, writeUntilEmpty writes all
-	onError func(error)         // called once, without the lock, when writing fails
-	room    *semaphore.Weighted // Options.UnreadRoom
-	maxRoom int64               // Options.MaxUnread
+	rawConn syscall.RawConn // nil: not a socket, writeUntilEmpty writes all
+	onError func(error)     // called once, without the lock, when writing fails
+	room    *UnreadRoom     // Options.UnreadRoom
+	maxRoom int64           // Options.MaxUnread
 
 	// Of the writer, for one attempt.
 	writeOnce      func(fd uintptr) bool
@@ -122,7 +121,8 @@ type lineQueue struct {
 	lineCount    int                    // in queue
 	byteCount    int                    // in queue, not written
 	waitingBytes int                    // of lines that wait to be queued
-	heldRoom     int64                  // of room
+	heldRoom     int64                  // of room, without room.first
+	heldFirst    int64                  // of room.first
 	err          error
 }
 

@@ -1,19 +1,48 @@
 package jsonrpc
 
 import (
+	"golang.org/x/sync/semaphore"
+
 	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/kinds"
 )
 
 const (
-	freeUnread = 64 << 10 // of each connection, beside Options.UnreadRoom
+	freeUnread = 64 << 10 // of each connection, beside the room
 	shortLine  = 1 << 10  // an answer up to this waits where a longer one is refused
 )
 
-// hasRoomFor reports whether a line of size bytes may be queued, and takes the room for it. A
-// connection of which nothing waits always has it. The caller holds mu.
+// UnreadRoom bounds the bytes of lines that the other ends have not taken, of all connections that share it and beyond
+// 64 KiB of each. It has as much again for lines that find nothing waiting on their connection: so who reads gets a
+// long line though others fill the room.
+type UnreadRoom struct {
+	*semaphore.Weighted                     // of lines that find others waiting
+	first               *semaphore.Weighted // of lines that find nothing waiting
+}
+
+// NewUnreadRoom returns a room of size bytes, and of as much again for first lines.
+func NewUnreadRoom(size int64) *UnreadRoom {
+	return &UnreadRoom{semaphore.NewWeighted(size), semaphore.NewWeighted(size)}
+}
+
+// hasRoomFor reports whether a line of size bytes may be queued, and takes the room for it. The caller holds mu.
 func (q *lineQueue) hasRoomFor(peer identity.ID, size int) bool {
-	return !q.isFullFor(peer) && (q.byteCount+q.waitingBytes == 0 || q.takeRoom(size))
+	return !q.isFullFor(peer) && (q.takeFirstRoom(size) || q.takeRoom(size))
+}
+
+// takeFirstRoom takes room for a line that finds nothing waiting. The caller holds mu.
+func (q *lineQueue) takeFirstRoom(size int) bool {
+	if q.byteCount+q.waitingBytes > 0 || q.room == nil {
+		return false
+	}
+	more := int64(size-freeUnread) - q.heldFirst
+	if more > 0 {
+		if !q.room.first.TryAcquire(more) {
+			return false
+		}
+		q.heldFirst += more
+	}
+	return true
 }
 
 // takeRoom takes room that all share for n bytes more, and reports whether there is some and this connection may
@@ -22,7 +51,7 @@ func (q *lineQueue) takeRoom(n int) bool {
 	if q.room == nil {
 		return true
 	}
-	more := int64(q.byteCount+q.waitingBytes+n-freeUnread) - q.heldRoom
+	more := int64(q.byteCount+q.waitingBytes+n-freeUnread) - q.heldFirst - q.heldRoom
 	if more <= 0 {
 		return true
 	}
@@ -33,11 +62,20 @@ func (q *lineQueue) takeRoom(n int) bool {
 	return true
 }
 
-// returnRoom gives back what the lines that wait do not need. The caller holds mu.
+// returnRoom gives back what the lines that wait do not need, that of all first. The caller holds mu.
 func (q *lineQueue) returnRoom() {
-	if less := q.heldRoom - int64(max(q.byteCount+q.waitingBytes-freeUnread, 0)); less > 0 {
-		q.room.Release(less)
-		q.heldRoom -= less
+	less := q.heldRoom + q.heldFirst - int64(max(q.byteCount+q.waitingBytes-freeUnread, 0))
+	if less <= 0 {
+		return
+	}
+	if n := min(less, q.heldRoom); n > 0 {
+		q.room.Release(n)
+		q.heldRoom -= n
+		less -= n
+	}
+	if less > 0 {
+		q.room.first.Release(less)
+		q.heldFirst -= less
 	}
 }
 

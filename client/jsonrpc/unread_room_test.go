@@ -9,13 +9,16 @@ import (
 	"testing"
 	"testing/synctest"
 
-	"golang.org/x/sync/semaphore"
-
 	"github.com/acpd/acpd/wire"
 )
 
+// isEmpty reports whether a room of so many bytes has given nothing away, and takes all.
+func (r *UnreadRoom) isEmpty(size int64) bool {
+	return r.TryAcquire(size) && r.first.TryAcquire(size)
+}
+
 // deafCaller opens a connection that shares room. What it asks has an answer of so many bytes.
-func deafCaller(t *testing.T, room *semaphore.Weighted, most int64) (c *Conn, far net.Conn, ask func(n, size int)) {
+func deafCaller(t *testing.T, room *UnreadRoom, most int64) (c *Conn, far net.Conn, ask func(n, size int)) {
 	near, far := net.Pipe()
 	c = NewConn(near, Options{PushBack: true, UnreadRoom: room, MaxUnread: most, Handler: func(_ context.Context, _ *Conn, r *Request) {
 		var p struct{ Size int }
@@ -62,7 +65,7 @@ func TestAnswersThatAreNotReadShareARoom(t *testing.T) {
 	for name, most := range map[string]int{"less than a queue": 1 << 20, "more than a queue": 2 * maxQueueBytes} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				room := semaphore.NewWeighted(int64(most))
+				room := NewUnreadRoom(int64(most))
 				c, far, ask := deafCaller(t, room, int64(most))
 				n := 2 * most / size
 				ask(n, size)
@@ -91,7 +94,7 @@ func TestAnswersThatAreNotReadShareARoom(t *testing.T) {
 					t.Errorf("%d answers come and %d are refused, of %d", results, refused, n)
 				}
 				synctest.Wait()
-				if !room.TryAcquire(int64(most)) {
+				if !room.isEmpty(int64(most)) {
 					t.Error("not all is given back")
 				}
 			})
@@ -103,7 +106,7 @@ func TestAnswersThatAreNotReadShareARoom(t *testing.T) {
 func TestConnectionsThatEndGiveTheirRoomBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const most = 2 * maxQueueBytes
-		room := semaphore.NewWeighted(most)
+		room := NewUnreadRoom(most)
 		c, _, ask := deafCaller(t, room, int64(most))
 		ask(60, 100<<10)
 		held := c.queue.heldRoom
@@ -117,7 +120,7 @@ func TestConnectionsThatEndGiveTheirRoomBack(t *testing.T) {
 		}
 		c.Close()
 		synctest.Wait()
-		if !room.TryAcquire(most) {
+		if !room.isEmpty(most) {
 			t.Error("not all is given back")
 		}
 	})
@@ -127,7 +130,7 @@ func TestConnectionsThatEndGiveTheirRoomBack(t *testing.T) {
 func TestOneConnectionLeavesRoomToOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const most, size = 16 << 20, 100 << 10
-		room := semaphore.NewWeighted(most)
+		room := NewUnreadRoom(most)
 		hog, _, ask := deafCaller(t, room, most/2)
 		ask(2*most/size, size)
 		if held := hog.queue.heldRoom; held > most/2 || held < most/2-size {
@@ -138,6 +141,36 @@ func TestOneConnectionLeavesRoomToOthers(t *testing.T) {
 		askOther(n, size)
 		if results, _ := countAnswers(t, bufio.NewReader(other), n); results != n {
 			t.Errorf("%d of %d answers come", results, n)
+		}
+	})
+}
+
+// Long lines that find nothing waiting have a room too: one each on very many connections fills no memory.
+func TestFirstLinesShareARoom(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const most, size, n = 8 << 20, 1 << 20, 30
+		room := NewUnreadRoom(most)
+		var ends []net.Conn
+		waits := 0
+		for range n {
+			c, far, ask := deafCaller(t, room, most)
+			ask(1, size)
+			ends = append(ends, far)
+			waits += c.queue.byteCount
+		}
+		if waits < 2*(most-size) || waits > 2*most+n*(freeUnread+shortLine) {
+			t.Errorf("%d bytes wait, want %d", waits, 2*most)
+		}
+		results, refused := 0, 0
+		for _, far := range ends {
+			r, f := countAnswers(t, bufio.NewReader(far), 1)
+			results, refused = results+r, refused+f
+		}
+		if results+refused != n || refused < n/3 {
+			t.Errorf("%d answers come, %d are refused", results, refused)
+		}
+		if !room.isEmpty(most) {
+			t.Error("not all is given back")
 		}
 	})
 }
