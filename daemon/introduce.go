@@ -21,7 +21,7 @@ const maxIntroduced = 8
 // be it by a certificate: the one with that id, those that have an address in config.yaml, those
 // on the network that call themselves so, and the one that has that name on a relay. It blocks as a call
 // does, until one is the peer, for searchTime() at most.
-func (d *Daemon) resolveOrIntroduce(ctx context.Context, ref string, searchTime func() time.Duration) (identity.Peer, error) {
+func (d *Daemon) resolveOrIntroduce(ctx context.Context, ref string, forGuest bool, searchTime func() time.Duration) (identity.Peer, error) {
 	p, err := d.trust.Resolve(ref)
 	if err == nil && p.Certificate != nil && p.Name == ref {
 		if err = d.names.CheckShared(ref); err != nil {
@@ -52,7 +52,7 @@ func (d *Daemon) resolveOrIntroduce(ctx context.Context, ref string, searchTime 
 	var namedErr error
 	if ask {
 		dials.Go(func() error {
-			if named, namedErr = d.introduceByName(dialling, ref); namedErr == nil {
+			if named, namedErr = d.introduceByName(dialling, ref, forGuest); namedErr == nil {
 				stop()
 			}
 			return nil

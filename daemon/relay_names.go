@@ -76,8 +76,8 @@ func (d *Daemon) mayAskForName(name string) bool {
 
 // introduceByName returns the peer that has a name on a relay, after it has proved its key and shown the
 // certificate. If it does not, relays are asked for the name again by a later call. It blocks as a call does.
-func (d *Daemon) introduceByName(ctx context.Context, name string) (identity.Peer, error) {
-	c, err := d.names.Find(ctx, name)
+func (d *Daemon) introduceByName(ctx context.Context, name string, forGuest bool) (identity.Peer, error) {
+	c, err := d.names.Find(ctx, name, forGuest)
 	if err != nil {
 		return identity.Peer{}, err
 	}

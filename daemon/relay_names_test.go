@@ -179,18 +179,18 @@ func TestAMachineThatWasSetUpAnewIsFound(t *testing.T) {
 		t.Fatal(err)
 	}
 	hub.answer(t, a.SignFile(old.ID(), time.Hour, "acp:build-7"))
-	if p, err := desk.introduceByName(t.Context(), name); err == nil {
+	if p, err := desk.introduceByName(t.Context(), name, false); err == nil {
 		t.Fatalf("%+v", p)
 	}
 	hub.answer(t, build.read("acpd-cert.pub"))
 	await.Until(t, "the new key is found", func() bool {
-		p, err := desk.introduceByName(t.Context(), name)
+		p, err := desk.introduceByName(t.Context(), name, false)
 		return err == nil && p.ID == build.ID() && p.Name == name
 	})
 
 	// A key that shows another certificate than the relay has.
 	hub.answer(t, a.SignFile(build.ID(), time.Hour, "acp:build-8"))
-	if p, err := desk.introduceByName(t.Context(), "build-8.corp"); err == nil || !strings.Contains(err.Error(), "shows another certificate now") {
+	if p, err := desk.introduceByName(t.Context(), "build-8.corp", false); err == nil || !strings.Contains(err.Error(), "shows another certificate now") {
 		t.Fatalf("%+v, %v", p, err)
 	}
 	third := start(t, stateDir(t), "build-8")
@@ -198,7 +198,7 @@ func TestAMachineThatWasSetUpAnewIsFound(t *testing.T) {
 	desk.joinFleet(a, fmt.Sprintf("peers: {%s: {addrs: [%q]}}\n", third.ID(), third.node.Addr()), "acp:desk")
 	hub.answer(t, third.read("acpd-cert.pub"))
 	await.Until(t, "the other key is found", func() bool {
-		p, err := desk.introduceByName(t.Context(), "build-8.corp")
+		p, err := desk.introduceByName(t.Context(), "build-8.corp", false)
 		return err == nil && p.ID == third.ID()
 	})
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"os"
 	"reflect"
+	"slices"
 	"strings"
 	"time"
 
@@ -78,11 +79,12 @@ func (d *Daemon) reloadConfig() (*client.Reloaded, error) {
 	d.loadKeptRelays() // a person may have mended it
 	d.calls.Go(d.applyRelays)
 	r := d.describeReload(old, next)
-	if len(r.Deferred) > 0 {
-		d.log.Warn("settings have changed that count from the next start: start acpd again for them", "settings", strings.Join(r.Deferred, ", "))
+	changed := next.ListChangedSettings(old)
+	if later := slices.DeleteFunc(slices.Clone(r.Deferred), func(name string) bool { return !slices.Contains(changed, name) }); len(later) > 0 {
+		d.log.Warn("settings have changed that count from the next start: start acpd again for them", "settings", strings.Join(later, ", "))
 	}
 	d.logUnmatchedSettings()
-	d.log.Info("configuration reloaded", "changed", strings.Join(next.ListChangedSettings(old), ", "))
+	d.log.Info("configuration reloaded", "changed", strings.Join(changed, ", "))
 	r.Changed = append(r.Changed, files...)
 	return r, nil
 }

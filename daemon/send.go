@@ -34,7 +34,7 @@ func (d *Daemon) resolveRecipient(ctx context.Context, s *localConn, to, kind st
 	if one && agent == "" {
 		return p, "", kinds.Errorf(kinds.Invalid, "to: %q names no agent after the /: write peer/agent, or the peer alone", to)
 	}
-	p, err = d.resolveOrIntroduce(ctx, name, func() time.Duration { return readCallTime(kind, payload) })
+	p, err = d.resolveOrIntroduce(ctx, name, s.isGuest, func() time.Duration { return readCallTime(kind, payload) })
 	if err == nil {
 		return p, agent, nil
 	}

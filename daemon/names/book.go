@@ -24,6 +24,7 @@ const (
 	slotTime      = 500 * time.Millisecond // the least time for which a lookup takes a slot
 	maxSlots      = 32                     // lookups that ask at a time: 64 a second
 	maxLookups    = 256                    // lookups, with those that wait for a slot
+	guestShare    = 2                      // guests have one part in so many of slots and lookups
 	maxNames      = 1024                   // names that are remembered
 	maxKeys       = 4                      // with one name
 	maxMissing    = 256                    // names that nobody has
@@ -54,6 +55,7 @@ type Book struct {
 	trust  Trust
 	relays func() map[string]Relay // by name; it must not block
 	slots  chan struct{}
+	guests chan struct{} // slots that guests have taken
 
 	running sync.WaitGroup
 	shared  atomic.Int64 // names in found with several keys: without any, nobody takes the lock
@@ -62,6 +64,7 @@ type Book struct {
 	found   map[string]*entry
 	missing map[string]missing
 	lookups map[string]*lookup
+	ofGuest int // of lookups
 }
 
 // entry is what is known of a name.
@@ -85,7 +88,7 @@ type missing struct {
 // NewBook returns an empty book. The caller closes it.
 func NewBook(trust Trust, relays func() map[string]Relay) *Book {
 	ctx, cancel := context.WithCancel(context.Background())
-	return &Book{ctx: ctx, cancel: cancel, trust: trust, relays: relays, slots: make(chan struct{}, maxSlots),
+	return &Book{ctx: ctx, cancel: cancel, trust: trust, relays: relays, slots: make(chan struct{}, maxSlots), guests: make(chan struct{}, maxSlots/guestShare),
 		found: make(map[string]*entry), missing: make(map[string]missing), lookups: make(map[string]*lookup)}
 }
 
@@ -106,16 +109,17 @@ func (b *Book) IsAskable(name string) bool {
 
 // Find returns the certificate of the key that has a name, as in build-7.corp. If it is not known, it
 // asks all relays, and takes the first answer that counts; it blocks for 3 s at most, and ends with ctx.
-// Callers that want one name at a time share a lookup. The errors are [*identity.SharedNameError]; unreachable,
+// Callers that want one name at a time share a lookup. Guests, agents in the agents' folder, leave half of all that
+// lookups may take to others. The errors are [*identity.SharedNameError]; unreachable,
 // delivered no, if nobody answers or ctx ends; and overloaded.
-func (b *Book) Find(ctx context.Context, name string) (*identity.Certificate, error) {
+func (b *Book) Find(ctx context.Context, name string, forGuest bool) (*identity.Certificate, error) {
 	b.mu.Lock()
 	c, err := b.findKnown(name, time.Now())
 	if c != nil || err != nil {
 		b.mu.Unlock()
 		return c, err
 	}
-	l, err := b.joinOrStart(name)
+	l, err := b.joinOrStart(name, forGuest)
 	b.mu.Unlock()
 	if err != nil {
 		return nil, err

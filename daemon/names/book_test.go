@@ -96,7 +96,7 @@ func bubble(t *testing.T, relays map[string]*fakeRelay, test func(*testing.T, *B
 		})
 		test(t, b, a, trust)
 		b.Close()
-		if _, err := b.Find(t.Context(), "new.corp"); kinds.AsError(err).Code != kinds.Unreachable {
+		if _, err := b.Find(t.Context(), "new.corp", false); kinds.AsError(err).Code != kinds.Unreachable {
 			t.Errorf("after Close: %v", err)
 		}
 	})
@@ -104,7 +104,7 @@ func bubble(t *testing.T, relays map[string]*fakeRelay, test func(*testing.T, *B
 
 func mustFind(t *testing.T, b *Book, name string, want identity.ID) {
 	t.Helper()
-	c, err := b.Find(t.Context(), name)
+	c, err := b.Find(t.Context(), name, false)
 	if err != nil || c.ID != want || c.Name != name {
 		t.Errorf("%s: %+v, %v", name, c, err)
 	}
@@ -112,7 +112,7 @@ func mustFind(t *testing.T, b *Book, name string, want identity.ID) {
 
 func mustMiss(t *testing.T, b *Book, name, why string) {
 	t.Helper()
-	_, err := b.Find(t.Context(), name)
+	_, err := b.Find(t.Context(), name, false)
 	if e := kinds.AsError(err); err == nil || e.Code != kinds.Unreachable || e.Delivered() != kinds.DeliveredNo || !strings.Contains(e.Message, why) {
 		t.Errorf("%s: %v, want %q", name, err, why)
 	}
@@ -157,7 +157,7 @@ func TestTroubleOfRelaysIsTold(t *testing.T) {
 		`no peer "build-7.corp" is known, and relay vps: nobody answers for it` + check: {"vps": {delay: time.Hour}},
 	} {
 		bubble(t, relays, func(t *testing.T, b *Book, _ *authority.Authority, _ *identity.TrustStore) {
-			_, err := b.Find(t.Context(), "build-7.corp")
+			_, err := b.Find(t.Context(), "build-7.corp", false)
 			if e := kinds.AsError(err); err == nil || e.Code != kinds.Unreachable || e.Message != want {
 				t.Errorf("%v\nwant %s", err, want)
 			}
@@ -176,7 +176,7 @@ func TestCallersShareALookup(t *testing.T) {
 		all.Go(func() { // whose time is over earlier
 			ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 			defer cancel()
-			if _, err := b.Find(ctx, "build-7.corp"); kinds.AsError(err).Code != kinds.Unreachable {
+			if _, err := b.Find(ctx, "build-7.corp", false); kinds.AsError(err).Code != kinds.Unreachable {
 				t.Error(err)
 			}
 		})
@@ -293,7 +293,7 @@ func TestSharedNames(t *testing.T) {
 		}
 		time.Sleep(gatherTime)
 		var shared *identity.SharedNameError
-		if _, err := b.Find(t.Context(), "build-7.corp"); !errors.As(err, &shared) || len(shared.IDs) != 2 ||
+		if _, err := b.Find(t.Context(), "build-7.corp", false); !errors.As(err, &shared) || len(shared.IDs) != 2 ||
 			!strings.Contains(err.Error(), build.String()) || !strings.Contains(err.Error(), "untrust") {
 			t.Fatal(err)
 		}
@@ -419,7 +419,7 @@ func TestManyNames(t *testing.T) {
 		var all sync.WaitGroup
 		for i := range 2 * maxLookups {
 			all.Go(func() {
-				_, err := b.Find(t.Context(), fmt.Sprintf("y-%d.corp", i))
+				_, err := b.Find(t.Context(), fmt.Sprintf("y-%d.corp", i), false)
 				if kinds.AsError(err).Code == kinds.Overloaded {
 					refused.Add(1)
 				}

@@ -16,10 +16,11 @@ import (
 
 // lookup asks all relays for one name.
 type lookup struct {
-	name string
-	done chan struct{} // closed when cert or err is set
-	cert *identity.Certificate
-	err  error
+	name     string
+	forGuest bool
+	done     chan struct{} // closed when cert or err is set
+	cert     *identity.Certificate
+	err      error
 
 	mu        sync.Mutex // guards the rest, and cert and err until done is closed
 	isDone    bool
@@ -30,18 +31,26 @@ type lookup struct {
 	gathering *time.Timer // ends the wait for other keys
 }
 
-// joinOrStart returns the lookup for a name that runs, or starts one. Callers hold mu.
-func (b *Book) joinOrStart(name string) (*lookup, error) {
-	if l := b.lookups[name]; l != nil {
-		return l, nil
+// joinOrStart returns the lookup for a name that runs, or starts one. Who is no guest does not wait for that of a
+// guest. Callers hold mu.
+func (b *Book) joinOrStart(name string, forGuest bool) (*lookup, error) {
+	running := b.lookups[name]
+	if running != nil && (forGuest || !running.forGuest) {
+		return running, nil
 	}
 	if b.ctx.Err() != nil {
 		return nil, newUnreachableError(name, "this daemon is shutting down")
 	}
-	if len(b.lookups) >= maxLookups {
-		return nil, kinds.Errorf(kinds.Overloaded, "%d names are being asked for: try again", maxLookups).WithDelivered(kinds.DeliveredNo)
+	if len(b.lookups) >= maxLookups || forGuest && b.ofGuest >= maxLookups/guestShare {
+		return nil, kinds.Errorf(kinds.Overloaded, "%d names are being asked for: try again", len(b.lookups)).WithDelivered(kinds.DeliveredNo)
 	}
-	l := &lookup{name: name, done: make(chan struct{}), seen: make(map[[sha256.Size]byte]bool), checked: make(map[string]int)}
+	if running != nil {
+		b.forget(running)
+	}
+	if forGuest {
+		b.ofGuest++
+	}
+	l := &lookup{name: name, forGuest: forGuest, done: make(chan struct{}), seen: make(map[[sha256.Size]byte]bool), checked: make(map[string]int)}
 	b.lookups[name] = l
 	b.running.Go(func() { b.run(l) })
 	return l, nil
@@ -81,18 +90,27 @@ func (b *Book) run(l *lookup) {
 func (b *Book) forget(l *lookup) {
 	if b.lookups[l.name] == l {
 		delete(b.lookups, l.name)
+		if l.forGuest {
+			b.ofGuest--
+		}
 	}
 }
 
 // ask returns why nobody has answered.
 func (b *Book) ask(ctx context.Context, l *lookup) (why string) {
-	select {
-	case b.slots <- struct{}{}:
-	case <-ctx.Done():
-		return "too many names are being asked for: try again"
+	takes := []chan struct{}{b.slots}
+	if l.forGuest {
+		takes = []chan struct{}{b.guests, b.slots}
 	}
-	free := time.Now().Add(slotTime)
-	defer func() { time.AfterFunc(time.Until(free), func() { <-b.slots }) }()
+	for _, slots := range takes {
+		select {
+		case slots <- struct{}{}:
+		case <-ctx.Done():
+			return "too many names are being asked for: try again"
+		}
+		free := time.Now().Add(slotTime)
+		defer func() { time.AfterFunc(time.Until(free), func() { <-slots }) }()
+	}
 	own, authority, _ := strings.Cut(l.name, ".")
 	keys := b.trust.ListAuthorityKeys(authority)
 	relays := b.relays()
