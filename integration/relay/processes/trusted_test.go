@@ -27,8 +27,8 @@ func TestHostileTrustedPeer(t *testing.T) {
 		hostile.trusts(t, laptop.ID, "laptop")
 		laptop.MustOutput("trust", hostile.ID().String(), "--name", "reviewer", "--yes")
 		elsewhere, _ := a.newTrustedAttack(hostile, laptop.ID)
-		if loud, _ := a.endure(attack, elsewhere); loud > 2 {
-			t.Errorf("p99 is %.1f times what it is in quiet", loud)
+		if loud, controlled := a.endure(attack, elsewhere); loud > 5 || loud > 2*max(1, controlled) {
+			t.Errorf("p99 is %.1f times what it is in quiet, and %.1f times while the same is done to another daemon", loud, controlled)
 		}
 	}
 	if calls.Load() == 0 {
