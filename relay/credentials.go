@@ -100,7 +100,7 @@ func newAuthentication(c Credentials, secret [32]byte) (authentication, error) {
 		}
 		a.file = c.File
 		a.apply = func(o *nats.Options) error {
-			if err := checkCredentials(c.File); err != nil {
+			if err := checkSeedAndJWT(c.File); err != nil {
 				return err
 			}
 			return nats.UserCredentials(c.File)(o)
@@ -120,7 +120,7 @@ func newAuthentication(c Credentials, secret [32]byte) (authentication, error) {
 
 // CheckCredentials returns an error, with a remedy, if a file has no NATS credentials.
 func CheckCredentials(file string) error {
-	err := checkCredentials(file)
+	err := checkSeedAndJWT(file)
 	if errors.Is(err, errNoCredentials) {
 		err = fmt.Errorf("%w: %s", err, newCredentials)
 	}
@@ -131,9 +131,9 @@ const newCredentials = "get a .creds file from whoever runs the server; a token 
 
 var errNoCredentials = errors.New("the file has no NATS credentials")
 
-// checkCredentials returns an error if a file has no seed, which nats.go finds when the server is there, or no JWT: it
-// would send the seed in its place.
-func checkCredentials(file string) error {
+// checkSeedAndJWT returns an error if a file of credentials lacks one of them. Without a seed, nats.go says so only when
+// the server is there. Without a JWT, nats.go sends the seed in its place.
+func checkSeedAndJWT(file string) error {
 	text, err := os.ReadFile(file)
 	if err != nil {
 		return err

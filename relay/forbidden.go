@@ -74,7 +74,7 @@ func isPacketSubject(subject string) bool {
 // retries says when a session tries again what is forbidden. Only serveSession uses it.
 type retries struct {
 	began, last time.Time        // zero: nothing is forbidden
-	settled     <-chan time.Time // when what was tried last is not refused any more; nil: it is settled
+	settled     <-chan time.Time // when what was tried last counts as permitted, if it was not refused; nil: nothing is being tried
 }
 
 // isDue reports whether a quarter of the time has passed again for which something has been forbidden, within

@@ -49,7 +49,7 @@ func (l *Link) Test(ctx context.Context) []Check {
 	ctx, cancel := context.WithTimeout(ctx, testTime)
 	defer cancel()
 	if l.auth.file != "" {
-		if err := checkCredentials(l.auth.file); err != nil {
+		if err := checkSeedAndJWT(l.auth.file); err != nil {
 			return []Check{{Code: "connect", What: l.describeError(err).Error(), Verdict: Failed, Invalid: true}}
 		}
 	}

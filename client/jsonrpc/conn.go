@@ -11,11 +11,12 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/go-json-experiment/json/jsontext"
+
 	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/internal/jsonscan"
 	"github.com/acpd/acpd/kinds"
 	"github.com/acpd/acpd/wire"
-	"github.com/go-json-experiment/json/jsontext"
 )
 
 // Options configure a connection. The zero value is one that only calls.
