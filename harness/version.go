@@ -22,7 +22,7 @@ type version [3]int
 // are left alone.
 var tested = map[string][2]version{
 	claudeName:   {{2, 1, 330}, {2, 2, 0}},
-	codexName:    {{0, 169, 0}, {0, 170, 0}},
+	codexName:    {{0, 169, 0}, {0, 172, 0}},
 	opencodeName: {{1, 18, 33}, {1, 19, 0}},
 }
 
@@ -49,7 +49,7 @@ func parseVersion(text string) (v version, _ error) {
 	}
 	for i, part := range parts {
 		n, err := strconv.ParseUint(part, 10, 31)
-		if err != nil { // so a pre-release, 0.170.0-alpha.1, is none either
+		if err != nil { // so a pre-release, 0.172.0-alpha.1, is none either
 			return v, fmt.Errorf("%.40q is not a version", text)
 		}
 		v[i] = int(n)

@@ -216,7 +216,7 @@ func (p *person) startCodexChildIn(sockets string, flags ...string) (*codexTermi
 	c := p.startCodex(flags...)
 	c.awaitScreen("done")
 	child := awaitChild(p.t, sockets)
-	child.mustFind("codex", "0.169.0")
+	child.mustFind("codex", "0.171.0")
 	return c, child
 }
 

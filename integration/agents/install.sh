@@ -24,7 +24,7 @@ install_program() { # name, package, version
 	}
 	echo "$2@$3" >"$target/installed"
 }
-install_program claude @anthropic-ai/claude-code 2.1.330
-install_program codex @openai/codex 0.169.0
+install_program claude @anthropic-ai/claude-code 2.1.332
+install_program codex @openai/codex 0.171.0
 install_program opencode opencode-ai 1.18.33
 cat "$dir"/*/installed

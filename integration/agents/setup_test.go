@@ -26,7 +26,7 @@ type setupCase struct {
 
 var setupCases = map[string]setupCase{
 	"claude": {
-		version: "2.1.330", config: ".claude.json",
+		version: "2.1.332", config: ".claude.json",
 		text:   func(*model) string { return "{\n  \"numStartups\": 3\n}" },
 		list:   []string{"mcp", "list"},
 		listed: `acp: \S+/acpctl mcp --attach - . Connected`,
@@ -34,7 +34,7 @@ var setupCases = map[string]setupCase{
 		variables: (*person).claudeEnvironment,
 	},
 	"codex": {
-		version: "0.169.0", config: ".codex/config.toml",
+		version: "0.171.0", config: ".codex/config.toml",
 		text: func(m *model) string {
 			return "# mine\nmodel = \"stub\"\nmodel_provider = \"stub\"\n[analytics]\nenabled = false\n" +
 				"[model_providers.stub]\nname = \"stub\"\nbase_url = \"" + m.server.URL + "/v1\"\nwire_api = \"responses\"\n"
