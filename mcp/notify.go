@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 	"golang.org/x/sync/errgroup"
 
@@ -15,24 +14,12 @@ import (
 )
 
 type notifyArguments struct {
-	To         recipients     `json:"to"`
+	To         []string       `json:"to"`
 	Topic      string         `json:"topic"`
 	Data       jsontext.Value `json:"data"`
 	Importance string         `json:"importance"`
 	About      string         `json:"about"`
 	ID         string         `json:"id"`
-}
-
-// recipients are peers: a list, or one text.
-type recipients []string
-
-// UnmarshalJSONFrom reads a list, or one text.
-func (r *recipients) UnmarshalJSONFrom(dec *jsontext.Decoder) error {
-	if dec.PeekKind() == '"' {
-		*r = make(recipients, 1)
-		return json.UnmarshalDecode(dec, &(*r)[0])
-	}
-	return json.UnmarshalDecode(dec, (*[]string)(r))
 }
 
 // sentTo says what became of a message to one recipient.
@@ -80,7 +67,7 @@ const parallelNotices = 16
 
 // notifyAll tells several peers something, each by a message of its own, and says for each what became of
 // it. It has failed if nobody was told.
-func (s *Server) notifyAll(ctx context.Context, h head, to recipients, payload wire.Payload) *result {
+func (s *Server) notifyAll(ctx context.Context, h head, to []string, payload wire.Payload) *result {
 	rows := make([]sentTo, len(to))
 	var g errgroup.Group
 	g.SetLimit(parallelNotices)

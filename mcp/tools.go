@@ -39,7 +39,8 @@ type toolCall struct {
 	again   string         // which call repeats it, so that it takes effect once: "acp_query again with id …"
 }
 
-// tools are all tools. What they tell takes 6,000 bytes at most.
+// tools are all tools. What they tell takes 6,000 bytes at most. Each property has one type, because
+// some models' interfaces refuse a whole request for a property that has none, or a list of them.
 var tools = []*tool{
 	{
 		name: "acp_peers", readOnly: true, call: (*Server).callPeers,
@@ -59,22 +60,22 @@ var tools = []*tool{
 	{
 		name: "acp_notify", call: (*Server).callNotify,
 		description: `Tell peers something that needs no answer. "handed": an agent has it; "held": it waits in the peer's inbox.`,
-		schema:      schema(`"to":{"type":"array","items":{"type":"string"},"description":"peers, or peer/agent"},"topic":{"type":"string","description":"like build.done"},"data":{"description":"text or JSON"},"importance":{"enum":["low","medium","high"]},`+about+repeat, "to", "topic"),
+		schema:      schema(`"to":{"type":"array","items":{"type":"string"},"description":"peers, or peer/agent"},"topic":{"type":"string","description":"like build.done"},"data":{"type":"string","description":"text, or a JSON object or list"},"importance":{"type":"string","enum":["low","medium","high"]},`+about+repeat, "to", "topic"),
 	},
 	{
 		name: "acp_task", always: true, call: (*Server).callTask,
 		description: `What became of a query or delegation of yours. Without id: a list.`,
-		schema:      schema(`"id":{"type":"string"},"do":{"enum":["status","wait","result","cancel"],"description":"default status; wait waits up to 45 s; result shows the whole, page by page"},"reason":{"type":"string","description":"of cancel"},"page":{"type":"integer","description":"next of the page before"}`),
+		schema:      schema(`"id":{"type":"string"},"do":{"type":"string","enum":["status","wait","result","cancel"],"description":"default status; wait waits up to 45 s; result shows the whole, page by page"},"reason":{"type":"string","description":"of cancel"},"page":{"type":"integer","description":"next of the page before"}`),
 	},
 	{
 		name: "acp_inbox", always: true, call: (*Server).callInbox,
 		description: `Read what peers sent you: queries and delegations that wait for acp_reply, notices, results. Nothing is removed but by ack.`,
-		schema:      schema(`"ack":{"type":"array","maxItems":64,"items":{"type":"string"},"description":"ids of messages that you have read: removes them"},"id":{"type":"string","description":"this message alone"},"peer":{"type":"string","description":"only of this one"},"page":{"type":"integer","description":"next of the page before"}`),
+		schema:      schema(`"ack":{"type":"array","items":{"type":"string"},"description":"ids of messages that you have read: removes them"},"id":{"type":"string","description":"this message alone"},"peer":{"type":"string","description":"only of this one"},"page":{"type":"integer","description":"next of the page before"}`),
 	},
 	{
 		name: "acp_reply", always: true, keeps: true, call: (*Server).callReply,
 		description: `Answer a message of acp_inbox: the answer to a query, the result of a delegation, or a message back to the sender of a notice.`,
-		schema:      schema(`"id":{"type":"string"},"from":{"type":"string","description":"the sender, if ids are the same"},"text":{"type":"string"},"data":{"description":"JSON, beside the text"},"status":{"enum":["completed","failed","refused","partial"],"description":"default completed. partial: the delegation goes on"},"progress":{"type":"number","description":"of partial, 0 to 1"}`, "id", "text"),
+		schema:      schema(`"id":{"type":"string"},"from":{"type":"string","description":"the sender, if ids are the same"},"text":{"type":"string"},"data":{"type":"object","description":"beside the text"},"status":{"type":"string","enum":["completed","failed","refused","partial"],"description":"default completed. partial: the delegation goes on"},"progress":{"type":"number","description":"of partial, 0 to 1"}`, "id", "text"),
 	},
 }
 
@@ -130,13 +131,18 @@ func (s *Server) runTool(ctx context.Context, call *toolCall) (r *result, err er
 	return call.tool.call(s, ctx, call)
 }
 
-// readArguments reads the arguments of a call into v. It refuses those that the tool does not have.
+// readArguments reads the arguments of a call into v. It refuses those that the tool does not have, and
+// takes a text for the value that is written in it where the argument cannot be text.
 func (c *toolCall) readArguments(v any) error {
 	text := jsontext.Value(c.request.Params.Arguments)
 	if len(text) == 0 || text.Kind() == 'n' {
 		text = jsontext.Value(`{}`)
 	}
-	err := json.Unmarshal(text, v, json.RejectUnknownMembers(true))
+	if !text.IsValid() {
+		text = text.Clone()
+		text.Format(jsontext.AllowInvalidUTF8(true)) // half a surrogate pair becomes U+FFFD
+	}
+	err := json.Unmarshal(text, v, json.RejectUnknownMembers(true), json.WithUnmarshalers(fromText))
 	if err == nil {
 		return nil
 	}
