@@ -1,10 +1,12 @@
 package mcp
 
 import (
+	"bytes"
 	"context"
 	"crypto/rand"
 	"crypto/subtle"
 	"errors"
+	"io"
 	"net"
 	"net/http"
 	"net/url"
@@ -34,7 +36,7 @@ func (s *Server) ServeHTTP(ctx context.Context, l net.Listener, announce func(ur
 		SessionTimeout: time.Hour, MaxRequestBodyBytes: maxLine,
 	})
 	server := &http.Server{
-		Handler:           newGuard(l.Addr().(*net.TCPAddr), token, streams),
+		Handler:           newGuard(l.Addr().(*net.TCPAddr), token, refuseIDs(streams)),
 		ReadHeaderTimeout: 10 * time.Second, MaxHeaderBytes: 32 << 10,
 	}
 	base := url.URL{Scheme: "http", Host: l.Addr().String(), Path: "/" + token}
@@ -45,6 +47,25 @@ func (s *Server) ServeHTTP(ctx context.Context, l net.Listener, announce func(ur
 		return err
 	}
 	return ctx.Err()
+}
+
+// refuseIDs refuses messages with ids that would come back as others.
+func refuseIDs(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxLine))
+		if err != nil {
+			http.Error(w, "the message is too long, or was cut", http.StatusRequestEntityTooLarge)
+			return
+		}
+		if refusal := checkIDs(body); refusal != "" {
+			w.Header().Set("Content-Type", "application/json")
+			w.WriteHeader(http.StatusBadRequest)
+			io.WriteString(w, refusal)
+			return
+		}
+		r.Body = io.NopCloser(bytes.NewReader(body))
+		next.ServeHTTP(w, r)
+	})
 }
 
 // newGuard lets through what names the listener's own address as host, comes from no web page but

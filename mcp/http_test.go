@@ -92,6 +92,28 @@ func TestHTTP(t *testing.T) {
 	}
 }
 
+// Over HTTP too, an id that would come back as another one is refused.
+func TestIDsOverHTTP(t *testing.T) {
+	at := serveHTTP(t, &Server{Daemon: &client.Client{Socket: newFakeDaemon(t).path}})
+	for id, want := range map[string]int{"9007199254740991": 200, "9007199254740993": 400} {
+		r, err := http.NewRequest("POST", at, strings.NewReader(strings.Replace(beginsSession, `"id":1`, `"id":`+id, 1)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("Content-Type", "application/json")
+		r.Header.Set("Accept", "application/json, text/event-stream")
+		answer, err := http.DefaultClient.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, _ := io.ReadAll(answer.Body)
+		answer.Body.Close()
+		if answer.StatusCode != want || !strings.Contains(string(text), `"id":`+id) {
+			t.Errorf("%s: %d %s, want %d", id, answer.StatusCode, text, want)
+		}
+	}
+}
+
 func TestHTTPIsOnLoopbackAlone(t *testing.T) {
 	l, err := net.Listen("tcp", "0.0.0.0:0")
 	if err != nil {

@@ -3,17 +3,16 @@ package mcp
 import (
 	"bufio"
 	"bytes"
-	"context"
 	"errors"
 	"fmt"
 	"io"
 	"strings"
 	"sync"
+	"unicode/utf8"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
-	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/acpd/acpd/internal/jsonscan"
 )
@@ -166,7 +165,7 @@ func checkLine(line []byte) string {
 		}
 		return refuse(c, codeInvalid, "the message nests too deep")
 	}
-	if !jsontext.Value(line).IsValid() {
+	if !utf8.Valid(line) || !jsontext.Value(line).IsValid(jsontext.AllowInvalidUTF8(true)) { // half a surrogate pair is valid
 		return refuse(readCall(line), codeNoJSON, "not JSON")
 	}
 	if line[0] == '[' {
@@ -176,10 +175,7 @@ func checkLine(line []byte) string {
 	if _, err := jsonrpc.DecodeMessage(line); err != nil {
 		return refuse(c, codeInvalid, "not a JSON-RPC 2.0 message")
 	}
-	if c.ID.Kind() == '0' && json.Unmarshal(c.ID, new(int64)) != nil {
-		return refuse(c, codeInvalid, "id: expected a string or an integer")
-	}
-	return ""
+	return checkIDs(line)
 }
 
 // refuseBatch returns an answer for each call of a batch, and one if there is none.
@@ -198,28 +194,6 @@ func refuseBatch(line []byte) string {
 		return refuse(lineCall{}, codeInvalid, why)
 	}
 	return all.String()
-}
-
-// codedTransport gives the errors of the SDK a code: it has none for a request before `initialize`, and
-// for a second `initialize`.
-type codedTransport struct{ sdk.Transport }
-
-// Connect opens the connection.
-func (t codedTransport) Connect(ctx context.Context) (sdk.Connection, error) {
-	conn, err := t.Transport.Connect(ctx)
-	return codedConn{conn}, err
-}
-
-type codedConn struct{ sdk.Connection }
-
-// Write writes a message.
-func (c codedConn) Write(ctx context.Context, message jsonrpc.Message) error {
-	if r, ok := message.(*jsonrpc.Response); ok && r.Error != nil {
-		if _, coded := errors.AsType[*jsonrpc.Error](r.Error); !coded {
-			message = &jsonrpc.Response{ID: r.ID, Error: &jsonrpc.Error{Code: codeInvalid, Message: r.Error.Error()}}
-		}
-	}
-	return c.Connection.Write(ctx, message)
 }
 
 // lockedWriter lets the SDK and a [lineReader] write lines in turn.

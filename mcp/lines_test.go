@@ -34,7 +34,11 @@ func startLineProgram(t testing.TB, socket string) *lineProgram {
 // startLines serves a program that has said nothing yet, until close.
 func startLines(t testing.TB, socket string) *lineProgram {
 	t.Helper()
-	s := &Server{Daemon: &client.Client{Socket: socket, Patience: 5 * time.Second}, Log: t.Logf}
+	return serveLines(t, &Server{Daemon: &client.Client{Socket: socket, Patience: 5 * time.Second}, Log: t.Logf})
+}
+
+// serveLines is startLines with a server.
+func serveLines(t testing.TB, s *Server) *lineProgram {
 	in, write := io.Pipe()
 	read, out := io.Pipe()
 	p := &lineProgram{t: t, in: write, lines: make(chan string, 1<<16), ended: make(chan error, 1)}
@@ -88,6 +92,16 @@ func TestBadLinesEndNothing(t *testing.T) {
 		{`{"jsonrpc":"2.0","id":{},"method":"ping"}`, `"id":null,"error":{"code":-32600`},
 		{`{"jsonrpc":"2.0","id":1.5,"method":"ping"}`, `"id":null,"error":{"code":-32600`},
 		{`{"jsonrpc":"2.0","id":1e400,"method":"ping"}`, `"id":null,"error":{"code":-32600`},
+		// ids that would come back as others
+		{`{"jsonrpc":"2.0","id":9007199254740993,"method":"ping"}`, `"id":9007199254740993,"error":{"code":-32600,"message":"id: expected`},
+		{`{"jsonrpc":"2.0","id":-9007199254740993,"method":"ping"}`, `"id":-9007199254740993,"error":{"code":-32600`},
+		{`{"jsonrpc":"2.0","id":-9223372036854775808,"method":"ping"}`, `"id":-9223372036854775808,"error":{"code":-32600`},
+		{`{"jsonrpc":"2.0","id":18446744073709551616,"method":"ping"}`, `"id":null,"error":{"code":-32600`},
+		{`{"jsonrpc":"2.0","params":[],"id":-0,"method":"ping"}`, `"error":{"code":-32600,"message":"id: expected`},
+		{`{"jsonrpc":"2.0","id":"\ud83d","method":"ping"}`, `"id":"\ud83d","error":{"code":-32600,"message":"id: expected`},
+		{`{"jsonrpc":"2.0","id":8,"method":"tools/call","params":{"name":"acp_peers","_meta":{"progressToken":9007199254740993}}}`, `"id":8,"error":{"code":-32600,"message":"progressToken: expected`},
+		{`{"jsonrpc":"2.0","id":8,"method":"tools/call","params":{"name":"acp_peers","_meta":{"progressToken":[]}}}`, `"id":8,"error":{"code":-32600,"message":"progressToken: expected`},
+		{`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":9007199254740993}}`, `"id":null,"error":{"code":-32600,"message":"requestId: expected`},
 		{`{"jsonrpc":"2.0","id":3,"method":7}`, `"id":null,"error":{"code":-32600`},
 		// answers that are none: their id is not one of the program's calls
 		{`{"jsonrpc":"2.0","id":9,"error":"no"}`, `"id":null,"error":{"code":-32600`},
@@ -115,6 +129,101 @@ func TestBadLinesEndNothing(t *testing.T) {
 	}
 	p.send(`{"jsonrpc":"2.0","id":3,"method":"ping"}`, `"id":3`)
 	p.close()
+}
+
+// The ids of calls come back as they were written.
+func TestIDsComeBack(t *testing.T) {
+	p := startLineProgram(t, newFakeDaemon(t).path)
+	for _, id := range []string{`0`, `-7`, `9007199254740991`, `-9007199254740991`, `""`, `"9007199254740993"`, `"a\"b"`, `"é😀"`} {
+		p.send(`{"jsonrpc":"2.0","id":`+id+`,"method":"ping"}`, `"id":`+id+`,"result"`)
+	}
+	p.close()
+}
+
+// Text with half of a surrogate pair, as programs write it that have cut it, is taken with U+FFFD for the half.
+func TestHalfASurrogatePairIsTaken(t *testing.T) {
+	d := newFakeDaemon(t)
+	d.answerQueries(func(_ context.Context, _ *client.QueryParams, question string) (string, error) {
+		return "asked: " + question, nil
+	})
+	p := startLineProgram(t, d.path)
+	p.send(`{"jsonrpc":"2.0","id":3,"method":"tools/call","params":{"name":"acp_query","arguments":{"to":"desk","question":"cut \ud83d"}}}`, "asked: cut \ufffd")
+	p.close()
+}
+
+// slowQuery is a call that wants progress.
+const slowQuery = `{"jsonrpc":"2.0","id":3,"method":"tools/call","params":{"name":"acp_query","arguments":{"to":"desk","question":"slow"},"_meta":{"progressToken":"p"}}}`
+
+// startSlowProgram serves a program that has begun its session. A question is answered when it is cancelled. The
+// channel gets a value when a question has come, and when it was cancelled.
+func startSlowProgram(t *testing.T, lastCalls time.Duration) (*lineProgram, chan string) {
+	d := newFakeDaemon(t)
+	happened := make(chan string, 8)
+	d.answerQueries(func(ctx context.Context, _ *client.QueryParams, _ string) (string, error) {
+		happened <- "asked"
+		<-ctx.Done()
+		happened <- "cancelled"
+		return "late", nil
+	})
+	s := &Server{Daemon: &client.Client{Socket: d.path, Patience: 5 * time.Second}, Log: t.Logf, timing: usualTiming}
+	s.timing.progress, s.timing.lastCalls = 10*time.Millisecond, lastCalls
+	p := serveLines(t, s)
+	p.send(beginsSession, `"id":1`)
+	return p, happened
+}
+
+// Nothing goes out for a call that was cancelled: programs take an answer to it for a fault.
+func TestACancelledCallIsNotAnswered(t *testing.T) {
+	p, happened := startSlowProgram(t, time.Minute)
+	p.send(slowQuery, `"progressToken":"p"`)
+	await.Receive(t, "the question", happened)
+	io.WriteString(p.in, `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":3}}`+"\n"+`{"jsonrpc":"2.0","id":4,"method":"ping"}`+"\n")
+	await.Until(t, "what was sent after it is answered", func() bool {
+		return strings.Contains(await.Receive(t, "a line", p.lines), `"id":4`)
+	})
+	await.Receive(t, "the end of the question", happened)
+	p.send(`{"jsonrpc":"2.0","id":5,"method":"tools/call","params":{"name":"acp_peers"}}`, `"id":5`)
+	p.close()
+	for line := range p.lines {
+		t.Errorf("came: %s", line)
+	}
+}
+
+// A program may write its calls and close its end at once, as scripts do.
+func TestCallsBeforeTheEndAreAnswered(t *testing.T) {
+	d := newFakeDaemon(t)
+	for range 50 {
+		s := &Server{Daemon: &client.Client{Socket: d.path, Patience: 5 * time.Second}, Log: t.Logf, timing: usualTiming}
+		s.timing.lastCalls = time.Minute
+		p := serveLines(t, s)
+		io.WriteString(p.in, beginsSession+"\n"+`{"jsonrpc":"2.0","id":2,"method":"tools/list"}`+"\n"+`{"jsonrpc":"2.0","id":3,"method":"tools/call","params":{"name":"acp_peers"}}`)
+		p.close()
+		var all strings.Builder
+		for line := range p.lines {
+			all.WriteString(line)
+		}
+		for _, want := range []string{`"id":1,"result"`, `"id":2,"result"`, `"id":3,"result"`} {
+			if !strings.Contains(all.String(), want) {
+				t.Fatalf("no %s in %s", want, all.String())
+			}
+		}
+	}
+}
+
+// Calls that wait for a peer when the program closes its end are given up after a moment.
+func TestCallsThatWaitAtTheEndAreGivenUp(t *testing.T) {
+	p, happened := startSlowProgram(t, time.Millisecond)
+	p.send(slowQuery, `"progressToken":"p"`)
+	await.Receive(t, "the question", happened)
+	p.close()
+	await.Receive(t, "the end of the question", happened)
+	var last string
+	for line := range p.lines {
+		last = line
+	}
+	if !strings.Contains(last, `"id":3,"error":{"code":-32603,"message":"given up`) {
+		t.Errorf("last came %s", last)
+	}
 }
 
 // A request that is not in order is answered with a code of JSON-RPC, and the session can begin after it.

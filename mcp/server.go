@@ -69,9 +69,10 @@ type timing struct {
 	progress  time.Duration // between two notifications of progress
 	farewell  time.Duration // peers may take to hear that the session ends
 	lookAfter time.Duration // the daemon may take to say what waits
+	lastCalls time.Duration // calls may take once the program has closed the session
 }
 
-var usualTiming = timing{wait: 45 * time.Second, wake: 3 * time.Second, handover: time.Second, keep: time.Hour, progress: 5 * time.Second, farewell: 2 * time.Second, lookAfter: time.Second}
+var usualTiming = timing{wait: 45 * time.Second, wake: 3 * time.Second, handover: time.Second, keep: time.Hour, progress: 5 * time.Second, farewell: 2 * time.Second, lookAfter: time.Second, lastCalls: time.Second}
 
 // prepare makes s ready to serve, once. It returns when all is there; nothing runs yet.
 func (s *Server) prepare() {
@@ -98,15 +99,16 @@ func (s *Server) prepare() {
 	})
 }
 
-// Serve serves one session on transport until the program closes it, or ctx ends. Then it gives up
-// what is under way, tells peers whose delegations are open that nobody works on them any more,
-// and detaches. It returns nil if the program has closed the session. A server serves once.
-func (s *Server) Serve(ctx context.Context, transport sdk.Transport) error {
+// Serve serves one session on t until the program closes it, or ctx ends. If the program has closed it, calls
+// have a moment to be answered. Then it gives up what is under way, tells peers whose delegations are open that
+// nobody works on them any more, and detaches. It returns nil if the program has closed the session. A server
+// serves once.
+func (s *Server) Serve(ctx context.Context, t sdk.Transport) error {
 	s.prepare()
 	defer s.shutDown()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	err := s.sdk.Run(ctx, transport)
+	err := s.sdk.Run(ctx, transport{t, s.timing.lastCalls})
 	switch {
 	case ctx.Err() != nil:
 		return ctx.Err()
@@ -121,7 +123,7 @@ func (s *Server) Serve(ctx context.Context, transport sdk.Transport) error {
 func (s *Server) ServeStreams(ctx context.Context, in io.Reader, out io.Writer) error {
 	w := &lockedWriter{out: out}
 	lines := &sdk.IOTransport{Reader: io.NopCloser(newLineReader(in, w)), Writer: nopCloser{w}, MaxLineLength: maxLine + 1}
-	return s.Serve(ctx, codedTransport{lines})
+	return s.Serve(ctx, lines)
 }
 
 // maxLine bounds a message of the program's, in bytes.
