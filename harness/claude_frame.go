@@ -85,7 +85,7 @@ func (f *claudeFrame) appendLine(b []byte) []byte {
 
 // readClaudeFrame reads a line. It reports whether that is a frame.
 func readClaudeFrame(line []byte) (f claudeFrame, ok bool) {
-	err := json.Unmarshal(line, &f)
+	err := json.Unmarshal(line, &f, jsontext.AllowInvalidUTF8(true)) // the model's text may have half of a surrogate pair
 	return f, err == nil && (f.Type != "" || f.Action != "")
 }
 
@@ -120,11 +120,11 @@ func wrapForClaude(from, line string) jsontext.Value {
 // readText returns the text of a message from the model, without the mark around it.
 func (m *claudeMessage) readText() string {
 	var text string
-	if json.Unmarshal(m.Content, &text) != nil {
+	if json.Unmarshal(m.Content, &text, jsontext.AllowInvalidUTF8(true)) != nil {
 		var parts []struct {
 			Text string `json:"text"`
 		}
-		if json.Unmarshal(m.Content, &parts) != nil {
+		if json.Unmarshal(m.Content, &parts, jsontext.AllowInvalidUTF8(true)) != nil {
 			return ""
 		}
 		for _, p := range parts {

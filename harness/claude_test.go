@@ -161,6 +161,16 @@ func TestClaudeSendsGarbage(t *testing.T) {
 	}
 }
 
+// What the model sends is read although half of a surrogate pair stands in it.
+func TestClaudeFrameWithHalfASurrogatePair(t *testing.T) {
+	for _, content := range []string{`"cut \ud83d"`, `[{"type":"text","text":"cut \ud83d"}]`} {
+		frame, ok := readClaudeFrame([]byte(`{"type":"user","msg_id":"b","message":{"role":"user","content":` + content + `}}`))
+		if !ok || frame.Message.readText() != "cut \ufffd" {
+			t.Errorf("%s: %v, %+v", content, ok, frame)
+		}
+	}
+}
+
 func FuzzClaudeFrame(f *testing.F) {
 	for _, seed := range []string{
 		statusLine("a", `"status":"held","reason":"x","dropped_msg_ids":["a"]`),

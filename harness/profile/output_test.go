@@ -32,6 +32,7 @@ func TestOutputs(t *testing.T) {
 {"type":"assistant","message":{"content":[{"type":"text","text":"I look."},{"type":"tool_use","name":"Read"}]},"session_id":"ad10c285-6257"}
 {"type":"result","subtype":"success","is_error":false,"result":"the answer","session_id":"ad10c285-6257","total_cost_usd":0.0044,"usage":{"input_tokens":1000,"cache_creation_input_tokens":7,"cache_read_input_tokens":3,"output_tokens":20},"permission_denials":[]}`,
 			reading{done: true, session: "ad10c285-6257", text: []byte("the answer"), cost: 0.0044, tokens: 1030}},
+		{"claude", "half of a surrogate pair", `{"type":"result","subtype":"success","result":"cut \ud83d"}`, reading{done: true, text: []byte("cut \ufffd")}},
 		{"claude", "a model that is away: subtype is success", `
 {"type":"result","subtype":"success","is_error":true,"api_error_status":401,"result":"Invalid API key","session_id":"s","total_cost_usd":0,"usage":{"input_tokens":0,"output_tokens":0}}`,
 			reading{done: true, session: "s", text: []byte("Invalid API key"), failed: true}},

@@ -128,7 +128,7 @@ func (d *jsonText) skipString(at int) (int, error) {
 		case c < ' ':
 			return at, d.errorAt(i, "a string that does not end on its line")
 		case c == '"':
-			if _, err := jsontext.AppendUnquote(nil, d.text[at:i+1]); err != nil {
+			if !jsontext.Value(d.text[at : i+1]).IsValid(jsontext.AllowInvalidUTF8(true)) { // half of a surrogate pair stays
 				return at, d.errorAt(at, "a string that is not valid")
 			}
 			return i + 1, nil

@@ -89,7 +89,7 @@ func addGolden(f *testing.F, ext string) {
 // was there, and is what it was when setup's part goes.
 func FuzzJSON(f *testing.F) {
 	addGolden(f, "json")
-	for _, text := range []string{`{"a":1 /*c*/,}`, "{\"mcp\":{//\n}}", `{"mcp":{"acp":1},"permission":{"x":"y"}}`, "{\"permission\" : \n{ } , }", "{\n\"a\":[1,],}"} {
+	for _, text := range []string{`{"a":1 /*c*/,}`, "{\"mcp\":{//\n}}", `{"mcp":{"acp":1},"permission":{"x":"y"}}`, "{\"permission\" : \n{ } , }", "{\n\"a\":[1,],}", `{"a\ud83d":"\ud83d"}`} {
 		f.Add([]byte(text))
 	}
 	f.Fuzz(func(t *testing.T, text []byte) {
@@ -103,7 +103,7 @@ func FuzzJSON(f *testing.F) {
 			if err != nil {
 				t.Fatalf("%q became %q: %v", text, to, err)
 			}
-			if !relaxed && !jsontext.Value(bytes.TrimPrefix(to, []byte("\ufeff"))).IsValid(jsontext.AllowDuplicateNames(true)) {
+			if !relaxed && !jsontext.Value(bytes.TrimPrefix(to, []byte("\ufeff"))).IsValid(jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true)) {
 				t.Fatalf("%q became %q", text, to)
 			}
 			again, _, err := set(bytes.Clone(to), &o)
