@@ -45,6 +45,8 @@ func (d *Document) decodeValue(key string, n *yaml.Node, v reflect.Value) {
 		d.decodeList(key, n, v)
 	case v.Kind() == reflect.String:
 		v.SetString(n.Value)
+	case isScalarNode(n, "!!int", "!!float") && hasTwoMeanings(n.Value):
+		d.addError(n.Line, key, fmt.Sprintf("%s is %s, which is another number to some readers of YAML", where, Quote(n.Value)), "write decimal digits without a 0 in front")
 	default:
 		if err := n.Decode(v.Addr().Interface()); err != nil {
 			d.addError(n.Line, key, fmt.Sprintf("%s cannot be %s", where, describeYAMLNode(n)), "use another number")
@@ -166,6 +168,13 @@ func (d *Document) forEachPair(key string, n *yaml.Node, each func(name, at stri
 func isDurationNode(n *yaml.Node) bool {
 	_, err := time.ParseDuration(n.Value)
 	return err == nil && isScalarNode(n, "!!str")
+}
+
+// hasTwoMeanings reports whether a number is another one, or none, in another version of YAML: 010 is 8 or 10,
+// and 1_000 a number or text.
+func hasTwoMeanings(number string) bool {
+	digits := strings.TrimLeft(number, "+-")
+	return len(digits) > 1 && digits[0] == '0' && !strings.ContainsRune(".eE", rune(digits[1])) || strings.Contains(digits, "_")
 }
 
 // isText reports whether n is text.
