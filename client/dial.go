@@ -11,6 +11,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/acpd/acpd/internal/shellpath"
 	"github.com/acpd/acpd/kinds"
 )
 
@@ -34,7 +35,7 @@ const (
 // else .acp in the user's home directory.
 func Home() (string, error) {
 	if dir := os.Getenv("ACP_HOME"); dir != "" {
-		return dir, nil
+		return shellpath.ExpandTilde(dir)
 	}
 	dir, err := findUsualHome()
 	if err != nil {
@@ -59,6 +60,9 @@ func findUsualHome() (string, error) {
 func AgentSocket() (path string, set bool, err error) {
 	if path, set = os.LookupEnv("ACP_SOCKET"); !set {
 		return "", false, nil
+	}
+	if path, err = shellpath.ExpandTilde(path); err != nil {
+		return "", true, fmt.Errorf("ACP_SOCKET: %w", err)
 	}
 	switch home, isOwners := findHomeOfSocket(path); {
 	case path == "":
@@ -145,7 +149,7 @@ func newSocketError(err error, path string) error {
 	if above := filepath.Dir(home); filepath.Base(home) == AgentFolder && isUnusedHome(home, usual) && !isUnusedHome(above, usual) {
 		home = above
 	}
-	start := "acpd --home " + home
+	start := "acpd --home " + shellpath.Quote(home)
 	if usualErr == nil && isSameFolder(home, usual) && os.Getenv("ACP_HOME") == "" {
 		start = "acpd"
 	}

@@ -45,6 +45,7 @@ func TestNoDaemon(t *testing.T) {
 		filepath.Join(dir, strings.Repeat("x", 120)):    "choose a shorter home",
 		filepath.Join(empty, strings.Repeat("x", 120)):  "choose a shorter home",
 		filepath.Join(empty, "no", "such", "directory"): "no daemon at",
+		filepath.Join(empty, "two words", "acp.sock"):   "start one with: acpd --home '" + filepath.Join(empty, "two words") + "'",
 	} {
 		c := Client{Socket: path}
 		_, err := c.Whoami(t.Context())
@@ -162,5 +163,13 @@ func TestHome(t *testing.T) {
 	t.Setenv("HOME", "/home/planner")
 	if dir, err := Home(); err != nil || dir != "/home/planner/.acp" {
 		t.Errorf("got %s, %v", dir, err)
+	}
+	t.Setenv("ACP_HOME", "~/x") // as a file of variables has it
+	if dir, err := Home(); err != nil || dir != "/home/planner/x" {
+		t.Errorf("with a tilde: %s, %v", dir, err)
+	}
+	t.Setenv("ACP_SOCKET", "~/x/agent/acp.sock")
+	if path, _, err := AgentSocket(); err != nil || path != "/home/planner/x/agent/acp.sock" {
+		t.Errorf("a socket with a tilde: %s, %v", path, err)
 	}
 }

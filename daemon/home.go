@@ -10,6 +10,7 @@ import (
 	"syscall"
 
 	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/internal/shellpath"
 	"github.com/acpd/acpd/internal/statedir"
 )
 
@@ -24,13 +25,9 @@ func (h home) ownerSocketPath() string { return h.filePath(client.SocketName) }
 // ResolveHome returns the state directory that dir means: dir itself, else $ACP_HOME,
 // else ~/.acp. It is absolute and need not exist.
 func ResolveHome(dir string) (string, error) {
-	dir = cmp.Or(dir, os.Getenv("ACP_HOME"))
-	if dir == "" {
-		user, err := os.UserHomeDir()
-		if err != nil {
-			return "", fmt.Errorf("state directory: %w: name one with --home", err)
-		}
-		dir = filepath.Join(user, ".acp")
+	dir, err := shellpath.ExpandTilde(cmp.Or(dir, os.Getenv("ACP_HOME"), "~/.acp"))
+	if err != nil {
+		return "", fmt.Errorf("state directory: %w with --home", err)
 	}
 	abs, err := filepath.Abs(dir)
 	if err != nil {
@@ -65,7 +62,7 @@ func openHome(dir string) (home, error) {
 		return "", fmt.Errorf("state directory: %w", err)
 	}
 	if len(files) > 0 {
-		return "", fmt.Errorf("state directory: %s is open to others (mode %04o): chmod 700 %s", dir, info.Mode().Perm(), dir)
+		return "", fmt.Errorf("state directory: %s is open to others (mode %04o): chmod 700 %s", dir, info.Mode().Perm(), shellpath.Quote(dir))
 	}
 	if err := os.Chmod(dir, 0o700); err != nil {
 		return "", fmt.Errorf("state directory: %w", err)

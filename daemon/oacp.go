@@ -13,6 +13,7 @@ import (
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/config"
 	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/internal/shellpath"
 	"github.com/acpd/acpd/kinds"
 	"github.com/acpd/acpd/oacp/transfer"
 	"github.com/acpd/acpd/wire"
@@ -46,13 +47,9 @@ func (d *Daemon) openMail(ctx context.Context, cfg *config.Config) (err error) {
 // resolveOACPHome returns the folder of the mailboxes: as configured, else $OACP_HOME, else
 // ~/oacp.
 func resolveOACPHome(home string) (string, error) {
-	home = cmp.Or(home, os.Getenv("OACP_HOME"), "~/oacp")
-	if rest, ok := strings.CutPrefix(home, "~/"); ok {
-		user, err := os.UserHomeDir()
-		if err != nil {
-			return "", fmt.Errorf("OACP home: %w: name it with oacp.home in config.yaml", err)
-		}
-		return filepath.Join(user, rest), nil
+	home, err := shellpath.ExpandTilde(cmp.Or(home, os.Getenv("OACP_HOME"), "~/oacp"))
+	if err != nil {
+		return "", fmt.Errorf("OACP home: %w with oacp.home in config.yaml", err)
 	}
 	abs, err := filepath.Abs(home)
 	if err != nil {

@@ -28,6 +28,7 @@ import (
 	"github.com/acpd/acpd/disk"
 	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/internal/buildinfo"
+	"github.com/acpd/acpd/internal/shellpath"
 )
 
 func main() {
@@ -82,13 +83,13 @@ func runFlags(args []string, stdout, stderr io.Writer) error {
 	f := pflag.NewFlagSet("acpd", pflag.ContinueOnError)
 	f.Usage = func() {} // an error says which flag is wrong, and where to read more
 	f.BoolVarP(&showHelp, "help", "h", false, "help for acpd")
-	f.StringVar(&o.Home, "home", "", "state directory (default $ACP_HOME or ~/.acp)")
+	f.Var((*shellpath.Flag)(&o.Home), "home", "state directory (default $ACP_HOME or ~/.acp)")
 	f.StringVar(&o.Listen, "listen", "", "UDP address to listen on, as host:port (default port 7117)")
 	f.StringVar(&o.Name, "name", "", "what this daemon calls itself (default the host name)")
 	f.BoolVar(&o.NoMDNS, "no-mdns", false, "do not announce this daemon or look for others by mDNS")
 	f.BoolVarP(&verbose, "verbose", "v", false, "log more")
 	f.BoolVarP(&quiet, "quiet", "q", false, "log errors only")
-	f.StringVar(&logPath, "log-file", "", "write the log to this file, which stays below 8 MiB, beside FILE.old with what was before")
+	f.Var((*shellpath.Flag)(&logPath), "log-file", "write the log to this file, which stays below 8 MiB, beside FILE.old with what was before")
 	f.BoolVar(&settings, "settings", false, "print what config.yaml may hold, as a file to start from")
 	f.BoolVar(&showVersion, "version", false, "print the version, and of what this program was built")
 	f.BoolVar(&asJSON, "json", false, "with --version: print JSON")
@@ -218,21 +219,13 @@ func runDaemon(ctx context.Context, o daemon.Options, stdout io.Writer) error {
 func printWelcome(w io.Writer, d *daemon.Daemon) {
 	home := ""
 	if usual, err := daemon.ResolveHome(""); err != nil || usual != d.Dir() {
-		home = "ACP_HOME=" + quoteForShell(d.Dir()) + " "
+		home = "ACP_HOME=" + shellpath.Quote(d.Dir()) + " "
 	}
 	next := "Connect another machine: " + home + "acpctl invite"
 	if d.UsesMDNS() {
 		next = "Find other machines: " + home + "acpctl peers"
 	}
 	fmt.Fprintf(w, "New identity %s\nListening on %s\n%s\n", d.ID(), strings.Join(d.Addrs(), ", "), next)
-}
-
-// quoteForShell returns a path as one word of a shell command.
-func quoteForShell(path string) string {
-	if strings.Trim(path, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/._-") == "" {
-		return path
-	}
-	return "'" + strings.ReplaceAll(path, "'", `'\''`) + "'"
 }
 
 // renderVersion returns what --version prints.

@@ -31,6 +31,7 @@ func TestExitCodes(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(home, "config.yaml"), []byte("lisen: x\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	t.Setenv("HOME", filepath.Dir(home))
 	for _, c := range []struct {
 		args   string
 		code   int
@@ -52,6 +53,8 @@ func TestExitCodes(t *testing.T) {
 		{"-v -q", 2, "", "verbose"},
 		{"--home=", 2, "", "--home: empty"},
 		{"--name=", 2, "", "--name: empty"},
+		{"--home=~no-such-user/acp", 2, "", "name a path without ~"},
+		{"--home=~/" + filepath.Base(home), 1, "", `did you mean "listen"`},
 		{"--home " + home + "/new --no-mdns --listen 192.0.2.1:7117", 1, "", "192.0.2.1 is no address of this host: choose one of those"},
 		{"--home " + home, 1, "", `did you mean "listen"`},
 		{"--home " + filepath.Join(home, strings.Repeat("x", 100)), 1, "", "shorter"},

@@ -1,10 +1,13 @@
 package cli
 
 import (
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/acpd/acpd/internal/cli/clitest"
 	"github.com/acpd/acpd/internal/cli/frame"
@@ -39,5 +42,33 @@ func TestNoArgumentsNoFiles(t *testing.T) {
 		if got := f.Run(append(append([]string{cobra.ShellCompNoDescRequestCmd}, verb...), "")...); got.Out != ":4\n" {
 			t.Errorf("%s: %+v", strings.Join(verb, " "), got)
 		}
+	}
+}
+
+// A flag that takes a path expands the tilde, which shells leave behind --flag=.
+func TestFlagsOfPathsExpandTheTilde(t *testing.T) {
+	home := t.TempDir()
+	t.Setenv("HOME", home)
+	path := regexp.MustCompile(`(?i)\b(file|folder|directory|home of)\b`)
+	noPath := []string{"payload", "context", "data", "suffix", "user"} // text, which may be in a @file, or whose usage names another flag
+	seen := 0
+	var check func(*cobra.Command)
+	check = func(cmd *cobra.Command) {
+		cmd.LocalFlags().VisitAll(func(f *pflag.Flag) {
+			if f.Value.Type() != "string" || !path.MatchString(f.Usage) || slices.Contains(noPath, f.Name) {
+				return
+			}
+			seen++
+			if err := f.Value.Set("~/x"); err != nil || f.Value.String() != home+"/x" {
+				t.Errorf("%s --%s=~/x: %s, %v", cmd.CommandPath(), f.Name, f.Value, err)
+			}
+		})
+		for _, verb := range cmd.Commands() {
+			check(verb)
+		}
+	}
+	check(NewRootCmd(frame.NewFrame(), ""))
+	if seen < 15 {
+		t.Errorf("%d flags take a path", seen)
 	}
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/internal/cli/frame"
+	"github.com/acpd/acpd/internal/shellpath"
 	"github.com/acpd/acpd/kinds"
 	"github.com/acpd/acpd/wire"
 )
@@ -89,7 +90,7 @@ func (a *app) newServeCmd() *cobra.Command {
 	f.IntVar(&p.MaxConcurrent, "concurrency", 4, "how many commands may run at once")
 	f.DurationVar(&s.timeout, "timeout", 0, "how long a command may run (default: until the deadline of the message)")
 	f.StringVar(&s.stderr, "stderr", stderrNone, "what peers hear of a failing command's stderr: none, or last, its last lines")
-	f.StringVar(&s.keyFile, "key-file", "", "where to keep the key of the agent, for the next start")
+	f.Var((*shellpath.Flag)(&s.keyFile), "key-file", "where to keep the key of the agent, for the next start")
 	f.BoolVar(&s.prompt, "prompt", false, "stdin is the question or task alone, as text")
 	s.profile.addFlags(f)
 	return cmd

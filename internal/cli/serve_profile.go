@@ -21,6 +21,7 @@ import (
 	"github.com/acpd/acpd/harness/run"
 	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/internal/cli/frame"
+	"github.com/acpd/acpd/internal/shellpath"
 	"github.com/acpd/acpd/kinds"
 	"github.com/acpd/acpd/wire"
 )
@@ -40,13 +41,13 @@ type profileOptions struct {
 var profileFlags = []string{"dir", "tools", "model", "confinement", "runs"}
 
 func (o *profileOptions) addFlags(f *pflag.FlagSet) {
-	f.StringVar(&o.name, "profile", "", "run this agent program: claude, codex, opencode, a name in the folder profiles, or a file")
-	f.StringVar(&o.show, "show-profile", "", "print a profile, and end")
-	f.StringVar(&o.dir, "dir", "", "the folder that the agent program sees (default: that of the profile, else an empty one)")
+	f.Var((*shellpath.Flag)(&o.name), "profile", "run this agent program: claude, codex, opencode, a name in the folder profiles, or a file")
+	f.Var((*shellpath.Flag)(&o.show), "show-profile", "print a profile, and end")
+	f.Var((*shellpath.Flag)(&o.dir), "dir", "the folder that the agent program sees (default: that of the profile, else an empty one)")
 	f.StringVar(&o.tools, "tools", "", "what it may do there: none, read or work (default: that of the profile, else read with --dir, none without)")
 	f.StringVar(&o.model, "model", "", "the model that it uses (default: its own choice)")
 	f.StringVar(&o.confinement, "confinement", "", "what confines it: bubblewrap, landlock, seatbelt; outside if a container made for it does; none (default: the best there is)")
-	f.StringVar(&o.runs, "runs", "", "where its conversations are kept (default: the folder runs of the state directory)")
+	f.Var((*shellpath.Flag)(&o.runs), "runs", "where its conversations are kept (default: the folder runs of the state directory)")
 }
 
 func (o *profileOptions) isWanted() bool { return o.name != "" || o.show != "" }

@@ -13,6 +13,7 @@ import (
 	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/internal/cli/frame"
 	"github.com/acpd/acpd/internal/cli/ui"
+	"github.com/acpd/acpd/internal/shellpath"
 	"github.com/acpd/acpd/kinds"
 )
 
@@ -71,7 +72,7 @@ The same roster again changes nothing, so one file can be applied on every machi
 	f.StringVar(&p.Name, "name", "", "the peer's name here (default: that which it has or had, what it calls itself, or peer- and digits of its id)")
 	f.StringSliceVar(&p.Addrs, "addr", nil, "address of the peer, host:port, instead of those given before; several times for several; none to forget them, and where it was before")
 	f.BoolVar(&yes, "yes", false, "never ask: ID must be the full id")
-	f.StringVar(&list.file, "file", "", "trust the machines that this `ROSTER` lists; - is standard input")
+	f.Var((*shellpath.Flag)(&list.file), "file", "trust the machines that this `ROSTER` lists; - is standard input")
 	f.BoolVar(&list.dryRun, "dry-run", false, "with --file: show what would change, and change nothing")
 	return cmd
 }

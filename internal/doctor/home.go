@@ -13,6 +13,7 @@ import (
 
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/disk"
+	"github.com/acpd/acpd/internal/shellpath"
 	"github.com/acpd/acpd/internal/statedir"
 )
 
@@ -54,13 +55,13 @@ func (x *examination) examineHome() bool {
 		return false
 	}
 	if mode := info.Mode().Perm(); mode&0o077 != 0 {
-		f := x.add("home.open", subjectHome, fmt.Sprintf("%s is open to other users (mode %04o): acpd does not start", x.Home, mode), "chmod 700 "+x.Home, x.Home)
+		f := x.add("home.open", subjectHome, fmt.Sprintf("%s is open to other users (mode %04o): acpd does not start", x.Home, mode), "chmod 700 "+shellpath.Quote(x.Home), x.Home)
 		home := x.Home
 		f.fix = func() (string, error) { return "chmod 700 " + home, os.Chmod(home, 0o700) }
 	}
 	if _, ok := errors.AsType[*statedir.IncompleteError](statedir.CheckComplete(x.Home)); ok {
 		x.add("home.incomplete", subjectHome, fmt.Sprintf("a restore into %s was interrupted, and its files are not whole: acpd does not start", x.Home),
-			fmt.Sprintf("acpctl --home %s restore --force FILE, again; what was there before lies in the folders before-restore-* of it", x.Home), x.Home)
+			fmt.Sprintf("acpctl --home %s restore --force FILE, again; what was there before lies in the folders before-restore-* of it", shellpath.Quote(x.Home)), x.Home)
 	}
 	if !x.has("home.path", "home.open", "home.incomplete") {
 		x.add("home.ok", subjectHome, x.Home+" is yours alone", "", x.Home)
@@ -83,9 +84,9 @@ func (x *examination) examineFiles() {
 		case !mode.IsRegular():
 			x.add("file.kind", name, fmt.Sprintf("%s is no regular file (%s)", path, mode.Type()), "put the file itself there", x.Home)
 		case x.Machine.OwnerOf(info) != x.Machine.UID:
-			x.add("file.owner", name, fmt.Sprintf("%s belongs to user %d, and this is user %d", path, x.Machine.OwnerOf(info), x.Machine.UID), fmt.Sprintf("chown %d %s", x.Machine.UID, path), x.Home)
+			x.add("file.owner", name, fmt.Sprintf("%s belongs to user %d, and this is user %d", path, x.Machine.OwnerOf(info), x.Machine.UID), fmt.Sprintf("chown %d %s", x.Machine.UID, shellpath.Quote(path)), x.Home)
 		case slices.Contains(strictFiles, name) && mode.Perm()&0o177 != 0:
-			f := x.add("file.open", name, fmt.Sprintf("%s is open to other users (mode %04o)", path, mode.Perm()), "chmod 600 "+path, x.Home)
+			f := x.add("file.open", name, fmt.Sprintf("%s is open to other users (mode %04o)", path, mode.Perm()), "chmod 600 "+shellpath.Quote(path), x.Home)
 			f.fix = func() (string, error) { return "chmod 600 " + path, chmodFile(path, 0o600) }
 		}
 	}

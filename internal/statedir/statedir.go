@@ -11,6 +11,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+
+	"github.com/acpd/acpd/internal/shellpath"
 )
 
 // The files of a state directory that this package and its users name.
@@ -64,7 +66,7 @@ func ReadStateVersion(f io.ReaderAt) (int, error) {
 type IncompleteError struct{ Dir string }
 
 func (e *IncompleteError) Error() string {
-	return fmt.Sprintf("state directory: a restore into %s was interrupted, and its files are not whole: run acpctl --home %s restore --force FILE again; what was there before lies in the folders before-restore-* of it", e.Dir, e.Dir)
+	return fmt.Sprintf("state directory: a restore into %s was interrupted, and its files are not whole: run acpctl --home %s restore --force FILE again; what was there before lies in the folders before-restore-* of it", e.Dir, shellpath.Quote(e.Dir))
 }
 
 // CheckComplete returns an [*IncompleteError] if a restore into the directory was interrupted.

@@ -5,10 +5,10 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"os/user"
 	"path/filepath"
 	"strings"
 
+	"github.com/acpd/acpd/internal/shellpath"
 	"github.com/acpd/acpd/oacp/message"
 )
 
@@ -44,7 +44,7 @@ func FindHome(dir string) (Home, error) {
 		dir = os.Getenv("OACP_HOME")
 	}
 	if dir != "" {
-		dir, err := expandTilde(dir)
+		dir, err := shellpath.ExpandTilde(dir)
 		return Home(filepath.Clean(dir)), err
 	}
 	if wd, err := os.Getwd(); err == nil {
@@ -59,7 +59,7 @@ func FindHome(dir string) (Home, error) {
 			}
 		}
 	}
-	dir, err := expandTilde("~/oacp")
+	dir, err := shellpath.ExpandTilde("~/oacp")
 	return Home(dir), err
 }
 
@@ -74,25 +74,6 @@ func findMarkedHome(marker string) Home {
 		return ""
 	}
 	return Home(filepath.Dir(projects))
-}
-
-// expandTilde replaces ~ or ~NAME at the beginning of a path.
-func expandTilde(path string) (string, error) {
-	name, rest, _ := strings.Cut(path, "/")
-	if !strings.HasPrefix(name, "~") {
-		return path, nil
-	}
-	dir, err := os.UserHomeDir()
-	if name != "~" {
-		var u *user.User
-		if u, err = user.Lookup(name[1:]); err == nil {
-			dir = u.HomeDir
-		}
-	}
-	if err != nil {
-		return "", fmt.Errorf("home of %s: %w: name a directory without ~", name, err)
-	}
-	return filepath.Join(dir, rest), nil
 }
 
 func (h Home) projectsDir() string { return filepath.Join(string(h), "projects") }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/acpd/acpd/internal/shellpath"
 	"github.com/acpd/acpd/wire"
 )
 
@@ -92,6 +93,10 @@ func describePosition(text string, at int64) string {
 }
 
 func readArgumentFile(path string) (string, error) {
+	path, err := shellpath.ExpandTilde(path)
+	if err != nil {
+		return "", err
+	}
 	f, err := os.Open(path)
 	if err != nil {
 		return "", fmt.Errorf("%w: a text that begins with @ can be given on standard input, as -", err)

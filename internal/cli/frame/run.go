@@ -17,6 +17,7 @@ import (
 
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/internal/cli/ui"
+	"github.com/acpd/acpd/internal/shellpath"
 )
 
 // DaemonPatience bounds how long the own daemon may take for what it answers by itself. It is
@@ -58,7 +59,7 @@ func (f *Frame) SetUpRoot(root *cobra.Command, verbs ...*cobra.Command) {
 	}
 	root.SetFlagErrorFunc(explainFlagError)
 	flags := root.PersistentFlags()
-	flags.StringVar(&f.Home, "home", "", "state directory of the daemon (default $ACP_HOME or ~/.acp)")
+	flags.Var((*shellpath.Flag)(&f.Home), "home", "state directory of the daemon (default $ACP_HOME or ~/.acp)")
 	flags.BoolVar(&f.JSON, "json", false, "print JSON, one object a line; most verbs of oacp indent it")
 	for _, verb := range verbs {
 		f.addVerbDefaults(verb)

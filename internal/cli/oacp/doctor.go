@@ -13,6 +13,7 @@ import (
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/internal/cli/frame"
 	"github.com/acpd/acpd/internal/cli/ui"
+	"github.com/acpd/acpd/internal/shellpath"
 	"github.com/acpd/acpd/oacp/mailbox"
 )
 
@@ -62,7 +63,7 @@ Exit codes: 0 also with warnings, 1 with errors.`,
 	f := cmd.Flags()
 	f.StringVar(&project, "project", "", "look at this project too")
 	f.BoolVar(&fix, "fix", false, "make missing inboxes and status files, refresh stale ones, remove what killed tools left")
-	f.StringVarP(&output, "output", "o", "", "save the report to this file too")
+	f.VarP((*shellpath.Flag)(&output), "output", "o", "save the report to this file too")
 	return cmd
 }
 

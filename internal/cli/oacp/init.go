@@ -14,6 +14,7 @@ import (
 
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/internal/cli/frame"
+	"github.com/acpd/acpd/internal/shellpath"
 	"github.com/acpd/acpd/oacp/mailbox"
 )
 
@@ -50,7 +51,7 @@ run again, for one more agent.`,
 	}
 	f := cmd.Flags()
 	f.StringVar(&agents, "agents", "claude,codex,cursor", `the agents, with commas; "" for none`)
-	f.StringVar(&repo, "repo", "", "note this repository, in which --link looks")
+	f.Var((*shellpath.Flag)(&repo), "repo", "note this repository, in which --link looks")
 	f.StringArrayVar(&links, "link", nil, "SRC:DST: link artifacts/DST to SRC in the repository (repeatable)")
 	return cmd
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/internal/cli/frame"
 	"github.com/acpd/acpd/internal/cli/ui"
+	"github.com/acpd/acpd/internal/shellpath"
 	"github.com/acpd/acpd/kinds"
 	"github.com/acpd/acpd/oacp/mailbox"
 )
@@ -45,7 +46,7 @@ marker (.oacp or workspace.json) in the working directory or above leads to, els
 Options, output and exit codes are those of the tool oacp.`,
 	}
 	frame.RequireVerb(cmd)
-	cmd.PersistentFlags().StringVar(&o.dir, "oacp-dir", "", "home of the mailboxes (default $OACP_HOME, a marker's or ~/oacp)")
+	cmd.PersistentFlags().Var((*shellpath.Flag)(&o.dir), "oacp-dir", "home of the mailboxes (default $OACP_HOME, a marker's or ~/oacp)")
 	cmd.AddCommand(
 		o.newInitCmd(), o.newSendCmd(), o.newReplyCmd(), o.newInboxCmd(), o.newReadCmd(), o.newDoneCmd(),
 		o.newWatchCmd(), o.newValidateCmd(), o.newVerifyCmd(), o.newDoctorCmd(),

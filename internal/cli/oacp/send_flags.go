@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/acpd/acpd/internal/cli/frame"
+	"github.com/acpd/acpd/internal/shellpath"
 	"github.com/acpd/acpd/oacp/mailbox"
 	oacpmsg "github.com/acpd/acpd/oacp/message"
 )
@@ -39,13 +40,13 @@ func (d *sendFlags) addFlags(o *verbs, cmd *cobra.Command) {
 	f.StringVar(&d.typ, "type", "", "one of "+strings.Join(oacpmsg.ListMessageTypes(), ", "))
 	f.StringVar(&d.subject, "subject", "", "what it is about, in one line")
 	f.StringVar(&d.body, "body", "", "the text (default: standard input, unless it is a terminal)")
-	f.StringVar(&d.bodyFile, "body-file", "", "file of the text, - for standard input")
+	f.Var((*shellpath.Flag)(&d.bodyFile), "body-file", "file of the text, - for standard input")
 	f.StringVar(&d.priority, "priority", "", "P0 to P3 (default P2, of a reply that of the message)")
 	f.StringVar(&m.RelatedPR, "related-pr", "", "number of a pull request")
 	f.StringVar(&m.RelatedPacket, "related-packet", "", "id of a work packet")
 	f.StringVar(&m.ConversationID, "conversation-id", "", "the conversation (default: that of the message answered, else a new one)")
 	f.StringVar(&d.contextKeys, "context-keys", "", "what the recipient should know of, as text")
-	f.StringVar(&d.contextFile, "context-keys-file", "", "file of that text")
+	f.Var((*shellpath.Flag)(&d.contextFile), "context-keys-file", "file of that text")
 	f.StringVar(&d.expires, "expires", "", "after how long it is out of date: 30m, 12h, 2d")
 	f.StringVar(&m.Channel, "channel", "", "a word to sort by, for example review")
 	f.StringVar(&m.AutonomyHint, "autonomy-hint", "", "auto_proceed: advice to the recipient")

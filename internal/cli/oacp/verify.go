@@ -11,6 +11,7 @@ import (
 
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/internal/cli/frame"
+	"github.com/acpd/acpd/internal/shellpath"
 	"github.com/acpd/acpd/oacp/mailbox"
 	oacpmsg "github.com/acpd/acpd/oacp/message"
 )
@@ -69,7 +70,7 @@ Exit codes: 0 verified or not signed, 2 usage or no such file, 3 anything else.`
 		}),
 	}
 	f := cmd.Flags()
-	f.StringVar(&pins, "pins", "", "file of the pinned keys")
+	f.Var((*shellpath.Flag)(&pins), "pins", "file of the pinned keys")
 	f.StringVar(&project, "project", "", "with --receiver: take the pins of an agent")
 	f.StringVar(&receiver, "receiver", "", "the agent whose pins to take")
 	f.StringVar(&audit, "attach-audit", "", "record the judgement in this audit record of the autonomy gate")

@@ -16,6 +16,7 @@ import (
 	"github.com/acpd/acpd/internal/backup"
 	"github.com/acpd/acpd/internal/cli/frame"
 	"github.com/acpd/acpd/internal/durable"
+	"github.com/acpd/acpd/internal/shellpath"
 	"github.com/acpd/acpd/internal/statedir"
 )
 
@@ -39,7 +40,7 @@ wrote for other programs, are not in it.`,
 	}
 	f := cmd.Flags()
 	f.BoolVar(&o.withIdentity, "identity", false, "also the identity, encrypted with a passphrase")
-	f.StringVar(&o.passphraseFile, "passphrase-file", "", "take the passphrase from the one line of a file with mode 0600")
+	f.Var((*shellpath.Flag)(&o.passphraseFile), "passphrase-file", "take the passphrase from the one line of a file with mode 0600")
 	f.BoolVar(&o.force, "force", false, "write over FILE if it is there")
 	return cmd
 }

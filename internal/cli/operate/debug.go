@@ -14,6 +14,7 @@ import (
 
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/internal/cli/frame"
+	"github.com/acpd/acpd/internal/shellpath"
 	"github.com/acpd/acpd/kinds"
 )
 
@@ -65,7 +66,7 @@ yet. The daemon takes one profile at a time, of 8 MiB at most.`,
 		},
 	}
 	cmd.Flags().IntVar(&seconds, "seconds", 10, "how long to measure, from 1 to 120")
-	cmd.Flags().StringVarP(&file, "output", "o", "", "the file to write, which must not be there yet")
+	cmd.Flags().VarP((*shellpath.Flag)(&file), "output", "o", "the file to write, which must not be there yet")
 	return cmd
 }
 

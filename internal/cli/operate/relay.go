@@ -11,6 +11,7 @@ import (
 	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/internal/cli/frame"
 	"github.com/acpd/acpd/internal/cli/ui"
+	"github.com/acpd/acpd/internal/shellpath"
 )
 
 func (v *verbs) newRelayCmd() *cobra.Command {
@@ -62,10 +63,10 @@ other users of this machine can read command lines.`,
 	}
 	f := cmd.Flags()
 	f.StringVar(&p.Name, "name", "", "what it is called here (default: its host, with hyphens)")
-	f.StringVar(&login.credentials, "credentials", "", "a `FILE` of NATS credentials (.creds), which the daemon reads at each login")
-	f.StringVar(&login.tokenFile, "token-file", "", "a `FILE` that has a token, or - for standard input")
+	f.Var((*shellpath.Flag)(&login.credentials), "credentials", "a `FILE` of NATS credentials (.creds), which the daemon reads at each login")
+	f.Var((*shellpath.Flag)(&login.tokenFile), "token-file", "a `FILE` that has a token, or - for standard input")
 	f.StringVar(&p.User, "user", "", "log in as this user, with --password-file")
-	f.StringVar(&login.passwordFile, "password-file", "", "a `FILE` that has the password of --user, or - for standard input")
+	f.Var((*shellpath.Flag)(&login.passwordFile), "password-file", "a `FILE` that has the password of --user, or - for standard input")
 	f.BoolVar(&p.Share, "share", false, "let acpctl invite --with-credential give the token away")
 	f.BoolVar(&p.NoCheck, "no-check", false, "add it untried")
 	return cmd

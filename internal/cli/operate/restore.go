@@ -16,6 +16,7 @@ import (
 	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/internal/backup"
 	"github.com/acpd/acpd/internal/cli/frame"
+	"github.com/acpd/acpd/internal/shellpath"
 )
 
 func (v *verbs) newRestoreCmd() *cobra.Command {
@@ -41,7 +42,7 @@ what to do if a machine was lost or stolen.`,
 		RunE: func(cmd *cobra.Command, args []string) error { return v.restore(cmd.Context(), args[0], o) },
 	}
 	f := cmd.Flags()
-	f.StringVar(&o.passphraseFile, "passphrase-file", "", "take the passphrase of the identity from the one line of a file with mode 0600")
+	f.Var((*shellpath.Flag)(&o.passphraseFile), "passphrase-file", "take the passphrase of the identity from the one line of a file with mode 0600")
 	f.BoolVar(&o.noIdentity, "no-identity", false, "leave out the identity in the backup: the daemon makes a new one")
 	f.BoolVar(&o.force, "force", false, "also if the state directory is not empty; what is there is kept")
 	f.BoolVar(&o.yes, "yes", false, "do not ask: peers that are trusted again are meant")

@@ -27,6 +27,7 @@ def socket_url(home: str | os.PathLike[str] | None = None) -> str:
     """
     agents = os.environ.get("ACP_SOCKET")
     if agents is not None:
+        agents = os.path.expanduser(agents)  # a file of variables leaves the tilde
         if home or not agents:
             raise ValueError("ACP_SOCKET is set: leave the home out" if home else "ACP_SOCKET is empty: set it to the path of acp.sock in the agents' folder")
         if os.path.basename(agents) != "acp.sock":  # beside a folder lies what is not in it

@@ -310,6 +310,8 @@ class Alone(unittest.TestCase):
                 Client(agent_id="planner").list_intents()
         with patch.dict(os.environ, {"HOME": "/home/planner", "ACP_HOME": ""}):
             self.assertEqual(socket_url(), "unix:/home/planner/.acp/http.sock")
+            with patch.dict(os.environ, {"ACP_SOCKET": "~/agent/acp.sock"}):
+                self.assertEqual(socket_url(), "unix:/home/planner/agent/http.sock")
 
     def test_an_agent_speaks_through_its_socket_alone(self):
         with patch.dict(os.environ, {"ACP_HOME": "/desk", "ACP_SOCKET": "/run/acp/acp.sock", "ACP_AGENT": "planner", "ACP_AGENT_KEY": "secret"}):

@@ -30,6 +30,7 @@ def find_socket(socket: Optional[StrPath]) -> str:
     if named is None:
         home = Path(os.environ.get("ACP_HOME") or "~/.acp").expanduser()
         return str(home / "agent" / "acp.sock")
+    named = os.path.expanduser(named)  # a file of variables leaves the tilde
     if not named:
         raise unavailable("ACP_SOCKET is empty: set it to the path of acp.sock in the agents' folder", retryable=False)
     if os.path.basename(named) != "acp.sock":  # beside a folder lies what is not in it

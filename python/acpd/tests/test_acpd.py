@@ -237,6 +237,8 @@ class TestErrors(Case):
 
         self.assertEqual(name(ACP_SOCKET=desk.socket, ACP_HOME="/nowhere"), "desk")
         self.assertEqual(name(ACP_HOME=laptop.home), "laptop")
+        self.assertEqual(name(ACP_HOME="~", HOME=laptop.home), "laptop")
+        self.assertEqual(name(ACP_SOCKET="~/agent/acp.sock", HOME=desk.home), "desk")
         for path, remedy in {
             f"{desk.home}/acp.sock": "owner's socket",
             "": "is empty",

@@ -1,0 +1,57 @@
+// Package shellpath reads and writes paths as a shell does. Shells leave a tilde as it is behind
+// the = of --home=~/x, and so do files of environment variables.
+package shellpath
+
+import (
+	"fmt"
+	"os"
+	"os/user"
+	"path/filepath"
+	"strings"
+)
+
+// ExpandTilde replaces ~ or ~NAME at the beginning of a path by the home directory.
+func ExpandTilde(path string) (string, error) {
+	name, rest, _ := strings.Cut(path, "/")
+	if !strings.HasPrefix(name, "~") {
+		return path, nil
+	}
+	dir, err := os.UserHomeDir()
+	if name != "~" {
+		var u *user.User
+		if u, err = user.Lookup(name[1:]); err == nil {
+			dir = u.HomeDir
+		}
+	}
+	if err != nil {
+		return "", fmt.Errorf("home of %s: %w: name a path without ~", name, err)
+	}
+	return filepath.Join(dir, rest), nil
+}
+
+// Quote returns a path as one word of a shell command, which names the same file there.
+func Quote(path string) string {
+	if strings.HasPrefix(path, "~") {
+		path = "./" + path
+	}
+	if strings.Trim(path, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/._-") == "" {
+		return path
+	}
+	return "'" + strings.ReplaceAll(path, "'", `'\''`) + "'"
+}
+
+// Flag is the value of a flag that takes a path, with the tilde expanded.
+type Flag string
+
+// Set takes the value, as pflag.Value has it.
+func (f *Flag) Set(path string) error {
+	path, err := ExpandTilde(path)
+	*f = Flag(path)
+	return err
+}
+
+// String returns the path.
+func (f *Flag) String() string { return string(*f) }
+
+// Type returns what help calls the value.
+func (f *Flag) Type() string { return "string" }
