@@ -60,6 +60,7 @@ var codeTable = [...]CodeInfo{
 	{"daemon.version", Warning, "the daemon and acpctl are of different versions", "start acpd again, or update the older one"},
 	{"daemon.draining", Note, "the daemon is ending", "wait, and look again"},
 	{"daemon.warning", Warning, "a warning of the daemon, as `acpctl status` has it", "as it says"},
+	{"service.gone", Failure, "a service of yours starts an acpd that is gone: it will not start again", "`acpctl service install` again, with its flags; the finding names the file"},
 	{"identity.ok", OK, "the key is there; its certificate is made at each start and does not expire", ""},
 	{"identity.missing", Failure, "there is no key, though there is state: the next start makes a new identity that no peer knows", "`acpctl restore --force FILE`, of a backup with the identity"},
 	{"identity.damaged", Failure, "the key cannot be read: acpd does not start", "`acpctl restore --force FILE`, of a backup with the identity"},

@@ -22,6 +22,7 @@ import (
 	"github.com/acpd/acpd/integration/live"
 	"github.com/acpd/acpd/internal/cli/clitest"
 	"github.com/acpd/acpd/internal/sealed"
+	"github.com/acpd/acpd/internal/service"
 	"github.com/acpd/acpd/internal/statedir"
 	"github.com/acpd/acpd/kinds"
 	"github.com/acpd/acpd/oacp/mailbox"
@@ -350,6 +351,11 @@ var reproductions = []reproduction{
 			{ID: wire.NewMessageID(), Peer: "laptop", Direction: client.Taken, Agent: "tester", State: client.TaskAccepted},
 		}})
 	}, "agent.away"),
+	ended(func(s *site, o *Options) {
+		there, gone := filepath.Join(s.home, "acpd"), filepath.Join(s.home, "0.1", "acpd")
+		s.write("acpd", "")
+		o.Services = []service.Installed{{File: "/units/acpd.service", Program: there}, {File: "/units/acpd@planner.service", Program: gone}}
+	}, "service.gone"),
 	program("codex-cli 0.169.0", setUp, "program.ok"),
 	program("codex-cli 0.169.0", func(*testing.T, *setup.Options) {}, "program.absent"),
 	program("codex-cli 0.169.0", func(t *testing.T, o *setup.Options) { setUp(t, o); os.Remove(o.Command) }, "program.broken"),

@@ -6,11 +6,13 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"strings"
 	"time"
 
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/internal/shellpath"
 	"github.com/acpd/acpd/internal/statedir"
 )
 
@@ -25,7 +27,7 @@ func (x *examination) examineDaemon() {
 		return
 	}
 	if x.status == nil {
-		remedy := "start acpd: acpd --home " + x.Home
+		remedy := "start acpd: acpd --home " + shellpath.Quote(x.Home)
 		if x.holder != nil {
 			remedy = fmt.Sprintf("start acpd when %s (process %d) has ended, which works on the state directory", x.holder.Program, x.holder.PID)
 		}
@@ -73,6 +75,15 @@ func splitRemedy(w string) (what, remedy string) {
 		return w, "acpctl status shows all warnings"
 	}
 	return w[:at], w[at+2:]
+}
+
+// examineServices tells of services whose program is gone, as after an update that moved it.
+func (x *examination) examineServices() {
+	for _, s := range x.Services {
+		if _, err := os.Stat(s.Program); errors.Is(err, fs.ErrNotExist) {
+			x.add("service.gone", filepath.Base(s.File), fmt.Sprintf("%s starts %s, which is gone", s.File, s.Program), "acpctl service install again, with the flags that it had", s.File, s.Program)
+		}
+	}
 }
 
 // examineIdentity reads the key as acpd does.

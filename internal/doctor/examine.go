@@ -11,6 +11,7 @@ import (
 	"github.com/acpd/acpd/config"
 	"github.com/acpd/acpd/harness/setup"
 	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/internal/service"
 	"github.com/acpd/acpd/internal/statedir"
 )
 
@@ -21,8 +22,9 @@ type Options struct {
 	Daemon   *client.Client
 	Channels *channels.Client
 	Machine  Machine
-	Setup    setup.Options // of the user's agent programs
-	OACPHome string        // the mailboxes that tools use here; "": as they find them
+	Setup    setup.Options       // of the user's agent programs
+	Services []service.Installed // of the user
+	OACPHome string              // the mailboxes that tools use here; "": as they find them
 
 	Peer string // only this peer, in depth; "": everything
 }
@@ -76,6 +78,7 @@ func Examine(ctx context.Context, o Options) ([]Finding, error) {
 		x.examineAgents()
 		x.examineAwayAgents(ctx)
 	}
+	x.examineServices()
 	x.examinePrograms(ctx)
 	x.examineMailboxes(ctx)
 	x.examineChannels(ctx)

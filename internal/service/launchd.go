@@ -101,6 +101,14 @@ func (m launchd) Render(s Service) string {
 	return b.String()
 }
 
+// findPlistProgram returns the program that a property list of Render starts.
+func findPlistProgram(plist string) (program string) {
+	_, words, _ := strings.Cut(plist, "<key>ProgramArguments</key>")
+	_, word, _ := strings.Cut(words, "<array>")
+	xml.Unmarshal([]byte(word), &program) // it stays empty in a file that somebody has damaged
+	return program
+}
+
 // xmlString returns text as a string of a property list.
 func xmlString(text string) string {
 	var b bytes.Buffer

@@ -135,6 +135,36 @@ type Host struct {
 	Out, Err io.Writer               // of the manager's programs
 }
 
+// Installed is a service of the person, as a file that bears the marker defines it.
+type Installed struct {
+	File    string // which defines it
+	Program string // the path of acpd in it
+}
+
+// ListInstalled returns the services of the person that [Manager.Install] made, on any system.
+func (h Host) ListInstalled() (all []Installed) {
+	for _, kind := range []struct {
+		dir, pattern string
+		find         func(file string) string
+	}{
+		{filepath.Join(h.Config, "systemd/user"), "acpd*.service", findUnitProgram},
+		{filepath.Join(h.UserHome, "Library/LaunchAgents"), "dev.acpd.acpd*.plist", findPlistProgram},
+	} {
+		names, _ := fs.Glob(os.DirFS(kind.dir), kind.pattern) // its error is of the pattern alone
+		for _, name := range names {
+			file := filepath.Join(kind.dir, name)
+			data, err := os.ReadFile(file)
+			if err != nil || !isOurs(data) {
+				continue
+			}
+			if program := kind.find(string(data)); program != "" { // else somebody has damaged it
+				all = append(all, Installed{file, program})
+			}
+		}
+	}
+	return all
+}
+
 // NewManager returns the manager of this system.
 func NewManager(h Host) (Manager, error) {
 	switch runtime.GOOS {

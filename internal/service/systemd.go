@@ -106,6 +106,16 @@ func quoteForUnit(text string) string {
 	return `"` + quoted + `"`
 }
 
+// findUnitProgram returns the program that a unit of Render starts.
+func findUnitProgram(unit string) string {
+	command := strings.TrimPrefix(findLine(unit, "ExecStart="), "ExecStart=")
+	program, _, _ := strings.Cut(command, " ")
+	if quoted, ok := strings.CutPrefix(command, `"`); ok { // Install takes no path with a quote in it
+		program, _, _ = strings.Cut(quoted, `"`)
+	}
+	return strings.ReplaceAll(program, "%%", "%")
+}
+
 // systemctl returns the arguments of systemctl for the manager of a service.
 func systemctl(s Service, args ...string) []string {
 	if s.System {

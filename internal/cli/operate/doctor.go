@@ -15,6 +15,7 @@ import (
 	"github.com/acpd/acpd/internal/cli/frame"
 	"github.com/acpd/acpd/internal/cli/ui"
 	"github.com/acpd/acpd/internal/doctor"
+	"github.com/acpd/acpd/internal/shellpath"
 )
 
 // doctorFlags are the flags of doctor.
@@ -53,8 +54,8 @@ Exit codes: 0 if nothing failed, also with warnings; 1 if something did.`,
 	}
 	f := cmd.Flags()
 	f.BoolVar(&flags.fix, "fix", false, "mend what is safe: modes of files, the socket of a killed daemon")
-	f.StringVar(&flags.bundle, "bundle", "", "write what a bug report needs into this new file")
-	f.StringVar(&flags.log, "log", "", "with --bundle, the file that has the daemon's log (default: that of its systemd unit)")
+	f.Var((*shellpath.Flag)(&flags.bundle), "bundle", "write what a bug report needs into this new file")
+	f.Var((*shellpath.Flag)(&flags.log), "log", "with --bundle, the file that has the daemon's log (default: that of its systemd unit)")
 	f.BoolVar(&flags.yes, "yes", false, "with --bundle, do not ask")
 	return cmd
 }
@@ -109,6 +110,9 @@ func (v *verbs) findDoctorOptions(peer string) (o doctor.Options, err error) {
 	o = doctor.Options{
 		Home: home, Version: v.version, Daemon: &v.Daemon, Machine: doctor.ThisMachine(), Peer: peer,
 		Channels: &channels.Client{Daemon: &v.Daemon, Home: v.Home},
+	}
+	if h, err := v.findServiceHost(false); err == nil {
+		o.Services = h.ListInstalled()
 	}
 	if o.Setup, err = setup.FindOptions(); err != nil {
 		return o, nil // a service user without a home has no agent programs

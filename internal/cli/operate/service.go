@@ -51,32 +51,33 @@ func (v *verbs) openManager(cmd *cobra.Command, s *service.Service) (service.Man
 	if err := frame.CheckValuesNotEmpty(cmd, nil); err != nil {
 		return nil, err
 	}
-	s.Home = v.Home
-	if home := os.Getenv("ACP_HOME"); s.Home == "" && !s.System && s.Instance == "" {
-		s.Home = home
-	}
-	if s.Home != "" {
-		abs, err := filepath.Abs(s.Home)
-		if err != nil {
+	if v.Home != "" || os.Getenv("ACP_HOME") != "" && !s.System && s.Instance == "" {
+		var err error
+		if s.Home, err = v.FindStateDir(); err != nil {
 			return nil, fmt.Errorf("service: %w", err)
 		}
-		s.Home = abs
 	}
 	if err := s.Check(); err != nil {
 		return nil, frame.UsageErrorf("%w", err)
 	}
-	h := service.Host{Root: v.MachineRoot, Say: v.printStep, Out: v.Out, Err: v.Err}
-	var err error
-	if h.User, h.UserHome, err = findPerson(s.System); err != nil {
+	h, err := v.findServiceHost(s.System)
+	if err != nil {
 		return nil, err
-	}
-	if h.Config = os.Getenv("XDG_CONFIG_HOME"); !filepath.IsAbs(h.Config) {
-		h.Config = filepath.Join(h.UserHome, ".config")
 	}
 	if s.Home == filepath.Join(h.UserHome, ".acp") && s.Instance == "" {
 		s.Home = "" // the usual one, by the unit as it is
 	}
 	return service.NewManager(h)
+}
+
+// findServiceHost returns where the services of this person, or of the machine, are made.
+func (v *verbs) findServiceHost(system bool) (h service.Host, err error) {
+	h = service.Host{Root: v.MachineRoot, Say: v.printStep, Out: v.Out, Err: v.Err}
+	h.User, h.UserHome, err = findPerson(system)
+	if h.Config = os.Getenv("XDG_CONFIG_HOME"); !filepath.IsAbs(h.Config) {
+		h.Config = filepath.Join(h.UserHome, ".config")
+	}
+	return h, err
 }
 
 // findPerson returns the name and the home directory of the person whose service is meant. On
@@ -117,8 +118,8 @@ func (v *verbs) newServiceInstallCmd(s *service.Service) *cobra.Command {
 that name that acpctl has not written stays as it is. It may be called again, for another
 --home or --name, or after acpd has moved.
 
-The service is given the acpd beside this acpctl, else the one in PATH. It knows the
-environment of the system, not that of your shell: put settings into config.yaml.
+The service is given the acpd beside this acpctl, by its path in PATH if it has one, which
+outlasts an update; else the acpd in PATH. It knows the of the system, not that of your shell: put settings into config.yaml.
 
 Your own service ends with your last session. --linger lets it run from the start of the
 machine on: with it, all your services do.`,
@@ -132,7 +133,11 @@ machine on: with it, all your services do.`,
 			if err != nil {
 				return err
 			}
-			if s.Program, err = findDaemonProgram(); err != nil {
+			own, err := os.Executable()
+			if err != nil {
+				return fmt.Errorf("service install: find the path of acpctl: %w", err)
+			}
+			if s.Program, err = findDaemonProgram(own); err != nil {
 				return err
 			}
 			if printOnly {
@@ -167,14 +172,11 @@ func (v *verbs) printServiceFile(text string) error {
 	}{text}, func() { fmt.Fprint(v.Out, text) })
 }
 
-// findDaemonProgram returns the path of acpd: beside this program, else in PATH.
-func findDaemonProgram() (string, error) {
-	var beside string
-	if own, err := os.Executable(); err == nil {
-		beside = filepath.Join(filepath.Dir(own), "acpd")
-		if found, err := exec.LookPath(beside); err == nil {
-			return found, nil
-		}
+// findDaemonProgram returns the path of acpd: that of the one beside this program, else in PATH.
+func findDaemonProgram(own string) (string, error) {
+	beside := filepath.Join(filepath.Dir(own), "acpd")
+	if found, err := exec.LookPath(beside); err == nil {
+		return frame.FindLastingPath("acpd", found), nil
 	}
 	found, err := exec.LookPath("acpd")
 	if err == nil {

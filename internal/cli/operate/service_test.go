@@ -13,6 +13,7 @@ import (
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/internal/cli/clitest"
 	"github.com/acpd/acpd/internal/cli/frame"
+	"github.com/acpd/acpd/internal/cli/ui"
 )
 
 // newServiceDaemon returns a daemon whose command lines run on a machine with systemd, where
@@ -83,6 +84,51 @@ func TestServiceInstall(t *testing.T) {
 	f.WantResult(f.Run("service", "install"), 0, "wrote  "+path+"\nran    systemctl --user daemon-reload\nran    systemctl --user enable acpd.service\nran    systemctl --user restart acpd.service\n", "")
 	f.WantResult(f.Run("service", "install", "--json"), 0, `{"done":"kept","what":"`+path+`"}`+"\n"+`{"done":"ran","what":"systemctl --user enable acpd.service"}`+"\n"+`{"done":"ran","what":"systemctl --user start acpd.service"}`+"\n", "")
 	f.WantResult(f.Run("service", "uninstall", "--json"), 0, `{"done":"ran","what":"systemctl --user disable --now acpd.service"}`+"\n"+`{"done":"removed","what":"`+path+`"}`+"\n"+`{"done":"ran","what":"systemctl --user daemon-reload"}`+"\n", "")
+}
+
+// The service starts acpd by the path that a package manager keeps, if PATH has it: not by that of
+// one version, which the next update removes.
+func TestServiceStartsALastingPath(t *testing.T) {
+	dir := t.TempDir()
+	version, bin, other := filepath.Join(dir, "Cellar/acpd/0.1/bin"), filepath.Join(dir, "bin"), filepath.Join(dir, "other")
+	for _, dir := range []string{version, bin, other} {
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, path := range []string{filepath.Join(version, "acpd"), filepath.Join(other, "acpd")} {
+		if err := os.WriteFile(path, []byte("#!/bin/sh\n"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Symlink("../Cellar/acpd/0.1/bin/acpd", filepath.Join(bin, "acpd")); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct{ own, path, want string }{
+		{version, bin, bin}, // of Homebrew: the link
+		{version, version, version},
+		{version, other, version}, // another acpd is in PATH
+		{version, dir, version},   // none is
+		{dir, other, other},       // none is beside acpctl
+	} {
+		t.Setenv("PATH", c.path)
+		if got, err := findDaemonProgram(filepath.Join(c.own, "acpctl")); err != nil || got != filepath.Join(c.want, "acpd") {
+			t.Errorf("acpctl in %s with PATH=%s: %s, %v", c.own, c.path, got, err)
+		}
+	}
+}
+
+// A tilde that the shell has left is the home directory: of --home and of ACP_HOME.
+func TestServiceHomeWithATilde(t *testing.T) {
+	f, user := newServiceDaemon(t, "")
+	t.Setenv("ACP_HOME", "~/.acp-x")
+	for _, args := range [][]string{{"--home=~/.acp-x", "service", "install", "--print"}, {"service", "install", "--print"}} {
+		var out strings.Builder
+		code := f.RunWithoutHome(t.Context(), ui.Terminal{In: strings.NewReader(""), Out: &out, Err: &out}, args...)
+		if want := "/acpd --home " + user + "/.acp-x\n"; code != 0 || !strings.Contains(out.String(), want) {
+			t.Errorf("%q: exit code %d, want %q:\n%s", args, code, want, &out)
+		}
+	}
 }
 
 func TestServiceUsage(t *testing.T) {
