@@ -78,7 +78,7 @@ func explainFlagError(cmd *cobra.Command, err error) error {
 		"int": "a whole number", "uint64": "a whole number, 0 or more", "duration": aDuration, "bool": "true or false",
 	}[wrong.GetFlag().Value.Type()]
 	if !ok {
-		return err
+		return fmt.Errorf("--%s: %w", wrong.GetFlag().Name, wrong.Unwrap())
 	}
 	if expected == aDuration && duration.MatchString(wrong.GetValue()) { // it is too long for Go
 		expected = "a duration of at most " + findLongestDuration(wrong.GetFlag().Usage)
