@@ -14,14 +14,14 @@ import (
 const maxLogFile = 8 << 20
 
 // logFile is a log in a file that is bounded: a full one is renamed, in place of the one that
-// was renamed before. It is for where nobody else rotates the log, as under launchd.
+// was renamed before. It is for where nobody else rotates the log, as under launchd; where somebody
+// does, or empties the folder, the next line begins a new file.
 type logFile struct {
 	path string
 	most int64
 
 	mu   sync.Mutex // guards the rest
 	file *os.File
-	size int64
 }
 
 // openLogFile opens the log file at path for its owner alone, and makes it if it is not there.
@@ -52,7 +52,7 @@ func (l *logFile) open() error {
 	if l.file != nil {
 		l.file.Close()
 	}
-	l.file, l.size = f, info.Size()
+	l.file = f
 	return nil
 }
 
@@ -60,12 +60,24 @@ func (l *logFile) open() error {
 func (l *logFile) Write(line []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.size > 0 && l.size+int64(len(line)) > l.most {
+	if size := l.findSize(); size > 0 && size+int64(len(line)) > l.most {
 		l.beginFile()
 	}
-	n, err := l.file.Write(line)
-	l.size += int64(n)
-	return n, err
+	return l.file.Write(line)
+}
+
+// findSize returns the size of the file that has the name. Where that is another one than before, or
+// none, it opens or makes it first. If it cannot, the file of before stays.
+func (l *logFile) findSize() int64 {
+	have, err := l.file.Stat()
+	named, nameErr := os.Stat(l.path)
+	if (nameErr != nil || !os.SameFile(have, named)) && l.open() == nil {
+		have, err = l.file.Stat()
+	}
+	if err != nil {
+		return 0
+	}
+	return have.Size()
 }
 
 // beginFile begins a new file in place of the full one. Somebody may have removed that, or have
@@ -76,7 +88,7 @@ func (l *logFile) beginFile() {
 	if err == nil || errors.Is(err, fs.ErrNotExist) {
 		err = l.open()
 	}
-	if err != nil && l.file.Truncate(0) == nil {
-		l.size = 0
+	if err != nil {
+		l.file.Truncate(0)
 	}
 }

@@ -114,6 +114,48 @@ func TestLogFileIsBoundedWithoutItsName(t *testing.T) {
 	}
 }
 
+// The log follows its name: what was moved away keeps the lines of before, and the next ones are in
+// a new file, or in the one that somebody has put there.
+func TestLogFileFollowsItsName(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "acpd.log")
+	l, err := openLogFile(path, 1000)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { l.file.Close() }()
+	want := func(where, file, text string) {
+		t.Helper()
+		if got, err := os.ReadFile(file); err != nil || string(got) != text {
+			t.Errorf("%s: %s has %q, %v, want %q", where, file, got, err, text)
+		}
+	}
+	fmt.Fprintln(l, "first")
+	if err := os.Rename(path, path+".1"); err != nil {
+		t.Fatal(err)
+	}
+	fmt.Fprintln(l, "second")
+	want("moved", path+".1", "first\n")
+	want("moved", path, "second\n")
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	fmt.Fprintln(l, "third")
+	want("removed", path, "third\n")
+	if err := os.WriteFile(path+".new", []byte("other\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(path+".new", path); err != nil {
+		t.Fatal(err)
+	}
+	fmt.Fprintln(l, "fourth")
+	want("replaced", path, "other\nfourth\n")
+	if err := os.Truncate(path, 0); err != nil {
+		t.Fatal(err)
+	}
+	fmt.Fprintln(l, "fifth")
+	want("emptied", path, "fifth\n")
+}
+
 // What is no regular file cannot be bounded, and would be renamed: a device, or a FIFO that nobody
 // reads.
 func TestLogFileIsRegular(t *testing.T) {
