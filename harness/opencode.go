@@ -37,7 +37,7 @@ type opencode struct {
 	version   string
 	dir       string // the working directory of this process, which is that of the sessions
 	user      string
-	password  string // empty: the port is open
+	password  string
 	processes *processes
 	parent    int // the process that listens
 	port      int
@@ -65,16 +65,13 @@ func findOpenCode(ctx context.Context, env *Environment, ps *processes) (Session
 	}
 	o := &opencode{
 		lifetime: newLifetime(), version: env.Version, dir: env.Dir, processes: ps, posts: newGate(), doubtful: make(map[passedPost]doubtfulPrompt),
-		user: env.Getenv("OPENCODE_SERVER_USERNAME"), password: env.Getenv("OPENCODE_SERVER_PASSWORD"),
+		user: cmp.Or(env.Getenv("OPENCODE_SERVER_USERNAME"), "opencode"),
 		http: &http.Client{
 			Transport:     &http.Transport{MaxIdleConnsPerHost: 1, IdleConnTimeout: time.Minute},
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		},
 	}
-	if o.user == "" {
-		o.user = "opencode"
-	}
-	if err := o.findPort(ctx); err != nil {
+	if err := o.findPort(ctx, env.Getenv("OPENCODE_SERVER_PASSWORD")); err != nil {
 		o.Close()
 		return nil, o.fail(ErrUnsupported, err)
 	}
@@ -83,7 +80,7 @@ func findOpenCode(ctx context.Context, env *Environment, ps *processes) (Session
 
 // findPort finds the port on which the process listens that has started this one. It asks no
 // other parent: what listens there may be anything, and would be told the password.
-func (o *opencode) findPort(ctx context.Context) error {
+func (o *opencode) findPort(ctx context.Context, password string) error {
 	parents := o.processes.listParents()
 	if len(parents) == 0 {
 		return errors.New("what has started this process is not known")
@@ -91,11 +88,27 @@ func (o *opencode) findPort(ctx context.Context) error {
 	o.parent = parents[0].pid
 	ports, err := o.processes.portsOf(o.parent)
 	for _, o.port = range ports {
-		if err = o.get(ctx, "/session/status", nil, nil); err == nil {
+		if err = o.logIn(ctx, password); err == nil {
 			return nil
 		}
 	}
-	return cmp.Or(err, errors.New("it listens on no port: start it with --port"))
+	return cmp.Or(err, errors.New("it listens on no port: start it with --port and OPENCODE_SERVER_PASSWORD set"))
+}
+
+// logIn returns nil if OpenCode answers on the port, and only to whoever has the password. If it
+// answers everybody, any user of this machine and any headless run can begin turns of the session.
+func (o *opencode) logIn(ctx context.Context, password string) error {
+	o.password = ""
+	var busy map[string]jsontext.Value
+	err := o.get(ctx, "/session/status", nil, &busy)
+	switch status, _ := errors.AsType[opencodeStatus](err); {
+	case err == nil:
+		return errors.New("its port is open to everybody on this machine: start it with OPENCODE_SERVER_PASSWORD set")
+	case status != http.StatusUnauthorized:
+		return err
+	}
+	o.password = password
+	return o.get(ctx, "/session/status", nil, &busy)
 }
 
 // Harness returns the name and version of OpenCode.

@@ -29,6 +29,7 @@ type fakeOpenCode struct {
 	status   int // of the answers, unless 0
 	posts    []string
 	listens  bool
+	open     bool   // it asks for no password
 	lose     bool   // the next answers to prompts, and what was asked is done
 	drop     bool   // the next prompts too
 	messages string // what /session/…/message answers
@@ -50,7 +51,7 @@ func (f *fakeOpenCode) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	defer f.mu.Unlock()
 	user, password, _ := r.BasicAuth()
 	switch {
-	case user != "opencode" || password != "s3cret":
+	case !f.open && (user != "opencode" || password != "s3cret"):
 		w.WriteHeader(http.StatusUnauthorized)
 	case f.status != 0:
 		w.Header().Set("Location", "http://127.0.0.1:1/")
@@ -175,6 +176,17 @@ func TestOpenCodeIsFound(t *testing.T) {
 	f := newFakeOpenCode(t)
 	if _, err := f.find("wrong"); !errors.Is(err, ErrUnsupported) || !strings.Contains(err.Error(), "401") {
 		t.Errorf("with a wrong password: %v", err)
+	}
+	for _, password := range []string{"", "s3cret"} { // in our environment
+		f.change(func() { f.open = true })
+		if _, err := f.find(password); !errors.Is(err, ErrUnsupported) || !strings.Contains(err.Error(), "OPENCODE_SERVER_PASSWORD") {
+			t.Errorf("with a port that asks for no password, and the password %q: %v", password, err)
+		}
+		f.change(func() { f.status = 500 })
+		if _, err := f.find(password); !errors.Is(err, ErrUnsupported) || !strings.Contains(err.Error(), "500") {
+			t.Errorf("with a server that is broken: %v", err)
+		}
+		f.change(func() { f.open, f.status = false, 0 })
 	}
 	f.change(func() { f.listens = false })
 	if _, err := f.find("s3cret"); !errors.Is(err, ErrUnsupported) || !strings.Contains(err.Error(), "--port") {

@@ -79,6 +79,7 @@ func listOpenCodeSteps(o *Options) ([]Step, error) {
 	if o.Project != "" {
 		server.Note += " Others who work on the project get " + config.path + " too if it is committed."
 	}
+	server.Note += " Its sessions can be woken if it is started with --port, and with OPENCODE_SERVER_PASSWORD set."
 	instructions := newInstructionsStep(openCode, at.instructions)
 	if !exists(at.instructions) && exists(at.claudeFile) {
 		if o.Project != "" {

@@ -9,6 +9,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"strings"
 	"testing"
 	"time"
 
@@ -43,12 +44,13 @@ func (p *person) configureOpenCode(server []string) {
 	p.write(".config/opencode/opencode.json", string(config))
 }
 
-// startOpenCode starts a server, and has a session with a first turn.
-func (p *person) startOpenCode(server []string) (o *openCode) {
+// startOpenCode starts a server, with variables beside those of every test, and has a session with a
+// first turn.
+func (p *person) startOpenCode(server []string, variables ...string) (o *openCode) {
 	p.t.Helper()
 	p.configureOpenCode(server)
 	_, port, _ := net.SplitHostPort(live.PickTCPAddr(p.t))
-	env := p.environment("OPENCODE_DISABLE_AUTOUPDATE=1", "OPENCODE_DISABLE_MODELS_FETCH=1", "OPENCODE_SERVER_PASSWORD="+openCodePassword)
+	env := p.environment(append(variables, "OPENCODE_DISABLE_AUTOUPDATE=1", "OPENCODE_DISABLE_MODELS_FETCH=1")...)
 	o = &openCode{p.start(env, programs["opencode"], "serve", "--hostname", "127.0.0.1", "--port", port), p, "http://127.0.0.1:" + port}
 	until(p.t, "OpenCode answers", func() bool { return o.request(http.MethodGet, openCodeStatus, nil, nil) == nil })
 	var s struct {
@@ -122,7 +124,7 @@ func TestOpenCodeIsWoken(t *testing.T) {
 	t.Parallel()
 	p := newPerson(t, rule{"waits, id", []step{call("acp_inbox", nil)}})
 	sockets := live.MakeTempDir(t)
-	o := p.startOpenCode(childCommand(t, sockets))
+	o := p.startOpenCode(childCommand(t, sockets), "OPENCODE_SERVER_PASSWORD="+openCodePassword)
 	child := awaitChild(t, sockets)
 	child.mustFind("opencode", "1.18.33")
 	post := newPost()
@@ -154,5 +156,17 @@ func TestOpenCodeIsWoken(t *testing.T) {
 	var messages []any
 	if err := o.request(http.MethodGet, "/session/"+other.ID+"/message", nil, &messages); err != nil || len(messages) != 0 {
 		t.Errorf("the other session has %d messages, %v", len(messages), err)
+	}
+}
+
+// A session of OpenCode whose port everybody on the machine can use is not woken, whatever the owner
+// allows.
+func TestOpenCodeWithoutAPassword(t *testing.T) {
+	t.Parallel()
+	p := newPerson(t)
+	sockets := live.MakeTempDir(t)
+	p.startOpenCode(childCommand(t, sockets))
+	if f := awaitChild(t, sockets).look(); f.Name != "" || !strings.Contains(f.Err, "OPENCODE_SERVER_PASSWORD") {
+		t.Errorf("found %+v", f)
 	}
 }
