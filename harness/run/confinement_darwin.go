@@ -23,6 +23,10 @@ func checkConfinement(Confinement) error {
 // checkSockets returns an error if a run under c cannot be given some unix sockets.
 func (c Confinement) checkSockets() error { return nil }
 
+// ClosesLoopback reports whether runs under c reach only those TCP ports of this machine that their
+// Spec names.
+func (c Confinement) ClosesLoopback() bool { return false }
+
 // confine puts into o what keeps the run to its files.
 func (s *Spec) confine(o *order) error {
 	switch s.Confinement {

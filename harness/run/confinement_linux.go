@@ -68,21 +68,35 @@ func (s *Spec) confine(o *order) error {
 		o.Dir = "/"
 		// Under these rules a bwrap with setuid does not become root: it needs a namespace of users.
 		o.Rules = rules{Scope: true, NoSockets: s.Sockets == ""}
+		s.closeNetwork(&o.Rules)
 	case Landlock:
 		if err := checkLandlock(); err != nil {
 			return err
 		}
 		o.Rules = rules{
-			Files: true, Scope: true, DropCapabilities: true, NoModes: true,
+			Files: true, Scope: true, DropCapabilities: true, FilesAlone: true,
 			NoSockets: s.Sockets == "" && landlockVersion() < landlockSockets,
 			Read:      append(append([]string{"/proc"}, systemFiles...), s.Read...),
 			Write:     s.Write, Devices: deviceFiles, Sockets: s.Sockets,
 		}
+		s.closeNetwork(&o.Rules)
 	case Outside, None:
 	default:
 		return fmt.Errorf("%q is no confinement of this system", s.Confinement)
 	}
 	return nil
+}
+
+// closeNetwork closes to a run what listens on this machine, as far as the kernel can.
+func (s *Spec) closeNetwork(r *rules) {
+	r.Network, r.FreePorts = true, s.FreePorts
+	r.Ports = append([]uint16{portHTTPS, portDNS}, s.Ports...)
+}
+
+// ClosesLoopback reports whether runs under c reach only those TCP ports of this machine that their
+// Spec names.
+func (c Confinement) ClosesLoopback() bool {
+	return (c == Bubblewrap || c == Landlock) && landlockVersion() >= landlockTCP && seccompArch != 0
 }
 
 // makeBubblewrapArgs returns the command line of bwrap up to the program.

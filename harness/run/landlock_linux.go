@@ -19,14 +19,18 @@ type rules struct {
 	Devices          []string `json:"devices,omitzero"`
 	Sockets          string   `json:"sockets,omitzero"`
 	Scope            bool     `json:"scope,omitzero"`             // Landlock: no signals to, and no abstract sockets of, processes outside
+	Network          bool     `json:"network,omitzero"`           // TCP to Ports alone, UDP, and no sockets of other kinds but unix ones
+	Ports            []uint16 `json:"ports,omitzero"`             // to which it may connect, by TCP
+	FreePorts        bool     `json:"free_ports,omitzero"`        // and to those that the kernel gives to who names none; and to take them
 	NoSockets        bool     `json:"no_sockets,omitzero"`        // no unix sockets
-	NoModes          bool     `json:"no_modes,omitzero"`          // no changes of a file's mode or owner by its path
+	FilesAlone       bool     `json:"files_alone,omitzero"`       // of files only what Landlock decides on; nothing that processes of one user share
 	DropCapabilities bool     `json:"drop_capabilities,omitzero"` // none, though the user is root
 }
 
 // Landlock versions in which something came.
 const (
 	landlockTruncate = 3 // without it a file that may not be written can be emptied
+	landlockTCP      = 4 // connecting to a TCP port, and taking one
 	landlockIoctl    = 5
 	landlockScope    = 6
 	landlockSockets  = 9 // connecting to a unix socket by its path
@@ -83,7 +87,7 @@ func (r *rules) apply() error {
 		}
 	}
 	filter := makeFilter(r)
-	if !r.Files && !r.Scope && len(filter) == 0 {
+	if !r.Files && !r.Scope && !r.Network {
 		return nil
 	}
 	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
@@ -107,10 +111,13 @@ func (r *rules) restrictByLandlock() error {
 	if r.Files {
 		attr.Handled_access_fs = handledAccess(version)
 	}
+	if r.Network && version >= landlockTCP {
+		attr.Handled_access_net = unix.LANDLOCK_ACCESS_NET_CONNECT_TCP | unix.LANDLOCK_ACCESS_NET_BIND_TCP
+	}
 	if r.Scope && version >= landlockScope {
 		attr.Scoped = unix.LANDLOCK_SCOPE_ABSTRACT_UNIX_SOCKET | unix.LANDLOCK_SCOPE_SIGNAL
 	}
-	if attr.Handled_access_fs == 0 && attr.Scoped == 0 {
+	if attr.Handled_access_fs == 0 && attr.Handled_access_net == 0 && attr.Scoped == 0 {
 		return nil
 	}
 	fd, _, errno := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, uintptr(unsafe.Pointer(&attr)), unsafe.Sizeof(attr), 0)
@@ -142,8 +149,62 @@ func (r *rules) restrictByLandlock() error {
 			}
 		}
 	}
+	if attr.Handled_access_net != 0 {
+		if err := r.addPortRules(int(fd)); err != nil {
+			return err
+		}
+	}
 	if _, _, errno := unix.Syscall(unix.SYS_LANDLOCK_RESTRICT_SELF, fd, 0, 0); errno != 0 {
 		return fmt.Errorf("restrict: %w", errno)
+	}
+	return nil
+}
+
+// addPortRules allows TCP ports. A run takes no port but a free one: a port of the owner's that is not
+// in use at the moment would get what is meant for the owner's service.
+func (r *rules) addPortRules(ruleset int) error {
+	const connect, bind = unix.LANDLOCK_ACCESS_NET_CONNECT_TCP, unix.LANDLOCK_ACCESS_NET_BIND_TCP
+	if err := addPortRule(ruleset, 0, bind); err != nil { // the kernel chooses a free one
+		return err
+	}
+	for _, port := range r.Ports {
+		if err := addPortRule(ruleset, int(port), connect); err != nil {
+			return err
+		}
+	}
+	if !r.FreePorts {
+		return nil
+	}
+	first, last, err := readFreePorts()
+	if err != nil {
+		return err
+	}
+	for port := first; port <= last; port++ {
+		if err := addPortRule(ruleset, port, connect|bind); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// readFreePorts returns the first and the last port that the kernel gives to programs that name none.
+func readFreePorts() (first, last int, err error) {
+	text, err := os.ReadFile("/proc/sys/net/ipv4/ip_local_port_range")
+	if err != nil {
+		return 0, 0, fmt.Errorf("free ports: %w", err)
+	}
+	if _, err := fmt.Sscan(string(text), &first, &last); err != nil {
+		return 0, 0, fmt.Errorf("free ports: %q: %w", text, err)
+	}
+	return first, last, nil
+}
+
+// addPortRule allows access to a TCP port, whatever the address.
+func addPortRule(ruleset, port int, access uint64) error {
+	attr := struct{ access, port uint64 }{access, uint64(port)} // struct landlock_net_port_attr
+	const ruleNetPort = 2                                       // LANDLOCK_RULE_NET_PORT
+	if _, _, errno := unix.Syscall6(unix.SYS_LANDLOCK_ADD_RULE, uintptr(ruleset), ruleNetPort, uintptr(unsafe.Pointer(&attr)), 0, 0, 0); errno != 0 {
+		return fmt.Errorf("port %d: %w", port, errno)
 	}
 	return nil
 }

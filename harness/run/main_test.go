@@ -228,14 +228,21 @@ func try(what, path string) error {
 		return err
 	case "under":
 		return try("see", "/proc/"+path)
-	case "tcp":
-		c, err := net.Dial("tcp", path)
+	case "tcp", "udp":
+		c, err := net.Dial(what, path)
 		if err == nil {
+			_, err = c.Write([]byte("x"))
 			c.Close()
 		}
 		return err
+	case "bind":
+		l, err := net.Listen("tcp", path)
+		if err == nil {
+			l.Close()
+		}
+		return err
 	}
-	return trySystem(what)
+	return trySystem(what, path)
 }
 
 // spec returns a run of the program, in a new folder, and the mark that all its processes have

@@ -7,6 +7,8 @@
 //     opens no unix socket but those that the Spec names, so no other program of the same
 //     user does its work for it. [Detect] says what confines on this machine; where nothing
 //     does, a caller has to take away the program's tools for files and commands.
+//   - Where [Confinement.ClosesLoopback] says so, it connects by TCP only to ports that its Spec
+//     names, so that it does not reach what other programs of the same user serve on this machine.
 //   - Its environment is the one in the Spec. Its standard input ends after the prompt.
 //   - When [Run] returns, no process of the run is left: neither one that ignores TERM nor one
 //     that has left its process group. The same holds if the process that called Run dies.
@@ -47,6 +49,9 @@ type Spec struct {
 	Read    []string // files and folders that it may read and execute; those that are missing are left out
 	Write   []string // files and folders that it may change; they exist
 	Sockets string   // the folder to whose unix sockets it may connect, also if they are made anew; "": none
+
+	Ports     []uint16 // TCP ports to which it may connect, on any machine, beside 443 and 53
+	FreePorts bool     // so for those that the system gives to programs that name none; it may take these, too
 
 	Confinement Confinement
 

@@ -12,7 +12,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"unsafe"
 
 	"golang.org/x/sys/unix"
 
@@ -188,8 +187,8 @@ func TestWhatARunMayDo(t *testing.T) {
 		}
 		s, _ := spec(t, c, "try", "read", file, "list", read, "write", "new", "read", "new", "truncate", "new", "rename", "new", "remove", "new.moved",
 			"run", "/bin/true", "read", "/etc/passwd", "read", "/dev/urandom0", "read", "/dev/null", "write", "/dev/null", "read", "/proc/self/stat", "read", "/proc/meminfo",
-			"tcp", l.Addr().String(), "pair", "of streams", "list", "/usr/bin")
-		s.Read = append(s.Read, read, "/missing")
+			"tcp", l.Addr().String(), "udp", l.Addr().String(), "pair", "of streams", "list", "/usr/bin")
+		s.Read, s.Ports = append(s.Read, read, "/missing"), []uint16{portOf(l)}
 		var out bytes.Buffer
 		s.Stdout = &out
 		if exit, err := Run(t.Context(), s); err != nil || exit.Code != 0 {
@@ -330,25 +329,4 @@ func TestAForeignHolder(t *testing.T) {
 		holder.Close()
 		<-flooded
 	}
-}
-
-// trySystem tries a system call of which no file is the object.
-func trySystem(what string) error {
-	var errno syscall.Errno
-	switch what {
-	case "ring": // which makes calls that no filter sees
-		var params [120]byte
-		var fd uintptr
-		if fd, _, errno = unix.Syscall(unix.SYS_IO_URING_SETUP, 1, uintptr(unsafe.Pointer(&params)), 0); errno == 0 {
-			unix.Close(int(fd))
-		}
-	case "keys": // of the user's session
-		_, _, errno = unix.Syscall(unix.SYS_KEYCTL, unix.KEYCTL_GET_KEYRING_ID, ^uintptr(2), 0) // KEY_SPEC_SESSION_KEYRING
-	default:
-		return fmt.Errorf("what is %q?", what)
-	}
-	if errno != 0 {
-		return errno
-	}
-	return nil
 }

@@ -8,4 +8,4 @@ const (
 	seccompX32  = 0
 )
 
-var seccompModes []uint32
+var seccompFiles, seccompShared []uint32
