@@ -37,9 +37,10 @@ type Runner struct {
 	Conversations *Conversations
 	Budget        Budget
 	Confinement   run.Confinement
-	Tools         Tools  // that are offered, if Confinement confines
-	Dir           string // where runs work, without symbolic links; "": each in an empty folder of its own
-	Model         string // "": the program's own choice
+	Tools         Tools    // that are offered, if Confinement confines
+	Dir           string   // where runs work, without symbolic links; "": each in an empty folder of its own
+	Model         string   // "": the program's own choice
+	Ports         []uint16 // TCP ports to which runs with ToolsWork may connect, beside those of every run
 
 	// What a profile with acp: true gives to its runs.
 	Sockets    string          // the agents' folder
@@ -183,6 +184,10 @@ func (r *Runner) start(ctx context.Context, c *conversation, q Request) (read *r
 	spec := run.Spec{
 		Stdin: []byte(q.Prompt), Confinement: r.Confinement, Stdout: read, MaxOutput: r.Profile.Limits.Output,
 		Read: slices.Clone(r.Program.Files), Write: []string{c.home(), c.temp(), c.dir()}, Dir: c.dir(),
+		Ports: r.Profile.findPorts(),
+	}
+	if r.offered() == ToolsWork { // its tests reach servers that they start themselves
+		spec.Ports, spec.FreePorts = append(spec.Ports, r.Ports...), true
 	}
 	if err := r.Profile.CheckFolder(r.Dir); err != nil {
 		r.log("%v", err)

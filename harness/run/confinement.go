@@ -29,6 +29,10 @@ func (c Confinement) Confines() bool { return c != None && c != "" }
 // given all.
 func (c Confinement) HasSockets() bool { return c.checkSockets() == nil }
 
+// KeepsObeyed reports whether what the owner's programs obey in a Spec's Project stays as it is under
+// c. Landlock cannot take back for a part of a folder what it allows for the whole.
+func (c Confinement) KeepsObeyed() bool { return c == Bubblewrap || c == Seatbelt }
+
 // Detect returns the strongest confinement that works on this machine. It tries each by
 // starting something under it, which takes some milliseconds. If there is none, why says what
 // would be needed.
@@ -83,8 +87,9 @@ const (
 // SystemPath is where a run finds programs of the system.
 const SystemPath = "/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin"
 
-// makeOrder checks the Spec and returns what the helper does.
-func (s *Spec) makeOrder() (*order, error) {
+// makeOrder checks the Spec and returns what the helper does. keep is what the run may not change
+// below the folders that it may.
+func (s *Spec) makeOrder(keep []string) (*order, error) {
 	o := &order{Argv: s.Argv, Env: s.Env, Dir: s.Dir, GraceMS: max(s.Grace.Milliseconds(), 0)}
 	if o.Env == nil {
 		o.Env = []string{}
@@ -105,7 +110,7 @@ func (s *Spec) makeOrder() (*order, error) {
 			return nil, err
 		}
 	}
-	if err := s.confine(o); err != nil {
+	if err := s.confine(o, keep); err != nil {
 		return nil, err
 	}
 	return o, nil

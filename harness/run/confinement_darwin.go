@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 )
@@ -28,10 +29,10 @@ func (c Confinement) checkSockets() error { return nil }
 func (c Confinement) ClosesLoopback() bool { return false }
 
 // confine puts into o what keeps the run to its files.
-func (s *Spec) confine(o *order) error {
+func (s *Spec) confine(o *order, keep []string) error {
 	switch s.Confinement {
 	case Seatbelt:
-		o.Argv = append([]string{sandboxExec, "-p", s.makeSeatbeltProfile()}, s.Argv...)
+		o.Argv = append([]string{sandboxExec, "-p", s.makeSeatbeltProfile(keep)}, s.Argv...)
 	case Outside, None:
 	default:
 		return fmt.Errorf("%q is no confinement of this system", s.Confinement)
@@ -48,7 +49,7 @@ var systemFiles = []string{
 
 // makeSeatbeltProfile returns the sandbox in its own language. Unix sockets are closed but those
 // of the Spec and that of the resolver.
-func (s *Spec) makeSeatbeltProfile() string {
+func (s *Spec) makeSeatbeltProfile(keep []string) string {
 	var b strings.Builder
 	b.WriteString("(version 1)\n(deny default)\n(allow process-fork process-exec)\n(allow signal (target same-sandbox))\n" +
 		"(allow process-info* (target same-sandbox))\n(allow sysctl-read)\n(allow file-read-metadata)\n(allow file-read-data (literal \"/\"))\n" +
@@ -59,6 +60,12 @@ func (s *Spec) makeSeatbeltProfile() string {
 	}
 	for _, path := range s.Write {
 		fmt.Fprintf(&b, "(allow file-read* file-write* (subpath %s))\n", strconv.Quote(path))
+	}
+	for _, path := range keep { // the last rule that matches counts; who moves a folder unlinks it
+		fmt.Fprintf(&b, "(deny file-write* (subpath %s))\n", strconv.Quote(path))
+		for at := filepath.Dir(path); len(at) > len(s.Project); at = filepath.Dir(at) {
+			fmt.Fprintf(&b, "(deny file-write-unlink (literal %s))\n", strconv.Quote(at))
+		}
 	}
 	if s.Sockets != "" {
 		fmt.Fprintf(&b, "(allow network-outbound (subpath %s))\n", strconv.Quote(s.Sockets))

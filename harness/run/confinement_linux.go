@@ -57,14 +57,14 @@ func findBubblewrap() (string, error) {
 }
 
 // confine puts into o what keeps the run to its files.
-func (s *Spec) confine(o *order) error {
+func (s *Spec) confine(o *order, keep []string) error {
 	switch s.Confinement {
 	case Bubblewrap:
 		bwrap, err := findBubblewrap()
 		if err != nil {
 			return err
 		}
-		o.Argv = append(s.makeBubblewrapArgs(bwrap), s.Argv...)
+		o.Argv = append(s.makeBubblewrapArgs(bwrap, keep), s.Argv...)
 		o.Dir = "/"
 		// Under these rules a bwrap with setuid does not become root: it needs a namespace of users.
 		o.Rules = rules{Scope: true, NoSockets: s.Sockets == ""}
@@ -100,7 +100,7 @@ func (c Confinement) ClosesLoopback() bool {
 }
 
 // makeBubblewrapArgs returns the command line of bwrap up to the program.
-func (s *Spec) makeBubblewrapArgs(bwrap string) []string {
+func (s *Spec) makeBubblewrapArgs(bwrap string, keep []string) []string {
 	args := []string{bwrap,
 		"--unshare-user-try", "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try",
 		"--die-with-parent", "--new-session", "--cap-drop", "ALL",
@@ -114,6 +114,9 @@ func (s *Spec) makeBubblewrapArgs(bwrap string) []string {
 	}
 	for _, path := range s.Write {
 		args = append(args, "--bind", path, path)
+	}
+	for _, path := range keep { // a place where something is mounted cannot be renamed or removed either
+		args = append(args, "--ro-bind", path, path)
 	}
 	if s.Sockets != "" {
 		args = append(args, "--ro-bind", s.Sockets, s.Sockets)

@@ -50,6 +50,12 @@ type Spec struct {
 	Write   []string // files and folders that it may change; they exist
 	Sockets string   // the folder to whose unix sockets it may connect, also if they are made anew; "": none
 
+	// Project is a folder of the owner's among Write, "" if there is none. What the owner's programs
+	// obey in it, such as .git, stays as it is where the confinement keeps it: see [Confinement.KeepsObeyed].
+	// What the run itself makes that is obeyed is renamed when the run has ended: see [Exit].
+	// The caller holds the folder by [LockProject].
+	Project string
+
 	Ports     []uint16 // TCP ports to which it may connect, on any machine, beside 443 and 53
 	FreePorts bool     // so for those that the system gives to programs that name none; it may take these, too
 
@@ -64,6 +70,10 @@ type Spec struct {
 type Exit struct {
 	Code   int    // its exit code; 128 and the signal if a signal ended it
 	Stderr string // the end of what it printed on standard error, for the owner alone
+
+	// Below the Spec's Project, as paths from there:
+	Left   []string // what the run has made that is obeyed, under its new names
+	Unseen []string // what could not be looked through, or not be renamed
 }
 
 // ErrOutput says that a run printed more than it may.
@@ -92,7 +102,15 @@ func Run(ctx context.Context, s Spec) (Exit, error) {
 	if err := context.Cause(ctx); err != nil {
 		return Exit{}, err
 	}
-	order, err := s.makeOrder()
+	obeyed := &project{}
+	if s.Project != "" {
+		var err error
+		if obeyed, err = openProject(s.Project); err != nil {
+			return Exit{}, fmt.Errorf("run: %w", err)
+		}
+		defer obeyed.root.Close()
+	}
+	order, err := s.makeOrder(obeyed.keep)
 	if err != nil {
 		return Exit{}, fmt.Errorf("run: %w", err)
 	}
@@ -114,6 +132,9 @@ func Run(ctx context.Context, s Spec) (Exit, error) {
 	wait()
 	p.close()
 	exit := Exit{Code: ended.Code, Stderr: last.String()}
+	if s.Project != "" {
+		exit.Left, exit.Unseen = obeyed.disarm()
+	}
 	if err := context.Cause(ctx); err != nil {
 		return exit, err
 	}

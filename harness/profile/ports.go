@@ -1,0 +1,53 @@
+package profile
+
+import (
+	"net/url"
+	"os"
+	"regexp"
+	"strconv"
+	"strings"
+)
+
+// webAddress matches the beginning of a URL, to the end of its host and port.
+var webAddress = regexp.MustCompile(`\b(?i:https?|wss?|socks5h?)://[^\s/"'\\<>]+`)
+
+// defaultPorts are those of URLs that name none, by scheme.
+var defaultPorts = map[string]uint16{"http": 80, "ws": 80, "https": 443, "wss": 443, "socks5": 1080, "socks5h": 1080}
+
+// findPorts returns the TCP ports at which runs find what the owner gives them: the model and proxies.
+// It finds them in URLs of the profile and of the variables that the profile passes on. A run writes
+// none of these. What it does write is filled in later.
+func (p *Profile) findPorts() (ports []uint16) {
+	var texts []string
+	for _, a := range p.Args {
+		texts = append(texts, a.Args...)
+	}
+	for _, text := range p.Env {
+		texts = append(texts, text)
+	}
+	for _, text := range p.Files {
+		texts = append(texts, text)
+	}
+	for _, name := range p.Pass {
+		value := os.Getenv(name)
+		upper := strings.ToUpper(name)
+		if strings.HasSuffix(upper, "_PROXY") && upper != "NO_PROXY" && !strings.Contains(value, "://") {
+			value = "http://" + value // as programs take a proxy that is named by host and port alone
+		}
+		texts = append(texts, value)
+	}
+	for _, text := range texts {
+		for _, found := range webAddress.FindAllString(text, -1) {
+			u, err := url.Parse(found)
+			if err != nil {
+				continue
+			}
+			port := defaultPorts[strings.ToLower(u.Scheme)]
+			if n, err := strconv.ParseUint(u.Port(), 10, 16); err == nil {
+				port = uint16(n)
+			}
+			ports = append(ports, port)
+		}
+	}
+	return ports
+}

@@ -1,0 +1,250 @@
+package run
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Obeyed are the names of files and folders that the owner's programs obey where they find them: git,
+// agent programs, editors, direnv. So is, whatever its name, a folder that git takes for a repository.
+var Obeyed = []string{
+	".git", ".claude", ".codex", ".opencode", ".agents", ".vscode", ".envrc", ".mcp.json", "opencode.json", "opencode.jsonc",
+	"AGENTS.md", "AGENTS.override.md", "CLAUDE.md", "CLAUDE.local.md",
+}
+
+const (
+	maxEntries = 1_000_000 // of a project that is looked through before a run
+	maxKept    = 2_000     // obeyed files and folders of a project
+	maxDepth   = 100       // of folders in each other that are looked through after a run
+
+	lookForLock = 100 * time.Millisecond
+)
+
+// project is the folder of a Spec's Project, and what is obeyed in it.
+type project struct {
+	dir  string
+	root *os.Root
+	keep []string          // absolute paths of what is obeyed, without symbolic links
+	were map[fileID]fileID // what was there before the run, and where it led if it is a symbolic link
+}
+
+type fileID struct{ device, inode uint64 }
+
+func idOf(info fs.FileInfo) fileID {
+	stat := info.Sys().(*syscall.Stat_t)
+	return fileID{uint64(stat.Dev), stat.Ino}
+}
+
+// openProject looks for what is obeyed in a folder. The caller closes the root.
+func openProject(dir string) (*project, error) {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return nil, err
+	}
+	p := &project{dir: dir, root: root, were: make(map[fileID]fileID)}
+	if err := p.scan(); err != nil {
+		root.Close()
+		return nil, err
+	}
+	return p, nil
+}
+
+func (p *project) scan() error {
+	entries := 0
+	for folders := []string{"."}; len(folders) > 0; folders = folders[1:] {
+		at := folders[0]
+		all, err := p.list(at)
+		switch {
+		case errors.Is(err, fs.ErrPermission): // a run cannot look into it either
+			p.note(at)
+			continue
+		case errors.Is(err, fs.ErrNotExist):
+			continue
+		case err != nil:
+			return err
+		}
+		if entries += len(all); entries > maxEntries {
+			return fmt.Errorf("%s has over %d files and folders: name one with fewer", p.dir, maxEntries)
+		}
+		if isRepository(all) {
+			p.keepPath(at)
+			continue
+		}
+		for _, e := range all {
+			path := filepath.Join(at, e.Name())
+			switch {
+			case isObeyed(e.Name()):
+				p.keepPath(path)
+			case e.IsDir():
+				folders = append(folders, path)
+			}
+		}
+		if len(p.keep) > maxKept {
+			return fmt.Errorf("%s has over %d repositories and other folders and files that programs obey, such as .git and AGENTS.md: name one with fewer", p.dir, maxKept)
+		}
+	}
+	return nil
+}
+
+// isObeyed reports whether a name is obeyed. On macOS the case of letters makes no other file.
+func isObeyed(name string) bool {
+	return slices.ContainsFunc(Obeyed, func(o string) bool { return o == name || runtime.GOOS == "darwin" && strings.EqualFold(o, name) })
+}
+
+// isRepository reports whether git takes a folder with these entries for a repository.
+func isRepository(entries []fs.DirEntry) bool {
+	has := func(name string) bool {
+		return slices.ContainsFunc(entries, func(e fs.DirEntry) bool { return e.Name() == name })
+	}
+	return has("HEAD") && (has("objects") && has("refs") || has("commondir"))
+}
+
+func (p *project) list(folder string) ([]fs.DirEntry, error) {
+	f, err := p.root.Open(folder)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return f.ReadDir(-1)
+}
+
+// identify returns what a path is, and where it leads if it is a symbolic link.
+func (p *project) identify(path string) (is, leads fileID, err error) {
+	info, err := p.root.Lstat(path)
+	if err != nil {
+		return is, leads, err
+	}
+	is = idOf(info)
+	if info.Mode()&fs.ModeSymlink == 0 {
+		return is, is, nil
+	}
+	if info, err := os.Stat(filepath.Join(p.dir, path)); err == nil {
+		leads = idOf(info)
+	}
+	return is, leads, nil
+}
+
+func (p *project) note(path string) {
+	if is, leads, err := p.identify(path); err == nil {
+		p.were[is] = leads
+	}
+}
+
+// wasThere reports whether a path is what was noted before the run, wherever that was.
+func (p *project) wasThere(path string) bool {
+	is, leads, err := p.identify(path)
+	was, noted := p.were[is]
+	return err == nil && noted && was == leads
+}
+
+// rename gives a new name to what a run has left, and returns the new path.
+func (p *project) rename(folder, name string) (path string, err error) {
+	path = filepath.Join(folder, name)
+	renamed := path + ".left-by-a-run-" + rand.Text()[:6]
+	err = p.root.Rename(path, renamed)
+	if errors.Is(err, fs.ErrPermission) {
+		p.root.Chmod(folder, 0o700)
+		err = p.root.Rename(path, renamed)
+	}
+	return renamed, err
+}
+
+// keepPath notes what is obeyed, and that no run may change it.
+func (p *project) keepPath(path string) {
+	p.note(path)
+	real, err := filepath.EvalSymlinks(filepath.Join(p.dir, path))
+	if err != nil {
+		return // it leads nowhere
+	}
+	if rel, err := filepath.Rel(p.dir, real); err == nil && filepath.IsLocal(rel) && !slices.Contains(p.keep, real) {
+		p.keep = append(p.keep, real)
+	}
+}
+
+// disarm renames what a run has left that is obeyed, so that it is not. It returns the new paths, and
+// what it could not look through, both below the project's folder. No run changes the folder meanwhile.
+func (p *project) disarm() (left, unseen []string) {
+	type folder struct {
+		path  string
+		below bool // something that is in left
+	}
+	for folders := []folder{{path: "."}}; len(folders) > 0; folders = folders[1:] {
+		at := folders[0]
+		if p.wasThere(at.path) {
+			continue
+		}
+		all, err := p.list(at.path)
+		if errors.Is(err, fs.ErrPermission) { // a run can take rights from its own folders
+			p.root.Chmod(at.path, 0o700)
+			all, err = p.list(at.path)
+		}
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil || strings.Count(at.path, string(filepath.Separator)) >= maxDepth {
+			unseen = append(unseen, at.path)
+			continue
+		}
+		repository := isRepository(all)
+		for _, e := range all {
+			path, below := filepath.Join(at.path, e.Name()), at.below
+			if isObeyed(e.Name()) || repository && e.Name() == "HEAD" {
+				if p.wasThere(path) {
+					continue
+				}
+				renamed, err := p.rename(at.path, e.Name())
+				if err != nil {
+					unseen = append(unseen, path)
+					continue
+				}
+				if path = renamed; !below {
+					left = append(left, path)
+				}
+				below = true
+			}
+			if e.IsDir() {
+				folders = append(folders, folder{path, below})
+			}
+		}
+	}
+	return left, unseen
+}
+
+// LockProject waits until no other run changes a folder, by any process of this machine. Until the
+// caller calls unlock, none does.
+func LockProject(ctx context.Context, dir string) (unlock func() error, err error) {
+	f, err := os.Open(dir)
+	if err != nil {
+		return nil, err
+	}
+	again := time.NewTicker(lookForLock)
+	defer again.Stop()
+	for {
+		err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+		if err == nil {
+			return f.Close, nil
+		}
+		if !errors.Is(err, unix.EWOULDBLOCK) && !errors.Is(err, unix.EINTR) {
+			f.Close()
+			return nil, fmt.Errorf("lock %s: %w", dir, err)
+		}
+		select {
+		case <-ctx.Done():
+			f.Close()
+			return nil, context.Cause(ctx)
+		case <-again.C:
+		}
+	}
+}
