@@ -19,7 +19,8 @@ import (
 // Handler has the functions of an attached agent, one for each kind of message. Each call is
 // in a goroutine of its own. Its context ends if the sender gives up or the connection
 // breaks, and for Query also at the deadline. An error goes to the sender: a *kinds.Error
-// as it is, any other as internal.
+// as it is. Of any other the sender hears only that the agent failed, because its text may tell of this
+// machine: log it, or return a *kinds.Error.
 //
 // A nil function means that the agent does not take the kind. The daemon is told so when
 // the agent attaches. It then answers the sender, or keeps the message in the inbox.
@@ -213,10 +214,19 @@ func (c *Client) serveRequest(ctx context.Context, _ *jsonrpc.Conn, r *jsonrpc.R
 	}
 	defer a.handlers.Done()
 	if result, err := a.answerRequest(ctx, r); err != nil {
-		r.RespondError(err)
+		r.RespondError(hideText(err))
 	} else {
 		r.Respond(result)
 	}
+}
+
+// hideText returns the error that a sender hears. Text that is not meant for senders is left out.
+func hideText(err error) error {
+	_, isCoded := errors.AsType[*kinds.Error](err)
+	if _, isRPC := errors.AsType[*jsonrpc.Error](err); isCoded || isRPC {
+		return err
+	}
+	return kinds.Errorf(kinds.AsError(err).Code, "the agent failed")
 }
 
 // answerRequest calls the function that answers a request.

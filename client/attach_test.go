@@ -3,6 +3,7 @@ package client
 import (
 	"context"
 	"errors"
+	"io/fs"
 	"maps"
 	"path/filepath"
 	"reflect"
@@ -38,6 +39,8 @@ func TestAttach(t *testing.T) {
 					return wire.Payload("{\"summary\":\n\"12345678901234567890\"}"), nil
 				case "broken":
 					return wire.Payload(`{"summary":`), nil
+				case "plain":
+					return nil, &fs.PathError{Op: "open", Path: "/home/me/answers", Err: fs.ErrNotExist}
 				case "slow":
 					<-ctx.Done()
 					close(gaveUp)
@@ -93,6 +96,10 @@ func TestAttach(t *testing.T) {
 		if got != test.want {
 			t.Errorf("%s %s: got %s, %v, want %s", test.in.Kind, test.in.Payload, answer, err, test.want)
 		}
+	}
+
+	if err := a.conn.Call(t.Context(), "query", inbound("query", `{"question":"plain"}`), nil); kinds.AsError(err).Error() != "the agent failed (internal)" {
+		t.Errorf("of an error without a code the sender hears %v", err)
 	}
 
 	giveUp, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)

@@ -297,6 +297,8 @@ func callAgent(ctx context.Context, limit time.Duration, a *registry.Agent, in *
 			gone = gone.WithDelivered(kinds.DeliveredUnknown) // its model may have begun
 		}
 		return gone
+	case isCoded && coded.Code.Info().Local: // of a call of the agent's, with words for this machine
+		return kinds.Errorf(kinds.Internal, "agent %s failed: a call that it made has failed", a.Name)
 	case isCoded:
 		return coded.SanitizeForPeer()
 	case isRPC && rpc.Code == jsonrpc.CodeMethodNotFound:

@@ -45,7 +45,7 @@ func TestQueryFailsAsTheAgentDoes(t *testing.T) {
 		case "coded":
 			r.RespondError(kinds.Errorf(kinds.NotAuthorized, "not for you"))
 		case "local":
-			r.RespondError(kinds.Errorf(kinds.UnknownPeer, "who?"))
+			r.RespondError(kinds.Errorf(kinds.DaemonUnavailable, "no daemon at /home/me/acp.sock"))
 		case "plain":
 			r.RespondError(errors.New("out of paper"))
 		case "method":
@@ -60,8 +60,8 @@ func TestQueryFailsAsTheAgentDoes(t *testing.T) {
 		"coded": kinds.NotAuthorized, "local": kinds.Internal, "plain": kinds.Internal,
 		"method": kinds.UnknownKind, "malformed": kinds.Internal, "broken": kinds.Internal,
 	} {
-		if e := asker.refused(code, "query", client.QueryParams{To: "laptop", Payload: query(question)}); e.From != laptop.ID().String() {
-			t.Errorf("%s: from %q", question, e.From)
+		if e := asker.refused(code, "query", client.QueryParams{To: "laptop", Payload: query(question)}); e.From != laptop.ID().String() || strings.Contains(e.Message, "/home/me") {
+			t.Errorf("%s: from %q: %s", question, e.From, e.Message)
 		}
 	}
 	e := asker.refused(kinds.UnknownDomain, "query", client.QueryParams{To: "laptop", Payload: wire.Payload(`{"question":"?","domain":"codec"}`)})

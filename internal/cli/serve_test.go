@@ -303,6 +303,46 @@ func TestServeTakesWhatComes(t *testing.T) {
 	}
 }
 
+// Of a command that cannot be started the peer hears that alone. The owner is told why, with the path.
+func TestACommandThatCannotBeStarted(t *testing.T) {
+	for _, c := range []struct{ name, text, want string }{
+		{"interpreter", "#!/nonexistent/sh -e\n", "its first line names an interpreter that is not there: /nonexistent/sh -e: install it"},
+		{"ends in CR", "#!/bin/sh\r\necho hi\r\n", "its first line ends in CR"},
+		{"no program", "\x7fNO", "exec format error"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			f := newDaemon(t)
+			f.SetAnswer(client.MethodStatus, &client.Status{})
+			f.SetAnswer(client.MethodTasks, &client.Tasks{})
+			attached := make(chan bool, 1)
+			f.SetHandler(client.MethodAttach, func(*jsonrpc.Request) (any, error) {
+				attached <- true
+				return nil, nil
+			})
+			path := filepath.Join(t.TempDir(), "answer.sh")
+			if err := os.WriteFile(path, []byte(c.text), 0o700); err != nil {
+				t.Fatal(err)
+			}
+			ctx, interrupt := context.WithCancel(t.Context())
+			var talk strings.Builder
+			ended := make(chan int, 1)
+			go func() {
+				ended <- f.RunWithoutHome(ctx, ui.Terminal{Out: io.Discard, Err: &talk}, "--home", f.Home, "serve", "--name", "x", "--stderr", "last", "--", path)
+			}()
+			await.Receive(t, "the agent", attached)
+			in := &client.Inbound{Name: "desk", Envelope: wire.Envelope{V: 1, ID: clitest.SomeID, From: clitest.DeskID, To: clitest.MyID, Kind: "query", Payload: wire.Payload(`{"question":"q"}`)}}
+			if err := f.AttachedConn().Call(t.Context(), "query", in, nil); err == nil || kinds.AsError(err).Message != "the command could not be started" {
+				t.Errorf("the peer hears %v", err)
+			}
+			interrupt()
+			await.Receive(t, "the end", ended)
+			if said := talk.String(); !strings.Contains(said, "acpctl serve: the command could not be started: ") || !strings.Contains(said, path) || !strings.Contains(said, c.want) {
+				t.Errorf("the owner hears %s", said)
+			}
+		})
+	}
+}
+
 // Serve says what becomes of a result while the daemon is away, and sends it when the agent is attached again.
 func TestServeKeepsAResultWhileTheDaemonIsAway(t *testing.T) {
 	f := newDaemon(t)

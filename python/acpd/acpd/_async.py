@@ -11,7 +11,7 @@ from typing import Any, Optional, Union, cast
 from . import types
 from ._codes import Cancelled, DaemonUnavailable, Invalid, NoAgent, NotFound, Overloaded, Timeout, Unreachable
 from ._connection import Connection
-from ._convert import describe_error, make_error
+from ._convert import describe_error, is_for_peers, make_error
 from ._error import Error, TaskFailed
 from ._messages import PARENT, AsyncWork, Message, Question, current_parent, make_response, make_result, over
 from ._socket import StrPath, closed, find_socket
@@ -608,7 +608,7 @@ class AsyncAttachment:
             raise
         except Exception as e:
             method, payload = "error", describe_error(e)
-            if not isinstance(e, Error):
+            if not is_for_peers(e):
                 log.exception("delegation %s: the handler failed", work.id)
         await self._end(work, method, payload)
 

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any, Optional
 
 from ._codes import Invalid, TooLarge
-from ._convert import describe_error, make_error
+from ._convert import describe_error, is_for_peers, make_error
 from ._error import Error, MalformedCall
 from ._socket import explain, unavailable
 
@@ -162,7 +162,7 @@ class Connection:
         except asyncio.CancelledError:
             line = self._refuse(number, {"code": "cancelled", "message": "the caller gave up", "retryable": False})
         except Exception as e:
-            if not isinstance(e, Error):
+            if not is_for_peers(e):
                 log.exception("%s: the handler failed", method)
             line = self._refuse(number, describe_error(e))
         if not self.ended:

@@ -1,9 +1,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeGuard
 
-from ._codes import BY_CODE
+from ._codes import BY_CODE, DaemonUnavailable, IdentityConflict, NotTrusted, Unreachable, UnknownPeer
 from ._error import Error
 
 
@@ -22,9 +22,17 @@ def make_error(data: Mapping[str, Any]) -> Error:
     )
 
 
+_OF_OWN_CALLS = (DaemonUnavailable, IdentityConflict, NotTrusted, Unreachable, UnknownPeer)
+
+
+def is_for_peers(error: BaseException) -> TypeGuard[Error]:
+    """Says whether a peer gets the words of what a handler raised. Those that only the daemon here raises are about this machine."""
+    return isinstance(error, Error) and bool(error.code) and not isinstance(error, _OF_OWN_CALLS)
+
+
 def describe_error(error: BaseException) -> dict[str, Any]:
-    """Returns the ErrorData that a peer gets for what a handler raised. Of exceptions that are no `Error` it says the type alone."""
-    if not isinstance(error, Error) or not error.code:
+    """Returns the ErrorData that a peer gets for what a handler raised. If the words are not for peers it says the type alone."""
+    if not is_for_peers(error):
         return {"code": "internal", "message": f"the agent failed: {type(error).__name__}", "retryable": False}
     data: dict[str, Any] = {"code": error.code, "message": error.message, "retryable": error.retryable}
     if error.retry_after:

@@ -193,6 +193,8 @@ class TestErrors(Case):
         def answer(question: acpd.Question) -> str:
             if question.question == "busy":
                 raise acpd.Overloaded("come back", retry_after=1.5, details={"queue": 9})
+            if question.question == "away":
+                raise acpd.DaemonUnavailable("no daemon at /home/secret")
             raise ValueError("/home/secret")
 
         self.agent(desk, "reviewer", query=answer)
@@ -202,9 +204,10 @@ class TestErrors(Case):
         e = caught.exception
         self.assertEqual((e.message, e.retry_after, e.details["queue"], e.retryable, e.peer), ("come back", 1.5, 9, True, desk.id))
         self.assertEqual(str(uuid.UUID(e.id)), e.id)
-        with self.assertLogs("acpd", "ERROR"), self.assertRaises(acpd.Internal) as internal:
-            client.query("desk", "fail")
-        self.assertNotIn("secret", str(internal.exception))
+        for question in "fail", "away":
+            with self.assertLogs("acpd", "ERROR"), self.assertRaises(acpd.Internal) as internal:
+                client.query("desk", question)
+            self.assertNotIn("secret", str(internal.exception))
 
     def test_an_iterator_that_has_ended(self) -> None:
         self.agent(desk, "reviewer", query=lambda q: next(iter([])))
@@ -322,6 +325,8 @@ class TestDelegations(Case):
                 raise acpd.UnknownDomain("not here")
             if work.task == "large":
                 return "x" * (2 << 20)
+            if work.task == "away":
+                raise acpd.DaemonUnavailable("no daemon at /home/secret")
             raise ValueError("/home/secret")
 
         self.agent(desk, "worker", delegate=work)
@@ -333,9 +338,10 @@ class TestDelegations(Case):
             client.delegate("desk", "raise").result()
         with self.assertLogs("acpd", "ERROR"), self.assertRaises(acpd.TooLarge):
             client.delegate("desk", "large").result()
-        with self.assertLogs("acpd", "ERROR"), self.assertRaises(acpd.Internal) as internal:
-            client.delegate("desk", "crash").result()
-        self.assertNotIn("secret", str(internal.exception))
+        for task in "crash", "away":
+            with self.assertLogs("acpd", "ERROR"), self.assertRaises(acpd.Internal) as internal:
+                client.delegate("desk", task).result()
+            self.assertNotIn("secret", str(internal.exception))
         with self.assertRaises(acpd.NoAgent):
             client.delegate("desk/nobody", "x")
 
