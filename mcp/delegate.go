@@ -111,19 +111,13 @@ func (s *Server) awaitTask(ctx context.Context, call *toolCall, id wire.MessageI
 	}
 }
 
-// describePartial says how far the work is, for the screen of the program's user.
+// describePartial says how far the work is, without words of the peer: a program may show it to its model.
 func describePartial(t *client.Task) string {
 	var p struct {
-		Outcome  string  `json:"outcome"`
-		Message  string  `json:"message"`
 		Progress float64 `json:"progress"`
 	}
-	if len(t.Partial) == 0 || json.Unmarshal(t.Partial.Object(), &p) != nil {
-		return t.Peer + " works on it"
+	if len(t.Partial) > 0 && json.Unmarshal(t.Partial.Object(), &p) == nil && p.Progress > 0 && p.Progress <= 1 {
+		return fmt.Sprintf("%s works on it (%d %%)", t.Peer, int(p.Progress*100))
 	}
-	text := t.Peer + ": " + cmp.Or(p.Message, p.Outcome)
-	if p.Progress > 0 && p.Progress <= 1 {
-		text = fmt.Sprintf("%s (%d %%)", text, int(p.Progress*100))
-	}
-	return text
+	return t.Peer + " works on it"
 }

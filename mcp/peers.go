@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/kinds"
 )
 
@@ -31,18 +32,13 @@ type self struct {
 
 // peerRow tells of one peer.
 type peerRow struct {
-	Name   string           `json:"name"`
-	ID     string           `json:"id"` // its label
-	State  client.PeerState `json:"state"`
-	RTTMS  float64          `json:"rtt_ms,omitzero"`
-	About  string           `json:"about"` // what its agents are for, or why that is not known
-	Agents []agentRow       `json:"agents,omitempty"`
-}
+	Name  string           `json:"name"`
+	ID    string           `json:"id"` // its label
+	State client.PeerState `json:"state"`
+	RTTMS float64          `json:"rtt_ms,omitzero"`
+	About string           `json:"about"` // what is known of its agents, in words of ours
 
-// agentRow tells of one agent of a peer, by the peer's word.
-type agentRow struct {
-	Name    string `json:"name"`
-	Answers string `json:"answers"` // now or when-active
+	said string // by the peer of its agents and their domains, under the cover; "": nothing
 }
 
 // When an agent answers.
@@ -51,8 +47,8 @@ const (
 	answersWhenActive = "when-active" // a session: when it has a turn
 )
 
-// callPeers tells who is there. What peers say of themselves is shown as far as it is names of
-// agents and of domains.
+// callPeers tells who is there. What peers say of themselves is shown under the cover, as far as it is
+// names of agents and of domains.
 func (s *Server) callPeers(ctx context.Context, call *toolCall) (*result, error) {
 	var a peersArguments
 	if err := call.readArguments(&a); err != nil {
@@ -87,7 +83,7 @@ func (s *Server) callPeers(ctx context.Context, call *toolCall) (*result, error)
 	for _, row := range rows {
 		text.WriteString(row.describe() + "\n")
 	}
-	r := &result{State: "listed", isList: true, Text: text.String(), Detail: map[string]any{"me": me, "peers": rows}}
+	r := &result{State: "listed", Text: text.String(), Detail: map[string]any{"me": me, "peers": rows}}
 	if end < len(peers) {
 		r.Next = max(a.Page, 1) + 1
 		r.addNextPage("acp_peers")
@@ -111,7 +107,7 @@ func (s *Server) describePeers(ctx context.Context, peers []client.Peer) []peerR
 			rows[i].RTTMS = float64(*p.RTTUS) / 1000
 		}
 		g.Go(func() error {
-			s.describeAgents(ctx, &rows[i])
+			s.describeAgents(ctx, &rows[i], p.ID)
 			return nil
 		})
 	}
@@ -120,7 +116,7 @@ func (s *Server) describePeers(ctx context.Context, peers []client.Peer) []peerR
 }
 
 // describeAgents asks a peer what its agents are.
-func (s *Server) describeAgents(ctx context.Context, row *peerRow) {
+func (s *Server) describeAgents(ctx context.Context, row *peerRow, id identity.ID) {
 	answer, err := s.Daemon.Discover(ctx, client.DiscoverParams{To: row.Name, TimeoutMS: uint64(discoverPatience.Milliseconds())})
 	if e := kinds.AsError(err); err != nil && e.Code == kinds.NotAuthorized && e.From == "" {
 		row.About = "your owner does not let this session call it: agents in config.yaml, key to"
@@ -135,46 +131,41 @@ func (s *Server) describeAgents(ctx context.Context, row *peerRow) {
 		row.About = "it does not say what its agents are"
 		return
 	}
+	var shown kinds.Capabilities
 	for _, name := range c.Agents[:min(len(c.Agents), mostNames)] {
-		a := agentRow{Name: plainName(name), Answers: answersNow}
+		answers := answersNow
 		if slices.Contains(c.Sessions, name) {
-			a.Answers = answersWhenActive
+			answers = answersWhenActive
 		}
-		row.Agents = append(row.Agents, a)
+		shown.Agents = append(shown.Agents, plainName(name)+" ("+answers+")")
 	}
-	var domains []string
 	for _, d := range c.Domains[:min(len(c.Domains), mostNames)] {
-		domains = append(domains, plainName(d))
+		shown.Domains = append(shown.Domains, plainName(d))
 	}
 	switch {
-	case len(domains) > 0:
-		row.About = "about " + strings.Join(domains, ", ")
-	case len(row.Agents) > 0:
-		row.About = "about anything"
+	case len(shown.Domains) > 0:
+		row.About = "its agents, and the domains that they are for:"
+	case len(shown.Agents) > 0:
+		row.About = "its agents, which are for any domain:"
 	default:
 		row.About = "no agents now: notices wait in its inbox"
+		return
 	}
 	if len(c.Agents) > mostNames || len(c.Domains) > mostNames {
-		row.About += ", and more"
+		row.About = "some of " + row.About
 	}
+	row.said = client.RenderPeerMessage(client.PeerMessage{Peer: row.Name, ID: id, Kind: kinds.KindCapabilities, Payload: kinds.EncodePayload(&shown)})
 }
 
 // Bounds of what is shown of peers: together it is a page.
 const (
-	peersOfPage = 10
+	peersOfPage = 6
 	mostNames   = 6
 )
 
-// describe returns the row as a line.
+// describe returns the row as a line, and below it what the peer says.
 func (r *peerRow) describe() string {
-	var agents []string
-	for _, a := range r.Agents {
-		agents = append(agents, a.Name+" ("+a.Answers+")")
-	}
-	if len(agents) > 0 {
-		return fmt.Sprintf("%s (%s, %s): %s; %s", r.Name, r.ID, r.State, strings.Join(agents, ", "), r.About)
-	}
-	return fmt.Sprintf("%s (%s, %s): %s", r.Name, r.ID, r.State, r.About)
+	return strings.TrimSuffix(fmt.Sprintf("%s (%s, %s): %s\n%s", r.Name, r.ID, r.State, r.About, r.said), "\n")
 }
 
 // plainName returns a name that a peer claims, "?" unless it is plain.

@@ -237,7 +237,7 @@ func TestProgressIsToldToWhoWantsIt(t *testing.T) {
 	if r, err := p.callIn(await.NewContext(t), params); err != nil || r.State != "completed" || !strings.Contains(r.Text, "done") {
 		t.Fatal(r, err)
 	}
-	if said := await.Receive(t, "progress", p.said); said.Message != "desk: half (50 %)" {
+	if said := await.Receive(t, "progress", p.said); said.Message != "desk works on it (50 %)" {
 		t.Errorf("progress: %q", said.Message)
 	}
 }

@@ -6,12 +6,13 @@ import (
 	"time"
 
 	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/identity"
 )
 
 // taskParties says who a delegation is between, and whether somebody works on it.
 type taskParties struct {
 	ToAgent        string      `json:"to_agent,omitzero"`         // given: the agent of the peer that it is for; "": any
-	FromAgent      string      `json:"from_agent,omitzero"`       // taken: the agent of the peer that gave it, if its name is a plain one
+	FromAgent      string      `json:"from_agent,omitzero"`       // taken: the agent of the peer that gave it, if its name is a plain one and no role's
 	Agent          string      `json:"agent,omitzero"`            // taken: the agent here that works on it
 	AgentAwaySince client.Time `json:"agent_away_since,omitzero"` // since when none of that name is attached; null, and left out: one is
 	Abandoned      bool        `json:"abandoned,omitzero"`        // given: it has ended here alone
@@ -22,7 +23,7 @@ func findParties(t *client.Task) taskParties {
 	if !client.IsPlainAgentName(p.ToAgent) {
 		p.ToAgent = ""
 	}
-	if !client.IsPlainAgentName(p.FromAgent) { // the peer's word, which must not speak to the model
+	if !client.IsPlainAgentName(p.FromAgent) || identity.IsRoleName(p.FromAgent) { // the peer's word, which must not speak to the model
 		p.FromAgent = ""
 	}
 	return p
