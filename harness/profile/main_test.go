@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -156,6 +157,12 @@ func fake(mode string, args []string) {
 	case "read": // prompt: … PATH read
 		content, err := os.ReadFile(prompt[len(prompt)-2])
 		say(map[string]any{"type": "end", "text": fmt.Sprintf("%q, %v", content, err), "tokens": 1, "cost": 0.1})
+	case "dial": // prompt: … ADDR dial
+		c, err := net.Dial("tcp", prompt[len(prompt)-2])
+		if err == nil {
+			c.Close()
+		}
+		say(map[string]any{"type": "end", "text": fmt.Sprint("dialled: ", err), "tokens": 1, "cost": 0.1})
 	case "write":
 		err := os.WriteFile(prompt[len(prompt)-2], []byte("written"), 0o600)
 		say(map[string]any{"type": "end", "text": fmt.Sprint("wrote: ", err), "tokens": 1, "cost": 0.1})

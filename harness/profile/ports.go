@@ -31,7 +31,7 @@ func (p *Profile) findPorts() (ports []uint16) {
 	for _, name := range p.Pass {
 		value := os.Getenv(name)
 		upper := strings.ToUpper(name)
-		if strings.HasSuffix(upper, "_PROXY") && upper != "NO_PROXY" && !strings.Contains(value, "://") {
+		if strings.HasSuffix(upper, "_PROXY") && !strings.HasSuffix(upper, "NO_PROXY") && !strings.Contains(value, "://") {
 			value = "http://" + value // as programs take a proxy that is named by host and port alone
 		}
 		texts = append(texts, value)

@@ -75,6 +75,7 @@ type answerData struct {
 	Structured jsontext.Value `json:"structured,omitzero"`
 	Schema     string         `json:"schema,omitzero"` // unmet: the answer is not as the schema of the profile wants it
 	Denials    []string       `json:"permission_denials,omitzero"`
+	Left       []string       `json:"left_by_run,omitzero"` // what the run has made in the owner's folder that programs obey, under its new names
 }
 
 // errOvertime is the cause of a run that was longer than its profile allows.
@@ -98,6 +99,17 @@ func (r *Runner) Run(ctx context.Context, q Request) (*Answer, error) {
 	}
 	ok := false
 	defer func() { r.endConversation(c, ok) }()
+	if project := r.project(); project != "" {
+		unlock, err := run.LockProject(ctx, project)
+		if err != nil {
+			if ctx.Err() != nil {
+				return nil, context.Cause(ctx)
+			}
+			r.log("--dir: %v", err)
+			return nil, errNotRun
+		}
+		defer unlock()
+	}
 
 	limited, cancel := context.WithTimeoutCause(ctx, r.Profile.Limits.Timeout, errOvertime)
 	defer cancel()
@@ -120,7 +132,7 @@ func (r *Runner) Run(ctx context.Context, q Request) (*Answer, error) {
 		return nil, r.explainFailure(read, exit)
 	}
 	ok = true
-	return r.finish(answer, read)
+	return r.finish(answer, read, exit.Left)
 }
 
 // attempt runs the program, and again in a new conversation if it does not know the old one any
@@ -184,10 +196,7 @@ func (r *Runner) start(ctx context.Context, c *conversation, q Request) (read *r
 	spec := run.Spec{
 		Stdin: []byte(q.Prompt), Confinement: r.Confinement, Stdout: read, MaxOutput: r.Profile.Limits.Output,
 		Read: slices.Clone(r.Program.Files), Write: []string{c.home(), c.temp(), c.dir()}, Dir: c.dir(),
-		Ports: r.Profile.findPorts(),
-	}
-	if r.offered() == ToolsWork { // its tests reach servers that they start themselves
-		spec.Ports, spec.FreePorts = append(spec.Ports, r.Ports...), true
+		Ports: r.OpenPorts(), FreePorts: r.offered() == ToolsWork, Project: r.project(),
 	}
 	if err := r.Profile.CheckFolder(r.Dir); err != nil {
 		r.log("%v", err)
@@ -226,6 +235,7 @@ func (r *Runner) start(ctx context.Context, c *conversation, q Request) (read *r
 	spec.Argv = append([]string{r.Program.Path}, r.Profile.makeArgs(v)...)
 	exit, err = run.Run(ctx, spec)
 	read.finish()
+	r.logLeft(exit)
 	switch {
 	case err == nil || ctx.Err() != nil || errors.Is(err, run.ErrOutput) || errors.Is(err, errLongLine):
 	default:
@@ -238,6 +248,46 @@ func (r *Runner) start(ctx context.Context, c *conversation, q Request) (read *r
 	return read, exit, err
 }
 
+// maxNamed bounds how many files of a run are named in one place.
+const maxNamed = 20
+
+// logLeft tells the owner what a run has left that programs would obey.
+func (r *Runner) logLeft(exit run.Exit) {
+	for _, list := range []struct {
+		paths []string
+		what  string
+	}{
+		{exit.Left, "a run has made what programs here obey, and it was renamed: look at it before you give it its name back: %s"},
+		{exit.Unseen, "what a run has made could not be looked through, and may be what programs here obey: look at it: %s"},
+	} {
+		named := strings.Join(list.paths[:min(len(list.paths), maxNamed)], ", ")
+		if more := len(list.paths) - maxNamed; more > 0 {
+			named += fmt.Sprintf(", and %d more", more)
+		}
+		if named != "" {
+			r.log(list.what, named)
+		}
+	}
+}
+
+// project returns the folder of the owner's that runs may change, "" if there is none.
+func (r *Runner) project() string {
+	if r.offered() != ToolsWork {
+		return ""
+	}
+	return r.Dir
+}
+
+// OpenPorts returns the TCP ports to which runs may connect, beside the free ones with ToolsWork.
+func (r *Runner) OpenPorts() []uint16 {
+	ports := append(r.Profile.findPorts(), run.PortsOfAll...)
+	if r.offered() == ToolsWork {
+		ports = append(ports, r.Ports...)
+	}
+	slices.Sort(ports)
+	return slices.Compact(ports)
+}
+
 // offered returns the tools that runs offer to the model.
 func (r *Runner) offered() Tools {
 	if !r.Confinement.Confines() {
@@ -247,9 +297,9 @@ func (r *Runner) offered() Tools {
 }
 
 // finish makes the answer of a run that has succeeded.
-func (r *Runner) finish(a *Answer, read *reading) (*Answer, error) {
+func (r *Runner) finish(a *Answer, read *reading, left []string) (*Answer, error) {
 	a.Text = string(read.text)
-	data := answerData{Structured: read.structured, Denials: read.denials}
+	data := answerData{Structured: read.structured, Denials: read.denials, Left: left[:min(len(left), maxNamed)]}
 	if r.Profile.Schema != "" && data.Structured == nil {
 		if text := jsontext.Value(bytes.TrimSpace(read.text)); text.IsValid() && len(text) > 0 && text[0] == '{' {
 			data.Structured = text
@@ -260,7 +310,7 @@ func (r *Runner) finish(a *Answer, read *reading) (*Answer, error) {
 	if strings.TrimSpace(a.Text) == "" && data.Structured == nil {
 		return nil, kinds.Errorf(kinds.Internal, "the agent program ended without an answer")
 	}
-	if data.Structured != nil || data.Schema != "" || data.Denials != nil {
+	if data.Structured != nil || data.Schema != "" || data.Denials != nil || data.Left != nil {
 		text, err := json.Marshal(&data)
 		if err != nil {
 			return nil, kinds.Errorf(kinds.Internal, "the agent program's answer cannot be passed on")

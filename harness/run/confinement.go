@@ -78,11 +78,9 @@ func CheckConfinement(ctx context.Context, c Confinement) error {
 	return nil
 }
 
-// The TCP ports to which each run may connect: those of its model, and of names.
-const (
-	portHTTPS = 443
-	portDNS   = 53
-)
+// PortsOfAll are the TCP ports to which each run may connect: HTTPS, by which most models are reached,
+// and DNS.
+var PortsOfAll = []uint16{443, 53}
 
 // SystemPath is where a run finds programs of the system.
 const SystemPath = "/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin"

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os/exec"
 	"path/filepath"
+	"slices"
 )
 
 func listConfinements() []Confinement { return []Confinement{Bubblewrap, Landlock} }
@@ -90,7 +91,7 @@ func (s *Spec) confine(o *order, keep []string) error {
 // closeNetwork closes to a run what listens on this machine, as far as the kernel can.
 func (s *Spec) closeNetwork(r *rules) {
 	r.Network, r.FreePorts = true, s.FreePorts
-	r.Ports = append([]uint16{portHTTPS, portDNS}, s.Ports...)
+	r.Ports = slices.Concat(PortsOfAll, s.Ports)
 }
 
 // ClosesLoopback reports whether runs under c reach only those TCP ports of this machine that their

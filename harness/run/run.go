@@ -56,7 +56,7 @@ type Spec struct {
 	// The caller holds the folder by [LockProject].
 	Project string
 
-	Ports     []uint16 // TCP ports to which it may connect, on any machine, beside 443 and 53
+	Ports     []uint16 // TCP ports to which it may connect, on any machine, beside PortsOfAll
 	FreePorts bool     // so for those that the system gives to programs that name none; it may take these, too
 
 	Confinement Confinement

@@ -183,7 +183,11 @@ func TestHeadlessCanaries(t *testing.T) {
 				files, folders := p.plantCanaries(project, desk.Home)
 				all := listAttempts(program, project, files, folders)
 				p.model.on("look for it", makeSteps(program, all)...)
-				s := p.serve(desk, laptop, program, "--dir", project, "--tools", c.tools, "--confinement", c.confinement)
+				flags := []string{"--dir", project, "--tools", c.tools, "--confinement", c.confinement}
+				if c.confinement == "landlock" {
+					flags = append(flags, "--landlock")
+				}
+				s := p.serve(desk, laptop, program, flags...)
 				answer := s.ask("look for it")
 				found := listResults(p.model, all)
 				for what, text := range map[string]string{"the answer": answer, "what the model is told": p.model.toldBy("result")} {

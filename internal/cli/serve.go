@@ -61,6 +61,10 @@ or as a file (a path with a slash in it). --show-profile prints one, to begin wi
   of yours: neither your home nor the state directory. --tools says what it may do there: none;
   read, the default with --dir; work, which is to write and to run commands. bubblewrap confines
   it, else Landlock; on macOS sandbox-exec. Where nothing does, it has no tools, and serve says so.
+  It connects to the TCP ports 443 and 53, and to those of the model and the proxies that the profile
+  names; with --tools work also to free ports, for servers that its tests start, and to --ports.
+  With --tools work it leaves .git as it is, and what else your programs obey, such as AGENTS.md and
+  .vscode: so it does not commit. That needs bubblewrap, or your word, --landlock, that it may.
   Your MCP servers, hooks, skills and memory are off. What it must know of your environment the
   profile lists.
   Messages of one peer, agent and thread are one conversation, for 7 days after the last one.

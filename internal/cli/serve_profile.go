@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -34,11 +35,13 @@ type profileOptions struct {
 	tools       string
 	model       string
 	confinement string
+	landlock    bool   // may confine alone what changes the owner's folder
+	ports       []uint // to which it may connect
 	runs        string // where conversations are kept
 }
 
 // profileFlags need --profile.
-var profileFlags = []string{"dir", "tools", "model", "confinement", "runs"}
+var profileFlags = []string{"dir", "tools", "model", "confinement", "landlock", "ports", "runs"}
 
 func (o *profileOptions) addFlags(f *pflag.FlagSet) {
 	f.Var((*shellpath.Flag)(&o.name), "profile", "run this agent program: claude, codex, opencode, a name in the folder profiles, or a file")
@@ -47,6 +50,8 @@ func (o *profileOptions) addFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.tools, "tools", "", "what it may do there: none, read or work (default: that of the profile, else read with --dir, none without)")
 	f.StringVar(&o.model, "model", "", "the model that it uses (default: its own choice)")
 	f.StringVar(&o.confinement, "confinement", "", "what confines it: bubblewrap, landlock, seatbelt; outside if a container made for it does; none (default: the best there is)")
+	f.BoolVar(&o.landlock, "landlock", false, "with --tools work: also where Landlock alone confines it, which lets it change .git and whatever your programs obey")
+	f.UintSliceVar(&o.ports, "ports", nil, "with --tools work: TCP ports to which it may connect, on this machine too, like 3000,5432")
 	f.Var((*shellpath.Flag)(&o.runs), "runs", "where its conversations are kept (default: the folder runs of the state directory)")
 }
 
@@ -175,6 +180,9 @@ func (s *server) newRunner(ctx context.Context, p *profile.Profile, state string
 	if err := s.chooseTools(r); err != nil {
 		return nil, err
 	}
+	if r.Ports, err = o.readPorts(r.Tools); err != nil {
+		return nil, err
+	}
 	if r.Dir != "" && r.Tools == profile.ToolsWork {
 		if err := p.CheckPathsOutside(r.Dir); err != nil {
 			return nil, frame.UsageErrorf("--profile: %v", err)
@@ -196,6 +204,20 @@ func (s *server) chooseTools(r *profile.Runner) error {
 	return nil
 }
 
+// readPorts returns the ports of --ports.
+func (o *profileOptions) readPorts(tools profile.Tools) (ports []uint16, err error) {
+	if tools != profile.ToolsWork && (len(o.ports) > 0 || o.landlock) {
+		return nil, frame.UsageErrorf("--ports, --landlock: they are for --tools work: give that too, or leave them out")
+	}
+	for _, port := range o.ports {
+		if port < 1 || port > math.MaxUint16 {
+			return nil, frame.UsageErrorf("--ports: %d: expected 1 to 65535", port)
+		}
+		ports = append(ports, uint16(port))
+	}
+	return ports, nil
+}
+
 // chooseConfinement sets what confines runs: what --confinement says, which has to work, or else
 // the best there is.
 func (s *server) chooseConfinement(ctx context.Context, r *profile.Runner) error {
@@ -203,6 +225,9 @@ func (s *server) chooseConfinement(ctx context.Context, r *profile.Runner) error
 		r.Confinement, s.unconfined = run.Detect(ctx)
 	} else if err := run.CheckConfinement(ctx, r.Confinement); err != nil {
 		return frame.UsageErrorf("--confinement: %v", err)
+	}
+	if r.Confinement == run.Landlock && r.Tools == profile.ToolsWork && r.Dir != "" && !s.profile.landlock {
+		return explainLandlock(run.CheckConfinement(ctx, run.Bubblewrap))
 	}
 	if r.Profile.ACP && !r.Confinement.HasSockets() {
 		return fmt.Errorf("the profile wants acp: true, and %s cannot give a run the daemon's socket alone here: that needs bubblewrap and Linux 6.12 or later; or leave acp out", r.Confinement)
@@ -213,6 +238,16 @@ func (s *server) chooseConfinement(ctx context.Context, r *profile.Runner) error
 		}
 	}
 	return nil
+}
+
+// explainLandlock returns why runs do not change a folder under Landlock alone, and what to do. missing
+// is what keeps bubblewrap from working, nil if it works and --confinement asks for Landlock.
+func explainLandlock(missing error) error {
+	const why = "--tools work needs bubblewrap: Landlock alone lets a run change .git and what else your programs obey in the folder"
+	if missing == nil {
+		return fmt.Errorf("%s: leave out --confinement, or accept that with --landlock", why)
+	}
+	return fmt.Errorf("%s (%w): install the package bubblewrap, and on Ubuntu 24.04 or later set kernel.apparmor_restrict_unprivileged_userns=0 by sysctl; or accept that with --landlock", why, missing)
 }
 
 // explainConfinement tells the owner what runs may do.
@@ -226,6 +261,25 @@ func (s *server) explainConfinement() {
 		s.logLine("%s runs in %s with tools: %s, confined by %s", r.Profile.Program, dir, r.Tools, r.Confinement)
 	default:
 		s.logLine("%s runs without tools for files and commands, because nothing confines it here: %s", r.Profile.Program, cmp.Or(s.unconfined, "--confinement none"))
+	}
+	if r.Confinement == run.Outside || !r.Confinement.Confines() {
+		return
+	}
+	ports := strings.Trim(strings.ReplaceAll(fmt.Sprint(r.OpenPorts()), " ", ", "), "[]")
+	switch {
+	case !r.Confinement.ClosesLoopback():
+		s.logLine("it reaches whatever listens on this machine, on loopback too: only Linux 6.7 or later with Landlock, on amd64 or arm64, closes that")
+	case r.Tools == profile.ToolsWork:
+		s.logLine("it connects to the TCP ports %s and to free ports, where servers of yours may listen, on any machine and on this one; UDP is open", ports)
+	default:
+		s.logLine("it connects to the TCP ports %s, on any machine and on this one; UDP is open", ports)
+	}
+	switch {
+	case r.Tools != profile.ToolsWork || r.Dir == "":
+	case r.Confinement.KeepsObeyed():
+		s.logLine("it changes neither .git nor what else programs obey (%s), and so does not commit: look at its work and commit it; what it makes of these is renamed when it ends", strings.Join(run.Obeyed[1:], ", "))
+	default:
+		s.logLine("it may change .git and what else your programs obey there (%s): git, editors and agent programs run as you what it writes there", strings.Join(run.Obeyed[1:], ", "))
 	}
 }
 
@@ -270,7 +324,7 @@ func (s *server) doWork(ctx context.Context, in *client.Inbound, prompt, domain 
 	ctx, cancel, limit := s.withLimit(ctx, in)
 	defer cancel()
 	answer, err := s.runner.Run(ctx, profile.Request{
-		Peer: in.From, ID: in.ID, Agent: in.FromAgent, Thread: in.Thread, Prompt: renderWork(in, s.runner.Profile.ACP), Progress: progress,
+		Peer: in.From, ID: in.ID, Agent: in.FromAgent, Thread: in.Thread, Prompt: renderWork(in, s.runner), Progress: progress,
 		Env: []string{"ACP_ID=" + in.ID.String(), "ACP_DEADLINE_MS=" + strconv.FormatInt(limit.Milliseconds(), 10)},
 	})
 	if _, ok := errors.AsType[*kinds.Error](err); err != nil && !ok {
@@ -282,15 +336,17 @@ func (s *server) doWork(ctx context.Context, in *client.Inbound, prompt, domain 
 	return (*profileAnswer)(answer), nil
 }
 
-// renderWork returns a message as an agent program reads it. canAsk says that the program has
-// the tools of acpctl mcp.
-func renderWork(in *client.Inbound, canAsk bool) string {
+// renderWork returns a message as an agent program that r runs reads it.
+func renderWork(in *client.Inbound, r *profile.Runner) string {
 	how := "Your owner runs you to answer such questions, with the tools that you have: your last message goes back to the peer as the answer, as it is."
 	if in.Kind == kinds.KindDelegate {
 		how = "Your owner runs you to do such tasks, with the tools that you have: your last message goes back to the peer as the outcome, as it is."
-		if canAsk {
+		if r.Profile.ACP { // so that it has the tools of acpctl mcp
 			how = "Your owner runs you to do such tasks, with the tools that you have: acp_query without `to` asks the peer back, and your last message goes back to it as the outcome, as it is."
 		}
+	}
+	if r.Tools == profile.ToolsWork && r.Dir != "" && r.Confinement.KeepsObeyed() {
+		how += " You cannot commit, because .git is read-only, and so is " + strings.Join(run.Obeyed[1:], ", ") + ": leave your work in the folder, and your owner commits it."
 	}
 	return client.RenderPeerMessage(client.PeerMessage{
 		Peer: in.Name, ID: in.From, Agent: in.FromAgent, Kind: in.Kind, Message: in.ID, Payload: in.Payload, Answer: how,
