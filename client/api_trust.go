@@ -162,7 +162,7 @@ type Untrusted struct {
 type NamedPeer struct {
 	ID      identity.ID `json:"id"`
 	Name    string      `json:"name"`
-	Warning string      `json:"warning,omitzero"` // of trust: settings that name the peer by its name meant another key before; of join: a relay that was kept cannot be used yet
+	Warning string      `json:"warning,omitzero"` // of trust: settings that name the peer by its name meant another key before; of join: a relay that was kept cannot be used yet; of both: what the peer calls itself is kept from claims
 	Kept    []string    `json:"kept,omitzero"`    // of join: names of the relays that it has kept, or whose new token
 }
 

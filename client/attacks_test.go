@@ -109,7 +109,8 @@ var countsInHeader = regexp.MustCompile(` (Control or hidden|Tags in it).*$`)
 func TestAttacksOnTheHeader(t *testing.T) {
 	plain := renderFixed(newQuestion("hello"))
 	agent := regexp.MustCompile(`^[a-z0-9][a-z0-9._-]{0,31}$`)
-	roles := regexp.MustCompile(`^(user|human|owner|me|self|system|admin|operator|root|assistant|model)[0-9._-]*$`)
+	const role, filler = `(user|human|owner|me|self|system|admin|operator|root|assistant|model)[0-9]*`, `(the|your|my|a|notice|code|agent|message|)[0-9]*`
+	roles := regexp.MustCompile(`^(` + filler + `[._-])*` + role + `([._-]` + filler + `)*$`)
 	for _, a := range readAttacks(t) {
 		t.Run(a.Name, func(t *testing.T) {
 			m := newQuestion("hello")

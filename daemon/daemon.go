@@ -221,6 +221,7 @@ func (d *Daemon) openParts(ctx context.Context) error {
 		d.log.Warn("new identity", "warning", fmt.Sprintf("identity.key was not there: the %d peers that are trusted here do not know the new one; restore the key from a backup, or have each of them trust this one", n))
 	}
 	d.trust = trust
+	trust.KeepFromClaims(func(name string) bool { return len(d.listSettingsNaming(name)) > 0 })
 	d.budget = &budget.Book{Peers: trust.Len, Certified: d.findFleetName}
 	d.agents.Certified = d.findFleetName
 	d.agents.IsTrustedConnected = func() bool { return d.node.IsAnyConnected(d.isTrustedByOwner) }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -162,8 +163,8 @@ func TestNamePassesToAnotherKey(t *testing.T) {
 		want string // what the warning begins with
 	}{
 		{1, "planner", ""}, {1, "planner", ""}, {1, "tester", ""}, // nobody else has had it
-		{2, "planner", "policy, peers in config.yaml names planner, which was "}, {2, "planner", ""},
-		{3, "reviewer", ""}, {3, "laptop", ""}, {1, "reviewer", "limits.rate, channels.open_to in config.yaml names reviewer"},
+		{2, "planner", "peers, policy in config.yaml names planner, which was "}, {2, "planner", ""},
+		{3, "reviewer", ""}, {3, "laptop", ""}, {1, "reviewer", "channels.open_to, limits.rate in config.yaml names reviewer"},
 		{4, "tester", ""}, // no setting names it
 	} {
 		if got := trust(tt.n, tt.name); !strings.HasPrefix(got, tt.want) || (got == "") != (tt.want == "") {
@@ -177,6 +178,62 @@ func TestNamePassesToAnotherKey(t *testing.T) {
 	if got := trust(5, "planner"); !strings.Contains(got, identity.ID{2}.Label()) || !strings.Contains(got, identity.ID{5}.Label()) {
 		t.Errorf("after a restart: %q", got)
 	}
+}
+
+// TestRulesWaitForTheirPeer: who joins under a name that rules mention, or that an untrusted key had, gets
+// nothing that was meant for another one; both sides are told how it gets the name.
+func TestRulesWaitForTheirPeer(t *testing.T) {
+	t.Parallel()
+	deskDir, laptopDir := stateDir(t), stateDir(t)
+	writeConfig(t, deskDir, "agents: {claude: {to: [laptop], wake: {laptop: {}}}}\npeers: {laptop: {addrs: [\"127.0.0.1:9\"]}}\n")
+	writeConfig(t, laptopDir, "policy: {desk: {kinds: [query]}}\n")
+	desk, laptop := start(t, deskDir, "desk"), start(t, laptopDir, "laptop")
+	join := func(joiner *running) (p client.NamedPeer) {
+		t.Helper()
+		var inv client.Invitation
+		desk.dial().must("invite", nil, &inv)
+		joiner.dial().must("join", client.JoinParams{URI: inv.URI}, &p)
+		joiner.dial().must("ping", client.PingParams{To: p.Name}, nil)
+		return p
+	}
+	warnings := func() (told []string) {
+		t.Helper()
+		var status client.Status
+		desk.dial().must("status", nil, &status)
+		return slices.DeleteFunc(status.Warnings, func(w string) bool { return !strings.Contains(w, "did not get that name") })
+	}
+	want := func(told []string, whole string) {
+		t.Helper()
+		if (whole == "") != (len(told) == 0) || len(told) > 1 || whole != "" && told[0] != whole {
+			t.Errorf("told %q, not %q", told, whole)
+		}
+	}
+	p := join(laptop)
+	if p.Name != "desk-2" {
+		t.Errorf("who invites with a name that rules mention is called %q", p.Name)
+	}
+	want([]string{p.Warning}, fmt.Sprintf("desk-2 calls itself desk, and did not get that name, which is one that policy in config.yaml mentions: if it is that machine, acpctl trust %s --name desk", desk.ID()))
+	if joined, _ := desk.trust.FindPeer(laptop.ID()); joined.Name != "laptop-2" {
+		t.Errorf("the joiner is called %q", joined.Name)
+	}
+	want(warnings(), fmt.Sprintf("laptop-2 calls itself laptop, and did not get that name, which is one that agents, peers in config.yaml mentions: if it is that machine, acpctl trust %s --name laptop", laptop.ID()))
+	if wakers := desk.listConfiguredWakers(""); len(wakers) > 0 {
+		t.Errorf("%v may wake claude", wakers)
+	}
+	desk.dial().must("trust", client.TrustParams{Peer: "laptop-2", Name: "laptop"}, nil)
+	want(warnings(), "")
+	if wakers := desk.listConfiguredWakers(""); len(wakers) != 1 {
+		t.Errorf("%v may wake claude", wakers)
+	}
+
+	desk.dial().must("untrust", client.UntrustParams{Peer: "laptop"}, nil)
+	writeConfig(t, deskDir, "")
+	desk.dial().must("reload", nil, nil)
+	other := start(t, stateDir(t), "laptop")
+	if p := join(other); p.Name != "desk" || p.Warning != "" {
+		t.Errorf("no rule mentions the inviter: %+v", p)
+	}
+	want(warnings(), fmt.Sprintf("laptop-2 calls itself laptop, and did not get that name, which was that of a key that you untrusted: if it is that machine, acpctl trust %s --name laptop", other.ID()))
 }
 
 func TestBucketsAreBounded(t *testing.T) {

@@ -115,6 +115,7 @@ func (d *Daemon) listWarnings() []string {
 		}
 	}
 	all = append(all, d.describeUsedUpBudgets()...)
+	all = append(all, d.listKeptNames()...)
 	return append(all, d.listUnmatchedSettings()...)
 }
 

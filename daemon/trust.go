@@ -97,7 +97,14 @@ func (d *Daemon) serveJoin(ctx context.Context, _ *localConn, p *client.JoinPara
 	if err != nil {
 		return nil, kinds.Errorf(kinds.Invalid, "join: %s", err)
 	}
-	return d.joinOverRelays(ctx, inv, p.Relay)
+	who, err := d.joinOverRelays(ctx, inv, p.Relay)
+	if err != nil {
+		return nil, err
+	}
+	if kept := d.describeKeptName(identity.Peer{ID: who.ID, Name: who.Name}, inv.Name); kept != "" {
+		who.Warning = strings.TrimPrefix(who.Warning+"; "+kept, "; ")
+	}
+	return who, nil
 }
 
 // serveTrust trusts a stranger, or changes the name or addresses of a trusted peer. The
@@ -132,7 +139,11 @@ func (d *Daemon) serveTrust(ctx context.Context, _ *localConn, p *client.TrustPa
 		d.lastConnections.forgetAddr(who.ID)
 		d.node.ForgetAddr(who.ID)
 	}
-	return &client.NamedPeer{ID: who.ID, Name: who.Name, Warning: d.beginTrust(who, met)}, nil
+	warning := d.beginTrust(who, met)
+	if p.Name == "" {
+		warning = cmp.Or(warning, d.describeKeptName(who, met.Claim))
+	}
+	return &client.NamedPeer{ID: who.ID, Name: who.Name, Warning: warning}, nil
 }
 
 // beginTrust tells of a peer that the owner trusts now, and connects to it, also at the address at
@@ -237,9 +248,14 @@ func newBlockedError(op, ref string, b identity.Block) error {
 // it, and with the post-quantum key that it showed when it called. One that counts by its certificate has both from that.
 func (d *Daemon) newPeerToTrust(s peer.Pending) identity.Peer {
 	p := identity.Peer{ID: s.ID, PQ: s.PQ, Name: d.trust.FindNameForClaim(s.Claim)}
+	certified := ""
 	if known, ok := d.trust.FindPeer(s.ID); ok && known.Certificate != nil { // what the authority said of it goes on
-		own, _, _ := strings.Cut(known.Name, ".")
-		p.PQ, p.Name = known.PQ, d.trust.FindFreeName(own)
+		p.PQ, certified = known.PQ, known.Name
+	} else if b, ok := d.trust.FindBlock(s.ID); ok {
+		certified = b.Name
+	}
+	if own, _, ok := strings.Cut(certified, "."); ok {
+		p.Name = d.trust.FindNameForClaim(own)
 	}
 	return p
 }

@@ -74,19 +74,33 @@ var programNames = []string{
 	"claude", "codex", "gemini", "opencode", "anthropic", "openai", "acpd", "localhost", "here",
 }
 
-// IsRoleName reports whether a name is a role's, also with a number or punctuation at its end, like
-// user-2.
-func IsRoleName(name string) bool {
-	return slices.Contains(roleNames, strings.TrimRight(name, "0123456789._-"))
-}
+// fillerWords are words that leave a name reading as the one that it is without them: your-user.
+var fillerWords = []string{"the", "your", "my", "a", "notice", "code", "agent", "message"}
+
+// IsRoleName reports whether a name reads as a role's, also with a number, like user-2, or with
+// words that make it no other one, like your-user.
+func IsRoleName(name string) bool { return readsAs(name, roleNames) }
 
 // IsReservedName reports whether a name is one that a peer gets only if the owner gives it,
-// never by calling itself so: user, system, claude and such, also with a number, like user-2.
-func IsReservedName(name string) bool {
-	if base, number, ok := strings.Cut(name, "-"); ok && number != "" && consistsOnlyOf(number, "0123456789") {
-		name = base
+// never by calling itself so: user, system, claude and such, also with a number, like user-2, or with
+// words that make it no other one, like the-owner and claude-code.
+func IsReservedName(name string) bool { return readsAs(name, roleNames, programNames) }
+
+// readsAs reports whether the parts of a name, without numbers and filler words, are all of some words,
+// and one is left.
+func readsAs(name string, words ...[]string) bool {
+	found := false
+	for part := range strings.FieldsFuncSeq(name, func(r rune) bool { return strings.ContainsRune("._- ", r) }) {
+		part = strings.TrimRight(part, "0123456789")
+		switch {
+		case part == "" || slices.Contains(fillerWords, part):
+		case slices.ContainsFunc(words, func(list []string) bool { return slices.Contains(list, part) }):
+			found = true
+		default:
+			return false
+		}
 	}
-	return slices.Contains(roleNames, name) || slices.Contains(programNames, name)
+	return found
 }
 
 // isHexPrefix reports whether s is read as an id or the beginning of one.

@@ -71,6 +71,8 @@ type TrustStore struct {
 	files   *sealed.Files[*trustSnapshot] // guarded by filesMu
 
 	certified certifiedPeers // peers by the word of an authority: what current says of a key outranks that
+
+	isMentioned func(name string) bool // nil: no name is
 }
 
 // NewMemoryTrustStore returns an empty store without files, for programs that keep trust
@@ -121,13 +123,28 @@ func (t *TrustStore) Len() int { return len(t.current.Load().Peers) }
 // FindFreeName returns the first of name, name-2, name-3 … that no peer has. If name is a
 // valid petname so is the result: name is cut where the number needs room. Another caller
 // can take the name first; Trust then returns a [*NameTakenError].
-func (t *TrustStore) FindFreeName(name string) string { return t.current.Load().findFreeName(name) }
+func (t *TrustStore) FindFreeName(name string) string {
+	return t.current.Load().findFreeName(name, nil)
+}
 
-// FindNameForClaim returns the petname that a peer gets by what it calls itself: claim, with a
-// number if another peer has that name. It returns "" if claim cannot be a petname, or if
-// [IsReservedName] keeps it from claims. Another caller can take the name first.
+// KeepFromClaims says which names the owner's settings and rules mention. The owner wrote them for
+// one machine, so no other one gets such a name by calling itself so. Call it before the store is shared.
+func (t *TrustStore) KeepFromClaims(isMentioned func(name string) bool) { t.isMentioned = isMentioned }
+
+// IsKeptFromClaims reports whether a peer gets a name only if the owner gives it: settings or rules
+// mention it, or a blocked key had it.
+func (t *TrustStore) IsKeptFromClaims(name string) bool { return t.isKept(t.current.Load(), name) }
+
+func (t *TrustStore) isKept(s *trustSnapshot, name string) bool {
+	return t.isMentioned != nil && t.isMentioned(name) || slices.ContainsFunc(s.Blocked, func(b Block) bool { return b.Name == name })
+}
+
+// FindNameForClaim returns the petname that a peer gets by what it calls itself, or by its certificate:
+// claim, with a number if another peer has that name or [TrustStore.IsKeptFromClaims] keeps it. It
+// returns "" if claim cannot be a petname, or if [IsReservedName] keeps it from claims. Another caller
+// can take the name first.
 func (t *TrustStore) FindNameForClaim(claim string) string {
-	return t.current.Load().findNameForClaim(claim)
+	return t.findNameForClaim(t.current.Load(), claim)
 }
 
 // NeverSaved reports whether there were no files when the store was opened, and nothing was
@@ -154,24 +171,24 @@ func (t *TrustStore) Trust(p Peer) (Peer, error) {
 //   - A blocked key gets a [*BlockedError], even one that is blocked while TrustJoined
 //     writes.
 //   - A post-quantum hash other than the pinned one gets a [*PinMismatchError].
-//   - A known peer keeps its name. A new one gets p.Name, which the owner chose, with a number
-//     if another peer has that name. Where p.Name is "", it gets the name that
-//     [TrustStore.FindNameForClaim] returns for claim in lower case, else "peer-" and its label.
+//   - A known peer keeps its name. A new one gets p.Name, which the owner chose; if another peer
+//     has that name, p.Name with a number that no claim is kept from. Where p.Name is "", it gets the
+//     name that [TrustStore.FindNameForClaim] returns for claim in lower case, else "peer-" and its label.
 func (t *TrustStore) TrustJoined(p Peer, claim string) (Peer, error) {
 	return applyChange(t, func(s *trustSnapshot) (trustRecord, Peer, error) {
 		if _, blocked := s.blocked[p.ID]; blocked {
 			return trustRecord{}, Peer{}, &BlockedError{ID: p.ID}
 		}
-		p := p // this function may run again, with p as it was given
+		p, given := p, p.Name // this function may run again, with p as it was given
 		if i, known := s.byID[p.ID]; known {
 			if pin := s.Peers[i].PQ; !pin.IsZero() && !p.PQ.IsZero() && p.PQ != pin {
 				return trustRecord{}, Peer{}, &PinMismatchError{Name: s.Peers[i].Name}
 			}
 			p.Name = ""
 		} else if p.Name != "" {
-			p.Name = s.findFreeName(p.Name)
+			p.Name = s.findFreeName(p.Name, func(numbered string) bool { return numbered != given && t.isKept(s, numbered) })
 		} else {
-			p.Name = s.findNameForClaim(strings.ToLower(claim))
+			p.Name = t.findNameForClaim(s, strings.ToLower(claim))
 		}
 		return s.newRecordWithPeer(p)
 	})
@@ -329,14 +346,14 @@ func (s *trustSnapshot) newRecordWithPeer(p Peer) (trustRecord, Peer, error) {
 		b := s.Blocked[j]
 		if p.Name == "" && b.Name != "" {
 			own, _, _ := strings.Cut(b.Name, ".") // what a certificate gave is no petname
-			p.Name = s.findFreeName(own)
+			p.Name = s.findFreeName(own, nil)
 		}
 		if p.Addrs == nil {
 			p.Addrs = b.Addrs
 		}
 	}
 	if p.Name == "" {
-		p.Name = s.findFreeName("peer-" + p.ID.Label())
+		p.Name = s.findFreeName("peer-"+p.ID.Label(), nil)
 	}
 	p = p.prepareToStore()
 	if err := p.checkFields(); err != nil {
@@ -373,19 +390,19 @@ func (s *trustSnapshot) newRecordWithBlock(id ID, name string) trustRecord {
 }
 
 // findNameForClaim does what [TrustStore.FindNameForClaim] says.
-func (s *trustSnapshot) findNameForClaim(claim string) string {
+func (t *TrustStore) findNameForClaim(s *trustSnapshot, claim string) string {
 	if CheckName(claim) != nil || IsReservedName(claim) {
 		return ""
 	}
-	return s.findFreeName(claim)
+	return s.findFreeName(claim, func(name string) bool { return t.isKept(s, name) })
 }
 
-// findFreeName returns the first of name, name-2, name-3 … that no peer of s has, with name cut
-// where the number needs room.
-func (s *trustSnapshot) findFreeName(name string) string {
+// findFreeName returns the first of name, name-2, name-3 … that no peer of s has and that is not
+// kept, with name cut where the number needs room. isKept may be nil.
+func (s *trustSnapshot) findFreeName(name string, isKept func(name string) bool) string {
 	free := name
 	for n := 2; ; n++ {
-		if _, taken := s.byName[free]; !taken {
+		if _, taken := s.byName[free]; !taken && (isKept == nil || !isKept(free)) {
 			return free
 		}
 		suffix := fmt.Sprintf("-%d", n)

@@ -182,6 +182,7 @@ func TestReservedNames(t *testing.T) {
 	for i, claim := range []string{
 		"user", "human", "owner", "me", "self", "system", "admin", "operator", "root", "assistant", "model", "claude", "codex", "gemini", "opencode",
 		"anthropic", "openai", "acpd", "localhost", "here", "User", "SYSTEM", "user-2", "claude-17",
+		"your-user", "the-owner", "claude-code", "system-notice", "my-user", "user-", "the-user-2", "claude-code-agent", "system-message", "codex-user", "root7",
 	} {
 		id := testID(i + 1)
 		p, err := store.TrustJoined(Peer{ID: id}, claim)
@@ -207,10 +208,38 @@ func TestReservedNames(t *testing.T) {
 	if p, err = store.TrustJoined(Peer{ID: testID(112), Name: "root"}, "laptop"); err != nil || p.Name != "root-2" {
 		t.Errorf("a second root: %+v, %v", p, err)
 	}
-	for _, free := range []string{"users", "user-x", "user-", "claude-code", "my-user", "rooted", "meg"} {
+	for _, free := range []string{"users", "user-x", "claude-box", "ci-root", "rooted", "meg", "code-agent", "the-7", "agent-2", "message", "a"} {
 		if IsReservedName(free) || CheckName(free) == nil && store.FindNameForClaim(free) != free {
 			t.Errorf("%q is reserved", free)
 		}
+	}
+}
+
+// TestClaimsTakeNoKeptName: who calls itself by a name that rules mention, or that a blocked key had, gets
+// it with a number, until the owner gives it.
+func TestClaimsTakeNoKeptName(t *testing.T) {
+	store := NewMemoryTrustStore()
+	store.KeepFromClaims(func(name string) bool { return name == "desk" || name == "desk-2" || name == "root-2" })
+	trust(t, store, Peer{ID: testID(1), Name: "laptop"})
+	untrust(t, store, testID(1))
+	join := func(n int, given, claim, want string) {
+		t.Helper()
+		if p, err := store.TrustJoined(Peer{ID: testID(n), Name: given}, claim); err != nil || p.Name != want {
+			t.Errorf("%q, which calls itself %q, joined as %q, %v", given, claim, p.Name, err)
+		}
+	}
+	join(2, "", "desk", "desk-3")
+	join(3, "", "Desk-2", "desk-2-2")
+	join(4, "", "laptop", "laptop-2")
+	join(2, "", "desk", "desk-3") // again
+	join(5, "desk", "laptop", "desk")
+	join(6, "root", "laptop", "root")
+	join(7, "root", "laptop", "root-3") // nobody gave it root-2
+	if name := store.FindNameForClaim("laptop"); name != "laptop-3" {
+		t.Errorf("a stranger is called %q", name)
+	}
+	if p := trust(t, store, Peer{ID: testID(4), Name: "laptop"}); p.Name != "laptop" {
+		t.Errorf("the owner gave laptop: %q", p.Name)
 	}
 }
 

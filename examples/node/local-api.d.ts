@@ -950,7 +950,7 @@ export interface Muted {
 export interface NamedPeer {
   id: string;
   name: string;
-  /** of trust: settings that name the peer by its name meant another key before; of join: a relay that was kept cannot be used yet */
+  /** of trust: settings that name the peer by its name meant another key before; of join: a relay that was kept cannot be used yet; of both: what the peer calls itself is kept from claims */
   warning?: string;
   /** of join: names of the relays that it has kept, or whose new token */
   kept?: Array<string>;

@@ -36,7 +36,8 @@ is shown, to be compared with what acpctl whoami shows there, and a typed yes is
 asked for. Both sides have to trust each other; acpctl invite does that in one go.
 
 Without --name a peer that was trusted before keeps its name; a new one is called what it
-calls itself, with a number if another peer has that name; and where it does not say, or
+calls itself, with a number if another peer has that name, config.yaml mentions it or an
+untrusted key had it; and where it does not say, or
 not in small letters, digits and hyphens, or a reserved name like user or claude, peer-
 and the first ten digits of its id.
 

@@ -735,7 +735,7 @@ class NamedPeer(TypedDict):
 
     id: str
     name: str
-    warning: NotRequired[str]  # of trust: settings that name the peer by its name meant another key before; of join: a relay that was kept cannot be used yet
+    warning: NotRequired[str]  # of trust: settings that name the peer by its name meant another key before; of join: a relay that was kept cannot be used yet; of both: what the peer calls itself is kept from claims
     kept: NotRequired[list[str]]  # of join: names of the relays that it has kept, or whose new token
 
 
