@@ -81,6 +81,7 @@ type Approval struct {
 	Message   wire.MessageID `json:"message"`
 	Text      string         `json:"text"` // the beginning of what it says, in one line of at most MaxBeginning bytes
 	Since     time.Time      `json:"since"`
+	Again     bool           `json:"again,omitzero"`   // it was held before the daemon's last start, so an answer to it is forgotten
 	Approved  bool           `json:"approved"`         // it has the owner's word, and waits for its turn
 	KeptBy    string         `json:"kept_by,omitzero"` // the bound for which it waits although it is approved
 	KeptUntil Time           `json:"kept_until"`       // when that has room at the earliest; null: no bound keeps it back

@@ -212,3 +212,81 @@ func TestTheOwnersNoToAQuestion(t *testing.T) {
 		t.Errorf("who asked back hears %v", e)
 	}
 }
+
+// What the owner is asked about ends with the message, whoever removes it.
+func TestApprovalsEndWithTheirMessage(t *testing.T) {
+	t.Parallel()
+	desk, laptop := pair(t)
+	laptop.allow(client.WakeAllowParams{Peer: "desk", Ask: true})
+	claude, codex := laptop.session("claude"), laptop.session("codex")
+	owner, asker := laptop.dial(), desk.dial()
+	for what, remove := range map[string]func(){
+		"the owner": func() {
+			var in client.Inbox
+			owner.must("inbox", nil, &in)
+			owner.must("ack", client.AckParams{UpTo: in.Messages[0].Seq}, nil)
+		},
+		"another session": func() {
+			codex.must("ack", client.AckParams{IDs: codex.unread()}, nil)
+		},
+	} {
+		asker.notify(client.NotifyParams{To: client.To("laptop"), Payload: wire.Payload(`{"topic":"t"}`)})
+		claude.next(false)
+		laptop.nextApproval()
+		remove()
+		var all client.Approvals
+		if owner.must("approvals", nil, &all); len(all.Approvals) != 0 {
+			t.Errorf("%s has removed the message: %+v", what, all.Approvals)
+		}
+	}
+}
+
+// After a restart the owner is asked again about what lies in the inbox, also if the answer was a yes that
+// was not used yet, by whichever session comes; of what has woken the session nobody asks.
+func TestApprovalsOutliveARestart(t *testing.T) {
+	t.Parallel()
+	desk, laptop := pair(t)
+	laptop.allow(client.WakeAllowParams{Peer: "desk", Ask: true})
+	s := laptop.session("claude")
+	asker := desk.dial()
+	notify := func(to string) (id wire.MessageID) {
+		t.Helper()
+		id = wire.NewMessageID()
+		asker.notify(client.NotifyParams{Head: client.Head{ID: id}, To: client.To(to), Payload: wire.Payload(`{"topic":"t"}`)})
+		s.next(false)
+		return id
+	}
+	list := func() (all client.Approvals) {
+		t.Helper()
+		laptop.dial().must("approvals", nil, &all)
+		return all
+	}
+	notify("laptop/claude")
+	laptop.decide(laptop.nextApproval().ID, "yes")
+	s.next(true) // and has not taken it
+	approved := notify("laptop/claude")
+	laptop.decide(laptop.nextApproval().ID, "yes")
+	open := map[wire.MessageID]bool{approved: true, notify("laptop/claude"): true, notify("laptop"): true}
+
+	laptop.stop()
+	laptop = start(t, laptop.dir, "laptop")
+	if all := list(); len(all.Approvals) != 0 {
+		t.Errorf("without a session: %+v", all)
+	}
+	s = laptop.session("claude")
+	await.Until(t, "the owner is asked again", func() bool { return len(list().Approvals) == len(open) })
+	laptop.session("codex") // does not ask about the same
+	for _, a := range list().Approvals {
+		if !open[a.Message] || a.Approved || !a.Again || a.Agent != "claude" {
+			t.Errorf("after a restart: %+v", a)
+		}
+		laptop.decide(a.ID, "no")
+	}
+	laptop.session("opencode")
+	befriendAgain := func() bool { return desk.dial().call("ping", client.PingParams{To: "laptop"}, nil) == nil }
+	await.Until(t, "the peer is back", befriendAgain)
+	fresh := notify("laptop/claude")
+	if a := laptop.nextApproval(); a.Message != fresh || a.Again {
+		t.Errorf("after the answers: %+v", a)
+	}
+}

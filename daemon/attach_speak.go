@@ -22,8 +22,8 @@ func (d *Daemon) serveAttach(ctx context.Context, s *localConn, p *client.Attach
 		d.log.Warn("open delegations pass to the agent of their name in memory only", "agent", a.Name, "err", err)
 	}
 	d.delegations.UpdateAgentPresence(a.Name)
-	if a.IsSession() && p.Key != "" { // it has come back
-		d.calls.Go(func() { d.wakeRestored(context.WithoutCancel(ctx), a) })
+	if a.IsSession() {
+		d.calls.Go(func() { d.wakeRestored(context.WithoutCancel(ctx), a, p.Key != "") })
 	}
 	d.agentLog.write("agent attached", "agent", a.Name, "domains", len(a.Domains), "kinds", a.Kinds)
 	return &client.Attached{Key: a.Key}, nil

@@ -103,7 +103,7 @@ type Daemon struct {
 
 	agents          *registry.Registry
 	attaching       sync.Mutex // held while an agent is attached or detached, so that each step finds what the last one left
-	restoring       sync.Mutex // held while it is listed what may wake a session that has come back: one that comes and goes has it listed once
+	restoring       sync.Mutex // held while what lies in the inbox is let wake a session that is attached now: one that comes and goes has it listed once, and of two sessions one asks about a message
 	waker           *waking.Waker
 	delegations     *delegation.Table
 	inbox           *inbox.Inbox

@@ -90,7 +90,7 @@ func (d *Daemon) serveAck(ctx context.Context, s *localConn, p *client.AckParams
 	} else {
 		gone, err = d.inbox.AcknowledgeAsOwner(ctx, p, peers)
 	}
-	if name := s.callerCredential().Name; name != "" {
+	if name := s.callerCredential().Name; name != "" { // the waker has forgotten them: who waits for this very ack hears of it
 		for _, k := range gone {
 			d.waker.Acknowledge(name, k.Peer, k.ID)
 		}

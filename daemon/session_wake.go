@@ -35,6 +35,7 @@ func (d *Daemon) openWaker(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	d.inbox.Removed = func(k inbox.MessageKey) { d.waker.ForgetMessage(k.Peer, k.ID) }
 	// What an untrust has not written, and what is left of peers that are gone in another way.
 	for _, id := range d.waker.ListKnownPeers() {
 		if d.forgetWakerIfUntrusted(id) {
@@ -174,7 +175,8 @@ func (d *Daemon) newWakeMessage(agent string, sender identity.Peer, env *wire.En
 		m.Delegation = t.ID
 	}
 	if d.waker.AsksOwner(m) {
-		m.Text = client.BeginPeerText(env.Kind, env.Payload)
+		m.Text, m.Digest = client.BeginPeerText(env.Kind, env.Payload), inbox.HashMessage(env)
+		m.Again = d.inbox.IsFromEarlierRun(inbox.MessageKey{Peer: env.From, ID: env.ID})
 	}
 	return m
 }
@@ -356,8 +358,8 @@ func (d *Daemon) wakeLater(ctx context.Context, m waking.Message, k inbox.Messag
 		return none
 	}
 	env, err := d.inbox.ReadMessage(ctx, k)
-	if err != nil || env == nil {
-		return none
+	if err != nil || env == nil || m.Digest != (inbox.Digest{}) && m.Digest != inbox.HashMessage(env) {
+		return none // what the owner has approved lies there no more
 	}
 	sender, ok := d.trust.FindPeer(k.Peer)
 	if !ok {
@@ -404,69 +406,6 @@ func (d *Daemon) endSession(a *registry.Agent) {
 		d.delegations.EndForLostSession(a.Name)
 	}
 }
-
-// wakeRestored lets messages that lie in the inbox wake a session that has come back, as after a
-// restart of this daemon: maxRestored of those that may and have not, the peers taking turns. It
-// ends when the session is attached no more, or anew.
-func (d *Daemon) wakeRestored(ctx context.Context, a *registry.Agent) {
-	agent := a.Name
-	isAttached := func() bool { return d.agents.FindByName(agent) == a }
-	d.restoring.Lock()
-	if !isAttached() {
-		d.restoring.Unlock()
-		return
-	}
-	keys, err := d.inbox.ListKeys(ctx, agent, d.listWakingKinds(agent), maxScanned)
-	d.restoring.Unlock()
-	if err != nil {
-		d.log.Warn("a session is not woken for what was held", "agent", agent, "err", err)
-	}
-	may := 0
-	for _, k := range keys {
-		if may == maxRestored || !isAttached() {
-			return
-		}
-		if d.waker.HasWoken(waking.Message{Agent: agent, Peer: identity.Peer{ID: k.Peer}, ID: k.ID}) {
-			continue
-		}
-		env, err := d.inbox.ReadMessage(ctx, k)
-		sender, ok := d.trust.FindPeer(k.Peer)
-		if err != nil || env == nil || !ok || isPartial(env) {
-			continue
-		}
-		m := d.newWakeMessage(agent, sender, env)
-		if !d.waker.IsAllowedByRules(m) {
-			continue
-		}
-		may++
-		d.waker.Enqueue(m, func(ctx context.Context, grant client.WakeGrant) waking.Outcome { return d.wakeLater(ctx, m, k, grant) }, nil)
-	}
-}
-
-// listWakingKinds returns the kinds of message in an inbox by which each peer may wake a session, by
-// the rules.
-func (d *Daemon) listWakingKinds(agent string) map[identity.ID][]string {
-	all := make(map[identity.ID][]string)
-	for _, p := range d.trust.Peers() {
-		for _, kind := range []string{kinds.KindNotify, kinds.KindResult, kinds.KindError} {
-			m := waking.Message{Agent: agent, Peer: p, Kind: kind}
-			if kind != kinds.KindNotify {
-				m.Delegation = wire.NewMessageID() // it may be about one
-			}
-			if d.waker.IsAllowedByRules(m) {
-				all[p.ID] = append(all[p.ID], kind)
-			}
-		}
-	}
-	return all
-}
-
-// maxRestored bounds the messages that wake a session which has come back, as many as may wait.
-const maxRestored = 16
-
-// maxScanned bounds how many messages of one peer are read to find those that wait again. It has room
-// for the messages that may wait, and for those that can have woken the session in the last day.
-const maxScanned = maxRestored/2 + 100
 
 // findGivenBy returns the delegation that a result, an error or a question belongs to, if the
 // agent has given it, else nil. A peer may write a ref into what is none of these.

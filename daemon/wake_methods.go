@@ -189,7 +189,7 @@ func (d *Daemon) serveApprovals(context.Context, *localConn, *noParams) (any, er
 }
 
 func (d *Daemon) describeApproval(a waking.Approval) client.Approval {
-	return client.Approval{ID: a.ID, Agent: a.Agent, Peer: a.Peer, Name: d.peerName(a.Peer), Kind: a.Kind, Message: a.Message, Text: a.Text, Since: a.Since.UTC(), Approved: a.Approved, KeptBy: a.KeptBy, KeptUntil: client.Time{Time: a.KeptUntil}}
+	return client.Approval{ID: a.ID, Agent: a.Agent, Peer: a.Peer, Name: d.peerName(a.Peer), Kind: a.Kind, Message: a.Message, Text: a.Text, Again: a.Again, Since: a.Since.UTC(), Approved: a.Approved, KeptBy: a.KeptBy, KeptUntil: client.Time{Time: a.KeptUntil}}
 }
 
 func (d *Daemon) serveApprove(_ context.Context, _ *localConn, p *client.ApproveParams) (any, error) {

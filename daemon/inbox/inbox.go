@@ -42,6 +42,8 @@ const (
 // Inbox keeps the messages that no attached agent took. Nothing that was promised is
 // dropped: a full inbox takes no more.
 type Inbox struct {
+	Removed func(MessageKey) // is called, not under a lock, after a message has left; may be nil, and is set before the first use
+
 	db        *store.DB
 	checkRoom func(identity.ID) error // returns an error if nothing of a peer may be kept; may be nil
 
@@ -62,6 +64,7 @@ type accounts struct{ messages, bytes *budget.Account }
 type heldSize struct {
 	bytes     int64
 	requested bool // the result of a delegation from here
+	isEarlier bool // it was held when the inbox was opened
 }
 
 // isReportKind reports whether messages of the kind come only if they were asked for.
@@ -83,6 +86,7 @@ func OpenInbox(ctx context.Context, db *store.DB, book *budget.Book, maxMessage 
 	}
 	err := db.Read(ctx, func(tx *store.Tx) error {
 		return readHeldKeys(tx, func(k MessageKey, size heldSize) {
+			size.isEarlier = true
 			b.held[k], b.senders[k.ID] = size, k.Peer
 			b.accountsOf(size).messages.AddUnchecked(k.Peer, 1)
 			b.accountsOf(size).bytes.AddUnchecked(k.Peer, size.bytes)
@@ -121,6 +125,13 @@ func (b *Inbox) holds(key MessageKey) bool {
 	defer b.mu.Unlock()
 	_, held := b.held[key]
 	return held
+}
+
+// IsFromEarlierRun reports whether a message was held when the inbox was opened.
+func (b *Inbox) IsFromEarlierRun(key MessageKey) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.held[key].isEarlier
 }
 
 // FindSender returns who sent the held message of an id.
@@ -162,7 +173,7 @@ func (b *Inbox) AddMessage(ctx context.Context, env *wire.Envelope, agent string
 	if err := env.Append(&buf); err != nil {
 		return fmt.Errorf("hold: %w", err)
 	}
-	key, size := MessageKey{env.From, env.ID}, heldSize{int64(buf.Len()), isReportKind(env.Kind)}
+	key, size := MessageKey{env.From, env.ID}, heldSize{bytes: int64(buf.Len()), requested: isReportKind(env.Kind)}
 	if b.checkRoom != nil {
 		if err := b.checkRoom(env.From); err != nil {
 			return err

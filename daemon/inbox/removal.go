@@ -142,6 +142,11 @@ func (b *Inbox) removeHeldMatching(ctx context.Context, durable bool, do removal
 			return all, err
 		}
 		b.releaseShares(removed)
+		for _, k := range removed {
+			if b.Removed != nil {
+				b.Removed(k)
+			}
+		}
 		all = append(all, removed...)
 		if len(removed) < MaxRowsPerWrite {
 			return all, nil

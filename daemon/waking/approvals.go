@@ -22,6 +22,7 @@ type Approval struct {
 	Message wire.MessageID
 	Text    string // the beginning of what it says
 	Since   time.Time
+	Again   bool // it was held before the daemon's start, so an answer to it is forgotten
 
 	Approved  bool
 	KeptBy    string    // the bound for which it waits, although it is approved; "": none
@@ -109,7 +110,7 @@ func (w *Waker) listApproved(agent string) (all []*approval) {
 
 // describe returns an approval as its readers see it. The caller holds mu.
 func (a *approval) describe(now time.Time) Approval {
-	d := Approval{ID: strconv.FormatUint(a.id, 10), Agent: a.Agent, Peer: a.Peer.ID, Kind: a.Kind, Message: a.Message.ID, Text: a.Text, Since: a.since, Approved: a.entry.approval != nil}
+	d := Approval{ID: strconv.FormatUint(a.id, 10), Agent: a.Agent, Peer: a.Peer.ID, Kind: a.Kind, Message: a.Message.ID, Text: a.Text, Again: a.Again, Since: a.since, Approved: a.entry.approval != nil}
 	if d.Approved && a.keptUntil.After(now) {
 		d.KeptBy, d.KeptUntil = a.keptBy.Error(), a.keptUntil
 	}
@@ -177,6 +178,9 @@ func (w *Waker) settle(a *approval, answer Answer, now time.Time) (refuse func()
 		w.sessions[a.Agent].forgetQuestion(a.Message)
 		a.entry.approval = nil
 		w.release(a.key())
+		if a.refuse == nil {
+			w.declined[heldKey{a.Peer.ID, a.Message.ID}] = true
+		}
 		return a.refuse, nil, nil
 	}
 	if a.entry.approval == nil {

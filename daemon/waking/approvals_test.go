@@ -9,6 +9,7 @@ import (
 
 	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/kinds"
+	"github.com/acpd/acpd/wire"
 )
 
 // An answer to what the owner saw in an earlier run of the daemon is for no message of this one.
@@ -274,6 +275,77 @@ func TestApprovedMessagesWaitForTheirOwnRoom(t *testing.T) {
 		time.Sleep(10 * time.Minute)
 		if synctest.Wait(); len(p.later()) != 3 || p.later()[2].ID != late.ID {
 			t.Errorf("after twenty minutes woken for %+v", p.later())
+		}
+	})
+}
+
+// The owner's answer is for what was shown: neither for other content under the same id, nor for what comes
+// under it after the message has gone.
+func TestAnAnswerIsForWhatWasShown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := play(t, t.TempDir())
+		p.asks(desk)
+		m := Message{Agent: "claude", Peer: identity.Peer{ID: desk}, Kind: kinds.KindNotify, ID: wire.NewMessageID(), Digest: [32]byte{1}}
+		other := m
+		other.Digest = [32]byte{2}
+		p.request(m)
+		first := p.Approvals()[0].ID
+		p.request(m)
+		if all := p.Approvals(); len(all) != 1 || all[0].ID != first {
+			t.Errorf("the same again: %+v", all)
+		}
+		p.request(other)
+		all := p.Approvals()
+		if len(all) != 1 || all[0].ID == first {
+			t.Errorf("of other content the owner is asked %+v", all)
+		}
+		if _, err := p.Decide(first, Yes); !errors.Is(err, &kinds.Error{Code: kinds.NotFound}) {
+			t.Errorf("yes to what was replaced: %v", err)
+		}
+		p.ForgetMessage(desk, m.ID)
+		if all := p.Approvals(); len(all) != 0 {
+			t.Errorf("after the message has gone: %+v", all)
+		}
+
+		p.notify(desk) // keeps the next one waiting
+		if _, err := p.Decide(p.Approvals()[0].ID, Yes); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		p.request(m)
+		if _, err := p.Decide(p.Approvals()[0].ID, Yes); err != nil {
+			t.Fatal(err)
+		}
+		p.ForgetMessage(desk, m.ID)
+		p.request(other)
+		if all := p.Approvals(); len(all) != 1 || all[0].Approved {
+			t.Errorf("the yes is for what comes later: %+v", all)
+		}
+		time.Sleep(time.Hour)
+		if woke := p.later(); len(woke) != 1 {
+			t.Errorf("woken by %+v", woke)
+		}
+	})
+}
+
+// A no holds as long as the message lies in the inbox.
+func TestANoHolds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := play(t, t.TempDir())
+		p.asks(desk)
+		m, _ := p.notify(desk)
+		if _, err := p.Decide(p.Approvals()[0].ID, No); err != nil {
+			t.Fatal(err)
+		}
+		if !p.IsAsked(desk, m.ID) {
+			t.Error("the answer is forgotten")
+		}
+		if p.request(m); len(p.Approvals()) != 0 {
+			t.Errorf("the owner is asked again: %+v", p.Approvals())
+		}
+		p.ForgetMessage(desk, m.ID)
+		if p.request(m); len(p.Approvals()) != 1 {
+			t.Error("the owner is not asked about what came later")
 		}
 	})
 }

@@ -2,6 +2,8 @@ package waking
 
 import (
 	"context"
+	"crypto/sha256"
+	"slices"
 	"time"
 
 	"github.com/acpd/acpd/client"
@@ -17,7 +19,11 @@ type Message struct {
 	Kind       string
 	ID         wire.MessageID
 	Delegation wire.MessageID // one that the session gave and that the message ends or asks about; zero: none
-	Text       string         // the beginning of what it says, if the owner may be asked about it
+
+	// If the owner is to be asked about it, else zero.
+	Text   string            // the beginning of what it says
+	Digest [sha256.Size]byte // of all that it says
+	Again  bool              // it was held before the daemon's start, so an answer to it is forgotten
 }
 
 // isQuestion reports whether the message is a question about what the session has delegated.
@@ -90,6 +96,9 @@ func (w *Waker) admit(m Message, post Post, refuse func(), atOnce bool) (begun *
 	}
 	w.mu.Lock()
 	s := w.sessions[m.Agent]
+	if s != nil {
+		w.dropOtherContent(s, m)
+	}
 	if s == nil || !w.takes(s, m, d, now) {
 		w.mu.Unlock()
 		return nil
@@ -123,10 +132,20 @@ func (w *Waker) takes(s *session, m Message, d decision, now time.Time) bool {
 	switch {
 	case s.unwakeable && !(d.allowed && m.isAwaited() && w.checkWaiting(s, m) == nil):
 		return false
+	case !d.allowed && w.declined[heldKey{m.Peer.ID, m.ID}]:
+		return false
 	case w.isWaiting(m.key()), m.isQuestion() && s.hasAsked(m.Peer.ID, now):
 		return false
 	}
 	return m.isAskedAnew() || w.findCharge(m.key(), false) == nil
+}
+
+// dropOtherContent forgets what waits under the id of a message and says something else: an answer to
+// that is none to the message. The caller holds mu.
+func (w *Waker) dropOtherContent(s *session, m Message) {
+	isOther := func(e *entry) bool { return e.key() == m.key() && e.Digest != m.Digest }
+	w.approvals = slices.DeleteFunc(w.approvals, func(a *approval) bool { return isOther(a.entry) })
+	s.waiting = slices.DeleteFunc(s.waiting, isOther)
 }
 
 // findCause returns the peer to which a message's turn counts: if it is the result or the error

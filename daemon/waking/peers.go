@@ -29,6 +29,7 @@ func (w *Waker) ForgetPeer(peer identity.ID) {
 	defer w.mu.Unlock()
 	w.charges = slices.DeleteFunc(w.charges, func(c *charge) bool { return c.cause == peer })
 	w.approvals = slices.DeleteFunc(w.approvals, func(a *approval) bool { return a.Peer.ID == peer })
+	maps.DeleteFunc(w.declined, func(k heldKey, _ bool) bool { return k.peer == peer })
 	for _, s := range w.sessions {
 		s.waiting = slices.DeleteFunc(s.waiting, func(e *entry) bool { return e.Peer.ID == peer })
 		if s.current != nil && s.current.Peer.ID == peer {

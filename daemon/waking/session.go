@@ -135,6 +135,32 @@ func (w *Waker) release(k messageKey) {
 	w.changed.Set()
 }
 
+// heldKey names a message in the inbox, for whichever session it is.
+type heldKey struct {
+	peer identity.ID
+	id   wire.MessageID
+}
+
+// ForgetMessage says that a message has left the inbox: it wakes nobody any more, and no answer to it
+// is one to what comes under its id later.
+func (w *Waker) ForgetMessage(peer identity.ID, id wire.MessageID) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	delete(w.declined, heldKey{peer, id})
+	for name := range w.sessions {
+		w.release(messageKey{name, peer, id})
+	}
+}
+
+// IsAsked reports whether the owner is asked about a message, for whichever session, or has answered.
+func (w *Waker) IsAsked(peer identity.ID, id wire.MessageID) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.declined[heldKey{peer, id}] || slices.ContainsFunc(slices.Concat(w.listApprovals(time.Now()), w.listApproved("")), func(a *approval) bool {
+		return a.Peer.ID == peer && a.Message.ID == id
+	})
+}
+
 // Release says that a session has done with a message: it was answered, or nobody waits for
 // the answer any more.
 func (w *Waker) Release(agent string, peer identity.ID, id wire.MessageID) {

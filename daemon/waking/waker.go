@@ -58,7 +58,8 @@ type Waker struct {
 	sessions  map[string]*session
 	charges   []*charge // of the last day, the oldest first
 	approvals []*approval
-	lastID    uint64 // of an approval; the first is drawn, so that no answer to one of an earlier run is for one of this
+	declined  map[heldKey]bool // what lies in the inbox although the owner has said no to it
+	lastID    uint64           // of an approval; the first is drawn, so that no answer to one of an earlier run is for one of this
 	watches   map[messageKey]chan struct{}
 
 	told map[toldKey]toldCount
@@ -66,7 +67,7 @@ type Waker struct {
 
 // OpenWaker reads the charges of the last day. The caller calls [Waker.Run].
 func OpenWaker(ctx context.Context, c Config) (*Waker, error) {
-	w := &Waker{Config: c, changed: pace.NewSignal(), sessions: make(map[string]*session), watches: make(map[messageKey]chan struct{}), told: make(map[toldKey]toldCount), lastID: 100_000 + rand.Uint64N(800_000)}
+	w := &Waker{Config: c, changed: pace.NewSignal(), sessions: make(map[string]*session), watches: make(map[messageKey]chan struct{}), declined: make(map[heldKey]bool), told: make(map[toldKey]toldCount), lastID: 100_000 + rand.Uint64N(800_000)}
 	charges, err := store.ReadValue(ctx, c.DB, func(tx *store.Tx) ([]*charge, error) { return readCharges(tx, time.Now().Add(-day)) })
 	if err != nil {
 		return nil, fmt.Errorf("open woken turns: %w", err)

@@ -272,6 +272,8 @@ export interface Approval {
   /** the beginning of what it says, in one line of at most 256 bytes */
   text: string;
   since: string;
+  /** it was held before the daemon's last start, so an answer to it is forgotten */
+  again?: boolean;
   /** it has the owner's word, and waits for its turn */
   approved: boolean;
   /** the bound for which it waits although it is approved */

@@ -263,6 +263,8 @@ for its turn, or for room within the bounds of turns. Until then no takes it bac
 // describeApproval says what a message waits for.
 func (a *app) describeApproval(p client.Approval) string {
 	switch {
+	case !p.Approved && p.Again:
+		return "your word, asked again after a restart"
 	case !p.Approved:
 		return "your word"
 	case p.KeptBy == "":

@@ -163,6 +163,7 @@ class Approval(TypedDict):
     message: str
     text: str  # the beginning of what it says, in one line of at most 256 bytes
     since: str
+    again: NotRequired[bool]  # it was held before the daemon's last start, so an answer to it is forgotten
     approved: bool  # it has the owner's word, and waits for its turn
     kept_by: NotRequired[str]  # the bound for which it waits although it is approved
     kept_until: Union[str, None]  # when that has room at the earliest; null: no bound keeps it back
