@@ -73,7 +73,11 @@ const MaxRecipients = 64
 type Head struct {
 	ID     wire.MessageID `json:"id,omitzero"`     // zero: the daemon draws one; the same id again is a repeat
 	Thread string         `json:"thread,omitzero"` // conversation; only without Parent
-	Parent wire.MessageID `json:"parent,omitzero"` // the inbound message that led to this one
+	Parent wire.MessageID `json:"parent,omitzero"` // the message that led to this one: one that the caller was handed, or a delegation that it gave
+
+	// Guessed says that Parent is a guess: whoever calls was not told what led to the call. Nothing ends
+	// with a parent that was guessed.
+	Guessed bool `json:"guessed,omitzero"`
 }
 
 // PingParams are the params of ping.

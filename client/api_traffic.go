@@ -63,7 +63,10 @@ type TrafficEntry struct {
 	ID        wire.MessageID   `json:"id"`
 	Ref       wire.MessageID   `json:"ref,omitzero"`
 	Thread    string           `json:"thread,omitzero"`
-	Hops      uint64           `json:"hops,omitzero"` // of an open call: messages that led to it; in: as the sender says
+	Hops      uint64           `json:"hops,omitzero"`    // of an open call: messages that led to it; in: as the sender says
+	Parent    wire.MessageID   `json:"parent,omitzero"`  // out: the message that led to it, as the caller has named it
+	Guessed   bool             `json:"guessed,omitzero"` // Parent is a guess of the caller's
+	Chain     string           `json:"chain,omitzero"`   // name of the chain that it belongs to, 32 hex digits, the same at each daemon; in: as the sender says
 	Topic     string           `json:"topic,omitzero"`
 	Text      string           `json:"text"`            // the beginning of what it says, on one line, without what a terminal would obey
 	Answer    string           `json:"answer,omitzero"` // likewise of its reply, or of the error that it ended with

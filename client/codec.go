@@ -6,6 +6,9 @@ func (h Head) writeHead(m *jsonrpc.ObjectWriter) {
 	m.WriteOptionalMessageID("id", h.ID)
 	m.WriteOptionalString("thread", h.Thread)
 	m.WriteOptionalMessageID("parent", h.Parent)
+	if h.Guessed {
+		m.WriteAny("guessed", true)
+	}
 }
 
 func (h *Head) readHeadMember(name []byte, v jsonrpc.Value) error {
@@ -16,6 +19,8 @@ func (h *Head) readHeadMember(name []byte, v jsonrpc.Value) error {
 		return v.ReadString(&h.Thread)
 	case "parent":
 		return v.ReadText(&h.Parent)
+	case "guessed":
+		return v.ReadAny(&h.Guessed)
 	}
 	return jsonrpc.ErrUnknownMember
 }

@@ -6,44 +6,45 @@ import (
 	"github.com/acpd/acpd/wire"
 )
 
-// FindParents returns for each of some open calls (TrafficAnswer.Open) the place of the one that led to it, -1
-// if none of them did, or if it cannot be told. No call led to itself, nor to one that led to it, over however
-// many others.
-//
-// The daemon does not tell which call led to which. A question about a delegation names it. Else a call
-// follows from another one if whoever makes it is the one whom that waits for, if it began later, and if it
-// has the same thread and one hop more, which a call takes from its parent. If that is so of several, it
-// follows from none of them for certain, and has no parent. Peers choose threads and hops: so a parent says
-// no more than who waits for whom.
-func FindParents(open []TrafficEntry) []int {
-	delegations, called := make(map[delegationKey]int), make(map[chainLink][]int)
+// FindOpenParents returns for each of some open calls (TrafficAnswer.Open) the place of the one that led to
+// it, -1 if none of them did: of a question about a delegation that delegation, of any other call from here
+// the one that its caller has named ([TrafficEntry.Parent]). What peers choose beside, such as a thread or the
+// name of a chain, decides nothing. No call led to itself, nor to one that led to it, over however many others.
+func FindOpenParents(open []TrafficEntry) []int {
+	calls, came, given := make(map[callKey]int), make(map[wire.MessageID]int), make(map[wire.MessageID]int)
 	for i := range open {
 		e := &open[i]
-		if key := (delegationKey{e.Direction, e.Peer, e.ID}); e.Kind == kinds.KindDelegate {
-			delegations[key] = i
-		}
-		if e.Agent != "" {
-			link := linkTo(e)
-			called[link] = append(called[link], i)
+		calls[callKey{e.Direction, e.Peer, e.Kind, e.ID}] = i
+		if _, again := came[e.ID]; e.Direction == In && !again {
+			came[e.ID] = i
+		} else if e.Direction == Out && e.Kind == kinds.KindDelegate {
+			given[e.ID] = i
 		}
 	}
 	parents := make([]int, len(open))
 	for i := range open {
 		e := &open[i]
-		parents[i] = -1
-		if at, there := delegations[delegationKey{turn(e.Direction), e.Peer, e.Ref}]; there && asksAbout(e, &open[at]) {
+		at, known := -1, false
+		if e.Kind == kinds.KindQuery && !e.Ref.IsZero() {
+			at, known = calls[callKey{turn(e.Direction), e.Peer, kinds.KindDelegate, e.Ref}]
+		} else if e.Direction == Out && !e.Parent.IsZero() {
+			if at, known = came[e.Parent]; !known {
+				at, known = given[e.Parent]
+			}
+		}
+		if parents[i] = -1; known && beganBefore(&open[at], e) {
 			parents[i] = at
-		} else if e.Hops > 0 && e.FromAgent != "" {
-			parents[i] = findEarlier(open, called[linkFrom(e)], e)
 		}
 	}
 	return parents
 }
 
-// asksAbout reports whether e is a question of the peer about the delegation d, or one about a delegation of
-// the peer's. It is none if it began before.
-func asksAbout(e, d *TrafficEntry) bool {
-	return e.Kind == kinds.KindQuery && e.Ref == d.ID && d.Kind == kinds.KindDelegate && e.Peer == d.Peer && e.Direction != d.Direction && !e.At.Before(d.At)
+// callKey is what tells a call from all others: peers choose ids, and may choose that of another's.
+type callKey struct {
+	direction MessageDirection
+	peer      identity.ID
+	kind      string
+	id        wire.MessageID
 }
 
 func turn(d MessageDirection) MessageDirection {
@@ -53,50 +54,8 @@ func turn(d MessageDirection) MessageDirection {
 	return Out
 }
 
-// delegationKey is what tells a delegation from all others: peers choose ids, and may choose that of another's.
-type delegationKey struct {
-	direction MessageDirection
-	peer      identity.ID
-	id        wire.MessageID
-}
-
-// chainLink is what a call and the one that led to it have in common.
-type chainLink struct {
-	peer   identity.ID // of the agent; zero: it belongs to this daemon
-	agent  string
-	thread string
-	hops   uint64 // of the one that follows
-}
-
-// linkTo returns the link of a call to those that it may have led to.
-func linkTo(e *TrafficEntry) chainLink {
-	link := chainLink{agent: e.Agent, thread: e.Thread, hops: e.Hops + 1}
-	if e.Direction == Out {
-		link.peer = e.Peer
-	}
-	return link
-}
-
-// linkFrom returns the link of a call to those that may have led to it.
-func linkFrom(e *TrafficEntry) chainLink {
-	link := chainLink{agent: e.FromAgent, thread: e.Thread, hops: e.Hops}
-	if e.Direction == In {
-		link.peer = e.Peer
-	}
-	return link
-}
-
-// findEarlier returns which one of some calls began before e, -1 if that is none, or several.
-func findEarlier(open []TrafficEntry, some []int, e *TrafficEntry) int {
-	found := -1
-	for _, i := range some {
-		if !open[i].At.Before(e.At) {
-			continue
-		}
-		if found >= 0 {
-			return -1
-		}
-		found = i
-	}
-	return found
+// beganBefore reports whether a call can have led to another one by the times of both: an id may have come
+// again. Of a delegation from before a restart the time is known to the millisecond.
+func beganBefore(parent, e *TrafficEntry) bool {
+	return parent.At.Before(e.At) || parent.Kind == kinds.KindDelegate && parent.At.Equal(e.At)
 }

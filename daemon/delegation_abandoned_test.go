@@ -8,6 +8,7 @@ import (
 
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/client/jsonrpc"
+	"github.com/acpd/acpd/daemon/traffic"
 	"github.com/acpd/acpd/integration/await"
 	"github.com/acpd/acpd/kinds"
 	"github.com/acpd/acpd/wire"
@@ -119,7 +120,7 @@ func TestAbandonedIsToldAnew(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := desk.sendRequest(t.Context(), request); err != nil {
+	if _, _, err := desk.sendRequest(t.Context(), request, traffic.Cause{}); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := desk.abandonTask(t.Context(), abandoned, env, kinds.Errorf(kinds.Unreachable, "the answer is lost")); err != nil {

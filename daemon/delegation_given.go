@@ -35,7 +35,9 @@ func (d *Daemon) serveDelegate(ctx context.Context, s *localConn, p *client.Dele
 	}
 	as := s.callerCredential()
 	hash := inbox.HashMessage(env)
-	t, fresh, err := d.delegations.AddDelegation(ctx, delegation.NewDelegation(client.Given, env.To, env, hash, what, as), what.Task)
+	t := delegation.NewDelegation(client.Given, env.To, env, hash, what, as)
+	t.Parent, t.Guessed = p.Parent, p.Guessed
+	t, fresh, err := d.delegations.AddDelegation(ctx, t, what.Task)
 	if err != nil {
 		return nil, err
 	}
@@ -46,6 +48,7 @@ func (d *Daemon) serveDelegate(ctx context.Context, s *localConn, p *client.Dele
 		if t.Content != hash || s.isGuest && !d.delegations.IsOwnedBy(t, as) {
 			return nil, inbox.NewReusedIDError(env)
 		}
+		env.Trace = t.Chain.Trace
 		if status := d.delegations.Status(t); status.Acked {
 			ack, err := d.delegations.ReadAck(ctx, t)
 			if err != nil {
@@ -71,7 +74,7 @@ func (d *Daemon) serveDelegate(ctx context.Context, s *localConn, p *client.Dele
 	ctx, abort := context.WithCancelCause(ctx)
 	defer abort(nil)
 	defer d.delegations.OnInterrupt(t, abort)()
-	reply, _, err := d.sendRequest(ctx, request)
+	reply, _, err := d.sendRequest(ctx, request, findCause(&p.Head))
 	if err != nil {
 		return nil, d.recordFailedDelegate(ctx, t, fresh, err)
 	}
@@ -157,7 +160,7 @@ func (d *Daemon) serveCancel(ctx context.Context, s *localConn, p *client.Cancel
 	if err != nil {
 		return nil, err
 	}
-	reply, _, err := d.sendRequest(ctx, request)
+	reply, _, err := d.sendRequest(ctx, request, findCause(&p.Head))
 	if err != nil {
 		e, ok := errors.AsType[*kinds.Error](err)
 		switch isForgotten := ok && e.Code == kinds.NotFound && e.From != ""; {

@@ -28,7 +28,7 @@ func (d *Daemon) handleExchange(ctx context.Context, request kinds.Checked) (*wi
 	if !ok {
 		return nil, newUntrustedError(env)
 	}
-	p := d.beginPassing(client.In, request)
+	p := d.beginPassing(client.In, request, traffic.Cause{})
 	defer d.removeOpenCall(&p)
 	d.countAndPublishMessage(client.In, env, "")
 	var answer wire.Payload
@@ -63,7 +63,7 @@ func (d *Daemon) handleMessage(ctx context.Context, message kinds.Checked) (wire
 	if !ok {
 		return 0, newUntrustedError(message.Envelope)
 	}
-	p := d.beginPassing(client.In, message)
+	p := d.beginPassing(client.In, message, traffic.Cause{})
 	d.countAndPublishMessage(client.In, message.Envelope, message.Topic)
 	out := d.handleMessageOnce(ctx, sender, message)
 	outcome := client.TrafficHanded

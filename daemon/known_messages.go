@@ -109,10 +109,11 @@ func (d *Daemon) findChain(id wire.MessageID) (from identity.ID, c wire.Chain, k
 	return from, c, false
 }
 
-// findParentChain returns the chain of a message that follows from another one, which must be known.
+// findParentChain returns the chain of a message that follows from another one, which must be known; of one
+// that follows from none, a chain that begins.
 func (d *Daemon) findParentChain(ctx context.Context, h *client.Head) (wire.Chain, error) {
 	if h.Parent.IsZero() {
-		return wire.Chain{Thread: h.Thread}, nil
+		return wire.Chain{Thread: h.Thread, Trace: wire.NewTrace()}, nil
 	}
 	if h.Thread != "" {
 		return wire.Chain{}, kinds.Errorf(kinds.Invalid, "thread: it follows from parent: leave one of them out")

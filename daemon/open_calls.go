@@ -60,7 +60,7 @@ func (d *Daemon) listOpenCalls(ctx context.Context, f *traffic.Filter) (open []c
 func describeOpenDelegation(t *delegation.Delegation) client.TrafficEntry {
 	e := client.TrafficEntry{
 		At: t.Created.UTC(), Direction: client.In, Peer: t.Peer, Agent: t.Agent, FromAgent: t.FromAgent, Kind: kinds.KindDelegate, ID: t.ID,
-		Thread: t.Chain.Thread, Hops: t.Chain.Hops, Bytes: t.Bytes, TookUS: uint64(max(time.Since(t.Created), 0).Microseconds()),
+		Thread: t.Chain.Thread, Hops: t.Chain.Hops, Parent: t.Parent, Guessed: t.Guessed, Chain: t.Chain.TraceID().String(), Bytes: t.Bytes, TookUS: uint64(max(time.Since(t.Created), 0).Microseconds()),
 	}
 	if t.Direction == client.Given {
 		e.Direction, e.Agent, e.FromAgent = client.Out, t.ToAgent, t.Agent

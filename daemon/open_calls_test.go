@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/daemon/traffic"
 	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/kinds"
 	"github.com/acpd/acpd/wire"
@@ -21,7 +22,7 @@ func TestOpenCallsOfManyAndOfFew(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		laptop.openCalls.Begin(client.In, c)
+		laptop.openCalls.Begin(client.In, c, traffic.Cause{})
 	}
 	const flood = 5000
 	for range flood {

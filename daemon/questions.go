@@ -66,7 +66,7 @@ func (d *Daemon) serveQuestion(ctx context.Context, s *localConn, r *jsonrpc.Req
 			cancel(d.delegations.CheckOpenForQuestions(t))
 		}
 	})
-	reply, rtt, err := d.sendRequest(ctx, query)
+	reply, rtt, err := d.sendRequest(ctx, query, findCause(&head))
 	over, isOver := errors.AsType[*kinds.Error](context.Cause(ctx))
 	switch {
 	case err != nil && isOver && kinds.AsError(err).From == "":

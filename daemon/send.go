@@ -12,6 +12,7 @@ import (
 
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/client/jsonrpc"
+	"github.com/acpd/acpd/daemon/traffic"
 	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/kinds"
 	"github.com/acpd/acpd/peer"
@@ -163,11 +164,16 @@ func (d *Daemon) composeEnvelope(ctx context.Context, s *localConn, kind string,
 	return env, p, d.checkMayCall(s, env.FromAgent, p)
 }
 
+// findCause returns what a message follows from by its head.
+func findCause(h *client.Head) traffic.Cause {
+	return traffic.Cause{Parent: h.Parent, Guessed: h.Guessed}
+}
+
 // sendRequest sends a request and returns its reply.
-func (d *Daemon) sendRequest(ctx context.Context, request kinds.Checked) (*wire.Envelope, time.Duration, error) {
+func (d *Daemon) sendRequest(ctx context.Context, request kinds.Checked, follows traffic.Cause) (*wire.Envelope, time.Duration, error) {
 	d.drain.calls.Add(1)
 	defer d.drain.calls.Add(-1)
-	p := d.beginPassing(client.Out, request)
+	p := d.beginPassing(client.Out, request, follows)
 	defer d.removeOpenCall(&p)
 	d.countAndPublishMessage(client.Out, request.Envelope, "")
 	reply, rtt, err := d.node.Exchange(ctx, request)
@@ -180,19 +186,19 @@ func (d *Daemon) sendRequest(ctx context.Context, request kinds.Checked) (*wire.
 }
 
 // sendMessage checks a message, sends it and, with wait, returns what its receipt says.
-func (d *Daemon) sendMessage(ctx context.Context, env *wire.Envelope, wait bool) (peer.Outcome, error) {
+func (d *Daemon) sendMessage(ctx context.Context, env *wire.Envelope, follows traffic.Cause, wait bool) (peer.Outcome, error) {
 	message, err := d.checkOutgoing(env)
 	if err != nil {
 		return "", err
 	}
-	return d.sendChecked(ctx, message, wait)
+	return d.sendChecked(ctx, message, follows, wait)
 }
 
 // sendChecked sends a message that was checked, as sendMessage does.
-func (d *Daemon) sendChecked(ctx context.Context, message kinds.Checked, wait bool) (peer.Outcome, error) {
+func (d *Daemon) sendChecked(ctx context.Context, message kinds.Checked, follows traffic.Cause, wait bool) (peer.Outcome, error) {
 	d.drain.calls.Add(1)
 	defer d.drain.calls.Add(-1)
-	p := d.beginPassing(client.Out, message)
+	p := d.beginPassing(client.Out, message, follows)
 	d.countAndPublishMessage(client.Out, message.Envelope, message.Topic)
 	if _, known := d.trust.FindPeer(message.To); !known && d.trust.HasAuthorities() {
 		var cancel context.CancelFunc
@@ -233,7 +239,7 @@ func (d *Daemon) servePing(ctx context.Context, s *localConn, p *client.PingPara
 	if env.Agent != "" {
 		return nil, kinds.Errorf(kinds.Invalid, "to: %q names an agent, and a ping is answered by the daemon: leave out /%s", p.To, env.Agent)
 	}
-	reply, rtt, err := d.sendRequest(ctx, env)
+	reply, rtt, err := d.sendRequest(ctx, env, findCause(&p.Head))
 	if err != nil {
 		return nil, err
 	}
@@ -274,7 +280,7 @@ func serveQuery(ctx context.Context, s *localConn, r *jsonrpc.Request) (any, err
 	}
 	left := queryTimeout(env) - time.Since(began)
 	defer r.CancelAfter(left)()
-	reply, rtt, err := d.sendRequest(ctx, env)
+	reply, rtt, err := d.sendRequest(ctx, env, findCause(&p.Head))
 	if err != nil {
 		return nil, err
 	}
@@ -299,7 +305,7 @@ func (d *Daemon) serveDiscover(ctx context.Context, s *localConn, p *client.Disc
 			return known, nil
 		}
 	}
-	reply, rtt, err := d.sendRequest(ctx, env)
+	reply, rtt, err := d.sendRequest(ctx, env, findCause(&p.Head))
 	if err != nil {
 		return nil, err
 	}
@@ -357,7 +363,7 @@ func (d *Daemon) sendNotify(ctx context.Context, s *localConn, h *client.Head, n
 	if err := d.countSend(ctx, h, env); err != nil {
 		return nil, err
 	}
-	state, err := d.sendMessage(ctx, env, wait)
+	state, err := d.sendMessage(ctx, env, findCause(h), wait)
 	if err != nil {
 		return nil, err
 	}

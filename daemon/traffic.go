@@ -19,19 +19,20 @@ import (
 type passing struct {
 	direction client.MessageDirection
 	message   kinds.Checked
+	follows   traffic.Cause
 	began     time.Time
 	call      *traffic.Call // of a query, which is an open call until then; else nil
 	agent     string        // that was chosen for it, when it is no more
 }
 
-// beginPassing notes that a message begins its way. The caller calls endPassing, and removeOpenCall
-// also if it panics. Unless it is a query, began stays zero while nobody wants to know it: without
+// beginPassing notes that a message begins its way, and what it follows from as its caller has said. The caller
+// calls endPassing, and removeOpenCall also if it panics. Unless it is a query, began stays zero while nobody wants to know it: without
 // metrics, before anybody has watched.
-func (d *Daemon) beginPassing(direction client.MessageDirection, message kinds.Checked) passing {
-	p := passing{direction: direction, message: message}
+func (d *Daemon) beginPassing(direction client.MessageDirection, message kinds.Checked, follows traffic.Cause) passing {
+	p := passing{direction: direction, message: message, follows: follows}
 	switch {
 	case message.Kind == kinds.KindQuery:
-		p.call = d.openCalls.Begin(direction, message)
+		p.call = d.openCalls.Begin(direction, message, follows)
 		p.began = p.call.Began
 	case d.measures != nil || d.traffic.IsOn() || d.traffic.HasBegun():
 		p.began = time.Now()
@@ -63,7 +64,7 @@ func (d *Daemon) endPassing(p *passing, reply *wire.Envelope, outcome string, er
 		outcome = client.TrafficOK // it lies in no inbox: the delegation has it
 	}
 	d.traffic.Record(&traffic.Message{
-		Direction: p.direction, Request: p.message, Began: p.began, Agent: p.agent, Reply: reply, Outcome: outcome, Err: err,
+		Direction: p.direction, Request: p.message, Follows: p.follows, Began: p.began, Agent: p.agent, Reply: reply, Outcome: outcome, Err: err,
 	})
 }
 

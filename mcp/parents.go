@@ -127,7 +127,7 @@ func (s *Server) newHead(call *toolCall, id, about, thread string) (h head, err 
 	case "":
 		h.Parent = s.Parent
 		if newest := s.parents.newest(); newest != (messageKey{}) {
-			h.Parent, h.guess = newest.id, newest
+			h.Parent, h.Guessed, h.guess = newest.id, true, newest
 		}
 	case aboutUser:
 		if !s.Parent.IsZero() {
@@ -171,7 +171,7 @@ func sendWith[R any](ctx context.Context, s *Server, h head, send func(client.He
 		if h.Parent == s.Parent {
 			next = wire.MessageID{}
 		}
-		h.Parent, h.guess = next, messageKey{}
+		h.Parent, h.Guessed, h.guess = next, false, messageKey{}
 	}
 }
 

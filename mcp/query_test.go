@@ -266,8 +266,9 @@ func TestCallsNameTheirParent(t *testing.T) {
 			a[k] = v
 		}
 		p.call("acp_query", a)
-		if got := await.Receive(t, "a query", parents); got.Parent != want || got.Thread != thread {
-			t.Errorf("parent %s, thread %q, want %s, %q", got.Parent, got.Thread, want, thread)
+		guessed := more["about"] == nil && want != started && !want.IsZero()
+		if got := await.Receive(t, "a query", parents); got.Parent != want || got.Guessed != guessed || got.Thread != thread {
+			t.Errorf("parent %s, guessed %t, thread %q, want %s, %t, %q", got.Parent, got.Guessed, got.Thread, want, guessed, thread)
 		}
 	}
 	ask(started, "", nil)
@@ -277,10 +278,10 @@ func TestCallsNameTheirParent(t *testing.T) {
 	ask(named, "", args{"about": named.String()})
 	forgotten = true
 	ask(shown, "", nil)
-	if got := await.Receive(t, "the query again", parents); got.Parent != started || got.Thread != "" {
+	if got := await.Receive(t, "the query again", parents); got.Parent != started || got.Guessed || got.Thread != "" {
 		t.Errorf("again: %+v, want what the program works for", got)
 	}
-	if got := await.Receive(t, "the query once more", parents); !got.Parent.IsZero() || got.Thread != "parser" {
+	if got := await.Receive(t, "the query once more", parents); !got.Parent.IsZero() || got.Guessed || got.Thread != "parser" {
 		t.Errorf("once more: %+v", got)
 	}
 	ask(named, "", args{"about": named.String()})

@@ -27,7 +27,9 @@ type Delegation struct {
 	ToAgent   string            // of a given one: the agent of the peer that it is for; "": any
 	Bytes     int               // of its payload; 0: an older acpd entered it
 	Chain     wire.Chain
-	Reports   bool // a result is owed
+	Parent    wire.MessageID // of a given one: what it follows from, as its caller has named it; zero: that named nothing
+	Guessed   bool           // its caller has guessed the parent
+	Reports   bool           // a result is owed
 	Created   time.Time
 	Deadline  time.Time // zero: none
 

@@ -11,12 +11,12 @@ import (
 
 func readDelegations(tx *store.Tx) ([]*Delegation, error) {
 	return store.ReadRows(tx, `SELECT row, direction, peer, id, hash, state, agent, thread, hops, trace, reports, created, deadline, partials, owed, final_id,
-		ack IS NOT NULL, holder, from_agent, questions, to_agent, bytes FROM daemon_task ORDER BY row`, func(scan func(...any) error) (*Delegation, error) {
+		ack IS NOT NULL, holder, from_agent, questions, to_agent, bytes, parent, guessed FROM daemon_task ORDER BY row`, func(scan func(...any) error) (*Delegation, error) {
 		t := new(Delegation)
 		var created, deadline int64
 		err := scan(&t.Row, &t.Direction, store.Blob(t.Peer[:]), store.Blob(t.ID[:]), store.Blob(t.Content[:]), &t.state, &t.Agent,
 			&t.Chain.Thread, &t.Chain.Hops, &t.Chain.Trace, &t.Reports, &created, &deadline, &t.partials, &t.owed,
-			store.Blob(t.finalID[:]), &t.acked, store.Blob(t.KeyHash[:]), &t.FromAgent, &t.asked, &t.ToAgent, &t.Bytes)
+			store.Blob(t.finalID[:]), &t.acked, store.Blob(t.KeyHash[:]), &t.FromAgent, &t.asked, &t.ToAgent, &t.Bytes, store.Blob(t.Parent[:]), &t.Guessed)
 		t.Created, t.Deadline = store.FromMillis(created), store.FromMillis(deadline)
 		return t, err
 	})
@@ -26,10 +26,10 @@ func readDelegations(tx *store.Tx) ([]*Delegation, error) {
 // dropped from memory and is about to be deleted here. Rows are never used twice, so that
 // deletion leaves the new entry alone.
 func insertDelegation(tx *store.Tx, t *Delegation, text string) error {
-	_, err := tx.Exec(`INSERT OR REPLACE INTO daemon_task (row, direction, peer, id, hash, state, agent, thread, hops, trace, reports, created, deadline, task, holder, from_agent, to_agent, bytes)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+	_, err := tx.Exec(`INSERT OR REPLACE INTO daemon_task (row, direction, peer, id, hash, state, agent, thread, hops, trace, reports, created, deadline, task, holder, from_agent, to_agent, bytes, parent, guessed)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
 		t.Row, t.Direction, t.Peer[:], t.ID[:], t.Content[:], client.TaskSent, t.Agent, t.Chain.Thread, t.Chain.Hops, t.Chain.Trace, t.Reports,
-		store.Millis(t.Created), store.Millis(t.Deadline), client.ClipText(text, client.MaxBeginning), t.KeyHash[:], t.FromAgent, t.ToAgent, t.Bytes)
+		store.Millis(t.Created), store.Millis(t.Deadline), client.ClipText(text, client.MaxBeginning), t.KeyHash[:], t.FromAgent, t.ToAgent, t.Bytes, t.Parent[:], t.Guessed)
 	return err
 }
 

@@ -108,11 +108,11 @@ func BenchmarkOpenCall(b *testing.B) {
 	o := NewOpenCalls()
 	m := message(b, wire.NewEnvelope(laptop, desk, kinds.KindQuery, kinds.EncodePayload(map[string]string{"question": "x"})))
 	for range 100 {
-		o.Begin(client.In, m.Request)
+		o.Begin(client.In, m.Request, Cause{})
 	}
 	b.ReportAllocs()
 	for b.Loop() {
-		o.End(o.Begin(client.In, m.Request))
+		o.End(o.Begin(client.In, m.Request, Cause{}))
 	}
 }
 
@@ -121,7 +121,7 @@ func BenchmarkListOpenCalls(b *testing.B) {
 	o := NewOpenCalls()
 	m := message(b, wire.NewEnvelope(laptop, desk, kinds.KindQuery, kinds.EncodePayload(map[string]string{"question": strings.Repeat("x", 1<<16)})))
 	for range 4000 {
-		o.Begin(client.In, m.Request)
+		o.Begin(client.In, m.Request, Cause{})
 	}
 	for name, f := range map[string]*Filter{"all": {}, "none": {Threads: []string{"release"}}} {
 		b.Run(name, func(b *testing.B) {

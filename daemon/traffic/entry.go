@@ -27,11 +27,11 @@ const (
 	manyTexts
 )
 
-// An entry begins with its number, peer, time, duration, size of the payload, id, ref, flags, and how long
-// each text, what is kept of the payload and of the answer are. Then these follow.
+// An entry begins with its number, peer, time, duration, size of the payload, id, ref, parent, trace id, flags,
+// and how long each text, what is kept of the payload and of the answer are. Then these follow.
 const (
 	peerAt    = 8
-	flagsAt   = peerAt + 32 + 8 + 8 + 8 + 16 + 16
+	flagsAt   = peerAt + 32 + 8 + 8 + 8 + 4*16
 	headBytes = flagsAt + 1 + 2*manyTexts + 4 + 4
 )
 
@@ -39,6 +39,7 @@ const (
 	flagOut       = 1 << iota // the message went out
 	flagWhole                 // the payload is kept whole
 	flagAllAnswer             // the answer is, and is a payload
+	flagGuessed               // the parent is a guess
 	flagPing                  // it is a ping or a discover, which programs send by themselves and which says nothing
 )
 
@@ -51,6 +52,8 @@ type draft struct {
 	flags      byte
 	peer       identity.ID
 	id, ref    wire.MessageID
+	parent     wire.MessageID
+	trace      wire.TraceID
 	began      int64 // Unix nanoseconds
 	tookUS     uint64
 	size       int // of the payload, in bytes
@@ -76,6 +79,10 @@ func draftEntry(m *Message, most int) (d draft) {
 	}
 	if env.Ref != nil {
 		d.ref = *env.Ref
+	}
+	d.parent, d.trace = m.Follows.Parent, env.Chain().TraceID()
+	if m.Follows.Guessed {
+		d.flags |= flagGuessed
 	}
 	d.began, d.tookUS = m.Began.UnixNano(), measureTook(m.Began)
 	payload, whole := cutPayload(m.Request.Payload, most)
@@ -118,7 +125,9 @@ func (d *draft) writeTo(w *writer, number uint64) {
 	b = binary.LittleEndian.AppendUint64(b, uint64(d.began))
 	b = binary.LittleEndian.AppendUint64(b, d.tookUS)
 	b = binary.LittleEndian.AppendUint64(b, uint64(d.size))
-	b = append(append(b, d.id[:]...), d.ref[:]...)
+	for _, id := range [...][16]byte{d.id, d.ref, d.parent, d.trace} {
+		b = append(b, id[:]...)
+	}
 	b = append(b, d.flags)
 	for i := range d.texts {
 		b = binary.LittleEndian.AppendUint16(b, uint16(len(d.texts[i])))
@@ -164,8 +173,10 @@ func readEntry(data []byte) (e entry) {
 	e.At = time.Unix(0, int64(number())).UTC()
 	e.TookUS = number()
 	e.Bytes = int(number())
-	e.ID, e.Ref = wire.MessageID(next(16)), wire.MessageID(next(16))
+	e.ID, e.Ref, e.Parent = wire.MessageID(next(16)), wire.MessageID(next(16)), wire.MessageID(next(16))
+	e.Chain = wire.TraceID(next(16)).String()
 	e.flags = next(1)[0]
+	e.Guessed = e.flags&flagGuessed != 0
 	e.Direction = client.In
 	if e.flags&flagOut != 0 {
 		e.Direction = client.Out
@@ -187,7 +198,7 @@ func readEntry(data []byte) (e entry) {
 
 // MeasureEntry returns about how many bytes of JSON an entry takes, not fewer.
 func MeasureEntry(t *client.TrafficEntry) int {
-	return 768 + 2*(len(t.Text)+len(t.Answer)) + wire.MaxJSONLength(t.Agent+t.FromAgent+t.Thread+t.Topic) + len(t.Payload) + len(t.AnswerPayload)
+	return 896 + 2*(len(t.Text)+len(t.Answer)) + wire.MaxJSONLength(t.Agent+t.FromAgent+t.Thread+t.Topic) + len(t.Payload) + len(t.AnswerPayload)
 }
 
 // describe returns the entry as readers get it.

@@ -9,6 +9,7 @@ import (
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/kinds"
+	"github.com/acpd/acpd/wire"
 )
 
 // OpenCalls knows the calls that have no outcome yet, whether anybody watches or not. The zero value is
@@ -24,6 +25,7 @@ type Call struct {
 	Began     time.Time
 	direction client.MessageDirection
 	request   kinds.Checked // without an envelope: a mark in the list, and no call
+	follows   Cause
 	agent     atomic.Pointer[string]
 
 	previous, next *Call // guarded by OpenCalls.mu
@@ -36,13 +38,20 @@ func NewOpenCalls() *OpenCalls {
 	return o
 }
 
+// Cause is what led to a message that was sent from here: the message that its caller has named as its
+// parent, zero if it named none.
+type Cause struct {
+	Parent  wire.MessageID
+	Guessed bool // the caller has guessed
+}
+
 // Begin makes a call known until End is called.
-func (o *OpenCalls) Begin(direction client.MessageDirection, request kinds.Checked) *Call {
+func (o *OpenCalls) Begin(direction client.MessageDirection, request kinds.Checked, follows Cause) *Call {
 	c, ok := o.unused.Get().(*Call)
 	if !ok {
 		c = new(Call)
 	}
-	c.Began, c.direction, c.request = time.Now(), direction, request
+	c.Began, c.direction, c.request, c.follows = time.Now(), direction, request, follows
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	c.insertBehind(o.ends.previous)
@@ -83,7 +92,8 @@ func (c *Call) describe() client.TrafficEntry {
 	env := c.request.Envelope
 	e := client.TrafficEntry{
 		At: c.Began.UTC(), Direction: c.direction, Peer: env.From, Agent: env.Agent, FromAgent: env.FromAgent, Kind: c.request.Spec.Name,
-		ID: env.ID, Thread: env.Thread, Hops: env.Hops, Topic: c.request.Topic, Bytes: len(env.Payload), TookUS: measureTook(c.Began),
+		ID: env.ID, Thread: env.Thread, Hops: env.Hops, Parent: c.follows.Parent, Guessed: c.follows.Guessed, Chain: env.Chain().TraceID().String(),
+		Topic: c.request.Topic, Bytes: len(env.Payload), TookUS: measureTook(c.Began),
 	}
 	if c.direction == client.Out {
 		e.Peer = env.To

@@ -18,7 +18,7 @@ func TestOpenCalls(t *testing.T) {
 	var calls []*Call
 	for _, text := range []string{"first", "second", "third"} {
 		m := message(t, wire.NewEnvelope(laptop, desk, kinds.KindQuery, kinds.EncodePayload(map[string]string{"question": text})))
-		calls = append(calls, o.Begin(client.In, m.Request))
+		calls = append(calls, o.Begin(client.In, m.Request, Cause{}))
 	}
 	name := "reviewer"
 	calls[1].SetAgent(&name)
@@ -55,7 +55,7 @@ func TestOpenCalls(t *testing.T) {
 		t.Error(got)
 	}
 	m := message(t, wire.NewEnvelope(laptop, desk, kinds.KindQuery, wire.Payload(`{"question":"again"}`)))
-	o.Begin(client.Out, m.Request) // in the place of one that has ended: nothing of that is left
+	o.Begin(client.Out, m.Request, Cause{}) // in the place of one that has ended: nothing of that is left
 	if all, more := o.List(new(Filter), 9); len(all) != 1 || more != 0 || all[0].Text != "again" || all[0].Agent != "" || all[0].Direction != client.Out {
 		t.Errorf("%+v", all)
 	}
@@ -67,7 +67,7 @@ func TestCallsThatAreNotWantedAreNotCopied(t *testing.T) {
 	m := message(t, wire.NewEnvelope(laptop, desk, kinds.KindQuery, kinds.EncodePayload(map[string]string{"question": strings.Repeat("x", maxHead)})))
 	const open = 1000
 	for range open {
-		o.Begin(client.In, m.Request)
+		o.Begin(client.In, m.Request, Cause{})
 	}
 	for _, f := range []*Filter{{Threads: []string{"release"}}, {Kinds: []string{kinds.KindNotify}}, {Topics: []string{"ci"}}} {
 		if n := testing.AllocsPerRun(5, func() { o.List(f, open) }); n > 50 {
@@ -88,7 +88,7 @@ func TestCallsEndWhileTheyAreListed(t *testing.T) {
 			m, other := message(t, env), bytes.Repeat([]byte{'y'}, len(env.Payload))
 			mine := bytes.Clone(env.Payload)
 			for range 500 {
-				c := o.Begin(client.In, m.Request)
+				c := o.Begin(client.In, m.Request, Cause{})
 				o.End(c)
 				copy(m.Request.Payload, other)
 				copy(m.Request.Payload, mine)
@@ -119,7 +119,7 @@ func TestPeersHaveTurnsInOpenCalls(t *testing.T) {
 	o := NewOpenCalls()
 	begin := func(peer identity.ID, text string) {
 		m := message(t, wire.NewEnvelope(peer, desk, kinds.KindQuery, kinds.EncodePayload(map[string]string{"question": text})))
-		o.Begin(client.In, m.Request)
+		o.Begin(client.In, m.Request, Cause{})
 	}
 	for i := range 3000 {
 		begin(identity.ID{1}, fmt.Sprint("flood ", i))

@@ -115,6 +115,7 @@ func (r *Recorder) adjust() {
 type Message struct {
 	Direction client.MessageDirection
 	Request   kinds.Checked
+	Follows   Cause
 	Began     time.Time
 	Agent     string         // the agent that was chosen for it; "": the one that it names
 	Reply     *wire.Envelope // nil: there is none

@@ -395,8 +395,10 @@ export interface CancelParams {
   id?: string;
   /** conversation; only without parent */
   thread?: string;
-  /** the inbound message that led to this one */
+  /** the message that led to this one: one that the caller was handed, or a delegation that it gave */
   parent?: string;
+  /** guessed says that parent is a guess: whoever calls was not told what led to the call. Nothing ends with a parent that was guessed. */
+  guessed?: boolean;
   /** "": the daemon knows whom the delegation went to */
   to?: string;
   /** the delegation */
@@ -487,8 +489,10 @@ export interface DelegateParams {
   id?: string;
   /** conversation; only without parent */
   thread?: string;
-  /** the inbound message that led to this one */
+  /** the message that led to this one: one that the caller was handed, or a delegation that it gave */
   parent?: string;
+  /** guessed says that parent is a guess: whoever calls was not told what led to the call. Nothing ends with a parent that was guessed. */
+  guessed?: boolean;
   to: string;
   payload: Delegate;
 }
@@ -511,8 +515,10 @@ export interface DiscoverParams {
   id?: string;
   /** conversation; only without parent */
   thread?: string;
-  /** the inbound message that led to this one */
+  /** the message that led to this one: one that the caller was handed, or a delegation that it gave */
   parent?: string;
+  /** guessed says that parent is a guess: whoever calls was not told what led to the call. Nothing ends with a parent that was guessed. */
+  guessed?: boolean;
   to: string;
   /** 0: 5 s */
   timeout_ms?: number;
@@ -581,8 +587,10 @@ export interface ErrorParams {
   id?: string;
   /** conversation; only without parent */
   thread?: string;
-  /** the inbound message that led to this one */
+  /** the message that led to this one: one that the caller was handed, or a delegation that it gave */
   parent?: string;
+  /** guessed says that parent is a guess: whoever calls was not told what led to the call. Nothing ends with a parent that was guessed. */
+  guessed?: boolean;
   /** the delegation */
   ref: string;
   payload: ErrorData;
@@ -972,8 +980,10 @@ export interface NotifyParams {
   id?: string;
   /** conversation; only without parent */
   thread?: string;
-  /** the inbound message that led to this one */
+  /** the message that led to this one: one that the caller was handed, or a delegation that it gave */
   parent?: string;
+  /** guessed says that parent is a guess: whoever calls was not told what led to the call. Nothing ends with a parent that was guessed. */
+  guessed?: boolean;
   to: string | Array<string>;
   payload: Notify;
   /** absent: true; false: do not wait for the receipt */
@@ -1182,8 +1192,10 @@ export interface PingParams {
   id?: string;
   /** conversation; only without parent */
   thread?: string;
-  /** the inbound message that led to this one */
+  /** the message that led to this one: one that the caller was handed, or a delegation that it gave */
   parent?: string;
+  /** guessed says that parent is a guess: whoever calls was not told what led to the call. Nothing ends with a parent that was guessed. */
+  guessed?: boolean;
   to: string;
   /** 0: 5 s */
   timeout_ms?: number;
@@ -1326,8 +1338,10 @@ export interface QueryParams {
   id?: string;
   /** conversation; only without parent */
   thread?: string;
-  /** the inbound message that led to this one */
+  /** the message that led to this one: one that the caller was handed, or a delegation that it gave */
   parent?: string;
+  /** guessed says that parent is a guess: whoever calls was not told what led to the call. Nothing ends with a parent that was guessed. */
+  guessed?: boolean;
   /** "" only with ref: the daemon knows who delegated */
   to?: string;
   /** the delegation; absent: the query is about none */
@@ -1520,8 +1534,10 @@ export interface ResultParams {
   id?: string;
   /** conversation; only without parent */
   thread?: string;
-  /** the inbound message that led to this one */
+  /** the message that led to this one: one that the caller was handed, or a delegation that it gave */
   parent?: string;
+  /** guessed says that parent is a guess: whoever calls was not told what led to the call. Nothing ends with a parent that was guessed. */
+  guessed?: boolean;
   /** the delegation */
   ref: string;
   payload: Result;
@@ -1837,6 +1853,12 @@ export interface TrafficEntry {
   thread?: string;
   /** of an open call: messages that led to it; in: as the sender says */
   hops?: number;
+  /** out: the message that led to it, as the caller has named it */
+  parent?: string;
+  /** parent is a guess of the caller's */
+  guessed?: boolean;
+  /** name of the chain that it belongs to, 32 hex digits, the same at each daemon; in: as the sender says */
+  chain?: string;
   topic?: string;
   /** the beginning of what it says, on one line, without what a terminal would obey */
   text: string;

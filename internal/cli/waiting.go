@@ -27,8 +27,8 @@ longest first, 1,000 at most. WHO waits for the one in the next column: here/pla
 this daemon, and "a program here" one without a name. Behind TEXT stands that the peer is not
 connected, or the agent not attached, and the deadline of a delegation.
 
-Below a call stands (└) what the one it waits for has asked for its sake, as far as that can be told
-here: the same agent, the same conversation, a hop further, later.
+Below a call stands what it led to: (└) as whoever asked has said, or (┊) as acpctl mcp has guessed. With
+--json, "chain" is the name of the chain that a call belongs to, the same on each machine.
 
 A delegation is there until its outcome: acpctl tasks shows how far it has come, and cancel takes its
 ID. A query ends with its answer or its deadline, or with ^C where it was asked. acpctl tail shows a
@@ -93,7 +93,7 @@ func (a *app) printWaiting(open []client.TrafficEntry, notes *callNotes) {
 	head := []string{"SINCE", "WHO", "WAITS FOR", "KIND", "ID", "TEXT"}
 	rows := make([][]string, len(calls))
 	for i, c := range calls {
-		who := indent(c.depth) + findWho(c.TrafficEntry).String()
+		who := c.indent() + findWho(c.TrafficEntry).String()
 		rows[i] = []string{a.FormatAge(c.At), who, findWhom(c.TrafficEntry).String(), c.Kind, shown[i]}
 	}
 	room := a.MeasureTextRoom(head, rows)

@@ -7,7 +7,7 @@ import (
 )
 
 // waitingRow is a call that is open, and how deep it stands below the call that led to it: 0 if none that is
-// open did, as far as it can be told.
+// open did, as far as its caller has said.
 type waitingRow struct {
 	*client.TrafficEntry
 	depth int
@@ -16,12 +16,12 @@ type waitingRow struct {
 // joinChains puts each call below the one that led to it; those that nothing led to stand in their order,
 // the oldest first. Without joined, all do.
 //
-// Which call led to which, client.FindParents tells.
+// Which call led to which, client.FindOpenParents tells.
 func joinChains(open []client.TrafficEntry, joined bool) []waitingRow {
 	led := make(map[int][]int) // by the place of a call in open: those that it led to
 	var parents, first []int
 	if joined {
-		parents = client.FindParents(open)
+		parents = client.FindOpenParents(open)
 	}
 	for i := range open {
 		if joined && parents[i] >= 0 {
@@ -80,9 +80,13 @@ func findWhom(e *client.TrafficEntry) party {
 const deepest = 8 // calls that stand below each other: those below stand as deep
 
 // indent returns what stands before a call that another one led to.
-func indent(depth int) string {
-	if depth == 0 {
+func (c waitingRow) indent() string {
+	if c.depth == 0 {
 		return ""
 	}
-	return strings.Repeat("  ", min(depth, deepest)-1) + "└ "
+	mark := "└ "
+	if c.Guessed && c.Ref.IsZero() {
+		mark = "┊ "
+	}
+	return strings.Repeat("  ", min(c.depth, deepest)-1) + mark
 }

@@ -27,9 +27,9 @@ func TestChains(t *testing.T) {
 		opened(3, client.Out, build, "build", "reviewer", "builder"), opened(4, client.In, build, "build", "builder", "signer"),
 		opened(5, client.Out, build, "build", "reviewer", "tester"),
 	}
-	open[2].Hops, open[3].Hops, open[4].Hops = 1, 2, 1
+	open[2].Parent, open[4].Parent = open[0].ID, open[0].ID
 	for joined, want := range map[bool]string{
-		true:  "laptop/planner here/reviewer\n>here/reviewer build/builder\n>>build/builder here/signer\n>here/reviewer build/tester\nlaptop/tester here/writer\n",
+		true:  "laptop/planner here/reviewer\n>here/reviewer build/builder\n>here/reviewer build/tester\nlaptop/tester here/writer\nbuild/builder here/signer\n",
 		false: "laptop/planner here/reviewer\nlaptop/tester here/writer\nhere/reviewer build/builder\nbuild/builder here/signer\nhere/reviewer build/tester\n",
 	} {
 		var b strings.Builder
@@ -45,7 +45,8 @@ func TestChains(t *testing.T) {
 	}
 }
 
-// A person sees chains, each call under the one that it holds up; a script has the oldest first.
+// A person sees chains, each call under the one that it holds up, and what was guessed; a script has the oldest
+// first.
 func TestWaitingJoinsChains(t *testing.T) {
 	f := newDaemon(t)
 	begun := time.Now().Add(-10 * time.Minute)
@@ -58,8 +59,10 @@ func TestWaitingJoinsChains(t *testing.T) {
 		call(1, client.In, clitest.DeskID, "laptop", "planner", "reviewer"),
 		call(2, client.In, clitest.DeskID, "laptop", "tester", "writer"),
 		call(3, client.Out, clitest.MyID, "build", "reviewer", "builder"),
+		call(4, client.Out, clitest.MyID, "build", "writer", "builder"),
 	}}
-	answer.Open[2].Hops = 1
+	answer.Open[2].Parent = answer.Open[0].ID
+	answer.Open[3].Parent, answer.Open[3].Guessed = answer.Open[1].ID, true
 	f.SetAnswer(client.MethodPeers, &client.Peers{Peers: []client.Peer{
 		{ID: clitest.DeskID, Name: "laptop", State: client.PeerConnected}, {ID: clitest.MyID, Name: "build", State: client.PeerConnected},
 	}})
@@ -68,7 +71,8 @@ func TestWaitingJoinsChains(t *testing.T) {
 		"SINCE   WHO              WAITS FOR      KIND   ID        TEXT\n"+
 		"9m ago  laptop/planner   here/reviewer  query  012b8c1e  ?\n"+
 		"7m ago  └ here/reviewer  build/builder  query  032b8c1e  ?\n"+
-		"8m ago  laptop/tester    here/writer    query  022b8c1e  ?\n", "")
+		"8m ago  laptop/tester    here/writer    query  022b8c1e  ?\n"+
+		"6m ago  ┊ here/writer    build/builder  query  042b8c1e  ?\n", "")
 	if got := f.Run("waiting"); !strings.HasPrefix(strings.Split(got.Out, "\n")[2], answer.Open[2].At.UTC().Format(time.RFC3339)+"\there/reviewer\tbuild/builder\tquery\t032b8c1e-6f0a-4d3c-9e57-010203040506\t") {
 		t.Errorf("%+v", got)
 	}

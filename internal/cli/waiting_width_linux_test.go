@@ -21,7 +21,7 @@ func TestWaitingKeepsItsTree(t *testing.T) {
 	answer := &client.TrafficAnswer{Next: 1, Open: []client.TrafficEntry{
 		call(1, client.In, "laptop", "planner", "reviewer"), call(3, client.Out, "build", "reviewer", "builder"),
 	}}
-	answer.Open[1].Hops = 1
+	answer.Open[1].Parent = answer.Open[0].ID
 	f.SetAnswer(client.MethodPeers, &client.Peers{Peers: []client.Peer{{ID: clitest.DeskID, Name: "laptop", State: client.PeerConnected}}})
 	f.SetHandler(client.MethodTraffic, func(*jsonrpc.Request) (any, error) { return answer, nil })
 	for columns, want := range map[int][]string{

@@ -8,13 +8,13 @@ import (
 )
 
 // joinChains says of each open call from which other row it follows, as acpctl waiting does
-// (client.FindParents), or about which delegation it asks that is not among the open calls. The rows of the
+// (client.FindOpenParents), or about which delegation it asks that is not among the open calls. The rows of the
 // open calls are the first, in their order; place has the row of each call.
 func joinChains(rows []waitingRow, open []client.TrafficEntry, place map[callKey]int) {
-	for i, parent := range client.FindParents(open) {
+	for i, parent := range client.FindOpenParents(open) {
 		e, r := &open[i], &rows[i]
 		if parent >= 0 {
-			r.After = rows[parent].Key
+			r.After, r.IsGuess = rows[parent].Key, e.Guessed && e.Ref.IsZero()
 		}
 		if !r.IsAsked {
 			continue

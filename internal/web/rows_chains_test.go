@@ -11,23 +11,23 @@ import (
 	"github.com/acpd/acpd/wire"
 )
 
-// TestChains: a row names the one that it follows from, by the agents as peers write them, and as tasks tell them.
+// TestChains: a row names the one that it follows from, as its caller has named it, says whether that was a guess,
+// and has the name of its chain, which joins nothing.
 func TestChains(t *testing.T) {
-	call := func(minute int, d client.MessageDirection, from, to string, hops uint64) client.TrafficEntry {
+	const chain = "4bf92f3577b34da6a3ce929d0e0e4736"
+	call := func(minute int, d client.MessageDirection, from, to string, parent byte) client.TrafficEntry {
 		return client.TrafficEntry{
 			At: began.Add(time.Duration(minute) * time.Minute), Direction: d, Peer: deskID, Name: "desk", FromAgent: from, Agent: to,
-			Kind: kinds.KindQuery, ID: wire.MessageID{15: byte(minute)}, Hops: hops,
+			Kind: kinds.KindQuery, ID: wire.MessageID{15: byte(minute)}, Parent: wire.MessageID{15: parent}, Chain: chain,
 		}
 	}
-	w := work{open: []client.TrafficEntry{call(1, client.Out, "planner", "reviewer", 0), call(2, client.In, "reviewer", "tester", 1), call(3, client.Out, "tester", "clerk", 2), call(4, client.In, "reviewer\x00", "tester", 1)}}
-	checkChains(t, &w, []string{"", "here:planner waits for desk/reviewer", "desk/reviewer waits for here:tester", ""})
-	w = work{open: []client.TrafficEntry{call(1, client.Out, "planner", "", 0), call(2, client.In, "reviewer", "tester", 1)}}
-	w.open[0].Kind = kinds.KindDelegate
-	checkChains(t, &w, []string{"", ""})
-	w.tasks = []client.Task{{ID: w.open[0].ID, Peer: "desk", Direction: client.Given, State: client.TaskAccepted, ToAgent: "reviewer"}}
-	checkChains(t, &w, []string{"", "here:planner waits for desk/reviewer"})
-	if w.open[0].Agent != "" {
-		t.Error("what was read is changed")
+	w := work{open: []client.TrafficEntry{call(1, client.Out, "planner", "reviewer", 0), call(2, client.In, "reviewer", "tester", 0), call(3, client.Out, "tester", "clerk", 2), call(4, client.Out, "tester", "scribe", 2)}}
+	w.open[3].Guessed = true
+	checkChains(t, &w, []string{"", "", "desk/reviewer waits for here:tester", "desk/reviewer waits for here:tester"})
+	for i, r := range w.listWaiting() {
+		if r.Chain != chain || r.IsGuess != (i == 3) {
+			t.Errorf("%+v", r)
+		}
 	}
 }
 

@@ -30,7 +30,9 @@ type waitingRow struct {
 	AgentAway  client.Time `json:"agent_away"`  // since when no agent of that name is attached; null: one is
 	AgentUntil client.Time `json:"agent_until"` // until when the delegation waits for one; null: that is not known
 
-	After string `json:"after"` // key of the call that it follows from; "": none is known
+	After   string `json:"after"` // key of the call that it follows from; "": none is known
+	IsGuess bool   `json:"guess"` // whoever calls has guessed so
+	Chain   string `json:"chain"` // name of the chain that it belongs to, the same at each daemon; "": it has none
 
 	// Of a call with a peer that is not connected.
 	Missing      string      `json:"missing"`       // its name; "": it is connected
@@ -77,9 +79,8 @@ func keyDelegation(t *client.Task) callKey {
 func (w *work) listWaiting() []waitingRow {
 	rows := make([]waitingRow, 0, len(w.open))
 	place := make(map[callKey]int) // of each call
-	open := slices.Clone(w.open)   // with the agents that only tasks tell
-	for i := range open {
-		e := &open[i]
+	for i := range w.open {
+		e := &w.open[i]
 		r := newOpenRow(e)
 		r.IsAsking = w.isAsking(e)
 		w.noteMissing(&r, e.Peer.String())
@@ -110,15 +111,12 @@ func (w *work) listWaiting() []waitingRow {
 		}
 		if agent != "" && (t.Direction == client.Taken || r.Whom.Agent == "") {
 			r.Whom.Agent = showName(agent)
-			if at < len(open) {
-				open[at].Agent = agent
-			}
 		}
 		if q := t.Question; q != nil && !has(place, callKey{client.In, t.Peer, kinds.KindQuery, q.ID}) {
 			rows = append(rows, newQuestionWait(t, q, rows[at]))
 		}
 	}
-	joinChains(rows, open, place)
+	joinChains(rows, w.open, place)
 	slices.SortStableFunc(rows, func(a, b waitingRow) int {
 		return cmp.Or(a.Since.Compare(b.Since.Time), strings.Compare(a.Key, b.Key))
 	})
@@ -134,7 +132,7 @@ func has(place map[callKey]int, key callKey) bool {
 func newOpenRow(e *client.TrafficEntry) waitingRow {
 	r := waitingRow{
 		rowKey: rowKey{string(e.Direction) + " " + e.Kind + " " + e.Peer.String() + " " + e.ID.String() + " " + showName(e.Agent)}, Since: client.Time{Time: e.At}, Kind: showName(e.Kind),
-		Text: showLine(e.Text, maxShown), Thread: showName(e.Thread), AgentAway: e.AgentAwaySince,
+		Text: showLine(e.Text, maxShown), Thread: showName(e.Thread), Chain: e.Chain, AgentAway: e.AgentAwaySince,
 	}
 	r.Who, r.Whom = findParties(e)
 	r.IsAsked = e.Kind == kinds.KindQuery && !e.Ref.IsZero()

@@ -63,16 +63,17 @@ function drawChain(chain) {
   return [
     h("div", { class: "path" }, ...drawPath(chain.calls)),
     drawAge(first),
-    h("div", { class: "calls" }, ...chain.calls.map((c, i) => drawCall(c.r, single ? "" : drawRoute(c, chain.calls[i - 1]), i > 0 && c.r.thread === first.thread))),
+    h("div", { class: "calls" }, ...chain.calls.map((c, i) => drawCall(c.r, single ? "" : drawRoute(c, chain.calls[i - 1]), i > 0 ? first : null))),
   ];
 }
 
-const arrow = () => h("span", { class: "to" }, h("span", { class: "unseen" }, "waits for"));
+// arrow is dotted where whoever calls has guessed what the call follows from.
+const arrow = (r) => h("span", { class: "to", "data-guess": r.guess }, h("span", { class: "unseen" }, "waits for"));
 
 // drawRoute says whom a call of a chain is to, and who waits for it unless that is whom the call above it is to.
 const drawRoute = (c, above) => !above || c.depth === above.depth + 1
   ? h("span", {}, soft("to "), caller(c.r.whom))
-  : h("span", { class: "route" }, caller(c.r.who), arrow(), caller(c.r.whom));
+  : h("span", { class: "route" }, caller(c.r.who), arrow(c.r), caller(c.r.whom));
 
 // drawPath draws the parties of a chain with arrows between them. Of calls that branch off it counts the others.
 function drawPath(calls) {
@@ -81,24 +82,26 @@ function drawPath(calls) {
   for (const { r, depth: d } of calls) {
     if (d !== depth) continue;
     depth++;
-    path.push(arrow(), caller(r.whom));
+    path.push(arrow(r), caller(r.whom));
   }
   if (calls.length > depth) path.push(tag("and " + count(calls.length - depth, "call") + " beside"));
   return path;
 }
 
 const PATIENCE = 60e3; // milliseconds after which an age stands out, as the legend says
-$("waiting-legend").append("Ages in amber: waiting for more than " + PATIENCE / 60e3 + " min.");
+$("waiting-legend").append("Ages in amber: waiting for more than " + PATIENCE / 60e3 + " min. A dotted arrow: an agent program's guess.");
 const drawAge = (r) => h("div", { class: "age" }, r.since ? since(r.since, PATIENCE) : "", h("small", {}, r.since ? "since " + clock(r.since) : "since before"));
 
-// drawCall draws what a call says, and how far it has come. In a chain it says its route, and since when;
-// inThread: its thread stands there already.
-function drawCall(r, route, inThread) {
+// drawCall draws what a call says, and how far it has come. In a chain it says its route, and since when; below
+// the first call of the chain, neither its thread nor the name of the chain again.
+function drawCall(r, route, first) {
   const detail = [
     r.asked ? tag("question back") : "", r.state && r.state !== "accepted" ? tag(r.state, "warn") : "",
     r.progress != null ? h("span", { class: "progress" }, h("progress", { max: 1, value: r.progress, "aria-label": "progress" }), h("span", { class: "num" }, Math.round(r.progress * 100) + " %")) : "",
     r.message ? said(r.message, "clamp") : "", r.deadline ? until(r.deadline) : "",
-    r.thread && !inThread ? h("span", { class: "tag" }, "thread ", said(r.thread)) : "",
+    r.guess && first ? tag("guessed") : "",
+    r.thread && r.thread !== first?.thread ? h("span", { class: "tag" }, "thread ", said(r.thread)) : "",
+    r.chain && r.chain !== first?.chain ? h("span", { class: "tag", title: r.chain }, "chain " + r.chain.slice(0, 8)) : "",
     r.missing ? h("span", { class: "tone-warn" }, "⚠ ", said(r.missing), " is not connected", r.missing_since ? " since " + clock(r.missing_since) : r.missing_seen ? ", seen last at " + clock(r.missing_seen) : "") : "",
     r.agent_away ? drawAgentAway(r.whom.agent, r.agent_away, r.agent_until) : "",
     r.asking ? tag("waits for your word", "warn") : "",

@@ -278,7 +278,8 @@ class CancelParams(TypedDict):
 
     id: NotRequired[str]  # absent: the daemon draws one; the same id again is a repeat
     thread: NotRequired[str]  # conversation; only without parent
-    parent: NotRequired[str]  # the inbound message that led to this one
+    parent: NotRequired[str]  # the message that led to this one: one that the caller was handed, or a delegation that it gave
+    guessed: NotRequired[bool]  # guessed says that parent is a guess: whoever calls was not told what led to the call. Nothing ends with a parent that was guessed.
     to: NotRequired[str]  # "": the daemon knows whom the delegation went to
     ref: str  # the delegation
     payload: NotRequired[Cancel]
@@ -340,7 +341,8 @@ class DelegateParams(TypedDict):
 
     id: NotRequired[str]  # absent: the daemon draws one; the same id again is a repeat
     thread: NotRequired[str]  # conversation; only without parent
-    parent: NotRequired[str]  # the inbound message that led to this one
+    parent: NotRequired[str]  # the message that led to this one: one that the caller was handed, or a delegation that it gave
+    guessed: NotRequired[bool]  # guessed says that parent is a guess: whoever calls was not told what led to the call. Nothing ends with a parent that was guessed.
     to: str
     payload: Delegate
 
@@ -363,7 +365,8 @@ class DiscoverParams(TypedDict):
 
     id: NotRequired[str]  # absent: the daemon draws one; the same id again is a repeat
     thread: NotRequired[str]  # conversation; only without parent
-    parent: NotRequired[str]  # the inbound message that led to this one
+    parent: NotRequired[str]  # the message that led to this one: one that the caller was handed, or a delegation that it gave
+    guessed: NotRequired[bool]  # guessed says that parent is a guess: whoever calls was not told what led to the call. Nothing ends with a parent that was guessed.
     to: str
     timeout_ms: NotRequired[int]  # 0: 5 s
     fresh: NotRequired[bool]  # ask again, even if an answer is cached
@@ -436,7 +439,8 @@ class ErrorParams(TypedDict):
 
     id: NotRequired[str]  # absent: the daemon draws one; the same id again is a repeat
     thread: NotRequired[str]  # conversation; only without parent
-    parent: NotRequired[str]  # the inbound message that led to this one
+    parent: NotRequired[str]  # the message that led to this one: one that the caller was handed, or a delegation that it gave
+    guessed: NotRequired[bool]  # guessed says that parent is a guess: whoever calls was not told what led to the call. Nothing ends with a parent that was guessed.
     ref: str  # the delegation
     payload: ErrorData
 
@@ -826,7 +830,8 @@ class NotifyParams(TypedDict):
 
     id: NotRequired[str]  # absent: the daemon draws one; the same id again is a repeat
     thread: NotRequired[str]  # conversation; only without parent
-    parent: NotRequired[str]  # the inbound message that led to this one
+    parent: NotRequired[str]  # the message that led to this one: one that the caller was handed, or a delegation that it gave
+    guessed: NotRequired[bool]  # guessed says that parent is a guess: whoever calls was not told what led to the call. Nothing ends with a parent that was guessed.
     to: Union[str, list[str]]
     payload: Notify
     wait: NotRequired[bool]  # absent: true; false: do not wait for the receipt
@@ -998,7 +1003,8 @@ class PingParams(TypedDict):
 
     id: NotRequired[str]  # absent: the daemon draws one; the same id again is a repeat
     thread: NotRequired[str]  # conversation; only without parent
-    parent: NotRequired[str]  # the inbound message that led to this one
+    parent: NotRequired[str]  # the message that led to this one: one that the caller was handed, or a delegation that it gave
+    guessed: NotRequired[bool]  # guessed says that parent is a guess: whoever calls was not told what led to the call. Nothing ends with a parent that was guessed.
     to: str
     timeout_ms: NotRequired[int]  # 0: 5 s
     pad: NotRequired[int]  # bytes that the ping carries there, and not back; not for agents
@@ -1103,7 +1109,8 @@ class QueryParams(TypedDict):
 
     id: NotRequired[str]  # absent: the daemon draws one; the same id again is a repeat
     thread: NotRequired[str]  # conversation; only without parent
-    parent: NotRequired[str]  # the inbound message that led to this one
+    parent: NotRequired[str]  # the message that led to this one: one that the caller was handed, or a delegation that it gave
+    guessed: NotRequired[bool]  # guessed says that parent is a guess: whoever calls was not told what led to the call. Nothing ends with a parent that was guessed.
     to: NotRequired[str]  # "" only with ref: the daemon knows who delegated
     ref: NotRequired[str]  # the delegation; absent: the query is about none
     payload: Query
@@ -1248,7 +1255,8 @@ class ResultParams(TypedDict):
 
     id: NotRequired[str]  # absent: the daemon draws one; the same id again is a repeat
     thread: NotRequired[str]  # conversation; only without parent
-    parent: NotRequired[str]  # the inbound message that led to this one
+    parent: NotRequired[str]  # the message that led to this one: one that the caller was handed, or a delegation that it gave
+    guessed: NotRequired[bool]  # guessed says that parent is a guess: whoever calls was not told what led to the call. Nothing ends with a parent that was guessed.
     ref: str  # the delegation
     payload: Result
 
@@ -1445,6 +1453,9 @@ class TrafficEntry(TypedDict):
     ref: NotRequired[str]
     thread: NotRequired[str]
     hops: NotRequired[int]  # of an open call: messages that led to it; in: as the sender says
+    parent: NotRequired[str]  # out: the message that led to it, as the caller has named it
+    guessed: NotRequired[bool]  # parent is a guess of the caller's
+    chain: NotRequired[str]  # name of the chain that it belongs to, 32 hex digits, the same at each daemon; in: as the sender says
     topic: NotRequired[str]
     text: str  # the beginning of what it says, on one line, without what a terminal would obey
     answer: NotRequired[str]  # likewise of its reply, or of the error that it ended with
