@@ -11,6 +11,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -222,27 +223,39 @@ func (p *project) disarm() (left, unseen []string) {
 	return left, unseen
 }
 
+// projects has a place for one run by folder.
+var projects sync.Map
+
 // LockProject waits until no other run changes a folder, by any process of this machine. Until the
-// caller calls unlock, none does.
-func LockProject(ctx context.Context, dir string) (unlock func() error, err error) {
+// caller calls unlock, none does. Where the file system has no locks of folders, as NFS has none, it
+// waits only for runs of this process.
+func LockProject(ctx context.Context, dir string) (unlock func(), err error) {
 	f, err := os.Open(dir)
 	if err != nil {
 		return nil, err
+	}
+	place, _ := projects.LoadOrStore(dir, make(chan struct{}, 1))
+	free := place.(chan struct{})
+	select {
+	case free <- struct{}{}:
+	case <-ctx.Done():
+		f.Close()
+		return nil, context.Cause(ctx)
+	}
+	unlock = func() {
+		f.Close()
+		<-free
 	}
 	again := time.NewTicker(lookForLock)
 	defer again.Stop()
 	for {
 		err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
-		if err == nil {
-			return f.Close, nil
-		}
 		if !errors.Is(err, unix.EWOULDBLOCK) && !errors.Is(err, unix.EINTR) {
-			f.Close()
-			return nil, fmt.Errorf("lock %s: %w", dir, err)
+			return unlock, nil
 		}
 		select {
 		case <-ctx.Done():
-			f.Close()
+			unlock()
 			return nil, context.Cause(ctx)
 		case <-again.C:
 		}

@@ -9,7 +9,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // newProject makes a folder with files. A text that begins with -> is where a symbolic link leads.
@@ -203,22 +204,41 @@ func TestWhatIsTooDeep(t *testing.T) {
 	}
 }
 
-// While one run changes a folder, another one waits for it.
+// While one run changes a folder, another one waits for it, in this process and in another.
 func TestLockProject(t *testing.T) {
 	dir := realDir(t)
+	locked := func() bool {
+		t.Helper()
+		short, cancel := context.WithTimeout(t.Context(), 2*lookForLock)
+		defer cancel()
+		unlock, err := LockProject(short, dir)
+		if err == nil {
+			unlock()
+		} else if err != context.DeadlineExceeded {
+			t.Errorf("err = %v", err)
+		}
+		return err != nil
+	}
 	unlock, err := LockProject(t.Context(), dir)
 	if err != nil {
 		t.Fatal(err)
 	}
-	short, cancel := context.WithTimeout(t.Context(), 2*lookForLock)
-	defer cancel()
-	if _, err := LockProject(short, dir); err != context.DeadlineExceeded {
-		t.Errorf("err = %v", err)
+	if !locked() {
+		t.Error("two runs of this process have the folder")
 	}
-	time.AfterFunc(lookForLock, func() { unlock() })
-	unlock, err = LockProject(t.Context(), dir)
+	unlock()
+	other, err := os.Open(dir) // as another process has it
 	if err != nil {
 		t.Fatal(err)
 	}
-	unlock()
+	if err := unix.Flock(int(other.Fd()), unix.LOCK_EX); err != nil {
+		t.Fatal(err)
+	}
+	if !locked() {
+		t.Error("runs of two processes have the folder")
+	}
+	other.Close()
+	if locked() {
+		t.Error("it stays locked")
+	}
 }
