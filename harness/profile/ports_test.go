@@ -86,6 +86,13 @@ func TestWhatIsLeft(t *testing.T) {
 	if _, err := os.Stat(filepath.Join(r.Dir, "CLAUDE.md")); err == nil {
 		t.Error("it has its name still")
 	}
+	odd := filepath.Join(r.Dir, "odd\xff\x1b[31m")
+	if err := os.Mkdir(odd, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if a, err := r.Run(t.Context(), Request{Peer: desk, Prompt: filepath.Join(odd, ".envrc") + " write"}); err != nil || !strings.HasPrefix(string(a.Data), `{"left_by_run":["odd`) {
+		t.Errorf("a name that is no text: %+v, %v", a, err)
+	}
 	unlock, err := run.LockProject(t.Context(), r.Dir)
 	if err != nil {
 		t.Fatal(err)

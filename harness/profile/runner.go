@@ -299,7 +299,10 @@ func (r *Runner) offered() Tools {
 // finish makes the answer of a run that has succeeded.
 func (r *Runner) finish(a *Answer, read *reading, left []string) (*Answer, error) {
 	a.Text = string(read.text)
-	data := answerData{Structured: read.structured, Denials: read.denials, Left: left[:min(len(left), maxNamed)]}
+	data := answerData{Structured: read.structured, Denials: read.denials}
+	for _, path := range left[:min(len(left), maxNamed)] {
+		data.Left = append(data.Left, strings.ToValidUTF8(path, "\uFFFD"))
+	}
 	if r.Profile.Schema != "" && data.Structured == nil {
 		if text := jsontext.Value(bytes.TrimSpace(read.text)); text.IsValid() && len(text) > 0 && text[0] == '{' {
 			data.Structured = text

@@ -71,7 +71,10 @@ func listenBelowFreePorts(t *testing.T) net.Listener {
 func TestLoopbackIsClosed(t *testing.T) {
 	each(t, func(t *testing.T, c Confinement) {
 		if c.Confines() && !c.ClosesLoopback() {
-			t.Fatalf("%s closes nothing here: this test needs Linux 6.7", c)
+			if t.Logf("not tested: it needs Linux 6.7"); os.Getenv("CI") != "" {
+				t.Fail()
+			}
+			return
 		}
 		free, service := listenTCP(t, "127.0.0.1:0"), listenBelowFreePorts(t)
 		six := listenTCP(t, "[::1]:0")
@@ -101,13 +104,14 @@ func TestLoopbackIsClosed(t *testing.T) {
 				s.Ports, s.FreePorts = given.ports, given.free
 				became := attempt(t, s, attempts...)
 				if !c.Confines() {
-					if became["tcp "+at(service)] != "yes" || became["tcp "+at(free)] != "yes" || became["bind "+at(gone)] != "yes" {
+					if became["tcp "+at(service)] != "yes" || became["tcp "+at(free)] != "yes" || strings.HasSuffix(became["bind "+at(gone)], unix.EACCES.Error()) {
 						t.Errorf("the test finds nothing where nothing confines: %v", became)
 					}
 					return
 				}
 				for _, what := range given.open {
-					if became[what] != "yes" {
+					// A port that was free may be another process's by now.
+					if became[what] != "yes" && !strings.HasSuffix(became[what], unix.EADDRINUSE.Error()) {
 						t.Errorf("%s: %s", what, became[what])
 					}
 					delete(became, what)
