@@ -20,8 +20,9 @@ const maxIntroduced = 8
 // resolveOrIntroduce returns the peer that ref means. If none is known, it dials those keys that could
 // be it by a certificate: the one with that id, those that have an address in config.yaml, those
 // on the network that call themselves so, and the one that has that name on a relay. It blocks as a call
-// does, until one is the peer, for searchTime() at most.
-func (d *Daemon) resolveOrIntroduce(ctx context.Context, ref string, forGuest bool, searchTime func() time.Duration) (identity.Peer, error) {
+// does, until one is the peer, for searchTime() at most. For what the settings do not let the caller call,
+// nobody is asked or dialled.
+func (d *Daemon) resolveOrIntroduce(ctx context.Context, s *localConn, ref string, searchTime func() time.Duration) (identity.Peer, error) {
 	p, err := d.trust.Resolve(ref)
 	if err == nil && p.Certificate != nil && p.Name == ref {
 		if err = d.names.CheckShared(ref); err != nil {
@@ -35,8 +36,18 @@ func (d *Daemon) resolveOrIntroduce(ctx context.Context, ref string, forGuest bo
 	if len(candidates) == 0 && !ask {
 		return p, err
 	}
+	if err := d.checkMaySearch(s, ref); err != nil {
+		return p, err
+	}
 	dialling, stop := context.WithTimeout(ctx, searchTime())
 	defer stop()
+	if len(candidates) > 0 {
+		free, ok := d.names.TakeSlot(dialling, s.isGuest)
+		if !ok {
+			return p, kinds.Errorf(kinds.Overloaded, "too many peers are being looked for: try again").WithDelivered(kinds.DeliveredNo)
+		}
+		defer free()
+	}
 	var dials errgroup.Group
 	failures := make([]error, len(candidates))
 	for i, id := range candidates {
@@ -52,7 +63,7 @@ func (d *Daemon) resolveOrIntroduce(ctx context.Context, ref string, forGuest bo
 	var namedErr error
 	if ask {
 		dials.Go(func() error {
-			if named, namedErr = d.introduceByName(dialling, ref, forGuest); namedErr == nil {
+			if named, namedErr = d.introduceByName(dialling, ref, s.isGuest); namedErr == nil {
 				stop()
 			}
 			return nil

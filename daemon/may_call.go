@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"context"
+	"strings"
 
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/daemon/delegation"
@@ -22,9 +23,16 @@ func (d *Daemon) checkMayCall(s *localConn, agent string, to identity.Peer) erro
 	case allowed:
 		return nil
 	case agent == "":
-		return kinds.Errorf(kinds.NotAuthorized, "to: a caller that is no agent may not call %s: %s in config.yaml of this daemon does not name it; attach, or ask the owner", to.Name, setting)
+		return kinds.Errorf(kinds.NotAuthorized, "to: a caller that is no agent may not call %s: %s in config.yaml of this daemon does not name it; attach, or ask the owner", identity.CleanClaim(to.Name), setting)
 	}
-	return kinds.Errorf(kinds.NotAuthorized, "to: the agent %q may not call %s: %s in config.yaml of this daemon does not name it; only the owner changes that", agent, to.Name, setting)
+	return kinds.Errorf(kinds.NotAuthorized, "to: the agent %q may not call %s: %s in config.yaml of this daemon does not name it; only the owner changes that", agent, identity.CleanClaim(to.Name), setting)
+}
+
+// checkMaySearch returns an error if the settings do not let the caller call a peer that nobody here knows
+// yet, by the name or id that it has written.
+func (d *Daemon) checkMaySearch(s *localConn, ref string) error {
+	id, _ := identity.ParseID(strings.ToLower(ref))
+	return d.checkMayCall(s, s.callerCredential().Name, identity.Peer{ID: id, Name: ref})
 }
 
 // checkMayReport returns an error if the settings do not let the caller send something about a

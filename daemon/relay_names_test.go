@@ -83,13 +83,62 @@ func TestNamesThatAreAskedFor(t *testing.T) {
 	}
 }
 
+// An agent that may not call whom it names has nobody asked or dialled for that.
+func TestNamesThatAnAgentMayNotCallAreNotAskedFor(t *testing.T) {
+	t.Parallel()
+	desk := start(t, stateDir(t), "desk")
+	id := identity.ID{8}.String()
+	desk.joinFleet(authority.New(t, "corp"), "agents: {claude: {to: []}, codex: {to: [build-7.corp, \""+id+"\"]}}\n", "acp:desk")
+	hub := new(certificateRelay)
+	desk.askFor(hub)
+	claude, _ := desk.guestAgent(client.AttachParams{Name: "claude"}, say(`{}`))
+	codex, _ := desk.guestAgent(client.AttachParams{Name: "codex"}, say(`{}`))
+	for _, to := range []string{"build-7.corp", id, strings.ToUpper(id), id + "/reviewer"} {
+		e := claude.refused(kinds.NotAuthorized, "query", client.QueryParams{To: to, Payload: query("?")})
+		if !strings.Contains(e.Message, "agents.claude.to in config.yaml of this daemon does not name it") {
+			t.Error(e)
+		}
+	}
+	codex.refused(kinds.NotAuthorized, "ping", client.PingParams{To: "build-8.corp"})
+	if n := hub.asked.Load(); n != 0 {
+		t.Errorf("%d names were asked for", n)
+	}
+	short := wire.Payload(`{"question":"?","deadline_ms":50}`)
+	for _, to := range []string{"build-7.corp", id} {
+		codex.refused(kinds.Unreachable, "query", client.QueryParams{To: to, Payload: short})
+	}
+	if n := hub.asked.Load(); n != 1 {
+		t.Errorf("%d names were asked for", n)
+	}
+	claude.refused(kinds.UnknownPeer, "ping", client.PingParams{To: "build-7"}) // is looked for nowhere
+}
+
+// Peers are dialled by ids that nobody knows as often as they are looked for by names.
+func TestDialsByIDAreBounded(t *testing.T) {
+	t.Parallel()
+	desk := start(t, stateDir(t), "desk")
+	desk.joinFleet(authority.New(t, "corp"), "", "acp:desk")
+	desk.askFor(new(certificateRelay))
+	for ok := true; ok; { // until all slots are taken
+		ctx, stop := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		_, ok = desk.names.TakeSlot(ctx, false)
+		stop()
+	}
+	e := desk.dial().refused(kinds.Overloaded, "query", client.QueryParams{To: identity.ID{8}.String(), Payload: wire.Payload(`{"question":"?","deadline_ms":50}`)})
+	if e.Delivered() != kinds.DeliveredNo {
+		t.Error(e)
+	}
+}
+
 // certificateRelay answers each request with a certificate; without one it is silent.
 type certificateRelay struct {
 	before func(context.Context) // the answer; nil: nothing
 	raw    atomic.Pointer[[]byte]
+	asked  atomic.Int64
 }
 
 func (r *certificateRelay) Ask(ctx context.Context, _ string, _ []byte, take func([]byte) bool) error {
+	r.asked.Add(1)
 	raw := r.raw.Load()
 	if raw == nil {
 		<-ctx.Done()

@@ -35,11 +35,11 @@ func (d *Daemon) resolveRecipient(ctx context.Context, s *localConn, to, kind st
 	if one && agent == "" {
 		return p, "", kinds.Errorf(kinds.Invalid, "to: %q names no agent after the /: write peer/agent, or the peer alone", to)
 	}
-	p, err = d.resolveOrIntroduce(ctx, name, s.isGuest, func() time.Duration { return readCallTime(kind, payload) })
+	p, err = d.resolveOrIntroduce(ctx, s, name, func() time.Duration { return readCallTime(kind, payload) })
 	if err == nil {
 		return p, agent, nil
 	}
-	if code := kinds.AsError(err).Code; code == kinds.Unreachable || code == kinds.Overloaded {
+	if code := kinds.AsError(err).Code; code == kinds.Unreachable || code == kinds.Overloaded || code == kinds.NotAuthorized {
 		return p, "", err
 	}
 	switch {

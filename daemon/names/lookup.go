@@ -96,21 +96,39 @@ func (b *Book) forget(l *lookup) {
 	}
 }
 
-// ask returns why nobody has answered.
-func (b *Book) ask(ctx context.Context, l *lookup) (why string) {
+// TakeSlot takes one of the slots that all have who look for somebody, and blocks until one is free. It
+// returns false if ctx ends before. The caller calls free.
+func (b *Book) TakeSlot(ctx context.Context, forGuest bool) (free func(), ok bool) {
 	takes := []chan struct{}{b.slots}
-	if l.forGuest {
+	if forGuest {
 		takes = []chan struct{}{b.guests, b.slots}
+	}
+	var taken []func()
+	free = func() {
+		for _, f := range taken {
+			f()
+		}
 	}
 	for _, slots := range takes {
 		select {
 		case slots <- struct{}{}:
 		case <-ctx.Done():
-			return "too many names are being asked for: try again"
+			free()
+			return nil, false
 		}
-		free := time.Now().Add(slotTime)
-		defer func() { time.AfterFunc(time.Until(free), func() { <-slots }) }()
+		until := time.Now().Add(slotTime)
+		taken = append(taken, func() { time.AfterFunc(time.Until(until), func() { <-slots }) })
 	}
+	return free, true
+}
+
+// ask returns why nobody has answered.
+func (b *Book) ask(ctx context.Context, l *lookup) (why string) {
+	free, ok := b.TakeSlot(ctx, l.forGuest)
+	if !ok {
+		return "too many names are being asked for: try again"
+	}
+	defer free()
 	own, authority, _ := strings.Cut(l.name, ".")
 	keys := b.trust.ListAuthorityKeys(authority)
 	relays := b.relays()
