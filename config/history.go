@@ -1,9 +1,10 @@
 package config
 
 import (
-	"fmt"
 	"strconv"
 	"strings"
+
+	"github.com/acpd/acpd/internal/ownwords"
 )
 
 // History says how many messages that have passed are kept.
@@ -21,13 +22,13 @@ const (
 
 func (p *parser) checkHistory(h *History) {
 	if h.Messages < 0 || h.Messages > maxHistory {
-		p.AddValueError("history.messages", fmt.Errorf("%d: use a number from 0 to %d", h.Messages, maxHistory))
+		p.AddValueError("history.messages", ownwords.Errorf("%d: use a number from 0 to %d", h.Messages, maxHistory))
 	}
 	if h.Bytes < minHistoryBytes || h.Bytes > maxHistoryBytes {
-		p.AddValueError("history.bytes", fmt.Errorf("use bytes from %d to %d, or write them like 512KiB or 4MiB", minHistoryBytes, maxHistoryBytes))
+		p.AddValueError("history.bytes", ownwords.Errorf("use bytes from %d to %d, or write them like 512KiB or 4MiB", minHistoryBytes, maxHistoryBytes))
 	}
 	if p.IsSet("history.bytes") && !p.IsSet("history.messages") {
-		p.AddValueError("history.bytes", fmt.Errorf("nothing would be kept: say with messages how many"))
+		p.AddValueError("history.bytes", ownwords.Errorf("nothing would be kept: say with messages how many"))
 	}
 }
 

@@ -2,12 +2,12 @@ package config
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"strings"
 
 	"github.com/go-json-experiment/json"
 
+	"github.com/acpd/acpd/internal/ownwords"
 	"github.com/acpd/acpd/internal/yamldoc"
 )
 
@@ -56,7 +56,7 @@ func RenderKeptRelays(relays []Relay) ([]byte, error) {
 			}
 			text, err := json.Marshal(field[1]) // also YAML (1.2, section 1.3)
 			if err != nil {
-				return nil, fmt.Errorf("relay: %s: not valid UTF-8", field[0])
+				return nil, ownwords.Errorf("relay: %s: not valid UTF-8", field[0])
 			}
 			fmt.Fprintf(&b, "%s%s: %s\n", before, field[0], text)
 			before = "  "
@@ -68,9 +68,9 @@ func RenderKeptRelays(relays []Relay) ([]byte, error) {
 	data := []byte(b.String())
 	if _, err := ParseKeptRelays("relay", data); err != nil {
 		if all := ListErrors(err); len(all) > 0 {
-			return nil, fmt.Errorf("%s: %s", all[0].Problem, all[0].Remedy)
+			return nil, ownwords.Errorf("%s: %s", all[0].Problem, all[0].Remedy)
 		}
-		return nil, errors.New("the relays cannot be written")
+		return nil, ownwords.New("the relays cannot be written")
 	}
 	return data, nil
 }

@@ -3,11 +3,11 @@ package config
 import (
 	"bytes"
 	"errors"
-	"fmt"
 	"io"
 	"io/fs"
 	"os"
 
+	"github.com/acpd/acpd/internal/ownwords"
 	"github.com/acpd/acpd/internal/yamldoc"
 )
 
@@ -23,7 +23,7 @@ func LoadConfig(path string) (*Config, error) {
 		return parseFile(path, nil)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("config: %w", err)
+		return nil, ownwords.Errorf("config: %w", err)
 	}
 	defer f.Close()
 	return ReadConfig(path, f)
@@ -33,7 +33,7 @@ func LoadConfig(path string) (*Config, error) {
 func ReadConfig(file string, r io.Reader) (*Config, error) {
 	data, err := io.ReadAll(io.LimitReader(r, maxFile+1)) // of a longer file the first byte too many
 	if err != nil {
-		return nil, fmt.Errorf("config: %w", err)
+		return nil, ownwords.Errorf("config: %w", err)
 	}
 	return parseFile(file, data)
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/internal/ownwords"
 	"github.com/acpd/acpd/internal/yamldoc"
 	"github.com/acpd/acpd/kinds"
 )
@@ -25,14 +26,14 @@ var (
 func (p *parser) checkOrganisation(o *Organisation) {
 	p.AddValueError("organisation.certificate", checkStatePath(o.Certificate))
 	if len(o.Authorities) > maxAuthorities {
-		p.AddValueError("organisation.authorities", fmt.Errorf("%d authorities: give at most %d", len(o.Authorities), maxAuthorities))
+		p.AddValueError("organisation.authorities", ownwords.Errorf("%d authorities: give at most %d", len(o.Authorities), maxAuthorities))
 	}
 	of := make(map[identity.AuthorityKey]string)
 	for _, name := range slices.Sorted(maps.Keys(o.Authorities)) {
 		a, at := o.Authorities[name], yamldoc.JoinKey("organisation.authorities", name)
 		p.AddValueError(at, identity.CheckName(name))
 		if !p.IsSet(at + ".key") {
-			p.AddValueError(at, fmt.Errorf("no key: add key"))
+			p.AddValueError(at, ownwords.Errorf("no key: add key"))
 			continue
 		}
 		p.AddValueError(at+".key", checkAuthorityKey(of, name, a.Key))
@@ -43,7 +44,7 @@ func (p *parser) checkOrganisation(o *Organisation) {
 		for i, kind := range a.Allow {
 			item := fmt.Sprintf("%s.allow[%d]", at, i)
 			if slices.Contains(policedKinds, kind) && !slices.Contains(allowKinds, kind) {
-				p.AddValueError(item, fmt.Errorf("%q: no authority allows it to all of its peers: write a rule under policy for a name or a group", kind))
+				p.AddValueError(item, ownwords.Errorf("%q: no authority allows it to all of its peers: write a rule under policy for a name or a group", kind))
 				continue
 			}
 			p.checkOneOf(item, kind, allowKinds...)
@@ -55,7 +56,7 @@ func (p *parser) checkOrganisation(o *Organisation) {
 func checkAuthorityKey(of map[identity.AuthorityKey]string, name, line string) error {
 	key, err := identity.ParseAuthorityKey(line)
 	if err == nil && of[key] != "" {
-		return fmt.Errorf("the key of %s: one key is one authority: remove one", of[key])
+		return ownwords.Errorf("the key of %s: one key is one authority: remove one", of[key])
 	}
 	of[key] = name
 	return err
@@ -68,7 +69,7 @@ func checkStatePath(s string) error {
 		return nil
 	}
 	if err := checkFolderPath(s); err != nil {
-		return fmt.Errorf("%s: use the name of a file in the state directory, or a path that begins with / or ~/", yamldoc.Quote(s))
+		return ownwords.Errorf("%s: use the name of a file in the state directory, or a path that begins with / or ~/", yamldoc.Quote(s))
 	}
 	return nil
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/internal/ownwords"
 	"github.com/acpd/acpd/internal/yamldoc"
 )
 
@@ -85,11 +86,11 @@ func CheckProxyURL(text string) error {
 	u, err := url.Parse(text)
 	switch {
 	case len(text) > maxProxyText:
-		return fmt.Errorf("over %d bytes", maxProxyText)
+		return ownwords.Errorf("over %d bytes", maxProxyText)
 	case err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https":
-		return fmt.Errorf("write environment, off, or the URL of a proxy, like http://proxy.example.net:3128")
+		return ownwords.Errorf("write environment, off, or the URL of a proxy, like http://proxy.example.net:3128")
 	case strings.Trim(u.Path, "/") != "" || u.RawQuery != "" || u.Fragment != "":
-		return fmt.Errorf("the URL of a proxy ends behind its port, like http://proxy.example.net:3128")
+		return ownwords.Errorf("the URL of a proxy ends behind its port, like http://proxy.example.net:3128")
 	}
 	return nil
 }
@@ -101,7 +102,7 @@ func (p *parser) checkReach(r *Reach) {
 			n := len(r.Proxy.Command)
 			long := slices.ContainsFunc(r.Proxy.Command, func(arg string) bool { return len(arg) > maxProxyText })
 			if n == 0 || n > maxProxyArgs || r.Proxy.Command[0] == "" || long {
-				p.AddValueError("reach.proxy.command", fmt.Errorf("write a program and its arguments, at most %d, each of at most %d bytes", maxProxyArgs, maxProxyText))
+				p.AddValueError("reach.proxy.command", ownwords.Errorf("write a program and its arguments, at most %d, each of at most %d bytes", maxProxyArgs, maxProxyText))
 			}
 		case text == ProxyEnvironment, text == ProxyOff:
 		default:
@@ -110,7 +111,7 @@ func (p *parser) checkReach(r *Reach) {
 	}
 	p.checkRelays("reach.relays", r.Relays)
 	if len(r.STUN) > MaxSTUN {
-		p.AddValueError("reach.stun", fmt.Errorf("%d servers: give at most %d", len(r.STUN), MaxSTUN))
+		p.AddValueError("reach.stun", ownwords.Errorf("%d servers: give at most %d", len(r.STUN), MaxSTUN))
 	}
 	for i, server := range r.STUN {
 		p.AddValueError(fmt.Sprintf("reach.stun[%d]", i), identity.CheckAddr(server))
@@ -121,7 +122,7 @@ func (p *parser) checkReach(r *Reach) {
 // checkRelays reports relays that cannot be used, and fills in names and the form of URLs.
 func (p *parser) checkRelays(at string, relays []Relay) {
 	if len(relays) > MaxRelays {
-		p.AddValueError(at, fmt.Errorf("%d relays: give at most %d", len(relays), MaxRelays))
+		p.AddValueError(at, ownwords.Errorf("%d relays: give at most %d", len(relays), MaxRelays))
 	}
 	for i := range relays {
 		r, key := &relays[i], fmt.Sprintf("%s[%d]", at, i)
@@ -129,9 +130,9 @@ func (p *parser) checkRelays(at string, relays []Relay) {
 		for _, other := range relays[:i] {
 			switch {
 			case r.Name != "" && r.Name == other.Name:
-				p.AddValueError(key, fmt.Errorf("a second relay with the name %s: give each a name of its own", r.Name))
+				p.AddValueError(key, ownwords.Errorf("a second relay with the name %s: give each a name of its own", r.Name))
 			case r.URL != "" && r.URL == other.URL:
-				p.AddValueError(key+".url", fmt.Errorf("a second relay with this URL: remove one"))
+				p.AddValueError(key+".url", ownwords.Errorf("a second relay with this URL: remove one"))
 			}
 		}
 	}
@@ -139,7 +140,7 @@ func (p *parser) checkRelays(at string, relays []Relay) {
 
 func (p *parser) checkRelay(at string, r *Relay) {
 	if !p.IsSet(at + ".url") {
-		p.AddValueError(at, fmt.Errorf("no URL: add url, like tls://nats.example.org:4222"))
+		p.AddValueError(at, ownwords.Errorf("no URL: add url, like tls://nats.example.org:4222"))
 		return
 	}
 	if whole, err := identity.ParseRelayURL(r.URL); err != nil {
@@ -157,7 +158,7 @@ func (p *parser) checkRelay(at string, r *Relay) {
 			most = maxUser
 		}
 		if text == "" || len(text) > most || strings.ContainsFunc(text, func(c rune) bool { return c < ' ' || c == 0x7f }) {
-			p.AddValueError(at+"."+key, fmt.Errorf("write 1 to %d bytes, without control characters", most))
+			p.AddValueError(at+"."+key, ownwords.Errorf("write 1 to %d bytes, without control characters", most))
 		} else if key == "credentials" {
 			p.AddValueError(at+"."+key, checkStatePath(text))
 		}
@@ -170,11 +171,11 @@ func (p *parser) checkRelay(at string, r *Relay) {
 	}
 	switch {
 	case ways > 1:
-		p.AddValueError(at, fmt.Errorf("several ways to log in: leave one of credentials, token, and user with password"))
+		p.AddValueError(at, ownwords.Errorf("several ways to log in: leave one of credentials, token, and user with password"))
 	case p.IsSet(at+".user") != p.IsSet(at+".password"):
-		p.AddValueError(at, fmt.Errorf("a user has a password: write both, or neither"))
+		p.AddValueError(at, ownwords.Errorf("a user has a password: write both, or neither"))
 	case r.Share && r.Token == "":
-		p.AddValueError(at+".share", fmt.Errorf("only a token can be shared: add token, or remove share"))
+		p.AddValueError(at+".share", ownwords.Errorf("only a token can be shared: add token, or remove share"))
 	case r.Share:
 		p.AddValueError(at+".share", identity.CheckSharedToken(string(r.Token)))
 	}

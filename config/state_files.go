@@ -12,6 +12,7 @@ import (
 
 	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/internal/durable"
+	"github.com/acpd/acpd/internal/ownwords"
 	"github.com/acpd/acpd/internal/yamldoc"
 )
 
@@ -45,13 +46,13 @@ func (o *Organisation) ReadCertificate(dir string) (raw []byte, says *identity.C
 	const at = "organisation.certificate"
 	data, err := readStateFile(dir, o.Certificate, identity.MaxCertificateFile, "have the line signed that acpctl cert request prints, put the result there, and reload")
 	if err != nil {
-		return nil, nil, fmt.Errorf("%s: %w", at, err)
+		return nil, nil, ownwords.Errorf("%s: %w", at, err)
 	}
 	if raw, err = identity.ParseCertificateFile(data); err == nil {
 		says, err = identity.InspectCertificate(raw)
 	}
 	if err != nil {
-		return nil, nil, fmt.Errorf("%s: %s: %w", at, o.Certificate, err)
+		return nil, nil, ownwords.Errorf("%s: %s: %w", at, o.Certificate, err)
 	}
 	return raw, says, nil
 }
@@ -70,9 +71,9 @@ func (r *Relay) CheckCredentials(dir string) (file string, err error) {
 	}
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return "", fmt.Errorf("credentials: %s is not there: put it there", file)
+		return "", ownwords.Errorf("credentials: %s is not there: put it there", file)
 	case err != nil:
-		return "", fmt.Errorf("credentials: %w", err)
+		return "", ownwords.Errorf("credentials: %w", err)
 	}
 	return file, nil
 }
@@ -87,10 +88,10 @@ func (o *Organisation) ReadAuthority(name, dir string) (all []identity.Authority
 	if says.Revoked != "" {
 		data, err := readStateFile(dir, says.Revoked, identity.MaxRevocationFile, "write it, or remove the setting")
 		if err != nil {
-			return nil, fmt.Errorf("%s.revoked: %w", at, err)
+			return nil, ownwords.Errorf("%s.revoked: %w", at, err)
 		}
 		if a.Revoked, err = identity.ParseRevocations(data); err != nil {
-			return nil, fmt.Errorf("%s.revoked: %s: %w", at, says.Revoked, err)
+			return nil, ownwords.Errorf("%s.revoked: %s: %w", at, says.Revoked, err)
 		}
 	}
 	for _, line := range []string{says.Key, says.NextKey} {
@@ -98,7 +99,7 @@ func (o *Organisation) ReadAuthority(name, dir string) (all []identity.Authority
 			continue
 		}
 		if a.Key, err = identity.ParseAuthorityKey(line); err != nil {
-			return nil, fmt.Errorf("%s: %w", at, err)
+			return nil, ownwords.Errorf("%s: %w", at, err)
 		}
 		all = append(all, a)
 	}
@@ -110,7 +111,7 @@ func FindStateFile(dir, name string) (string, error) {
 	if rest, inHome := strings.CutPrefix(name, "~/"); inHome {
 		user, err := os.UserHomeDir()
 		if err != nil {
-			return "", fmt.Errorf("%s: %w: write a path that begins with /", name, err)
+			return "", ownwords.Errorf("%s: %w: write a path that begins with /", name, err)
 		}
 		return filepath.Join(user, rest), nil
 	}
@@ -128,7 +129,7 @@ func readStateFile(dir, name string, most int64, remedy string) ([]byte, error) 
 	}
 	data, err := durable.ReadRegularFile(path, most)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("there is no file %s: %s", path, remedy)
+		return nil, ownwords.Errorf("there is no file %s: %s", path, remedy)
 	}
 	return data, err
 }

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/internal/ownwords"
 	"github.com/acpd/acpd/internal/yamldoc"
 	"github.com/acpd/acpd/kinds"
 	"github.com/acpd/acpd/wire"
@@ -54,7 +55,7 @@ func (p *parser) checkValues(c *Config) {
 	p.AddValueError("name", identity.CheckName(c.Name))
 	p.AddValueError("listen", checkListenAddr(c.Listen))
 	if c.MaxMessage < wire.MinMaxMessage || c.MaxMessage > wire.MaxMaxMessage {
-		p.AddValueError("max_message", fmt.Errorf("%d: use bytes from %d to %d", c.MaxMessage, wire.MinMaxMessage, wire.MaxMaxMessage))
+		p.AddValueError("max_message", ownwords.Errorf("%d: use bytes from %d to %d", c.MaxMessage, wire.MinMaxMessage, wire.MaxMaxMessage))
 	}
 	p.checkOneOf("post_quantum", string(c.PostQuantum), string(Prefer), string(Require))
 	p.checkOneOf("discovery.mdns", string(c.Discovery.MDNS), string(On), string(Off))
@@ -86,7 +87,7 @@ func (p *parser) checkValues(c *Config) {
 		p.checkRule(at, c.Policy[name])
 	}
 	if c.Limits.MinFree < minFree {
-		p.AddValueError("limits.min_free", fmt.Errorf("%d: use bytes from %d", c.Limits.MinFree, minFree))
+		p.AddValueError("limits.min_free", ownwords.Errorf("%d: use bytes from %d", c.Limits.MinFree, minFree))
 	}
 	p.checkRates(c.Limits.Rate)
 }
@@ -96,9 +97,9 @@ func (p *parser) checkOneOf(key, value string, words ...string) {
 	if slices.Contains(words, value) {
 		return
 	}
-	err := fmt.Errorf("%s: use %s", yamldoc.Quote(value), strings.Join(words, ", "))
+	err := ownwords.Errorf("%s: use %s", yamldoc.Quote(value), strings.Join(words, ", "))
 	if n := yamldoc.FindNearestWord(value, words); n != "" && len(value) > 2 { // no is near to on
-		err = fmt.Errorf("%s: did you mean %q?", yamldoc.Quote(value), n)
+		err = ownwords.Errorf("%s: did you mean %q?", yamldoc.Quote(value), n)
 	}
 	p.AddValueError(key, err)
 }
@@ -107,10 +108,10 @@ func (p *parser) checkOneOf(key, value string, words ...string) {
 func (p *parser) checkPeer(at string, way Peer) {
 	addrs, pipe := yamldoc.JoinKey(at, "addrs"), yamldoc.JoinKey(at, "pipe")
 	if !p.IsSet(addrs) && !p.IsSet(pipe) {
-		p.AddValueError(at, fmt.Errorf("no addresses: add addrs or pipe, or remove the entry"))
+		p.AddValueError(at, ownwords.Errorf("no addresses: add addrs or pipe, or remove the entry"))
 	}
 	if n := len(way.Addrs); p.IsSet(addrs) && (n == 0 || n > identity.MaxAddrs) {
-		p.AddValueError(addrs, fmt.Errorf("%d addresses: give 1 to %d", n, identity.MaxAddrs))
+		p.AddValueError(addrs, ownwords.Errorf("%d addresses: give 1 to %d", n, identity.MaxAddrs))
 	}
 	for i, addr := range way.Addrs {
 		p.AddValueError(fmt.Sprintf("%s[%d]", addrs, i), identity.CheckAddr(addr))
@@ -126,28 +127,28 @@ func checkCommand(argv []string) error {
 	size := 0
 	for _, word := range argv {
 		if strings.ContainsRune(word, 0) {
-			return fmt.Errorf("%s: no word of a command has a NUL: leave it out", yamldoc.Quote(word))
+			return ownwords.Errorf("%s: no word of a command has a NUL: leave it out", yamldoc.Quote(word))
 		}
 		size += len(word) + 1
 	}
 	switch {
 	case len(argv) == 0 || len(argv) > maxWords || size > maxCommand:
-		return fmt.Errorf("%d words of %d bytes: give a command of 1 to %d words and at most %d bytes, like [ssh, planner.example, acpctl, pipe]", len(argv), size, maxWords, maxCommand)
+		return ownwords.Errorf("%d words of %d bytes: give a command of 1 to %d words and at most %d bytes, like [ssh, planner.example, acpctl, pipe]", len(argv), size, maxWords, maxCommand)
 	case argv[0] == "" || strings.Contains(argv[0], "/") && !filepath.IsAbs(argv[0]):
-		return fmt.Errorf("%s: use the name of a program, which is looked for in PATH, or a path that begins with /", yamldoc.Quote(argv[0]))
+		return ownwords.Errorf("%s: use the name of a program, which is looked for in PATH, or a path that begins with /", yamldoc.Quote(argv[0]))
 	case len(argv) == 1 && strings.ContainsAny(argv[0], " \t"):
-		return fmt.Errorf("%s: no shell divides it: write a list of words, like [ssh, planner.example, acpctl, pipe]", yamldoc.Quote(argv[0]))
+		return ownwords.Errorf("%s: no shell divides it: write a list of words, like [ssh, planner.example, acpctl, pipe]", yamldoc.Quote(argv[0]))
 	}
 	return nil
 }
 
 func (p *parser) checkInterfaces(at string, names []string) {
 	if len(names) > maxInterfaces {
-		p.AddValueError(at, fmt.Errorf("%d interfaces: give at most %d", len(names), maxInterfaces))
+		p.AddValueError(at, ownwords.Errorf("%d interfaces: give at most %d", len(names), maxInterfaces))
 	}
 	for i, name := range names {
 		if name == "" || len(name) > maxInterface || strings.ContainsAny(name, " /") {
-			p.AddValueError(fmt.Sprintf("%s[%d]", at, i), fmt.Errorf("%s: use the name of an interface, like eth0", yamldoc.Quote(name)))
+			p.AddValueError(fmt.Sprintf("%s[%d]", at, i), ownwords.Errorf("%s: use the name of an interface, like eth0", yamldoc.Quote(name)))
 		}
 	}
 }
@@ -155,22 +156,22 @@ func (p *parser) checkInterfaces(at string, names []string) {
 func (p *parser) checkChannels(c *Channels) {
 	p.AddValueError("channels.listen", checkLoopbackAddr(c.Listen))
 	if len(c.Keys) == 0 {
-		p.AddValueError("channels.listen", fmt.Errorf("nobody could come there: add keys"))
+		p.AddValueError("channels.listen", ownwords.Errorf("nobody could come there: add keys"))
 	}
 	for i, k := range c.Keys {
 		at := fmt.Sprintf("channels.keys[%d]", i)
 		switch hash, err := hex.DecodeString(k.SHA256); {
 		case !p.IsSet(at + ".sha256"):
-			p.AddValueError(at, fmt.Errorf("no key: add sha256"))
+			p.AddValueError(at, ownwords.Errorf("no key: add sha256"))
 		case err != nil || len(hash) != 32 || k.SHA256 != strings.ToLower(k.SHA256):
-			p.AddValueError(at+".sha256", fmt.Errorf("use 64 lower-case hex digits, as printf %%s KEY | sha256sum prints them"))
+			p.AddValueError(at+".sha256", ownwords.Errorf("use 64 lower-case hex digits, as printf %%s KEY | sha256sum prints them"))
 		}
 		if k.Agent == "" || len(k.Agent) > maxAgent {
-			p.AddValueError(at+".agent", fmt.Errorf("%s: use the id of an agent, at most %d bytes", yamldoc.Quote(k.Agent), maxAgent))
+			p.AddValueError(at+".agent", ownwords.Errorf("%s: use the id of an agent, at most %d bytes", yamldoc.Quote(k.Agent), maxAgent))
 		}
 	}
 	if len(c.OpenTo) > maxOpenTo {
-		p.AddValueError("channels.open_to", fmt.Errorf("%d daemons: give at most %d, or \"*\"", len(c.OpenTo), maxOpenTo))
+		p.AddValueError("channels.open_to", ownwords.Errorf("%d daemons: give at most %d, or \"*\"", len(c.OpenTo), maxOpenTo))
 	}
 	for i, name := range c.OpenTo {
 		if name != star {
@@ -181,22 +182,22 @@ func (p *parser) checkChannels(c *Channels) {
 	p.checkDuration("channels.request_ttl", &c.RequestTTL, time.Second, 24*time.Hour)
 	p.checkDuration("channels.retention", &c.Retention, 0, 1_000_000*time.Hour)
 	if n := c.MaxPayload; n < 1<<10 || n > 1<<20 {
-		p.AddValueError("channels.max_payload", fmt.Errorf("%d: use bytes from %d to %d", n, 1<<10, 1<<20))
+		p.AddValueError("channels.max_payload", ownwords.Errorf("%d: use bytes from %d to %d", n, 1<<10, 1<<20))
 	}
 }
 
 // checkUIDs reports numbers that are no user, or not one user.
 func (p *parser) checkUIDs(uids []int) {
 	if len(uids) > maxUIDs {
-		p.AddValueError("agents.uids", fmt.Errorf("%d users: give at most %d", len(uids), maxUIDs))
+		p.AddValueError("agents.uids", ownwords.Errorf("%d users: give at most %d", len(uids), maxUIDs))
 	}
 	for i, uid := range uids {
 		at := fmt.Sprintf("agents.uids[%d]", i)
 		switch {
 		case uid < 0 || uint64(uid) >= math.MaxUint32:
-			p.AddValueError(at, fmt.Errorf("%d: use the number of a user, from 0 to %d", uid, uint32(math.MaxUint32-1)))
+			p.AddValueError(at, ownwords.Errorf("%d: use the number of a user, from 0 to %d", uid, uint32(math.MaxUint32-1)))
 		case uid == overflowUID:
-			p.AddValueError(at, fmt.Errorf("%d: the system says that of every user that has no number here: run the agents as another user", uid))
+			p.AddValueError(at, ownwords.Errorf("%d: the system says that of every user that has no number here: run the agents as another user", uid))
 		}
 	}
 }
@@ -205,24 +206,24 @@ func (p *parser) checkUIDs(uids []int) {
 func (p *parser) checkAgents(agents *Agents) {
 	named := agents.Named
 	if len(named) > maxNamed {
-		p.AddValueError("agents", fmt.Errorf("%d agents: give at most %d", len(named), maxNamed))
+		p.AddValueError("agents", ownwords.Errorf("%d agents: give at most %d", len(named), maxNamed))
 	}
 	for _, name := range slices.Sorted(maps.Keys(named)) {
 		a, at := named[name], yamldoc.JoinKey("agents", name)
 		if name != star {
 			p.AddValueError(at, identity.CheckAgentName(name))
 		} else if p.IsSet(at+".wake") || p.IsSet(at+".answers") {
-			p.AddValueError(at, fmt.Errorf("no session is woken by a setting for every agent: name the agent, and leave only to and turns here"))
+			p.AddValueError(at, ownwords.Errorf("no session is woken by a setting for every agent: name the agent, and leave only to and turns here"))
 		}
 		if !p.IsSet(at+".to") && !p.IsSet(at+".wake") && !p.IsSet(at+".answers") && !p.IsSet(at+".turns") {
-			p.AddValueError(at, fmt.Errorf("an empty entry: say something with to, wake, answers or turns"))
+			p.AddValueError(at, ownwords.Errorf("an empty entry: say something with to, wake, answers or turns"))
 		}
 		p.checkTurns(at+".turns", a.Turns)
 		if t, day := a.Turns.Hour, agents.FindTurns(name).Day; t > day && t <= maxTurns {
-			p.AddValueError(at+".turns.hour", fmt.Errorf("%d: a day has %d: raise day too", t, day))
+			p.AddValueError(at+".turns.hour", ownwords.Errorf("%d: a day has %d: raise day too", t, day))
 		}
 		if len(a.To) > maxWakers || len(a.Wake) > maxWakers {
-			p.AddValueError(at, fmt.Errorf("too many peers: give at most %d in to, and in wake", maxWakers))
+			p.AddValueError(at, ownwords.Errorf("too many peers: give at most %d in to, and in wake", maxWakers))
 		}
 		for i, ref := range a.To {
 			p.AddValueError(fmt.Sprintf("%s.to[%d]", at, i), checkPeerRef(ref))
@@ -230,7 +231,7 @@ func (p *parser) checkAgents(agents *Agents) {
 		for _, ref := range slices.Sorted(maps.Keys(a.Wake)) {
 			key := yamldoc.JoinKey(at, "wake."+ref)
 			if ref == star {
-				p.AddValueError(key, fmt.Errorf("no rule lets every peer wake a session: name each peer"))
+				p.AddValueError(key, ownwords.Errorf("no rule lets every peer wake a session: name each peer"))
 			}
 			p.AddValueError(key, checkPeerRef(ref))
 			for i, kind := range a.Wake[ref].Kinds {
@@ -251,14 +252,14 @@ const (
 
 func (p *parser) checkTurns(at string, t Turns) {
 	if p.IsSet(at) && !p.IsSet(at+".hour") && !p.IsSet(at+".day") {
-		p.AddValueError(at, fmt.Errorf("an empty entry: say something with hour, day or both"))
+		p.AddValueError(at, ownwords.Errorf("an empty entry: say something with hour, day or both"))
 	}
 	for _, n := range []struct {
 		key   string
 		value int
 	}{{at + ".hour", t.Hour}, {at + ".day", t.Day}} {
 		if p.IsSet(n.key) && (n.value < minTurns || n.value > maxTurns) {
-			p.AddValueError(n.key, fmt.Errorf("%d: use a number from %d to %d; nothing wakes an agent for a time after acpctl agents mute", n.value, minTurns, maxTurns))
+			p.AddValueError(n.key, ownwords.Errorf("%d: use a number from %d to %d; nothing wakes an agent for a time after acpctl agents mute", n.value, minTurns, maxTurns))
 		}
 	}
 }
@@ -277,7 +278,7 @@ func (p *parser) checkSpending(s *Spending) {
 		most  int
 	}{{"spending.runs", s.Runs, maxRunsADay}, {"spending.tokens", s.Tokens, maxTokensADay}} {
 		if n.value < 1 || n.value > n.most {
-			p.AddValueError(n.key, fmt.Errorf("%d: use a number from 1 to %d; to run nothing for a peer, forbid it with policy", n.value, n.most))
+			p.AddValueError(n.key, ownwords.Errorf("%d: use a number from 1 to %d; to run nothing for a peer, forbid it with policy", n.value, n.most))
 		}
 	}
 	for _, n := range []struct {
@@ -285,7 +286,7 @@ func (p *parser) checkSpending(s *Spending) {
 		value float64
 	}{{"spending.usd", s.USD}, {"spending.usd_all", s.USDAll}} {
 		if !(n.value > 0 && n.value <= maxUSDADay) { // also not a number
-			p.AddValueError(n.key, fmt.Errorf("%v: use US dollars above 0, at most %d", n.value, maxUSDADay))
+			p.AddValueError(n.key, ownwords.Errorf("%v: use US dollars above 0, at most %d", n.value, maxUSDADay))
 		}
 	}
 }
@@ -297,24 +298,24 @@ func (p *parser) checkDuration(key string, d *time.Duration, least, most time.Du
 		return
 	}
 	if *d < least || *d > most {
-		p.AddValueError(key, fmt.Errorf("%s: use a time from %s to %s", kinds.FormatDuration(*d), kinds.FormatDuration(least), kinds.FormatDuration(most)))
+		p.AddValueError(key, ownwords.Errorf("%s: use a time from %s to %s", kinds.FormatDuration(*d), kinds.FormatDuration(least), kinds.FormatDuration(most)))
 	}
 	*d = max(*d, time.Nanosecond)
 }
 
 func (p *parser) checkRule(at string, r Rule) {
 	if !p.IsSet(at+".kinds") && !p.IsSet(at+".domains") {
-		p.AddValueError(at, fmt.Errorf("an empty rule: say what is allowed with kinds, domains or both"))
+		p.AddValueError(at, ownwords.Errorf("an empty rule: say what is allowed with kinds, domains or both"))
 	}
 	for i, kind := range r.Kinds {
 		key := fmt.Sprintf("%s.kinds[%d]", at, i)
 		if slices.Contains(freeKinds, kind) {
-			p.AddValueError(key, fmt.Errorf("%q: it belongs to a delegation and is always allowed: remove it", kind))
+			p.AddValueError(key, ownwords.Errorf("%q: it belongs to a delegation and is always allowed: remove it", kind))
 		}
 		p.checkOneOf(key, kind, policedKinds...)
 	}
 	if len(r.Domains) == 0 {
-		p.AddValueError(at+".domains", fmt.Errorf("an empty list: name a domain, or remove the line to allow all"))
+		p.AddValueError(at+".domains", ownwords.Errorf("an empty list: name a domain, or remove the line to allow all"))
 	}
 	for i, domain := range r.Domains {
 		p.AddValueError(fmt.Sprintf("%s.domains[%d]", at, i), checkDomain(domain))
@@ -338,18 +339,18 @@ func (p *parser) checkRates(rates []Rate) {
 		p.checkOneOf(at+".kind", r.Kind, limitedKinds...)
 		switch key := at + ".per_second"; {
 		case !p.IsSet(key):
-			p.AddValueError(at, fmt.Errorf("no rate: add per_second"))
+			p.AddValueError(at, ownwords.Errorf("no rate: add per_second"))
 		case !(r.PerSecond > 0 && r.PerSecond <= maxRate): // also not a number
-			p.AddValueError(key, fmt.Errorf("%v: use a number above 0, at most %d", r.PerSecond, maxRate))
+			p.AddValueError(key, ownwords.Errorf("%v: use a number above 0, at most %d", r.PerSecond, maxRate))
 		}
 		switch key := at + ".burst"; {
 		case !p.IsSet(key):
 			r.Burst = int(math.Ceil(min(r.PerSecond, maxRate)))
 		case r.Burst < 1 || r.Burst > maxRate:
-			p.AddValueError(key, fmt.Errorf("%d: use a number from 1 to %d", r.Burst, maxRate))
+			p.AddValueError(key, ownwords.Errorf("%d: use a number from 1 to %d", r.Burst, maxRate))
 		}
 		if b := (bucket{r.Peer, r.Kind}); seen[b] {
-			p.AddValueError(at, fmt.Errorf("a second rate for peer %q and kind %q: remove one", r.Peer, r.Kind))
+			p.AddValueError(at, ownwords.Errorf("a second rate for peer %q and kind %q: remove one", r.Peer, r.Kind))
 		} else {
 			seen[b] = true
 		}
@@ -370,7 +371,7 @@ func checkPetnameOrID(s string) error {
 		return nil
 	}
 	if err := identity.CheckName(s); err != nil {
-		return fmt.Errorf("%w; or write the whole id, 64 lower-case hex digits", err)
+		return ownwords.Errorf("%w; or write the whole id, 64 lower-case hex digits", err)
 	}
 	return nil
 }
@@ -393,10 +394,10 @@ func checkListenAddr(s string) error {
 func splitHost(s, like string) (host string, err error) {
 	host, port, err := net.SplitHostPort(s)
 	if err != nil {
-		return "", fmt.Errorf("%s: use host:port, like %s", yamldoc.Quote(s), like)
+		return "", ownwords.Errorf("%s: use host:port, like %s", yamldoc.Quote(s), like)
 	}
 	if _, err := strconv.ParseUint(port, 10, 16); err != nil {
-		return "", fmt.Errorf("%s: use a port from 0 to 65535", yamldoc.Quote(s))
+		return "", ownwords.Errorf("%s: use a port from 0 to 65535", yamldoc.Quote(s))
 	}
 	return host, nil
 }
@@ -408,7 +409,7 @@ func checkLoopbackAddr(s string) error {
 		return err
 	}
 	if ip, err := netip.ParseAddr(host); err != nil || !ip.IsLoopback() {
-		return fmt.Errorf("%s: use 127.0.0.1 or [::1]; agents of other machines come through the daemon there", yamldoc.Quote(s))
+		return ownwords.Errorf("%s: use 127.0.0.1 or [::1]; agents of other machines come through the daemon there", yamldoc.Quote(s))
 	}
 	return nil
 }
@@ -426,9 +427,9 @@ func checkMetricsAddr(m Metrics) error {
 	ip, err := netip.ParseAddr(cmp.Or(host, loopback))
 	switch {
 	case err != nil:
-		return fmt.Errorf("%s: write an address, not a name, like 127.0.0.1:7119", yamldoc.Quote(m.Listen))
+		return ownwords.Errorf("%s: write an address, not a name, like 127.0.0.1:7119", yamldoc.Quote(m.Listen))
 	case !ip.IsLoopback() && !m.Expose:
-		return fmt.Errorf("%s: other machines can reach it, and whoever does reads all metrics: use 127.0.0.1 or [::1], or add expose: true", yamldoc.Quote(m.Listen))
+		return ownwords.Errorf("%s: other machines can reach it, and whoever does reads all metrics: use 127.0.0.1 or [::1], or add expose: true", yamldoc.Quote(m.Listen))
 	}
 	return nil
 }
@@ -439,7 +440,7 @@ func checkFolderPath(s string) error {
 	if rest, ok := strings.CutPrefix(s, "~/"); ok && rest != "" || filepath.IsAbs(s) {
 		return nil
 	}
-	return fmt.Errorf("%s: use a path that begins with / or ~/", yamldoc.Quote(s))
+	return ownwords.Errorf("%s: use a path that begins with / or ~/", yamldoc.Quote(s))
 }
 
 // checkDomain returns an error unless s is lower-case labels with dots between them.
@@ -448,7 +449,7 @@ func checkDomain(s string) error {
 		return !(r >= 'a' && r <= 'z' || r >= '0' && r <= '9' || r == '-' || r == '_' || r == '.')
 	}
 	if s == "" || len(s) > kinds.MaxDomain || strings.ContainsFunc(s, bad) || slices.Contains(strings.Split(s, "."), "") {
-		return fmt.Errorf("%s: use lower-case words with dots between them, like code or code.go", yamldoc.Quote(s))
+		return ownwords.Errorf("%s: use lower-case words with dots between them, like code or code.go", yamldoc.Quote(s))
 	}
 	return nil
 }

@@ -3,13 +3,13 @@ package daemon
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
 
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/client/jsonrpc"
+	"github.com/acpd/acpd/internal/ownwords"
 )
 
 // maxInputBytes bounds, per socket of the agents' folder, the bytes of lines or bodies that
@@ -37,17 +37,17 @@ const maxUnreadBytes = 64 << 20
 func (h home) openAgentsFolder(others []int) error {
 	dir := h.filePath(client.AgentFolder)
 	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
-		return fmt.Errorf("agents' folder: %w", err)
+		return ownwords.Errorf("agents' folder: %w", err)
 	}
 	if info, err := os.Lstat(dir); err != nil || !info.IsDir() {
-		return fmt.Errorf("agents' folder: %s is no folder: move it away", dir)
+		return ownwords.Errorf("agents' folder: %s is no folder: move it away", dir)
 	}
 	mode := fs.FileMode(0o700)
 	if len(others) > 0 {
 		mode = 0o711
 	}
 	if err := os.Chmod(dir, mode); err != nil {
-		return fmt.Errorf("agents' folder: %w", err)
+		return ownwords.Errorf("agents' folder: %w", err)
 	}
 	return nil
 }
@@ -66,7 +66,7 @@ func (h home) openGuestSocket(ctx context.Context, name string, others []int) (*
 	d := &localSocket{UnixListener: l, path: path, guests: true, otherUsers: others, inputLimit: jsonrpc.NewInputLimit(maxInputBytes), requestLimit: jsonrpc.NewRequestLimit(maxRequests, maxRequestBytes), unreadRoom: jsonrpc.NewUnreadRoom(maxUnreadBytes)}
 	if err := d.moveIntoFolder(made); err != nil {
 		l.Close()
-		return nil, fmt.Errorf("socket: %w", err)
+		return nil, ownwords.Errorf("socket: %w", err)
 	}
 	return d, nil
 }

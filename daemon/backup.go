@@ -3,12 +3,12 @@ package daemon
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
 	"sync"
 
 	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/internal/ownwords"
 	"github.com/acpd/acpd/internal/statedir"
 	"github.com/acpd/acpd/kinds"
 )
@@ -38,7 +38,7 @@ func (d *Daemon) serveBackup(ctx context.Context, s *localConn, _ *noParams) (an
 	info, err := os.Stat(path)
 	if err != nil {
 		d.releaseBackup(s)
-		return nil, fmt.Errorf("backup: %w", err)
+		return nil, ownwords.Errorf("backup: %w", err)
 	}
 	return &client.StateCopy{Path: path, Bytes: uint64(info.Size()), Schema: schema, Program: d.options.Version}, nil
 }
@@ -48,7 +48,7 @@ func (d *Daemon) serveBackup(ctx context.Context, s *localConn, _ *noParams) (an
 // untrusted meanwhile stays so in what is restored.
 func (d *Daemon) copyState(ctx context.Context, path string) (schema int, err error) {
 	if err := removeIfThere(path); err != nil {
-		return 0, fmt.Errorf("backup: %w", err)
+		return 0, ownwords.Errorf("backup: %w", err)
 	}
 	if err := d.checkRoomForCopy("backup"); err != nil {
 		return 0, err

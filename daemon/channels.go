@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"errors"
-	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
@@ -19,6 +18,7 @@ import (
 	"github.com/acpd/acpd/config"
 	"github.com/acpd/acpd/daemon/registry"
 	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/internal/ownwords"
 	"github.com/acpd/acpd/openintent"
 	"github.com/acpd/acpd/openintent/api"
 	"github.com/acpd/acpd/openintent/remote"
@@ -110,7 +110,7 @@ func (d *Daemon) openChannels(ctx context.Context, cfg *config.Config) (err erro
 	}
 	tcp, err := new(net.ListenConfig).Listen(ctx, "tcp", how.Listen)
 	if err != nil {
-		return fmt.Errorf("channels.listen: %w: choose another port in config.yaml", err)
+		return ownwords.Errorf("channels.listen: %w: choose another port in config.yaml", err)
 	}
 	keys := make([]api.Key, len(how.Keys))
 	for i, k := range how.Keys {
@@ -167,7 +167,7 @@ func (c *channels) runServers(ctx, peers context.Context) error {
 	for i, s := range c.servers {
 		g.Go(func() error {
 			if err := s.Serve(c.listeners[i]); !errors.Is(err, http.ErrServerClosed) {
-				return fmt.Errorf("channels: %w", err)
+				return ownwords.Errorf("channels: %w", err)
 			}
 			return nil
 		})

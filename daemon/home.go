@@ -3,13 +3,13 @@ package daemon
 import (
 	"cmp"
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"syscall"
 
 	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/internal/ownwords"
 	"github.com/acpd/acpd/internal/shellpath"
 	"github.com/acpd/acpd/internal/statedir"
 )
@@ -27,11 +27,11 @@ func (h home) ownerSocketPath() string { return h.filePath(client.SocketName) }
 func ResolveHome(dir string) (string, error) {
 	dir, err := shellpath.ExpandTilde(cmp.Or(dir, os.Getenv("ACP_HOME"), "~/.acp"))
 	if err != nil {
-		return "", fmt.Errorf("state directory: %w with --home", err)
+		return "", ownwords.Errorf("state directory: %w with --home", err)
 	}
 	abs, err := filepath.Abs(dir)
 	if err != nil {
-		return "", fmt.Errorf("state directory: %w", err)
+		return "", ownwords.Errorf("state directory: %w", err)
 	}
 	return abs, nil
 }
@@ -41,17 +41,17 @@ func openHome(dir string) (home, error) {
 	h := home(dir)
 	longest := filepath.Join(h.filePath(client.AgentFolder), client.HTTPSocketName)
 	if n := len(longest); n > statedir.MaxSocketPath {
-		return "", fmt.Errorf("state directory: the socket's path %s has %d bytes, and this system takes %d: choose a shorter directory with --home or ACP_HOME", longest, n, statedir.MaxSocketPath)
+		return "", ownwords.Errorf("state directory: the socket's path %s has %d bytes, and this system takes %d: choose a shorter directory with --home or ACP_HOME", longest, n, statedir.MaxSocketPath)
 	}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return "", fmt.Errorf("state directory: %w: name another with --home", err)
+		return "", ownwords.Errorf("state directory: %w: name another with --home", err)
 	}
 	info, err := os.Stat(dir)
 	if err != nil {
-		return "", fmt.Errorf("state directory: %w", err)
+		return "", ownwords.Errorf("state directory: %w", err)
 	}
 	if owner := int(info.Sys().(*syscall.Stat_t).Uid); owner != os.Geteuid() {
-		return "", fmt.Errorf("state directory: %s belongs to user %d and this is user %d: name a directory of your own with --home", dir, owner, os.Geteuid())
+		return "", ownwords.Errorf("state directory: %s belongs to user %d and this is user %d: name a directory of your own with --home", dir, owner, os.Geteuid())
 	}
 	if info.Mode().Perm()&0o077 == 0 {
 		return h, nil
@@ -59,13 +59,13 @@ func openHome(dir string) (home, error) {
 	// An empty one holds nothing that was ever open to others.
 	files, err := os.ReadDir(dir)
 	if err != nil {
-		return "", fmt.Errorf("state directory: %w", err)
+		return "", ownwords.Errorf("state directory: %w", err)
 	}
 	if len(files) > 0 {
-		return "", fmt.Errorf("state directory: %s is open to others (mode %04o): chmod 700 %s", dir, info.Mode().Perm(), shellpath.Quote(dir))
+		return "", ownwords.Errorf("state directory: %s is open to others (mode %04o): chmod 700 %s", dir, info.Mode().Perm(), shellpath.Quote(dir))
 	}
 	if err := os.Chmod(dir, 0o700); err != nil {
-		return "", fmt.Errorf("state directory: %w", err)
+		return "", ownwords.Errorf("state directory: %w", err)
 	}
 	return h, nil
 }
@@ -78,13 +78,13 @@ func removeStaleSocket(path string) error {
 		return nil
 	}
 	if err != nil {
-		return fmt.Errorf("socket: %w", err)
+		return ownwords.Errorf("socket: %w", err)
 	}
 	if info.Mode().Type() != fs.ModeSocket {
-		return fmt.Errorf("socket: %s is there and is no socket: move it away", path)
+		return ownwords.Errorf("socket: %s is there and is no socket: move it away", path)
 	}
 	if err := os.Remove(path); err != nil {
-		return fmt.Errorf("socket: %w", err)
+		return ownwords.Errorf("socket: %w", err)
 	}
 	return nil
 }

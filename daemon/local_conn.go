@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
-	"fmt"
 	"net"
 	"regexp"
 	"runtime/debug"
@@ -15,6 +14,7 @@ import (
 
 	"github.com/acpd/acpd/client/jsonrpc"
 	"github.com/acpd/acpd/daemon/registry"
+	"github.com/acpd/acpd/internal/ownwords"
 	"github.com/acpd/acpd/kinds"
 )
 
@@ -30,7 +30,7 @@ func listenSocket(ctx context.Context, path string) (*net.UnixListener, error) {
 	}
 	l, err := (&net.ListenConfig{Control: makeSocketPrivate}).Listen(ctx, "unix", path)
 	if err != nil {
-		return nil, fmt.Errorf("socket: %w", err)
+		return nil, ownwords.Errorf("socket: %w", err)
 	}
 	return l.(*net.UnixListener), nil
 }
@@ -55,7 +55,7 @@ func (d *Daemon) serveLocalSocket(ctx context.Context, at *localSocket, most int
 			return nil
 		}
 		if err != nil {
-			return fmt.Errorf("accept on %s: %w", at.path, err)
+			return ownwords.Errorf("accept on %s: %w", at.path, err)
 		}
 		c := accepted.(*net.UnixConn)
 		if err := at.checkUser(c); err != nil {

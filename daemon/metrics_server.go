@@ -3,7 +3,6 @@ package daemon
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"log/slog"
 	"net"
@@ -15,6 +14,7 @@ import (
 	"time"
 
 	"github.com/acpd/acpd/config"
+	"github.com/acpd/acpd/internal/ownwords"
 	"github.com/acpd/acpd/internal/statedir"
 	"github.com/acpd/acpd/metrics"
 )
@@ -71,7 +71,7 @@ func listenForMetrics(ctx context.Context, cfg config.Metrics) (net.Listener, er
 	if !cfg.IsSocket() {
 		l, err := new(net.ListenConfig).Listen(ctx, "tcp", cfg.Addr())
 		if err != nil {
-			return nil, fmt.Errorf("metrics.listen: %w: choose another address in config.yaml", err)
+			return nil, ownwords.Errorf("metrics.listen: %w: choose another address in config.yaml", err)
 		}
 		return l, nil
 	}
@@ -79,17 +79,17 @@ func listenForMetrics(ctx context.Context, cfg config.Metrics) (net.Listener, er
 	c, err := new(net.Dialer).DialContext(ctx, "unix", cfg.Listen)
 	if err == nil {
 		c.Close()
-		return nil, fmt.Errorf("metrics.listen: another program serves %s: choose another path in config.yaml", cfg.Listen)
+		return nil, ownwords.Errorf("metrics.listen: another program serves %s: choose another path in config.yaml", cfg.Listen)
 	}
 	if len(cfg.Listen) > statedir.MaxSocketPath {
-		return nil, fmt.Errorf("metrics.listen: the path %s has %d bytes, and this system takes %d: choose a shorter one in config.yaml", cfg.Listen, len(cfg.Listen), statedir.MaxSocketPath)
+		return nil, ownwords.Errorf("metrics.listen: the path %s has %d bytes, and this system takes %d: choose a shorter one in config.yaml", cfg.Listen, len(cfg.Listen), statedir.MaxSocketPath)
 	}
 	l, err := openOwnerSocket(ctx, cfg.Listen)
 	if errors.Is(err, syscall.ENOENT) {
-		return nil, fmt.Errorf("metrics.listen: %w: make its folder, or choose another path in config.yaml", err)
+		return nil, ownwords.Errorf("metrics.listen: %w: make its folder, or choose another path in config.yaml", err)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("metrics.listen: %w", err)
+		return nil, ownwords.Errorf("metrics.listen: %w", err)
 	}
 	return l, nil
 }
@@ -102,7 +102,7 @@ func (s *metricsServer) run(ctx context.Context) error {
 	// An answer under way is given up: its reader asks again, and the daemon ends at once.
 	defer context.AfterFunc(ctx, func() { s.http.Close() })()
 	if err := s.http.Serve(s.listener); !errors.Is(err, http.ErrServerClosed) {
-		return fmt.Errorf("metrics: %w", err)
+		return ownwords.Errorf("metrics: %w", err)
 	}
 	return nil
 }

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"encoding/hex"
-	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -13,6 +12,7 @@ import (
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/config"
 	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/internal/ownwords"
 	"github.com/acpd/acpd/internal/shellpath"
 	"github.com/acpd/acpd/kinds"
 	"github.com/acpd/acpd/oacp/transfer"
@@ -49,11 +49,11 @@ func (d *Daemon) openMail(ctx context.Context, cfg *config.Config) (err error) {
 func resolveOACPHome(home string) (string, error) {
 	home, err := shellpath.ExpandTilde(cmp.Or(home, os.Getenv("OACP_HOME"), "~/oacp"))
 	if err != nil {
-		return "", fmt.Errorf("OACP home: %w with oacp.home in config.yaml", err)
+		return "", ownwords.Errorf("OACP home: %w with oacp.home in config.yaml", err)
 	}
 	abs, err := filepath.Abs(home)
 	if err != nil {
-		return "", fmt.Errorf("OACP home: %w", err)
+		return "", ownwords.Errorf("OACP home: %w", err)
 	}
 	return abs, nil
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/config"
 	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/internal/ownwords"
 )
 
 // readOrganisation reads the files that the settings of certificates name. The error is of those of
@@ -37,7 +38,7 @@ func (d *Daemon) readOrganisation(cfg *config.Config) (authorities []identity.Au
 func (d *Daemon) applyOrganisation(cfg *config.Config, authorities []identity.Authority, own ownCertificate) {
 	if before := d.ownCertificate.Load(); own.err != nil && before != nil && before.raw != nil {
 		own.raw, own.says = before.raw, before.says
-		own.err = fmt.Errorf("%w; until then the one before is shown", own.err)
+		own.err = ownwords.Errorf("%w; until then the one before is shown", own.err)
 	}
 	d.ownCertificate.Store(&own)
 	d.trust.SetAuthorities(authorities)

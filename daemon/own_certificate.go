@@ -8,6 +8,7 @@ import (
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/config"
 	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/internal/ownwords"
 	"github.com/acpd/acpd/kinds"
 )
 
@@ -36,7 +37,7 @@ func (c *ownCertificate) describe() string {
 func (d *Daemon) readOwnCertificate(o *config.Organisation) (own ownCertificate) {
 	raw, says, err := o.ReadCertificate(string(d.home))
 	if err == nil && says.ID != d.id {
-		err = fmt.Errorf("organisation.certificate: %s: certificate: it is for the key %s, and not for that of this daemon: have the line signed that acpctl cert request prints", o.Certificate, says.ID.Label())
+		err = ownwords.Errorf("organisation.certificate: %s: certificate: it is for the key %s, and not for that of this daemon: have the line signed that acpctl cert request prints", o.Certificate, says.ID.Label())
 	}
 	if err != nil {
 		return ownCertificate{err: err}

@@ -3,13 +3,13 @@ package daemon
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"net"
 	"os"
 	"sync/atomic"
 	"time"
 
+	"github.com/acpd/acpd/internal/ownwords"
 	"github.com/acpd/acpd/internal/pace"
 )
 
@@ -62,7 +62,7 @@ func (s *acceptState) lack() error {
 	if f == nil || time.Since(f.at) > 2*longPause { // what it failed for has gone
 		return nil
 	}
-	return fmt.Errorf("no connection can be accepted just now: %w: "+acceptRemedy, f.err)
+	return ownwords.Errorf("no connection can be accepted just now: %w: "+acceptRemedy, f.err)
 }
 
 const acceptRemedy = "close programs that hold many, or start acpd with a larger ulimit -n"

@@ -14,6 +14,7 @@ import (
 	"github.com/acpd/acpd/daemon/registry"
 	"github.com/acpd/acpd/daemon/traffic"
 	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/internal/ownwords"
 	"github.com/acpd/acpd/kinds"
 	"github.com/acpd/acpd/store"
 	"github.com/acpd/acpd/wire"
@@ -223,7 +224,7 @@ func (d *Daemon) askAgent(ctx context.Context, sender identity.Peer, t *delegati
 }
 
 // errAnsweredBefore says that a question has another answer.
-var errAnsweredBefore = errors.New("the question was answered before")
+var errAnsweredBefore = ownwords.New("the question was answered before")
 
 // recordAnswer checks an answer to a question and records it. What the daemon's own agents say is
 // worth the reserve.

@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/acpd/acpd/internal/ownwords"
 	"github.com/acpd/acpd/store"
 )
 
@@ -168,7 +169,7 @@ func (d *Daemon) awaitWriter(ctx context.Context) error {
 func (d *localSocket) checkFile() error {
 	info, err := os.Lstat(d.path)
 	if err != nil || info.Mode().Type() != fs.ModeSocket {
-		return fmt.Errorf("%s is not there any more, so no program reaches acpd: start acpd again", d.path)
+		return ownwords.Errorf("%s is not there any more, so no program reaches acpd: start acpd again", d.path)
 	}
 	return nil
 }

@@ -2,12 +2,12 @@ package daemon
 
 import (
 	"errors"
-	"fmt"
 	"io/fs"
 	"slices"
 
 	"github.com/acpd/acpd/config"
 	"github.com/acpd/acpd/internal/durable"
+	"github.com/acpd/acpd/internal/ownwords"
 	"github.com/acpd/acpd/internal/statedir"
 )
 
@@ -23,7 +23,7 @@ func (h home) readKeptRelays() ([]config.Relay, error) {
 	}
 	relays, err := config.ParseKeptRelays(path, data)
 	if all := config.ListErrors(err); len(all) > 0 {
-		return nil, fmt.Errorf("%s:%d: %s: %s", path, all[0].Line, all[0].Problem, all[0].Remedy)
+		return nil, ownwords.Errorf("%s:%d: %s: %s", path, all[0].Line, all[0].Problem, all[0].Remedy)
 	}
 	return relays, err
 }
@@ -45,7 +45,7 @@ func (d *Daemon) changeKeptRelays(change func(kept []config.Relay) ([]config.Rel
 	defer r.keeping.Unlock()
 	kept, failure := r.getKept()
 	if failure != nil {
-		return fmt.Errorf("%s: %w: mend or remove the file, then acpctl reload", statedir.RelaysName, failure)
+		return ownwords.Errorf("%s: %w: mend or remove the file, then acpctl reload", statedir.RelaysName, failure)
 	}
 	next, err := change(slices.Clone(kept))
 	if err != nil {

@@ -2,7 +2,6 @@ package daemon
 
 import (
 	"context"
-	"fmt"
 	"log/slog"
 	"net/netip"
 	"time"
@@ -10,6 +9,7 @@ import (
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/config"
 	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/internal/ownwords"
 	"github.com/acpd/acpd/peer"
 	"github.com/acpd/acpd/relay"
 )
@@ -70,7 +70,7 @@ func (d *Daemon) openRelay(s relaySettings, log *slog.Logger) (*relayLink, error
 	}
 	var err error
 	if c.Credentials.File, err = s.CheckCredentials(string(d.home)); err != nil {
-		return nil, fmt.Errorf("relay %s: %w", s.Name, err)
+		return nil, ownwords.Errorf("relay %s: %w", s.Name, err)
 	}
 	l, err := relay.Open(c)
 	if err != nil {

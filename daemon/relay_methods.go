@@ -13,6 +13,7 @@ import (
 	"github.com/acpd/acpd/config"
 	"github.com/acpd/acpd/disk"
 	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/internal/ownwords"
 	"github.com/acpd/acpd/kinds"
 	"github.com/acpd/acpd/relay"
 )
@@ -91,13 +92,13 @@ func (d *Daemon) checkRelayIsNew(s config.Relay, wanted []relaySettings) error {
 	for _, w := range wanted {
 		switch {
 		case w.URL == s.URL:
-			return fmt.Errorf("the relay %s has this URL: acpctl relay remove %[1]s first, to change how it is used", w.Name)
+			return ownwords.Errorf("the relay %s has this URL: acpctl relay remove %[1]s first, to change how it is used", w.Name)
 		case w.Name == s.Name:
-			return fmt.Errorf("there is a relay %s: choose another name, or acpctl relay remove %[1]s first", s.Name)
+			return ownwords.Errorf("there is a relay %s: choose another name, or acpctl relay remove %[1]s first", s.Name)
 		}
 	}
 	if len(wanted) >= config.MaxRelays {
-		return fmt.Errorf("there are %d relays: remove one first", len(wanted))
+		return ownwords.Errorf("there are %d relays: remove one first", len(wanted))
 	}
 	return nil
 }

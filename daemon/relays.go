@@ -10,6 +10,7 @@ import (
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/config"
 	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/internal/ownwords"
 	"github.com/acpd/acpd/internal/pace"
 	"github.com/acpd/acpd/relay"
 )
@@ -98,13 +99,13 @@ func (d *Daemon) listWantedRelays() []relaySettings {
 			switch {
 			case other.unused != nil:
 			case other.Name == s.Name && other.source != source:
-				next.unused = fmt.Errorf("config.yaml has another relay of this name, which counts: acpctl relay remove %s takes this one out", s.Name)
+				next.unused = ownwords.Errorf("config.yaml has another relay of this name, which counts: acpctl relay remove %s takes this one out", s.Name)
 			case other.URL == s.URL:
-				next.unused = fmt.Errorf("%s has the same URL, and counts: acpctl relay remove %s takes this one out", other.Name, s.Name)
+				next.unused = ownwords.Errorf("%s has the same URL, and counts: acpctl relay remove %s takes this one out", other.Name, s.Name)
 			}
 		}
 		if next.unused == nil && countUsable(wanted) == config.MaxRelays {
-			next.unused = fmt.Errorf("there are %d relays before it, and no more are used: remove some", config.MaxRelays)
+			next.unused = ownwords.Errorf("there are %d relays before it, and no more are used: remove some", config.MaxRelays)
 		}
 		wanted = append(wanted, next)
 	}
@@ -140,7 +141,7 @@ func (d *Daemon) listRelayWarnings() (all []string) {
 		err := w.unused
 		if err == nil {
 			if err = d.checkNextLogin(&w.Relay); err != nil {
-				err = fmt.Errorf("%w, then acpctl reload", err)
+				err = ownwords.Errorf("%w, then acpctl reload", err)
 			}
 		}
 		if err != nil {
@@ -194,7 +195,7 @@ func (d *Daemon) applyRelays() {
 			err = d.node.AddLink(link)
 		}
 		if err != nil {
-			u.failure = fmt.Errorf("%w, then acpctl reload", err)
+			u.failure = ownwords.Errorf("%w, then acpctl reload", err)
 			d.log.Error("relay: it cannot be used", "relay", u.Name, "err", err)
 			continue
 		}

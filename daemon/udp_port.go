@@ -3,7 +3,6 @@ package daemon
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net"
 	"strconv"
 	"syscall"
@@ -11,6 +10,7 @@ import (
 	"github.com/acpd/acpd/config"
 	"github.com/acpd/acpd/discovery"
 	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/internal/ownwords"
 	"github.com/acpd/acpd/kinds"
 	"github.com/acpd/acpd/peer"
 	"github.com/acpd/acpd/store"
@@ -23,7 +23,7 @@ func (d *Daemon) listenUDP(ctx context.Context, cfg *config.Config) (*peer.Node,
 	if cfg.Listen != "" {
 		var err error
 		if host, port, err = net.SplitHostPort(cfg.Listen); err != nil {
-			return nil, fmt.Errorf("listen: %w: write host:port, like 0.0.0.0:7117", err)
+			return nil, ownwords.Errorf("listen: %w: write host:port, like 0.0.0.0:7117", err)
 		}
 	}
 	if port != "0" {
@@ -32,7 +32,7 @@ func (d *Daemon) listenUDP(ctx context.Context, cfg *config.Config) (*peer.Node,
 	}
 	kept, err := store.ReadValue(ctx, d.store, readUDPPort)
 	if err != nil {
-		return nil, fmt.Errorf("listen: %w", err)
+		return nil, ownwords.Errorf("listen: %w", err)
 	}
 	var ports []string
 	if kept != "" {
@@ -94,11 +94,11 @@ func (d *Daemon) listenOnPort(cfg *config.Config, host, port string) (*peer.Node
 func explainListenError(host, port string, err error) error {
 	switch {
 	case errors.Is(err, syscall.EADDRNOTAVAIL):
-		return fmt.Errorf("listen: %s is no address of this host: choose one of those, or none for all, with listen in config.yaml or --listen", host)
+		return ownwords.Errorf("listen: %s is no address of this host: choose one of those, or none for all, with listen in config.yaml or --listen", host)
 	case errors.Is(err, syscall.EACCES):
-		return fmt.Errorf("listen: this user may not use UDP port %s: choose one from 1024 up with listen in config.yaml or --listen", port)
+		return ownwords.Errorf("listen: this user may not use UDP port %s: choose one from 1024 up with listen in config.yaml or --listen", port)
 	case errors.Is(err, syscall.EADDRINUSE):
-		return fmt.Errorf("listen: UDP port %s is taken by another program: stop that, or choose another port with listen in config.yaml or --listen", port)
+		return ownwords.Errorf("listen: UDP port %s is taken by another program: stop that, or choose another port with listen in config.yaml or --listen", port)
 	}
 	return err
 }

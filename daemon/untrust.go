@@ -3,7 +3,6 @@ package daemon
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"sync"
 	"time"
@@ -11,6 +10,7 @@ import (
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/daemon/delegation"
 	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/internal/ownwords"
 	"github.com/acpd/acpd/internal/pace"
 	"github.com/acpd/acpd/kinds"
 	"github.com/acpd/acpd/wire"
@@ -183,7 +183,7 @@ func (d *Daemon) trustAllAfterCleanup(ctx context.Context, peers []identity.Peer
 			continue // TrustAll refuses it
 		}
 		if err := d.cleanUpBeforeTrust(ctx, p.ID); err != nil {
-			return nil, fmt.Errorf("%s: %w", p.Name, err)
+			return nil, ownwords.Errorf("%s: %w", p.Name, err)
 		}
 	}
 	return d.trust.TrustAll(peers)
@@ -197,7 +197,7 @@ func (d *Daemon) cleanUpBeforeTrust(ctx context.Context, id identity.ID) error {
 		return nil
 	}
 	if failed := d.deletePeerOnDisk(ctx, id, name); len(failed) > 0 {
-		return fmt.Errorf("what it sent before it was untrusted cannot be removed: free some space and repeat it: %w", failed[0].err)
+		return ownwords.Errorf("what it sent before it was untrusted cannot be removed: free some space and repeat it: %w", failed[0].err)
 	}
 	return nil
 }
@@ -234,11 +234,11 @@ func (d *Daemon) removeLeftoversOf(ctx context.Context, id identity.ID) error {
 func (d *Daemon) findLeftovers(ctx context.Context) error {
 	senders, err := d.inbox.ListSenders(ctx)
 	if err != nil {
-		return fmt.Errorf("find what untrust has left: %w", err)
+		return ownwords.Errorf("find what untrust has left: %w", err)
 	}
 	known, err := d.channels.ListKnownPeers(ctx)
 	if err != nil {
-		return fmt.Errorf("find what untrust has left: %w", err)
+		return ownwords.Errorf("find what untrust has left: %w", err)
 	}
 	peers := append(senders, known...)
 	for _, t := range d.delegations.List(nil, func(t *delegation.Delegation, state client.TaskState) bool { return !t.IsOver(state) }) {

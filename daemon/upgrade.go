@@ -7,6 +7,7 @@ import (
 	"os"
 
 	"github.com/acpd/acpd/internal/durable"
+	"github.com/acpd/acpd/internal/ownwords"
 	"github.com/acpd/acpd/internal/statedir"
 	"github.com/acpd/acpd/store"
 )
@@ -37,7 +38,7 @@ func (e *NewerStateError) Error() string {
 func (d *Daemon) prepareUpgrade(ctx context.Context) error {
 	for _, left := range []string{statedir.OldStateTemp, statedir.CopyName, statedir.StagingName} {
 		if err := os.RemoveAll(d.home.filePath(left)); err != nil {
-			return fmt.Errorf("state directory: %w", err)
+			return ownwords.Errorf("state directory: %w", err)
 		}
 	}
 	version, err := d.store.ReadVersion(ctx)

@@ -23,7 +23,6 @@ package discovery
 
 import (
 	"context"
-	"fmt"
 	"io"
 	"log/slog"
 	"net"
@@ -35,6 +34,7 @@ import (
 	"github.com/miekg/dns"
 
 	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/internal/ownwords"
 	"github.com/acpd/acpd/internal/pace"
 )
 
@@ -152,7 +152,7 @@ func (n *node) doDueWork(now time.Time) time.Time {
 		}
 		for _, q := range due.questions {
 			if err := l.sendQuestion(q); err != nil {
-				n.warnOfInterface(l.nic, "send", fmt.Errorf("on %s: %w: look at its addresses and the firewall, or exclude the interface; configured addresses work without", l.nic.Name, err))
+				n.warnOfInterface(l.nic, "send", ownwords.Errorf("on %s: %w: look at its addresses and the firewall, or exclude the interface; configured addresses work without", l.nic.Name, err))
 			}
 		}
 	}
@@ -183,7 +183,7 @@ func (n *node) handlePacket(p packet) {
 		slices.ContainsFunc(parsePrefixes(list), func(own netip.Prefix) bool { return own.Addr() == clone.Addr() }) {
 		return
 	}
-	n.warnOnce("clone", fmt.Errorf("%s announces this daemon's own id: its key is in use there too, or somebody pretends: give that daemon a key of its own", p.src))
+	n.warnOnce("clone", ownwords.Errorf("%s announces this daemon's own id: its key is in use there too, or somebody pretends: give that daemon a key of its own", p.src))
 }
 
 // warnOnce logs one warning of each kind.

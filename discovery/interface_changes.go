@@ -2,10 +2,11 @@ package discovery
 
 import (
 	"errors"
-	"fmt"
 	"slices"
 	"syscall"
 	"time"
+
+	"github.com/acpd/acpd/internal/ownwords"
 )
 
 // awaitInterfaceNotices waits for notices. That one was too long or lost is a notice too.
@@ -25,7 +26,7 @@ func (n *node) updateLinks(now time.Time) {
 	changed, err := n.watch.pollInterfaces()
 	if err != nil {
 		n.lookAt = now.Add(pollTime)
-		n.warnOnce("interfaces", fmt.Errorf("list interfaces: %w: nobody is discovered until that works; configured addresses do", err))
+		n.warnOnce("interfaces", ownwords.Errorf("list interfaces: %w: nobody is discovered until that works; configured addresses do", err))
 		return
 	}
 	if !changed {
@@ -34,7 +35,7 @@ func (n *node) updateLinks(now time.Time) {
 	n.browser.own = n.watch.listOwnAddrs()
 	want, cut := n.watch.listUsableInterfaces(n.cfg.Listen.Addr(), n.cfg.Include, n.cfg.Exclude)
 	if cut > 0 {
-		n.warnOnce("many", fmt.Errorf("%d interfaces are left out: name the ones that matter in the interface list", cut))
+		n.warnOnce("many", ownwords.Errorf("%d interfaces are left out: name the ones that matter in the interface list", cut))
 	}
 	outside := func(w nic) bool { return !w.isLoopback() }
 	if len(want) == 0 || len(n.cfg.Include) == 0 && !n.cfg.Listen.Addr().IsLoopback() && !slices.ContainsFunc(want, outside) {
@@ -42,7 +43,7 @@ func (n *node) updateLinks(now time.Time) {
 		if len(n.cfg.Include)+len(n.cfg.Exclude) > 0 {
 			which = " of those that discovery.include and exclude in config.yaml leave"
 		}
-		n.warnOnce("none", fmt.Errorf("no interface%s is up and can do multicast: nobody on another host is discovered until one is; configured addresses work without", which))
+		n.warnOnce("none", ownwords.Errorf("no interface%s is up and can do multicast: nobody on another host is discovered until one is; configured addresses work without", which))
 	}
 	before := len(n.links)
 	n.links = slices.DeleteFunc(n.links, func(l *link) bool {
@@ -90,7 +91,7 @@ func (n *node) reopenLinks() {
 	for i, l := range n.links {
 		broken, deaf := l.checkSockets()
 		if deaf && l.reopened {
-			n.warnOfInterface(l.nic, "deaf", fmt.Errorf("on %s: nothing is heard, not even what is sent from here: let UDP port 5353 through the firewall, or configure addresses", l.nic.Name))
+			n.warnOfInterface(l.nic, "deaf", ownwords.Errorf("on %s: nothing is heard, not even what is sent from here: let UDP port 5353 through the firewall, or configure addresses", l.nic.Name))
 		}
 		if broken || deaf {
 			l.close()

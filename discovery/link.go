@@ -2,7 +2,6 @@ package discovery
 
 import (
 	"errors"
-	"fmt"
 	"net"
 	"net/netip"
 	"sync/atomic"
@@ -10,6 +9,8 @@ import (
 
 	"golang.org/x/net/ipv4"
 	"golang.org/x/net/ipv6"
+
+	"github.com/acpd/acpd/internal/ownwords"
 )
 
 const (
@@ -136,9 +137,9 @@ func newMulticastSocket(conn *net.UDPConn, err error, n nic, v4 bool) (*socket, 
 // remedy.
 func explainOpenError(n nic, err error) (kind string, _ error) {
 	if errors.Is(err, syscall.EADDRINUSE) {
-		return "port", fmt.Errorf("on %s: %w: a program holds UDP port %d and does not share it, so others do not discover this daemon: stop that program; configured addresses work without", n.Name, err, mdnsPort)
+		return "port", ownwords.Errorf("on %s: %w: a program holds UDP port %d and does not share it, so others do not discover this daemon: stop that program; configured addresses work without", n.Name, err, mdnsPort)
 	}
-	return "open", fmt.Errorf("on %s: %w: the interface cannot do multicast: exclude it; configured addresses work without", n.Name, err)
+	return "open", ownwords.Errorf("on %s: %w: the interface cannot do multicast: exclude it; configured addresses work without", n.Name, err)
 }
 
 // sendAnnouncement sends a packet to the group from its own port. What hinders it hinders

@@ -5,14 +5,14 @@ import (
 	"crypto/ed25519"
 	"encoding/base64"
 	"encoding/binary"
-	"errors"
-	"fmt"
 	"math"
 	"slices"
 	"strings"
 	"time"
 
 	"golang.org/x/crypto/ssh"
+
+	"github.com/acpd/acpd/internal/ownwords"
 )
 
 // MaxCertificate is the length in bytes of the longest certificate, in the binary form of OpenSSH
@@ -84,15 +84,15 @@ func ParseAuthorityKey(line string) (AuthorityKey, error) {
 	key, _, options, rest, err := ssh.ParseAuthorizedKey([]byte(line))
 	switch {
 	case err != nil:
-		return AuthorityKey{}, errors.New("not a public key of OpenSSH: write the line of its .pub file, like \"ssh-ed25519 AAAA…\"")
+		return AuthorityKey{}, ownwords.New("not a public key of OpenSSH: write the line of its .pub file, like \"ssh-ed25519 AAAA…\"")
 	case len(options) > 0 || len(bytes.TrimSpace(rest)) > 0:
-		return AuthorityKey{}, errors.New("more than a public key: write the type and the key alone, like \"ssh-ed25519 AAAA…\"")
+		return AuthorityKey{}, ownwords.New("more than a public key: write the type and the key alone, like \"ssh-ed25519 AAAA…\"")
 	}
 	switch key.Type() {
 	case ssh.KeyAlgoED25519, ssh.KeyAlgoSKED25519, ssh.KeyAlgoECDSA256:
 		return AuthorityKey{string(key.Marshal())}, nil
 	}
-	return AuthorityKey{}, fmt.Errorf("a key of type %.64q: make one with ssh-keygen -t ed25519, ed25519-sk or ecdsa -b 256", key.Type())
+	return AuthorityKey{}, ownwords.Errorf("a key of type %.64q: make one with ssh-keygen -t ed25519, ed25519-sk or ecdsa -b 256", key.Type())
 }
 
 // RenderPublicKey returns the id as a line of a public key file of OpenSSH, which an authority
@@ -111,13 +111,13 @@ func ParseCertificateFile(data []byte) ([]byte, error) {
 	fields := strings.Fields(string(data[:min(len(data), MaxCertificateFile)]))
 	switch {
 	case len(data) > MaxCertificateFile:
-		return nil, fmt.Errorf("certificate file: over %d bytes: give it the file that ssh-keygen -s has made", MaxCertificateFile)
+		return nil, ownwords.Errorf("certificate file: over %d bytes: give it the file that ssh-keygen -s has made", MaxCertificateFile)
 	case len(fields) < 2 || fields[0] != certificateType || strings.Contains(strings.TrimSpace(string(data)), "\n"):
-		return nil, fmt.Errorf("certificate file: not one line that begins with %s: give it the file that ssh-keygen -s has made of an Ed25519 key, whose name ends with -cert.pub", certificateType)
+		return nil, ownwords.Errorf("certificate file: not one line that begins with %s: give it the file that ssh-keygen -s has made of an Ed25519 key, whose name ends with -cert.pub", certificateType)
 	}
 	raw, err := base64.StdEncoding.DecodeString(fields[1])
 	if err != nil || len(raw) > MaxCertificate {
-		return nil, fmt.Errorf("certificate file: what follows %s is no base64 of at most %d bytes: have it signed again", certificateType, MaxCertificate)
+		return nil, ownwords.Errorf("certificate file: what follows %s is no base64 of at most %d bytes: have it signed again", certificateType, MaxCertificate)
 	}
 	return raw, nil
 }
@@ -130,19 +130,19 @@ func CheckCertificate(raw []byte, id ID, authorities []Authority, now time.Time)
 		return nil, err
 	}
 	if c.ID != id {
-		return nil, fmt.Errorf("certificate: it is for the key %s, and not for %s: have the right key signed", c.ID.Label(), id.Label())
+		return nil, ownwords.Errorf("certificate: it is for the key %s, and not for %s: have the right key signed", c.ID.Label(), id.Label())
 	}
 	i := slices.IndexFunc(authorities, func(a Authority) bool { return a.Key == c.signer })
 	if i < 0 {
 		const unsigned = "no authority that is configured here has signed it: see organisation.authorities in config.yaml"
 		if err := c.checkValidity(now); err != nil { // then a known authority alone does not help
-			return nil, fmt.Errorf("%w; and %s", err, unsigned)
+			return nil, ownwords.Errorf("%w; and %s", err, unsigned)
 		}
-		return nil, errors.New("certificate: " + unsigned)
+		return nil, ownwords.New("certificate: " + unsigned)
 	}
 	a := authorities[i]
 	if c.isRevokedBy(a.Revoked) {
-		return nil, fmt.Errorf("certificate: %s has revoked it: have another one signed", a.Name)
+		return nil, ownwords.Errorf("certificate: %s has revoked it: have another one signed", a.Name)
 	}
 	if err := c.checkValidity(now); err != nil {
 		return nil, err
@@ -150,7 +150,7 @@ func CheckCertificate(raw []byte, id ID, authorities []Authority, now time.Time)
 	// The clock has been looked at, with its tolerance: here it is one that the certificate allows.
 	checker := ssh.CertChecker{Clock: func() time.Time { return c.clampTime(now) }}
 	if err := checker.CheckCert(parsed.ValidPrincipals[0], parsed); err != nil {
-		return nil, fmt.Errorf("certificate: %s: have it signed again", strings.TrimPrefix(err.Error(), "ssh: "))
+		return nil, ownwords.Errorf("certificate: %s: have it signed again", strings.TrimPrefix(err.Error(), "ssh: "))
 	}
 	c.Authority = a.Name
 	c.Name += "." + a.Name
@@ -171,25 +171,25 @@ func InspectCertificate(raw []byte) (*Certificate, error) {
 // authority nor a clock is needed for.
 func parseCertificate(raw []byte) (*ssh.Certificate, *Certificate, error) {
 	if len(raw) > MaxCertificate {
-		return nil, nil, fmt.Errorf("certificate: %d bytes are over the limit of %d: leave out groups", len(raw), MaxCertificate)
+		return nil, nil, ownwords.Errorf("certificate: %d bytes are over the limit of %d: leave out groups", len(raw), MaxCertificate)
 	}
 	if !hasCertificateType(raw) {
-		return nil, nil, fmt.Errorf("certificate: not of type %s: have the daemon's own key signed, which acpctl cert request prints", certificateType)
+		return nil, nil, ownwords.Errorf("certificate: not of type %s: have the daemon's own key signed, which acpctl cert request prints", certificateType)
 	}
 	key, err := ssh.ParsePublicKey(raw)
 	if err != nil {
-		return nil, nil, fmt.Errorf("certificate: %s: have it signed again", strings.TrimPrefix(err.Error(), "ssh: "))
+		return nil, nil, ownwords.Errorf("certificate: %s: have it signed again", strings.TrimPrefix(err.Error(), "ssh: "))
 	}
 	parsed := key.(*ssh.Certificate) // by its type
 	c := &Certificate{Serial: parsed.Serial, KeyID: CleanClaim(parsed.KeyId), signer: AuthorityKey{string(parsed.SignatureKey.Marshal())}}
 	public, ok := parsed.Key.(ssh.CryptoPublicKey).CryptoPublicKey().(ed25519.PublicKey)
 	switch {
 	case !ok || len(public) != len(c.ID):
-		return nil, nil, errors.New("certificate: not for an Ed25519 key: have the daemon's own key signed, which acpctl cert request prints")
+		return nil, nil, ownwords.New("certificate: not for an Ed25519 key: have the daemon's own key signed, which acpctl cert request prints")
 	case parsed.CertType != ssh.HostCert:
-		return nil, nil, errors.New("certificate: not of type host: have it signed with ssh-keygen -h")
+		return nil, nil, ownwords.New("certificate: not of type host: have it signed with ssh-keygen -h")
 	case len(parsed.CriticalOptions) > 0:
-		return nil, nil, errors.New("certificate: it has critical options, and acpd knows none: have it signed without -O critical")
+		return nil, nil, ownwords.New("certificate: it has critical options, and acpd knows none: have it signed without -O critical")
 	}
 	copy(c.ID[:], public)
 	if err := c.readPrincipals(parsed.ValidPrincipals); err != nil {
@@ -203,7 +203,7 @@ func parseCertificate(raw []byte) (*ssh.Certificate, *Certificate, error) {
 	}
 	if text, ok := parsed.Extensions[pqExtension]; ok {
 		if err := c.PQ.UnmarshalText([]byte(text)); err != nil {
-			return nil, nil, fmt.Errorf("certificate: extension %s: %w", pqExtension, err)
+			return nil, nil, ownwords.Errorf("certificate: extension %s: %w", pqExtension, err)
 		}
 	}
 	return parsed, c, nil
@@ -219,37 +219,37 @@ func hasCertificateType(raw []byte) bool {
 // something else, as one of ssh is for hosts, and is none for acpd.
 func (c *Certificate) readPrincipals(principals []string) error {
 	if len(principals) == 0 {
-		return errors.New("certificate: it names nobody: have it signed with -n acp:NAME")
+		return ownwords.New("certificate: it names nobody: have it signed with -n acp:NAME")
 	}
 	for _, p := range principals {
 		group, isGroup := strings.CutPrefix(p, groupPrefix)
 		name, isOurs := strings.CutPrefix(p, principalPrefix)
 		switch {
 		case !isOurs:
-			return fmt.Errorf("certificate: the principal %q does not begin with %s, so it is not meant for acpd: have it signed with -n acp:NAME, and with no name of hosts or users", CleanClaim(p), principalPrefix)
+			return ownwords.Errorf("certificate: the principal %q does not begin with %s, so it is not meant for acpd: have it signed with -n acp:NAME, and with no name of hosts or users", CleanClaim(p), principalPrefix)
 		case isGroup:
 			if err := CheckName(group); err != nil {
-				return fmt.Errorf("certificate: group: %w", err)
+				return ownwords.Errorf("certificate: group: %w", err)
 			}
 			c.Groups = append(c.Groups, group)
 		case c.Name != "":
-			return fmt.Errorf("certificate: two names, %q and %q: have it signed with one", c.Name, CleanClaim(name))
+			return ownwords.Errorf("certificate: two names, %q and %q: have it signed with one", c.Name, CleanClaim(name))
 		default:
 			if err := CheckName(name); err != nil {
-				return fmt.Errorf("certificate: %w", err)
+				return ownwords.Errorf("certificate: %w", err)
 			}
 			if IsReservedName(name) {
-				return fmt.Errorf("certificate: the name %q reads as a person's or a program's: have it signed with another", name)
+				return ownwords.Errorf("certificate: the name %q reads as a person's or a program's: have it signed with another", name)
 			}
 			c.Name = name
 		}
 	}
 	if c.Name == "" {
-		return errors.New("certificate: it names groups alone: have it signed with -n acp:NAME too")
+		return ownwords.New("certificate: it names groups alone: have it signed with -n acp:NAME too")
 	}
 	slices.Sort(c.Groups)
 	if c.Groups = slices.Compact(c.Groups); len(c.Groups) > maxGroups {
-		return fmt.Errorf("certificate: %d groups: have it signed with %d at most", len(c.Groups), maxGroups)
+		return ownwords.Errorf("certificate: %d groups: have it signed with %d at most", len(c.Groups), maxGroups)
 	}
 	return nil
 }
@@ -262,7 +262,7 @@ func readCertificateTime(seconds, unbounded uint64) (time.Time, error) {
 	case seconds == unbounded:
 		return time.Time{}, nil
 	case seconds >= year10000 || seconds > math.MaxInt64:
-		return time.Time{}, errors.New("certificate: its validity is no time before the year 10000: have it signed again, with -V")
+		return time.Time{}, ownwords.New("certificate: its validity is no time before the year 10000: have it signed again, with -V")
 	}
 	return time.Unix(int64(seconds), 0).UTC(), nil
 }
@@ -271,11 +271,11 @@ func readCertificateTime(seconds, unbounded uint64) (time.Time, error) {
 func (c *Certificate) checkValidity(now time.Time) error {
 	switch {
 	case !c.NotAfter.IsZero() && !c.NotBefore.Before(c.NotAfter):
-		return errors.New("certificate: it ends before it begins: have it signed again")
+		return ownwords.New("certificate: it ends before it begins: have it signed again")
 	case c.HasEndedAt(now):
-		return fmt.Errorf("certificate: it expired at %s, and it is %s here: have the key signed again", formatTime(c.NotAfter), formatTime(now))
+		return ownwords.Errorf("certificate: it expired at %s, and it is %s here: have the key signed again", formatTime(c.NotAfter), formatTime(now))
 	case !c.IsValidAt(now):
-		return fmt.Errorf("certificate: it is not valid before %s, and it is %s here: check the clock, or wait", formatTime(c.NotBefore), formatTime(now))
+		return ownwords.Errorf("certificate: it is not valid before %s, and it is %s here: check the clock, or wait", formatTime(c.NotBefore), formatTime(now))
 	}
 	return nil
 }

@@ -1,8 +1,6 @@
 package identity
 
 import (
-	"errors"
-	"fmt"
 	"maps"
 	"slices"
 	"sort"
@@ -11,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/acpd/acpd/internal/ownwords"
 	"github.com/acpd/acpd/internal/pace"
 )
 
@@ -23,7 +22,7 @@ const (
 
 // ErrCertifiedFull says that as many peers of an authority, or keys with one name, are connected as
 // there can be at a time.
-var ErrCertifiedFull = fmt.Errorf("certificate: %d peers of its authority are connected, or %d of all, or %d with its name: try again later", maxCertified/2, maxCertified, keysOfName)
+var ErrCertifiedFull = ownwords.Errorf("certificate: %d peers of its authority are connected, or %d of all, or %d with its name: try again later", maxCertified/2, maxCertified, keysOfName)
 
 // certifiedPeers are the peers that count by the word of an authority alone, in memory. A
 // [TrustStore] shows them beside those that the owner trusted.
@@ -94,7 +93,7 @@ func (t *TrustStore) Certify(raw []byte, id ID, now time.Time, isIdle func(ID) b
 		}
 		defer c.mu.Unlock()
 		if t.isNameOrKeyBlocked(checked.Name, id) {
-			return Peer{}, fmt.Errorf("certificate: %s was untrusted here", checked.Name)
+			return Peer{}, ownwords.Errorf("certificate: %s was untrusted here", checked.Name)
 		}
 		return c.add(checked, now, isIdle)
 	}
@@ -288,13 +287,13 @@ func (t *TrustStore) pinCertified(id ID, hash PQHash, now time.Time) error {
 	p, ok := c.byID[id]
 	switch {
 	case !ok:
-		return fmt.Errorf("pin: %w", &UnknownPeerError{Ref: id.String()})
+		return ownwords.Errorf("pin: %w", &UnknownPeerError{Ref: id.String()})
 	case hash.IsZero():
-		return errors.New("pin: no hash given")
+		return ownwords.New("pin: no hash given")
 	case p.PQ == hash:
 		return nil
 	case !p.PQ.IsZero():
-		return fmt.Errorf("pin: %w", &PinMismatchError{Name: p.Name})
+		return ownwords.Errorf("pin: %w", &PinMismatchError{Name: p.Name})
 	}
 	p.PQ = hash
 	c.byID[id] = p

@@ -2,9 +2,10 @@ package identity
 
 import (
 	"crypto/sha256"
-	"fmt"
 	"slices"
 	"time"
+
+	"github.com/acpd/acpd/internal/ownwords"
 )
 
 // Hash returns the SHA-256 of the key in the binary form of OpenSSH, as ssh-keygen -l shows it in
@@ -42,9 +43,9 @@ func (t *TrustStore) CheckNamed(raw []byte, name string, now time.Time) (*Certif
 	case err != nil:
 		return nil, err
 	case checked.Name != name:
-		return nil, fmt.Errorf("certificate: it is of %s, and not of %s", checked.Name, CleanClaim(name))
+		return nil, ownwords.Errorf("certificate: it is of %s, and not of %s", checked.Name, CleanClaim(name))
 	case t.isNameOrKeyBlocked(checked.Name, checked.ID):
-		return nil, fmt.Errorf("certificate: %s was untrusted here", checked.Name)
+		return nil, ownwords.Errorf("certificate: %s was untrusted here", checked.Name)
 	}
 	return checked, nil
 }

@@ -25,9 +25,9 @@ package identity
 import (
 	"bytes"
 	"encoding/hex"
-	"errors"
-	"fmt"
 	"strings"
+
+	"github.com/acpd/acpd/internal/ownwords"
 )
 
 // ID is the identity of a daemon: an Ed25519 public key (RFC 8032,
@@ -40,7 +40,7 @@ const hexDigits = "0123456789abcdef"
 func ParseID(s string) (ID, error) {
 	var id ID
 	if err := parseHex(id[:], s); err != nil {
-		return ID{}, fmt.Errorf("agent id: %w", err)
+		return ID{}, ownwords.Errorf("agent id: %w", err)
 	}
 	return id, nil
 }
@@ -79,7 +79,7 @@ func (id ID) MarshalText() ([]byte, error) { return []byte(id.String()), nil }
 func (id *ID) UnmarshalText(text []byte) error {
 	var parsed ID
 	if err := parseHex(parsed[:], text); err != nil {
-		return fmt.Errorf("agent id: %w", err)
+		return ownwords.Errorf("agent id: %w", err)
 	}
 	*id = parsed
 	return nil
@@ -96,13 +96,13 @@ func (id *ID) hasHexPrefix(digits string) bool {
 // case is refused so that every value has one text.
 func parseHex[T string | []byte](dst []byte, s T) error {
 	if len(s) != 2*len(dst) {
-		return fmt.Errorf("expected %d lower-case hex digits, and there are %d characters", 2*len(dst), len(s))
+		return ownwords.Errorf("expected %d lower-case hex digits, and there are %d characters", 2*len(dst), len(s))
 	}
 	for i := range len(s) {
 		d := s[i] - '0'
 		if d > 9 {
 			if d = s[i] - 'a' + 10; d < 10 || d > 15 {
-				return errors.New("not only lower-case hex digits")
+				return ownwords.New("not only lower-case hex digits")
 			}
 		}
 		dst[i/2] = dst[i/2]<<4 | d

@@ -1,12 +1,13 @@
 package identity
 
 import (
-	"errors"
 	"fmt"
 	"log/slog"
 	"net/url"
 	"slices"
 	"strings"
+
+	"github.com/acpd/acpd/internal/ownwords"
 )
 
 const (
@@ -41,7 +42,7 @@ var invitationKeys = []string{"addr", "relay", "name", "pq", "token"}
 func ParseInvitation(uri string) (Invitation, error) {
 	inv, err := parseInvitationURI(strings.TrimSpace(uri))
 	if err != nil {
-		return Invitation{}, fmt.Errorf("invitation: %w: copy the whole line again, or ask for a new one", err)
+		return Invitation{}, ownwords.Errorf("invitation: %w: copy the whole line again, or ask for a new one", err)
 	}
 	return inv, nil
 }
@@ -50,24 +51,24 @@ func ParseInvitation(uri string) (Invitation, error) {
 // nothing if there is an error.
 func parseInvitationURI(uri string) (inv Invitation, err error) {
 	if len(uri) > maxInvitationBytes {
-		return inv, fmt.Errorf("over %d bytes", maxInvitationBytes)
+		return inv, ownwords.Errorf("over %d bytes", maxInvitationBytes)
 	}
 	rest, ok := strings.CutPrefix(uri, invitationScheme)
 	if !ok {
-		return inv, errors.New("does not begin with " + invitationScheme)
+		return inv, ownwords.New("does not begin with " + invitationScheme)
 	}
 	if strings.ContainsFunc(rest, func(r rune) bool { return r <= ' ' || r > '~' }) {
-		return inv, errors.New("contains spaces or characters that must be percent-encoded")
+		return inv, ownwords.New("contains spaces or characters that must be percent-encoded")
 	}
 	id, query, found := strings.Cut(rest, "?")
 	if inv.ID, err = ParseID(id); err != nil {
 		return inv, err
 	}
 	if inv.ID.IsZero() {
-		return inv, errors.New("no id")
+		return inv, ownwords.New("no id")
 	}
 	if !found || query == "" {
-		return inv, errors.New("it ends behind the id, and its token is missing")
+		return inv, ownwords.New("it ends behind the id, and its token is missing")
 	}
 	number := 0
 	for pair := range strings.SplitSeq(query, "&") {
@@ -76,9 +77,9 @@ func parseInvitationURI(uri string) (inv Invitation, err error) {
 		value, err := url.PathUnescape(escaped)
 		switch {
 		case err != nil:
-			err = errors.New("badly encoded")
+			err = ownwords.New("badly encoded")
 		case value == "":
-			err = errors.New("empty")
+			err = ownwords.New("empty")
 		default:
 			err = inv.setParameter(key, value)
 		}
@@ -87,11 +88,11 @@ func parseInvitationURI(uri string) (inv Invitation, err error) {
 			if slices.Contains(invitationKeys, key) {
 				what = key
 			}
-			return inv, fmt.Errorf("%s: %w", what, err)
+			return inv, ownwords.Errorf("%s: %w", what, err)
 		}
 	}
 	if inv.Token == [16]byte{} {
-		return inv, errors.New("no token")
+		return inv, ownwords.New("no token")
 	}
 	return inv, nil
 }
@@ -103,7 +104,7 @@ func (inv *Invitation) setParameter(key, value string) error {
 	switch key {
 	case "addr":
 		if CheckAddr(value) != nil { // whose error quotes it
-			return errors.New("not an address: expected host:port, like desk.example:7117 or [2001:db8::1]:7117")
+			return ownwords.New("not an address: expected host:port, like desk.example:7117 or [2001:db8::1]:7117")
 		}
 		inv.Addrs = append(inv.Addrs, value)
 		return CheckAddrs(inv.Addrs) // which quotes nothing more: only their number can be wrong
@@ -113,7 +114,7 @@ func (inv *Invitation) setParameter(key, value string) error {
 		repeated = inv.Name != ""
 		inv.Name = value
 		if CleanClaim(value) != value {
-			return errors.New("over 64 bytes, or with characters that cannot be shown")
+			return ownwords.New("over 64 bytes, or with characters that cannot be shown")
 		}
 	case "pq":
 		repeated = !inv.PQ.IsZero()
@@ -126,10 +127,10 @@ func (inv *Invitation) setParameter(key, value string) error {
 			return err
 		}
 	default:
-		return errors.New("not one of " + strings.Join(invitationKeys, ", "))
+		return ownwords.New("not one of " + strings.Join(invitationKeys, ", "))
 	}
 	if repeated {
-		return errors.New("it stands there twice")
+		return ownwords.New("it stands there twice")
 	}
 	return nil
 }

@@ -4,12 +4,12 @@ import (
 	"crypto/rand"
 	"crypto/subtle"
 	"encoding/hex"
-	"errors"
-	"fmt"
 	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/acpd/acpd/internal/ownwords"
 )
 
 // MaxInvitationUses is how many keys can redeem one invitation at most.
@@ -23,11 +23,11 @@ const (
 
 var (
 	// ErrInvitationsFull says that eight invitations are open that can be used.
-	ErrInvitationsFull = fmt.Errorf("invite: %d invitations are open that can still be used: wait until one is used or expires, or end some with acpctl invite --revoke", maxInvitations)
+	ErrInvitationsFull = ownwords.Errorf("invite: %d invitations are open that can still be used: wait until one is used or expires, or end some with acpctl invite --revoke", maxInvitations)
 	// ErrNoInvitation says that no open invitation has the token.
-	ErrNoInvitation = errors.New("join: the invitation is unknown, has expired or was revoked: ask for a new one")
+	ErrNoInvitation = ownwords.New("join: the invitation is unknown, has expired or was revoked: ask for a new one")
 	// ErrInvitationUsed says that other keys have redeemed the token, as many as it is for.
-	ErrInvitationUsed = errors.New("join: the invitation was used by others, and is for no more: ask for a new one, and if it was for you alone, tell who invited you")
+	ErrInvitationUsed = ownwords.New("join: the invitation was used by others, and is for no more: ask for a new one, and if it was for you alone, tell who invited you")
 )
 
 // Invitations are the open invitations of one daemon, in memory: at most eight that can be used, and those
@@ -84,7 +84,7 @@ func (e deadline) isReached() bool {
 // "": what each calls itself. With eight open that can be used it returns [ErrInvitationsFull].
 func (v *Invitations) Issue(d time.Duration, name string, uses int) (token [16]byte, opened InvitationInfo, err error) {
 	if uses < 1 || uses > MaxInvitationUses {
-		return token, opened, fmt.Errorf("invite: %d uses: expected 1 to %d", uses, MaxInvitationUses)
+		return token, opened, ownwords.Errorf("invite: %d uses: expected 1 to %d", uses, MaxInvitationUses)
 	}
 	if d <= 0 {
 		d = defaultInvitation

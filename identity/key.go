@@ -10,6 +10,8 @@ import (
 	"io"
 	"log/slog"
 	"sync"
+
+	"github.com/acpd/acpd/internal/ownwords"
 )
 
 // Key is both halves of an identity. It is safe for concurrent use, prints
@@ -27,7 +29,7 @@ type Key struct {
 func GenerateKey() (*Key, error) {
 	_, private, err := ed25519.GenerateKey(rand.Reader)
 	if err != nil {
-		return nil, fmt.Errorf("generate key: %w", err)
+		return nil, ownwords.Errorf("generate key: %w", err)
 	}
 	return newKey(private), nil
 }

@@ -7,7 +7,6 @@ import (
 	"crypto/x509"
 	"encoding/pem"
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -15,6 +14,7 @@ import (
 	"strings"
 
 	"github.com/acpd/acpd/internal/durable"
+	"github.com/acpd/acpd/internal/ownwords"
 )
 
 const (
@@ -36,7 +36,7 @@ func LoadKey(path string) (*Key, error) {
 		err = &durable.FileError{Path: path, Problem: durable.ProblemCorrupt, Detail: err.Error(),
 			Remedy: "restore it from a backup, or move it away to start as a new agent that every peer must trust anew"}
 	}
-	return nil, fmt.Errorf("load key: %w", err)
+	return nil, ownwords.Errorf("load key: %w", err)
 }
 
 // CreateKey makes an identity and writes it to path with mode 0600. The file
@@ -50,11 +50,11 @@ func CreateKey(path string) (*Key, error) {
 	}
 	data, err := key.encodePEM()
 	if err != nil {
-		return nil, fmt.Errorf("create key: %w", err)
+		return nil, ownwords.Errorf("create key: %w", err)
 	}
 	temp := path + "." + rand.Text()
 	if err := durable.CreateFile(temp, data, durable.PrivateMode); err != nil {
-		return nil, fmt.Errorf("create key: %w", err)
+		return nil, ownwords.Errorf("create key: %w", err)
 	}
 	// Unlike rename, link refuses to replace what is there.
 	err = os.Link(temp, path)
@@ -66,10 +66,10 @@ func CreateKey(path string) (*Key, error) {
 		err = fs.ErrExist // another call has made the key and removed this file
 	}
 	if errors.Is(err, fs.ErrExist) {
-		return nil, fmt.Errorf("create key: %w: load it, or move it away", err)
+		return nil, ownwords.Errorf("create key: %w: load it, or move it away", err)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("create key: %w", err)
+		return nil, ownwords.Errorf("create key: %w", err)
 	}
 	return key, nil
 }
@@ -125,24 +125,24 @@ func (k *Key) encodePEM() ([]byte, error) {
 // pem would skip. Errors do not quote the data.
 func parseKey(data []byte) (*Key, error) {
 	if !bytes.HasPrefix(data, []byte("-----BEGIN "+pemType+"-----")) {
-		return nil, errors.New("does not begin as a PKCS#8 PEM file")
+		return nil, ownwords.New("does not begin as a PKCS#8 PEM file")
 	}
 	block, rest := pem.Decode(data)
 	switch {
 	case block == nil || block.Type != pemType:
-		return nil, errors.New("truncated or damaged PEM")
+		return nil, ownwords.New("truncated or damaged PEM")
 	case len(block.Headers) > 0:
-		return nil, errors.New("unexpected PEM headers")
+		return nil, ownwords.New("unexpected PEM headers")
 	case len(bytes.TrimSpace(rest)) > 0:
-		return nil, errors.New("something follows the key")
+		return nil, ownwords.New("something follows the key")
 	}
 	parsed, err := x509.ParsePKCS8PrivateKey(block.Bytes)
 	if err != nil {
-		return nil, errors.New("not a PKCS#8 private key")
+		return nil, ownwords.New("not a PKCS#8 private key")
 	}
 	private, ok := parsed.(ed25519.PrivateKey)
 	if !ok {
-		return nil, errors.New("not an Ed25519 key")
+		return nil, ownwords.New("not an Ed25519 key")
 	}
 	return newKey(private), nil
 }

@@ -1,8 +1,6 @@
 package identity
 
 import (
-	"errors"
-	"fmt"
 	"net"
 	"net/netip"
 	"slices"
@@ -10,6 +8,8 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/acpd/acpd/internal/ownwords"
 )
 
 // MaxName is the length in bytes of the longest petname.
@@ -29,13 +29,13 @@ const (
 func CheckName(name string) error {
 	switch {
 	case name == "":
-		return errors.New("name: empty: choose one like \"desk\"")
+		return ownwords.New("name: empty: choose one like \"desk\"")
 	case len(name) > MaxName:
-		return fmt.Errorf("name: %d bytes long: use at most %d", len(name), MaxName)
+		return ownwords.Errorf("name: %d bytes long: use at most %d", len(name), MaxName)
 	case strings.IndexByte(lowerLetters, name[0]) < 0 || !consistsOnlyOf(name, lowerLetters+"0123456789-"):
-		return fmt.Errorf("name %q: use lower-case letters, digits and hyphens, a letter first", name)
+		return ownwords.Errorf("name %q: use lower-case letters, digits and hyphens, a letter first", name)
 	case isHexPrefix(name):
-		return fmt.Errorf("name %q: reads as the beginning of an id: use a letter after f or a hyphen in it", name)
+		return ownwords.Errorf("name %q: reads as the beginning of an id: use a letter after f or a hyphen in it", name)
 	}
 	return nil
 }
@@ -48,7 +48,7 @@ const GroupRefPrefix = "group:"
 func CheckCertifiedName(name string) error {
 	own, authority, ok := strings.Cut(name, ".")
 	if !ok {
-		return fmt.Errorf("name %q: no authority: write NAME.AUTHORITY, as in build-7.corp", CleanClaim(name))
+		return ownwords.Errorf("name %q: no authority: write NAME.AUTHORITY, as in build-7.corp", CleanClaim(name))
 	}
 	if err := CheckName(own); err != nil {
 		return err
@@ -142,7 +142,7 @@ func CleanClaim(s string) string {
 // CheckAgentName returns an error unless an agent can have the name.
 func CheckAgentName(name string) error {
 	if name == "" || strings.Contains(name, "/") || CleanClaim(name) != name {
-		return fmt.Errorf("%.64q: use the name of an agent, 1 to %d printable bytes without a slash", name, maxClaimBytes)
+		return ownwords.Errorf("%.64q: use the name of an agent, 1 to %d printable bytes without a slash", name, maxClaimBytes)
 	}
 	return nil
 }
@@ -152,17 +152,17 @@ func CheckAgentName(name string) error {
 func CheckAddr(addr string) error {
 	host, port, err := net.SplitHostPort(addr)
 	if err != nil || len(host) > 253 {
-		return fmt.Errorf("address %q: use host:port, like desk.example:7117 or [2001:db8::1]:7117", CleanClaim(addr))
+		return ownwords.Errorf("address %q: use host:port, like desk.example:7117 or [2001:db8::1]:7117", CleanClaim(addr))
 	}
 	// A zone may hold anything, so netip alone does not make the text safe.
 	_, err = netip.ParseAddr(host)
 	isIP := err == nil && consistsOnlyOf(host, hostChars+":%")
 	isName := host != "" && consistsOnlyOf(host, hostChars)
 	if !isIP && !isName {
-		return fmt.Errorf("address %q: the host is neither an IP address nor a host name", CleanClaim(addr))
+		return ownwords.Errorf("address %q: the host is neither an IP address nor a host name", CleanClaim(addr))
 	}
 	if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
-		return fmt.Errorf("address %q: use a port from 1 to 65535", CleanClaim(addr))
+		return ownwords.Errorf("address %q: use a port from 1 to 65535", CleanClaim(addr))
 	}
 	return nil
 }

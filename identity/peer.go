@@ -2,11 +2,11 @@ package identity
 
 import (
 	"cmp"
-	"errors"
-	"fmt"
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/acpd/acpd/internal/ownwords"
 )
 
 // Peer is a trusted key, with its petname and addresses.
@@ -70,7 +70,7 @@ func (p Peer) prepareToStore() Peer {
 }
 
 // ErrNobody says that an id is the zero one.
-var ErrNobody = errors.New("an id of zeros alone is nobody's: copy it again from where it is shown")
+var ErrNobody = ownwords.New("an id of zeros alone is nobody's: copy it again from where it is shown")
 
 func (p Peer) checkFields() error {
 	if p.ID.IsZero() {
@@ -80,7 +80,7 @@ func (p Peer) checkFields() error {
 		return err
 	}
 	if year := p.Since.Year(); year < 1 || year > 9999 {
-		return fmt.Errorf("since: year %d", year)
+		return ownwords.Errorf("since: year %d", year)
 	}
 	return CheckAddrs(p.Addrs)
 }
@@ -89,7 +89,7 @@ func (p Peer) checkFields() error {
 // and 8 at most.
 func CheckAddrs(addrs []string) error {
 	if len(addrs) > MaxAddrs {
-		return fmt.Errorf("%d addresses: give at most %d", len(addrs), MaxAddrs)
+		return ownwords.Errorf("%d addresses: give at most %d", len(addrs), MaxAddrs)
 	}
 	for _, addr := range addrs {
 		if err := CheckAddr(addr); err != nil {

@@ -3,10 +3,11 @@ package identity
 import (
 	"bytes"
 	"crypto/sha256"
-	"errors"
 	"fmt"
 
 	"github.com/cloudflare/circl/sign/mldsa/mldsa65"
+
+	"github.com/acpd/acpd/internal/ownwords"
 )
 
 // ExporterLabel is the label under which both ends of a connection export the 32
@@ -40,7 +41,7 @@ func (h PQHash) MarshalText() ([]byte, error) { return []byte(h.String()), nil }
 func (h *PQHash) UnmarshalText(text []byte) error {
 	var parsed PQHash
 	if err := parseHex(parsed[:], string(text)); err != nil {
-		return fmt.Errorf("post-quantum key hash: %w", err)
+		return ownwords.Errorf("post-quantum key hash: %w", err)
 	}
 	*h = parsed
 	return nil
@@ -66,12 +67,12 @@ func (k *Key) derivePQKeys() (*mldsa65.PublicKey, *mldsa65.PrivateKey) {
 // about 0.2 ms, rather than keep its tens of kilobytes.
 func (k *Key) SignHello(exporter []byte, other ID) ([]byte, error) {
 	if len(exporter) != exporterSize {
-		return nil, fmt.Errorf("sign hello: exporter of %d bytes instead of %d", len(exporter), exporterSize)
+		return nil, ownwords.Errorf("sign hello: exporter of %d bytes instead of %d", len(exporter), exporterSize)
 	}
 	_, private := k.derivePQKeys()
 	sig := make([]byte, mldsa65.SignatureSize)
 	if err := mldsa65.SignTo(private, composeHelloText(exporter, k.id, other), []byte(helloContext), true, sig); err != nil {
-		return nil, fmt.Errorf("sign hello: %w", err)
+		return nil, ownwords.Errorf("sign hello: %w", err)
 	}
 	return sig, nil
 }
@@ -81,14 +82,14 @@ func (k *Key) SignHello(exporter []byte, other ID) ([]byte, error) {
 // [HashPQ].
 func VerifyHello(publicPQ, sig, exporter []byte, signer, self ID) error {
 	if len(exporter) != exporterSize {
-		return fmt.Errorf("verify hello: exporter of %d bytes instead of %d", len(exporter), exporterSize)
+		return ownwords.Errorf("verify hello: exporter of %d bytes instead of %d", len(exporter), exporterSize)
 	}
 	var public mldsa65.PublicKey
 	if err := public.UnmarshalBinary(publicPQ); err != nil {
-		return fmt.Errorf("verify hello: post-quantum key: %w", err)
+		return ownwords.Errorf("verify hello: post-quantum key: %w", err)
 	}
 	if !mldsa65.Verify(&public, composeHelloText(exporter, signer, self), []byte(helloContext), sig) {
-		return errors.New("verify hello: the post-quantum signature does not fit this key and connection")
+		return ownwords.New("verify hello: the post-quantum signature does not fit this key and connection")
 	}
 	return nil
 }

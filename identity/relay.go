@@ -1,14 +1,14 @@
 package identity
 
 import (
-	"errors"
-	"fmt"
 	"net"
 	"net/netip"
 	"net/url"
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/acpd/acpd/internal/ownwords"
 )
 
 // A relay is a server that passes packets on between daemons. It is named by its URL; what a daemon
@@ -32,32 +32,32 @@ var relayPorts = map[string]string{"tls": "4222", "wss": "443", "nats": "4222", 
 // nothing of it.
 func ParseRelayURL(text string) (string, error) {
 	if len(text) > maxRelayURL {
-		return "", fmt.Errorf("over %d bytes: use a shorter URL", maxRelayURL)
+		return "", ownwords.Errorf("over %d bytes: use a shorter URL", maxRelayURL)
 	}
 	u, err := url.Parse(text)
 	if err != nil || u.Host == "" {
-		return "", errors.New("not the URL of a relay: write tls://host:4222 or wss://host:443")
+		return "", ownwords.New("not the URL of a relay: write tls://host:4222 or wss://host:443")
 	}
 	host, port := strings.ToLower(u.Hostname()), u.Port()
 	usual, known := relayPorts[u.Scheme]
 	switch {
 	case !known:
-		return "", errors.New("the scheme is none of a relay: write tls://host:4222 or wss://host:443")
+		return "", ownwords.New("the scheme is none of a relay: write tls://host:4222 or wss://host:443")
 	case u.User != nil:
-		return "", errors.New("a URL with a user or token in it: leave out what stands before @; a token goes into --token-file, a user into --user and --password-file (config.yaml: token, or user and password)")
+		return "", ownwords.New("a URL with a user or token in it: leave out what stands before @; a token goes into --token-file, a user into --user and --password-file (config.yaml: token, or user and password)")
 	case u.RawQuery != "" || u.ForceQuery || u.Fragment != "" || strings.Contains(text, "#"):
-		return "", errors.New("a URL with ? or #: leave out what follows")
+		return "", ownwords.New("a URL with ? or #: leave out what follows")
 	case strings.Trim(u.Path, "/") != "" && u.Scheme != "wss" && u.Scheme != "ws":
-		return "", fmt.Errorf("a path, which only wss has: write %s://host:%s", u.Scheme, usual)
+		return "", ownwords.Errorf("a path, which only wss has: write %s://host:%s", u.Scheme, usual)
 	case (u.Scheme == "nats" || u.Scheme == "ws") && !isLoopbackHost(host):
-		return "", errors.New("without encryption only a server on this machine is used: write tls:// instead of nats://, and wss:// instead of ws://")
+		return "", ownwords.New("without encryption only a server on this machine is used: write tls:// instead of nats://, and wss:// instead of ws://")
 	}
 	if port == "" {
 		port = usual
 	}
 	addr := net.JoinHostPort(host, port)
 	if CheckAddr(addr) != nil { // whose error quotes it
-		return "", errors.New("not a host and port: write tls://host:4222 or wss://host:443")
+		return "", ownwords.New("not a host and port: write tls://host:4222 or wss://host:443")
 	}
 	return u.Scheme + "://" + addr + strings.TrimRight(u.EscapedPath(), "/"), nil
 }
@@ -77,7 +77,7 @@ func isLoopbackHost(host string) bool {
 // lower-case letters, digits and hyphens.
 func CheckRelayName(name string) error {
 	if name == "" || len(name) > MaxName || strings.IndexByte(lowerLetters, name[0]) < 0 || !consistsOnlyOf(name, lowerLetters+"0123456789-") {
-		return fmt.Errorf("name %q: use lower-case letters, digits and hyphens, a letter first, at most %d", CleanClaim(name), MaxName)
+		return ownwords.Errorf("name %q: use lower-case letters, digits and hyphens, a letter first, at most %d", CleanClaim(name), MaxName)
 	}
 	return nil
 }
@@ -110,7 +110,7 @@ type InvitedRelay struct {
 // CheckSharedToken returns an error unless a token can stand in an invitation. It quotes nothing.
 func CheckSharedToken(token string) error {
 	if token == "" || len(token) > maxSharedToken || !consistsOnlyOf(token, sharedTokenChars) {
-		return fmt.Errorf("an invitation takes a token of 1 to %d letters, digits and -._~: make one with openssl rand -hex 24", maxSharedToken)
+		return ownwords.Errorf("an invitation takes a token of 1 to %d letters, digits and -._~: make one with openssl rand -hex 24", maxSharedToken)
 	}
 	return nil
 }
@@ -122,7 +122,7 @@ func parseInvitedRelay(value string) (InvitedRelay, error) {
 	scheme, rest, _ := strings.Cut(value, "://")
 	if token, host, ok := strings.Cut(rest, "@"); ok {
 		if CheckSharedToken(token) != nil {
-			return r, errors.New("what stands before @ is no token")
+			return r, ownwords.New("what stands before @ is no token")
 		}
 		r.Token, rest = token, host
 	}
@@ -146,9 +146,9 @@ func (inv *Invitation) addRelay(value string) error {
 	case err != nil:
 		return err
 	case len(inv.Relays) == MaxInvitedRelays:
-		return errors.New("more than " + strconv.Itoa(MaxInvitedRelays))
+		return ownwords.New("more than " + strconv.Itoa(MaxInvitedRelays))
 	case slices.ContainsFunc(inv.Relays, func(other InvitedRelay) bool { return other.URL == r.URL }):
-		return errors.New("one stands there twice")
+		return ownwords.New("one stands there twice")
 	}
 	inv.Relays = append(inv.Relays, r)
 	return nil

@@ -1,10 +1,10 @@
 package identity
 
 import (
-	"errors"
-	"fmt"
 	"strconv"
 	"strings"
+
+	"github.com/acpd/acpd/internal/ownwords"
 )
 
 // The bounds of a file of revocations.
@@ -29,7 +29,7 @@ func (r *Revocations) Count() int { return len(r.ids) + len(r.names) + len(r.ser
 // with # say nothing. Errors name the line.
 func ParseRevocations(data []byte) (*Revocations, error) {
 	if len(data) > MaxRevocationFile {
-		return nil, fmt.Errorf("over %d bytes: leave out what has expired by itself", MaxRevocationFile)
+		return nil, ownwords.Errorf("over %d bytes: leave out what has expired by itself", MaxRevocationFile)
 	}
 	r := &Revocations{ids: make(map[ID]bool), names: make(map[string]bool), serials: make(map[uint64]bool)}
 	number := 0
@@ -39,10 +39,10 @@ func ParseRevocations(data []byte) (*Revocations, error) {
 			continue
 		}
 		if err := r.addLine(line); err != nil {
-			return nil, fmt.Errorf("line %d: %w", number, err)
+			return nil, ownwords.Errorf("line %d: %w", number, err)
 		}
 		if r.Len() > maxRevocations {
-			return nil, fmt.Errorf("line %d: over %d entries: leave out what has expired by itself", number, maxRevocations)
+			return nil, ownwords.Errorf("line %d: over %d entries: leave out what has expired by itself", number, maxRevocations)
 		}
 	}
 	return r, nil
@@ -51,7 +51,7 @@ func ParseRevocations(data []byte) (*Revocations, error) {
 func (r *Revocations) addLine(line string) error {
 	fields := strings.Fields(line)
 	if len(fields) != 2 {
-		return fmt.Errorf("%.64q: write \"id\", \"name\" or \"serial\", and what is revoked", CleanClaim(line))
+		return ownwords.Errorf("%.64q: write \"id\", \"name\" or \"serial\", and what is revoked", CleanClaim(line))
 	}
 	switch what := fields[1]; fields[0] {
 	case "id":
@@ -62,17 +62,17 @@ func (r *Revocations) addLine(line string) error {
 		r.ids[id] = true
 	case "name":
 		if err := CheckName(what); err != nil {
-			return fmt.Errorf("%w, without the name of the authority", err)
+			return ownwords.Errorf("%w, without the name of the authority", err)
 		}
 		r.names[what] = true
 	case "serial":
 		n, err := strconv.ParseUint(what, 10, 64)
 		if err != nil || n == 0 {
-			return errors.New("serial: use a number from 1: 0 is what ssh-keygen gives every certificate without -z")
+			return ownwords.New("serial: use a number from 1: 0 is what ssh-keygen gives every certificate without -z")
 		}
 		r.serials[n] = true
 	default:
-		return fmt.Errorf("%.64q: write \"id\", \"name\" or \"serial\"", CleanClaim(fields[0]))
+		return ownwords.Errorf("%.64q: write \"id\", \"name\" or \"serial\"", CleanClaim(fields[0]))
 	}
 	return nil
 }

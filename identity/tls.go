@@ -6,10 +6,11 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
-	"errors"
 	"fmt"
 	"slices"
 	"time"
+
+	"github.com/acpd/acpd/internal/ownwords"
 )
 
 // The application protocols (RFC 7301). The name is the protocol's version.
@@ -107,7 +108,7 @@ func (k *Key) newTLSConfig(requireHybrid bool) (*tls.Config, error) {
 // VerifyConnection, which unlike VerifyPeerCertificate runs in every handshake.
 func checkConnectionState(state tls.ConnectionState) error {
 	if state.NegotiatedProtocol == "" {
-		return errors.New("no application protocol in common")
+		return ownwords.New("no application protocol in common")
 	}
 	_, err := PeerID(state)
 	return err
@@ -118,15 +119,15 @@ func checkConnectionState(state tls.ConnectionState) error {
 // certificate does not matter.
 func PeerID(state tls.ConnectionState) (ID, error) {
 	if n := len(state.PeerCertificates); n != 1 {
-		return ID{}, fmt.Errorf("peer sent %d certificates instead of one", n)
+		return ID{}, ownwords.Errorf("peer sent %d certificates instead of one", n)
 	}
 	public, ok := state.PeerCertificates[0].PublicKey.(ed25519.PublicKey)
 	if !ok || len(public) != ed25519.PublicKeySize {
-		return ID{}, errors.New("peer's certificate has no Ed25519 key")
+		return ID{}, ownwords.New("peer's certificate has no Ed25519 key")
 	}
 	id := ID(public)
 	if id.IsZero() {
-		return ID{}, errors.New("peer's certificate has the zero key")
+		return ID{}, ownwords.New("peer's certificate has the zero key")
 	}
 	return id, nil
 }
@@ -143,11 +144,11 @@ func (k *Key) makeCertificate() (*tls.Certificate, error) {
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, private.Public(), private)
 	if err != nil {
-		return nil, fmt.Errorf("make certificate: %w", err)
+		return nil, ownwords.Errorf("make certificate: %w", err)
 	}
 	leaf, err := x509.ParseCertificate(der)
 	if err != nil {
-		return nil, fmt.Errorf("make certificate: %w", err)
+		return nil, ownwords.Errorf("make certificate: %w", err)
 	}
 	return &tls.Certificate{Certificate: [][]byte{der}, PrivateKey: private, Leaf: leaf}, nil
 }

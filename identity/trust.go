@@ -1,7 +1,6 @@
 package identity
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -9,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/acpd/acpd/internal/ownwords"
 	"github.com/acpd/acpd/internal/pace"
 	"github.com/acpd/acpd/internal/sealed"
 )
@@ -24,7 +24,7 @@ const (
 )
 
 // ErrTrustFull says that 4,096 peers are trusted, the most that a store holds.
-var ErrTrustFull = fmt.Errorf("%d peers are trusted, the most there can be: untrust one first", maxPeers)
+var ErrTrustFull = ownwords.Errorf("%d peers are trusted, the most there can be: untrust one first", maxPeers)
 
 // NameTakenError says that a petname belongs to another peer.
 type NameTakenError struct {
@@ -203,7 +203,7 @@ func (t *TrustStore) TrustJoined(p Peer, claim string) (Peer, error) {
 // name counts for any key.
 func (t *TrustStore) Untrust(id ID) error {
 	if id.IsZero() {
-		return fmt.Errorf("untrust: %w", ErrNobody)
+		return ownwords.Errorf("untrust: %w", ErrNobody)
 	}
 	certified, _ := t.IsCertified(id)
 	for {
@@ -214,7 +214,7 @@ func (t *TrustStore) Untrust(id ID) error {
 		}
 		next, err := newSnapshot(s.newRecordWithBlock(id, certified))
 		if err != nil {
-			return fmt.Errorf("untrust: %w", err)
+			return ownwords.Errorf("untrust: %w", err)
 		}
 		if t.current.CompareAndSwap(s, next) {
 			t.unsaved.Set()
@@ -239,11 +239,11 @@ func (t *TrustStore) PinPQ(id ID, hash PQHash) error {
 		case !ok:
 			return t.pinCertified(id, hash, time.Now())
 		case hash.IsZero():
-			return errors.New("pin: no hash given")
+			return ownwords.New("pin: no hash given")
 		case s.Peers[i].PQ == hash:
 			return nil
 		case !s.Peers[i].PQ.IsZero():
-			return fmt.Errorf("pin: %w", &PinMismatchError{Name: s.Peers[i].Name})
+			return ownwords.Errorf("pin: %w", &PinMismatchError{Name: s.Peers[i].Name})
 		}
 		next := *s // keeps the indexes: the order of peers stays
 		next.Peers = slices.Clone(s.Peers)
@@ -283,13 +283,13 @@ func applyChange[T any](t *TrustStore, apply func(*trustSnapshot) (trustRecord, 
 		next, stored, err := apply(s)
 		switch {
 		case err != nil:
-			return none, fmt.Errorf("trust: %w", err)
+			return none, ownwords.Errorf("trust: %w", err)
 		case next.Sequence == s.Sequence: // nothing changes
 			return stored, nil
 		}
 		written, err := t.writeRecord(next)
 		if err != nil {
-			return none, fmt.Errorf("trust: not in effect: %w", err)
+			return none, ownwords.Errorf("trust: not in effect: %w", err)
 		}
 		if t.current.CompareAndSwap(s, written) {
 			return stored, nil
@@ -307,7 +307,7 @@ func (t *TrustStore) writeUntilSaved(isDone func() bool, purpose string) error {
 		s := t.current.Load()
 		written, err := t.writeRecord(s.trustRecord)
 		if err != nil {
-			return fmt.Errorf("%s: %w", purpose, err)
+			return ownwords.Errorf("%s: %w", purpose, err)
 		}
 		if t.current.CompareAndSwap(s, written) {
 			return nil

@@ -1,9 +1,10 @@
 package identity
 
 import (
-	"fmt"
 	"slices"
 	"sort"
+
+	"github.com/acpd/acpd/internal/ownwords"
 )
 
 // TrustAll makes each of peers trusted, or updates the peer that has its id, by one write: all
@@ -78,7 +79,7 @@ func (s *trustSnapshot) findObstacles(peers []Peer) []error {
 		case blocked:
 			obstacles[i] = &BlockedError{ID: p.ID}
 		case given[p.ID] != i:
-			obstacles[i] = fmt.Errorf("%s stands there twice: remove one", p.ID.Label())
+			obstacles[i] = ownwords.Errorf("%s stands there twice: remove one", p.ID.Label())
 		case repeated:
 			obstacles[i] = &NameTakenError{Name: p.Name, By: other}
 		case taken:

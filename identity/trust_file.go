@@ -1,11 +1,10 @@
 package identity
 
 import (
-	"errors"
-	"fmt"
 	"slices"
 	"time"
 
+	"github.com/acpd/acpd/internal/ownwords"
 	"github.com/acpd/acpd/internal/sealed"
 )
 
@@ -109,7 +108,7 @@ func newSnapshot(r trustRecord) (*trustSnapshot, error) {
 		blocked:     make(map[ID]int, len(r.Blocked)),
 	}
 	if len(r.Peers) > maxPeers || len(r.Blocked) > maxBlocked {
-		return nil, fmt.Errorf("%d peers and %d blocks", len(r.Peers), len(r.Blocked))
+		return nil, ownwords.Errorf("%d peers and %d blocks", len(r.Peers), len(r.Blocked))
 	}
 	for i, b := range r.Blocked {
 		if err := b.checkFields(); err != nil {
@@ -119,23 +118,23 @@ func newSnapshot(r trustRecord) (*trustSnapshot, error) {
 	}
 	_, zero := s.blocked[ID{}]
 	if zero || len(s.blocked) < len(r.Blocked) {
-		return nil, errors.New("an empty or repeated block")
+		return nil, ownwords.New("an empty or repeated block")
 	}
 	for i, p := range r.Peers {
 		if err := p.checkFields(); err != nil {
 			return nil, err
 		}
 		if i > 0 && r.Peers[i-1].Name >= p.Name {
-			return nil, fmt.Errorf("peer %s repeated or out of order", p.Name)
+			return nil, ownwords.Errorf("peer %s repeated or out of order", p.Name)
 		}
 		if _, blocked := s.blocked[p.ID]; blocked {
-			return nil, fmt.Errorf("peer %s trusted and blocked", p.Name)
+			return nil, ownwords.Errorf("peer %s trusted and blocked", p.Name)
 		}
 		s.byID[p.ID] = i
 		s.byName[p.Name] = i
 	}
 	if len(s.byID) < len(r.Peers) {
-		return nil, errors.New("an id under two names")
+		return nil, ownwords.New("an id under two names")
 	}
 	return s, nil
 }

@@ -9,19 +9,24 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/acpd/acpd/internal/ownwords"
 	"github.com/acpd/acpd/wire"
 )
 
 // Error says what went wrong, in a form that crosses every boundary: it is the payload of
 // an error envelope, a refused receipt, the data of a JSON-RPC error and the object that
-// acpctl prints.
+// acpctl prints. Without From, all of it but Quoted has only words of this program, as
+// [ownwords.Errorf] writes them. With From, it is the peer's words as a whole.
 type Error struct {
 	Code         Code           `json:"code"`
 	Message      string         `json:"message"`
 	Retryable    bool           `json:"retryable"`
 	RetryAfterMS uint64         `json:"retry_after_ms,omitzero"`
 	Details      jsontext.Value `json:"details,omitzero"`
-	From         string         `json:"from,omitzero"` // the peer that raised it; set by the own daemon
+	From         string         `json:"from,omitzero"`   // the peer that raised it; set by the own daemon
+	Quoted       string         `json:"quoted,omitzero"` // what another program said, for a person to read; see WithQuoted
+
+	cause error // what a message leaves out, for the log
 }
 
 // NewErrorFromWire returns the error that a receipt, an ack or an error payload of a peer says.
@@ -60,7 +65,7 @@ func (e *Error) SanitizeForPeer() *Error {
 
 // AsError returns the *Error in the chain of err. If there is none, it returns a new one:
 // invalid for a [wire.FormatError], timeout or cancelled for an ended context, else
-// internal.
+// internal. Its message has the words that [ownwords.Of] finds.
 func AsError(err error) *Error {
 	if e, ok := errors.AsType[*Error](err); ok {
 		return e
@@ -77,9 +82,35 @@ func AsError(err error) *Error {
 	return Errorf(code, "%s", err)
 }
 
-// Errorf returns an error with a code, which is retryable if the code is.
+// Errorf returns an error with a code, which is retryable if the code is. Of an argument that is an
+// error, the message has the words that [ownwords.Of] finds, and [Error.Cause] returns the error.
 func Errorf(code Code, format string, args ...any) *Error {
-	return &Error{Code: code, Message: fmt.Sprintf(format, args...), Retryable: code.Info().Retryable}
+	e := &Error{Code: code, Message: fmt.Sprintf(format, ownwords.Shown(args)...), Retryable: code.Info().Retryable}
+	for _, arg := range args {
+		if err, ok := arg.(error); ok {
+			e.cause = err
+		}
+	}
+	return e
+}
+
+// Cause returns the error of which the message has at most the words that may be shown, for the log
+// at level debug, or nil.
+func (e *Error) Cause() error { return e.cause }
+
+// OwnWords returns the message, or a replacement if a peer has written it.
+func (e *Error) OwnWords() string {
+	if e.From != "" {
+		return "the peer's error has the code " + string(e.Code)
+	}
+	return e.Message
+}
+
+// WithQuoted sets Quoted to the words of another program, as [ownwords.Quote] shows them, and returns
+// e. People see them on a line of their own and models under the cover. They never cross to a peer.
+func (e *Error) WithQuoted(text string) *Error {
+	e.Quoted = ownwords.Quote(text)
+	return e
 }
 
 func (e *Error) Error() string { return e.Message + " (" + string(e.Code) + ")" }

@@ -4,13 +4,13 @@ import (
 	"bufio"
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"time"
 
 	"github.com/quic-go/quic-go"
 
 	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/internal/ownwords"
 	"github.com/acpd/acpd/wire"
 )
 
@@ -81,7 +81,7 @@ func (w *controlWriter) writeItem(item wire.Item, write func([]byte)) {
 func (c *conn) exchangeHellos(limit time.Duration, send bool) (*bufio.Reader, error) {
 	if send {
 		if err := c.sendHello(); err != nil {
-			return nil, fmt.Errorf("send hello: %w", err)
+			return nil, ownwords.Errorf("send hello: %w", err)
 		}
 	}
 	ctx, cancel := context.WithTimeout(c.qc.Context(), limit)
@@ -98,7 +98,7 @@ func (c *conn) exchangeHellos(limit time.Duration, send bool) (*bufio.Reader, er
 		return nil, asDeadlineExceeded(err)
 	}
 	if wire.StreamType(typ) != wire.StreamControl {
-		return nil, fmt.Errorf("the first stream has type %#x and not control", typ)
+		return nil, ownwords.Errorf("the first stream has type %#x and not control", typ)
 	}
 	item, err := wire.ReadControlItem(r)
 	if err != nil {
@@ -106,7 +106,7 @@ func (c *conn) exchangeHellos(limit time.Duration, send bool) (*bufio.Reader, er
 	}
 	hello, ok := item.(*wire.Hello)
 	if !ok {
-		return nil, errors.New("the first control item is not hello")
+		return nil, ownwords.New("the first control item is not hello")
 	}
 	s.SetReadDeadline(time.Time{})
 	hello.MaxMessage = min(hello.MaxMessage, wire.MaxMaxMessage)
@@ -189,7 +189,7 @@ func (c *conn) verifyHelloPQ() error {
 		return err
 	}
 	if err := identity.VerifyHello(pq.Key, pq.Sig, exporter, c.id, c.node.self); err != nil {
-		return fmt.Errorf("hello: %w", err)
+		return ownwords.Errorf("hello: %w", err)
 	}
 	c.peerPQ = identity.HashPQ(pq.Key)
 	return nil
@@ -211,14 +211,14 @@ func (c *conn) readControlItems(r *bufio.Reader) error {
 				return nil
 			}
 			if err == io.EOF {
-				return errors.New("the control stream ended")
+				return ownwords.New("the control stream ended")
 			}
 			return err
 		}
 		c.markHeard()
 		switch item := item.(type) {
 		case *wire.Hello:
-			return errors.New("a second hello")
+			return ownwords.New("a second hello")
 		case *wire.Receipt:
 			c.handleReceipt(item)
 		case *wire.Ping:

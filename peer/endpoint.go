@@ -2,7 +2,6 @@ package peer
 
 import (
 	"context"
-	"fmt"
 	"net"
 	"slices"
 	"sync"
@@ -11,6 +10,7 @@ import (
 
 	"github.com/quic-go/quic-go"
 
+	"github.com/acpd/acpd/internal/ownwords"
 	"github.com/acpd/acpd/internal/pace"
 )
 
@@ -82,7 +82,7 @@ func (n *Node) openEndpoint(e *endpoint) error {
 	if err != nil {
 		e.stopAccept()
 		e.stopRun()
-		return fmt.Errorf("listen: %w", err)
+		return ownwords.Errorf("listen: %w", err)
 	}
 	return nil
 }
@@ -93,15 +93,15 @@ func (n *Node) openUDP() error {
 	if e.socket == nil {
 		addr, err := net.ResolveUDPAddr("udp", n.cfg.Listen)
 		if err != nil {
-			return fmt.Errorf("listen: address %q: %w; write host:port, for example 127.0.0.1:0", n.cfg.Listen, err)
+			return ownwords.Errorf("listen: address %q: %w; write host:port, for example 127.0.0.1:0", n.cfg.Listen, err)
 		}
 		conn, err := net.ListenUDP("udp", addr)
 		if err != nil {
-			return fmt.Errorf("listen on UDP %s: %w", n.cfg.Listen, err)
+			return ownwords.Errorf("listen on UDP %s: %w", n.cfg.Listen, err)
 		}
 		if e.socket, err = newUDPSocket(conn); err != nil {
 			conn.Close()
-			return fmt.Errorf("listen on UDP %s: %w", n.cfg.Listen, err)
+			return ownwords.Errorf("listen on UDP %s: %w", n.cfg.Listen, err)
 		}
 		e.prober = hostProber(probeAddr)
 	}

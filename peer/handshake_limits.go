@@ -2,13 +2,14 @@ package peer
 
 import (
 	"context"
-	"errors"
 	"net"
 	"sync"
 	"sync/atomic"
 
 	"github.com/quic-go/quic-go"
 	"golang.org/x/time/rate"
+
+	"github.com/acpd/acpd/internal/ownwords"
 )
 
 // handshakeLimits bounds the incoming handshakes of a link that are not complete, by rate and by
@@ -67,7 +68,7 @@ func (h *handshakeLimits) mustProveAddr(addr net.Addr) bool {
 	return h.open.Load() >= h.maxUnproved || h.unproved.countAndCheckExceeded(h.sourceOf(addr))
 }
 
-var errTooMany = errors.New("too many handshakes at a time")
+var errTooMany = ownwords.New("too many handshakes at a time")
 
 type handshakeKey struct{}
 

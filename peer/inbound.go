@@ -3,7 +3,6 @@ package peer
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"log/slog"
 	"os"
@@ -15,6 +14,7 @@ import (
 	"github.com/quic-go/quic-go"
 
 	"github.com/acpd/acpd/budget"
+	"github.com/acpd/acpd/internal/ownwords"
 	"github.com/acpd/acpd/kinds"
 	"github.com/acpd/acpd/wire"
 )
@@ -186,11 +186,11 @@ func (c *conn) answerRequest(ctx context.Context, env *wire.Envelope) *wire.Enve
 	case err != nil:
 		return kinds.NewErrorReply(env, err)
 	case reply == nil:
-		return kinds.NewErrorReply(env, errors.New("the handler gave no reply"))
+		return kinds.NewErrorReply(env, ownwords.New("the handler gave no reply"))
 	case !request.Spec.AllowsReply(reply.Kind):
-		return kinds.NewErrorReply(env, fmt.Errorf("the handler answered with %q", reply.Kind))
+		return kinds.NewErrorReply(env, ownwords.Errorf("the handler answered with %q", reply.Kind))
 	case reply.From != c.node.self || reply.To != c.id || reply.Ref == nil || *reply.Ref != env.ID:
-		return kinds.NewErrorReply(env, errors.New("the handler answered another request"))
+		return kinds.NewErrorReply(env, ownwords.New("the handler answered another request"))
 	}
 	if _, err := kinds.CheckEnvelope(reply); err != nil {
 		return kinds.NewErrorReply(env, kinds.Errorf(kinds.Internal, "%s: the answer is not valid: %v", env.Kind, err))

@@ -16,6 +16,7 @@ import (
 
 	"github.com/acpd/acpd/budget"
 	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/internal/ownwords"
 	"github.com/acpd/acpd/internal/pace"
 	"github.com/acpd/acpd/kinds"
 	"github.com/acpd/acpd/wire"
@@ -162,7 +163,7 @@ func (n *Node) requestJoin(ctx context.Context, qc *quic.Conn, path Path, inv id
 		return p, kinds.Errorf(kinds.IdentityConflict, "join: %v", pinned)
 	}
 	if err != nil {
-		return p, fmt.Errorf("join: %w", err) // its cause may be the disk, which has a code where that is known
+		return p, ownwords.Errorf("join: %w", err) // its cause may be the disk, which has a code where that is known
 	}
 	n.recordJoinedPeer(p, path, qc.RemoteAddr().String())
 	n.Connect(p.ID)

@@ -3,13 +3,13 @@ package peer
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"strings"
 	"time"
 
 	"github.com/quic-go/quic-go"
 
+	"github.com/acpd/acpd/internal/ownwords"
 	"github.com/acpd/acpd/kinds"
 	"github.com/acpd/acpd/wire"
 )
@@ -196,7 +196,7 @@ func (c *conn) handleMessage(s *quic.ReceiveStream) {
 	})
 	state, err := c.receiveMessage(s)
 	if err == nil && state != wire.Handed && state != wire.Held {
-		err = fmt.Errorf("the handler's outcome is %v", state)
+		err = ownwords.Errorf("the handler's outcome is %v", state)
 	}
 	switch {
 	case errors.Is(err, errSecondControl):
@@ -217,7 +217,7 @@ func (c *conn) refuseMessage(r *wire.Receipt, err error) {
 	c.control.sendItem(r)
 }
 
-var errSecondControl = errors.New("a second control stream")
+var errSecondControl = ownwords.New("a second control stream")
 
 // receiveMessage reads one message, checks it and calls the handler. The error becomes
 // the receipt's, but for errSecondControl, which ends the connection.

@@ -23,8 +23,6 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
-	"errors"
-	"fmt"
 	"log/slog"
 	"maps"
 	"net"
@@ -38,6 +36,7 @@ import (
 
 	"github.com/acpd/acpd/budget"
 	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/internal/ownwords"
 	"github.com/acpd/acpd/internal/pace"
 	"github.com/acpd/acpd/wire"
 )
@@ -98,11 +97,11 @@ type budgetAccounts struct {
 // that is never served is ended with Close.
 func Listen(cfg Config) (*Node, error) {
 	if cfg.Key == nil || cfg.Trust == nil {
-		return nil, errors.New("listen: Config.Key and Config.Trust are required")
+		return nil, ownwords.New("listen: Config.Key and Config.Trust are required")
 	}
 	cfg.MaxMessage = cmp.Or(cfg.MaxMessage, wire.DefaultMaxMessage)
 	if cfg.MaxMessage < wire.MinMaxMessage || cfg.MaxMessage > wire.MaxMaxMessage {
-		return nil, fmt.Errorf("listen: max_message %d: choose %d to %d", cfg.MaxMessage, wire.MinMaxMessage, wire.MaxMaxMessage)
+		return nil, ownwords.Errorf("listen: max_message %d: choose %d to %d", cfg.MaxMessage, wire.MinMaxMessage, wire.MaxMaxMessage)
 	}
 	if cfg.Addrs == nil {
 		cfg.Addrs = func(id identity.ID) []string {
@@ -123,7 +122,7 @@ func Listen(cfg Config) (*Node, error) {
 		localNetwork: readLocalNetwork,
 	}
 	if len(cfg.STUN) > maxSTUNServers {
-		return nil, fmt.Errorf("listen: %d STUN servers: name at most %d", len(cfg.STUN), maxSTUNServers)
+		return nil, ownwords.Errorf("listen: %d STUN servers: name at most %d", len(cfg.STUN), maxSTUNServers)
 	}
 	if !cfg.NoUpgrade {
 		n.features = append(n.features, FeaturePaths)
@@ -198,7 +197,7 @@ func (n *Node) Serve(ctx context.Context) error {
 	case <-ctx.Done():
 		n.drainConns()
 	case err = <-failed:
-		err = fmt.Errorf("accept on %s: %w", n.Addr(), err)
+		err = ownwords.Errorf("accept on %s: %w", n.Addr(), err)
 	}
 	n.Close()
 	return err

@@ -4,11 +4,12 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
-	"fmt"
 	"net"
 	"net/netip"
 	"syscall"
 	"time"
+
+	"github.com/acpd/acpd/internal/ownwords"
 )
 
 // probeResult says what a probe found out about an address.
@@ -22,8 +23,8 @@ const (
 )
 
 var (
-	errRefused = errors.New("connection refused")
-	errNoRoute = errors.New("no route")
+	errRefused = ownwords.New("connection refused")
+	errNoRoute = ownwords.New("no route")
 )
 
 // prober finds out whether anybody is at an address of a link.
@@ -126,7 +127,7 @@ func (n *Node) CheckAnswers(ctx context.Context) error {
 	case probeAnswered, probeNoRoute:
 		return nil
 	}
-	return fmt.Errorf("UDP %s does not answer: is the address still one of this machine (setting listen), and does a firewall let loopback pass? If so, start acpd again", udp)
+	return ownwords.Errorf("UDP %s does not answer: is the address still one of this machine (setting listen), and does a firewall let loopback pass? If so, start acpd again", udp)
 }
 
 func classifyRefusal(err error, addr *net.UDPAddr) probeResult {

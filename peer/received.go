@@ -2,11 +2,11 @@ package peer
 
 import (
 	"bytes"
-	"errors"
 	"io"
 	"sync"
 	"time"
 
+	"github.com/acpd/acpd/internal/ownwords"
 	"github.com/acpd/acpd/wire"
 )
 
@@ -43,7 +43,7 @@ func (in *received) release() {
 	receiveds.Put(in)
 }
 
-var errTooLarge = errors.New("message too large")
+var errTooLarge = ownwords.New("message too large")
 
 // reserver has room for bytes: a share of the budget, or nil, which has room for all.
 type reserver interface{ Reserve(bytes int64) error }

@@ -2,13 +2,13 @@ package peer
 
 import (
 	"context"
-	"errors"
 	"net"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/internal/ownwords"
 )
 
 // leg is one address of a race, on one of the node's links.
@@ -75,7 +75,7 @@ func (n *Node) findRoute(id identity.ID, text string) (route, error) {
 		}
 	}
 	if isLinkAddr(text) {
-		return route{}, errors.New("there is no such link here; see acpctl relay list")
+		return route{}, ownwords.New("there is no such link here; see acpctl relay list")
 	}
 	return route{text, Direct, 0, func(ctx context.Context) ([]leg, error) { return n.resolveUDP(ctx, text) }}, nil
 }

@@ -2,8 +2,9 @@ package peer
 
 import (
 	"context"
-	"errors"
 	"time"
+
+	"github.com/acpd/acpd/internal/ownwords"
 )
 
 // On a relay the link says within a round trip to it that nobody takes a peer's packets. That is
@@ -25,7 +26,7 @@ func (c *conn) isDoubtful() bool {
 }
 
 // errUnheard is the cause for which a call ends of which the peer has acknowledged nothing.
-var errUnheard = errors.New("nobody takes its packets")
+var errUnheard = ownwords.New("nobody takes its packets")
 
 // unheardCall is a call that the peer may not have heard of.
 type unheardCall struct {

@@ -9,6 +9,8 @@ import (
 	"net"
 	"strconv"
 	"sync"
+
+	"github.com/acpd/acpd/internal/ownwords"
 )
 
 // What travels in a pipe, either way (docs/protocol.md, "Pipes"): the preamble, a line with the
@@ -101,7 +103,7 @@ func readFrame(in *bufio.Reader) (*frame, error) {
 	f.size = int(binary.BigEndian.Uint16(f.buf[:]))
 	if f.size == 0 || f.size > maxPacket {
 		defer f.recycle()
-		return nil, fmt.Errorf("sent a packet of %d bytes, where 1 to %d are possible; see whether anything but acpctl pipe writes there, or changes its bytes", f.size, maxPacket)
+		return nil, ownwords.Errorf("sent a packet of %d bytes, where 1 to %d are possible; see whether anything but acpctl pipe writes there, or changes its bytes", f.size, maxPacket)
 	}
 	if _, err := io.ReadFull(in, f.packet()); err != nil {
 		f.recycle()

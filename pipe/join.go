@@ -2,9 +2,10 @@ package pipe
 
 import (
 	"errors"
-	"fmt"
 	"net"
 	"os"
+
+	"github.com/acpd/acpd/internal/ownwords"
 )
 
 // runJoined serves a pipe that came in, to its end.
@@ -15,11 +16,11 @@ func (l *Link) runJoined(p *pipe, conn net.Conn) {
 	case p.isUnwanted():
 		err = nil
 	case errors.Is(err, os.ErrDeadlineExceeded):
-		err = fmt.Errorf("pipe: nothing has come for %v", l.times.silence)
+		err = ownwords.Errorf("pipe: nothing has come for %v", l.times.silence)
 	case errors.Is(err, errSilent):
-		err = fmt.Errorf("pipe: nothing has come for %v", l.times.firstByte)
+		err = ownwords.Errorf("pipe: nothing has come for %v", l.times.firstByte)
 	case err != nil:
-		err = fmt.Errorf("pipe: the other end %w", err)
+		err = ownwords.Errorf("pipe: the other end %w", err)
 	}
 	l.tellNobodyAt(p)
 	l.log.Debug("pipe ended", "pipe", p.addr.text, "cause", err)

@@ -13,7 +13,6 @@ package pipe
 
 import (
 	"context"
-	"errors"
 	"log/slog"
 	"net"
 	"strconv"
@@ -21,6 +20,7 @@ import (
 	"time"
 
 	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/internal/ownwords"
 	"github.com/acpd/acpd/kinds"
 )
 
@@ -171,7 +171,7 @@ func (l *Link) awaitRun(ctx context.Context) error {
 	}
 }
 
-var errEnding = errors.New("this daemon is shutting down")
+var errEnding = ownwords.New("this daemon is shutting down")
 
 // addPipe makes a pipe whose task is run. Callers hold mu.
 func (l *Link) addPipe(addr Addr, run func(*pipe)) (*pipe, error) {

@@ -3,7 +3,6 @@ package pipe
 import (
 	"context"
 	"errors"
-	"fmt"
 	"maps"
 	"net"
 	"path/filepath"
@@ -13,6 +12,7 @@ import (
 	"time"
 
 	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/internal/ownwords"
 )
 
 // attempt is the last start of a command: when, and why packets did not get through. After a
@@ -109,7 +109,7 @@ func (l *Link) isChanged(p *pipe) bool {
 func (l *Link) Open(ctx context.Context, addr net.Addr) (open context.Context, release func(), err error) {
 	a, ok := addr.(Addr)
 	if !ok || a.id.IsZero() {
-		return nil, nil, fmt.Errorf("%s is not dialled", addr)
+		return nil, nil, ownwords.Errorf("%s is not dialled", addr)
 	}
 	if err := l.awaitRun(ctx); err != nil {
 		return nil, nil, err
@@ -165,14 +165,14 @@ func (l *Link) startOrShare(addr Addr) (p *pipe, again <-chan struct{}, err erro
 		return p, nil, nil
 	}
 	if len(argv) == 0 {
-		return nil, nil, errors.New("no command leads there any more; see peers in config.yaml")
+		return nil, nil, ownwords.New("no command leads there any more; see peers in config.yaml")
 	}
 	now := time.Now()
 	maps.DeleteFunc(l.attempts, func(_ string, a attempt) bool { return now.Sub(a.at) >= max(l.times.retryPause, failureMemory) })
 	if last, ok := l.attempts[addr.text]; ok && slices.Equal(last.argv, argv) && !last.mend && now.Sub(last.at) < l.times.retryPause {
 		age := now.Sub(last.at)
 		if last.err != nil {
-			return nil, nil, fmt.Errorf("%w (%v ago; it is not tried again for %v, or until acpctl reload)", last.err, age.Round(time.Second), (l.times.retryPause - age).Round(time.Second))
+			return nil, nil, ownwords.Errorf("%w (%v ago; it is not tried again for %v, or until acpctl reload)", last.err, age.Round(time.Second), (l.times.retryPause - age).Round(time.Second))
 		}
 		if age < l.times.startPause {
 			passed := make(chan struct{})
@@ -204,7 +204,7 @@ func (l *Link) runCommand(p *pipe, argv []string) {
 	name := quoteWords([]byte(filepath.Base(argv[0])))
 	command, err := l.start(argv)
 	if err != nil {
-		l.settleFailed(p, argv, fmt.Errorf("%s cannot be started: %w; correct the peer's pipe in config.yaml", name, err))
+		l.settleFailed(p, argv, ownwords.Errorf("%s cannot be started: %w; correct the peer's pipe in config.yaml", name, err))
 		return
 	}
 	err = l.carry(p, command, false)
@@ -220,12 +220,12 @@ func (l *Link) runCommand(p *pipe, argv []string) {
 		byHand = "; run the command by hand to see it"
 	}
 	if err == nil { // how it ended says why
-		err = errors.New(command.end())
+		err = ownwords.New(command.end())
 	}
 	if words := command.words(); words != "" {
-		err = fmt.Errorf("%w, and last said %s on standard error", err, words)
+		err = ownwords.Errorf("%w, and last said %s on standard error", err, words)
 	}
-	l.settleFailed(p, argv, fmt.Errorf("%s %w%s", name, err, byHand))
+	l.settleFailed(p, argv, ownwords.Errorf("%s %w%s", name, err, byHand))
 	command.end()
 }
 

@@ -5,11 +5,12 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"os"
 	"sync"
 	"time"
+
+	"github.com/acpd/acpd/internal/ownwords"
 )
 
 // pipe is one pipe, from its start to its end.
@@ -84,10 +85,10 @@ const (
 )
 
 var (
-	errSilent   = errors.New("printed nothing")
-	errUnwanted = errors.New("nobody waits for it any more")
-	errOver     = errors.New("nothing more is read")
-	errChanged  = errors.New("gave way: the peer has another command now")
+	errSilent   = ownwords.New("printed nothing")
+	errUnwanted = ownwords.New("nobody waits for it any more")
+	errOver     = ownwords.New("nothing more is read")
+	errChanged  = ownwords.New("gave way: the peer has another command now")
 )
 
 // carry exchanges preambles over d and then carries packets, until either fails or the pipe's
@@ -99,7 +100,7 @@ func (l *Link) carry(p *pipe, d duplex, answers bool) error {
 		d.SetReadDeadline(time.Unix(1, 0))
 		d.SetWriteDeadline(time.Now().Add(flushTime))
 	})()
-	late := time.AfterFunc(l.times.firstByte, func() { p.cancel(fmt.Errorf("%w for %v", errSilent, l.times.firstByte)) })
+	late := time.AfterFunc(l.times.firstByte, func() { p.cancel(ownwords.Errorf("%w for %v", errSilent, l.times.firstByte)) })
 	defer late.Stop()
 	var writing sync.WaitGroup
 	defer writing.Wait()
@@ -117,7 +118,7 @@ func (l *Link) carry(p *pipe, d duplex, answers bool) error {
 	case err != nil:
 		return p.explain(err)
 	case !answers && theirs > version:
-		return fmt.Errorf("speaks version %d of pipes, and this daemon %d; update acpd here", theirs, version)
+		return ownwords.Errorf("speaks version %d of pipes, and this daemon %d; update acpd here", theirs, version)
 	}
 	if !late.Stop() {
 		return p.explain(errSilent)
@@ -152,7 +153,7 @@ func (p *pipe) explain(err error) error {
 	case err == io.EOF:
 		return nil
 	case err == io.ErrUnexpectedEOF:
-		return errors.New("ended within a packet")
+		return ownwords.New("ended within a packet")
 	}
 	return err
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nkeys"
 
+	"github.com/acpd/acpd/internal/ownwords"
 	"github.com/acpd/acpd/kinds"
 )
 
@@ -64,7 +65,7 @@ func (c Credentials) check() error {
 func PublicKey(secret [32]byte) (string, error) {
 	pair, err := nkeys.FromRawSeed(nkeys.PrefixByteUser, secret[:])
 	if err != nil {
-		return "", fmt.Errorf("relay nkey: %w", err)
+		return "", ownwords.Errorf("relay nkey: %w", err)
 	}
 	defer pair.Wipe()
 	return pair.PublicKey()
@@ -122,14 +123,14 @@ func newAuthentication(c Credentials, secret [32]byte) (authentication, error) {
 func CheckCredentials(file string) error {
 	err := checkSeedAndJWT(file)
 	if errors.Is(err, errNoCredentials) {
-		err = fmt.Errorf("%w: %s", err, newCredentials)
+		err = ownwords.Errorf("%w: %s", err, newCredentials)
 	}
 	return err
 }
 
 const newCredentials = "get a .creds file from whoever runs the server; a token goes into --token-file, or token in config.yaml"
 
-var errNoCredentials = errors.New("the file has no NATS credentials")
+var errNoCredentials = ownwords.New("the file has no NATS credentials")
 
 // checkSeedAndJWT returns an error if a file of credentials lacks one of them. Without a seed, nats.go says so only when
 // the server is there. Without a JWT, nats.go sends the seed in its place.
@@ -141,11 +142,11 @@ func checkSeedAndJWT(file string) error {
 	defer clear(text)
 	pair, err := nkeys.ParseDecoratedNKey(text)
 	if err != nil {
-		return fmt.Errorf("credentials: %s: %w", file, errNoCredentials)
+		return ownwords.Errorf("credentials: %s: %w", file, errNoCredentials)
 	}
 	pair.Wipe()
 	if jwt, err := nkeys.ParseDecoratedJWT(text); err != nil || strings.Count(jwt, ".") != 2 {
-		return fmt.Errorf("credentials: %s: %w", file, errNoCredentials)
+		return ownwords.Errorf("credentials: %s: %w", file, errNoCredentials)
 	}
 	return nil
 }

@@ -7,7 +7,6 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
-	"fmt"
 	"net"
 	"net/netip"
 	"sync"
@@ -15,6 +14,8 @@ import (
 	"time"
 
 	"github.com/go-json-experiment/json"
+
+	"github.com/acpd/acpd/internal/ownwords"
 )
 
 const maxHead = 16 << 10 // bytes of an HTTP answer's head
@@ -78,7 +79,7 @@ func (d *dialer) connect() (net.Conn, error) {
 	raw, err := d.dialTCP(ctx, "tcp", address)
 	if err != nil {
 		if proxy != nil {
-			err = fmt.Errorf("proxy %s: %w", proxy.address, err)
+			err = ownwords.Errorf("proxy %s: %w", proxy.address, err)
 		}
 		return nil, err
 	}
@@ -92,7 +93,7 @@ func (d *dialer) connect() (net.Conn, error) {
 	conn := raw
 	if proxy != nil {
 		if conn, err = proxy.connect(ctx, raw, d.endpoint.hostPort(), d.roots); err != nil {
-			return nil, fmt.Errorf("proxy %s: %w", proxy.address, err)
+			return nil, ownwords.Errorf("proxy %s: %w", proxy.address, err)
 		}
 	}
 	return d.beginServer(ctx, conn)
@@ -119,15 +120,15 @@ func (d *dialer) beginServer(ctx context.Context, conn net.Conn) (net.Conn, erro
 		if isA[*tls.CertificateVerificationError](err) || isA[tls.RecordHeaderError](err) {
 			return nil, err // it says tls itself
 		}
-		return nil, fmt.Errorf("tls: %w", err)
+		return nil, ownwords.Errorf("tls: %w", err)
 	}
 	server.Conn = encrypted
 	return server, nil
 }
 
 var (
-	errSilent   = errors.New("the server said nothing")
-	errWantsTLS = errors.New("the server takes connections with TLS alone")
+	errSilent   = ownwords.New("the server said nothing")
+	errWantsTLS = ownwords.New("the server takes connections with TLS alone")
 )
 
 // wantsTLS reports whether a server whose words begin so takes no connection without TLS.
@@ -145,9 +146,9 @@ func readInfo(conn net.Conn) (info, rest []byte, err error) {
 	info, err = r.ReadSlice('\n')
 	switch {
 	case errors.Is(err, bufio.ErrBufferFull):
-		return nil, nil, fmt.Errorf("the server's first line has more than %d bytes", maxLine)
+		return nil, nil, ownwords.Errorf("the server's first line has more than %d bytes", maxLine)
 	case err != nil && len(info) == 0:
-		return nil, nil, fmt.Errorf("%w: %w", errSilent, err)
+		return nil, nil, ownwords.Errorf("%w: %w", errSilent, err)
 	case err != nil:
 		return nil, nil, err
 	case !bytes.HasPrefix(info, []byte("INFO ")):
@@ -251,7 +252,7 @@ func (c *serverConn) Read(p []byte) (int, error) {
 			n, c.err = c.Conn.Read(p)
 		}
 		if c.begins && c.err != nil && n == 0 && len(c.guard.line) == 0 {
-			c.err = fmt.Errorf("%w: %w", errSilent, c.err)
+			c.err = ownwords.Errorf("%w: %w", errSilent, c.err)
 		}
 		var bad error
 		if c.passed, bad = c.guard.filter(c.passed[:0], p[:n]); bad != nil {

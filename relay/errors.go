@@ -4,7 +4,6 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
-	"fmt"
 	"io"
 	"net"
 	"strings"
@@ -13,6 +12,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/internal/ownwords"
 )
 
 // isTerminal reports whether the server ends the connection after this error.
@@ -52,7 +52,7 @@ func findSubjectOf(err error) string {
 
 // ErrRefused is in the chain of an error by which the server refuses this daemon: its
 // credentials, or what they permit. Somebody has to change a configuration.
-var ErrRefused = errors.New("refused by the relay")
+var ErrRefused = ownwords.New("refused by the relay")
 
 type refusal struct{ error }
 
@@ -62,13 +62,13 @@ func (refusal) Is(target error) bool { return target == ErrRefused }
 // secret. Text of the server is cut and stripped as that of a peer is.
 func (l *Link) describeError(err error) error {
 	if remedy := l.findRefusal(err); remedy != "" {
-		return refusal{fmt.Errorf("relay %s: %s: %s", l.config.Name, l.endpoint, remedy)}
+		return refusal{ownwords.Errorf("relay %s: %s: %s", l.config.Name, l.endpoint, remedy)}
 	}
 	text := cleanText(err.Error())
 	if remedy := findRemedy(l.endpoint, err); remedy != "" {
 		text += ": " + remedy
 	}
-	return fmt.Errorf("relay %s: %s: %s", l.config.Name, l.endpoint, text)
+	return ownwords.Errorf("relay %s: %s: %s", l.config.Name, l.endpoint, text)
 }
 
 // findRefusal returns what the server refuses and what to do; "" if err is no refusal.

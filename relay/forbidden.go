@@ -3,12 +3,13 @@ package relay
 import (
 	"context"
 	"errors"
-	"fmt"
 	"strings"
 	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go"
+
+	"github.com/acpd/acpd/internal/ownwords"
 )
 
 const (
@@ -155,7 +156,7 @@ func (s *session) findLimit() error {
 		return s.link.describeError(nats.ErrMaxPayload)
 	}
 	if name := *s.link.name.Load(); name != "" && s.forbidden.name.Load() {
-		return s.link.describeError(fmt.Errorf("%w: the subscription to %q", nats.ErrPermissionViolation, nameSubject+name))
+		return s.link.describeError(ownwords.Errorf("%w: the subscription to %q", nats.ErrPermissionViolation, nameSubject+name))
 	}
 	return nil
 }

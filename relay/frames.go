@@ -3,8 +3,8 @@ package relay
 import (
 	"bytes"
 	"encoding/binary"
-	"errors"
-	"fmt"
+
+	"github.com/acpd/acpd/internal/ownwords"
 )
 
 // maxFrame is how many bytes of the server's frames a new one is made of. A max_payload that is enough for
@@ -15,8 +15,8 @@ const maxFrame = 4 << 10
 const switchingProtocols = "HTTP/1.1 101"
 
 var (
-	errNoWebSocket = errors.New("the server answers")
-	errBareNATS    = errors.New("the server begins with INFO, without a WebSocket")
+	errNoWebSocket = ownwords.New("the server answers")
+	errBareNATS    = ownwords.New("the server begins with INFO, without a WebSocket")
 )
 
 // frameReader takes the payloads out of what the server of a WebSocket sends: the head of its
@@ -49,9 +49,9 @@ func (r *frameReader) filter(out, b []byte, take func(out, b []byte) ([]byte, er
 				if bytes.HasPrefix(r.tail, []byte("INFO ")) {
 					return out, errBareNATS
 				}
-				return out, fmt.Errorf("%w %q", errNoWebSocket, r.tail)
+				return out, ownwords.Errorf("%w %q", errNoWebSocket, r.tail)
 			case r.head > maxHead:
-				return out, fmt.Errorf("the server's HTTP answer has a head of more than %d bytes", maxHead)
+				return out, ownwords.Errorf("the server's HTTP answer has a head of more than %d bytes", maxHead)
 			case ends:
 				r.head, r.tail = -1, nil
 			case r.head >= len(switchingProtocols):
@@ -111,9 +111,9 @@ func (r *frameReader) beginFrame(out []byte) ([]byte, error) {
 	}
 	switch opcode := first & 0x0f; {
 	case first&0x70 != 0 || second&0x80 != 0:
-		return out, errors.New("the server sends a WebSocket frame that is masked or has an extension's bits")
+		return out, ownwords.New("the server sends a WebSocket frame that is masked or has an extension's bits")
 	case opcode > 2 && (opcode < 8 || opcode > 10) || opcode >= 8 && (first&0x80 == 0 || more > 0):
-		return out, errors.New("the server sends a malformed WebSocket frame")
+		return out, ownwords.New("the server sends a malformed WebSocket frame")
 	default:
 		r.data = opcode < 8
 	}

@@ -2,10 +2,10 @@ package relay
 
 import (
 	"bytes"
-	"errors"
-	"fmt"
 	"sync/atomic"
 	"time"
+
+	"github.com/acpd/acpd/internal/ownwords"
 )
 
 const (
@@ -23,7 +23,7 @@ const (
 	maxRead = maxHeader + MaxAnswer
 )
 
-var errNoNATS = errors.New("no NATS server: it does not begin with INFO")
+var errNoNATS = ownwords.New("no NATS server: it does not begin with INFO")
 
 // guard stands between a server and nats.go, which keeps whatever comes: it bounds the length of lines and
 // the number of errors. A server passes on whatever a member of the account sends; for a message nats.go
@@ -66,7 +66,7 @@ func (g *guard) filterProtocol(out, b []byte) ([]byte, error) {
 			if g.skip > len("\r\n") {
 				n = min(g.skip-len("\r\n"), len(b))
 			} else if b[0] != "\n\r"[g.skip-1] {
-				return out, errors.New("the server sends a message that is longer than it announced")
+				return out, ownwords.New("the server sends a message that is longer than it announced")
 			}
 			if !g.drop {
 				out = append(out, b[:n]...)
@@ -86,7 +86,7 @@ func (g *guard) filterProtocol(out, b []byte) ([]byte, error) {
 			line = g.line
 		}
 		if len(line) > maxLine {
-			return out, fmt.Errorf("the server sends a line of more than %d bytes", maxLine)
+			return out, ownwords.Errorf("the server sends a line of more than %d bytes", maxLine)
 		}
 		if end < 0 {
 			return out, nil
@@ -100,7 +100,7 @@ func (g *guard) filterProtocol(out, b []byte) ([]byte, error) {
 				g.errors, g.since = 0, now
 			}
 			if g.errors++; g.errors > maxErrorLines {
-				return out, fmt.Errorf("the server says more than %d errors in a second", maxErrorLines)
+				return out, ownwords.Errorf("the server says more than %d errors in a second", maxErrorLines)
 			}
 		}
 		if g.drop = header > maxHeader || size-len("\r\n") > maxRead; g.drop {
@@ -127,7 +127,7 @@ func parseControlLine(line []byte) (header, size int, err error) {
 	case "HMSG":
 		least, most = 4, 5
 	default:
-		return 0, 0, fmt.Errorf("the server sends what is no line of NATS: %.20q", line)
+		return 0, 0, ownwords.Errorf("the server sends what is no line of NATS: %.20q", line)
 	}
 	words := 0
 	var word, before []byte // the last two
@@ -135,7 +135,7 @@ func parseControlLine(line []byte) (header, size int, err error) {
 		before = word
 		word, rest, more = bytes.Cut(rest, []byte{' '})
 		if len(word) == 0 || bytes.ContainsAny(word, "\t\r") {
-			return 0, 0, fmt.Errorf("the server sends a malformed %s line", operation)
+			return 0, 0, ownwords.Errorf("the server sends a malformed %s line", operation)
 		}
 	}
 	size, sizeErr := parseSize(word)
@@ -144,11 +144,11 @@ func parseControlLine(line []byte) (header, size int, err error) {
 	}
 	switch {
 	case words < least || words > most:
-		return 0, 0, fmt.Errorf("the server sends a malformed %s line", operation)
+		return 0, 0, ownwords.Errorf("the server sends a malformed %s line", operation)
 	case sizeErr != nil:
 		return 0, 0, sizeErr
 	case err != nil || header > size:
-		return 0, 0, fmt.Errorf("the server sends a malformed %s line", operation)
+		return 0, 0, ownwords.Errorf("the server sends a malformed %s line", operation)
 	}
 	return header, size + len("\r\n"), nil
 }
@@ -158,10 +158,10 @@ func parseSize(word []byte) (int, error) {
 	size := 0
 	for _, c := range word {
 		if c < '0' || c > '9' {
-			return 0, fmt.Errorf("the server announces a message of %.20q bytes: expected digits", word)
+			return 0, ownwords.Errorf("the server announces a message of %.20q bytes: expected digits", word)
 		}
 		if size = 10*size + int(c-'0'); size > maxMessage {
-			return 0, fmt.Errorf("the server announces a message of %.20q bytes: %d are the most", word, maxMessage)
+			return 0, ownwords.Errorf("the server announces a message of %.20q bytes: %d are the most", word, maxMessage)
 		}
 	}
 	return size, nil

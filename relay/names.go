@@ -14,6 +14,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/internal/ownwords"
 	"github.com/acpd/acpd/kinds"
 )
 
@@ -36,9 +37,9 @@ const (
 
 // Why an ask has no answer.
 var (
-	ErrNobody     = errors.New("nobody on the relay has that name")
-	ErrDown       = errors.New("there is no connection to the relay")
-	errAskRefused = refusal{errors.New("the relay permits no requests for names: have it permit publish to acp1.>")}
+	ErrNobody     = ownwords.New("nobody on the relay has that name")
+	ErrDown       = ownwords.New("there is no connection to the relay")
+	errAskRefused = refusal{ownwords.New("the relay permits no requests for names: have it permit publish to acp1.>")}
 )
 
 // SetName lets others find this daemon by a name, in the place of the one before; "": by none.

@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"github.com/acpd/acpd/internal/commandenv"
+	"github.com/acpd/acpd/internal/ownwords"
 )
 
 const (
@@ -67,12 +68,12 @@ func (p Proxy) check() error {
 	}
 	switch {
 	case ways > 1:
-		return errors.New("more than one of environment, URL and command: write one of them")
+		return ownwords.New("more than one of environment, URL and command: write one of them")
 	case p.URL != "":
 		_, err := parseProxyURL(p.URL)
 		return err
 	case len(p.Command) > 0 && p.Command[0] == "":
-		return errors.New("command: no program: write its path first")
+		return ownwords.New("command: no program: write its path first")
 	}
 	return nil
 }
@@ -96,7 +97,7 @@ func (p Proxy) find(ctx context.Context, e endpoint) (*httpProxy, error) {
 		}
 		u, err := http.ProxyFromEnvironment(&http.Request{URL: &url.URL{Scheme: scheme, Host: e.hostPort()}})
 		if err != nil {
-			return nil, errors.New("proxy: HTTPS_PROXY is no URL: write http://HOST:PORT") // its error quotes the value
+			return nil, ownwords.New("proxy: HTTPS_PROXY is no URL: write http://HOST:PORT") // its error quotes the value
 		}
 		if u == nil {
 			return nil, nil
@@ -105,7 +106,7 @@ func (p Proxy) find(ctx context.Context, e endpoint) (*httpProxy, error) {
 	case len(p.Command) > 0:
 		printed, err := runProxyCommand(ctx, p.Command)
 		if err != nil {
-			return nil, fmt.Errorf("proxy: command %s: %w", p.Command[0], err)
+			return nil, ownwords.Errorf("proxy: command %s: %w", p.Command[0], err)
 		}
 		text = printed
 	case text == "":
@@ -113,7 +114,7 @@ func (p Proxy) find(ctx context.Context, e endpoint) (*httpProxy, error) {
 	}
 	proxy, err := parseProxyURL(text)
 	if err != nil {
-		return nil, fmt.Errorf("proxy: %w", err)
+		return nil, ownwords.Errorf("proxy: %w", err)
 	}
 	return proxy, nil
 }
@@ -123,7 +124,7 @@ func parseProxyURL(text string) (*httpProxy, error) {
 	const form = "write http://HOST:PORT or https://HOST:PORT"
 	u, err := url.Parse(text)
 	if err != nil || u.Hostname() == "" {
-		return nil, errors.New("not a URL: " + form)
+		return nil, ownwords.New("not a URL: " + form)
 	}
 	p := &httpProxy{host: u.Hostname(), encrypted: u.Scheme == "https"}
 	port := u.Port()
@@ -133,10 +134,10 @@ func parseProxyURL(text string) (*httpProxy, error) {
 	case u.Scheme == "https" && port == "":
 		port = "443"
 	case u.Scheme != "http" && u.Scheme != "https":
-		return nil, fmt.Errorf("scheme %.20q: %s", u.Scheme, form)
+		return nil, ownwords.Errorf("scheme %.20q: %s", u.Scheme, form)
 	}
 	if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
-		return nil, fmt.Errorf("port %.20q: expected 1 to 65535", port)
+		return nil, ownwords.Errorf("port %.20q: expected 1 to 65535", port)
 	}
 	p.address = net.JoinHostPort(p.host, port)
 	if u.User != nil {
@@ -151,7 +152,7 @@ func (p *httpProxy) connect(ctx context.Context, conn net.Conn, target string, r
 	if p.encrypted {
 		encrypted := tls.Client(conn, &tls.Config{ServerName: p.host, RootCAs: roots, MinVersion: tls.VersionTLS12})
 		if err := encrypted.HandshakeContext(ctx); err != nil {
-			return nil, fmt.Errorf("tls: %w", err)
+			return nil, ownwords.Errorf("tls: %w", err)
 		}
 		conn = encrypted
 	}
@@ -174,9 +175,9 @@ func readConnectAnswer(conn net.Conn) (net.Conn, error) {
 		read += len(line)
 		switch {
 		case errors.Is(err, bufio.ErrBufferFull) || err == nil && read > maxHead:
-			return nil, fmt.Errorf("its answer has a head of more than %d bytes", maxHead)
+			return nil, ownwords.Errorf("its answer has a head of more than %d bytes", maxHead)
 		case err != nil:
-			return nil, fmt.Errorf("it did not answer: %w", err)
+			return nil, ownwords.Errorf("it did not answer: %w", err)
 		}
 		line = bytes.TrimRight(line, "\r\n")
 		if status == nil {
@@ -202,7 +203,7 @@ func parseStatus(line []byte) (int, error) {
 	digits, _, _ := bytes.Cut(rest, []byte{' '})
 	code, err := strconv.ParseUint(string(digits), 10, 16)
 	if !bytes.HasPrefix(version, []byte("HTTP/1.")) || err != nil || len(digits) != 3 {
-		return 0, errors.New("it answers something other than HTTP/1: is it an HTTP proxy?")
+		return 0, ownwords.New("it answers something other than HTTP/1: is it an HTTP proxy?")
 	}
 	return int(code), nil
 }
@@ -210,13 +211,13 @@ func parseStatus(line []byte) (int, error) {
 func explainProxyStatus(code int) error {
 	switch code {
 	case 407:
-		return errors.New("status 407: it wants other credentials: write http://USER:PASSWORD@HOST:PORT, or a command that prints it")
+		return ownwords.New("status 407: it wants other credentials: write http://USER:PASSWORD@HOST:PORT, or a command that prints it")
 	case 403, 405:
-		return fmt.Errorf("status %d: it forbids CONNECT to this host and port: use wss://HOST:443, or have it allowed", code)
+		return ownwords.Errorf("status %d: it forbids CONNECT to this host and port: use wss://HOST:443, or have it allowed", code)
 	case 502, 503, 504:
-		return fmt.Errorf("status %d: it does not reach the server: check host and port of the relay", code)
+		return ownwords.Errorf("status %d: it does not reach the server: check host and port of the relay", code)
 	}
-	return fmt.Errorf("status %d for CONNECT: ask whoever runs the proxy", code)
+	return ownwords.Errorf("status %d for CONNECT: ask whoever runs the proxy", code)
 }
 
 // runProxyCommand returns the first line that the command prints. It is killed after 10 s, and what
@@ -237,15 +238,15 @@ func runProxyCommand(ctx context.Context, argv []string) (string, error) {
 	}
 	switch {
 	case ctx.Err() != nil:
-		return "", fmt.Errorf("took longer than %s", proxyCommandTime)
+		return "", ownwords.Errorf("took longer than %s", proxyCommandTime)
 	case out.full:
-		return "", fmt.Errorf("printed more than %d bytes: expected one line", maxProxyOutput)
+		return "", ownwords.Errorf("printed more than %d bytes: expected one line", maxProxyOutput)
 	case err != nil:
 		return "", err
 	}
 	line, _, _ := strings.Cut(string(out.data), "\n")
 	if line = strings.TrimSpace(line); line == "" {
-		return "", errors.New("printed nothing: expected the URL of a proxy")
+		return "", ownwords.New("printed nothing: expected the URL of a proxy")
 	}
 	return line, nil
 }
@@ -260,7 +261,7 @@ type boundedBuffer struct {
 func (b *boundedBuffer) Write(p []byte) (int, error) {
 	if len(b.data)+len(p) > b.limit {
 		b.full = true
-		return 0, errors.New("too much output")
+		return 0, ownwords.New("too much output")
 	}
 	b.data = append(b.data, p...)
 	return len(p), nil

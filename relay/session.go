@@ -3,7 +3,6 @@ package relay
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net"
 	"net/netip"
 	"sync/atomic"
@@ -12,6 +11,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/internal/ownwords"
 )
 
 const (
@@ -264,11 +264,11 @@ func (s *session) explain(err error) error {
 	case failed != nil:
 		err = failed
 	case err == nil:
-		err = errors.New("the server closed the connection")
+		err = ownwords.New("the server closed the connection")
 	}
 	if late := s.dialer.ctx.Err(); errors.Is(late, context.DeadlineExceeded) && errors.Is(err, net.ErrClosed) {
 		if errors.Is(err, errSilent) {
-			late = fmt.Errorf("%w: %w", errSilent, late)
+			late = ownwords.Errorf("%w: %w", errSilent, late)
 		}
 		err = late // ctx has closed the connection
 	}

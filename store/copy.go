@@ -4,12 +4,13 @@ import (
 	"context"
 	"database/sql"
 	"errors"
-	"fmt"
 	"net/url"
 	"os"
 	"path/filepath"
 
 	"modernc.org/sqlite"
+
+	"github.com/acpd/acpd/internal/ownwords"
 )
 
 const (
@@ -24,14 +25,14 @@ const (
 // error, or with that of ctx. If Copy fails, it leaves no file.
 func (db *DB) Copy(ctx context.Context, path string, mayGoOn func() error) (err error) {
 	if db.oneConn {
-		return fmt.Errorf("store: copy: %s was opened on a full disk: free some space, start acpd again, then repeat this", db.path)
+		return ownwords.Errorf("store: copy: %s was opened on a full disk: free some space, start acpd again, then repeat this", db.path)
 	}
 	if path, err = filepath.Abs(path); err != nil {
-		return fmt.Errorf("store: copy: %w", err)
+		return ownwords.Errorf("store: copy: %w", err)
 	}
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
-		return fmt.Errorf("store: copy: %w", err)
+		return ownwords.Errorf("store: copy: %w", err)
 	}
 	defer func() {
 		if err = errors.Join(err, f.Close()); err != nil {
@@ -55,7 +56,7 @@ func (db *DB) Copy(ctx context.Context, path string, mayGoOn func() error) (err 
 		return err
 	}
 	if err := f.Sync(); err != nil {
-		return fmt.Errorf("store: copy: %w", err)
+		return ownwords.Errorf("store: copy: %w", err)
 	}
 	return nil
 }
@@ -82,13 +83,13 @@ func (db *DB) copyPages(ctx context.Context, c *conn, f *os.File, mayGoOn func()
 func (db *DB) stepCopy(ctx context.Context, run *sqlite.Backup, f *os.File, mayGoOn func() error) error {
 	for i := 1; ; i++ {
 		if err := ctx.Err(); err != nil {
-			return fmt.Errorf("store: copy: %w", err)
+			return ownwords.Errorf("store: copy: %w", err)
 		}
 		if err := mayGoOn(); err != nil {
 			return err
 		}
 		if log, err := os.Stat(db.path + "-wal"); err == nil && log.Size() > maxLogBeside {
-			return fmt.Errorf("store: copy: %d MiB were written meanwhile, more than may wait in the log: try again when less is written", log.Size()>>20)
+			return ownwords.Errorf("store: copy: %d MiB were written meanwhile, more than may wait in the log: try again when less is written", log.Size()>>20)
 		}
 		more, err := run.Step(copyStep)
 		if err != nil {
@@ -99,7 +100,7 @@ func (db *DB) stepCopy(ctx context.Context, run *sqlite.Backup, f *os.File, mayG
 		}
 		if i%syncStep == 0 {
 			if err := f.Sync(); err != nil {
-				return fmt.Errorf("store: copy: %w", err)
+				return ownwords.Errorf("store: copy: %w", err)
 			}
 		}
 	}

@@ -10,10 +10,11 @@ import (
 	sqlite3 "modernc.org/sqlite/lib"
 
 	"github.com/acpd/acpd/disk"
+	"github.com/acpd/acpd/internal/ownwords"
 )
 
 // ErrClosed is the error of every use after Close.
-var ErrClosed = errors.New("the database is closed")
+var ErrClosed = ownwords.New("the database is closed")
 
 // CorruptError says that the file is damaged, or is no database.
 type CorruptError struct {
@@ -32,7 +33,7 @@ func (db *DB) explainError(op string, err error) error {
 	if fault := db.explainFault(op, err); fault != err || err == nil {
 		return fault
 	}
-	return fmt.Errorf("store: %s %s: %w", op, db.path, err)
+	return ownwords.Errorf("store: %s %s: %w", op, db.path, err)
 }
 
 // explainFault explains err if the file or its disk is at fault, and returns any
@@ -54,7 +55,7 @@ func (db *DB) explainFault(op string, err error) error {
 			return db.newFullDiskError(op, no, err)
 		}
 		if code == sqlite3.SQLITE_IOERR {
-			return fmt.Errorf("store: %s: the disk under %s fails: see the system log: %w", op, db.path, err)
+			return ownwords.Errorf("store: %s: the disk under %s fails: see the system log: %w", op, db.path, err)
 		}
 	}
 	return err
@@ -62,7 +63,7 @@ func (db *DB) explainFault(op string, err error) error {
 
 // newFullDiskError returns the error for a full disk. The error of the system is in its chain.
 func (db *DB) newFullDiskError(op string, no syscall.Errno, err error) error {
-	return fmt.Errorf("store: %s: %s cannot grow: %w: free some space on its disk (%w)", op, db.path, no, err)
+	return ownwords.Errorf("store: %s: %s cannot grow: %w: free some space on its disk (%w)", op, db.path, no, err)
 }
 
 // probeFileGrowth writes a file beside the database, as large as the steps in which the index of

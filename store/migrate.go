@@ -4,7 +4,8 @@ import (
 	"context"
 	"database/sql"
 	"errors"
-	"fmt"
+
+	"github.com/acpd/acpd/internal/ownwords"
 )
 
 // Migrate brings the tables of one user of the store up to date. steps is
@@ -20,25 +21,25 @@ func (db *DB) Migrate(ctx context.Context, user string, steps []string) error {
 	}
 	return db.Write(ctx, true, func(tx *Tx) error {
 		if _, err := tx.Exec("CREATE TABLE IF NOT EXISTS store_steps (user TEXT PRIMARY KEY, done INTEGER NOT NULL) STRICT, WITHOUT ROWID"); err != nil {
-			return fmt.Errorf("store: migrate %s: %w", user, err)
+			return ownwords.Errorf("store: migrate %s: %w", user, err)
 		}
 		var done int
 		err := tx.QueryRow("SELECT done FROM store_steps WHERE user = ?", user).Scan(&done)
 		if err != nil && !errors.Is(err, sql.ErrNoRows) {
-			return fmt.Errorf("store: migrate %s: %w", user, err)
+			return ownwords.Errorf("store: migrate %s: %w", user, err)
 		}
 		if done > len(steps) {
-			return fmt.Errorf("store: migrate %s: %s was written by a newer version of this program (schema %d, this one knows %d): install that version, or use another state directory",
+			return ownwords.Errorf("store: migrate %s: %s was written by a newer version of this program (schema %d, this one knows %d): install that version, or use another state directory",
 				user, db.path, done, len(steps))
 		}
 		for i, step := range steps[done:] {
 			// Not through the statement cache: several statements, used once.
 			if _, err := tx.conn.ExecContext(context.Background(), step); err != nil {
-				return fmt.Errorf("store: migrate %s: step %d: %w", user, done+i+1, err)
+				return ownwords.Errorf("store: migrate %s: step %d: %w", user, done+i+1, err)
 			}
 		}
 		if _, err := tx.Exec("INSERT INTO store_steps (user, done) VALUES (?, ?) ON CONFLICT (user) DO UPDATE SET done = excluded.done", user, len(steps)); err != nil {
-			return fmt.Errorf("store: migrate %s: %w", user, err)
+			return ownwords.Errorf("store: migrate %s: %w", user, err)
 		}
 		return nil
 	})
@@ -58,7 +59,7 @@ func (db *DB) countDoneMigrations(ctx context.Context, user string) (done int, e
 		return err
 	})
 	if err != nil {
-		return 0, fmt.Errorf("store: migrate %s: %w", user, err)
+		return 0, ownwords.Errorf("store: migrate %s: %w", user, err)
 	}
 	return done, nil
 }

@@ -2,7 +2,8 @@ package store
 
 import (
 	"context"
-	"fmt"
+
+	"github.com/acpd/acpd/internal/ownwords"
 )
 
 // Read runs fn on the state that the database has when fn first asks, while
@@ -13,7 +14,7 @@ import (
 func (db *DB) Read(ctx context.Context, fn func(*Tx) error) error {
 	c, err := db.readers.acquireConn(ctx)
 	if err != nil {
-		return fmt.Errorf("store: read: %w", err)
+		return ownwords.Errorf("store: read: %w", err)
 	}
 	defer func() { db.readers.releaseConn(requesterOf(ctx), c) }()
 	if c == nil {

@@ -30,7 +30,6 @@ import (
 	"context"
 	"database/sql"
 	"errors"
-	"fmt"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -40,6 +39,7 @@ import (
 	"modernc.org/sqlite"
 
 	"github.com/acpd/acpd/disk"
+	"github.com/acpd/acpd/internal/ownwords"
 )
 
 // settings are the statements that every connection runs first. At 4,000 pages of log, which
@@ -84,19 +84,19 @@ func OpenDB(ctx context.Context, path string) (*DB, error) {
 func openDBWithCheckTime(ctx context.Context, path string, check time.Duration) (*DB, error) {
 	path, err := filepath.Abs(path)
 	if err != nil {
-		return nil, fmt.Errorf("store: open: %w", err)
+		return nil, ownwords.Errorf("store: open: %w", err)
 	}
 	if err := ensurePrivateFile(path); err != nil {
-		return nil, fmt.Errorf("store: open: %w", err)
+		return nil, ownwords.Errorf("store: open: %w", err)
 	}
 	if err := os.Remove(path + growSuffix); err != nil && !errors.Is(err, os.ErrNotExist) {
-		return nil, fmt.Errorf("store: open: %w", err)
+		return nil, ownwords.Errorf("store: open: %w", err)
 	}
 	// As a URI, so that no character of the path is taken for an option.
 	uri := url.URL{Scheme: "file", OmitHost: true, Path: path}
 	connector, err := sqlite.NewConnector(uri.String())
 	if err != nil {
-		return nil, fmt.Errorf("store: open %s: %w", path, err)
+		return nil, ownwords.Errorf("store: open %s: %w", path, err)
 	}
 	db := &DB{path: path, pool: sql.OpenDB(connector), readers: newReaderPool()}
 	db.pool.SetMaxIdleConns(-1)
@@ -140,7 +140,7 @@ func ensurePrivateFile(path string) error {
 		return err
 	}
 	if !info.Mode().IsRegular() {
-		return fmt.Errorf("%s is no regular file: move it away", path)
+		return ownwords.Errorf("%s is no regular file: move it away", path)
 	}
 	if info.Mode().Perm()&0o077 != 0 {
 		return f.Chmod(0o600)
@@ -180,7 +180,7 @@ func (db *DB) prepareFile(ctx context.Context, check time.Duration) error {
 		return err
 	}
 	if mode != "wal" {
-		return errors.New("the file system cannot share memory between connections: keep the state directory on a local disk")
+		return ownwords.New("the file system cannot share memory between connections: keep the state directory on a local disk")
 	}
 	return db.checkStructure(ctx, check)
 }

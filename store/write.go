@@ -9,6 +9,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/acpd/acpd/internal/ownwords"
 )
 
 // writer puts writes in order and commits them in groups. There is no
@@ -64,14 +66,14 @@ func (db *DB) Write(ctx context.Context, durable bool, fn func(*Tx) error) error
 	w := &write{ctx: ctx, requester: requesterOf(ctx), durable: durable, fn: fn, turn: make(chan bool, 1)}
 	lead, err := db.writer.enqueue(w)
 	if err != nil {
-		return fmt.Errorf("store: write: %w", err)
+		return ownwords.Errorf("store: write: %w", err)
 	}
 	if !lead {
 		select {
 		case lead = <-w.turn:
 		case <-ctx.Done():
 			if db.writer.removeQueued(w) {
-				return fmt.Errorf("store: write: not begun: %w", ctx.Err())
+				return ownwords.Errorf("store: write: not begun: %w", ctx.Err())
 			}
 			lead = <-w.turn
 		}
@@ -220,7 +222,7 @@ func (q *writer) setFsync(on bool) error {
 // itself when the disk is full or fails, and the savepoint is then unknown.
 func (q *writer) runInSavepoint(w *write) error {
 	if err := w.ctx.Err(); err != nil {
-		w.err = fmt.Errorf("store: write: not begun: %w", err)
+		w.err = ownwords.Errorf("store: write: not begun: %w", err)
 		return nil
 	}
 	if err := q.conn.execControl("SAVEPOINT one"); err != nil {
@@ -246,7 +248,7 @@ func (w *write) callFunc(c *conn, observe func(Cost)) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			w.panicked = fmt.Sprintf("%v\n\n%s", p, debug.Stack())
-			err = errors.New("store: write: panic")
+			err = ownwords.New("store: write: panic")
 		}
 		tx.invalidate()
 	}()

@@ -7,6 +7,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/internal/ownwords"
 )
 
 // Item is one control item: *Hello, *Receipt, *Goaway, *Ping, *Pong, *Done, *Paths,
@@ -202,14 +203,14 @@ func (*Unknown) checkFields() error { return nil }
 // (RFC 9000, section 16). It refuses what [ReadControlItem] would; b is then unchanged.
 func AppendControlItem(b []byte, item Item) ([]byte, error) {
 	if err := item.checkFields(); err != nil {
-		return b, fmt.Errorf("encode control item: %w", err)
+		return b, ownwords.Errorf("encode control item: %w", err)
 	}
 	body, err := MarshalCBOR(item.listElements())
 	if err != nil {
-		return b, fmt.Errorf("encode control item: %w", err)
+		return b, ownwords.Errorf("encode control item: %w", err)
 	}
 	if len(body) > MaxItem {
-		return b, fmt.Errorf("encode control item: %d bytes are over the limit of %d", len(body), MaxItem)
+		return b, ownwords.Errorf("encode control item: %d bytes are over the limit of %d", len(body), MaxItem)
 	}
 	return append(appendVarint(b, uint64(len(body))), body...), nil
 }

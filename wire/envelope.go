@@ -10,6 +10,7 @@ import (
 
 	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/internal/jsonscan"
+	"github.com/acpd/acpd/internal/ownwords"
 )
 
 // Envelope is one message (protocol, section 4). The same struct is CBOR between
@@ -125,7 +126,7 @@ func (e *Envelope) AppendAroundPayload(buf *bytes.Buffer) (at int, err error) {
 func (e *Envelope) append(buf *bytes.Buffer, written []byte) (at int, err error) {
 	for _, s := range [...]string{e.Kind, e.Agent, e.Trace, e.Thread, e.FromAgent} {
 		if !utf8.ValidString(s) {
-			return 0, fmt.Errorf("encode envelope: %.40q is not UTF-8: expected text", s)
+			return 0, ownwords.Errorf("encode envelope: %.40q is not UTF-8: expected text", s)
 		}
 	}
 	buf.Grow(256 + len(e.Kind) + len(e.Agent) + len(e.Trace) + len(e.Thread) + len(e.FromAgent) + len(written))

@@ -15,6 +15,9 @@ func (e *FormatError) Error() string {
 	return e.Field + ": " + e.Problem
 }
 
+// OwnWords returns the text. What a peer has written is in none of its parts.
+func (e *FormatError) OwnWords() string { return e.Error() }
+
 func newFormatError(field, problem string) error {
 	return &FormatError{Field: field, Problem: problem}
 }

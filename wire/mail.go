@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"io"
 	"unicode/utf8"
+
+	"github.com/acpd/acpd/internal/ownwords"
 )
 
 // MailVersion is the version of the mail items.
@@ -68,7 +70,7 @@ type MailReply struct {
 // [ReadMailRequest] would.
 func AppendMailRequest(b []byte, m *MailRequest) ([]byte, error) {
 	if err := m.checkFields(); err != nil {
-		return b, fmt.Errorf("encode mail item: %w", err)
+		return b, ownwords.Errorf("encode mail item: %w", err)
 	}
 	fields := map[string]any{"op": m.Op, "v": m.V, "project": m.Project}
 	switch m.Op {
@@ -80,7 +82,7 @@ func AppendMailRequest(b []byte, m *MailRequest) ([]byte, error) {
 	case MailPresence:
 		fields["status"], fields["updated_at"] = m.Status, m.UpdatedAt
 	default:
-		return b, fmt.Errorf("encode mail item: %q is no operation", m.Op)
+		return b, ownwords.Errorf("encode mail item: %q is no operation", m.Op)
 	}
 	fields[m.agentFieldName()] = m.Agent
 	return appendMailItem(b, fields)
@@ -106,7 +108,7 @@ func AppendMailReply(b []byte, m *MailReply) ([]byte, error) {
 func appendMailItem(b []byte, fields map[string]any) ([]byte, error) {
 	body, err := MarshalCBOR(fields)
 	if err != nil {
-		return b, fmt.Errorf("encode mail item: %w", err)
+		return b, ownwords.Errorf("encode mail item: %w", err)
 	}
 	return append(appendVarint(b, uint64(len(body))), body...), nil
 }

@@ -3,7 +3,8 @@ package wire
 import (
 	"crypto/rand"
 	"encoding/hex"
-	"fmt"
+
+	"github.com/acpd/acpd/internal/ownwords"
 )
 
 // MessageID names one message. The sender draws it, a random UUID version 4
@@ -50,7 +51,7 @@ func (id MessageID) MarshalText() ([]byte, error) { return id.AppendText(make([]
 // UnmarshalText reads the UUID form; the nil UUID is refused.
 func (id *MessageID) UnmarshalText(text []byte) error {
 	bad := func() error {
-		return fmt.Errorf("message id %.40q: expected a UUID like 3f2b8c1e-6f0a-4d3c-9e57-0c1d2e3f4a5b", text)
+		return ownwords.Errorf("message id %.40q: expected a UUID like 3f2b8c1e-6f0a-4d3c-9e57-0c1d2e3f4a5b", text)
 	}
 	if len(text) != 36 || text[8] != '-' || text[13] != '-' || text[18] != '-' || text[23] != '-' {
 		return bad()

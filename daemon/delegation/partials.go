@@ -2,12 +2,12 @@ package delegation
 
 import (
 	"context"
-	"errors"
 	"math"
 	"time"
 
 	"golang.org/x/time/rate"
 
+	"github.com/acpd/acpd/internal/ownwords"
 	"github.com/acpd/acpd/kinds"
 )
 
@@ -18,7 +18,7 @@ const (
 )
 
 // ErrReplaced says that a newer partial result leaves instead of one that waited.
-var ErrReplaced = errors.New("a newer partial result leaves instead")
+var ErrReplaced = ownwords.New("a newer partial result leaves instead")
 
 // outgoingPartials holds the partial results of a taken delegation that are on their way to
 // the peer: one that is being sent, and the newest of those that wait. Guarded by Table.mu.

@@ -3,13 +3,13 @@ package delegation
 import (
 	"context"
 	"crypto/sha256"
-	"fmt"
 	"slices"
 	"time"
 
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/daemon/registry"
 	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/internal/ownwords"
 	"github.com/acpd/acpd/kinds"
 	"github.com/acpd/acpd/store"
 	"github.com/acpd/acpd/wire"
@@ -179,7 +179,7 @@ func (ts *Table) BeginQuestion(ctx context.Context, t *Delegation, env *wire.Env
 	if err != nil {
 		ts.dropQuestion(t, q, err)
 		t.asked--
-		return nil, fmt.Errorf("enter the question: %w", err)
+		return nil, ownwords.Errorf("enter the question: %w", err)
 	}
 	if q.failure != nil { // the delegation has ended meanwhile
 		return nil, q.failure
@@ -295,7 +295,7 @@ func (ts *Table) RecordAnswer(ctx context.Context, t *Delegation, q *Question, a
 	defer ts.mu.Unlock()
 	switch {
 	case err != nil:
-		return fmt.Errorf("record the answer: %w", err)
+		return ownwords.Errorf("record the answer: %w", err)
 	case !won || !slices.Contains(t.questions, q):
 		return kinds.Errorf(kinds.NotFound, "ref: the question %s is answered already, or is no more", q.ID)
 	}

@@ -13,7 +13,6 @@ package delegation
 
 import (
 	"context"
-	"fmt"
 	"log/slog"
 	"sync"
 	"time"
@@ -22,6 +21,7 @@ import (
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/daemon/registry"
 	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/internal/ownwords"
 	"github.com/acpd/acpd/internal/pace"
 	"github.com/acpd/acpd/kinds"
 	"github.com/acpd/acpd/store"
@@ -75,11 +75,11 @@ func OpenTable(ctx context.Context, db *store.DB, a *registry.Registry, book *bu
 	}
 	all, err := store.ReadValue(ctx, db, readDelegations)
 	if err != nil {
-		return nil, fmt.Errorf("open tasks: %w", err)
+		return nil, ownwords.Errorf("open tasks: %w", err)
 	}
 	questions, err := store.ReadValue(ctx, db, readQuestions)
 	if err != nil {
-		return nil, fmt.Errorf("open tasks: %w", err)
+		return nil, ownwords.Errorf("open tasks: %w", err)
 	}
 	now := time.Now()
 	for _, t := range all {
@@ -192,7 +192,7 @@ func (ts *Table) AddDelegation(ctx context.Context, t *Delegation, text string) 
 		}
 		ts.releaseShare(t)
 		ts.mu.Unlock()
-		return nil, false, fmt.Errorf("enter the delegation: %w", err)
+		return nil, false, ownwords.Errorf("enter the delegation: %w", err)
 	}
 	return t, true, nil
 }

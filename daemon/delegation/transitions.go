@@ -2,11 +2,11 @@ package delegation
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/daemon/registry"
+	"github.com/acpd/acpd/internal/ownwords"
 	"github.com/acpd/acpd/store"
 	"github.com/acpd/acpd/wire"
 )
@@ -32,7 +32,7 @@ func (ts *Table) RecordAck(ctx context.Context, t *Delegation, accepted bool, pa
 	t.acking = false
 	if err != nil {
 		ts.notifyWaiters(t)
-		return fmt.Errorf("record the ack: %w", err)
+		return ownwords.Errorf("record the ack: %w", err)
 	}
 	t.acked = true
 	if !t.state.IsFinal() || t.state == client.TaskRefused {
@@ -99,7 +99,7 @@ func (ts *Table) RecordPartial(ctx context.Context, t *Delegation, p Partial) (b
 	}
 	err := ts.db.Write(context.WithoutCancel(ctx), p.Durable, func(tx *store.Tx) error { return insertDelegationPartial(tx, t.Row, p) })
 	if err != nil {
-		return true, fmt.Errorf("record the partial result: %w", err)
+		return true, ownwords.Errorf("record the partial result: %w", err)
 	}
 	ts.mu.Lock()
 	defer ts.mu.Unlock()
@@ -127,7 +127,7 @@ func (ts *Table) EndDelegation(ctx context.Context, t *Delegation, e Ending) (wo
 	t.ending = false
 	if err != nil {
 		ts.notifyWaiters(t) // what is due is not in the way any more
-		return false, fmt.Errorf("record the end of the delegation: %w", err)
+		return false, ownwords.Errorf("record the end of the delegation: %w", err)
 	}
 	if t.state.IsFinal() {
 		return false, nil

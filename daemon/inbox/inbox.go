@@ -12,7 +12,6 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"fmt"
 	"maps"
 	"slices"
 	"sync"
@@ -21,6 +20,7 @@ import (
 	"github.com/acpd/acpd/budget"
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/internal/ownwords"
 	"github.com/acpd/acpd/kinds"
 	"github.com/acpd/acpd/store"
 	"github.com/acpd/acpd/wire"
@@ -93,7 +93,7 @@ func OpenInbox(ctx context.Context, db *store.DB, book *budget.Book, maxMessage 
 		})
 	})
 	if err != nil {
-		return nil, fmt.Errorf("open inbox: %w", err)
+		return nil, ownwords.Errorf("open inbox: %w", err)
 	}
 	return b, nil
 }
@@ -111,7 +111,7 @@ func (b *Inbox) Contains(ctx context.Context, env *wire.Envelope) (bool, error) 
 	}
 	old, err := wire.ParseEnvelope(text)
 	if err != nil {
-		return false, fmt.Errorf("inbox: message %s: %w", env.ID, err)
+		return false, ownwords.Errorf("inbox: message %s: %w", env.ID, err)
 	}
 	if HashMessage(old) != HashMessage(env) {
 		return false, NewReusedIDError(env)
@@ -171,7 +171,7 @@ func (b *Inbox) findSendersOf(ids []wire.MessageID, named []identity.ID) []ident
 func (b *Inbox) AddMessage(ctx context.Context, env *wire.Envelope, agent string) error {
 	var buf bytes.Buffer
 	if err := env.Append(&buf); err != nil {
-		return fmt.Errorf("hold: %w", err)
+		return ownwords.Errorf("hold: %w", err)
 	}
 	key, size := MessageKey{env.From, env.ID}, heldSize{bytes: int64(buf.Len()), requested: isReportKind(env.Kind)}
 	if b.checkRoom != nil {
@@ -184,7 +184,7 @@ func (b *Inbox) AddMessage(ctx context.Context, env *wire.Envelope, agent string
 	}
 	if err := b.db.Write(ctx, true, func(tx *store.Tx) error { return insertHeldMessage(tx, env, agent, buf.Bytes()) }); err != nil {
 		b.releaseShares([]MessageKey{key})
-		return fmt.Errorf("hold: %w", err)
+		return ownwords.Errorf("hold: %w", err)
 	}
 	return nil
 }
@@ -249,7 +249,7 @@ func (b *Inbox) List(ctx context.Context, p *client.InboxParams, of *string, pee
 		return readHeldMessages(tx, p, of, peers, limit+1, room)
 	})
 	if err != nil {
-		return nil, fmt.Errorf("inbox: %w", err)
+		return nil, ownwords.Errorf("inbox: %w", err)
 	}
 	answer := &client.Inbox{Messages: []client.HeldMessage{}}
 	var unseen []uint64
@@ -257,7 +257,7 @@ func (b *Inbox) List(ctx context.Context, p *client.InboxParams, of *string, pee
 	for i, r := range rows {
 		env, err := wire.ParseEnvelope(r.envelope)
 		if err != nil {
-			return nil, fmt.Errorf("inbox: message %d: %w", r.seq, err)
+			return nil, ownwords.Errorf("inbox: message %d: %w", r.seq, err)
 		}
 		room -= max(len(r.envelope), 512+len(env.Payload)+wire.MaxJSONLength(env.Kind+env.Agent+env.FromAgent+env.Thread+env.Trace+r.agent))
 		if i == limit || i > 0 && room < 0 {
@@ -291,7 +291,7 @@ func (b *Inbox) List(ctx context.Context, p *client.InboxParams, of *string, pee
 func (b *Inbox) MarkShown(ctx context.Context, seqs []uint64, of *string) error {
 	shown, err := store.ReadValue(ctx, b.db, func(tx *store.Tx) (map[uint64]wire.MessageID, error) { return readHeldIDs(tx, seqs, of) })
 	if err != nil {
-		return fmt.Errorf("shown: %w", err)
+		return ownwords.Errorf("shown: %w", err)
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()

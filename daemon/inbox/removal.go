@@ -2,13 +2,13 @@ package inbox
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/internal/ownwords"
 	"github.com/acpd/acpd/store"
 )
 
@@ -16,7 +16,7 @@ import (
 // ones. If it fails in the middle, some are gone, and a second call removes the others.
 func (b *Inbox) AcknowledgeAsOwner(ctx context.Context, p *client.AckParams, peers []identity.ID) (gone []MessageKey, err error) {
 	if err := b.SaveSeenMarks(ctx); err != nil {
-		return nil, fmt.Errorf("ack: %w", err)
+		return nil, ownwords.Errorf("ack: %w", err)
 	}
 	if p.UpTo > 0 {
 		where, args := appendSQLFilter(p.Kinds, peers, nil, []any{p.UpTo})
@@ -31,7 +31,7 @@ func (b *Inbox) AcknowledgeAsOwner(ctx context.Context, p *client.AckParams, pee
 		gone = append(gone, some...)
 	}
 	if err != nil {
-		return gone, fmt.Errorf("ack: %w", err)
+		return gone, ownwords.Errorf("ack: %w", err)
 	}
 	return gone, nil
 }
@@ -54,7 +54,7 @@ func (b *Inbox) AcknowledgeAsAgent(ctx context.Context, p *client.AckParams, age
 		some, moved, err := b.takeMatching(ctx, agent, where, args...)
 		gone, taken = append(gone, some...), taken+moved
 		if err != nil {
-			return gone, fmt.Errorf("ack: %w", err)
+			return gone, ownwords.Errorf("ack: %w", err)
 		}
 		if len(p.Kinds)+len(peers) == 0 {
 			b.mu.Lock()
@@ -105,7 +105,7 @@ func (b *Inbox) TakeMessage(ctx context.Context, k MessageKey, agent string) (re
 		err = b.deleteOldTaken(ctx)
 	}
 	if err != nil {
-		return len(gone) > 0, fmt.Errorf("take a message from the inbox: %w", err)
+		return len(gone) > 0, ownwords.Errorf("take a message from the inbox: %w", err)
 	}
 	return len(gone) > 0, nil
 }
@@ -119,7 +119,7 @@ func (b *Inbox) deleteTakenMatching(ctx context.Context, durable bool, where str
 			return err
 		})
 		if err != nil {
-			return fmt.Errorf("forget what agents took: %w", err)
+			return ownwords.Errorf("forget what agents took: %w", err)
 		}
 	}
 	return nil
@@ -162,10 +162,10 @@ func (b *Inbox) ListSenders(ctx context.Context) ([]identity.ID, error) {
 // DeletePeerMessages removes everything of a peer. It is gone from the disk when DeletePeerMessages returns.
 func (b *Inbox) DeletePeerMessages(ctx context.Context, peer identity.ID) error {
 	if _, err := b.removeHeldMatching(ctx, true, deleteHeldMessages, "peer = ?", peer[:]); err != nil {
-		return fmt.Errorf("purge the inbox: %w", err)
+		return ownwords.Errorf("purge the inbox: %w", err)
 	}
 	if err := b.deleteTakenMatching(ctx, true, "seq IN (SELECT seq FROM daemon_inbox WHERE peer = ?)", peer[:]); err != nil {
-		return fmt.Errorf("purge the inbox: %w", err)
+		return ownwords.Errorf("purge the inbox: %w", err)
 	}
 	return nil
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/internal/ownwords"
 	"github.com/acpd/acpd/store"
 	"github.com/acpd/acpd/wire"
 )
@@ -171,7 +172,7 @@ func readMessageRows(tx *store.Tx, room int, query string, args ...any) (rows []
 }
 
 // errEnough ends readMessageRows.
-var errEnough = errors.New("enough rows")
+var errEnough = ownwords.New("enough rows")
 
 func markMessageSeen(tx *store.Tx, seq uint64) error {
 	_, err := tx.Exec("UPDATE daemon_inbox SET seen = 1 WHERE seq = ?", seq)

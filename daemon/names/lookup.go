@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/internal/ownwords"
 	"github.com/acpd/acpd/kinds"
 )
 
@@ -193,9 +194,9 @@ func (b *Book) take(l *lookup, relay string, answer []byte) (more bool) {
 	switch {
 	case err != nil:
 	case says.Name != own:
-		err = fmt.Errorf("certificate: it is of %s, and not of %s", says.Name, own)
+		err = ownwords.Errorf("certificate: it is of %s, and not of %s", says.Name, own)
 	case !slices.Contains(b.trust.ListAuthorityKeys(authority), says.Signer()):
-		err = fmt.Errorf("certificate: no authority that is configured here as %s has signed it: see organisation.authorities in config.yaml", authority)
+		err = ownwords.Errorf("certificate: no authority that is configured here as %s has signed it: see organisation.authorities in config.yaml", authority)
 	}
 	if err != nil {
 		l.refusal = err

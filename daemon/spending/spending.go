@@ -20,6 +20,7 @@ import (
 
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/internal/ownwords"
 	"github.com/acpd/acpd/kinds"
 	"github.com/acpd/acpd/store"
 )
@@ -142,7 +143,7 @@ func (t *Table) Reserve(ctx context.Context, r Reservation, l Limits) (id string
 		return insertReservation(tx, key, day, now, r)
 	})
 	if err != nil {
-		return "", 0, fmt.Errorf("%s: %w", client.MethodBudgetReserve, err)
+		return "", 0, ownwords.Errorf("%s: %w", client.MethodBudgetReserve, err)
 	}
 	t.noteRefusal(day, r.Peer, over)
 	if over != "" {
@@ -208,7 +209,7 @@ func (t *Table) Settle(ctx context.Context, p *client.SettleParams, l Limits) (c
 	})
 	switch {
 	case err != nil:
-		return false, fmt.Errorf("%s: %w", client.MethodBudgetSettle, err)
+		return false, ownwords.Errorf("%s: %w", client.MethodBudgetSettle, err)
 	case !found:
 		return false, kinds.Errorf(kinds.NotFound, "%s: id: nothing is reserved under it: it is settled, or too old, and stays spent", client.MethodBudgetSettle)
 	}
@@ -223,7 +224,7 @@ func (t *Table) List(ctx context.Context, days int) ([]client.SpentRow, error) {
 	since := t.now().AddDate(0, 0, 1-max(days, 1)).Format(time.DateOnly)
 	rows, err := store.ReadValue(ctx, t.db, func(tx *store.Tx) ([]client.SpentRow, error) { return readSpentSince(tx, since) })
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", client.MethodBudgetSpent, err)
+		return nil, ownwords.Errorf("%s: %w", client.MethodBudgetSpent, err)
 	}
 	return rows, nil
 }

@@ -2,12 +2,12 @@ package waking
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 	"strconv"
 	"time"
 
 	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/internal/ownwords"
 	"github.com/acpd/acpd/kinds"
 	"github.com/acpd/acpd/wire"
 )
@@ -64,7 +64,7 @@ func (w *Waker) hasPlaceForApproval(peer identity.ID, now time.Time) bool {
 }
 
 // errApprovalsFull says that a peer has too many messages that wait for the owner.
-var errApprovalsFull = fmt.Errorf("budget: messages that wait for acpctl approvals: %d, half of them by one peer", maxApprovals)
+var errApprovalsFull = ownwords.Errorf("budget: messages that wait for acpctl approvals: %d, half of them by one peer", maxApprovals)
 
 // listApprovals returns what waits for the owner, the oldest first. It forgets what has waited for
 // too long, and what the rules do not let wake a session any more. The caller holds mu.

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/internal/ownwords"
 	"github.com/acpd/acpd/kinds"
 	"github.com/acpd/acpd/store"
 	"github.com/acpd/acpd/wire"
@@ -300,7 +301,7 @@ func (w *Waker) CountSend(ctx context.Context, from identity.ID, parent wire.Mes
 		w.mu.Lock()
 		w.removeCharge(c)
 		w.mu.Unlock()
-		return fmt.Errorf("count what a woken turn sends: %w", err)
+		return ownwords.Errorf("count what a woken turn sends: %w", err)
 	}
 	return nil
 }

@@ -1,8 +1,6 @@
 package waking
 
 import (
-	"errors"
-	"fmt"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -10,6 +8,7 @@ import (
 
 	"github.com/acpd/acpd/config"
 	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/internal/ownwords"
 	"github.com/acpd/acpd/internal/pace"
 	"github.com/acpd/acpd/internal/sealed"
 	"github.com/acpd/acpd/kinds"
@@ -22,7 +21,7 @@ const (
 )
 
 // ErrRulesFull says that there are as many rules as there can be.
-var ErrRulesFull = fmt.Errorf("at most %d permissions, %d agents whose answers wake them and %[2]d muted ones: revoke some first", maxPermissions, maxNames)
+var ErrRulesFull = ownwords.Errorf("at most %d permissions, %d agents whose answers wake them and %[2]d muted ones: revoke some first", maxPermissions, maxNames)
 
 // Permission is the owner's word that messages of one kind of one peer may wake a session.
 type Permission struct {
@@ -90,7 +89,7 @@ func newRuleSnapshot(r ruleRecord) (*ruleSnapshot, error) {
 		case p.Peer.IsZero():
 			return nil, identity.ErrNobody
 		case !slices.Contains(config.ListWakingKinds(), p.Kind):
-			return nil, fmt.Errorf("kind %.64q: nothing is woken for it", p.Kind)
+			return nil, ownwords.Errorf("kind %.64q: nothing is woken for it", p.Kind)
 		}
 		if err := checkAgentName(p.Agent); err != nil {
 			return nil, err
@@ -98,7 +97,7 @@ func newRuleSnapshot(r ruleRecord) (*ruleSnapshot, error) {
 		s.byKey[ruleKey{p.Peer, p.Agent, p.Kind}] = i
 	}
 	if len(s.byKey) < len(r.Permissions) {
-		return nil, errors.New("a rule stands twice")
+		return nil, ownwords.New("a rule stands twice")
 	}
 	for _, a := range r.Answers {
 		if err := checkAgentName(a.Agent); err != nil {
@@ -107,7 +106,7 @@ func newRuleSnapshot(r ruleRecord) (*ruleSnapshot, error) {
 	}
 	for _, m := range r.Muted {
 		if err := identity.CheckAgentName(m.Agent); err != nil {
-			return nil, fmt.Errorf("muted: %w", err)
+			return nil, ownwords.Errorf("muted: %w", err)
 		}
 	}
 	return s, nil
@@ -250,7 +249,7 @@ func (r *Rules) widen(change func(*ruleRecord)) error {
 		change(&next)
 		written, err := r.writeRecord(next)
 		if err != nil {
-			return fmt.Errorf("nothing is changed: %w", err)
+			return ownwords.Errorf("nothing is changed: %w", err)
 		}
 		if r.current.CompareAndSwap(s, written) {
 			return nil
@@ -291,7 +290,7 @@ func (r *Rules) Save() error {
 		}
 		written, err := r.writeRecord(s.ruleRecord)
 		if err != nil {
-			return fmt.Errorf("it counts until acpd ends, and is not on disk: %w", err)
+			return ownwords.Errorf("it counts until acpd ends, and is not on disk: %w", err)
 		}
 		if r.current.CompareAndSwap(s, written) {
 			return nil

@@ -1,11 +1,11 @@
 package waking
 
 import (
-	"fmt"
 	"slices"
 	"time"
 
 	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/internal/ownwords"
 )
 
 // checkWaiting returns an error, a sentence for the owner, if no message of the peer may wait
@@ -18,7 +18,7 @@ func (w *Waker) checkWaiting(s *session, m Message) error {
 	peers := w.ListWakers(m.Agent)
 	peers[m.Peer.ID] = true
 	if !hasShare(maxWaiting, len(peers), held, m.Peer.ID) {
-		return fmt.Errorf("budget: messages that wait to wake %s: %d, half of them by one peer", m.Agent, maxWaiting)
+		return ownwords.Errorf("budget: messages that wait to wake %s: %d, half of them by one peer", m.Agent, maxWaiting)
 	}
 	return nil
 }

@@ -12,7 +12,6 @@ package waking
 
 import (
 	"context"
-	"fmt"
 	"log/slog"
 	"math/rand/v2"
 	"sync"
@@ -20,6 +19,7 @@ import (
 
 	"github.com/acpd/acpd/config"
 	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/internal/ownwords"
 	"github.com/acpd/acpd/internal/pace"
 	"github.com/acpd/acpd/store"
 )
@@ -70,7 +70,7 @@ func OpenWaker(ctx context.Context, c Config) (*Waker, error) {
 	w := &Waker{Config: c, changed: pace.NewSignal(), sessions: make(map[string]*session), watches: make(map[messageKey]chan struct{}), declined: make(map[heldKey]bool), told: make(map[toldKey]toldCount), lastID: 100_000 + rand.Uint64N(800_000)}
 	charges, err := store.ReadValue(ctx, c.DB, func(tx *store.Tx) ([]*charge, error) { return readCharges(tx, time.Now().Add(-day)) })
 	if err != nil {
-		return nil, fmt.Errorf("open woken turns: %w", err)
+		return nil, ownwords.Errorf("open woken turns: %w", err)
 	}
 	w.charges = charges
 	return w, nil

@@ -35,6 +35,9 @@ func (e *FileError) Error() string {
 	return fmt.Sprintf("%s %s (%s): %s", e.Path, e.Problem, e.Detail, e.Remedy)
 }
 
+// OwnWords returns the text.
+func (e *FileError) OwnWords() string { return e.Error() }
+
 // ReadPrivateFile reads a regular file of at most limit bytes that is ours and ours
 // alone. What it checks is what it reads: the open file, not the path.
 func ReadPrivateFile(path string, limit int64) ([]byte, error) {

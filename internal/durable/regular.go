@@ -1,10 +1,11 @@
 package durable
 
 import (
-	"fmt"
 	"io"
 	"os"
 	"syscall"
+
+	"github.com/acpd/acpd/internal/ownwords"
 )
 
 // ReadRegularFile reads a regular file of at most limit bytes, or the one to which a symbolic link
@@ -20,11 +21,11 @@ func ReadRegularFile(path string, limit int64) ([]byte, error) {
 		return nil, err
 	}
 	if !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("%s is no regular file: put one in its place, or remove it", path)
+		return nil, ownwords.Errorf("%s is no regular file: put one in its place, or remove it", path)
 	}
 	data, err := io.ReadAll(io.LimitReader(f, limit+1))
 	if err == nil && int64(len(data)) > limit {
-		err = fmt.Errorf("%s is over %d bytes: shorten it", path, limit)
+		err = ownwords.Errorf("%s is over %d bytes: shorten it", path, limit)
 	}
 	if err != nil {
 		return nil, err

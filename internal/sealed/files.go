@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/acpd/acpd/internal/durable"
+	"github.com/acpd/acpd/internal/ownwords"
 )
 
 // Files are the main file and its copy. Their methods are not for concurrent use.
@@ -72,7 +73,7 @@ func (w *Warning) Unwrap() error { return w.Err }
 func Open[S Snapshot](dir string, format *Format[S]) (*Files[S], error, error) {
 	files, err := readFiles(dir, format)
 	if err != nil {
-		return nil, nil, fmt.Errorf("open %s: %w", format.Title, err)
+		return nil, nil, ownwords.Errorf("open %s: %w", format.Title, err)
 	}
 	best, lost := chooseNewest(&files, format)
 	warning := newWarning(&files, format, lost)
@@ -82,14 +83,14 @@ func Open[S Snapshot](dir string, format *Format[S]) (*Files[S], error, error) {
 		}
 		name, err := preserveDamagedFile(files[i].path)
 		if err != nil {
-			return nil, nil, fmt.Errorf("open %s: %w", format.Title, err)
+			return nil, nil, ownwords.Errorf("open %s: %w", format.Title, err)
 		}
 		warning.Kept = append(warning.Kept, name)
 	}
 	opened := &Files[S]{Newest: best, Rename: os.Rename, SyncDir: durable.SyncDir, dir: dir, format: format}
 	if sequence, _ := best.Numbers(); sequence > 0 && !(files[0].sound && files[1].sound && files[0].sequence == sequence && files[1].sequence == sequence) {
 		if err := opened.Write(best); err != nil {
-			return nil, nil, fmt.Errorf("open %s: repair: %w", format.Title, err)
+			return nil, nil, ownwords.Errorf("open %s: repair: %w", format.Title, err)
 		}
 	}
 	for i := range files {
@@ -108,7 +109,7 @@ func Inspect[S Snapshot](dir string, format *Format[S]) (S, *Warning, error) {
 	files, err := readFiles(dir, format)
 	if err != nil {
 		var none S
-		return none, nil, fmt.Errorf("read %s: %w", format.Title, err)
+		return none, nil, ownwords.Errorf("read %s: %w", format.Title, err)
 	}
 	best, lost := chooseNewest(&files, format)
 	return best, newWarning(&files, format, lost), nil

@@ -11,6 +11,8 @@ import (
 	"strings"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/acpd/acpd/internal/ownwords"
 )
 
 const (
@@ -73,7 +75,7 @@ func (f *Format[S]) Decode(data []byte) (s S, err error) {
 		return s, err
 	}
 	if sequence, required := s.Numbers(); sequence > maxSequence || required > sequence {
-		return s, fmt.Errorf("sequence %d, %s %d", sequence, f.RequiredKey, required)
+		return s, ownwords.Errorf("sequence %d, %s %d", sequence, f.RequiredKey, required)
 	}
 	return s, nil
 }
@@ -81,7 +83,7 @@ func (f *Format[S]) Decode(data []byte) (s S, err error) {
 func (f *Format[S]) decodeYAML(data []byte, record any) error {
 	at := bytes.LastIndex(data, []byte(sealPrefix))
 	if at < 0 || !bytes.Equal(AppendChecksum(bytes.Clone(data[:at])), data) {
-		return errors.New("its checksum does not fit: damaged, cut off or edited")
+		return ownwords.New("its checksum does not fit: damaged, cut off or edited")
 	}
 	var version struct {
 		Version int `yaml:"version"`
@@ -93,7 +95,7 @@ func (f *Format[S]) decodeYAML(data []byte, record any) error {
 	case version.Version > f.Version:
 		return &NewerError{f.Title, f.Name, f.CopyName, version.Version, f.Version}
 	case version.Version != f.Version:
-		return fmt.Errorf("version %d", version.Version)
+		return ownwords.Errorf("version %d", version.Version)
 	}
 	decoder := yaml.NewDecoder(bytes.NewReader(data))
 	decoder.KnownFields(true)
@@ -101,7 +103,7 @@ func (f *Format[S]) decodeYAML(data []byte, record any) error {
 		return err
 	}
 	if err := decoder.Decode(new(yaml.Node)); err != io.EOF {
-		return errors.New("more than one document")
+		return ownwords.New("more than one document")
 	}
 	return nil
 }
@@ -137,7 +139,7 @@ func (f *file[S]) examine(format *Format[S], data []byte, err error) error {
 	if newer, ok := errors.AsType[*NewerError](err); ok {
 		return newer
 	}
-	f.damage = fmt.Errorf("%s: %w", filepath.Base(f.path), err)
+	f.damage = ownwords.Errorf("%s: %w", filepath.Base(f.path), err)
 	f.sequence, f.required = salvageNumber(data, "sequence"), salvageNumber(data, format.RequiredKey)
 	return nil
 }

@@ -3,11 +3,12 @@
 package shellpath
 
 import (
-	"fmt"
 	"os"
 	"os/user"
 	"path/filepath"
 	"strings"
+
+	"github.com/acpd/acpd/internal/ownwords"
 )
 
 // ExpandTilde replaces ~ or ~NAME at the beginning of a path by the home directory.
@@ -24,7 +25,7 @@ func ExpandTilde(path string) (string, error) {
 		}
 	}
 	if err != nil {
-		return "", fmt.Errorf("home of %s: %w: name a path without ~", name, err)
+		return "", ownwords.Errorf("home of %s: %w: name a path without ~", name, err)
 	}
 	return filepath.Join(dir, rest), nil
 }

@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+
+	"github.com/acpd/acpd/internal/ownwords"
 )
 
 // HeldError says that a daemon runs on a state directory, or that a program works on it.
@@ -37,14 +39,14 @@ func (e *HeldError) Error() string {
 func LockDir(dir, program string) (*os.File, error) {
 	f, err := os.OpenFile(filepath.Join(dir, LockName), os.O_RDWR|os.O_CREATE|syscall.O_NOFOLLOW, 0o600)
 	if err != nil {
-		return nil, fmt.Errorf("lock: %w", err)
+		return nil, ownwords.Errorf("lock: %w", err)
 	}
 	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
 		defer f.Close()
 		if errors.Is(err, syscall.EWOULDBLOCK) {
 			return nil, readHolder(f, dir)
 		}
-		return nil, fmt.Errorf("lock: %s: %w: keep the state directory on a local disk", f.Name(), err)
+		return nil, ownwords.Errorf("lock: %s: %w: keep the state directory on a local disk", f.Name(), err)
 	}
 	writeHolder(f, program)
 	return f, nil

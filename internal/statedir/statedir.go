@@ -12,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/acpd/acpd/internal/ownwords"
 	"github.com/acpd/acpd/internal/shellpath"
 )
 
@@ -57,7 +58,7 @@ const (
 func ReadStateVersion(f io.ReaderAt) (int, error) {
 	var header [headerLen]byte
 	if _, err := f.ReadAt(header[:], 0); err != nil || string(header[:len(magic)]) != magic {
-		return 0, fmt.Errorf("%s: it is no SQLite database", StateName)
+		return 0, ownwords.Errorf("%s: it is no SQLite database", StateName)
 	}
 	return int(binary.BigEndian.Uint32(header[versionOffset:])), nil
 }
@@ -78,5 +79,5 @@ func CheckComplete(dir string) error {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil
 	}
-	return fmt.Errorf("state directory: %w", err)
+	return ownwords.Errorf("state directory: %w", err)
 }
