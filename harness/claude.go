@@ -17,6 +17,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/acpd/acpd/internal/ownwords"
 	"github.com/acpd/acpd/wire"
 )
 
@@ -59,7 +60,7 @@ type claude struct {
 // findClaude returns the session of Claude Code that has started this process.
 func findClaude(env *Environment, ps *processes) (Session, error) {
 	fail := func(format string, args ...any) (Session, error) {
-		return nil, &Error{Harness: claudeName, Version: env.Version, Err: ErrUnsupported, Saw: fmt.Sprintf(format, args...)}
+		return nil, &Error{Harness: claudeName, Version: env.Version, Err: ErrUnsupported, Saw: fmt.Sprintf(format, ownwords.Shown(args)...)}
 	}
 	if err := checkVersion(claudeName, env.Version); err != nil {
 		return nil, err
@@ -180,7 +181,7 @@ func (c *claude) explainUnattended(mode string) string {
 	case mode == "":
 		return "it does not say in which mode it is"
 	case mode != modePrompting:
-		return fmt.Sprintf("its mode is %.40q", mode)
+		return "its mode is " + showWord(mode, "bypass")
 	}
 	if len(c.args) == 0 {
 		return "its command line cannot be read"
@@ -240,7 +241,7 @@ func (c *claude) givePointer(p Post, idle bool) error {
 func (c *claude) write(f *claudeFrame) error {
 	conn, _, err := c.processes.dialParent(c.socket)
 	if err != nil {
-		return c.fail(ErrGone, err.Error())
+		return c.fail(ErrGone, ownwords.Of(err))
 	}
 	defer conn.Close()
 	var lines []byte
@@ -250,7 +251,7 @@ func (c *claude) write(f *claudeFrame) error {
 	conn.SetWriteDeadline(time.Now().Add(socketTime))
 	defer context.AfterFunc(c.ctx, func() { conn.SetWriteDeadline(time.Now()) })()
 	if _, err := conn.Write(f.appendLine(lines)); err != nil {
-		return c.fail(ErrGone, err.Error())
+		return c.fail(ErrGone, ownwords.Of(err))
 	}
 	return nil
 }

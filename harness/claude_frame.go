@@ -62,6 +62,12 @@ const (
 	statusDropped   claudeStatus = "dropped"
 )
 
+// claudeReasons are the words by which Claude Code says why it holds a message, turns it down or drops it.
+var claudeReasons = []string{
+	"explicit-setting", "managed-setting", "repo-setting", "invalid-setting", "bypass-default", "mode-unknown", "mode-mismatch", "no-mode-asserted",
+	"rate-limited", dropDuplicate, "hop-loop", "hop-runaway", "queue-full", "unverified", "user",
+}
+
 const (
 	typeAuth    = "auth"
 	typeUser    = "user"
@@ -93,13 +99,17 @@ func readClaudeFrame(line []byte) (f claudeFrame, ok bool) {
 // line.
 func (f *claudeFrame) judge() (saw string, err error) {
 	saw = cmp.Or(f.Reason, f.DropReason)
+	if saw != "" {
+		saw = showWord(saw, claudeReasons...)
+	}
 	switch {
 	case f.Status == statusDelivered, f.Status == statusDropped && f.DropReason == dropDuplicate:
 		return "", nil
 	case f.Status == statusHeld:
 		return saw, ErrHeld
 	}
-	return strings.TrimSuffix(string(f.Status)+": "+saw, ": "), ErrRefused
+	status := showWord(string(f.Status), string(statusDenied), string(statusExpired), string(statusRefused), string(statusDropped))
+	return strings.TrimSuffix(status+": "+saw, ": "), ErrRefused
 }
 
 // claudeTag is Claude Code's own mark around a message of another session.

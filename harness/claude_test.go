@@ -65,7 +65,7 @@ func TestClaudeReceipts(t *testing.T) {
 		"rate-limited": {`"status":"dropped","drop_reason":"rate-limited","dropped_msg_ids":["x"]`, ErrRefused, "dropped: rate-limited"},
 		"duplicate":    {`"status":"dropped","drop_reason":"duplicate"`, nil, ""},
 		"delivered":    {`"status":"delivered"`, nil, ""},
-		"new word":     {`"status":"postponed"`, ErrRefused, "postponed"},
+		"new word":     {`"status":"postponed"`, ErrRefused, "a word that acpctl does not know"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -3,7 +3,6 @@ package harness
 import (
 	"encoding/binary"
 	"errors"
-	"fmt"
 	"os"
 	"slices"
 	"strconv"
@@ -12,13 +11,15 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/acpd/acpd/internal/ownwords"
 )
 
 // findTerminal finds the process that listens on a TCP port of 127.0.0.1 and is connected to a server
 // through its unix socket at path. What the server has started, such as other sessions' acpctl, is
 // no terminal. ended reports whether the process has ended since.
 func findTerminal(server int, path string, port int) (ended func() bool, err error) {
-	none := errors.New("the terminal that has started its thread is not connected to it")
+	none := ownwords.New("the terminal that has started its thread is not connected to it")
 	accepted, err := listSockets(server)
 	if err != nil {
 		return nil, err
@@ -115,7 +116,7 @@ const (
 // connected sockets that bear a path and whose server's end is in among.
 func listClients(path string, among map[string]bool) (map[string]string, error) {
 	fail := func(err error) (map[string]string, error) {
-		return nil, fmt.Errorf("the kernel does not say who is connected to %s: %w", path, err)
+		return nil, ownwords.Errorf("the kernel does not say who is connected to %s: %w", path, err)
 	}
 	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC, unix.NETLINK_SOCK_DIAG)
 	if err != nil {
@@ -157,7 +158,7 @@ func listClients(path string, among map[string]bool) (map[string]string, error) 
 			}
 		}
 	}
-	return fail(errors.New("there are too many"))
+	return fail(ownwords.New("there are too many"))
 }
 
 // readDiagAnswer reads what the kernel says of one socket. It reports whether that bears the path

@@ -3,7 +3,6 @@ package harness
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -11,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/acpd/acpd/internal/ownwords"
 	"github.com/acpd/acpd/internal/pace"
 )
 
@@ -45,7 +45,7 @@ func findCodex(ctx context.Context, env *Environment, ps *processes) (Session, e
 	c := &codex{lifetime: newLifetime(), dir: env.Dir, processes: ps, posts: newGate(), loads: newCodexLoads(), changed: pace.NewSignal(), callTime: codexTime}
 	var err error
 	if c.socket, err = findCodexSocket(env, ps); err != nil {
-		return fail(err.Error())
+		return fail(ownwords.Of(err))
 	}
 	conn, err := c.connect(ctx) // which learns the version
 	if err != nil {
@@ -85,9 +85,9 @@ func findCodexSocket(env *Environment, ps *processes) (string, error) {
 		if errors.Is(err, fs.ErrNotExist) {
 			err = explainNoSocket(env, home)
 		}
-		saw = append(saw, err.Error())
+		saw = append(saw, ownwords.Of(err))
 	}
-	return "", errors.New(strings.Join(saw, "; "))
+	return "", ownwords.New(strings.Join(saw, "; "))
 }
 
 // explainNoSocket says in plain words why a home of Codex has no socket.
@@ -97,9 +97,9 @@ func explainNoSocket(env *Environment, home string) error {
 		shown = "~/" + below
 	}
 	if _, err := os.Stat(home); err != nil {
-		return fmt.Errorf("it has no folder %s here", shown)
+		return ownwords.Errorf("it has no folder %s here", shown)
 	}
-	return fmt.Errorf("no app-server runs in %s; codex with -c and codex exec have none", shown)
+	return ownwords.Errorf("no app-server runs in %s; codex with -c and codex exec have none", shown)
 }
 
 // Harness returns the name and version of Codex.
@@ -252,5 +252,5 @@ func (c *codex) explain(err error) error {
 
 func (c *codex) fail(err, saw error) error {
 	name, version := c.Harness()
-	return &Error{Harness: name, Version: version, Err: err, Saw: saw.Error()}
+	return &Error{Harness: name, Version: version, Err: err, Saw: ownwords.Of(saw)}
 }

@@ -2,7 +2,6 @@ package harness
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -12,6 +11,8 @@ import (
 	"github.com/coder/websocket"
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/acpd/acpd/internal/ownwords"
 )
 
 const (
@@ -57,6 +58,9 @@ type codexError struct {
 }
 
 func (e *codexError) Error() string { return fmt.Sprintf("%d %.200q", e.Code, e.Message) }
+
+// OwnWords leaves the app-server's message out.
+func (e *codexError) OwnWords() string { return fmt.Sprintf("it answers with the error %d", e.Code) }
 
 // Codes of the app-server.
 const (
@@ -113,7 +117,7 @@ func newCodexConn(ctx context.Context, conn net.Conn, limit time.Duration) (*cod
 	socket, _, err := websocket.Dial(dialing, "ws://localhost/", &websocket.DialOptions{HTTPClient: &http.Client{Transport: transport}})
 	if err != nil {
 		conn.Close()
-		return nil, err
+		return nil, explainTalk(err)
 	}
 	socket.SetReadLimit(maxCodexFrame)
 	reading, stop := context.WithCancel(context.Background())
@@ -146,7 +150,7 @@ func (c *codexConn) read(ctx context.Context) {
 	c.socket.CloseNow()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.cause = err
+	c.cause = explainTalk(err)
 	for id, call := range c.calls {
 		delete(c.calls, id)
 		close(call)
@@ -175,7 +179,7 @@ func (c *codexConn) take(text []byte) error {
 		select {
 		case c.notices <- n:
 		default:
-			return errors.New("too many notifications wait")
+			return ownwords.New("too many notifications wait")
 		}
 	}
 	return nil
@@ -212,7 +216,7 @@ func (c *codexConn) discardNotices() bool {
 }
 
 // errNotSent is the error of a call that the server certainly does not have.
-var errNotSent = errors.New("not sent")
+var errNotSent = ownwords.New("not sent")
 
 // call calls a method. The error is a *codexError if the server refused.
 func (c *codexConn) call(ctx context.Context, method string, params, result any) error {
@@ -235,27 +239,27 @@ func (c *codexConn) call(ctx context.Context, method string, params, result any)
 		Params any    `json:"params"`
 	}{id, method, params}
 	if err := c.write(ctx, &request); err != nil {
-		return fmt.Errorf("%s: %w: %w", method, errNotSent, err)
+		return ownwords.Errorf("%s: %w: %w", method, errNotSent, explainTalk(err))
 	}
 	select {
 	case m, ok := <-response:
 		if !ok {
-			return fmt.Errorf("%s: %w", method, c.readCause())
+			return ownwords.Errorf("%s: %w", method, c.readCause())
 		}
 		if m.Error != nil {
-			return fmt.Errorf("%s: %w", method, m.Error)
+			return ownwords.Errorf("%s: %w", method, m.Error)
 		}
 		if result == nil {
 			return nil
 		}
 		if err := json.Unmarshal(m.Result, result, jsontext.AllowInvalidUTF8(true)); err != nil {
-			return fmt.Errorf("%s: %w", method, err)
+			return ownwords.Errorf("%s: %w", method, explainTalk(err))
 		}
 		return nil
 	case <-c.ended:
-		return fmt.Errorf("%s: %w", method, c.readCause())
+		return ownwords.Errorf("%s: %w", method, c.readCause())
 	case <-ctx.Done():
-		return fmt.Errorf("%s: %w", method, ctx.Err())
+		return ownwords.Errorf("%s: %w", method, ctx.Err())
 	}
 }
 

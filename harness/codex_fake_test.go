@@ -16,6 +16,8 @@ import (
 	"github.com/coder/websocket"
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/acpd/acpd/internal/ownwords"
 )
 
 // fakeCodex is an app-server that is not there. It speaks the frames of Codex 0.169.0.
@@ -278,7 +280,7 @@ func (f *fakeCodex) find() (Session, error) {
 			return f.terminal[origin]
 		}
 		if f.unseen != nil || !has() {
-			return nil, cmp.Or(f.unseen, errors.New("no terminal"))
+			return nil, cmp.Or(f.unseen, ownwords.New("no terminal"))
 		}
 		return func() bool { return !has() }, nil
 	}

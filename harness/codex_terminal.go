@@ -3,10 +3,11 @@ package harness
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net/url"
 	"slices"
 	"strconv"
+
+	"github.com/acpd/acpd/internal/ownwords"
 )
 
 // codexTerminal is the MCP server by which a terminal of Codex gives the threads that it starts
@@ -58,7 +59,7 @@ func (c *codex) look(ctx context.Context, conn *codexConn, thread string) (v cod
 		v.ended, err = c.processes.findTerminal(conn.server, c.socket, port)
 	}
 	if err != nil {
-		v.unseen = err.Error()
+		v.unseen = ownwords.Of(err)
 		return v, nil
 	}
 	others, err := c.listBeside(ctx, conn, thread, origin)
@@ -76,16 +77,16 @@ func (c *codex) look(ctx context.Context, conn *codexConn, thread string) (v cod
 // parseLoopback returns the port of an address on this machine.
 func parseLoopback(origin string) (port int, _ error) {
 	if origin == "" {
-		return 0, errors.New("no terminal has started its thread")
+		return 0, ownwords.New("no terminal has started its thread")
 	}
 	u, err := url.Parse(origin)
-	if err == nil && u.Hostname() != "127.0.0.1" {
-		err = fmt.Errorf("its terminal is at %.40q", origin)
+	if err == nil && u.Hostname() == "127.0.0.1" {
+		port, err = strconv.Atoi(u.Port())
 	}
-	if err != nil {
-		return 0, err
+	if port == 0 || err != nil {
+		return 0, ownwords.New("its terminal is at no address of this machine")
 	}
-	return strconv.Atoi(u.Port())
+	return port, nil
 }
 
 // listBeside returns the other threads that the terminal of a thread has had loaded for its user.

@@ -425,7 +425,7 @@ func TestCodexIsFound(t *testing.T) {
 		"alpha":     {func(f *fakeCodex) { f.version = "0.169.1-alpha.2" }, "is not a version"},
 		"no home":   {func(f *fakeCodex) { os.RemoveAll(filepath.Join(f.home, ".codex")) }, "codex 0.169.0 cannot be woken: it has no folder ~/.codex here"},
 		"no socket": {func(f *fakeCodex) { os.RemoveAll(filepath.Join(f.home, ".codex/app-server-control")) }, "no app-server runs in ~/.codex"},
-		"refuses":   {func(f *fakeCodex) { f.refuse["initialize"] = `{"code":-32600,"message":"no"}` }, "initialize: -32600"},
+		"refuses":   {func(f *fakeCodex) { f.refuse["initialize"] = `{"code":-32600,"message":"no"}` }, "initialize: it answers with the error -32600"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -4,11 +4,12 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/acpd/acpd/internal/ownwords"
 )
 
 // codexThread is a thread as the app-server describes it.
@@ -50,11 +51,11 @@ func (c *codex) findThread(ctx context.Context, conn *codexConn) (string, error)
 	}
 	switch len(here) {
 	case 0:
-		return "", c.fail(ErrNoThread, errors.New("it has no thread in this directory"))
+		return "", c.fail(ErrNoThread, ownwords.New("it has no thread in this directory"))
 	case 1:
 		return here[0], nil
 	}
-	return "", c.fail(ErrNoThread, errors.New("it has several threads in this directory"))
+	return "", c.fail(ErrNoThread, ownwords.New("it has several threads in this directory"))
 }
 
 // The MCP server of a thread that acpctl setup has connected, and a tool that it does not have.
@@ -83,7 +84,7 @@ func (c *codex) listLoaded(ctx context.Context, conn *codexConn) ([]string, erro
 		return nil, c.explain(err)
 	}
 	if len(loaded.Data) > maxLoadedThreads {
-		return nil, c.fail(ErrNoThread, fmt.Errorf("it has %d threads", len(loaded.Data)))
+		return nil, c.fail(ErrNoThread, ownwords.Errorf("it has %d threads", len(loaded.Data)))
 	}
 	return loaded.Data, nil
 }
@@ -108,14 +109,14 @@ func (c *codex) awaitIdle(ctx context.Context, conn *codexConn, thread string, u
 		case err != nil:
 			return err
 		case t.Ephemeral:
-			return c.fail(ErrNoThread, errors.New("its thread is one that nobody sees"))
+			return c.fail(ErrNoThread, ownwords.New("its thread is one that nobody sees"))
 		case t.Status.Type == "active":
 			if err := c.awaitChange(ctx, conn, thread); err != nil {
 				return err
 			}
 			continue
 		case t.Status.Type != "idle":
-			return c.fail(ErrGone, fmt.Errorf("its thread is %.40q", t.Status.Type))
+			return c.fail(ErrGone, ownwords.New("its thread is "+showWord(t.Status.Type, "notLoaded", "systemError")))
 		}
 		if err := c.checkBegun(ctx, conn, thread); err != nil {
 			return err
@@ -129,7 +130,7 @@ func (c *codex) awaitIdle(ctx context.Context, conn *codexConn, thread string, u
 			return err
 		}
 		if saw := cmp.Or(r.explainUnattended(), view.unseen); saw != "" && !unattended {
-			return c.fail(ErrUnattended, errors.New(saw))
+			return c.fail(ErrUnattended, ownwords.New(saw))
 		}
 		if r.Thread.Status.Type != "active" {
 			return nil
@@ -177,11 +178,11 @@ func (r *codexResumed) explainUnattended() string {
 	confined := []string{"readOnly", "workspaceWrite"}
 	switch {
 	case !slices.Contains(asking, string(r.Policy)):
-		return fmt.Sprintf("its approval policy is %.60s", r.Policy)
+		return "its approval policy is " + showWord(string(r.Policy), `"never"`)
 	case r.Reviewer != "user":
-		return fmt.Sprintf("its approvals are given by %.40q", r.Reviewer)
+		return "its approvals are given by " + showWord(r.Reviewer, "auto_review", "guardian_subagent")
 	case !slices.Contains(confined, r.Sandbox.Type):
-		return fmt.Sprintf("its sandbox is %.40q", r.Sandbox.Type)
+		return "its sandbox is " + showWord(r.Sandbox.Type, "dangerFullAccess", "externalSandbox")
 	}
 	return ""
 }

@@ -2,9 +2,9 @@ package harness
 
 import (
 	"context"
-	"errors"
 	"time"
 
+	"github.com/acpd/acpd/internal/ownwords"
 	"github.com/acpd/acpd/internal/pace"
 )
 
@@ -111,11 +111,11 @@ func (c *codex) lookAround(ctx context.Context, conn *codexConn, before codexVie
 	case err != nil:
 		return Presence{Unwakeable: err}, view
 	case t.Status.Type == "notLoaded":
-		return Presence{Unwakeable: c.fail(ErrGone, errors.New("its thread is closed"))}, view
+		return Presence{Unwakeable: c.fail(ErrGone, ownwords.New("its thread is closed"))}, view
 	case left && t.Status.Type == "active":
-		return Presence{Unwakeable: c.fail(ErrUnattended, errors.New(view.unseen))}, view
+		return Presence{Unwakeable: c.fail(ErrUnattended, ownwords.New(view.unseen))}, view
 	case left:
-		return Presence{Gone: c.fail(ErrUnattended, errors.New(view.unseen))}, view
+		return Presence{Gone: c.fail(ErrUnattended, ownwords.New(view.unseen))}, view
 	}
 	return Presence{Unwakeable: c.checkBegun(ctx, conn, thread)}, view
 }

@@ -25,10 +25,12 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/internal/ownwords"
 	"github.com/acpd/acpd/wire"
 )
 
@@ -127,23 +129,23 @@ func FindSession(ctx context.Context, env Environment) (Session, error) {
 // What a post fails with. Each comes in an [Error].
 var (
 	// ErrUnattended: nobody is asked before the session's tools run, or it is not known.
-	ErrUnattended = errors.New("the session is unattended")
+	ErrUnattended = ownwords.New("the session is unattended")
 	// ErrHeld: the program keeps the line until its user allows it.
-	ErrHeld = errors.New("held by the agent program until its user allows it")
+	ErrHeld = ownwords.New("held by the agent program until its user allows it")
 	// ErrRefused: the user or the program turned the line down.
-	ErrRefused = errors.New("refused by the agent program")
+	ErrRefused = ownwords.New("refused by the agent program")
 	// ErrUnsupported: the program's version was not tested, or lacks what waking needs.
-	ErrUnsupported = errors.New("cannot be woken")
+	ErrUnsupported = ownwords.New("cannot be woken")
 	// ErrNoThread: it is not known yet which conversation of the program is ours.
-	ErrNoThread = errors.New("its conversation is not known before its first tool call")
+	ErrNoThread = ownwords.New("its conversation is not known before its first tool call")
 	// ErrNoTurn: the program tells who attends a conversation only when it has had a turn.
-	ErrNoTurn = errors.New("its conversation has had no turn yet: say something to it once")
+	ErrNoTurn = ownwords.New("its conversation has had no turn yet: say something to it once")
 	// ErrBusy: the turn that runs in the session did not end in time.
-	ErrBusy = errors.New("its turn did not end in time")
+	ErrBusy = ownwords.New("its turn did not end in time")
 	// ErrClosed: Close was called. Nothing was posted.
-	ErrClosed = errors.New("the session is closed: find it again")
+	ErrClosed = ownwords.New("the session is closed: find it again")
 	// ErrGone: the program does not answer, or has ended.
-	ErrGone = errors.New("the agent program does not answer")
+	ErrGone = ownwords.New("the agent program does not answer")
 )
 
 // Error is a failed post, or a program that cannot be woken.
@@ -151,14 +153,14 @@ type Error struct {
 	Harness string // the name of the program
 	Version string // as the program says; may be empty
 	Err     error  // one of the errors above
-	Saw     string // what was seen; may be empty
+	Saw     string // what was seen, in words of this program; may be empty
 }
 
 // Error returns the text, with what was seen: "codex 0.169.0 cannot be woken: it has no folder
 // ~/.codex here".
 func (e *Error) Error() string {
 	program := e.Harness
-	if e.Version != "" {
+	if len(e.Version) <= maxVersion && plainVersion.MatchString(e.Version) {
 		program += " " + e.Version
 	}
 	if errors.Is(e.Err, ErrUnsupported) {
@@ -166,6 +168,9 @@ func (e *Error) Error() string {
 	}
 	return fmt.Sprintf("wake %s: %s", program, e.Reason())
 }
+
+// OwnWords returns the text: what a program says is in it only in words that are known here.
+func (e *Error) OwnWords() string { return e.Error() }
 
 // Reason returns why the session was not woken, without the name of the program.
 func (e *Error) Reason() string {
@@ -180,3 +185,27 @@ func (e *Error) Reason() string {
 
 // Unwrap returns Err.
 func (e *Error) Unwrap() error { return e.Err }
+
+// maxVersion bounds a version that is shown, in bytes.
+const maxVersion = 40
+
+// errUnclear is what a program says in another form than the one that is known here.
+var errUnclear = ownwords.New("what it says has not the form that acpctl knows")
+
+// explainTalk makes an error of the connection to a program one that may be shown: the libraries that
+// read what the program says quote it.
+func explainTalk(err error) error {
+	if _, shown := ownwords.Find(err); shown || err == nil {
+		return err
+	}
+	return fmt.Errorf("%w: %w", errUnclear, err)
+}
+
+// showWord returns a word of a program if it is one of those that are known. Any other is a text of the
+// program's choice.
+func showWord(word string, known ...string) string {
+	if slices.Contains(known, word) {
+		return word
+	}
+	return "a word that acpctl does not know"
+}

@@ -17,6 +17,8 @@ import (
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/acpd/acpd/internal/ownwords"
 )
 
 const (
@@ -83,7 +85,7 @@ func findOpenCode(ctx context.Context, env *Environment, ps *processes) (Session
 func (o *opencode) findPort(ctx context.Context, password string) error {
 	parents := o.processes.listParents()
 	if len(parents) == 0 {
-		return errors.New("what has started this process is not known")
+		return ownwords.New("what has started this process is not known")
 	}
 	o.parent = parents[0].pid
 	ports, err := o.processes.portsOf(o.parent)
@@ -92,7 +94,7 @@ func (o *opencode) findPort(ctx context.Context, password string) error {
 			return nil
 		}
 	}
-	return cmp.Or(err, errors.New("it listens on no port: start it with --port and OPENCODE_SERVER_PASSWORD set"))
+	return cmp.Or(err, ownwords.New("it listens on no port: start it with --port and OPENCODE_SERVER_PASSWORD set"))
 }
 
 // logIn returns nil if OpenCode answers on the port, and only to whoever has the password. If it
@@ -103,7 +105,7 @@ func (o *opencode) logIn(ctx context.Context, password string) error {
 	err := o.get(ctx, "/session/status", nil, &busy)
 	switch status, _ := errors.AsType[opencodeStatus](err); {
 	case err == nil:
-		return errors.New("its port is open to everybody on this machine: start it with OPENCODE_SERVER_PASSWORD set")
+		return ownwords.New("its port is open to everybody on this machine: start it with OPENCODE_SERVER_PASSWORD set")
 	case status != http.StatusUnauthorized:
 		return err
 	}
@@ -143,7 +145,7 @@ func (o *opencode) Close() error {
 // is unattended.
 func (o *opencode) Post(ctx context.Context, p Post) (Posted, error) {
 	if !p.Unattended {
-		return Posted{}, o.fail(ErrUnattended, errors.New("it does not say whether anybody is there"))
+		return Posted{}, o.fail(ErrUnattended, ownwords.New("it does not say whether anybody is there"))
 	}
 	return post(ctx, o, o.lifetime, o.posts, &p, func(ctx context.Context) (_ Posted, passed bool, _ error) {
 		passed, err := o.prompt(ctx, &p)
@@ -245,7 +247,7 @@ func (o *opencode) findSession(ctx context.Context) (string, error) {
 		return "", o.explain(err)
 	}
 	if len(all) != 1 {
-		return "", o.fail(ErrNoThread, fmt.Errorf("it has %d sessions in this directory", len(all)))
+		return "", o.fail(ErrNoThread, ownwords.Errorf("it has %d sessions in this directory", len(all)))
 	}
 	return all[0].ID, nil
 }
@@ -270,7 +272,7 @@ func (o *opencode) findCaller(ctx context.Context) (string, error) {
 			id = s.Parent
 		}
 		if caller != "" && caller != id {
-			return "", errors.New("several sessions are busy")
+			return "", ownwords.New("several sessions are busy")
 		}
 		caller = id
 	}
@@ -288,7 +290,8 @@ func (o *opencode) findCaller(ctx context.Context) (string, error) {
 // opencodeStatus is an answer that is no success.
 type opencodeStatus int
 
-func (s opencodeStatus) Error() string { return fmt.Sprintf("it answers %d", int(s)) }
+func (s opencodeStatus) Error() string    { return fmt.Sprintf("it answers %d", int(s)) }
+func (s opencodeStatus) OwnWords() string { return s.Error() }
 
 func (o *opencode) get(ctx context.Context, path string, query url.Values, result any) error {
 	return o.do(ctx, http.MethodGet, path, query, nil, result)
@@ -297,7 +300,7 @@ func (o *opencode) get(ctx context.Context, path string, query url.Values, resul
 // do makes one request. The process that has started this one must still listen on the port.
 func (o *opencode) do(ctx context.Context, method, path string, query url.Values, body, result any) error {
 	if ports, err := o.processes.portsOf(o.parent); err != nil || !slices.Contains(ports, o.port) {
-		return errors.Join(err, fmt.Errorf("it does not listen on port %d any more", o.port))
+		return errors.Join(err, ownwords.Errorf("it does not listen on port %d any more", o.port))
 	}
 	ctx, cancel := context.WithTimeout(ctx, opencodeTime)
 	defer cancel()
@@ -319,15 +322,15 @@ func (o *opencode) do(ctx context.Context, method, path string, query url.Values
 	}
 	response, err := o.http.Do(request)
 	if err != nil {
-		return err
+		return explainTalk(err)
 	}
 	defer response.Body.Close()
 	answer, err := io.ReadAll(io.LimitReader(response.Body, maxOpenCodeBody+1))
 	switch {
 	case err != nil:
-		return err
+		return explainTalk(err)
 	case len(answer) > maxOpenCodeBody:
-		return fmt.Errorf("its answer to %s has over %d MiB", path, maxOpenCodeBody>>20)
+		return ownwords.Errorf("its answer to %s has over %d MiB", path, maxOpenCodeBody>>20)
 	}
 	if response.StatusCode/100 != 2 {
 		return opencodeStatus(response.StatusCode)
@@ -335,7 +338,10 @@ func (o *opencode) do(ctx context.Context, method, path string, query url.Values
 	if result == nil {
 		return nil
 	}
-	return json.Unmarshal(answer, result, jsontext.AllowInvalidUTF8(true))
+	if err := json.Unmarshal(answer, result, jsontext.AllowInvalidUTF8(true)); err != nil {
+		return explainTalk(err)
+	}
+	return nil
 }
 
 // explain makes an error of a failed request.
@@ -351,5 +357,5 @@ func (o *opencode) explain(err error) error {
 }
 
 func (o *opencode) fail(err, saw error) error {
-	return &Error{Harness: opencodeName, Version: o.version, Err: err, Saw: saw.Error()}
+	return &Error{Harness: opencodeName, Version: o.version, Err: err, Saw: ownwords.Of(saw)}
 }

@@ -2,10 +2,11 @@ package harness
 
 import (
 	"errors"
-	"fmt"
 	"net"
 	"os"
 	"slices"
+
+	"github.com/acpd/acpd/internal/ownwords"
 )
 
 // maxParents bounds how far up parents are looked for: from acpctl over a wrapper or two to
@@ -64,11 +65,11 @@ func (ps *processes) findParent(pid int) (process, error) {
 	parents := ps.listParents()
 	at := slices.IndexFunc(parents, func(p process) bool { return p.pid == pid })
 	if at < 0 {
-		return process{}, fmt.Errorf("process %d has not started this one", pid)
+		return process{}, ownwords.Errorf("process %d has not started this one", pid)
 	}
 	for _, nearer := range parents[:at] {
 		if nearer.program != "" && nearer.program == parents[at].program {
-			return process{}, fmt.Errorf("process %d is nearer than process %d, and the same program", nearer.pid, pid)
+			return process{}, ownwords.Errorf("process %d is nearer than process %d, and the same program", nearer.pid, pid)
 		}
 	}
 	return parents[at], nil
@@ -86,7 +87,7 @@ func (ps *processes) dialParent(path string) (*net.UnixConn, process, error) {
 		parent, err = ps.findParent(pid)
 	}
 	if err != nil {
-		return nil, process{}, errors.Join(fmt.Errorf("the socket %s is not of this session: %w", path, err), conn.Close())
+		return nil, process{}, errors.Join(ownwords.Errorf("the socket %s is not of this session: %w", path, err), conn.Close())
 	}
 	return conn, parent, nil
 }

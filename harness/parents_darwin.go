@@ -4,11 +4,12 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/binary"
-	"errors"
 	"net"
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/acpd/acpd/internal/ownwords"
 )
 
 // readProcess asks sysctl(3).
@@ -57,10 +58,10 @@ func readPeer(c *net.UnixConn) (pid int, err error) {
 
 // listPorts fails: macOS tells the ports of a process only to lsof.
 func listPorts(int) ([]int, error) {
-	return nil, errors.New("macOS does not say which program listens on a port")
+	return nil, ownwords.New("macOS does not say which program listens on a port")
 }
 
 // findTerminal fails: macOS tells the connections of a process only to lsof.
 func findTerminal(int, string, int) (func() bool, error) {
-	return nil, errors.New("macOS does not say who is connected to it")
+	return nil, ownwords.New("macOS does not say who is connected to it")
 }

@@ -14,6 +14,8 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/acpd/acpd/internal/ownwords"
 )
 
 // readProcess reads what /proc says (proc(5)).
@@ -27,11 +29,11 @@ func readProcess(pid int) (process, error) {
 	_, rest, _ := strings.Cut(string(stat[bytes.LastIndexByte(stat, ')')+1:]), " ")
 	fields := strings.Fields(rest)
 	if len(fields) < 2 {
-		return process{}, fmt.Errorf("%sstat: not as proc(5) has it", dir)
+		return process{}, ownwords.Errorf("%sstat: not as proc(5) has it", dir)
 	}
 	p := process{pid: pid}
 	if p.parent, err = strconv.Atoi(fields[1]); err != nil {
-		return process{}, fmt.Errorf("%sstat: %w", dir, err)
+		return process{}, ownwords.Errorf("%sstat: %w", dir, err)
 	}
 	// An updated program is still the same one, although its old file is gone.
 	program, _ := os.Readlink(dir + "exe")

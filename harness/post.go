@@ -5,7 +5,6 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"errors"
-	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -13,6 +12,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/internal/ownwords"
 	"github.com/acpd/acpd/internal/pace"
 	"github.com/acpd/acpd/wire"
 )
@@ -127,7 +127,7 @@ func post(ctx context.Context, s Session, l *lifetime, g gate, p *Post, do func(
 // checkPointer refuses what is not one short line.
 func checkPointer(s string) error {
 	if s == "" || len(s) > maxPointer || !utf8.ValidString(s) || strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsPrint(r) }) {
-		return fmt.Errorf("wake: the pointer is not one line of at most %d bytes: %.80q", maxPointer, s)
+		return ownwords.Errorf("wake: the pointer is not one line of at most %d bytes: %.80q", maxPointer, s)
 	}
 	return nil
 }

@@ -2,9 +2,12 @@ package harness
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/acpd/acpd/internal/ownwords"
 )
 
 // The names of the programs that can be woken.
@@ -35,22 +38,27 @@ func checkVersion(name, text string) error {
 	}
 	saw := fmt.Sprintf("tested are %s up to, and without, %s", limits[0], limits[1])
 	if err != nil {
-		saw = err.Error() + "; " + saw
+		saw = ownwords.Of(err) + "; " + saw
 	}
 	return &Error{Harness: name, Version: text, Err: ErrUnsupported, Saw: saw}
 }
+
+var errNoVersion = ownwords.New("what it says of itself is not a version")
+
+// plainVersion matches a version, perhaps of a pre-release. Any other is a text of the program's choice.
+var plainVersion = regexp.MustCompile(`^v?[0-9]+(\.[0-9]+)*(-(alpha|beta|rc|pre|dev)(\.?[0-9]+)*)?$`)
 
 // parseVersion reads the three numbers with which a version begins.
 func parseVersion(text string) (v version, _ error) {
 	number, _, _ := strings.Cut(strings.TrimPrefix(text, "v"), " ")
 	parts := strings.Split(number, ".")
 	if len(parts) != len(v) {
-		return v, fmt.Errorf("%.40q is not a version", text)
+		return v, errNoVersion
 	}
 	for i, part := range parts {
 		n, err := strconv.ParseUint(part, 10, 31)
 		if err != nil { // so a pre-release, 0.172.0-alpha.1, is none either
-			return v, fmt.Errorf("%.40q is not a version", text)
+			return v, errNoVersion
 		}
 		v[i] = int(n)
 	}
