@@ -1,13 +1,11 @@
 package client
 
 import (
-	"errors"
-	"fmt"
-
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/internal/ownwords"
 	"github.com/acpd/acpd/kinds"
 	"github.com/acpd/acpd/wire"
 )
@@ -192,12 +190,12 @@ func (r *Recipients) UnmarshalJSONFrom(dec *jsontext.Decoder) error {
 	if err := dec.SkipValue(); err != nil {
 		return err
 	}
-	return errors.New("expected a peer, or a list of them")
+	return ownwords.New("expected a peer, or a list of them")
 }
 
 func (r Recipients) checkCount() error {
 	if n := len(r.Names); n == 0 || n > MaxRecipients || n > 1 && !r.List {
-		return fmt.Errorf("%d recipients: expected one, or a list of 1 to %d", n, MaxRecipients)
+		return ownwords.Errorf("%d recipients: expected one, or a list of 1 to %d", n, MaxRecipients)
 	}
 	return nil
 }

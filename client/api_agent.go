@@ -1,13 +1,13 @@
 package client
 
 import (
-	"errors"
 	"time"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/internal/ownwords"
 	"github.com/acpd/acpd/kinds"
 	"github.com/acpd/acpd/wire"
 )
@@ -134,7 +134,7 @@ func (f *EventFilter) UnmarshalJSONFrom(dec *jsontext.Decoder) error {
 	if err := dec.SkipValue(); err != nil {
 		return err
 	}
-	return errors.New("expected true or a list of types")
+	return ownwords.New("expected true or a list of types")
 }
 
 // MessageDirection says whether a daemon received a message or sent it.

@@ -125,7 +125,7 @@ func (c *Client) Pprof(ctx context.Context, p PprofParams) ([]byte, error) {
 		}
 		part, err := base64.StdEncoding.DecodeString(r.Data)
 		if err != nil {
-			return nil, kinds.Errorf(kinds.Internal, "debug.pprof: the daemon's answer is not in base64: %v", err)
+			return nil, kinds.Errorf(kinds.Internal, "debug.pprof: the daemon's answer is not in base64")
 		}
 		if all = append(all, part...); r.Next == 0 {
 			return all, nil

@@ -12,6 +12,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/acpd/acpd/client/jsonrpc"
+	"github.com/acpd/acpd/internal/ownwords"
 	"github.com/acpd/acpd/kinds"
 	"github.com/acpd/acpd/wire"
 )
@@ -89,7 +90,7 @@ func (c *Client) Attach(ctx context.Context, p AttachParams, h Handler) error {
 	c.mu.Lock()
 	if c.agent != nil {
 		c.mu.Unlock()
-		return errors.New("attach: this client has an agent attached already: use another client")
+		return ownwords.New("attach: this client has an agent attached already: use another client")
 	}
 	c.agent = a
 	c.mu.Unlock()
@@ -114,7 +115,7 @@ func (c *Client) DeclareSession(ctx context.Context, s *SessionInfo) error {
 	}
 	c.mu.Unlock()
 	if agent == nil {
-		return errors.New("declare a session: this client has no agent attached: call Attach first")
+		return ownwords.New("declare a session: this client has no agent attached: call Attach first")
 	}
 	_, err := c.connect(ctx)
 	return err

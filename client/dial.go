@@ -3,7 +3,6 @@ package client
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io/fs"
 	"net"
 	"os"
@@ -11,6 +10,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/acpd/acpd/internal/ownwords"
 	"github.com/acpd/acpd/internal/shellpath"
 	"github.com/acpd/acpd/kinds"
 )
@@ -39,7 +39,7 @@ func Home() (string, error) {
 	}
 	dir, err := findUsualHome()
 	if err != nil {
-		return "", fmt.Errorf("find the state directory: %w: name it with ACP_HOME", err)
+		return "", ownwords.Errorf("find the state directory: %w: name it with ACP_HOME", err)
 	}
 	return dir, nil
 }
@@ -62,15 +62,15 @@ func AgentSocket() (path string, set bool, err error) {
 		return "", false, nil
 	}
 	if path, err = shellpath.ExpandTilde(path); err != nil {
-		return "", true, fmt.Errorf("ACP_SOCKET: %w", err)
+		return "", true, ownwords.Errorf("ACP_SOCKET: %w", err)
 	}
 	switch home, isOwners := findHomeOfSocket(path); {
 	case path == "":
-		err = errors.New("ACP_SOCKET is empty: set it to the path of acp.sock in the agents' folder")
+		err = ownwords.New("ACP_SOCKET is empty: set it to the path of acp.sock in the agents' folder")
 	case filepath.Base(path) != SocketName:
-		err = fmt.Errorf("ACP_SOCKET is %s: set it to the path of %s in the agents' folder", path, SocketName)
+		err = ownwords.Errorf("ACP_SOCKET is %s: set it to the path of %s in the agents' folder", path, SocketName)
 	case isOwners:
-		err = fmt.Errorf("ACP_SOCKET names the owner's socket: agents use %s", filepath.Join(home, AgentFolder, SocketName))
+		err = ownwords.Errorf("ACP_SOCKET names the owner's socket: agents use %s", filepath.Join(home, AgentFolder, SocketName))
 	}
 	return path, true, err
 }

@@ -17,17 +17,28 @@ func IsOlderDaemon(err error) bool {
 	return ok && (e.Code == jsonrpc.CodeMethodNotFound || e.Code == jsonrpc.CodeInvalidParams && strings.Contains(e.Message, unknownParam))
 }
 
-// explainOlderDaemon adds to the error of a daemon that is older than this program what helps. It
-// returns any other error as it is.
+// explainOlderDaemon adds to the error of a daemon that is older than this program what helps. Of
+// another [jsonrpc.Error] it makes one that may be shown, and returns any other error as it is.
 func explainOlderDaemon(method string, err error) error {
-	if !IsOlderDaemon(err) {
+	e, ok := errors.AsType[*jsonrpc.Error](err)
+	if !ok {
 		return err
 	}
-	e, _ := errors.AsType[*jsonrpc.Error](err)
 	told := *e
+	if !IsOlderDaemon(err) {
+		return &refusal{&told}
+	}
 	if e.Code == jsonrpc.CodeMethodNotFound {
 		told.Message = method + ": unknown method"
 	}
 	told.Message += ": the daemon is older than this program: update acpd and start it again"
-	return &told
+	return &refusal{&told}
 }
+
+// refusal is a call that the daemon finds wrong as such. It is about what the caller has passed, in the
+// daemon's words, which may be shown.
+type refusal struct{ said *jsonrpc.Error }
+
+func (r *refusal) Error() string    { return r.said.Error() }
+func (r *refusal) OwnWords() string { return r.said.Message }
+func (r *refusal) Unwrap() error    { return r.said }

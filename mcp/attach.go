@@ -15,6 +15,7 @@ import (
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/harness"
 	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/internal/ownwords"
 	"github.com/acpd/acpd/internal/pace"
 	"github.com/acpd/acpd/kinds"
 )
@@ -129,7 +130,7 @@ func (s *Server) findSession(ctx context.Context, program, version string) {
 // makeReason returns in one line for the daemon's owner why a session was not woken, of printable
 // characters alone, as the daemon takes no others.
 func makeReason(err error) string {
-	why := err.Error()
+	why := ownwords.Of(err)
 	if e, ok := errors.AsType[*harness.Error](err); ok {
 		why = e.Reason()
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/internal/ownwords"
 	"github.com/acpd/acpd/internal/pace"
 	"github.com/acpd/acpd/kinds"
 	"github.com/acpd/acpd/wire"
@@ -73,7 +74,7 @@ func (s *Server) callDelegate(ctx context.Context, call *toolCall) (*result, err
 		return nil, ctx.Err()
 	}
 	if err != nil { // the work goes on, and that is what counts
-		accepted.Text += " It could not be waited for: " + client.Line(kinds.AsError(err).Message)
+		accepted.Text += " It could not be waited for: " + client.Line(ownwords.Of(err))
 		return accepted, nil
 	}
 	return s.describeTask(ctx, task, 1, true)

@@ -12,6 +12,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/internal/ownwords"
 	"github.com/acpd/acpd/kinds"
 	"github.com/acpd/acpd/wire"
 )
@@ -258,7 +259,7 @@ func (s *Server) sendBack(ctx context.Context, key messageKey, way replyWay, a *
 	}
 	data, err := json.Marshal(said)
 	if err != nil {
-		return nil, kinds.Errorf(kinds.Invalid, "text, data: %v", err)
+		return nil, kinds.Errorf(kinds.Invalid, "text, data: expected text and JSON in UTF-8")
 	}
 	payload, err := newPayload(kinds.KindNotify, &kinds.Notify{Topic: way.topic, Data: data})
 	if err != nil {
@@ -272,7 +273,7 @@ func (s *Server) sendBack(ctx context.Context, key messageKey, way replyWay, a *
 	acked, err := s.Daemon.Ack(ctx, client.AckParams{IDs: []wire.MessageID{key.id}, Peers: []string{key.from.String()}})
 	switch {
 	case err != nil:
-		r.Text += " The message stays in the inbox: " + client.Line(kinds.AsError(err).Message)
+		r.Text += " The message stays in the inbox: " + client.Line(ownwords.Of(err))
 	case acked.Removed == 0:
 		r.Text += " The message was not removed from the inbox: it was not shown to its end, or is gone already."
 	default:

@@ -14,6 +14,7 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/internal/ownwords"
 	"github.com/acpd/acpd/kinds"
 	"github.com/acpd/acpd/wire"
 )
@@ -91,7 +92,7 @@ func (r *result) encode() *sdk.CallToolResult {
 // moment to say so; a session that is no agent has no messages of its own.
 func (s *Server) addOutlook(ctx context.Context, r *result) {
 	if err := s.agent.whyNotAttached(); err != nil && r.Error == nil {
-		r.Notices = append(r.Notices, "This session is not attached, so others cannot reach it: "+client.Line(cutText(err.Error(), 300)))
+		r.Notices = append(r.Notices, "This session is not attached, so others cannot reach it: "+client.Line(cutText(ownwords.Of(err), 300)))
 	}
 	open, unseen := s.requests.count()
 	if s.isAgent() {
@@ -172,12 +173,15 @@ func (s *Server) newFailedResult(ctx context.Context, err error, id wire.Message
 	r := &result{ID: id, Error: f}
 	if e.From == "" {
 		r.Text = fmt.Sprintf("%s: %s\n%s", f.Code, f.Message, f.Remedy)
+		if e.Quoted != "" {
+			r.Text += "\n" + client.RenderQuoted(e.Quoted)
+		}
 		return r
 	}
 	f.Message += "; its words are in text"
 	who, name := s.names.find(ctx, s, e.From)
 	shown := *e
-	shown.From, shown.Details, shown.Message = "", nil, cutText(e.Message, 2000)
+	shown.From, shown.Details, shown.Quoted, shown.Message = "", nil, "", cutText(e.Message, 2000)
 	r.Text = fmt.Sprintf("%s, from %s: %s\n%s", f.Code, name, f.Remedy, client.RenderPeerMessage(client.PeerMessage{
 		Peer: name, ID: who, Kind: kinds.KindError, Message: id, Payload: kinds.EncodePayload(&shown), Answer: "It needs no answer.",
 	}))

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -18,6 +17,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/internal/ownwords"
 	"github.com/acpd/acpd/kinds"
 )
 
@@ -40,7 +40,7 @@ type Answer struct {
 // decodeText decodes the answer's JSON into v.
 func (a *Answer) decodeText(v any) error {
 	if err := json.Unmarshal(a.Text, v); err != nil {
-		return fmt.Errorf("read the daemon's answer: %w", err)
+		return ownwords.Errorf("read the daemon's answer: %w", err)
 	}
 	return nil
 }
@@ -66,7 +66,7 @@ func (c *Client) httpClient() *http.Client {
 }
 
 // ErrNoOperator is the error of a request without an agent, if $ACP_SOCKET names the socket.
-var ErrNoOperator = errors.New("say which agent you are: there is no operator on the socket that ACP_SOCKET names")
+var ErrNoOperator = ownwords.New("say which agent you are: there is no operator on the socket that ACP_SOCKET names")
 
 // Do makes a request and returns the answer. The error of a refusal is a *Refusal; any error
 // that tells of a delivery is a *kinds.Error too.
@@ -80,7 +80,7 @@ func (c *Client) Do(ctx context.Context, request Request) (*Answer, error) {
 	if request.Body != nil {
 		var err error
 		if text, err = json.Marshal(request.Body, json.Deterministic(true)); err != nil {
-			return nil, fmt.Errorf("write the request: %w", err)
+			return nil, ownwords.Errorf("write the request: %w", err)
 		}
 	}
 	// The answer may take its time, because another machine or an agent gives it. If it is

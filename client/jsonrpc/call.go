@@ -86,7 +86,7 @@ func (c *Conn) CallFor(ctx context.Context, peer identity.ID, limit time.Duratio
 	err = readScannedValue(w.answer.params, &w.answer.paramsObject, result, false)
 	w.answer.returnToPool()
 	if err != nil {
-		return &Error{Code: CodeInvalidRequest, Message: "the answer to " + method + " is malformed: " + trimJSONPreamble(err)}
+		return &Error{Code: CodeInvalidRequest, Message: "the answer to " + method + " is malformed"}
 	}
 	return nil
 }

@@ -3,8 +3,6 @@ package jsonrpc
 import (
 	"bytes"
 	"encoding/hex"
-	"errors"
-	"fmt"
 	"slices"
 	"strconv"
 
@@ -13,6 +11,7 @@ import (
 
 	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/internal/jsonscan"
+	"github.com/acpd/acpd/internal/ownwords"
 	"github.com/acpd/acpd/wire"
 )
 
@@ -28,7 +27,7 @@ type (
 )
 
 // ErrUnknownMember says that an object has no member of that name.
-var ErrUnknownMember = errors.New("unknown: see the method's params")
+var ErrUnknownMember = ownwords.New("unknown: see the method's params")
 
 // AppendValue appends v as JSON text without line breaks.
 func AppendValue(b []byte, v any) ([]byte, error) {
@@ -93,7 +92,7 @@ func readScannedValue(text []byte, o *scannedObject, v any, strict bool) error {
 		return Value(text).ReadPayload(v)
 	case MemberReader:
 		if text[0] != '{' {
-			return errors.New("expected an object")
+			return ownwords.New("expected an object")
 		}
 		return o.readMembers(v, strict)
 	}
@@ -105,7 +104,7 @@ func (o *scannedObject) readMembers(v MemberReader, strict bool) error {
 	for i := range o.count {
 		name, text := o.memberAt(i)
 		if err := v.ReadMember(name, text); err != nil && (strict || err != ErrUnknownMember) {
-			return fmt.Errorf("%.64s: %w", name, err)
+			return ownwords.Errorf("%.64s: %w", name, err)
 		}
 	}
 	return o.err
@@ -146,7 +145,7 @@ func (m *ObjectWriter) WriteString(name, s string) {
 	m.beginMember(name)
 	var err error
 	if m.b, err = jsontext.AppendQuote(m.b, s); err != nil && m.err == nil {
-		m.err = fmt.Errorf("%s: not valid UTF-8", name)
+		m.err = ownwords.Errorf("%s: not valid UTF-8", name)
 	}
 }
 
@@ -212,6 +211,6 @@ func (m *ObjectWriter) WriteAny(name string, v any) {
 	m.beginMember(name)
 	var err error
 	if m.b, err = AppendValue(m.b, v); err != nil && m.err == nil {
-		m.err = fmt.Errorf("%s: %w", name, err)
+		m.err = ownwords.Errorf("%s: not valid UTF-8 or JSON", name)
 	}
 }

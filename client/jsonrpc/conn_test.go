@@ -16,6 +16,7 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/acpd/acpd/internal/ownwords"
 	"github.com/acpd/acpd/kinds"
 	"github.com/acpd/acpd/wire"
 )
@@ -198,7 +199,7 @@ func TestErrorsCross(t *testing.T) {
 		{&Error{Code: -32602, Message: "to: missing"}, &Error{Code: -32602, Message: "to: missing"}},
 		{context.DeadlineExceeded, kinds.Errorf(kinds.Timeout, "context deadline exceeded")},
 		{context.Canceled, kinds.Errorf(kinds.Cancelled, "context canceled")},
-		{errors.New("disk on fire"), kinds.Errorf(kinds.Internal, "disk on fire")},
+		{errors.New("disk on fire"), kinds.Errorf(kinds.Internal, ownwords.Unknown)},
 		{broken, kinds.Errorf(kinds.NotFound, "x")},
 		{kinds.Errorf("of_tomorrow", "\xff"), kinds.Errorf("of_tomorrow", "\ufffd")},
 	}

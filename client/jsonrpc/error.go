@@ -9,6 +9,7 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/acpd/acpd/internal/ownwords"
 	"github.com/acpd/acpd/kinds"
 )
 
@@ -31,6 +32,13 @@ type Error struct {
 
 func (e *Error) Error() string { return fmt.Sprintf("%s (JSON-RPC %d)", e.Message, e.Code) }
 
+// OwnWords leaves the message out, which the other end may have written.
+func (e *Error) OwnWords() string {
+	return fmt.Sprintf("JSON-RPC error %d%s", e.Code, map[int]string{
+		CodeParse: ", parse error", CodeInvalidRequest: ", invalid request", CodeMethodNotFound: ", method not found", CodeInvalidParams: ", invalid params",
+	}[e.Code])
+}
+
 // NewMethodNotFound returns the error for a method that the handler does not know.
 func NewMethodNotFound(method string) *Error {
 	return &Error{Code: CodeMethodNotFound, Message: fmt.Sprintf("method not found: %.64q", method)}
@@ -38,20 +46,23 @@ func NewMethodNotFound(method string) *Error {
 
 // ErrFull says that the queue of lines is full and Options.PushBack is set. Nothing was
 // sent.
-var ErrFull = errors.New("the outgoing queue is full: try again later")
+var ErrFull = ownwords.New("the outgoing queue is full: try again later")
 
 // ErrClosed says that the connection has ended. The error of a call wraps a [kinds.Error]
 // daemon_unavailable too, which says what is known of the delivery.
-var ErrClosed = errors.New("the connection is closed")
+var ErrClosed = ownwords.New("the connection is closed")
 
 func newClosedError(cause error, d kinds.Delivered) error {
-	return fmt.Errorf("%w: %w", ErrClosed, kinds.Errorf(kinds.DaemonUnavailable,
+	return ownwords.Errorf("%w: %w", ErrClosed, kinds.Errorf(kinds.DaemonUnavailable,
 		"the connection on the socket ended: %v", cause).WithDelivered(d))
 }
 
 // toErrorObject returns the form in which err crosses the socket. It replaces invalid
 // texts, because an error must not be lost to one of its own texts.
 func toErrorObject(err error) *Error {
+	if unread, ok := err.(unreadError); ok {
+		err = unread.error
+	}
 	if e, ok := errors.AsType[*Error](err); ok {
 		return &Error{Code: e.Code, Message: replaceInvalidUTF8(e.Message), Data: dropInvalidJSON(e.Data)}
 	}
@@ -83,8 +94,8 @@ func dropInvalidJSON(v jsontext.Value) jsontext.Value {
 // readErrorObject reads the member error of a response.
 func readErrorObject(text jsontext.Value) error {
 	e := new(Error)
-	if err := json.Unmarshal(text, e); err != nil {
-		return &Error{Code: CodeInvalidRequest, Message: "the answer's error is malformed: " + trimJSONPreamble(err)}
+	if json.Unmarshal(text, e) != nil {
+		return &Error{Code: CodeInvalidRequest, Message: "the answer's error is malformed"}
 	}
 	if len(e.Data) > 0 && e.Data.Kind() == '{' {
 		data := new(kinds.Error)

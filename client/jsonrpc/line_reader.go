@@ -2,9 +2,10 @@ package jsonrpc
 
 import (
 	"bytes"
-	"errors"
 	"io"
 	"sync"
+
+	"github.com/acpd/acpd/internal/ownwords"
 )
 
 const (
@@ -18,7 +19,7 @@ var pieces = sync.Pool{New: func() any { return new([pieceBytes]byte) }}
 
 func returnPiece(piece []byte) { pieces.Put((*[pieceBytes]byte)(piece)) }
 
-var errLongLine = errors.New("a line is over the limit")
+var errLongLine = ownwords.New("a line is over the limit")
 
 // unreadError says why a line was not read to its end. The other end is told.
 type unreadError struct{ error }

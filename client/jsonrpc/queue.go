@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/internal/ownwords"
 	"github.com/acpd/acpd/kinds"
 )
 
@@ -370,7 +371,7 @@ func (q *lineQueue) writeWithinStallLimit(part []byte) (n int, err error) {
 	return n, nil
 }
 
-var errStalled = errors.New("the other end has read nothing, or too little, for 5 s")
+var errStalled = ownwords.New("the other end has read nothing, or too little, for 5 s")
 
 // failFurtherSends makes every later send fail with cause.
 func (q *lineQueue) failFurtherSends(cause error) {

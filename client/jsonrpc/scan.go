@@ -2,14 +2,13 @@ package jsonrpc
 
 import (
 	"bytes"
-	"errors"
-	"fmt"
 	"strings"
 	"unicode/utf8"
 
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/acpd/acpd/internal/jsonscan"
+	"github.com/acpd/acpd/internal/ownwords"
 )
 
 // maxMembers bounds the members of an object that is scanned: their names are
@@ -30,7 +29,7 @@ type scannedObject struct {
 
 type textRange struct{ from, to int32 }
 
-var errSyntax = errors.New("not one well-formed JSON object")
+var errSyntax = ownwords.New("not one well-formed JSON object")
 
 // scan reads the object that begins at text[at]. It returns the index after the object,
 // or -1 if the syntax is broken. If params is not nil, the same pass scans the member
@@ -87,7 +86,7 @@ func (o *scannedObject) addMember(name, value textRange) {
 		return
 	}
 	if o.count == maxMembers {
-		o.err = fmt.Errorf("more than %d members", maxMembers)
+		o.err = ownwords.Errorf("more than %d members", maxMembers)
 		return
 	}
 	m := &o.members[o.count]
@@ -95,7 +94,7 @@ func (o *scannedObject) addMember(name, value textRange) {
 	added := o.memberNameAt(o.count)
 	for i := range o.count {
 		if bytes.Equal(o.memberNameAt(i), added) {
-			o.err = fmt.Errorf("%.64q is given twice", added)
+			o.err = ownwords.Errorf("%.64q is given twice", added)
 			return
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"os"
 	"time"
 
+	"github.com/acpd/acpd/internal/ownwords"
 	"github.com/acpd/acpd/kinds"
 )
 
@@ -14,7 +15,7 @@ import (
 const maxOnlyAnswer = 64 << 10
 
 var (
-	errTakenOver = errors.New("the connection carries something else now")
+	errTakenOver = ownwords.New("the connection carries something else now")
 	errReadAhead = kinds.Errorf(kinds.Invalid, "more came behind a call that makes the connection carry something else: wait for its answer, and use a connection for it alone")
 )
 

@@ -9,6 +9,7 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/acpd/acpd/internal/ownwords"
 	"github.com/acpd/acpd/wire"
 )
 
@@ -46,13 +47,13 @@ func (v Value) unquoteText() ([]byte, error) {
 	case v[0] == 'n':
 		return nil, nil
 	case v[0] != '"':
-		return nil, errors.New("expected a string")
+		return nil, ownwords.New("expected a string")
 	case isPlainString(v):
 		return v[1 : len(v)-1], nil
 	}
 	s, err := jsontext.AppendUnquote([]byte{}, v)
 	if err != nil {
-		return nil, errors.New("not a well-formed string")
+		return nil, ownwords.New("not a well-formed string")
 	}
 	return s, nil
 }
@@ -63,7 +64,7 @@ func (v Value) ReadUint(dst *uint64) error {
 	}
 	n, err := strconv.ParseUint(string(v), 10, 64)
 	if err != nil {
-		return errors.New("expected a whole number, 0 or more")
+		return ownwords.New("expected a whole number, 0 or more")
 	}
 	*dst = n
 	return nil
@@ -79,13 +80,13 @@ func (v Value) ReadPayload(dst *wire.Payload) error {
 		*dst = nil
 		return nil
 	}
-	return errors.New("expected a JSON object")
+	return ownwords.New("expected a JSON object")
 }
 
 // ReadAny reads a value by reflection, for types that have no method of their own.
 func (v Value) ReadAny(dst any) error {
 	if err := json.Unmarshal(v, dst); err != nil {
-		return errors.New(trimJSONPreamble(err))
+		return ownwords.New(trimJSONPreamble(err))
 	}
 	return nil
 }

@@ -83,7 +83,7 @@ func (a *app) pingPeer(ctx context.Context, peer string, count int, interval tim
 			}
 		case ok && mayNextPingSucceed(e):
 			last = err
-			a.PrintData(pingLost{sent, e}, func() { a.PrintLine("%s: seq=%d %s", client.Line(peer), sent, describeLostPing(peer, e)) })
+			a.PrintData(pingLost{sent, e}, func() { a.PrintLine("%s: seq=%d %s", client.Line(peer), sent, a.describeLostPing(ctx, peer, e)) })
 		default:
 			return err
 		}
@@ -114,11 +114,11 @@ func mayNextPingSucceed(e *kinds.Error) bool {
 
 // describeLostPing returns why a ping was lost. The daemon's words for a timeout speak of a
 // deadline and of an id, and a ping has neither.
-func describeLostPing(peer string, e *kinds.Error) string {
+func (a *app) describeLostPing(ctx context.Context, peer string, e *kinds.Error) string {
 	if e.Code == kinds.Timeout && e.From == "" {
 		return "no answer in time: the daemon there may be stopped or have too much to do, or the network loses packets"
 	}
-	return client.Line(strings.TrimPrefix(e.Message, peer+": ")) + frame.DescribeDelivery(e)
+	return client.Line(strings.TrimPrefix(a.DescribeError(ctx, e), peer+": ")) + frame.DescribeDelivery(e) + a.DescribeQuoted(e)
 }
 
 func (a *app) printPong(peer string, seq int, answer *client.PingAnswer) error {

@@ -31,13 +31,10 @@ func explainRefusal(err error) error {
 // describeError returns the message of an error, with the name of the machine that raised it.
 func (c *verbs) describeError(ctx context.Context, err error) string {
 	e, ok := errors.AsType[*kinds.Error](explainRefusal(err))
-	switch {
-	case !ok:
+	if !ok {
 		return err.Error()
-	case e.From != "":
-		return c.FindPetname(ctx, e.From) + " says: " + e.Message
 	}
-	return e.Message
+	return c.DescribeError(ctx, e)
 }
 
 // replaceFieldByFlag replaces the header or field that a message begins with by its name on the

@@ -15,6 +15,7 @@ import (
 
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/internal/ownwords"
 	"github.com/acpd/acpd/kinds"
 )
 
@@ -119,15 +120,32 @@ func (f *Frame) reportError(ctx context.Context, cmd *cobra.Command, args []stri
 		}
 	}
 	message := trimVerb(cmd, client.Text(e.Message)) // which stands before it
-	if e.From != "" {                                // on one line: what looks like the next one would be its own
-		message = f.FindPetname(ctx, e.From) + " says: " + client.Line(message)
+	if e.From != "" {
+		message = f.DescribeError(ctx, e)
 	}
-	message += DescribeDelivery(e)
-	fmt.Fprintf(f.Err, "%s: %s\n", cmd.CommandPath(), message)
+	fmt.Fprintf(f.Err, "%s: %s%s%s\n", cmd.CommandPath(), message, DescribeDelivery(e), f.DescribeQuoted(e))
 	if code == ExitUsage {
 		fmt.Fprintf(f.Err, "See: %s --help\n", cmd.CommandPath())
 	}
 	return code
+}
+
+// DescribeError returns the message of an error for a person. A peer's words are on one line, behind its
+// name: what looks like the next line would be its own.
+func (f *Frame) DescribeError(ctx context.Context, e *kinds.Error) string {
+	if e.From == "" {
+		return client.Text(e.Message)
+	}
+	return f.FindPetname(ctx, e.From) + " says: " + client.Line(e.Message)
+}
+
+// DescribeQuoted returns what another program has said, as a line that follows an error for a person. It
+// returns "" if there is none, or if a model reads along.
+func (f *Frame) DescribeQuoted(e *kinds.Error) string {
+	if e.Quoted == "" || f.ForModel {
+		return ""
+	}
+	return "\nit says: " + ownwords.Quote(e.Quoted)
 }
 
 // printErrorForModel prints an error that a peer raised for a model.

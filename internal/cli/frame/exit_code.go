@@ -49,11 +49,17 @@ func (f *Frame) ClassifyError(ctx context.Context, err error) (*kinds.Error, int
 	case ctx.Err() != nil:
 		return kinds.Errorf(kinds.Cancelled, "interrupted"), ExitInterrupted
 	case !f.understood || wrong:
-		return kinds.Errorf(kinds.Invalid, "%v", err), ExitUsage
+		return newLocalError(kinds.Invalid, err), ExitUsage
 	case isCoded:
 		return coded, FindExitCode(coded)
 	}
-	return kinds.Errorf(kinds.Internal, "%v", err), ExitLocal
+	return newLocalError(kinds.Internal, err), ExitLocal
+}
+
+// newLocalError returns an error of this machine with its whole text, which is about what the user has
+// typed, or about a file of his.
+func newLocalError(code kinds.Code, err error) *kinds.Error {
+	return &kinds.Error{Code: code, Message: err.Error(), Retryable: code.Info().Retryable}
 }
 
 // FindExitCode returns the exit code that the code table has for e. If the other side did not raise

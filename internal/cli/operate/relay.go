@@ -273,7 +273,7 @@ func (v *verbs) printChecks(cmd *cobra.Command, checks []client.RelayCheck) erro
 	}
 	for _, c := range checks {
 		if c.Error != nil && len(c.Steps) == 0 && !v.JSON {
-			fmt.Fprintf(v.Err, "%s: %s: %s\n", cmd.CommandPath(), client.Line(c.Name), client.Line(c.Error.Message))
+			fmt.Fprintf(v.Err, "%s: %s: %s%s\n", cmd.CommandPath(), client.Line(c.Name), client.Line(c.Error.Message), v.DescribeQuoted(c.Error))
 		}
 		v.printRemedies(cmd, client.Line(c.Name)+": ", c.Steps)
 	}
