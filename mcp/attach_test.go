@@ -2,7 +2,6 @@ package mcp
 
 import (
 	"context"
-	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -10,6 +9,7 @@ import (
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/harness"
 	"github.com/acpd/acpd/integration/await"
+	"github.com/acpd/acpd/internal/ownwords"
 	"github.com/acpd/acpd/kinds"
 )
 
@@ -80,7 +80,7 @@ func TestASessionIsDescribedAsTheDaemonTakesIt(t *testing.T) {
 		strings.Repeat("\u00a0", 64):    {Unwakeable: strings.Repeat(" ", 64)},
 		strings.Repeat("x", 199) + "é.": {Version: strings.Repeat("x", 64), Unwakeable: strings.Repeat("x", 199)},
 	} {
-		s := &Server{Log: t.Logf, FindSession: func(context.Context, string, string) (harness.Session, error) { return nil, errors.New(text) }}
+		s := &Server{Log: t.Logf, FindSession: func(context.Context, string, string) (harness.Session, error) { return nil, ownwords.New(text) }}
 		want.Harness = "session"
 		s.findSession(t.Context(), "", text)
 		if got := s.agent.info; got != want {

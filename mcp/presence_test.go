@@ -2,7 +2,6 @@ package mcp
 
 import (
 	"context"
-	"errors"
 	"strings"
 	"testing"
 
@@ -10,6 +9,7 @@ import (
 
 	"github.com/acpd/acpd/harness"
 	"github.com/acpd/acpd/integration/await"
+	"github.com/acpd/acpd/internal/ownwords"
 	"github.com/acpd/acpd/kinds"
 )
 
@@ -50,7 +50,7 @@ func TestPresence(t *testing.T) {
 	if again.conn != agent.conn || again.params.Key == "" {
 		t.Errorf("by another connection: %v, with the key %q", again.conn != agent.conn, again.params.Key)
 	}
-	w.says <- harness.Presence{Unwakeable: errors.New("a turn\nruns")}
+	w.says <- harness.Presence{Unwakeable: ownwords.New("a turn\nruns")}
 	expect(await.Receive(t, "the daemon hears that it cannot", d.attached), "a turn runs")
 
 	w.says <- harness.Presence{Gone: &harness.Error{Harness: "codex", Err: harness.ErrUnattended, Saw: "its terminal shows another conversation"}}

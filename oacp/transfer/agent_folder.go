@@ -2,13 +2,13 @@ package transfer
 
 import (
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
 	"path"
 	"slices"
 	"strings"
 
+	"github.com/acpd/acpd/internal/ownwords"
 	"github.com/acpd/acpd/kinds"
 )
 
@@ -19,14 +19,14 @@ func (m *Mailer) makeAgentFolders(p mailbox, take bool) error {
 		return kinds.Errorf(kinds.NotFound, "bind: there is no project %s in %s: make it with acpctl oacp init %[1]s --oacp-dir '%[2]s'", p.project, m.cfg.Home)
 	}
 	if err != nil {
-		return fmt.Errorf("bind: %w: the project's folder must be readable, and no link out of %s", err, m.cfg.Home)
+		return ownwords.Errorf("bind: %w: the project's folder must be readable, and no link out of %s", err, m.cfg.Home)
 	}
 	defer project.Close()
 	dir := path.Join("agents", p.agent)
 	if !take {
 		n, err := countMessageFiles(project, path.Join(dir, outboxDir))
 		if err != nil {
-			return fmt.Errorf("bind: %w", err)
+			return ownwords.Errorf("bind: %w", err)
 		}
 		if n > 0 {
 			return kinds.Errorf(kinds.Invalid, "bind: %s has sent %d messages of project %s from here, so it lives here: bind it with --take if it has moved", p.agent, n, p.project)
@@ -34,13 +34,13 @@ func (m *Mailer) makeAgentFolders(p mailbox, take bool) error {
 	}
 	for _, sub := range []string{inboxDir, outboxDir} {
 		if err := project.MkdirAll(path.Join(dir, sub), folderMode); err != nil {
-			return fmt.Errorf("bind: %w", err)
+			return ownwords.Errorf("bind: %w", err)
 		}
 	}
 	if err := m.checkAgentSpelling(p); errors.Is(err, fs.ErrNotExist) {
 		return kinds.Errorf(kinds.Invalid, "bind: the folder of %s in project %s is called otherwise, or is a link: name project and agent as their folders are called", p.agent, p.project)
 	} else if err != nil {
-		return fmt.Errorf("bind: %w", err)
+		return ownwords.Errorf("bind: %w", err)
 	}
 	return nil
 }
@@ -98,7 +98,7 @@ func (m *Mailer) checkAgentSpelling(p mailbox) error {
 			return err
 		}
 		if !slices.ContainsFunc(entries, func(e fs.DirEntry) bool { return e.Name() == of.name && (of.link || e.IsDir()) }) {
-			return fmt.Errorf("%s has no folder %s: %w", of.dir, of.name, fs.ErrNotExist)
+			return ownwords.Errorf("%s has no folder %s: %w", of.dir, of.name, fs.ErrNotExist)
 		}
 	}
 	return nil

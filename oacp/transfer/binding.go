@@ -3,10 +3,10 @@ package transfer
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"time"
 
 	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/internal/ownwords"
 	"github.com/acpd/acpd/kinds"
 	"github.com/acpd/acpd/store"
 )
@@ -62,7 +62,7 @@ func (m *Mailer) Bind(ctx context.Context, b Binding, take bool) (Binding, error
 		}
 	}
 	if err := m.cfg.DB.Write(ctx, true, func(tx *store.Tx) error { return sqlPutAgentBinding(tx, b) }); err != nil {
-		return b, fmt.Errorf("bind: %w", err)
+		return b, ownwords.Errorf("bind: %w", err)
 	}
 	m.ledger.addBinding(b)
 	return b, nil
@@ -76,7 +76,7 @@ func (m *Mailer) Unbind(ctx context.Context, project, agent string) (Binding, er
 		return Binding{}, newNotBoundError("unbind", p)
 	}
 	if err := m.cfg.DB.Write(ctx, true, func(tx *store.Tx) error { return sqlDeleteAgentBinding(tx, p) }); err != nil {
-		return Binding{}, fmt.Errorf("unbind: %w", err)
+		return Binding{}, ownwords.Errorf("unbind: %w", err)
 	}
 	b, bound := m.ledger.removeBinding(p)
 	if !bound { // somebody else has unbound it meanwhile

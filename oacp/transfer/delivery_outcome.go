@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/internal/ownwords"
 	"github.com/acpd/acpd/kinds"
 	"github.com/acpd/acpd/wire"
 )
@@ -42,7 +43,7 @@ func (l *ledger) recordDeliveryOutcome(q *peerQueue, e *entry, reply *wire.MailR
 		e.version = fileVersion{}
 		l.markFilesDirtyLocked(e.mailbox, names{e.file: {}})
 	case err != nil:
-		q.scheduleRetry(e, err.Error())
+		q.scheduleRetry(e, ownwords.Of(err))
 	case reply.Result == wire.MailRetry:
 		q.scheduleRetry(e, said)
 		if reply.Code == string(kinds.Overloaded) && reply.Scope != wire.MailScopeMessage {
@@ -58,7 +59,7 @@ func (l *ledger) recordDeliveryOutcome(q *peerQueue, e *entry, reply *wire.MailR
 		q.full.pause = 0
 		events = append(events, e.toEvent(q.peer))
 	default:
-		q.scheduleRetry(e, "an answer that makes no sense: "+reply.Result)
+		q.scheduleRetry(e, "its answer makes no sense")
 	}
 	return events
 }
@@ -80,7 +81,7 @@ func (q *peerQueue) scheduleRetry(e *entry, reason string) {
 
 // backOffUnreachable has everything wait for a peer that cannot be reached. The caller holds ledger.mu.
 func (q *peerQueue) backOffUnreachable(cause error) {
-	q.trouble = cause.Error()
+	q.trouble = ownwords.Of(cause)
 	q.unreached.startPause(time.Now(), longestPause)
 }
 

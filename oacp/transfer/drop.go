@@ -3,11 +3,11 @@ package transfer
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io/fs"
 	"path"
 	"strings"
 
+	"github.com/acpd/acpd/internal/ownwords"
 	"github.com/acpd/acpd/kinds"
 )
 
@@ -26,7 +26,7 @@ func (m *Mailer) DropFile(_ context.Context, project, agent, file string) (strin
 	}
 	dir, err := m.openAgentFolder(p)
 	if err != nil {
-		return "", fmt.Errorf("drop: %w", err)
+		return "", ownwords.Errorf("drop: %w", err)
 	}
 	defer dir.Close()
 	from := path.Join(inboxDir, file)
@@ -34,10 +34,10 @@ func (m *Mailer) DropFile(_ context.Context, project, agent, file string) (strin
 	case errors.Is(err, fs.ErrNotExist), err == nil && info.IsDir():
 		return "", newFileNotFoundError("drop", p, file)
 	case err != nil:
-		return "", fmt.Errorf("drop: %w", err)
+		return "", ownwords.Errorf("drop: %w", err)
 	}
 	if err := dir.MkdirAll(deadDir, folderMode); err != nil {
-		return "", fmt.Errorf("drop: %w", err)
+		return "", ownwords.Errorf("drop: %w", err)
 	}
 	for _, name := range makeNumberedNames(file, maxDropped) {
 		to := path.Join(deadDir, name)
@@ -45,7 +45,7 @@ func (m *Mailer) DropFile(_ context.Context, project, agent, file string) (strin
 			continue
 		}
 		if err := dir.Rename(from, to); err != nil {
-			return "", fmt.Errorf("drop: %w", err)
+			return "", ownwords.Errorf("drop: %w", err)
 		}
 		m.ledger.markFilesDirty(p, names{file: {}})
 		return path.Join(p.dir(), to), nil

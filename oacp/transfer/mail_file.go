@@ -2,7 +2,6 @@ package transfer
 
 import (
 	"crypto/sha256"
-	"errors"
 	"fmt"
 	"io"
 	"io/fs"
@@ -11,6 +10,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/acpd/acpd/internal/ownwords"
 	"github.com/acpd/acpd/oacp/message"
 )
 
@@ -59,7 +59,7 @@ type mailFile struct {
 }
 
 // errChanging says that a file was written to while it was read.
-var errChanging = errors.New("it is being written")
+var errChanging = ownwords.New("it is being written")
 
 // unfitError says why a file cannot be mail as it is.
 type unfitError string

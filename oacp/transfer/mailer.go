@@ -28,7 +28,6 @@ package transfer
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"io"
 	"log/slog"
 	"sync"
@@ -36,6 +35,7 @@ import (
 
 	"github.com/acpd/acpd/budget"
 	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/internal/ownwords"
 	"github.com/acpd/acpd/store"
 )
 
@@ -125,7 +125,7 @@ func OpenMailer(ctx context.Context, cfg Config) (*Mailer, error) {
 		return nil, err
 	}
 	if err := m.loadState(ctx); err != nil {
-		return nil, fmt.Errorf("open mail: %w", err)
+		return nil, ownwords.Errorf("open mail: %w", err)
 	}
 	return m, nil
 }

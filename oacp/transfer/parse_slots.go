@@ -81,7 +81,7 @@ func (m *Mailer) parseArrivedMessage(ctx context.Context, from identity.ID, data
 	defer leave()
 	msg, err := message.ParseCarriableMessage(data)
 	if err != nil {
-		return msg, kinds.Errorf(kinds.Invalid, "message: %v", err)
+		return msg, kinds.Errorf(kinds.Invalid, "message: it is not one that can be carried: acpctl oacp validate says why")
 	}
 	return msg, nil
 }

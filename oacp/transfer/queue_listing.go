@@ -2,11 +2,11 @@ package transfer
 
 import (
 	"context"
-	"fmt"
 	"sort"
 	"time"
 
 	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/internal/ownwords"
 	"github.com/acpd/acpd/store"
 )
 
@@ -47,7 +47,7 @@ func (m *Mailer) TraceFile(ctx context.Context, project, agent, file string) (*Q
 		return err
 	})
 	if err != nil {
-		return nil, fmt.Errorf("look for %s: %w", file, err)
+		return nil, ownwords.Errorf("look for %s: %w", file, err)
 	}
 	if d == nil {
 		return nil, nil

@@ -7,7 +7,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"errors"
-	"fmt"
 	"io"
 	"io/fs"
 	"log/slog"
@@ -17,6 +16,7 @@ import (
 	"time"
 
 	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/internal/ownwords"
 	"github.com/acpd/acpd/kinds"
 	"github.com/acpd/acpd/oacp/message"
 	"github.com/acpd/acpd/store"
@@ -104,7 +104,7 @@ func (m *Mailer) sanitizeErrorForPeer(err error) *kinds.Error {
 	}
 	why := "see its log"
 	if no, ok := errors.AsType[syscall.Errno](err); ok {
-		why = no.Error()
+		why = ownwords.Of(no)
 	}
 	return kinds.Errorf(kinds.Internal, "it could not be stored there: %s", why)
 }
@@ -149,7 +149,7 @@ func (m *Mailer) handleConsumedReport(ctx context.Context, from identity.ID, p m
 		return &singleMessageError{kinds.Errorf(kinds.Overloaded, "its delivery is not over: say that again")}
 	}
 	if err := m.cfg.DB.Write(ctx, false, func(tx *store.Tx) error { return sqlMarkDeliveryConsumed(tx, from, p, request.File, request.Hash) }); err != nil {
-		return fmt.Errorf("note what is consumed: %w", err)
+		return ownwords.Errorf("note what is consumed: %w", err)
 	}
 	m.ledger.markFileConsumed(p, from, request.File, request.Hash)
 	return nil
@@ -287,11 +287,11 @@ func (m *Mailer) storeMail(ctx context.Context, a *arrival, data []byte, deliver
 	}
 	if a.name == "" {
 		if a.name, err = storeFile(inbox, key.tempFileName(), key.localFileName(), data); err != nil {
-			return "", fmt.Errorf("store mail: %w", err)
+			return "", ownwords.Errorf("store mail: %w", err)
 		}
 	}
 	if a.folder, err = readFolderInode(inbox); err != nil {
-		return "", fmt.Errorf("store mail: %w", err)
+		return "", ownwords.Errorf("store mail: %w", err)
 	}
 	done := *a
 	done.state = stored

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/internal/ownwords"
 	"github.com/acpd/acpd/internal/pace"
 	"github.com/acpd/acpd/kinds"
 	"github.com/acpd/acpd/store"
@@ -76,7 +77,7 @@ type unreachableError struct{ cause error }
 func (e *unreachableError) Error() string { return e.cause.Error() }
 
 // errOutranked says that a more urgent entry came while the stream was opened.
-var errOutranked = errors.New("outranked")
+var errOutranked = ownwords.New("outranked")
 
 // sendEntry delivers the file of an entry as it was when the entry was classified. It reads
 // the file after it has opened the stream, which may take long. If the file went meanwhile,

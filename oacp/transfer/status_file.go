@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/acpd/acpd/internal/ownwords"
 	"github.com/acpd/acpd/oacp/message"
 )
 
@@ -46,7 +47,7 @@ func readStatusFile(dir *os.Root) ([]byte, error) {
 		return nil, err
 	}
 	if !info.Mode().IsRegular() {
-		return nil, errors.New("not a regular file")
+		return nil, ownwords.New("not a regular file")
 	}
 	f, err := dir.Open(statusFile)
 	if err != nil {

@@ -2,7 +2,6 @@ package remote
 
 import (
 	"bytes"
-	"fmt"
 	"io"
 	"maps"
 	"net/http"
@@ -11,6 +10,7 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/acpd/acpd/internal/ownwords"
 	"github.com/acpd/acpd/openintent"
 )
 
@@ -34,7 +34,7 @@ const (
 // read it asks room first, whose error is the refusal that the agent gets.
 func checkHostAnswer(answer *http.Response, p openintent.ForwardedRequest, room func(bytes int) error) error {
 	if answer.StatusCode < 200 || answer.StatusCode >= 300 && answer.StatusCode < 400 {
-		return fmt.Errorf("it answers with status %d, which no host of channels has", answer.StatusCode)
+		return ownwords.Errorf("it answers with status %d, which no host of channels has", answer.StatusCode)
 	}
 	maps.DeleteFunc(answer.Header, func(name string, _ []string) bool { return !slices.Contains(answerHeaders, name) })
 	most := maxNamed
@@ -48,7 +48,7 @@ func checkHostAnswer(answer *http.Response, p openintent.ForwardedRequest, room 
 	}
 	body, err := io.ReadAll(io.LimitReader(meteredReader{answer.Body, room}, int64(most)+1))
 	if err == nil && len(body) > most {
-		err = fmt.Errorf("its answer has more than %d bytes", most)
+		err = ownwords.Errorf("its answer has more than %d bytes", most)
 	}
 	if err == nil {
 		err = checkAnswerIDs(body, p.Host)
@@ -79,7 +79,7 @@ func checkAnswerIDs(body []byte, host string) error {
 			Channel string `json:"channel_id"` // of a refusal
 		}
 		if err := json.UnmarshalDecode(d, &one); err != nil {
-			return fmt.Errorf("its answer is no intent and no channel: %w", err)
+			return ownwords.Errorf("its answer is no intent and no channel: %w", err)
 		}
 		if err := checkIDsMadeBy(host, one.ID, one.Intent, one.Channel); err != nil {
 			return err
@@ -92,7 +92,7 @@ func checkAnswerIDs(body []byte, host string) error {
 func checkIDsMadeBy(host string, ids ...string) error {
 	for _, id := range ids {
 		if maker, ok := openintent.HostOfID(id); id != "" && (!ok || maker != host) {
-			return fmt.Errorf("it calls %.80q its own, which it has not made", id)
+			return ownwords.Errorf("it calls %.80q its own, which it has not made", id)
 		}
 	}
 	return nil
@@ -106,7 +106,7 @@ func checkSendAnswer(message []byte, host string) error {
 		Channel string `json:"channel_id"`
 	}
 	if err := json.Unmarshal(message, &m); err != nil {
-		return fmt.Errorf("its answer is no message: %w", err)
+		return ownwords.Errorf("its answer is no message: %w", err)
 	}
 	return checkIDsMadeBy(host, m.Intent, m.Channel)
 }

@@ -3,12 +3,12 @@ package remote
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net/http"
 	"sync"
 	"time"
 
 	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/internal/ownwords"
 	"github.com/acpd/acpd/internal/pace"
 	"github.com/acpd/acpd/openintent"
 	"github.com/acpd/acpd/store"
@@ -167,7 +167,7 @@ func (g *Gateway) readHostEvents(ctx context.Context, host identity.ID, begun fu
 	}
 	defer answer.Body.Close()
 	if answer.StatusCode != http.StatusOK {
-		return fmt.Errorf("it answered %s", answer.Status)
+		return ownwords.Errorf("it answered %s", answer.Status)
 	}
 	if cursor != "" {
 		begun()

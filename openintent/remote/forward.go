@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/internal/ownwords"
 	"github.com/acpd/acpd/kinds"
 	"github.com/acpd/acpd/openintent"
 	"github.com/acpd/acpd/openintent/api"
@@ -197,7 +198,7 @@ func writeForwardError(w http.ResponseWriter, host string, err error) {
 		return
 	}
 	e := kinds.AsError(err)
-	answer := &api.Error{Status: http.StatusBadGateway, Code: codeUnreachable, Message: host + " hosts the intent: " + e.Message, More: map[string]any{"delivered": e.Delivered()}}
+	answer := &api.Error{Status: http.StatusBadGateway, Code: codeUnreachable, Message: host + " hosts the intent: " + e.OwnWords(), More: map[string]any{"delivered": e.Delivered()}}
 	switch {
 	case e.Code == kinds.Internal && e.From == "":
 		answer.Message, answer.More = host+" hosts the intent and did not answer to the end: what was asked of it may be done; look, then try again",
@@ -228,7 +229,7 @@ func (g *Gateway) gatherHostLists(ctx context.Context, who openintent.Caller, pa
 			host := id.String()
 			status, list, err := g.fetchFromHost(ctx, maxGathered, func(bytes int) error { return room(host, bytes) }, id, who.Agent, http.MethodGet, apiPath+path, nil)
 			if err == nil && status != http.StatusOK {
-				err = fmt.Errorf("it answered with status %d", status)
+				err = ownwords.Errorf("it answered with status %d", status)
 			}
 			mu.Lock()
 			defer mu.Unlock()

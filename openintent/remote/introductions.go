@@ -2,8 +2,6 @@ package remote
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"log/slog"
 	"maps"
 	"net/http"
@@ -15,6 +13,7 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/internal/ownwords"
 	"github.com/acpd/acpd/internal/pace"
 	"github.com/acpd/acpd/kinds"
 	"github.com/acpd/acpd/openintent"
@@ -64,7 +63,7 @@ type hostRecords struct {
 
 // errNoRecords says that a host does not say which agents it knows. It refuses to, and will say why
 // when an agent wants something of it; or its answer is no list.
-var errNoRecords = errors.New("it does not say which agents it knows")
+var errNoRecords = ownwords.New("it does not say which agents it knows")
 
 func openIntroductions(ctx context.Context, db *store.DB, log *slog.Logger, recordOf func(string) (string, bool), putRecord putRecordFunc, readRecords readRecordsFunc) (*introductions, error) {
 	q := &introductions{db: db, log: log, recordOf: recordOf, putRecord: putRecord, readRecords: readRecords, wake: pace.NewSignal(), hosts: make(map[identity.ID]*hostRecords)}
@@ -316,7 +315,7 @@ func (g *Gateway) fetchRecordedAgents(ctx context.Context, host identity.ID) (ag
 	case status == http.StatusTooManyRequests || status == http.StatusServiceUnavailable:
 		return nil, false, kinds.Errorf(kinds.Overloaded, "it answered with status %d when it was asked which agents it knows: try again", status).WithDelivered(kinds.DeliveredNo)
 	case status >= 500:
-		return nil, false, fmt.Errorf("it answered with status %d when it was asked which agents it knows", status)
+		return nil, false, ownwords.Errorf("it answered with status %d when it was asked which agents it knows", status)
 	case status != http.StatusOK:
 		return nil, false, errNoRecords
 	}

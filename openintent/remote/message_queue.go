@@ -5,7 +5,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"errors"
-	"fmt"
 	"log/slog"
 	"net/http"
 	"strings"
@@ -16,6 +15,7 @@ import (
 
 	"github.com/acpd/acpd/budget"
 	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/internal/ownwords"
 	"github.com/acpd/acpd/internal/pace"
 	"github.com/acpd/acpd/kinds"
 	"github.com/acpd/acpd/openintent"
@@ -218,7 +218,7 @@ func (g *Gateway) postMessage(ctx context.Context, p *outgoingMessage) (status i
 	case status == http.StatusServiceUnavailable, status == http.StatusTooManyRequests && readRefusalCode(answer) == kinds.Overloaded:
 		err = kinds.Errorf(kinds.Overloaded, "it answered with status %d", status)
 	case status >= 500:
-		err = fmt.Errorf("it answered with status %d", status)
+		err = ownwords.Errorf("it answered with status %d", status)
 	}
 	return status, answer, err
 }

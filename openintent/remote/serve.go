@@ -87,7 +87,7 @@ func (g *Gateway) checkRequest(from *streamConn) *api.Error {
 	if e.Code == kinds.Overloaded {
 		status = http.StatusTooManyRequests
 	}
-	return &api.Error{Status: status, Code: string(e.Code), Message: e.Message}
+	return &api.Error{Status: status, Code: string(e.Code), Message: e.OwnWords()}
 }
 
 // ServeStream answers the request on a peer's stream, and returns when the stream has ended. When ctx

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/internal/ownwords"
 	"github.com/acpd/acpd/store"
 )
 
@@ -49,7 +50,7 @@ func (c idColumn) Scan(column any) error {
 }
 
 // errEnough ends a read of which no more rows are wanted.
-var errEnough = errors.New("enough")
+var errEnough = ownwords.New("enough")
 
 // readInTransaction returns what get reads in a transaction.
 func readInTransaction[T any](ctx context.Context, db *store.DB, get func(*store.Tx) (T, error)) (v T, err error) {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/internal/ownwords"
 	"github.com/acpd/acpd/kinds"
 )
 
@@ -31,7 +32,7 @@ const (
 var errUntrusted = kinds.Errorf(kinds.NotTrusted, "it is not trusted here any more")
 
 // errConnectionLeaves says that a stream ended after its connection began to take no more streams.
-var errConnectionLeaves = errors.New("the connection takes no more streams")
+var errConnectionLeaves = ownwords.New("the connection takes no more streams")
 
 // checkConnection returns errConnectionLeaves if the connection of s takes no more streams.
 func checkConnection(s Stream) error {
