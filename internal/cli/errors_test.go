@@ -149,7 +149,7 @@ func TestReasonsOfPeersStayOnOneLine(t *testing.T) {
 	busy := kinds.Errorf(kinds.Overloaded, "busy\ndesk: seq=1 time=0.1 ms idle, 0 active")
 	busy.From = clitest.DeskID.String()
 	f.SetAnswer(client.MethodPing, busy)
-	if got := f.Run("ping", "desk", "-c", "1"); strings.Count(got.Out, "\n") != 2 || !strings.Contains(got.Out, "seq=1 busy desk: seq=1") {
+	if got := f.Run("ping", "desk", "-c", "1"); strings.Count(got.Out, "\n") != 2 || !strings.Contains(got.Out, " says: busy desk: seq=1") {
 		t.Errorf("%+v", got)
 	}
 	f.SetAnswer(client.MethodNotify, []client.Receipt{{To: "desk", ID: clitest.SomeID, Error: busy}, {To: "laptop", ID: clitest.SomeID, State: client.Held}})
