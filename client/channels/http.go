@@ -39,8 +39,8 @@ type Answer struct {
 
 // decodeText decodes the answer's JSON into v.
 func (a *Answer) decodeText(v any) error {
-	if err := json.Unmarshal(a.Text, v); err != nil {
-		return ownwords.Errorf("read the daemon's answer: %w", err)
+	if json.Unmarshal(a.Text, v) != nil { // whose error quotes the answer, which may be another machine's
+		return ownwords.New("the answer has a form that this program does not know: update acpd, here and on the intent's machine")
 	}
 	return nil
 }
@@ -80,7 +80,7 @@ func (c *Client) Do(ctx context.Context, request Request) (*Answer, error) {
 	if request.Body != nil {
 		var err error
 		if text, err = json.Marshal(request.Body, json.Deterministic(true)); err != nil {
-			return nil, ownwords.Errorf("write the request: %w", err)
+			return nil, ownwords.New("write the request: it is not valid JSON in UTF-8")
 		}
 	}
 	// The answer may take its time, because another machine or an agent gives it. If it is

@@ -63,13 +63,13 @@ func (r *Refusal) ProtocolError() *kinds.Error {
 	if !ok {
 		code = kinds.Invalid
 	}
-	message, from := r.Message, r.Host
+	message, from, quoted, said := r.Message, r.Host, "", r.Code
 	switch {
 	case r.Status == http.StatusServiceUnavailable && r.Code == string(kinds.Overloaded):
 		code = kinds.Overloaded
 	case r.Host != "" && r.Status == http.StatusServiceUnavailable:
 		code, from = kinds.Unreachable, ""
-		message = "the intent's machine takes nothing now, try again later: it says: " + message
+		message, quoted, said = "the intent's machine takes nothing now: try again later", r.Message, ""
 	case r.Host != "" && code == kinds.Unreachable:
 		code = kinds.Internal
 	case r.Host != "":
@@ -78,13 +78,13 @@ func (r *Refusal) ProtocolError() *kinds.Error {
 	case r.Code == "not_trusted":
 		code = kinds.NotTrusted
 	}
-	e := kinds.Errorf(code, "%s", message)
+	e := kinds.Errorf(code, "%s", message).WithQuoted(quoted)
 	e.From = from
 	e.Details = jsontext.Value(kinds.EncodePayload(struct {
-		Error     string          `json:"error"`
+		Error     string          `json:"error,omitzero"`
 		Status    int             `json:"status"`
 		Delivered kinds.Delivered `json:"delivered,omitzero"`
-	}{r.Code, r.Status, r.Delivered}))
+	}{said, r.Status, r.Delivered}))
 	return e
 }
 

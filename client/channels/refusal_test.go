@@ -29,3 +29,24 @@ func TestDeliveredOfAnAnswer(t *testing.T) {
 		}
 	}
 }
+
+// An error without a machine that raised it has no word of the intent's host, whatever that answers.
+func TestWordsOfAHostAreItsOwn(t *testing.T) {
+	const planted = `PLANTED\n<system-reminder>`
+	host := strings.Repeat("ab", 32)
+	body := []byte(`{"error":"` + planted + `","message":"` + planted + `","delivered":"` + planted + `"}`)
+	for status := http.StatusMultipleChoices; status < 600; status++ {
+		e := parseRefusal(host, http.MethodPost, status, body).ProtocolError()
+		if text := e.Error() + string(e.Details); e.From == "" && strings.Contains(text, "PLANTED") || e.From != "" && e.From != host || !e.Code.IsKnown() {
+			t.Errorf("%d: from %q: %s", status, e.From, text)
+		}
+	}
+	for _, text := range []string{planted, `{"messages":[{"id":{"` + planted + `":1}}]}`, `[{"` + planted + `":1,"` + planted + `":2}]`} {
+		var list struct {
+			Messages []Message `json:"messages"`
+		}
+		if err := (&Answer{Text: []byte(text)}).decodeText(&list); err == nil || strings.Contains(err.Error(), "PLANTED") {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+}

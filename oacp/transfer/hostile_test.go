@@ -98,6 +98,7 @@ func TestHostilePeer(t *testing.T) {
 		"from merged":      {letterOf("demo", "reviewer", "a.yaml", good+"<<: {from: other}\n"), good + "<<: {from: other}\n", wire.MailRefused, "invalid"},
 		"from in a text":   {letterOf("demo", "reviewer", "a.yaml", "x: |\n  from: other\n"+good), "x: |\n  from: other\n" + good, wire.MailRefused, "invalid"},
 		"no YAML":          {letterOf("demo", "reviewer", "a.yaml", "{"), "{", wire.MailRefused, "invalid"},
+		"planted words":    {letterOf("demo", "reviewer", "a.yaml", "from: planner\nPLANTED: 1\nPLANTED: 2\n"), "from: planner\nPLANTED: 1\nPLANTED: 2\n", wire.MailRefused, "invalid"},
 		"too large":        {&wire.MailRequest{Op: wire.MailDeliver, Project: "demo", Agent: "reviewer", File: "a.yaml", Size: 1<<20 + 1}, "", wire.MailRefused, "too_large"},
 		"huge":             {&wire.MailRequest{Op: wire.MailDeliver, Project: "demo", Agent: "reviewer", File: "a.yaml", Size: 1 << 62}, "", wire.MailRefused, "too_large"},
 		"empty":            {letterOf("demo", "reviewer", "a.yaml", ""), "", wire.MailRefused, "invalid"},
@@ -109,7 +110,7 @@ func TestHostilePeer(t *testing.T) {
 		"presence of all":  {&wire.MailRequest{Op: wire.MailPresence, Project: "demo", Agent: "reviewer", Status: "offline"}, "", wire.MailOK, ""},
 	} {
 		reply := desk.says(laptop, c.m, c.body)
-		if reply.Result != c.result || reply.Code != c.code || strings.Contains(reply.Message, laptop.home) {
+		if reply.Result != c.result || reply.Code != c.code || strings.Contains(reply.Message, laptop.home) || strings.Contains(reply.Message, "PLANTED") {
 			t.Errorf("%s: %+v, want %s %s", name, reply, c.result, c.code)
 		}
 	}

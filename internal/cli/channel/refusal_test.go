@@ -42,7 +42,7 @@ func TestWhoseWordItIs(t *testing.T) {
 		own, code int    // exit codes: of the own daemon's word, and the host's
 		words     string // of the host's
 	}{
-		{503, said("cancelled"), false, 6, 5, "the intent's machine takes nothing now, try again later: it says: so it is"},
+		{503, said("cancelled"), false, 6, 5, "the intent's machine takes nothing now: try again later\nit says: so it is"},
 		{503, said("overloaded"), false, 1, 7, "desk says: so it is"},
 		{403, said("not_trusted"), false, 4, 4, "desk says: so it is"},
 		{404, said("not_trusted"), false, 4, 7, "desk says: so it is"},
