@@ -2,13 +2,12 @@ package web
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"net/http"
 
 	"github.com/go-json-experiment/json"
 
 	"github.com/acpd/acpd/client/channels"
+	"github.com/acpd/acpd/internal/ownwords"
 	"github.com/acpd/acpd/kinds"
 )
 
@@ -57,7 +56,7 @@ func (w *watcher) readChannels(ctx context.Context) error {
 }
 
 // errNoChannels is the error of a daemon that begins or ends: its other socket says whether it is away.
-var errNoChannels = errors.New("the daemon does not answer about channels now: it is asked again in a moment")
+var errNoChannels = ownwords.New("the daemon does not answer about channels now: it is asked again in a moment")
 
 // getChannels makes a request of the channels' API. An error of it says nothing of the daemon's own socket.
 func (w *watcher) getChannels(ctx context.Context, url string, into any) error {
@@ -66,7 +65,10 @@ func (w *watcher) getChannels(ctx context.Context, url string, into any) error {
 		return errNoChannels
 	}
 	if err != nil {
-		return fmt.Errorf("channels: %v", err)
+		return ownwords.Errorf("channels: %w", err)
 	}
-	return json.Unmarshal(answer.Text, into)
+	if json.Unmarshal(answer.Text, into) != nil {
+		return ownwords.New("channels: the daemon's answer has a form that this program does not know: update acpd")
+	}
+	return nil
 }

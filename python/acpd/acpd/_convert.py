@@ -19,6 +19,7 @@ def make_error(data: Mapping[str, Any]) -> Error:
         retry_after=millis / 1000 if isinstance(millis, (int, float)) else None,
         details=details if isinstance(details, dict) else None,
         peer=str(data.get("from", "")),
+        quoted=str(data.get("quoted", "")),
     )
 
 

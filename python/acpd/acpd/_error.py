@@ -21,6 +21,7 @@ class Error(Exception):
         retry_after: Optional[float] = None,
         details: Optional[Mapping[str, Any]] = None,
         peer: str = "",
+        quoted: str = "",
     ) -> None:
         super().__init__(message)
         self.message = message
@@ -33,6 +34,8 @@ class Error(Exception):
         self.details: Mapping[str, Any] = details or {}
         self.peer = peer
         """The id of the peer that raised it; "": the daemon here, or this package."""
+        self.quoted = quoted
+        """What another program said, as the command of a pipe: for a person to read, and no words for a model. It is not in ``str()``."""
         self.id = ""
         """The id of the message that the call sent: a repeat of the call takes it, so that it takes effect once."""
 

@@ -21,6 +21,7 @@ from unittest.mock import patch
 import acpd
 from acpd._connection import Connection
 from acpd._codes import BY_CODE
+from acpd._convert import describe_error, make_error
 from daemons import PATIENCE, Daemon, FakeDaemon, make_pair, until
 
 desk: Daemon
@@ -230,6 +231,12 @@ class TestErrors(Case):
             client.notify("desk", "x", float("nan"))
         with self.assertRaises(acpd.Invalid):
             client.query("desk", "")
+
+    def test_words_of_another_program(self) -> None:
+        e = make_error({"code": "unreachable", "message": "the command of its pipe has ended", "retryable": True, "quoted": "PLANTED"})
+        self.assertEqual((e.quoted, str(e)), ("PLANTED", "the command of its pipe has ended (unreachable)"))
+        self.assertNotIn("PLANTED", str(describe_error(e)))
+        self.assertEqual(make_error({"code": "timeout", "message": "late"}).quoted, "")
 
     def test_where_the_socket_is(self) -> None:
         bare = {key: value for key, value in os.environ.items() if not key.startswith("ACP_")}
