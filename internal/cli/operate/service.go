@@ -119,7 +119,8 @@ that name that acpctl has not written stays as it is. It may be called again, fo
 --home or --name, or after acpd has moved.
 
 The service is given the acpd beside this acpctl, by its path in PATH if it has one, which
-outlasts an update; else the acpd in PATH. It knows the of the system, not that of your shell: put settings into config.yaml.
+outlasts an update; else the acpd in PATH. It has the
+environment of the system, not that of your shell: put settings into config.yaml.
 
 Your own service ends with your last session. --linger lets it run from the start of the
 machine on: with it, all your services do.`,
