@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"errors"
 	"io"
 	"strings"
 	"testing"
@@ -18,6 +19,7 @@ type lineProgram struct {
 	t     testing.TB
 	in    *io.PipeWriter
 	lines chan string // that the server has written
+	stop  func()      // ends the context of the server
 	ended chan error
 }
 
@@ -41,8 +43,9 @@ func startLines(t testing.TB, socket string) *lineProgram {
 func serveLines(t testing.TB, s *Server) *lineProgram {
 	in, write := io.Pipe()
 	read, out := io.Pipe()
-	p := &lineProgram{t: t, in: write, lines: make(chan string, 1<<16), ended: make(chan error, 1)}
-	go func() { p.ended <- s.ServeStreams(context.Background(), in, out); in.Close(); out.Close() }()
+	ctx, stop := context.WithCancel(context.Background())
+	p := &lineProgram{t: t, in: write, lines: make(chan string, 1<<16), stop: stop, ended: make(chan error, 1)}
+	go func() { p.ended <- s.ServeStreams(ctx, in, out); stop(); in.Close(); out.Close() }()
 	go func() {
 		defer close(p.lines)
 		lines := bufio.NewScanner(read)
@@ -166,7 +169,7 @@ func startSlowProgram(t *testing.T, lastCalls time.Duration) (*lineProgram, chan
 		return "late", nil
 	})
 	s := &Server{Daemon: &client.Client{Socket: d.path, Patience: 5 * time.Second}, Log: t.Logf, timing: usualTiming}
-	s.timing.progress, s.timing.lastCalls = 10*time.Millisecond, lastCalls
+	s.timing.wait, s.timing.progress, s.timing.lastCalls = time.Hour, 10*time.Millisecond, lastCalls
 	p := serveLines(t, s)
 	p.send(beginsSession, `"id":1`)
 	return p, happened
@@ -223,6 +226,18 @@ func TestCallsThatWaitAtTheEndAreGivenUp(t *testing.T) {
 	}
 	if !strings.Contains(last, `"id":3,"error":{"code":-32603,"message":"given up`) {
 		t.Errorf("last came %s", last)
+	}
+}
+
+// A signal ends what waits for a peer at once, whatever else the program does.
+func TestASignalEndsCalls(t *testing.T) {
+	p, happened := startSlowProgram(t, time.Hour)
+	p.send(slowQuery, `"progressToken":"p"`)
+	await.Receive(t, "the question", happened)
+	p.stop()
+	await.Receive(t, "the end of the question", happened)
+	if err := await.Receive(t, "the end", p.ended); !errors.Is(err, context.Canceled) {
+		t.Error(err)
 	}
 }
 

@@ -20,13 +20,15 @@ type transport struct {
 	patience time.Duration // for calls that are open when the input ends
 }
 
-// Connect opens the connection.
+// Connect opens the connection. It is closed when ctx ends.
 func (t transport) Connect(ctx context.Context) (sdk.Connection, error) {
 	inner, err := t.Transport.Connect(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return &conn{Connection: inner, patience: t.patience, open: make(map[jsonrpc.ID]any), answered: pace.NewSignal()}, nil
+	c := &conn{Connection: inner, patience: t.patience, open: make(map[jsonrpc.ID]any), answered: pace.NewSignal()}
+	context.AfterFunc(ctx, func() { c.Close() }) // else the SDK waits for calls
+	return c, nil
 }
 
 // conn does what the SDK leaves out. Nothing goes out for a call that was cancelled, and no progress of one
