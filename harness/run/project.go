@@ -21,13 +21,13 @@ import (
 // Obeyed are the names of files and folders that the owner's programs obey where they find them: git,
 // agent programs, editors, direnv. So is, whatever its name, a folder that git takes for a repository.
 var Obeyed = []string{
-	".git", ".claude", ".codex", ".opencode", ".agents", ".vscode", ".envrc", ".mcp.json", "opencode.json", "opencode.jsonc",
+	".git", ".hg", ".jj", ".claude", ".codex", ".opencode", ".agents", ".vscode", ".envrc", ".mcp.json", "opencode.json", "opencode.jsonc",
 	"AGENTS.md", "AGENTS.override.md", "CLAUDE.md", "CLAUDE.local.md",
 }
 
 const (
 	maxEntries = 1_000_000 // of a project that is looked through before a run
-	maxKept    = 2_000     // obeyed files and folders of a project
+	maxKept    = 1_000     // obeyed files and folders of a project: bwrap takes long for many mounts
 	maxDepth   = 100       // of folders in each other that are looked through after a run
 
 	lookForLock = 100 * time.Millisecond
@@ -46,6 +46,15 @@ type fileID struct{ device, inode uint64 }
 func idOf(info fs.FileInfo) fileID {
 	stat := info.Sys().(*syscall.Stat_t)
 	return fileID{uint64(stat.Dev), stat.Ino}
+}
+
+// CheckProject returns an error if a folder can be no Spec's Project.
+func CheckProject(dir string) error {
+	p, err := openProject(dir)
+	if err != nil {
+		return err
+	}
+	return p.root.Close()
 }
 
 // openProject looks for what is obeyed in a folder. The caller closes the root.

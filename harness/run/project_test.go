@@ -2,6 +2,7 @@ package run
 
 import (
 	"context"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -201,6 +202,24 @@ func TestWhatIsTooDeep(t *testing.T) {
 	exit := runIn(t, None, dir, `for i in $(seq 110); do mkdir d; cd d; done; echo evil >CLAUDE.md`)
 	if exit.Code != 0 || len(exit.Left) != 0 || len(exit.Unseen) != 1 || strings.Count(exit.Unseen[0], "d") != maxDepth+1 {
 		t.Errorf("%+v", exit)
+	}
+}
+
+// A project of which more would have to be kept than can be is refused.
+func TestTooMuchToKeep(t *testing.T) {
+	files := make(map[string]string)
+	for i := range maxKept {
+		files[fmt.Sprintf("%d/AGENTS.md", i)] = "own"
+	}
+	dir := newProject(t, files)
+	if err := CheckProject(dir); err != nil {
+		t.Error(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, ".envrc"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := CheckProject(dir); err == nil || !strings.Contains(err.Error(), "name one with fewer") {
+		t.Errorf("err = %v", err)
 	}
 }
 

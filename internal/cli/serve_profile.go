@@ -187,6 +187,9 @@ func (s *server) newRunner(ctx context.Context, p *profile.Profile, state string
 		if err := p.CheckPathsOutside(r.Dir); err != nil {
 			return nil, frame.UsageErrorf("--profile: %v", err)
 		}
+		if err := run.CheckProject(r.Dir); err != nil {
+			return nil, frame.UsageErrorf("--dir: %v", err)
+		}
 	}
 	return r, s.chooseConfinement(ctx, r)
 }
