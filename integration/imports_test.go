@@ -29,7 +29,7 @@ var arrows = map[string][]string{
 	"client":            {"client/jsonrpc", "internal/shellpath"},
 	"client/channels":   {"client"},
 	"client/jsonrpc":    {"kinds"},
-	"kinds":             {"wire"},
+	"kinds":             {"wire", "internal/jsonscan"},
 	"harness":           {"wire", "internal/pace"},
 	"harness/run":       {},
 	"harness/profile":   {"harness/run", "client", "internal/durable", "internal/yamldoc"},

@@ -137,7 +137,10 @@ func (s *jsonScanner) scanLiteral(at int, w string) int {
 	return unsure
 }
 
+// scanNumber gives up on a number that may be unusable (see [FindUnusableNumber]): one with more than
+// maxNumber characters, or three digits of an exponent.
 func (s *jsonScanner) scanNumber(at int) int {
+	start := at
 	if s.byteAt(at) == '-' {
 		at++
 	}
@@ -158,9 +161,12 @@ func (s *jsonScanner) scanNumber(at int) int {
 			at++
 		}
 		exponent := at
-		if at = s.skipDigits(exponent); at == exponent {
+		if at = s.skipDigits(exponent); at == exponent || at > exponent+2 {
 			return unsure
 		}
+	}
+	if at > start+maxNumber {
+		return unsure
 	}
 	return at
 }

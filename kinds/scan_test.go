@@ -26,6 +26,7 @@ var (
 		`{}`, " {\t}\r\n", `{"question":"why","deadline_ms":1500,"domain":"code.review"}`,
 		`{"summary":"` + strings.Repeat("x", 1000) + `"}`,
 		`{"a":[],"b":[1,-2,0,-0.5,1e9,1.25E-3,10],"c":{"a":{},"b":{"a":null}},"d":[true,false]}`,
+		`{"a":` + strings.Repeat("9", maxNumber) + `,"b":9223372036854775807}`,
 		`{ "a" : [ 1 , { "b" : 2 } , "c" ] }`,
 		`{"a":"\"\\\/\b\f\n\r\t","b":"\\","c":"` + strings.Repeat(`a \"quoted\" line\n`, 100) + `"}`,
 		`{"a":"zwölf Boxkämpfer 👍","Σ":"","":0}`,
@@ -37,6 +38,7 @@ var (
 		`{"a":1,"a":2}`, `{"b":{"a":1,"b":2,"a":3}}`, `{"\u0061":1}`, `{"a\n":1}`, `{"a":"\u0061"}`, `{"a":"\ud800"}`, `{"a":"\x"}`,
 		"{\"a\":\"\x00\"}", "{\"a\":\"long enough for eight \x1f\"}", "{\"a\":\"\xff\"}", "{\"a\":\"\xc0\x80\"}", "{\"a\":\"\xed\xa0\x80\"}", "{\"\xff\":1}", "{\"a\":1\x00}", "{\v}",
 		`{"a":01}`, `{"a":-}`, `{"a":+1}`, `{"a":1.}`, `{"a":.5}`, `{"a":1e}`, `{"a":1e+}`, `{"a":0x1}`, `{"a":1a}`, `{"a":--1}`, `{"a":-01}`,
+		`{"a":1e999}`, `{"a":1e100}`, `{"a":` + strings.Repeat("9", maxNumber+1) + `}`,
 		`{"a":tru}`, `{"a":truex}`, `{"a":nul}`, `{"a":fals}`, `{"a":NaN}`, `{"a":'b'}`,
 		nested(wire.MaxDepth + 2), members(maxNames + 1),
 	}

@@ -234,3 +234,18 @@ func TestAnAckNamesWhatItKeeps(t *testing.T) {
 		t.Errorf("%s", r.said)
 	}
 }
+
+// A message of before its daemon checked numbers is left out of what a program reads: it would refuse the
+// whole line, with the messages of others.
+func TestNumbersThatProgramsRefuseAreInNoMeta(t *testing.T) {
+	d := newFakeDaemon(t)
+	p, _ := attachedProgram(t, d, &Server{})
+	bad, good := heldNotice(1, "x"), heldNotice(2, "y")
+	bad.Envelope.Payload = wire.Payload(`{"topic":"build.done","data":[1e999]}`)
+	d.inboxOf(bad, good)
+	r := p.must("shown", "acp_inbox", nil)
+	exact := fmt.Sprint(r.meta[metaExact])
+	if !strings.Contains(r.said, "1e999") || strings.Contains(exact, "1e999") || strings.Contains(exact, bad.Envelope.ID.String()) || !strings.Contains(exact, good.Envelope.ID.String()) {
+		t.Errorf("shown: %s\nexact: %s", r.said, exact)
+	}
+}

@@ -77,11 +77,15 @@ func (r *result) encode() *sdk.CallToolResult {
 		Content: []sdk.Content{&sdk.TextContent{Text: r.Text}}, StructuredContent: jsontext.Value(structured), IsError: r.Error != nil,
 	}
 	size := 0
+	var usable []exact // an older daemon has taken others, for which a program refuses the whole line
 	for _, p := range r.payloads {
-		size += len(p.Payload)
+		if kinds.FindUnusableNumber(p.Payload.Object()) == nil {
+			usable = append(usable, p)
+			size += len(p.Payload)
+		}
 	}
 	if size > 0 && size <= maxExact {
-		if text, err := json.Marshal(r.payloads, jsontext.AllowInvalidUTF8(true), jsontext.PreserveRawStrings(true)); err == nil {
+		if text, err := json.Marshal(usable, jsontext.AllowInvalidUTF8(true), jsontext.PreserveRawStrings(true)); err == nil {
 			out.Meta = sdk.Meta{metaExact: jsontext.Value(text)}
 		}
 	}

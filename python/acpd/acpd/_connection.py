@@ -31,6 +31,18 @@ def encode(message: dict[str, Any]) -> bytes:
     return line + b"\n"
 
 
+MAX_DIGITS = 64
+"""A daemon takes no longer number of a peer; older ones did."""
+
+
+def decode(line: bytes) -> tuple[Any, bool]:
+    """Returns what a line says, and whether Python can read all its numbers: it refuses whole ones of very many digits. Raises ValueError for what is not JSON."""
+    try:
+        return json.loads(line), True
+    except ValueError:
+        return json.loads(line, parse_int=lambda digits: int(digits) if len(digits) <= MAX_DIGITS else None), False
+
+
 class Connection:
     """A connection to the daemon: lines, calls, and requests that the daemon makes. It belongs to one event loop."""
 
@@ -118,8 +130,9 @@ class Connection:
             # It may be broken, or a line over MAX_LINE, or no JSON, or with members of other types.
             with contextlib.suppress(OSError, ValueError, RecursionError, TypeError, AttributeError):
                 while line := await self._reader.readline():
-                    if isinstance(message := json.loads(line), dict):
-                        self._take(message)
+                    message, readable = decode(line)
+                    if isinstance(message, dict):
+                        self._take(message if readable else self._refuse_unreadable(message))
             self._writer.transport.abort()  # unless close has cancelled this, nobody reads what is still to be written
         finally:
             self._end()
@@ -133,6 +146,15 @@ class Connection:
                 answer.set_exception(unavailable("the connection ended before the daemon answered: whether the call took effect is unknown", delivered="unknown"))
         for task in list(self._serving.values()):
             task.cancel()
+
+    def _refuse_unreadable(self, message: dict[str, Any]) -> dict[str, Any]:
+        """Refuses a request that has a number which Python does not read, and returns what stands in its place: of an answer the error that the call gets."""
+        number, data = message.get("id"), {"code": "invalid", "message": f"a number of more than {MAX_DIGITS} digits, which Python does not read: it may be sent as a string"}
+        if message.get("method") is None:
+            return {"id": number, "error": {"data": data}}
+        if number is not None:
+            self._writer.write(self._refuse(number, {**data, "retryable": False}))
+        return {}
 
     def _take(self, message: dict[str, Any]) -> None:
         number, method, params = message.get("id"), message.get("method"), message.get("params") or {}

@@ -585,6 +585,31 @@ class TestRestarts(Case):
             client.whoami()
         self.assertEqual(fake.connections, 2)
 
+    def test_a_number_that_python_does_not_read(self) -> None:
+        long = b"9" * 5000
+        fake = self.fake(lambda message: {"result": {}} if message.get("method") == "whoami" else {})
+        with acpd.Client(fake.socket) as client:
+            client.whoami()
+            connection = fake.open[-1]
+            connection.sendall(b'{"id": 7, "method": "query", "params": {"payload": {"question": ' + long + b"}}}\n")
+            until("the request is refused", lambda: any(m.get("id") == 7 and m["error"]["data"]["code"] == "invalid" for m in fake.calls))
+            caught: list[Exception] = []
+
+            def call() -> None:
+                try:
+                    client.call("wait")
+                except acpd.Error as e:
+                    caught.append(e)
+
+            waiting = threading.Thread(target=call)
+            waiting.start()
+            until("it waits", lambda: fake.calls[-1].get("method") == "wait")
+            connection.sendall(b'{"id": %d, "result": [%s]}\n' % (fake.calls[-1]["id"], long))
+            waiting.join(PATIENCE)
+            self.assertIsInstance(caught[0], acpd.Invalid)
+            client.whoami()
+            self.assertEqual(fake.connections, 1)
+
     def test_lines_with_other_types(self) -> None:
         fake = self.fake(lambda message: {"result": {}} if message["method"] == "whoami" else {})
         lines = (b'{"id": 2, "error": "no"}', b'{"method": "rpc.cancel", "params": [1]}', b'{"id": {}, "method": "query"}', b"[" * 100_000)
