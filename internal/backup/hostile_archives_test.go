@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -40,12 +41,55 @@ func rawArchive(t testing.TB, manifest any, members ...*tar.Header) []byte {
 	}
 	put(&tar.Header{Name: manifestName, Typeflag: tar.TypeReg}, text)
 	for _, h := range members {
-		put(h, []byte(h.Uname))
+		named := *h
+		named.Uname = ""
+		put(&named, []byte(h.Uname))
 	}
 	if err := w.Close(); err != nil {
 		t.Fatal(err)
 	}
 	return out.Bytes()
+}
+
+// makeSparse makes the member that has the records an extended header of the member behind it.
+func makeSparse(t testing.TB, archive []byte, records string) []byte {
+	t.Helper()
+	sparse := slices.Clone(archive)
+	at := bytes.LastIndex(sparse, []byte(records)) - 512
+	head := sparse[at : at+512]
+	head[156] = tar.TypeXHeader
+	copy(head[148:156], "        ")
+	sum := 0
+	for _, b := range head {
+		sum += int(b)
+	}
+	copy(head[148:156], fmt.Sprintf("%06o\x00 ", sum))
+	return sparse
+}
+
+// Members that are larger on the disk than in the archive are refused.
+func TestSparseMembers(t *testing.T) {
+	_, id := makeHome(t, stateText(1, "x"), "laptop")
+	const size = 1 << 20
+	text := append(make([]byte, size-1), 'x')
+	sum, small := sha256.Sum256(text), sha256.Sum256([]byte("x"))
+	m := &Manifest{Format: Format, Identity: id, Files: []File{{"state.db", size, hex.EncodeToString(sum[:])}, {"trust.yaml", 1, hex.EncodeToString(small[:])}}}
+	records := ""
+	for _, r := range []string{"GNU.sparse.size=1048576", "GNU.sparse.numblocks=1", "GNU.sparse.map=1048575,1"} {
+		records += fmt.Sprintf("%d %s\n", len(r)+4, r)
+	}
+	head := &tar.Header{Name: "head", Typeflag: tar.TypeReg, Uname: records}
+	member := &tar.Header{Name: "state.db", Typeflag: tar.TypeReg, Uname: "x"}
+	archive := makeSparse(t, rawArchive(t, m, head, member), records)
+	in := tar.NewReader(bytes.NewReader(archive))
+	in.Next()
+	if h, err := in.Next(); err != nil || h.Size != size || h.Name != "state.db" {
+		t.Fatalf("the archive of this test: %+v, %v", h, err)
+	}
+	dir := filepath.Join(t.TempDir(), "new")
+	if _, err := restore(t, archive, Options{Dir: dir}); err == nil || !strings.Contains(err.Error(), "where its manifest has state.db") {
+		t.Errorf("%v", err)
+	}
 }
 
 func TestHostileArchives(t *testing.T) {

@@ -64,7 +64,7 @@ func readManifest(in *tar.Reader) (*Manifest, error) {
 	if err != nil {
 		return nil, readError(err)
 	}
-	if h.Typeflag != tar.TypeReg || h.Name != manifestName || h.Size > maxManifest {
+	if !isPlain(h) || h.Name != manifestName || h.Size > maxManifest {
 		return nil, fmt.Errorf("it is no backup of acpctl: its first member is %.100q", h.Name)
 	}
 	text, err := io.ReadAll(in)
@@ -88,6 +88,17 @@ func readManifest(in *tar.Reader) (*Manifest, error) {
 	return m, m.check()
 }
 
+// isPlain reports whether a member is a file whose bytes are all in the archive. A sparse one, which no
+// backup has, would be far larger on the disk than what was read.
+func isPlain(h *tar.Header) bool {
+	for key := range h.PAXRecords {
+		if strings.HasPrefix(key, "GNU.sparse.") {
+			return false
+		}
+	}
+	return h.Typeflag == tar.TypeReg
+}
+
 // extractFile writes the next member, which must be f, and is as f says.
 func extractFile(in *tar.Reader, root *os.Root, f File) error {
 	h, err := in.Next()
@@ -97,7 +108,7 @@ func extractFile(in *tar.Reader, root *os.Root, f File) error {
 	if err != nil {
 		return readError(err)
 	}
-	if h.Typeflag != tar.TypeReg || h.Name != f.Name || h.Size != f.Bytes {
+	if !isPlain(h) || h.Name != f.Name || h.Size != f.Bytes {
 		return fmt.Errorf("where its manifest has %s of %d bytes, there is %.100q of %d: use another backup", f.Name, f.Bytes, h.Name, h.Size)
 	}
 	if folder := filepath.Dir(f.Name); folder != "." {
