@@ -135,6 +135,11 @@ func readCodexServer(d *tomlText) (e serverEntry, err error) {
 	if i := d.find(false, slices.Concat(codexServer, []string{"enabled"})...); i >= 0 {
 		e.disabled = !d.isEqual(d.items[i].value, true)
 	}
+	env := slices.Concat(codexServer, []string{"env"})
+	for _, item := range d.items {
+		isBelow := len(item.path) > len(env) && slices.Equal(item.path[:len(env)], env)
+		e.hasMore = e.hasMore || isBelow && !slices.Equal(item.path[len(env):], []string{socketVariable})
+	}
 	if i := d.find(false, slices.Concat(codexServer, []string{"env", socketVariable})...); i >= 0 {
 		e.socket, _ = d.readString(d.items[i].value)
 	} else if i := d.find(false, slices.Concat(codexServer, []string{"env"})...); i >= 0 && d.text[d.items[i].value.start] == '{' {
@@ -142,6 +147,8 @@ func readCodexServer(d *tomlText) (e serverEntry, err error) {
 		for _, v := range c.entries {
 			if v.name == socketVariable {
 				e.socket, _ = d.readString(v.value)
+			} else {
+				e.hasMore = true
 			}
 		}
 	}

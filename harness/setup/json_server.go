@@ -46,22 +46,25 @@ func (s *jsonServer) read(d *jsonText) (e serverEntry, err error) {
 			e.command = append(e.command, words...)
 		}
 	}
-	e.socket, err = s.readSocket(d)
-	return e, err
+	return e, s.readEnvironment(d, &e)
 }
 
-// readSocket returns the server's ACP_SOCKET.
-func (s *jsonServer) readSocket(d *jsonText) (string, error) {
+// readEnvironment reads the server's ACP_SOCKET, and whether there is more than that.
+func (s *jsonServer) readEnvironment(d *jsonText, e *serverEntry) error {
 	env, found, err := d.findValue(s.list, serverName, s.environment)
 	if err != nil || !found || d.kindOf(env) != '{' {
-		return "", err
+		e.hasMore = found
+		return err
+	}
+	for _, v := range d.readEntries(env.start).entries {
+		e.hasMore = e.hasMore || v.name != socketVariable
 	}
 	v, found, err := d.findValue(s.list, serverName, s.environment, socketVariable)
 	if err != nil || !found {
-		return "", err
+		return err
 	}
-	socket, _ := d.readString(v)
-	return socket, nil
+	e.socket, _ = d.readString(v)
+	return nil
 }
 
 // listCommand returns the members that say what is run.

@@ -2,10 +2,14 @@ package setup
 
 import (
 	"bytes"
+	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/go-json-experiment/json"
 )
 
 // Where the server's table has values in which TOML allows no table, setup writes none.
@@ -353,7 +357,7 @@ func TestDisabledServer(t *testing.T) {
 		}
 		text = strings.Replace(forms[0], "%s", "/opt/other/bin/other", 1)
 		writeFile(t, path, text, 0o600)
-		if err := tryAll(program, o); err == nil || !strings.Contains(err.Error(), "that is not acpctl: remove it") {
+		if err := tryAll(program, o); err == nil || !strings.Contains(err.Error(), "that is not acpctl as setup starts it: remove it") {
 			t.Errorf("%s: another's: %v", program, err)
 		}
 		undoAll(t, program, o)
@@ -392,5 +396,75 @@ func TestEditBetweenTwoSetups(t *testing.T) {
 	undoAll(t, "codex", o)
 	if text, _ := os.ReadFile(path); string(text) != "a = 2\n" {
 		t.Errorf("undone it is %q", text)
+	}
+}
+
+// What a project's folder calls acp is setup's only if it runs this program with this user's daemon: the
+// folder may be of others.
+func TestAnEntryOfAProjectIsSetupsOnlyIfItRunsThisProgram(t *testing.T) {
+	dir := t.TempDir()
+	own, link := filepath.Join(dir, "acpctl"), filepath.Join(dir, "link", "acpctl")
+	writeFile(t, own, "", 0o755)
+	if err := errors.Join(os.Mkdir(filepath.Dir(link), 0o755), os.Symlink(own, link)); err != nil {
+		t.Fatal(err)
+	}
+	copied := filepath.Join(dir, "copy", "acpctl")
+	writeFile(t, copied, "", 0o755)
+	attach := []string{"mcp", "--attach"}
+	for _, tt := range []struct {
+		what, command string
+		args          []string
+		env           map[string]string
+		isOurs        bool
+	}{
+		{"setup's own", own, attach, nil, true},
+		{"a link to this program", link, attach, nil, true},
+		{"another name", own, []string{"mcp", "--attach", "--name", "builder"}, nil, true},
+		{"this user's daemon", own, attach, map[string]string{"ACP_SOCKET": "/run/desk/acp.sock"}, true},
+		{"a path in the folder", "./tools/acpctl", attach, nil, false},
+		{"another acpctl", copied, attach, nil, false},
+		{"another daemon", own, attach, map[string]string{"ACP_SOCKET": "/tmp/other/acp.sock"}, false},
+		{"a variable more", own, attach, map[string]string{"LD_PRELOAD": "./x.so"}, false},
+		{"a flag more", own, []string{"mcp", "--attach", "--home", "./home"}, nil, false},
+	} {
+		for _, program := range ListPrograms() {
+			o := newOptions(t.TempDir())
+			o.Command, o.Project, o.Socket = own, filepath.Join(o.Home, "project"), "/run/desk/acp.sock"
+			command, _ := json.Marshal(append([]string{tt.command}, tt.args...))
+			args, _ := json.Marshal(tt.args)
+			env, _ := json.Marshal(tt.env)
+			if tt.env == nil {
+				env = []byte("{}")
+			}
+			path, text := "", ""
+			switch program {
+			case "claude":
+				path, text = ".mcp.json", fmt.Sprintf(`{"mcpServers": {"acp": {"command": %q, "args": %s, "env": %s}}}`, tt.command, args, env)
+			case "opencode":
+				path, text = "opencode.json", fmt.Sprintf(`{"mcp": {"acp": {"type": "local", "command": %s, "environment": %s}}}`, command, env)
+			case "codex":
+				path, text = ".codex/config.toml", fmt.Sprintf("[mcp_servers.acp]\ncommand = %q\nargs = %s\n[mcp_servers.acp.env]\n", tt.command, args)
+				for name, value := range tt.env {
+					text += fmt.Sprintf("%s = %q\n", name, value)
+				}
+			}
+			path = filepath.Join(o.Project, path)
+			writeFile(t, path, text, 0o644)
+			p, _ := findProgram(program)
+			var s Status
+			p.findConnection(&s, o)
+			if (s.ProjectServer == Connected) != tt.isOurs {
+				t.Errorf("%s, %s: it is %q", program, tt.what, s.ProjectServer)
+			}
+			if err := tryAll(program, o); (err == nil) != tt.isOurs {
+				t.Errorf("%s, %s: %v", program, tt.what, err)
+			}
+			if err := undoEverything(program, o); err != nil {
+				t.Errorf("%s, %s: undo: %v", program, tt.what, err)
+			}
+			if got, _ := os.ReadFile(path); !tt.isOurs && string(got) != text {
+				t.Errorf("%s, %s: it became %s", program, tt.what, got)
+			}
+		}
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -97,16 +98,37 @@ type serverEntry struct {
 	command  []string
 	socket   string
 	disabled bool // the program does not start it
+	hasMore  bool // its environment has more than the socket
 }
 
-// isOurs reports whether setup can have written the entry: whether it runs `acpctl mcp`.
+// isOurs reports whether setup can have written the entry: whether it runs `acpctl mcp`. What a project's
+// folder has may be of others, who could mean another program or daemon: there it counts only if it runs
+// this very program, as setup has it run, with the socket of this user's daemon.
 func (e serverEntry) isOurs(o *Options) bool {
-	return len(e.command) >= 2 && e.command[1] == "mcp" &&
-		(e.command[0] == o.Command || filepath.Base(e.command[0]) == "acpctl")
+	switch {
+	case len(e.command) < 2 || e.command[1] != "mcp":
+		return false
+	case o.Project == "":
+		return e.command[0] == o.Command || filepath.Base(e.command[0]) == "acpctl"
+	}
+	args := e.command[2:]
+	isSetups := slices.Equal(args, []string{"--attach"}) || len(args) == 3 && slices.Equal(args[:2], []string{"--attach", "--name"})
+	return isSetups && !e.hasMore && (e.socket == "" || e.socket == o.Socket) && leadsTo(e.command[0], o.Command)
+}
+
+// leadsTo reports whether a command, a path or a name in PATH, runs the program at a path.
+func leadsTo(command, program string) bool {
+	found, err := exec.LookPath(command)
+	if err != nil || !filepath.IsAbs(found) {
+		return command == program
+	}
+	a, errA := filepath.EvalSymlinks(found)
+	b, errB := filepath.EvalSymlinks(program)
+	return command == program || errA == nil && errB == nil && a == b
 }
 
 // errForeign is the error of an entry of the same name that setup has not written.
-var errForeign = fmt.Errorf("it has a server %q that is not acpctl: remove it or give it another name, then run setup again", serverName)
+var errForeign = fmt.Errorf("it has a server %q that is not acpctl as setup starts it: remove it or give it another name, then run setup again", serverName)
 
 // command returns the command line of the server.
 func (o *Options) command() []string {
