@@ -130,13 +130,13 @@ func (x *examination) addPeer(p *client.Peer, answer *pong) {
 		}
 		x.add("peer.ok", name, fmt.Sprintf("%s is connected%s%s", name, at, software), "", private...)
 		x.addPeerVersion(p, private)
-	case e != nil && e.Code == kinds.IdentityConflict:
+	case e != nil && e.From == "" && e.Code == kinds.IdentityConflict:
 		what, remedy := splitRemedy(e.Message)
 		x.add("peer.conflict", name, what, remedy, private...)
 	case e != nil && e.Code == kinds.IncompatibleVersion:
-		x.add("peer.incompatible", name, e.Message, "update the older side; post_quantum: require in a config.yaml demands a peer that has it", private...)
+		x.add("peer.incompatible", name, tellError(name, e), "update the older side; post_quantum: require in a config.yaml demands a peer that has it", private...)
 	case e != nil && (e.Code == kinds.NotAuthorized || e.Code == kinds.Overloaded):
-		x.add("peer.forbids", name, fmt.Sprintf("%s answers, and refuses a ping: %s", name, client.Line(e.Message)), "nothing, if its owner means that", append(private, e.Message)...)
+		x.add("peer.forbids", name, fmt.Sprintf("%s answers, and refuses a ping: %s", name, tellError(name, e)), "nothing, if its owner means that", append(private, e.Message)...)
 	case x.isByPipe(p, e):
 		if x.Peer == "" {
 			x.addDeadPipe(p, e)
@@ -148,14 +148,22 @@ func (x *examination) addPeer(p *client.Peer, answer *pong) {
 	default:
 		why := "it does not answer"
 		if e != nil {
-			why = e.Message
+			why = tellError(name, e)
 		}
 		what, remedy := splitRemedy(why)
-		if what == why {
-			remedy = "start its daemon"
+		if what == why || e != nil && e.From != "" { // a peer's words are no remedy of ours
+			what, remedy = why, "start its daemon"
 		}
 		x.add(away, name, fmt.Sprintf("%s is not connected: %s%s", name, strings.TrimPrefix(what, name+": "), tellLastSeen(p)), remedy+x.adviseAddresses(name), private...)
 	}
+}
+
+// tellError returns the message of an error on one line. A peer's words stand behind its name.
+func tellError(name string, e *kinds.Error) string {
+	if e.From == "" {
+		return client.Line(e.Message)
+	}
+	return name + " says: " + client.Line(e.Message)
 }
 
 // tellLastSeen returns when the peer was last heard of, to stand behind something; "": never.

@@ -24,10 +24,10 @@ func (x *examination) isByPipe(p *client.Peer, e *kinds.Error) bool {
 // pipeAddr returns the address of the pipe to a peer, as errors have it.
 func pipeAddr(p *client.Peer) string { return "pipe:" + p.Name }
 
-const pipeRemedy = "as it says; run the command by hand, as the daemon's user; docs/reach.md, Pipe, has what it may say, and what to do"
+const pipeRemedy = "as it says; acpctl ping shows what the command said; run it by hand, as the daemon's user; docs/reach.md, Pipe, has what it may say, and what to do"
 
 // addDeadPipe tells in the words of e, an error of a dial, why the peer's command does not lead to it.
-// They may quote what another machine said, so none of it is divided or believed.
+// What the command said is not among them: a ping shows it.
 func (x *examination) addDeadPipe(p *client.Peer, e *kinds.Error) {
 	why, isOfPipe := strings.CutPrefix(strings.TrimPrefix(e.Message, p.Name+": "), pipeAddr(p)+": ")
 	if !isOfPipe && strings.Contains(why, noAddress) {
