@@ -72,7 +72,7 @@ func raceCalls(ctx context.Context, n int, delay func(i int) time.Duration, try 
 				verdict.memory = max(verdict.memory, f.memory)
 			}
 		}
-		if f.Code == kinds.NotTrusted {
+		if f.refused {
 			break // the peer's word is final: no other address will say otherwise
 		}
 	}
@@ -82,15 +82,13 @@ func raceCalls(ctx context.Context, n int, delay func(i int) time.Duration, try 
 // rank orders failures by how much they say: the word of a peer outweighs that of the command that leads to it, that
 // outweighs the network's, and that outweighs silence.
 func (f *dialFailure) rank() int {
-	switch f.Code {
-	case kinds.NotTrusted:
-		return 5
-	case kinds.IncompatibleVersion, kinds.Overloaded:
-		return 4
-	case kinds.IdentityConflict:
-		return 3
-	}
 	switch {
+	case f.refused:
+		return 5
+	case f.Code == kinds.NotTrusted, f.Code == kinds.IncompatibleVersion, f.Code == kinds.Overloaded:
+		return 4
+	case f.Code == kinds.IdentityConflict:
+		return 3
 	case f.isSilent:
 		return 0
 	case f.isOfPipe:

@@ -20,9 +20,11 @@ type Troubled interface {
 
 const maxSilentShown = 4 // addresses in one error
 
-// silence is where a dial heard nothing, of the peer or from its host.
+// silence is where a dial heard nothing of the peer, nor from its host.
 type silence struct {
 	silent    []string  // addresses for people
+	own       []string  // the same, where this node itself answers
+	foreign   []string  // the same, where somebody else answers a join
 	routeless []string  // the same, to which this host has no route
 	impeded   []impeded // links that carry nothing
 }
@@ -51,8 +53,15 @@ func (s *silence) add(other silence) {
 		}
 	}
 	addNew(&s.silent, other.silent)
+	addNew(&s.own, other.own)
+	addNew(&s.foreign, other.foreign)
 	addNew(&s.routeless, other.routeless)
 	s.impeded = append(s.impeded, other.impeded...)
+}
+
+// isForeign reports whether somebody else answers at each address.
+func (s *silence) isForeign() bool {
+	return len(s.foreign) > 0 && len(s.silent)+len(s.own)+len(s.routeless)+len(s.impeded) == 0
 }
 
 // isSilentRelay reports whether a relay that works brought no answer and no word that the peer is away. A peer
@@ -67,12 +76,18 @@ func (s *silence) describe(isJoining bool) string {
 	if len(s.silent) > 0 {
 		what = append(what, "no answer from "+joinAddrs(s.silent))
 	}
+	if len(s.own) > 0 {
+		what = append(what, "at "+joinAddrs(s.own)+" this daemon itself answers")
+	}
+	if len(s.foreign) > 0 {
+		what = append(what, "at "+joinAddrs(s.foreign)+" somebody else answers")
+	}
 	switch {
 	case s.isSilentRelay() && isJoining:
 		remedies = append(remedies, "either the daemon there is off, or its invitation has expired, was used or revoked, or went with a restart: start the daemon, or ask for a new one")
 	case s.isSilentRelay():
 		remedies = append(remedies, "either its daemon is off, or it does not trust this one: start it, or have its owner run acpctl trust there")
-	case len(s.silent) > 0 && len(s.impeded)+len(s.routeless) == 0:
+	case len(s.impeded)+len(s.routeless) == 0:
 		remedies = append(remedies, "check the address and the network between")
 	}
 	if len(s.routeless) > 0 {
@@ -126,7 +141,10 @@ func (l leg) toDialFailure(id identity.ID, err error) *dialFailure {
 	f := l.on.node.toDialFailure(id, l.text, err)
 	f.addr, f.isOfPipe = l.text, l.isOpened()
 	timeout, ok := errors.AsType[net.Error](err)
+	wrong, isWrong := errors.AsType[*identity.WrongIDError](err)
 	switch {
+	case isWrong && wrong.Got == l.on.node.self:
+		f.silence.own = []string{l.text}
 	case f.Code != kinds.Unreachable:
 		return f
 	case errors.Is(err, errNoRoute):
@@ -139,9 +157,14 @@ func (l leg) toDialFailure(id identity.ID, err error) *dialFailure {
 	default:
 		return f
 	}
+	f.beSilent(l, id)
+	return f
+}
+
+// beSilent makes f say no more than its silence.
+func (f *dialFailure) beSilent(l leg, id identity.ID) {
 	f.isSilent = true
 	f.Error = l.on.node.newSilenceError(id, f.silence)
-	return f
 }
 
 // recallRefusal returns the error of a dial, or that the peer does not trust this node: if that was the

@@ -95,11 +95,11 @@ func (n *Node) openUDP() error {
 		if err != nil {
 			return ownwords.Errorf("listen: address %q: %w; write host:port, for example 127.0.0.1:0", n.cfg.Listen, err)
 		}
-		conn, err := net.ListenUDP("udp", addr)
+		conn, err := (&net.ListenConfig{Control: ListenEarly}).ListenPacket(n.ctx, "udp", addr.String())
 		if err != nil {
 			return ownwords.Errorf("listen on UDP %s: %w", n.cfg.Listen, err)
 		}
-		if e.socket, err = newUDPSocket(conn); err != nil {
+		if e.socket, err = newUDPSocket(conn.(*net.UDPConn)); err != nil {
 			conn.Close()
 			return ownwords.Errorf("listen on UDP %s: %w", n.cfg.Listen, err)
 		}

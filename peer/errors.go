@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"syscall"
 
 	"github.com/quic-go/quic-go"
 
@@ -178,6 +179,7 @@ func (n *Node) toDialError(id identity.ID, addr string, err error) *kinds.Error 
 	wrong, isWrong := errors.AsType[*identity.WrongIDError](err)
 	app, closed := errors.AsType[*quic.ApplicationError](err)
 	transport, failed := errors.AsType[*quic.TransportError](err)
+	isUnsent := failed && !transport.Remote && transport.ErrorCode == quic.InternalError // by the system, whose words QUIC passes on, and not its error
 	_, reset := errors.AsType[*quic.StatelessResetError](err)
 	switch {
 	case isWrong:
@@ -214,6 +216,10 @@ func (n *Node) toDialError(id identity.ID, addr string, err error) *kinds.Error 
 		}
 	case errors.Is(err, errRefused) && isLinkAddr(addr):
 		return n.newUnreachableError(id, kinds.DeliveredNo, "nobody takes its packets at %s; start its daemon, and see with acpctl relay list there how it stands to the relay", addr)
+	case isUnsent && strings.HasSuffix(transport.ErrorMessage, syscall.EMSGSIZE.Error()):
+		return n.newUnreachableError(id, kinds.DeliveredNo, "the MTU of this machine's interface to %s is below the 1,228 bytes (IPv4) or 1,248 (IPv6) that QUIC needs; raise it", addr)
+	case isUnsent && !n.hasOwnAddr():
+		return n.newUnreachableError(id, kinds.DeliveredNo, "this daemon sends from %s alone, which is no address of this machine now; start what brings it, or choose another one with listen in config.yaml or --listen", n.Addr())
 	case errors.Is(err, errRefused):
 		return n.newUnreachableError(id, kinds.DeliveredNo, "nothing listens at %s; start its daemon", addr)
 	}

@@ -75,7 +75,7 @@ func (n *Node) Join(ctx context.Context, inv identity.Invitation) (identity.Peer
 	fail := n.race(dialing, inv.ID, routes, func(ctx context.Context, l leg) *dialFailure {
 		qc, _, err := l.dialHandshake(ctx, inv.ID, identity.ALPNJoin)
 		if err != nil {
-			return l.toDialFailure(inv.ID, err)
+			return l.proveJoinFailure(ctx, inv.ID, l.toDialFailure(inv.ID, err))
 		}
 		select {
 		case connected <- connection{qc, l.on.path}:
@@ -95,11 +95,32 @@ func (n *Node) Join(ctx context.Context, inv identity.Invitation) (identity.Peer
 	return p, err
 }
 
+// proveJoinFailure returns the failure of a dial for a join. That nobody joins there is said before any
+// key is proved, and somebody else may have the address in this network: so it dials there as peers do,
+// and only of the inviter it believes that.
+func (l leg) proveJoinFailure(ctx context.Context, inviter identity.ID, f *dialFailure) *dialFailure {
+	if f.Code == kinds.IncompatibleVersion {
+		qc, _, err := l.dialHandshake(ctx, inviter, identity.ALPN)
+		if err == nil {
+			qc.CloseWithError(closeShutdown, "only a probe")
+			return f
+		}
+		f = l.toDialFailure(inviter, err)
+	}
+	if f.Code == kinds.IncompatibleVersion || f.Code == kinds.IdentityConflict {
+		f.silence.foreign = []string{l.text}
+		f.beSilent(l, inviter)
+	}
+	return f
+}
+
 // toJoinError returns the error of a join that made no connection.
 func (n *Node) toJoinError(id identity.ID, fail *dialFailure) *kinds.Error {
 	switch {
 	case fail.Code == kinds.IncompatibleVersion:
 		return kinds.Errorf(kinds.NotAuthorized, "join: no invitation is open at %s; it has expired, was used or revoked, or the daemon there was started anew: ask for a new one", fail.addr)
+	case fail.isSilent && fail.silence.isForeign():
+		return kinds.Errorf(kinds.IdentityConflict, "join: at %s somebody else answers than %s; ask for a new invitation", joinAddrs(fail.silence.foreign), n.peerName(id)).WithDelivered(kinds.DeliveredNo)
 	case fail.isSilent:
 		return kinds.Errorf(kinds.Unreachable, "join: %s: %s", n.peerName(id), fail.silence.describe(true)).WithDelivered(kinds.DeliveredNo)
 	}

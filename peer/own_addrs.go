@@ -3,8 +3,27 @@ package peer
 import (
 	"net"
 	"net/netip"
+	"slices"
 	"strconv"
 )
+
+// HasAddr reports whether this machine has an address at the moment, or its interfaces cannot be listed.
+func HasAddr(ip netip.Addr) bool {
+	if ip.IsUnspecified() || ip.IsLoopback() {
+		return true
+	}
+	addrs, err := net.InterfaceAddrs()
+	return err != nil || slices.ContainsFunc(addrs, func(a net.Addr) bool {
+		prefix, err := netip.ParsePrefix(a.String())
+		return err == nil && prefix.Addr() == ip.Unmap().WithZone("")
+	})
+}
+
+// hasOwnAddr reports whether this machine has the address on which the socket listens.
+func (n *Node) hasOwnAddr() bool {
+	udp, ok := n.Addr().(*net.UDPAddr)
+	return !ok || HasAddr(udp.AddrPort().Addr())
+}
 
 // LocalAddrs returns the addresses at which other daemons may reach the socket, as
 // host:port. If it listens on all, these are the addresses of the interfaces that are up;
