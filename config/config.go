@@ -31,7 +31,7 @@ const star = "*"
 // A program that makes its own may leave anything zero; zero means default.
 type Config struct {
 	Name         string          `yaml:"name" example:"desk" doc:"What this daemon calls itself. Others see it as a claim and may take it as its name: lower-case letters, digits and hyphens, a letter first, at most 32. Default: the host name, made to fit."`
-	Listen       string          `yaml:"listen" example:"0.0.0.0:7117" doc:"The UDP address to listen on, as host:port; without a host, on all addresses. If it is taken, the daemon does not start. Default: port 7117, or a free port if that is taken, chosen once and kept."`
+	Listen       string          `yaml:"listen" example:"0.0.0.0:7117" doc:"The UDP address to listen on, as host:port; without a host, on all addresses. If it is taken, the daemon does not start. On Linux it may be an address that the machine gets later, as of a VPN. Default: port 7117, or a free port if that is taken, chosen once and kept."`
 	MaxMessage   int             `yaml:"max_message" example:"1048576" doc:"The largest message to accept and to send, in bytes, from 65536 (64 KiB) to 16777216 (16 MiB). Default: 1048576 (1 MiB)."`
 	PostQuantum  PostQuantum     `yaml:"post_quantum" example:"prefer" doc:"prefer: use post-quantum key exchange and signatures wherever the peer has them. require: refuse peers that do not. Default: prefer."`
 	Discovery    Discovery       `yaml:"discovery" doc:"How this daemon and others on the local network find each other. It trusts nobody whom it finds."`

@@ -281,6 +281,9 @@ func (d *Daemon) openParts(ctx context.Context) error {
 		return err
 	}
 	d.udpAddr = d.node.Addr().String()
+	for _, warning := range d.listAbsentAddrs() {
+		d.log.Warn("an address to listen on is not there", "warning", warning)
+	}
 	d.names = names.NewBook(d.trust, d.listNameRelays)
 	d.applyOrganisation(cfg, authorities, own)
 	d.loadKeptRelays()

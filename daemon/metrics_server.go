@@ -17,6 +17,7 @@ import (
 	"github.com/acpd/acpd/internal/ownwords"
 	"github.com/acpd/acpd/internal/statedir"
 	"github.com/acpd/acpd/metrics"
+	"github.com/acpd/acpd/peer"
 )
 
 const (
@@ -69,7 +70,7 @@ func (d *Daemon) openMetrics(ctx context.Context, cfg config.Metrics) error {
 // listenForMetrics opens the listener that the settings name.
 func listenForMetrics(ctx context.Context, cfg config.Metrics) (net.Listener, error) {
 	if !cfg.IsSocket() {
-		l, err := new(net.ListenConfig).Listen(ctx, "tcp", cfg.Addr())
+		l, err := (&net.ListenConfig{Control: peer.ListenEarly}).Listen(ctx, "tcp", cfg.Addr())
 		if err != nil {
 			return nil, ownwords.Errorf("metrics.listen: %w: choose another address in config.yaml", err)
 		}

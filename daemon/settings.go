@@ -79,6 +79,7 @@ func (d *Daemon) listWarnings() []string {
 	if d.trustWasLost && d.trust.Len() == 0 && len(d.trust.Blocks()) == 0 {
 		all = append(all, trustLostWarning)
 	}
+	all = append(all, d.listAbsentAddrs()...)
 	if full := d.describeFullDisk(); full != "" {
 		all = append(all, full)
 	}

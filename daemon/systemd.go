@@ -41,6 +41,9 @@ func (d *Daemon) describeStatus() string {
 	if full := d.describeFullDisk(); full != "" {
 		line += "; " + full
 	}
+	if len(d.listAbsentAddrs()) > 0 {
+		line += "; an address to listen on is not there: see acpctl status"
+	}
 	if d.reloadFailure.Load() != nil {
 		line += "; config.yaml was not taken over: see acpctl status"
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net"
+	"net/netip"
 	"strconv"
 	"syscall"
 
@@ -87,6 +88,21 @@ func (d *Daemon) takeDialAddrs(id identity.ID) []string {
 
 func (d *Daemon) listenOnPort(cfg *config.Config, host, port string) (*peer.Node, error) {
 	return peer.Listen(d.newNodeConfig(cfg, net.JoinHostPort(host, port)))
+}
+
+// listAbsentAddrs returns warnings about the addresses on which this daemon listens though the machine does not
+// have them now.
+func (d *Daemon) listAbsentAddrs() (all []string) {
+	warn := func(setting, addr, remedy string) {
+		if at, err := netip.ParseAddrPort(addr); err == nil && !peer.HasAddr(at.Addr()) {
+			all = append(all, fmt.Sprintf("%s: %s is no address of this machine now, and nobody reaches the daemon there until it is: start what brings it, or %s", setting, at.Addr(), remedy))
+		}
+	}
+	warn("listen", d.udpAddr, "choose another one with listen in config.yaml or --listen")
+	if m := d.startConfig.Metrics; !m.IsSocket() {
+		warn("metrics.listen", m.Addr(), "choose another one in config.yaml")
+	}
+	return all
 }
 
 // explainListenError returns the error for an address on which nothing can listen, with what to do instead of what the

@@ -40,11 +40,9 @@ func (x *examination) examinePrograms(ctx context.Context) {
 		again := "acpctl setup " + s.Program
 		switch {
 		case s.Connected == setup.Broken:
-			what, _ := splitRemedy(s.Problem)
-			x.add("program.broken", s.Program, fmt.Sprintf("%s: %s", s.Title, what), again+"; if it cannot read the file, mend that first", s.Config, what)
+			x.add("program.broken", s.Program, fmt.Sprintf("%s: %s", s.Title, s.Problem), again+"; if it cannot read the file, mend that first", s.Config, s.Problem)
 		case s.Connected == setup.Foreign:
-			what, remedy := splitRemedy(s.Problem)
-			x.add("program.foreign", s.Program, fmt.Sprintf("%s: %s", s.Title, what), remedy, s.Config, what)
+			x.add("program.foreign", s.Program, fmt.Sprintf("%s: %s", s.Title, s.Problem), asItSays, s.Config, s.Problem)
 		case s.Connected == setup.Connected && s.Problem != "":
 			x.add("program.elsewhere", s.Program, fmt.Sprintf("%s is connected by %s to another daemon than this one", s.Title, s.Config), again+" if it should not be", s.Config)
 		case s.Connected == setup.Connected:

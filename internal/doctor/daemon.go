@@ -59,23 +59,15 @@ func (x *examination) examineDaemon() {
 		if ofConfig && x.has("config.broken") {
 			continue // that says more
 		}
-		what, remedy := splitRemedy(w)
-		f := x.add("daemon.warning", subjectDaemon, what, remedy)
+		f := x.add("daemon.warning", subjectDaemon, w, asItSays)
 		if ofConfig {
-			f.private = []string{what} // it quotes the file
+			f.private = []string{w} // it quotes the file
 		}
 	}
 }
 
-// splitRemedy divides a warning of the daemon, which ends with what to do behind a colon or a
-// semicolon.
-func splitRemedy(w string) (what, remedy string) {
-	at := max(strings.LastIndex(w, "; "), strings.LastIndex(w, ": "))
-	if at < 0 {
-		return w, "acpctl status shows all warnings"
-	}
-	return w[:at], w[at+2:]
-}
+// asItSays is the remedy of a finding that quotes an error or a warning: whole, with what to do at its end.
+const asItSays = "as it says"
 
 // examineServices tells of services whose program is gone, as after an update that moved it.
 func (x *examination) examineServices() {

@@ -73,6 +73,8 @@ func (x *examination) examinePort() {
 		x.add("port.taken", subject, fmt.Sprintf("%s has UDP port %s, which listen in config.yaml names: acpd does not start", who, port), "stop that program, or choose another port with listen in config.yaml", who)
 	case errors.Is(err, syscall.EACCES), errors.Is(err, syscall.EPERM):
 		x.add("port.forbidden", subject, fmt.Sprintf("this user may not use UDP port %s: acpd does not start", port), "choose one from 1024 up with listen in config.yaml")
+	case errors.Is(err, syscall.EADDRNOTAVAIL) && x.Machine.OS == "linux":
+		x.add("port.absent", subject, fmt.Sprintf("%s is no address of this machine now: acpd starts, and nobody reaches it there until it is", host), "nothing, if it comes later, as that of a VPN; else choose another one with listen in config.yaml, or none for all", host)
 	default:
 		x.add("port.address", subject, fmt.Sprintf("nothing can listen on %s: acpd does not start (%v)", net.JoinHostPort(host, port), err), "choose an address of this machine with listen in config.yaml, or none for all", host)
 	}

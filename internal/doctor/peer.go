@@ -86,22 +86,15 @@ func (x *examination) addAddrs(p *client.Peer, addrs []client.ProbedAddr) {
 		case e == nil:
 			x.add("address.ok", a.Addr, fmt.Sprintf("%s (%s): %s has proved its key there; round trip %.1f ms", a.Addr, a.Source, p.Name, float64(a.RTTUS)/1000), "", a.Addr, p.Name)
 		case e.Code == kinds.IdentityConflict:
-			what, remedy := splitRemedyAtSemicolon(e.Message)
-			x.add("address.wrong", a.Addr, fmt.Sprintf("%s (%s): %s", a.Addr, a.Source, what), remedy, a.Addr, p.Name)
+			x.add("address.wrong", a.Addr, fmt.Sprintf("%s (%s): %s", a.Addr, a.Source, e.Message), asItSays, a.Addr, p.Name)
 		default:
-			what, remedy := splitRemedyAtSemicolon(e.Message)
-			x.add("address.dead", a.Addr, fmt.Sprintf("%s (%s): %s", a.Addr, a.Source, what), remedy, a.Addr, p.Name)
+			remedy := asItSays
+			if a.Source != client.SourceRelay {
+				remedy += "; where nothing answers, look for a firewall between, and for an MTU below 1,280"
+			}
+			x.add("address.dead", a.Addr, fmt.Sprintf("%s (%s): %s", a.Addr, a.Source, e.Message), remedy, a.Addr, p.Name)
 		}
 	}
-}
-
-// splitRemedyAtSemicolon divides an error of a dial, whose remedy stands behind a semicolon.
-func splitRemedyAtSemicolon(text string) (what, remedy string) {
-	what, remedy, ok := strings.Cut(text, "; ")
-	if !ok {
-		remedy = "check the address and the network between"
-	}
-	return what, remedy
 }
 
 func (x *examination) addPeerClock(p *client.Peer, answer *pong) {

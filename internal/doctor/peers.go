@@ -131,8 +131,7 @@ func (x *examination) addPeer(p *client.Peer, answer *pong) {
 		x.add("peer.ok", name, fmt.Sprintf("%s is connected%s%s", name, at, software), "", private...)
 		x.addPeerVersion(p, private)
 	case e != nil && e.From == "" && e.Code == kinds.IdentityConflict:
-		what, remedy := splitRemedy(e.Message)
-		x.add("peer.conflict", name, what, remedy, private...)
+		x.add("peer.conflict", name, client.Line(e.Message), asItSays, private...)
 	case e != nil && e.Code == kinds.IncompatibleVersion:
 		x.add("peer.incompatible", name, tellError(name, e), "update the older side; post_quantum: require in a config.yaml demands a peer that has it", private...)
 	case e != nil && (e.Code == kinds.NotAuthorized || e.Code == kinds.Overloaded):
@@ -146,15 +145,14 @@ func (x *examination) addPeer(p *client.Peer, answer *pong) {
 	case len(p.Addrs) == 0 && !x.usesRelays():
 		x.add(away, name, "no address of "+name+" is known"+cmp.Or(tellLastSeen(p), ", and it has not called"), fmt.Sprintf("start its daemon; where discovery does not reach: acpctl trust %s --addr HOST:PORT, or acpctl relay add for the relay that it uses", name), private...)
 	default:
-		why := "it does not answer"
+		why, remedy := "it does not answer", "start its daemon"
 		if e != nil {
-			why = tellError(name, e)
+			why, remedy = tellError(name, e), asItSays
+			if e.From != "" { // a peer's words are no remedy of ours
+				remedy = "start its daemon"
+			}
 		}
-		what, remedy := splitRemedy(why)
-		if what == why || e != nil && e.From != "" { // a peer's words are no remedy of ours
-			what, remedy = why, "start its daemon"
-		}
-		x.add(away, name, fmt.Sprintf("%s is not connected: %s%s", name, strings.TrimPrefix(what, name+": "), tellLastSeen(p)), remedy+x.adviseAddresses(name), private...)
+		x.add(away, name, fmt.Sprintf("%s is not connected%s: %s", name, tellLastSeen(p), strings.TrimPrefix(why, name+": ")), remedy+x.adviseAddresses(name), private...)
 	}
 }
 
@@ -171,7 +169,7 @@ func tellLastSeen(p *client.Peer) string {
 	if p.LastSeen.IsZero() || p.LastSeen.Unix() <= 0 {
 		return ""
 	}
-	return "; last seen " + p.LastSeen.UTC().Format(time.RFC3339)
+	return ", last seen " + p.LastSeen.UTC().Format(time.RFC3339)
 }
 
 // adviseAddresses returns what follows the remedy for a peer that does not answer, unless that is what runs.

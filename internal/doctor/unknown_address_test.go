@@ -16,7 +16,7 @@ func TestPeerWithoutAnAddress(t *testing.T) {
 	seen := time.Date(2026, 3, 1, 8, 0, 0, 0, time.UTC)
 	for want, at := range map[string]time.Time{
 		"no address of laptop is known, and it has not called":          {},
-		"no address of laptop is known; last seen 2026-03-01T08:00:00Z": seen,
+		"no address of laptop is known, last seen 2026-03-01T08:00:00Z": seen,
 	} {
 		x := &examination{Options: new(Options), config: new(config.Config), status: new(client.Status)}
 		x.addPeer(&client.Peer{Name: "laptop", LastSeen: client.Time{Time: at}}, &pong{err: kinds.Errorf(kinds.Unreachable, "laptop: there is no address to try")})
