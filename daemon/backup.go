@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/disk"
 	"github.com/acpd/acpd/internal/ownwords"
 	"github.com/acpd/acpd/internal/statedir"
 	"github.com/acpd/acpd/kinds"
@@ -71,7 +72,7 @@ func (d *Daemon) checkRoomForCopy(op string) error {
 			size += uint64(info.Size())
 		}
 	}
-	if low, free, bound := d.space.state.Measure(); low || free > 0 && free < bound+size { // 0 and not low: the system does not say
+	if short, free, bound := d.space.state.Measure(); short == disk.OfBytes || free > 0 && free < bound+size { // 0 and not short: the system does not say
 		return kinds.Errorf(kinds.Overloaded, "%s: the disk of %s has %s free, and a copy of state.db needs %s beyond the %s that stay free (limits.min_free): free some space; a backup while acpd is stopped needs no copy",
 			op, d.home, formatMiB(free), formatMiB(size+1<<20-1), formatMiB(bound))
 	}

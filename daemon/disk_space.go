@@ -68,7 +68,7 @@ func (d *Daemon) watchDiskSpace(ctx context.Context) error {
 		case warning != "":
 			seen = time.Now()
 			if !full {
-				d.log.Warn("the disk is almost full", "warning", warning)
+				d.log.Warn("the disk has no room for what peers send", "warning", warning)
 			}
 			full = true
 		case full && time.Since(seen) >= fullDiskLogPause:
@@ -95,16 +95,22 @@ func (d *Daemon) measureDiskSpace(ctx context.Context) {
 	<-ctx.Done()
 }
 
-// describeFullDisk returns a warning if a disk had too little space for what peers send
+// describeFullDisk returns a warning if a disk had too little room for what peers send
 // when it was measured last, else "". It never blocks.
 func (d *Daemon) describeFullDisk() string {
 	path, what := string(d.home), "what peers send"
-	low, free, bound := d.space.state.LastMeasured()
-	if !low {
+	short, free, bound := d.space.state.LastMeasured()
+	if short == disk.NoShortage {
 		path, what = d.mailHome, "mail of peers"
-		if low, free, bound = d.space.mail.LastMeasured(); !low {
-			return ""
-		}
+		short, free, bound = d.space.mail.LastMeasured()
+	}
+	switch short {
+	case disk.NoShortage:
+		return ""
+	case disk.OfFiles:
+		return fmt.Sprintf("the disk of %s has almost no inodes free: %s is refused; remove files there (df -i counts them)", path, what)
+	case disk.OfWrites:
+		return fmt.Sprintf("the disk of %s is read-only: %s is refused; mount it for writing, and if an error made it so, look at the disk", path, what)
 	}
 	return fmt.Sprintf("the disk of %s has %s free: %s is refused below %s (limits.min_free); free some space", path, formatMiB(free), what, formatMiB(bound))
 }
@@ -115,7 +121,7 @@ func formatMiB(n uint64) string { return fmt.Sprintf("%d MiB", n>>20) }
 // refusePeer counts a refusal, and returns the error for it.
 func (s *diskSpace) refusePeer(from identity.ID) error {
 	s.refused.CountRefusal(from)
-	e := kinds.Errorf(kinds.Overloaded, "budget: %s: the disk of this daemon is almost full: its owner has to free some space; try again later", budget.FreeSpace.Name)
+	e := kinds.Errorf(kinds.Overloaded, "budget: %s: the disk of this daemon is almost full, or read-only: its owner has to see to it; try again later", budget.FreeSpace.Name)
 	e.RetryAfterMS = 60_000
 	return e
 }

@@ -90,6 +90,25 @@ func TestStatusLooksAtTheDisk(t *testing.T) {
 	})
 }
 
+// TestWhichShortageIsTold: inodes and a read-only disk are told as what they are, by status and by a check of readiness.
+func TestWhichShortageIsTold(t *testing.T) {
+	for want, left := range map[string]disk.Space{
+		"": {TotalFiles: 200, FreeFiles: 200},
+		"the disk of /state has almost no inodes free: what peers send is refused; remove files there (df -i counts them)":                {TotalFiles: 200},
+		"the disk of /state is read-only: what peers send is refused; mount it for writing, and if an error made it so, look at the disk": {ReadOnly: true},
+	} {
+		left.Free, left.Total = 1<<40, 1<<41
+		look := func(string) (disk.Space, error) { return left, nil }
+		d := &Daemon{home: "/state", mailHome: "/mail"}
+		d.space = diskSpace{state: disk.NewFloor("/state", 0, look), mail: disk.NewFloor("/mail", 0, look)}
+		d.space.state.Measure()
+		d.space.mail.Measure()
+		if got := d.describeFullDisk(); got != want {
+			t.Errorf("%+v: %q, want %q", left, got, want)
+		}
+	}
+}
+
 // TestLowDiskIsLogged: once when it begins, and once when it is over; a disk on the edge
 // makes no further lines.
 func TestLowDiskIsLogged(t *testing.T) {

@@ -14,8 +14,20 @@ import (
 const (
 	mostFloor    = 1 << 30
 	leastFloor   = 128 << 20
-	floorPart    = 20 // 5 %
+	mostFiles    = 1000 // of inodes the floor is that, or 5 %
+	floorPart    = 20   // 5 %
 	measureEvery = 100 * time.Millisecond
+)
+
+// Shortage says what a file system has too little of for peers.
+type Shortage int
+
+// The shortages.
+const (
+	NoShortage Shortage = iota
+	OfBytes
+	OfFiles  // inodes
+	OfWrites // all: it is read-only
 )
 
 // Floor watches whether a file system has too little space for peers. Its methods may be
@@ -28,7 +40,7 @@ type Floor struct {
 	mu        sync.Mutex // guards the rest
 	at        time.Time  // of the last measurement
 	measuring bool       // one is under way
-	low       bool
+	short     Shortage
 	free      uint64 // bytes, at the last measurement
 	bound     uint64 // bytes that had to be free then
 }
@@ -45,15 +57,15 @@ func NewFloor(path string, min uint64, measure func(string) (Space, error)) *Flo
 
 // IsLow reports whether there is too little space. It blocks as Measure does.
 func (f *Floor) IsLow() bool {
-	low, _, _ := f.Measure()
-	return low
+	short, _, _ := f.Measure()
+	return short != NoShortage
 }
 
 // Measure measures the space, unless that was done within the last 100 ms or another call
-// does it. It returns what the last measurement has found: whether there is too little, the
+// does it. It returns what the last measurement has found: what there is too little of, the
 // bytes that are free, and those below which it is too little. If the system does not say,
 // there is enough. It blocks as long as the system needs.
-func (f *Floor) Measure() (low bool, free, bound uint64) {
+func (f *Floor) Measure() (short Shortage, free, bound uint64) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if now := time.Now(); !f.measuring && now.Sub(f.at) >= measureEvery {
@@ -61,20 +73,32 @@ func (f *Floor) Measure() (low bool, free, bound uint64) {
 		f.mu.Unlock()
 		left, err := f.measure(f.path)
 		f.mu.Lock()
-		f.measuring, f.low = false, false
+		f.measuring, f.short = false, NoShortage
 		if err == nil {
 			f.free, f.bound = left.Free, f.leastFreeOf(left.Total)
-			f.low = f.free < f.bound
+			f.short = f.findShortage(left)
 		}
 	}
-	return f.low, f.free, f.bound
+	return f.short, f.free, f.bound
+}
+
+func (f *Floor) findShortage(left Space) Shortage {
+	switch {
+	case left.ReadOnly:
+		return OfWrites
+	case left.Free < f.leastFreeOf(left.Total):
+		return OfBytes
+	case left.FreeFiles < min(mostFiles, left.TotalFiles/floorPart):
+		return OfFiles
+	}
+	return NoShortage
 }
 
 // LastMeasured returns what Measure has found last. It never blocks for the system.
-func (f *Floor) LastMeasured() (low bool, free, bound uint64) {
+func (f *Floor) LastMeasured() (short Shortage, free, bound uint64) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.low, f.free, f.bound
+	return f.short, f.free, f.bound
 }
 
 func (f *Floor) leastFreeOf(total uint64) uint64 {

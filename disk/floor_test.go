@@ -18,7 +18,7 @@ func TestFloor(t *testing.T) {
 		{100 * gib, 0, gib}, {20 * gib, 0, gib}, {10 * gib, 0, gib / 2}, {gib, 0, 128 * mib}, {64 * mib, 0, 128 * mib}, {100 * gib, 5 * gib, 5 * gib}, {100 * gib, mib, mib},
 	} {
 		for _, free := range []uint64{0, c.bound - 1, c.bound, 2 * c.bound} {
-			f := NewFloor("/", c.min, func(string) (Space, error) { return Space{free, c.total}, nil })
+			f := NewFloor("/", c.min, func(string) (Space, error) { return Space{Free: free, Total: c.total}, nil })
 			if low := f.IsLow(); low != (free < c.bound) {
 				t.Errorf("%d of %d bytes are free, at least %d: low is %t", free, c.total, c.min, low)
 			}
@@ -26,6 +26,28 @@ func TestFloor(t *testing.T) {
 	}
 	if NewFloor("/", 0, func(string) (Space, error) { return Space{}, errors.New("no such file system") }).IsLow() {
 		t.Error("what cannot be found out is low")
+	}
+}
+
+// TestFloorOfFiles: a file system without inodes, or without writes, has no room either, however many bytes it has.
+func TestFloorOfFiles(t *testing.T) {
+	for _, c := range []struct {
+		left Space
+		want Shortage
+	}{
+		{Space{}, NoShortage}, // none are counted, as on btrfs and vfat
+		{Space{TotalFiles: 200, FreeFiles: 0}, OfFiles},
+		{Space{TotalFiles: 200, FreeFiles: 9}, OfFiles},
+		{Space{TotalFiles: 200, FreeFiles: 10}, NoShortage},
+		{Space{TotalFiles: 1 << 30, FreeFiles: 999}, OfFiles},
+		{Space{TotalFiles: 1 << 30, FreeFiles: 1000}, NoShortage},
+		{Space{ReadOnly: true}, OfWrites},
+	} {
+		c.left.Free, c.left.Total = 1<<40, 1<<41
+		f := NewFloor("/", 0, func(string) (Space, error) { return c.left, nil })
+		if got, free, _ := f.Measure(); got != c.want || free != 1<<40 || f.IsLow() != (c.want != NoShortage) {
+			t.Errorf("%+v: %d, want %d", c.left, got, c.want)
+		}
 	}
 }
 

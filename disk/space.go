@@ -8,8 +8,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Space holds sizes of a file system, in bytes. Free is what an ordinary user may take.
-type Space struct{ Free, Total uint64 }
+// Space is what a file system has.
+type Space struct {
+	Free, Total           uint64 // bytes; Free is what an ordinary user may take
+	FreeFiles, TotalFiles uint64 // inodes; TotalFiles is 0 where there are none to count
+	ReadOnly              bool
+}
+
+// isReadOnly is the flag of statfs(2) for a file system without writes, on Linux and macOS.
+const isReadOnly = 1
 
 // MeasureSpace returns the space of the file system that holds path.
 func MeasureSpace(path string) (Space, error) {
@@ -18,7 +25,10 @@ func MeasureSpace(path string) (Space, error) {
 		return Space{}, err
 	}
 	block := uint64(s.Bsize) // of another type on each system
-	return Space{Free: uint64(s.Bavail) * block, Total: uint64(s.Blocks) * block}, nil
+	return Space{
+		Free: uint64(s.Bavail) * block, Total: uint64(s.Blocks) * block,
+		FreeFiles: s.Ffree, TotalFiles: s.Files, ReadOnly: s.Flags&isReadOnly != 0,
+	}, nil
 }
 
 // IsFullError reports whether err says that a disk, a quota or a limit of this process has

@@ -203,6 +203,9 @@ func runDaemon(ctx context.Context, o daemon.Options, stdout io.Writer) error {
 	if disk.IsFullError(err) && !strings.Contains(err.Error(), "free some space") {
 		return fmt.Errorf("%w: free some space on the disk of the state directory, then start acpd again", err)
 	}
+	if errors.Is(err, syscall.EROFS) {
+		return fmt.Errorf("%w: mount the disk of the state directory for writing, or name another directory with --home", err)
+	}
 	if err != nil {
 		return err
 	}

@@ -36,7 +36,7 @@ var codeTable = [...]CodeInfo{
 	{"file.kind", Failure, "a link or folder stands where a file must be", "put the file itself there"},
 	{"disk.ok", OK, "the disk has room", ""},
 	{"disk.near", Warning, "the disk has less than twice what must be left", "free some space"},
-	{"disk.low", Failure, "the disk is so full that peers are refused", "free some space"},
+	{"disk.low", Failure, "the disk has too few bytes or inodes left, or is read-only, so that peers are refused", "as it says"},
 	{"disk.later", Note, "`limits.min_free` has changed in config.yaml since the daemon's start", "start acpd again"},
 
 	{"config.ok", OK, "config.yaml is valid, or there is none", ""},

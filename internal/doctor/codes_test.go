@@ -67,6 +67,16 @@ var reproductions = []reproduction{
 		o.Machine.MeasureSpace = func(string) (disk.Space, error) { return disk.Space{Free: 1500 << 20, Total: 100 << 30}, nil }
 	}, "disk.near"),
 	ended(func(s *site, o *Options) { s.write("config.yaml", "limits: {min_free: 99999999999999}\n") }, "disk.low"),
+	ended(func(_ *site, o *Options) {
+		o.Machine.MeasureSpace = func(string) (disk.Space, error) {
+			return disk.Space{Free: 50 << 30, Total: 100 << 30, TotalFiles: 200}, nil
+		}
+	}, "disk.low"),
+	ended(func(_ *site, o *Options) {
+		o.Machine.MeasureSpace = func(string) (disk.Space, error) {
+			return disk.Space{Free: 50 << 30, Total: 100 << 30, ReadOnly: true}, nil
+		}
+	}, "disk.low"),
 	{codes("disk.later", "disk.ok"), func(t *testing.T) []Finding {
 		s := startSite(t, "desk")
 		s.write("config.yaml", "limits: {min_free: 99999999999999}\n") // in which the disk would be full

@@ -115,7 +115,7 @@ func chmodFile(path string, mode fs.FileMode) error {
 // examineDisk compares the space with the floor below which peers are refused: the one that the daemon has
 // taken at its start, if one runs.
 func (x *examination) examineDisk(ctx context.Context) {
-	_, free, bound := disk.NewFloor(x.Home, uint64(x.config.Limits.MinFree), x.Machine.MeasureSpace).Measure()
+	short, free, bound := disk.NewFloor(x.Home, uint64(x.config.Limits.MinFree), x.Machine.MeasureSpace).Measure()
 	if bound == 0 { // the system does not say
 		return
 	}
@@ -130,6 +130,10 @@ func (x *examination) examineDisk(ctx context.Context) {
 	}
 	have := fmt.Sprintf("%d MiB are free", free>>20)
 	switch {
+	case short == disk.OfWrites:
+		x.add("disk.low", subjectHome, "its disk is read-only: acpd does not start, and one that runs refuses what peers send", "mount it for writing; if an error made it so, look at the disk")
+	case short == disk.OfFiles:
+		x.add("disk.low", subjectHome, "its disk has almost no inodes free: what peers send is refused", "remove files there: df -i counts them")
 	case free < bound:
 		x.add("disk.low", subjectHome, fmt.Sprintf("%s on its disk: below %d MiB (limits.min_free) what peers send is refused", have, bound>>20), "free some space, or lower limits.min_free in config.yaml and start acpd again")
 	case free < 2*bound:
