@@ -84,7 +84,7 @@ func (l *Link) findRefusal(err error) string {
 	case says(err, "authorization violation"):
 		return "the server refuses " + l.auth.what + ": " + l.findLoginRemedy()
 	case errors.Is(err, nats.ErrNkeysNotSupported):
-		return "the server knows no nkeys: " + l.replaceLogin("get the token, user or credentials that it takes, and ")
+		return "the server knows no nkeys: " + l.replaceLogin("get the token, user or credentials that it takes, and ") + "; if it takes none, anybody may log in there: have a token set in its configuration first"
 	case says(err, "authentication expired"):
 		return "the credentials have expired: get new ones from whoever runs the server"
 	case says(err, "authentication revoked"):

@@ -44,14 +44,14 @@ func TestRefusedLoginsHaveTheirRemedies(t *testing.T) {
 	}
 	conf := testConfig()
 	got := mustOpen(t, conf).describeError(nats.ErrNkeysNotSupported)
-	if !strings.Contains(got.Error(), "the server knows no nkeys: get the token, user or credentials that it takes, and "+replace) || strings.Contains(got.Error(), public) {
+	if !strings.Contains(got.Error(), "the server knows no nkeys: get the token, user or credentials that it takes, and "+replace+"; if it takes none, anybody may log in there: have a token set in its configuration first") || strings.Contains(got.Error(), public) {
 		t.Errorf("%v", got)
 	}
 	conf.AdviseLogin = func(get string) string { return "after (" + get + ")" }
 	l := mustOpen(t, conf)
 	for want, err := range map[string]error{
-		"the server knows no nkeys: after (get the token, user or credentials that it takes, and )":                           nats.ErrNkeysNotSupported,
-		"have " + public + " put into the users of its configuration; or, if it wants a token, user or credentials, after ()": nats.ErrAuthorization,
+		"the server knows no nkeys: after (get the token, user or credentials that it takes, and ); if it takes none, anybody may log in there: have a token set in its configuration first": nats.ErrNkeysNotSupported,
+		"have " + public + " put into the users of its configuration; or, if it wants a token, user or credentials, after ()":                                                                nats.ErrAuthorization,
 	} {
 		if got := l.describeError(err); !strings.HasSuffix(got.Error(), want) {
 			t.Errorf("with advice: %v\nwant %s", got, want)

@@ -85,6 +85,20 @@ func TestRefusedCredentials(t *testing.T) {
 	la.await(t, "back", func(s relay.State) bool { return s.Standing == relay.Connected && s.Reconnects > 0 })
 }
 
+// A server as it comes, where anybody may log in, is not used until it has a token.
+func TestServerWithoutAnyLogin(t *testing.T) {
+	a := newDaemon(t, "")
+	s := startServer(t, "listen: 127.0.0.1:-1\n")
+	a.URL = urlOf(s)
+	state := start(t, a.Config).await(t, "refused", func(s relay.State) bool { return s.LastError != nil })
+	if !errors.Is(state.LastError, relay.ErrRefused) || !strings.Contains(state.LastError.Error(), "if it takes none, anybody may log in there: have a token set in its configuration first") {
+		t.Errorf("%v", state.LastError)
+	}
+	reload(t, s, "listen: 127.0.0.1:-1\nauthorization: {token: t0ken}\n")
+	a.Credentials = relay.Credentials{Token: "t0ken"}
+	start(t, a.Config).awaitConnected(t)
+}
+
 // What the server does not permit is said, with what to permit.
 func TestPermissions(t *testing.T) {
 	for name, c := range map[string]struct {
