@@ -19,8 +19,8 @@ import (
 // of the error say whether the message may have been delivered. The client never repeats
 // a message whose fate is unknown. The caller may, with the same id.
 //
-// Errors are *kinds.Error; *jsonrpc.Error if the call or its answer was malformed; or that
-// of the context. Attach also returns a plain error if an agent is attached already.
+// Errors are, or wrap, a *kinds.Error, a *jsonrpc.Error if the call or its answer was malformed, or
+// the error of the context. Attach also returns a plain error if an agent is attached already.
 type Client struct {
 	// Socket is the path of the daemon's socket. "": the one that $ACP_SOCKET names, or if
 	// that is not set, the one in [Home].

@@ -77,7 +77,7 @@ func toErrorObject(err error) *Error {
 		e = *kinds.Errorf(kinds.Internal, "%v", err)
 	}
 	e.Code, e.Message, e.From = kinds.Code(replaceInvalidUTF8(string(e.Code))), replaceInvalidUTF8(e.Message), replaceInvalidUTF8(e.From)
-	e.Details = dropInvalidJSON(e.Details)
+	e.Details, e.Quoted = dropInvalidJSON(e.Details), replaceInvalidUTF8(e.Quoted)
 	data, _ := json.Marshal(&e) // cannot fail: all of it is clean
 	return &Error{Code: CodeProtocol, Message: e.Message, Data: data}
 }
