@@ -55,6 +55,9 @@ func (e *ExceededError) Error() string {
 	return fmt.Sprintf("budget: %s: %s may hold %s", e.Row.Name, whose, e.Row.FormatAmount(bound))
 }
 
+// OwnWords returns the text.
+func (e *ExceededError) OwnWords() string { return e.Error() }
+
 // FormatAmount writes n in the row's unit, for people.
 func (r Row) FormatAmount(n int64) string {
 	if r.Unit != Bytes {

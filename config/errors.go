@@ -11,6 +11,9 @@ type Error yamldoc.Error
 
 func (e *Error) Error() string { return "config: " + (*yamldoc.Error)(e).Error() }
 
+// OwnWords returns the text.
+func (e *Error) OwnWords() string { return e.Error() }
+
 // joinErrors joins errs; each becomes an [*Error].
 func joinErrors(errs []*yamldoc.Error) error {
 	var list []error

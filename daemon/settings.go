@@ -94,7 +94,7 @@ func (d *Daemon) listWarnings() []string {
 	}
 	failures := d.pipes.Failures()
 	for _, f := range failures[:min(len(failures), maxNamesInWarning)] {
-		all = append(all, fmt.Sprintf("%s led nowhere at %s: %v", f.Addr, f.At.UTC().Format(time.RFC3339), f.Why))
+		all = append(all, fmt.Sprintf("%s led nowhere at %s: %s", f.Addr, f.At.UTC().Format(time.RFC3339), f.Why.Message))
 	}
 	if later := listDeferredSettings(d.startConfig, d.config.Load()); len(later) > 0 {
 		all = append(all, "settings in config.yaml that have changed count from the next start: "+strings.Join(later, ", ")+"; start acpd again for them")

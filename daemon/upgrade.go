@@ -29,6 +29,9 @@ func (e *NewerStateError) Error() string {
 	return text
 }
 
+// OwnWords returns the text.
+func (e *NewerStateError) OwnWords() string { return e.Error() }
+
 // prepareUpgrade refuses a state.db that a newer acpd has written. Before an older one is
 // upgraded, it keeps a copy, if there is room for one above the floor of the disk. It also removes
 // what a crash has left of a copy or of a restore that had not begun.

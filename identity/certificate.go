@@ -33,6 +33,8 @@ const (
 
 	principalPrefix = "acp:"
 	groupPrefix     = principalPrefix + "group:"
+
+	noName = "is none of acpd: use lower-case letters, digits and hyphens, a letter first, and not what reads as the beginning of an id; then have it signed again"
 )
 
 // Certificate is the word of an authority on a daemon's key. Its text form is that of OpenSSH's
@@ -92,7 +94,7 @@ func ParseAuthorityKey(line string) (AuthorityKey, error) {
 	case ssh.KeyAlgoED25519, ssh.KeyAlgoSKED25519, ssh.KeyAlgoECDSA256:
 		return AuthorityKey{string(key.Marshal())}, nil
 	}
-	return AuthorityKey{}, ownwords.Errorf("a key of type %.64q: make one with ssh-keygen -t ed25519, ed25519-sk or ecdsa -b 256", key.Type())
+	return AuthorityKey{}, ownwords.Errorf("a key of type %q: make one with ssh-keygen -t ed25519, ed25519-sk or ecdsa -b 256", key.Type())
 }
 
 // RenderPublicKey returns the id as a line of a public key file of OpenSSH, which an authority
@@ -150,7 +152,7 @@ func CheckCertificate(raw []byte, id ID, authorities []Authority, now time.Time)
 	// The clock has been looked at, with its tolerance: here it is one that the certificate allows.
 	checker := ssh.CertChecker{Clock: func() time.Time { return c.clampTime(now) }}
 	if err := checker.CheckCert(parsed.ValidPrincipals[0], parsed); err != nil {
-		return nil, ownwords.Errorf("certificate: %s: have it signed again", strings.TrimPrefix(err.Error(), "ssh: "))
+		return nil, ownwords.Explain(err, "certificate: its signature does not fit: have it signed again")
 	}
 	c.Authority = a.Name
 	c.Name += "." + a.Name
@@ -178,7 +180,7 @@ func parseCertificate(raw []byte) (*ssh.Certificate, *Certificate, error) {
 	}
 	key, err := ssh.ParsePublicKey(raw)
 	if err != nil {
-		return nil, nil, ownwords.Errorf("certificate: %s: have it signed again", strings.TrimPrefix(err.Error(), "ssh: "))
+		return nil, nil, ownwords.Explain(err, "certificate: it is cut off, or its form is not that of OpenSSH: have it signed again")
 	}
 	parsed := key.(*ssh.Certificate) // by its type
 	c := &Certificate{Serial: parsed.Serial, KeyID: CleanClaim(parsed.KeyId), signer: AuthorityKey{string(parsed.SignatureKey.Marshal())}}
@@ -226,17 +228,17 @@ func (c *Certificate) readPrincipals(principals []string) error {
 		name, isOurs := strings.CutPrefix(p, principalPrefix)
 		switch {
 		case !isOurs:
-			return ownwords.Errorf("certificate: the principal %q does not begin with %s, so it is not meant for acpd: have it signed with -n acp:NAME, and with no name of hosts or users", CleanClaim(p), principalPrefix)
+			return ownwords.Errorf("certificate: a principal does not begin with %s, so it is not meant for acpd: have it signed with -n acp:NAME, and with no name of hosts or users", principalPrefix)
 		case isGroup:
-			if err := CheckName(group); err != nil {
-				return ownwords.Errorf("certificate: group: %w", err)
+			if CheckName(group) != nil { // whose error quotes it
+				return ownwords.Errorf("certificate: a group %s", noName)
 			}
 			c.Groups = append(c.Groups, group)
 		case c.Name != "":
-			return ownwords.Errorf("certificate: two names, %q and %q: have it signed with one", c.Name, CleanClaim(name))
+			return ownwords.New("certificate: two names: have it signed with one")
 		default:
-			if err := CheckName(name); err != nil {
-				return ownwords.Errorf("certificate: %w", err)
+			if CheckName(name) != nil {
+				return ownwords.Errorf("certificate: its name %s", noName)
 			}
 			if IsReservedName(name) {
 				return ownwords.Errorf("certificate: the name %q reads as a person's or a program's: have it signed with another", name)

@@ -26,6 +26,9 @@ func (e *UnknownPeerError) Error() string {
 	return fmt.Sprintf("no peer %q is known: %s", CleanClaim(e.Ref), formatNear(e.Near, remedy))
 }
 
+// OwnWords returns the text.
+func (e *UnknownPeerError) OwnWords() string { return e.Error() }
+
 // AmbiguousError says that a reference is the beginning of several peers' ids.
 type AmbiguousError struct {
 	Ref   string
@@ -39,6 +42,9 @@ func (e *AmbiguousError) Error() string {
 	}
 	return fmt.Sprintf("%q begins the ids of %s: use a name or more digits", e.Ref, strings.Join(names, ", "))
 }
+
+// OwnWords returns the text.
+func (e *AmbiguousError) OwnWords() string { return e.Error() }
 
 // SharedNameError says that several keys have a valid certificate with one name, as in build-7.corp.
 type SharedNameError struct {
@@ -55,6 +61,9 @@ func (e *SharedNameError) Error() string {
 	return fmt.Sprintf("%q is the name of %d keys with a certificate, %s: name the right one by its id, and have the other's certificate revoked by %s, or acpctl untrust its id",
 		e.Name, len(e.IDs), strings.Join(ids, " and "), authority)
 }
+
+// OwnWords returns the text.
+func (e *SharedNameError) OwnWords() string { return e.Error() }
 
 // Resolve finds the peer that ref means: by its exact petname, or the name that its certificate gives
 // it, else by its id or a prefix of six digits or more that no other peer's id has. A person may type

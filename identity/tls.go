@@ -29,6 +29,9 @@ func (e *WrongIDError) Error() string {
 		"compare fingerprints with its owner before trusting the new id", e.Want.Label(), e.Got)
 }
 
+// OwnWords returns the text.
+func (e *WrongIDError) OwnWords() string { return e.Error() }
+
 // ServerTLS returns a listener's configuration: TLS 1.3, no session tickets, a
 // certificate from every client. alpn is called now and in each handshake, for the
 // protocols on offer then, and must be safe for concurrent use. requireHybrid

@@ -36,6 +36,9 @@ func (e *NameTakenError) Error() string {
 	return fmt.Sprintf("name %q is taken by %s: choose another", e.Name, e.By.Label())
 }
 
+// OwnWords returns the text.
+func (e *NameTakenError) OwnWords() string { return e.Error() }
+
 // BlockedError says that a key is blocked. A join does not lift a block,
 // [TrustStore.Trust] does.
 type BlockedError struct{ ID ID }
@@ -44,6 +47,9 @@ func (e *BlockedError) Error() string {
 	return fmt.Sprintf("%s was untrusted here: only its full id lifts that, acpctl trust %s", e.ID.Label(), e.ID)
 }
 
+// OwnWords returns the text.
+func (e *BlockedError) OwnWords() string { return e.Error() }
+
 // PinMismatchError says that a peer shows another post-quantum key than the one that is
 // pinned for it.
 type PinMismatchError struct{ Name string }
@@ -51,6 +57,9 @@ type PinMismatchError struct{ Name string }
 func (e *PinMismatchError) Error() string {
 	return fmt.Sprintf("%s shows another post-quantum key than the pinned one: if its owner confirms, untrust it and trust it again", e.Name)
 }
+
+// OwnWords returns the text.
+func (e *PinMismatchError) OwnWords() string { return e.Error() }
 
 // TrustStore holds the trusted peers, at most 4,096, and the blocked keys. It is safe for
 // concurrent use. Reads take no lock and do no I/O; only [TrustStore.NeverSaved] may wait for a

@@ -26,7 +26,7 @@ type Error struct {
 	From         string         `json:"from,omitzero"`   // the peer that raised it; set by the own daemon
 	Quoted       string         `json:"quoted,omitzero"` // what another program said, for a person to read; see WithQuoted
 
-	cause error // what a message leaves out, for the log
+	cause error // see Cause
 }
 
 // NewErrorFromWire returns the error that a receipt, an ack or an error payload of a peer says.
@@ -83,12 +83,16 @@ func AsError(err error) *Error {
 }
 
 // Errorf returns an error with a code, which is retryable if the code is. Of an argument that is an
-// error, the message has the words that [ownwords.Of] finds, and [Error.Cause] returns the error.
+// error, the message has the words that [ownwords.Of] finds, and [Error.Cause] returns the error; one
+// of this daemon that has Quoted passes it on.
 func Errorf(code Code, format string, args ...any) *Error {
 	e := &Error{Code: code, Message: fmt.Sprintf(format, ownwords.Shown(args)...), Retryable: code.Info().Retryable}
 	for _, arg := range args {
 		if err, ok := arg.(error); ok {
 			e.cause = err
+			if inner, ok := errors.AsType[*Error](err); ok && inner.From == "" {
+				e.Quoted = inner.Quoted
+			}
 		}
 	}
 	return e

@@ -158,11 +158,14 @@ func (k *Kind) CheckPayload(p wire.Payload) error {
 }
 
 // ParsePayload decodes a checked payload. For one that was not checked the error is an *Error
-// with the code invalid.
+// with the code invalid. What a payload quotes is left out: only the own daemon sets [Error.Quoted].
 func ParsePayload[T any](p wire.Payload) (*T, error) {
 	v := new(T)
 	if err := json.Unmarshal(p.Object(), v); err != nil {
 		return nil, Errorf(Invalid, "payload: %s", describeSyntaxError(err))
+	}
+	if e, ok := any(v).(*Error); ok {
+		e.Quoted = ""
 	}
 	return v, nil
 }

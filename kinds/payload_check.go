@@ -10,7 +10,6 @@ import (
 	"strings"
 	"time"
 	"unicode"
-	"unicode/utf8"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -84,7 +83,7 @@ func newOneOfCheck(words ...string) fieldCheck {
 		if slices.ContainsFunc(words, func(w string) bool { return string(got) == w }) {
 			return ""
 		}
-		return fmt.Sprintf("%q: expected %s", clipText(string(got)), list)
+		return "expected " + list
 	}
 }
 
@@ -104,9 +103,9 @@ func checkWholeNumber(v jsontext.Value, limit uint64) string {
 	n, err := strconv.ParseUint(string(v), 10, 64)
 	switch {
 	case errors.Is(err, strconv.ErrSyntax):
-		return "expected " + want + ", in digits alone, got " + clipText(string(v))
+		return "expected " + want + ", in digits alone"
 	case err != nil || n > limit:
-		return fmt.Sprintf("%s is over the limit of %d", clipText(string(v)), limit)
+		return fmt.Sprintf("over the limit of %d", limit)
 	}
 	return ""
 }
@@ -118,7 +117,7 @@ func checkProgress(v jsontext.Value) string {
 		return checkJSONKind(v, '0', want)
 	}
 	if n, err := strconv.ParseFloat(string(v), 64); err != nil || n > 1 || v[0] == '-' {
-		return "expected " + want + ", got " + clipText(string(v))
+		return "expected " + want
 	}
 	return ""
 }
@@ -285,12 +284,16 @@ func (k *Kind) findField(name []byte) int {
 	return slices.IndexFunc(k.Fields, func(f Field) bool { return f.Name == string(name) })
 }
 
-// describeSyntaxError says what is wrong with JSON text.
+// describeSyntaxError says what is wrong with JSON text, without a word of it.
 func describeSyntaxError(err error) string {
-	if se, ok := errors.AsType[*jsontext.SyntacticError](err); ok {
-		err = se
+	syntax, ok := errors.AsType[*jsontext.SyntacticError](err)
+	switch {
+	case !ok:
+		return "not valid JSON"
+	case errors.Is(err, jsontext.ErrDuplicateName):
+		return fmt.Sprintf("a name stands twice in an object: the second begins at byte %d", syntax.ByteOffset)
 	}
-	return clipText(strings.TrimPrefix(err.Error(), "jsontext: "))
+	return fmt.Sprintf("not valid JSON at byte %d", syntax.ByteOffset)
 }
 
 // CheckDomain returns an error if a domain or topic is too long or has control characters;
@@ -308,7 +311,7 @@ func findDomainProblem(s []byte) string {
 		return fmt.Sprintf("%d bytes: the limit is %d", len(s), MaxDomain)
 	}
 	if bytes.ContainsFunc(s, unicode.IsControl) {
-		return fmt.Sprintf("%q: control characters are not allowed; write labels like code.review", clipText(string(s)))
+		return "control characters are not allowed; write labels like code.review"
 	}
 	return ""
 }
@@ -316,16 +319,4 @@ func findDomainProblem(s []byte) string {
 // IsUnderDomain reports whether domain is d or below it, on label boundaries.
 func IsUnderDomain(domain, d string) bool {
 	return domain == d || strings.HasPrefix(domain, d) && domain[len(d)] == '.'
-}
-
-// clipText shortens a peer's or agent's text for an error message.
-func clipText(s string) string {
-	n := 200 // bytes: enough to recognise it
-	if len(s) <= n {
-		return s
-	}
-	for !utf8.RuneStart(s[n]) {
-		n--
-	}
-	return s[:n] + "…"
 }

@@ -78,7 +78,7 @@ func (e *endpoint) acceptConn(qc *quic.Conn) {
 	state := qc.ConnectionState().TLS
 	id, err := identity.PeerID(state)
 	if err != nil {
-		qc.CloseWithError(closeProtocolError, err.Error())
+		qc.CloseWithError(closeProtocolError, describeCause(err))
 		return
 	}
 	if !e.mayCome(qc.RemoteAddr(), id) {

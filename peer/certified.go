@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/internal/ownwords"
 	"github.com/acpd/acpd/kinds"
 	"github.com/acpd/acpd/wire"
 )
@@ -155,7 +156,7 @@ func (c *conn) certifyHello() {
 	}
 	if c.peer != nil {
 		c.peer.mu.Lock()
-		c.peer.uncertified = err.Error()
+		c.peer.uncertified = ownwords.Of(err)
 		c.peer.mu.Unlock()
 	}
 }

@@ -133,14 +133,14 @@ func (c *conn) close(code quic.ApplicationErrorCode, reason string) {
 	c.qc.CloseWithError(code, reason)
 }
 
-// closeFailedGreeting closes a connection on which the exchange of hellos failed with err; a
-// timeout has a code of its own.
+// closeFailedGreeting closes a connection on which the exchange of hellos failed with err, and tells the
+// peer why. A timeout has a code of its own.
 func (c *conn) closeFailedGreeting(err error) {
 	code := closeProtocolError
 	if errors.Is(err, context.DeadlineExceeded) {
 		code = closeHelloTimeout
 	}
-	c.close(code, err.Error())
+	c.close(code, describeCause(err))
 }
 
 // endCause returns why the connection ended; nil while it is open.
@@ -175,7 +175,7 @@ func (c *conn) run(greet func() *bufio.Reader) {
 	}
 	c.startRenewal() // if it has changed since hello
 	if err := c.readControlItems(controlReader); err != nil {
-		c.close(closeProtocolError, err.Error())
+		c.close(closeProtocolError, describeCause(err))
 	}
 	<-c.qc.Context().Done()
 	c.leave()
@@ -221,7 +221,7 @@ func (c *conn) becomeReady(controlReader *bufio.Reader) *bufio.Reader {
 func (c *conn) leave() {
 	c.live.stopTimer(c)
 	c.peer.removeConn(c)
-	c.node.peerLog.WriteLimited(c.id, slog.LevelInfo, "peer disconnected", "peer", c.id.Label(), "cause", c.endCause())
+	c.node.peerLog.WriteLimited(c.id, slog.LevelInfo, "peer disconnected", "peer", c.id.Label(), "reason", describeCause(c.endCause()))
 }
 
 // startConn runs c in a goroutine of the node and reports whether it did; greet is for run. It

@@ -1,6 +1,7 @@
 package peer
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -11,6 +12,7 @@ import (
 	"github.com/quic-go/quic-go"
 
 	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/internal/ownwords"
 	"github.com/acpd/acpd/kinds"
 )
 
@@ -45,7 +47,7 @@ const (
 
 // newUnreachableError returns the error of a call that got no answer.
 func (n *Node) newUnreachableError(id identity.ID, d kinds.Delivered, format string, args ...any) *kinds.Error {
-	return kinds.Errorf(kinds.Unreachable, "%s: %s", n.peerName(id), fmt.Sprintf(format, args...)).WithDelivered(d)
+	return kinds.Errorf(kinds.Unreachable, "%s: "+format, append([]any{n.peerName(id)}, args...)...).WithDelivered(d)
 }
 
 // newUnknownPeerError returns the error of a call to an id that is not trusted.
@@ -159,7 +161,7 @@ func (c *conn) toConnectionError(cause error) *kinds.Error {
 		silence := c.endpoint.noteSilence(shortAddr(c.remoteAddr()))
 		return n.newUnreachableError(id, kinds.DeliveredUnknown, "%s; repeat with the same id when it is back", silence.addImpeded("it stopped answering"))
 	}
-	return n.newUnreachableError(id, kinds.DeliveredUnknown, "the connection was lost; repeat with the same id (%s)", describeCause(cause))
+	return n.newUnreachableError(id, kinds.DeliveredUnknown, "the connection was lost; repeat with the same id (%s)", explainCause(cause))
 }
 
 func (n *Node) newNotTrustedError(name string) *kinds.Error {
@@ -223,19 +225,63 @@ func (n *Node) toDialError(id identity.ID, addr string, err error) *kinds.Error 
 	case errors.Is(err, errRefused):
 		return n.newUnreachableError(id, kinds.DeliveredNo, "nothing listens at %s; start its daemon", addr)
 	}
-	return n.newUnreachableError(id, kinds.DeliveredNo, "%s: %s", addr, describeCause(err))
+	return n.newUnreachableError(id, kinds.DeliveredNo, "%s: %s", addr, explainCause(err))
 }
 
-// describeCause says why a connection ended. Of a peer that ended it, it says the code alone: the
-// reason beside it is the peer's text, and no error of this daemon has that.
+// explainCause returns an error that has the words of describeCause, with cause in its chain.
+func explainCause(cause error) error { return ownwords.Explain(cause, describeCause(cause)) }
+
+// describeCause says why a connection ended or was not made. Its words are those of this program alone: the
+// reason beside a code of the peer is the peer's text, and the error of a library may quote what anybody has
+// sent, such as a certificate.
 func describeCause(cause error) string {
+	own, isOwn := errors.AsType[ownwords.Own](cause)
 	app, closed := errors.AsType[*quic.ApplicationError](cause)
+	stream, reset := errors.AsType[*quic.StreamError](cause)
 	transport, failed := errors.AsType[*quic.TransportError](cause)
+	_, idle := errors.AsType[*quic.IdleTimeoutError](cause)
+	_, late := errors.AsType[*quic.HandshakeTimeoutError](cause)
+	_, version := errors.AsType[*quic.VersionNegotiationError](cause)
+	_, forgotten := errors.AsType[*quic.StatelessResetError](cause)
 	switch {
+	case isOwn: // also within a handshake: what the checks of package identity say
+		return own.OwnWords()
 	case closed && app.Remote:
 		return fmt.Sprintf("ended there with code %d", uint64(app.ErrorCode))
+	case closed:
+		return app.ErrorMessage // which this node has written
+	case reset:
+		return fmt.Sprintf("a stream was reset with code %d", uint64(stream.ErrorCode))
 	case failed && transport.Remote:
 		return fmt.Sprintf("ended there with QUIC's code %#x", uint64(transport.ErrorCode))
+	case failed && transport.ErrorCode.IsCryptoError():
+		return describeAlert(uint8(transport.ErrorCode - 0x100))
+	case failed:
+		return fmt.Sprintf("ended here with QUIC's code %#x", uint64(transport.ErrorCode))
+	case idle:
+		return "nothing came for too long"
+	case late:
+		return "the handshake took too long"
+	case version:
+		return "it speaks another version of QUIC"
+	case forgotten:
+		return "it does not know the connection any more"
+	case errors.Is(cause, quic.ErrTransportClosed), errors.Is(cause, quic.ErrServerClosed):
+		return "this daemon is shutting down"
 	}
-	return cause.Error()
+	return ownwords.Of(cause)
+}
+
+// describeAlert says why this node has ended a handshake, by the alert that it sent (RFC 8446, section 6.2).
+func describeAlert(alert uint8) string {
+	why := map[uint8]string{
+		42:  "its certificate cannot be read",
+		43:  "its certificate has a key of another kind",
+		51:  "it does not prove its key",
+		70:  "it speaks another version of TLS",
+		109: "its handshake lacks an extension",
+		116: "it shows no certificate",
+		120: "it speaks no common version of the protocol",
+	}[alert]
+	return fmt.Sprintf("%s (TLS alert %d)", cmp.Or(why, "its handshake is not valid"), alert)
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/quic-go/quic-go"
 
 	"github.com/acpd/acpd/budget"
+	"github.com/acpd/acpd/internal/ownwords"
 	"github.com/acpd/acpd/kinds"
 	"github.com/acpd/acpd/wire"
 )
@@ -167,12 +168,12 @@ func (c *conn) toOpenStreamError(err error) *kinds.Error {
 // or, for an error envelope, the peer's.
 func (c *conn) parseReply(env kinds.Checked, in *received) (*wire.Envelope, *kinds.Error) {
 	bad := func(problem string) *kinds.Error {
-		c.node.log.Debug("a reply is not valid", "peer", c.id.Label(), "kind", env.Kind, "problem", cleanErrorText(cutQuote(problem)))
+		c.node.log.Debug("a reply is not valid", "peer", c.id.Label(), "kind", env.Kind, "problem", problem)
 		return kinds.Errorf(kinds.Internal, "%s: the reply of %s is not valid: update the older of the two daemons, or have its owner look after its agents", env.Kind, c.node.peerName(c.id)).WithDelivered(kinds.DeliveredUnknown)
 	}
 	reply, err := in.parseEnvelope()
 	if err != nil {
-		return nil, bad(err.Error())
+		return nil, bad(ownwords.Of(err))
 	}
 	switch {
 	case reply.From != c.id || reply.To != c.node.self:
@@ -183,12 +184,12 @@ func (c *conn) parseReply(env kinds.Checked, in *received) (*wire.Envelope, *kin
 		return nil, bad("its kind does not answer this one")
 	}
 	if _, err := kinds.CheckEnvelope(reply); err != nil {
-		return nil, bad(err.Error())
+		return nil, bad(ownwords.Of(err))
 	}
 	if reply.Kind == kinds.KindError {
 		e, err := kinds.ParsePayload[kinds.Error](reply.Payload)
 		if err != nil {
-			return nil, bad(err.Error())
+			return nil, bad(ownwords.Of(err))
 		}
 		return nil, markRemoteError(c.id, e.SanitizeForPeer())
 	}

@@ -184,11 +184,12 @@ func (c *conn) answerRequest(ctx context.Context, env *wire.Envelope) *wire.Enve
 	reply, err := c.node.cfg.Exchange(ctx, request)
 	switch {
 	case err != nil:
+		c.logCause(err)
 		return kinds.NewErrorReply(env, err)
 	case reply == nil:
 		return kinds.NewErrorReply(env, ownwords.New("the handler gave no reply"))
 	case !request.Spec.AllowsReply(reply.Kind):
-		return kinds.NewErrorReply(env, ownwords.Errorf("the handler answered with %q", reply.Kind))
+		return kinds.NewErrorReply(env, ownwords.New("the handler answered with a kind that does not answer this one"))
 	case reply.From != c.node.self || reply.To != c.id || reply.Ref == nil || *reply.Ref != env.ID:
 		return kinds.NewErrorReply(env, ownwords.New("the handler answered another request"))
 	}
@@ -198,12 +199,19 @@ func (c *conn) answerRequest(ctx context.Context, env *wire.Envelope) *wire.Enve
 	return reply
 }
 
+// logCause has the log say, at level debug, what an error leaves out that the peer hears.
+func (c *conn) logCause(err error) {
+	if cause := ownwords.FindForeign(err); cause != "" {
+		c.node.peerLog.WriteLimited(c.id, slog.LevelDebug, "a message was not answered", "peer", c.id.Label(), "cause", cause)
+	}
+}
+
 // checkEnvelope checks that an envelope is from the peer to this node, is valid, and
 // travels as its class does.
 func (c *conn) checkEnvelope(env *wire.Envelope, class kinds.Class) (kinds.Checked, error) {
 	if env.From != c.id || env.To != c.node.self {
 		c.node.peerLog.WriteLimited(c.id, slog.LevelWarn, "spoofed message refused", "peer", c.id.Label(), "id", env.ID, "from", env.From.Label(), "to", env.To.Label())
-		return kinds.Checked{}, kinds.Errorf(kinds.NotAuthorized, "%s: from and to must be the ids that the connection has proved", env.Kind)
+		return kinds.Checked{}, kinds.Errorf(kinds.NotAuthorized, "from and to must be the ids that the connection has proved")
 	}
 	checked, err := kinds.CheckEnvelope(env)
 	if err == nil && checked.Spec.Class != class {

@@ -133,7 +133,7 @@ func (n *Node) toJoinError(id identity.ID, fail *dialFailure) *kinds.Error {
 // does.
 func (n *Node) requestJoin(ctx context.Context, qc *quic.Conn, path Path, inv identity.Invitation) (identity.Peer, error) {
 	unreachable := func(err error) error {
-		return kinds.Errorf(kinds.Unreachable, "join: the connection to %s was lost; run the same command again (%s)", inv.ID.Label(), describeCause(err)).WithDelivered(kinds.DeliveredUnknown)
+		return kinds.Errorf(kinds.Unreachable, "join: the connection to %s was lost; run the same command again (%s)", inv.ID.Label(), explainCause(err)).WithDelivered(kinds.DeliveredUnknown)
 	}
 	s, err := qc.OpenStreamSync(ctx)
 	if err != nil {
@@ -160,7 +160,7 @@ func (n *Node) requestJoin(ctx context.Context, qc *quic.Conn, path Path, inv id
 	}
 	var reply joinReply
 	if err := wire.UnmarshalCBOR(answer, &reply); err != nil {
-		n.log.Debug("the answer to a join is not valid", "peer", inv.ID.Label(), "problem", cleanErrorText(cutQuote(err.Error())))
+		n.log.Debug("the answer to a join is not valid", "peer", inv.ID.Label(), "problem", err)
 		return identity.Peer{}, kinds.Errorf(kinds.Internal, "join: the answer of %s is not valid: update the older of the two daemons, then run the same command again", inv.ID.Label())
 	}
 	if reply.Code != "" {
@@ -229,15 +229,6 @@ func cleanErrorText(s string) string {
 	return clipReceiptText(s)
 }
 
-// cutQuote returns what a text says before it quotes something: what it quotes may be of a payload,
-// which no log holds.
-func cutQuote(s string) string {
-	if i := strings.IndexAny(s, "\"'`“"); i >= 0 {
-		return s[:i] + "…"
-	}
-	return s
-}
-
 // recordJoinedPeer reports a peer that is trusted by invitation, and keeps the address at which
 // it proved its key.
 func (n *Node) recordJoinedPeer(p identity.Peer, path Path, addr string) {
@@ -303,14 +294,14 @@ func (e *endpoint) answerJoin(ctx context.Context, s io.Reader, qc *quic.Conn, i
 	case wire.StreamType(b[0]) != wire.StreamJoin:
 		return joinReply{Code: string(kinds.Invalid), Message: fmt.Sprintf("stream type %#x: expected %#x", b[0], byte(wire.StreamJoin))}
 	case err != nil:
-		return joinReply{Code: string(kinds.Invalid), Message: err.Error()}
+		return joinReply{Code: string(kinds.Invalid), Message: ownwords.Of(err)}
 	case req.V != 1 || len(req.Token) != 16:
 		return joinReply{Code: string(kinds.Invalid), Message: "expected version 1 and a token of 16 bytes"}
 	}
 	pq, err := n.verifyJoinPQ(qc, req.PQ, req.Sig, id)
 	switch {
 	case err != nil:
-		return joinReply{Code: string(kinds.IdentityConflict), Message: err.Error()}
+		return joinReply{Code: string(kinds.IdentityConflict), Message: ownwords.Of(err)}
 	case n.cfg.RequirePQ && pq.IsZero():
 		return joinReply{Code: string(kinds.NotAuthorized), Message: "a post-quantum identity is required here; update the joining side"}
 	}
@@ -337,7 +328,7 @@ func (e *endpoint) answerJoin(ctx context.Context, s io.Reader, qc *quic.Conn, i
 	case errors.Is(err, identity.ErrNoInvitation), errors.Is(err, identity.ErrInvitationUsed):
 		n.peerLog.WriteLimited(budget.StrangersOn(e.name), slog.LevelWarn, "join refused", "peer", id.Label(), "addr", qc.RemoteAddr().String(), "err", err)
 		e.gates.delayWrongToken(ctx)
-		return joinReply{Code: string(kinds.NotAuthorized), Message: err.Error()}
+		return joinReply{Code: string(kinds.NotAuthorized), Message: ownwords.Of(err)}
 	}
 	n.peerLog.WriteLimited(budget.StrangersOn(e.name), slog.LevelError, "join", "peer", id.Label(), "err", err)
 	return joinReply{Code: string(kinds.Overloaded), Message: "join: the trust store of who invited could not be written: its log says why; then run the same command again"}

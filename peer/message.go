@@ -200,7 +200,7 @@ func (c *conn) handleMessage(s *quic.ReceiveStream) {
 	}
 	switch {
 	case errors.Is(err, errSecondControl):
-		c.close(closeProtocolError, err.Error())
+		c.close(closeProtocolError, describeCause(err))
 		return
 	case err != nil:
 		c.refuseMessage(r, err)
@@ -212,6 +212,7 @@ func (c *conn) handleMessage(s *quic.ReceiveStream) {
 
 // refuseMessage sends the receipt of a message that is not taken.
 func (c *conn) refuseMessage(r *wire.Receipt, err error) {
+	c.logCause(err)
 	e := kinds.AsError(err).SanitizeForPeer()
 	r.State, r.Code, r.Message, r.RetryAfterMS = wire.Refused, string(e.Code), clipReceiptText(e.Message), e.RetryAfterMS
 	c.control.sendItem(r)

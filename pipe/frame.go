@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"bytes"
 	"encoding/binary"
-	"fmt"
 	"io"
 	"net"
 	"strconv"
@@ -31,9 +30,12 @@ func appendPreamble(b []byte, version int) []byte {
 // bannerError says that something else came where the preamble must be.
 type bannerError struct{ text []byte }
 
-func (e *bannerError) Error() string {
-	return fmt.Sprintf("printed %s before the first packet; have it print nothing on standard output (messages belong on standard error, and a shell's start-up files print nothing if no person is there)", quoteWords(e.text))
+func (*bannerError) Error() string {
+	return "printed something else before the first packet; have it print nothing on standard output (messages belong on standard error, and a shell's start-up files print nothing if no person is there)"
 }
+
+// OwnWords returns the text, which quotes nothing.
+func (e *bannerError) OwnWords() string { return e.Error() }
 
 // readPreamble reads the other end's preamble, and returns its version, from 1. It reads no byte
 // beyond. The error is a *bannerError with the bytes read so far, or that of in.

@@ -23,7 +23,7 @@ func (l *Link) runJoined(p *pipe, conn net.Conn) {
 		err = ownwords.Errorf("pipe: the other end %w", err)
 	}
 	l.tellNobodyAt(p)
-	l.log.Debug("pipe ended", "pipe", p.addr.text, "cause", err)
+	l.log.Debug("pipe ended", "pipe", p.addr.text, "reason", err)
 	p.settle(err)
 	l.removePipe(p)
 }

@@ -20,6 +20,7 @@ import (
 
 	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/integration/await"
+	"github.com/acpd/acpd/kinds"
 )
 
 const fakeMark = "fake-command"
@@ -259,19 +260,23 @@ func (l *lab) open() (net.Addr, func()) {
 	return addr, release
 }
 
-// fails opens the pipe to build, which must fail with all words.
+// fails opens the pipe to build, which must fail with all words, in the message or quoted. It returns the message.
 func (l *lab) fails(words ...string) string {
 	l.t.Helper()
 	_, _, err := l.Open(l.t.Context(), l.Addr(buildID))
 	if err == nil {
 		l.t.Fatal("it opens")
 	}
+	e := kinds.AsError(err)
 	for _, w := range words {
-		if !strings.Contains(err.Error(), w) {
-			l.t.Errorf("%q does not say %q", err, w)
+		if said := e.Message + "; it says: " + e.Quoted + "$"; !strings.Contains(said, w) {
+			l.t.Errorf("%q does not say %q", said, w)
 		}
 	}
-	return err.Error()
+	if strings.Contains(e.Message, "Hello") || strings.Contains(e.Message, "refused") || strings.Contains(e.Message, "xxx") {
+		l.t.Errorf("the message has words of the command: %s", e.Message)
+	}
+	return e.Message
 }
 
 // receive returns the next packet.

@@ -8,11 +8,13 @@ import (
 	"path/filepath"
 	"slices"
 	"sort"
+	"strconv"
 	"sync"
 	"time"
 
 	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/internal/ownwords"
+	"github.com/acpd/acpd/kinds"
 )
 
 // attempt is the last start of a command: when, and why packets did not get through. After a
@@ -21,8 +23,8 @@ type attempt struct {
 	addr Addr
 	argv []string // of the command
 	at   time.Time
-	err  error // nil: it started, or runs
-	mend bool  // what failed may be mended: it is started at the next call
+	err  *kinds.Error // nil: it started, or runs
+	mend bool         // what failed may be mended: it is started at the next call
 }
 
 // failureMemory is how long [Link.Failures] tells of a failure.
@@ -32,7 +34,7 @@ const failureMemory = 10 * time.Minute
 type Failure struct {
 	Addr string // as "pipe:build"
 	At   time.Time
-	Why  error // in words of the command too, on one line
+	Why  *kinds.Error // what the command has printed is quoted
 }
 
 // Failures returns the commands whose last start has failed, if that was in the last 10 minutes and
@@ -172,7 +174,7 @@ func (l *Link) startOrShare(addr Addr) (p *pipe, again <-chan struct{}, err erro
 	if last, ok := l.attempts[addr.text]; ok && slices.Equal(last.argv, argv) && !last.mend && now.Sub(last.at) < l.times.retryPause {
 		age := now.Sub(last.at)
 		if last.err != nil {
-			return nil, nil, ownwords.Errorf("%w (%v ago; it is not tried again for %v, or until acpctl reload)", last.err, age.Round(time.Second), (l.times.retryPause - age).Round(time.Second))
+			return nil, nil, kinds.Errorf(kinds.Unreachable, "%v (%v ago; it is not tried again for %v, or until acpctl reload)", last.err, age.Round(time.Second), (l.times.retryPause - age).Round(time.Second))
 		}
 		if age < l.times.startPause {
 			passed := make(chan struct{})
@@ -201,10 +203,10 @@ func (l *Link) release(p *pipe) {
 // runCommand serves a pipe that is dialled, to the end of its command.
 func (l *Link) runCommand(p *pipe, argv []string) {
 	defer l.removePipe(p)
-	name := quoteWords([]byte(filepath.Base(argv[0])))
+	name := strconv.Quote(filepath.Base(argv[0]))
 	command, err := l.start(argv)
 	if err != nil {
-		l.settleFailed(p, argv, ownwords.Errorf("%s cannot be started: %w; correct the peer's pipe in config.yaml", name, err))
+		l.settleFailed(p, argv, kinds.Errorf(kinds.Unreachable, "%s cannot be started: %v; correct the peer's pipe in config.yaml", name, err))
 		return
 	}
 	err = l.carry(p, command, false)
@@ -222,18 +224,19 @@ func (l *Link) runCommand(p *pipe, argv []string) {
 	if err == nil { // how it ended says why
 		err = ownwords.New(command.end())
 	}
-	if words := command.words(); words != "" {
-		err = ownwords.Errorf("%w, and last said %s on standard error", err, words)
+	says := command.words()
+	if banner, ok := errors.AsType[*bannerError](err); ok {
+		says = string(banner.text)
 	}
-	l.settleFailed(p, argv, ownwords.Errorf("%s %w%s", name, err, byHand))
+	l.settleFailed(p, argv, kinds.Errorf(kinds.Unreachable, "%s %v%s", name, err, byHand).WithQuoted(says))
 	command.end()
 }
 
 // settleFailed says why a pipe that is dialled has ended by itself. One that never opened is not
 // tried again for a time, by the same command.
-func (l *Link) settleFailed(p *pipe, argv []string, why error) {
+func (l *Link) settleFailed(p *pipe, argv []string, why *kinds.Error) {
 	if p.isOpen() {
-		l.log.Info("pipe ended", "pipe", p.addr.text, "cause", why)
+		l.log.Info("pipe ended", "pipe", p.addr.text, "reason", why.Message)
 	} else {
 		l.mu.Lock()
 		l.attempts[p.addr.text] = attempt{addr: p.addr, argv: argv, at: time.Now(), err: why}

@@ -62,7 +62,7 @@ func TestPacketsTravel(t *testing.T) {
 	}
 }
 
-// What says why a pipe does not open: in the command's own words, cut and cleaned.
+// What says why a pipe does not open: in words of this program, and beside them those of the command, cut and cleaned.
 func TestOpenFails(t *testing.T) {
 	for _, test := range []struct {
 		name    string
@@ -70,11 +70,11 @@ func TestOpenFails(t *testing.T) {
 		words   []string
 	}{
 		{"exit", []string{"exit", "255", "debug", "ssh: connect to host build-box port 22: \x1b[31mConnection refused"},
-			[]string{`ended with exit code 255, and last said "debug / ssh: connect to host build-box port 22: Connection refused" on standard error`, "by hand"}},
+			[]string{`ended with exit code 255;`, "by hand", "it says: debug / ssh: connect to host build-box port 22: Connection refused$"}},
 		{"exit without a word", []string{"exit", "0"}, []string{"ended with exit code 0", "by hand"}},
-		{"banner", []string{"banner", "Last login: \x1b[1mtoday", " at noon\nmore"}, []string{`printed "Last login: today at noon" before the first packet`, "start-up files"}},
-		{"long banner", []string{"banner", strings.Repeat("x", 1000)}, []string{strings.Repeat("x", 200) + "…\" before the first packet"}},
-		{"line feeds", []string{"banner", "\n\nHello\n"}, []string{`printed "Hello" before`}},
+		{"banner", []string{"banner", "Last login: \x1b[1mtoday", " at noon\nmore"}, []string{"printed something else before the first packet", "start-up files", "it says: Last login: today at noon$"}},
+		{"long banner", []string{"banner", strings.Repeat("x", 1000)}, []string{"it says: " + strings.Repeat("x", 200) + "…$"}},
+		{"line feeds", []string{"banner", "\n\nHello\n"}, []string{"it says: Hello$"}},
 		{"version", []string{"version", "2"}, []string{"speaks version 2 of pipes", "update acpd here"}},
 		{"unknown", []string{"nothing"}, []string{"ended with exit code 0"}},
 	} {
@@ -96,7 +96,7 @@ func TestOpenFails(t *testing.T) {
 
 func TestSilentCommand(t *testing.T) {
 	l := startLab(t, func(l *Link) { l.times.firstByte = 4 * time.Second }, "silent", "Enter", "passphrase:")
-	l.fails("printed nothing for 4s", `last said "Enter passphrase:"`)
+	l.fails("printed nothing for 4s", "it says: Enter passphrase:$")
 }
 
 // A command is opening from its start until it has printed the preamble or has failed.

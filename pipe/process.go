@@ -19,7 +19,7 @@ import (
 type process interface {
 	duplex
 
-	// words returns what it last said on standard error, two lines at most; "" if nothing.
+	// words returns what it last said on standard error, two lines at most, fit to be quoted; "" if nothing.
 	words() string
 
 	// end ends it, unless it has ended, with all of its process group, and blocks until that is

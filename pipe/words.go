@@ -4,11 +4,12 @@ import (
 	"bytes"
 	"strings"
 	"sync"
-	"unicode"
+
+	"github.com/acpd/acpd/internal/ownwords"
 )
 
 const (
-	maxWords = 200 // bytes of what a command said, in an error
+	maxWords = ownwords.MaxQuote - len("…")
 	maxLine  = 1 << 10
 )
 
@@ -56,69 +57,22 @@ func (l *lastLines) endLine(end byte) {
 	l.line = l.line[:0]
 }
 
-// words returns the lines as an error shows them, "" if there are none. An unfinished line counts. If not both
-// have room, the first is cut.
+// words returns the lines, "" if there are none. An unfinished line counts. If not both have room in what
+// [ownwords.Quote] leaves, the first is cut. They are the command's claim, and may be those of another
+// machine: no error has them but as quoted ones.
 func (l *lastLines) words() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.endLine('\n')
-	if len(l.last) == 0 {
-		return ""
-	}
 	const joint, least = " / ", 20 // bytes; less of the first line says nothing
-	last := cleanWords(l.last, maxWords)
-	if room := maxWords - len(joint) - len(last); room >= least {
-		if before := cleanWords(l.before, room); before != "" {
-			last = before + joint + last
-		}
+	last := ownwords.Quote(string(l.last))
+	room := maxWords - len(joint) - len(last)
+	before := ownwords.Quote(string(l.before))
+	switch {
+	case before == "" || room < least:
+		return last
+	case len(before) > room:
+		before = strings.ToValidUTF8(before[:room], "") + "…"
 	}
-	return `"` + last + `"`
-}
-
-// quoteWords returns text of a command as an error shows it: on one line, without what a terminal
-// would obey or not show, cut, and in quotes. It is the command's claim and may be the words of
-// another machine.
-func quoteWords(text []byte) string { return `"` + cleanWords(text, maxWords) + `"` }
-
-// cleanWords is quoteWords without the quotes, cut after limit bytes.
-func cleanWords(text []byte, limit int) string {
-	var b strings.Builder
-	space := true // what b ends with
-	for _, r := range strings.ToValidUTF8(dropControlSequences(string(text)), "\uFFFD") {
-		switch {
-		case unicode.IsSpace(r):
-			if space {
-				continue
-			}
-			r = ' '
-		case r == '"':
-			r = '\''
-		case !unicode.IsPrint(r):
-			continue
-		}
-		if b.Len() >= limit {
-			b.WriteString("…")
-			break
-		}
-		b.WriteRune(r)
-		space = r == ' '
-	}
-	return strings.TrimRight(b.String(), " ")
-}
-
-// dropControlSequences takes out what begins with ESC [ (ECMA-48, section 5.4), such as colours.
-func dropControlSequences(s string) string {
-	var b strings.Builder
-	for {
-		before, after, found := strings.Cut(s, "\x1b[")
-		b.WriteString(before)
-		if !found {
-			return b.String()
-		}
-		s = strings.TrimLeft(after, "0123456789:;<=>?")
-		s = strings.TrimLeft(s, " !\"#$%&'()*+,-./")
-		if s != "" && s[0] >= '@' && s[0] <= '~' {
-			s = s[1:]
-		}
-	}
+	return before + joint + last
 }

@@ -117,10 +117,7 @@ func (d *dialer) beginServer(ctx context.Context, conn net.Conn) (net.Conn, erro
 	}
 	encrypted := tls.Client(conn, &tls.Config{ServerName: d.endpoint.host, RootCAs: d.roots, MinVersion: tls.VersionTLS12})
 	if err := encrypted.HandshakeContext(ctx); err != nil {
-		if isA[*tls.CertificateVerificationError](err) || isA[tls.RecordHeaderError](err) {
-			return nil, err // it says tls itself
-		}
-		return nil, ownwords.Errorf("tls: %w", err)
+		return nil, explainTLS(err)
 	}
 	server.Conn = encrypted
 	return server, nil

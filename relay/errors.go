@@ -4,6 +4,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"strings"
@@ -11,7 +12,6 @@ import (
 
 	"github.com/nats-io/nats.go"
 
-	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/internal/ownwords"
 )
 
@@ -56,19 +56,72 @@ var ErrRefused = ownwords.New("refused by the relay")
 
 type refusal struct{ error }
 
+// OwnWords returns the words of the error that it is.
+func (r refusal) OwnWords() string { return ownwords.Of(r.error) }
+
 func (refusal) Is(target error) bool { return target == ErrRefused }
 
-// describeError returns err with the operation before it and a remedy behind it, without a
-// secret. Text of the server is cut and stripped as that of a peer is.
+// describeError returns an error with the operation, what went wrong and a remedy, in words of this program
+// alone: what the server has said stays in its chain. It holds no secret.
 func (l *Link) describeError(err error) error {
+	at := fmt.Sprintf("relay %s: %s: ", l.config.Name, l.endpoint)
 	if remedy := l.findRefusal(err); remedy != "" {
-		return refusal{ownwords.Errorf("relay %s: %s: %s", l.config.Name, l.endpoint, remedy)}
+		return refusal{ownwords.Explain(err, at+remedy)}
 	}
-	text := cleanText(err.Error())
-	if remedy := findRemedy(l.endpoint, err); remedy != "" {
-		text += ": " + remedy
+	what, known := describeFailure(err)
+	switch remedy := findRemedy(l.endpoint, err); {
+	case remedy == "":
+		return ownwords.Explain(err, at+what)
+	case !known:
+		return ownwords.Explain(err, at+remedy)
+	default:
+		return ownwords.Explain(err, at+what+": "+remedy)
 	}
-	return ownwords.Errorf("relay %s: %s: %s", l.config.Name, l.endpoint, text)
+}
+
+// knownErrors are errors of NATS servers and of nats.go, in the words of either.
+var knownErrors = []string{
+	"maximum connections exceeded", "maximum account active connections exceeded", "maximum subscriptions exceeded", "maximum payload",
+	"maximum control line exceeded", "slow consumer", "stale connection", "authentication timeout", "permissions violation", "secure connection",
+	"connection throttling", "invalid client protocol", "parser error", "protocol error", "no servers available", "connection closed", "timeout",
+}
+
+// describeFailure says what went wrong, if this program has words for it; else where to read of it.
+func describeFailure(err error) (what string, known bool) {
+	if what, known = ownwords.Find(err); known {
+		return what, true
+	}
+	for _, text := range knownErrors {
+		if says(err, text) {
+			return text, true
+		}
+	}
+	return ownwords.Unknown, false
+}
+
+// explainTLS returns an error that says why a handshake of TLS has failed, with err in its chain.
+func explainTLS(err error) error {
+	alert, isAlert := errors.AsType[tls.AlertError](err)
+	what := "tls: the handshake failed"
+	switch {
+	case isA[tls.RecordHeaderError](err):
+		what = "tls: what comes is no TLS"
+	case isA[x509.UnknownAuthorityError](err):
+		what = "tls: its certificate is of an authority that is not known here"
+	case isOutOfDate(err):
+		what = "tls: its certificate has expired, or is for later"
+	case isA[x509.HostnameError](err):
+		what = "tls: its certificate is for another host"
+	case isA[*tls.CertificateVerificationError](err):
+		what = "tls: its certificate is not valid"
+	case isAlert:
+		what = fmt.Sprintf("tls: it ended the handshake with alert %d", uint8(alert))
+	default:
+		if cause, known := ownwords.Find(err); known {
+			what = "tls: " + cause
+		}
+	}
+	return ownwords.Explain(err, what)
 }
 
 // findRefusal returns what the server refuses and what to do; "" if err is no refusal.
@@ -184,23 +237,3 @@ func isOfReading(err error) bool {
 	op, ok := errors.AsType[*net.OpError](err)
 	return ok && op.Op == "read"
 }
-
-const maxErrorText = 200 // bytes, of what a server or proxy has said
-
-// cleanText makes text in which a server may have had a say fit to be shown: printable, in one line, cut.
-func cleanText(s string) string {
-	var b strings.Builder
-	for _, r := range s {
-		if b.Len() >= maxErrorText {
-			b.WriteString("…")
-			break
-		}
-		if r == '\uFFFD' || !isShown(r) {
-			continue
-		}
-		b.WriteRune(r)
-	}
-	return b.String()
-}
-
-func isShown(r rune) bool { return r == ' ' || identity.CleanClaim(string(r)) != "" }

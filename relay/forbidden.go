@@ -3,6 +3,7 @@ package relay
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -156,7 +157,7 @@ func (s *session) findLimit() error {
 		return s.link.describeError(nats.ErrMaxPayload)
 	}
 	if name := *s.link.name.Load(); name != "" && s.forbidden.name.Load() {
-		return s.link.describeError(ownwords.Errorf("%w: the subscription to %q", nats.ErrPermissionViolation, nameSubject+name))
+		return s.link.describeError(ownwords.Explain(nats.ErrPermissionViolation, fmt.Sprintf("the server permits no subscription to %q", nameSubject+name)))
 	}
 	return nil
 }

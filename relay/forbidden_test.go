@@ -290,7 +290,7 @@ func TestErrorsInTheLog(t *testing.T) {
 			t.Errorf("%d connections", n.countDials())
 		}
 	})
-	if lines := strings.Count(log.String(), "\n"); lines < 32 || lines > 3*maxErrors {
+	if lines := strings.Count(log.String(), "\n"); lines == 0 || lines > 3*maxErrors {
 		t.Errorf("%d lines in 90 s", lines)
 	}
 }

@@ -49,7 +49,10 @@ func (r *frameReader) filter(out, b []byte, take func(out, b []byte) ([]byte, er
 				if bytes.HasPrefix(r.tail, []byte("INFO ")) {
 					return out, errBareNATS
 				}
-				return out, ownwords.Errorf("%w %q", errNoWebSocket, r.tail)
+				if code, err := parseStatus(r.tail); err == nil {
+					return out, ownwords.Errorf("%w with status %d", errNoWebSocket, code)
+				}
+				return out, ownwords.Errorf("%w something other than HTTP", errNoWebSocket)
 			case r.head > maxHead:
 				return out, ownwords.Errorf("the server's HTTP answer has a head of more than %d bytes", maxHead)
 			case ends:

@@ -127,7 +127,7 @@ func parseControlLine(line []byte) (header, size int, err error) {
 	case "HMSG":
 		least, most = 4, 5
 	default:
-		return 0, 0, ownwords.Errorf("the server sends what is no line of NATS: %.20q", line)
+		return 0, 0, ownwords.New("the server sends what is no line of NATS")
 	}
 	words := 0
 	var word, before []byte // the last two
@@ -158,10 +158,10 @@ func parseSize(word []byte) (int, error) {
 	size := 0
 	for _, c := range word {
 		if c < '0' || c > '9' {
-			return 0, ownwords.Errorf("the server announces a message of %.20q bytes: expected digits", word)
+			return 0, ownwords.New("the server announces a message whose length is no number")
 		}
 		if size = 10*size + int(c-'0'); size > maxMessage {
-			return 0, ownwords.Errorf("the server announces a message of %.20q bytes: %d are the most", word, maxMessage)
+			return 0, ownwords.Errorf("the server announces a message of more than %d bytes", maxMessage)
 		}
 	}
 	return size, nil

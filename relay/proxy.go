@@ -134,10 +134,10 @@ func parseProxyURL(text string) (*httpProxy, error) {
 	case u.Scheme == "https" && port == "":
 		port = "443"
 	case u.Scheme != "http" && u.Scheme != "https":
-		return nil, ownwords.Errorf("scheme %.20q: %s", u.Scheme, form)
+		return nil, ownwords.New("the scheme is none of a proxy: " + form)
 	}
 	if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
-		return nil, ownwords.Errorf("port %.20q: expected 1 to 65535", port)
+		return nil, ownwords.New("a port that is none: expected 1 to 65535")
 	}
 	p.address = net.JoinHostPort(p.host, port)
 	if u.User != nil {
@@ -152,7 +152,7 @@ func (p *httpProxy) connect(ctx context.Context, conn net.Conn, target string, r
 	if p.encrypted {
 		encrypted := tls.Client(conn, &tls.Config{ServerName: p.host, RootCAs: roots, MinVersion: tls.VersionTLS12})
 		if err := encrypted.HandshakeContext(ctx); err != nil {
-			return nil, ownwords.Errorf("tls: %w", err)
+			return nil, explainTLS(err)
 		}
 		conn = encrypted
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/internal/ownwords"
 	"github.com/acpd/acpd/internal/pace"
 )
 
@@ -50,13 +51,13 @@ func (l *Link) Test(ctx context.Context) []Check {
 	defer cancel()
 	if l.auth.file != "" {
 		if err := checkSeedAndJWT(l.auth.file); err != nil {
-			return []Check{{Code: "connect", What: l.describeError(err).Error(), Verdict: Failed, Invalid: true}}
+			return []Check{{Code: "connect", What: ownwords.Of(l.describeError(err)), Verdict: Failed, Invalid: true}}
 		}
 	}
 	began := time.Now()
 	t := &tester{link: l, token: newToken(), arrived: pace.NewSignal(), nobody: pace.NewSignal()}
 	if err := t.connect(ctx); err != nil {
-		return []Check{{Code: "connect", What: err.Error(), Verdict: Failed, Refused: errors.Is(err, ErrRefused), Took: time.Since(began)}}
+		return []Check{{Code: "connect", What: ownwords.Of(err), Verdict: Failed, Refused: errors.Is(err, ErrRefused), Took: time.Since(began)}}
 	}
 	defer t.close()
 	conn := t.session.conn
@@ -71,7 +72,7 @@ func (l *Link) Test(ctx context.Context) []Check {
 		}
 		if conn.IsClosed() {
 			err := t.session.explain(conn.LastError())
-			checks = append(checks, Check{Code: "connect", What: err.Error(), Verdict: Failed, Refused: errors.Is(err, ErrRefused)})
+			checks = append(checks, Check{Code: "connect", What: ownwords.Of(err), Verdict: Failed, Refused: errors.Is(err, ErrRefused)})
 			break
 		}
 	}
@@ -119,7 +120,7 @@ func (t *tester) findRefusal(ctx context.Context, subject string) error {
 func (t *tester) checkRoundTrip(ctx context.Context) Check {
 	took, err := t.session.measure(ctx)
 	if err != nil {
-		return Check{Code: "round_trip", What: "the server does not answer: " + cleanText(err.Error()), Remedy: "look at its load and at the network", Verdict: Failed}
+		return Check{Code: "round_trip", What: "the server does not answer: " + ownwords.Of(err), Remedy: "look at its load and at the network", Verdict: Failed}
 	}
 	return Check{Code: "round_trip", What: "the server answers", Verdict: Passed, Took: took}
 }
@@ -149,7 +150,7 @@ func (t *tester) checkReceive(ctx context.Context) Check {
 			err = t.findRefusal(ctx, subject)
 		}
 		if err != nil {
-			refused := failed("the server refuses the subscription to this daemon's subjects: " + cleanText(err.Error()))
+			refused := failed("the server refuses the subscription to this daemon's subjects")
 			refused.Refused = true
 			return refused
 		}
@@ -170,7 +171,7 @@ func (t *tester) checkPublish(ctx context.Context) Check {
 		err = t.findRefusal(ctx, subject)
 	}
 	if err != nil {
-		return Check{Code: "publish", What: "the server refuses packets to peers: " + cleanText(err.Error()), Verdict: Failed, Refused: true,
+		return Check{Code: "publish", What: "the server refuses packets to peers", Verdict: Failed, Refused: true,
 			Remedy: "have the server permit publish to acp1.>"}
 	}
 	return Check{Code: "publish", What: "packets to peers are permitted", Verdict: Passed}
@@ -195,7 +196,7 @@ func (t *tester) checkName(ctx context.Context) Check {
 	}
 	subject := nameSubject + name
 	if err := t.findSubscribeRefusal(ctx, subject); err != nil {
-		return Check{Code: "name", What: "nobody finds this daemon by its name here: " + cleanText(err.Error()), Verdict: Warned,
+		return Check{Code: "name", What: "nobody finds this daemon by its name here: the server refuses its subscription", Verdict: Warned,
 			Remedy: "have the server permit subscribe to " + subject}
 	}
 	return Check{Code: "name", What: "others can ask for this daemon by its name", Verdict: Passed}

@@ -127,7 +127,7 @@ func TestServerOfAnotherKind(t *testing.T) {
 		"TLS alone":               {"nats", withTLS, "the server takes connections with TLS alone: write tls:// instead of nats://"},
 		"NATS for a WebSocket":    {"ws", plainInfo, "the server begins with INFO, without a WebSocket: write nats:// instead of ws://"},
 		"NATS, for its WebSocket": {"wss", withTLS, "the server begins with INFO, without a WebSocket: write tls:// instead of wss://"},
-		"HTTP":                    {"ws", "HTTP/1.0 404 File not found\r\n\r\n<html>", `the server answers "HTTP/1.0 404": no WebSocket of a NATS server answers there, and a redirect is not followed: check host and port; if the port has TLS, write wss:// instead of ws://`},
+		"HTTP":                    {"ws", "HTTP/1.0 404 File not found\r\n\r\n<html>", `the server answers with status 404: no WebSocket of a NATS server answers there, and a redirect is not followed: check host and port; if the port has TLS, write wss:// instead of ws://`},
 		"TLS alone, and more":     {"nats", withTLS + "PING\r\n", "write tls:// instead of nats://"},
 		"TLS for whom it pleases": {"nats", strings.Replace(withTLS, "required", "available", 1), ""},
 	} {

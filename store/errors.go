@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -27,43 +28,65 @@ func (e *CorruptError) Error() string {
 		e.Path, e.Problem)
 }
 
+// OwnWords returns the text.
+func (e *CorruptError) OwnWords() string { return e.Error() }
+
 // explainError adds the operation to an error of the database and, if one is known, the
 // remedy.
 func (db *DB) explainError(op string, err error) error {
-	if fault := db.explainFault(op, err); fault != err || err == nil {
+	if err == nil {
+		return nil
+	}
+	if fault, ok := db.findFault(op, err); ok {
 		return fault
 	}
-	return ownwords.Errorf("store: %s %s: %w", op, db.path, err)
+	return ownwords.Errorf("store: %s %s: %w", op, db.path, mapSQLiteError(err))
 }
 
-// explainFault explains err if the file or its disk is at fault, and returns any
-// other as it is.
-func (db *DB) explainFault(op string, err error) error {
-	e, ok := errors.AsType[*sqlite.Error](err)
-	if !ok {
-		return err
-	}
-	code := e.Code() & 0xff
-	switch code {
-	case sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB:
-		return &CorruptError{Path: db.path, Problem: e.Error()}
-	case sqlite3.SQLITE_FULL:
-		return db.newFullDiskError(op, syscall.ENOSPC, err)
-	case sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN:
-		// SQLite does not pass on the error of the system.
-		if no, ok := errors.AsType[syscall.Errno](db.probeFileGrowth()); ok && disk.IsFullError(no) {
-			return db.newFullDiskError(op, no, err)
-		}
-		if code == sqlite3.SQLITE_IOERR {
-			return ownwords.Errorf("store: %s: the disk under %s fails: see the system log: %w", op, db.path, err)
-		}
+// mapSQLiteError returns an error of SQLite with the words for its code, and any other as it is.
+func mapSQLiteError(err error) error {
+	if e, ok := err.(*sqlite.Error); ok { // what wraps one has its words
+		return ownwords.Explain(err, "SQLite: "+cmp.Or(sqlite.ErrorCodeString[e.Code()&0xff], fmt.Sprintf("code %d", e.Code())))
 	}
 	return err
 }
 
+// explainFault explains err if the file or its disk is at fault, and returns any
+// other error of SQLite with the words for its code; what is none as it is.
+func (db *DB) explainFault(op string, err error) error {
+	if fault, ok := db.findFault(op, err); ok {
+		return fault
+	}
+	return mapSQLiteError(err)
+}
+
+// findFault explains err if the file or its disk is at fault.
+func (db *DB) findFault(op string, err error) (fault error, found bool) {
+	e, ok := errors.AsType[*sqlite.Error](err)
+	if !ok {
+		return nil, false
+	}
+	code := e.Code() & 0xff
+	switch code {
+	case sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB:
+		return &CorruptError{Path: db.path, Problem: ownwords.Of(mapSQLiteError(err))}, true
+	case sqlite3.SQLITE_FULL:
+		return db.newFullDiskError(op, syscall.ENOSPC, err), true
+	case sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN:
+		// SQLite does not pass on the error of the system.
+		if no, ok := errors.AsType[syscall.Errno](db.probeFileGrowth()); ok && disk.IsFullError(no) {
+			return db.newFullDiskError(op, no, err), true
+		}
+		if code == sqlite3.SQLITE_IOERR {
+			return ownwords.Errorf("store: %s: the disk under %s fails: see the system log: %w", op, db.path, mapSQLiteError(err)), true
+		}
+	}
+	return nil, false
+}
+
 // newFullDiskError returns the error for a full disk. The error of the system is in its chain.
 func (db *DB) newFullDiskError(op string, no syscall.Errno, err error) error {
-	return ownwords.Errorf("store: %s: %s cannot grow: %w: free some space on its disk (%w)", op, db.path, no, err)
+	return ownwords.Errorf("store: %s: %s cannot grow: %w: free some space on its disk (%w)", op, db.path, no, mapSQLiteError(err))
 }
 
 // probeFileGrowth writes a file beside the database, as large as the steps in which the index of

@@ -35,7 +35,7 @@ func (db *DB) Migrate(ctx context.Context, user string, steps []string) error {
 		for i, step := range steps[done:] {
 			// Not through the statement cache: several statements, used once.
 			if _, err := tx.conn.ExecContext(context.Background(), step); err != nil {
-				return ownwords.Errorf("store: migrate %s: step %d: %w", user, done+i+1, err)
+				return ownwords.Errorf("store: migrate %s: step %d: %w", user, done+i+1, mapSQLiteError(err))
 			}
 		}
 		if _, err := tx.Exec("INSERT INTO store_steps (user, done) VALUES (?, ?) ON CONFLICT (user) DO UPDATE SET done = excluded.done", user, len(steps)); err != nil {

@@ -11,6 +11,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/acpd/acpd/internal/ownwords"
 )
 
 // open opens a new database with a table t (n).
@@ -229,7 +231,7 @@ func TestMigrate(t *testing.T) {
 		t.Errorf("a newer file: %v", err)
 	}
 	err = db.Migrate(t.Context(), "test", []string{first, second, "INSERT INTO t (n) VALUES (3)", "nonsense"})
-	if err == nil || !strings.Contains(err.Error(), "test: step 4") {
+	if err == nil || !strings.Contains(err.Error(), "test: step 4: SQLite: ") {
 		t.Errorf("a bad step: %v", err)
 	}
 	if got := rows(t, db); len(got) != 2 {
@@ -269,7 +271,7 @@ func TestStatements(t *testing.T) {
 		"Each":     func(tx *Tx) error { return tx.EachRow("nonsense", nil) },
 		"QueryRow": func(tx *Tx) error { return tx.QueryRow("nonsense").Scan() },
 	} {
-		if err := db.Read(t.Context(), use); err == nil || !strings.Contains(err.Error(), "nonsense") {
+		if err := db.Read(t.Context(), use); err == nil || !strings.Contains(ownwords.FindForeign(err), "nonsense") || strings.Contains(err.Error(), "nonsense") {
 			t.Errorf("%s of nonsense: %v", name, err)
 		}
 	}

@@ -78,7 +78,7 @@ func (tx *Tx) Exec(query string, args ...any) (sql.Result, error) {
 	if tx.cost != nil && err == nil {
 		tx.cost.addStatement(r, args)
 	}
-	return r, err
+	return r, mapSQLiteError(err)
 }
 
 // EachRow runs a statement and calls row for every row that it returns, until one
@@ -86,7 +86,7 @@ func (tx *Tx) Exec(query string, args ...any) (sql.Result, error) {
 func (tx *Tx) EachRow(query string, row func(scan func(...any) error) error, args ...any) error {
 	s, err := tx.conn.prepareStmt(query)
 	if err != nil {
-		return err
+		return mapSQLiteError(err)
 	}
 	var rows *sql.Rows
 	if s == nil {
@@ -95,7 +95,7 @@ func (tx *Tx) EachRow(query string, row func(scan func(...any) error) error, arg
 		rows, err = s.QueryContext(context.Background(), args...)
 	}
 	if err != nil {
-		return err
+		return mapSQLiteError(err)
 	}
 	defer rows.Close()
 	for rows.Next() {
@@ -103,7 +103,7 @@ func (tx *Tx) EachRow(query string, row func(scan func(...any) error) error, arg
 			return err
 		}
 	}
-	return rows.Err()
+	return mapSQLiteError(rows.Err())
 }
 
 // ReadRows runs a statement and returns a value for every row that it returns, which row

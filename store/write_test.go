@@ -105,7 +105,7 @@ func TestFailureIsAlone(t *testing.T) {
 	if errs[3] == nil || !strings.Contains(errs[3].Error(), "at the disco") || !strings.Contains(errs[3].Error(), "TestFailureIsAlone") {
 		t.Errorf("panic came back as %v", errs[3])
 	}
-	if errs[4] == nil || !strings.Contains(errs[4].Error(), "UNIQUE") {
+	if errs[4] == nil || !strings.Contains(errs[4].Error(), "SQLITE_CONSTRAINT") {
 		t.Errorf("constraint came back as %v", errs[4])
 	}
 	if got := rows(t, db); !slices.Equal(got, []int{1, 3, 5}) {

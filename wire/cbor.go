@@ -2,10 +2,11 @@ package wire
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
+	"io"
 	"reflect"
 	"slices"
-	"strconv"
 	"strings"
 	"unicode/utf8"
 
@@ -83,9 +84,39 @@ func MarshalCBOR(v any) ([]byte, error) { return encoder.Marshal(v) }
 // so declare byte strings as []byte and check how long they are.
 func UnmarshalCBOR(b []byte, v any) error {
 	if err := decoder.Unmarshal(b, v); err != nil {
-		return newFormatError("", "CBOR: "+strings.TrimPrefix(err.Error(), "cbor: "))
+		return newFormatError("", describeCBOR(err))
 	}
 	return nil
+}
+
+// describeCBOR says what is wrong with CBOR, without a word of it: the library quotes a map's key.
+func describeCBOR(err error) string {
+	_, cutOff := errors.AsType[*cbor.SyntaxError](err)
+	_, twice := errors.AsType[*cbor.DupMapKeyError](err)
+	_, wrongType := errors.AsType[*cbor.UnmarshalTypeError](err)
+	_, tooDeep := errors.AsType[*cbor.MaxNestedLevelError](err)
+	_, longArray := errors.AsType[*cbor.MaxArrayElementsError](err)
+	_, longMap := errors.AsType[*cbor.MaxMapPairsError](err)
+	_, more := errors.AsType[*cbor.ExtraneousDataError](err)
+	switch {
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+		return "CBOR: cut off"
+	case cutOff:
+		return "CBOR: not well-formed"
+	case twice:
+		return "CBOR: a key stands twice in one map"
+	case wrongType:
+		return "CBOR: a field has the wrong type"
+	case tooDeep:
+		return "CBOR: nested too deep"
+	case longArray:
+		return "CBOR: an array has too many elements"
+	case longMap:
+		return fmt.Sprintf("CBOR: a map has over %d pairs", maxPairs)
+	case more:
+		return "CBOR: something follows the item"
+	}
+	return "CBOR: it has what this protocol does not use, such as a tag, an indefinite length or text that is not UTF-8"
 }
 
 // cborValue is well-formed CBOR, without tags and indefinite lengths, that begins with the
@@ -109,7 +140,7 @@ const (
 // parseValue checks that b is one well-formed item and nothing else.
 func parseValue(b []byte) (cborValue, error) {
 	if err := decoder.Wellformed(b); err != nil {
-		return nil, newFormatError("", "CBOR: "+strings.TrimPrefix(err.Error(), "cbor: "))
+		return nil, newFormatError("", describeCBOR(err))
 	}
 	return cborValue(b), nil
 }
@@ -258,7 +289,7 @@ func (v cborValue) readFields(prefix string, read func(key []byte, v cborValue) 
 		// Keys in the order of the deterministic coding are distinct.
 		ordered = ordered && (i == 0 || len(last) < len(key) || len(last) == len(key) && bytes.Compare(last, key) < 0)
 		if !ordered && has(i, key) {
-			return newFormatError(prefix+escapeKey(key), "twice in one map")
+			return newFormatError(strings.TrimSuffix(prefix, "."), "a key stands twice in one map")
 		}
 		seen[i], last = uint32(at), key
 		if slices.Contains(required, string(key)) {
@@ -296,10 +327,4 @@ func (v cborValue) describeType() string {
 		return "null"
 	}
 	return [...]string{"an unsigned integer", "a negative integer", "bytes", "text", "an array", "a map", "a tag", "a float"}[v[0]>>5]
-}
-
-// escapeKey makes a foreign key fit for an error message.
-func escapeKey(key []byte) string {
-	quoted := strconv.Quote(string(key[:min(len(key), MaxLabel)]))
-	return quoted[1 : len(quoted)-1]
 }

@@ -40,6 +40,9 @@ func (e *ShareError) Error() string {
 	return fmt.Sprintf("agent %s works on %s of this peer, as many as it takes of one while others are connected (budget: %s)", e.agent, formatRequestCount(e.n), budget.Places.Name)
 }
 
+// OwnWords returns the text.
+func (e *ShareError) OwnWords() string { return e.Error() }
+
 // ReserveAgent chooses the agent for a query or delegate of a peer and reserves a place of it,
 // which the caller gives back with ReleasePlace. If all is set, the peer may have every place;
 // else it gets a [*ShareError] instead of the last one. Of a session it never has more than half.

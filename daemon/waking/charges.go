@@ -67,6 +67,9 @@ func (e *usedUpError) Error() string {
 	return fmt.Sprintf("budget: %s of %s: %d %s, half of them by one peer", e.what, cmp.Or(e.agent, "all sessions"), e.most, span)
 }
 
+// OwnWords returns the text.
+func (e *usedUpError) OwnWords() string { return e.Error() }
+
 // hasShare reports whether who may hold one more of a sum that the peers share. One peer holds half of
 // the sum at most. Half of the sum is set aside in equal parts, one for each of so many peers. Each
 // part is one at least, so for very many peers more than half is set aside. Only the rest is for what

@@ -151,6 +151,9 @@ func (d *describer) addFields(s *Schema, name string, t reflect.Type, payload re
 			d.addFields(s, name, f.Type, payload)
 			continue
 		}
+		if !f.IsExported() {
+			continue
+		}
 		key, options, _ := strings.Cut(f.Tag.Get("json"), ",")
 		path := name + "." + key
 		mayLack := strings.Contains(options, "omitzero") || strings.Contains(options, "omitempty") || optional[path]

@@ -13,7 +13,7 @@ import (
 
 // saidByAcpd are the attributes of a log line whose text acpd itself has written. The values of
 // all others, such as peer, name and addr, are the owner's or a peer's.
-var saidByAcpd = []string{"time", "level", "msg", "took", "err", "warning", "cause", "reason", "state", "event", "code", "kind"}
+var saidByAcpd = []string{"time", "level", "msg", "took", "err", "warning", "reason", "state", "event", "code", "kind"}
 
 // attribute is one of a log line.
 type attribute struct{ key, value string }

@@ -16,6 +16,7 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"strings"
 	"syscall"
 )
 
@@ -46,6 +47,9 @@ func Errorf(format string, args ...any) error {
 	causes := errorsIn(args)
 	return &ownError{text: fmt.Errorf(format, Shown(args)...).Error(), causes: causes}
 }
+
+// Explain returns an error that has the text instead of that of err, which stays in its chain.
+func Explain(err error, text string) error { return &ownError{text: text, causes: []error{err}} }
 
 func errorsIn(args []any) (found []error) {
 	for _, arg := range args {
@@ -78,7 +82,7 @@ func Of(err error) string {
 
 // Find returns the words of an error that may be shown: its own text if it is [Own], the words of
 // the operating system and of Go's standard library for what a file, a socket or a context can do,
-// else those of the first error in its chain that has any.
+// else those of the errors that it wraps.
 func Find(err error) (text string, found bool) {
 	switch e := err.(type) {
 	case nil:
@@ -114,13 +118,44 @@ func Find(err error) (text string, found bool) {
 	case interface{ Unwrap() error }:
 		return Find(e.Unwrap())
 	case interface{ Unwrap() []error }:
+		var all []string
 		for _, cause := range e.Unwrap() {
 			if text, found := Find(cause); found {
-				return text, true
+				all = append(all, text)
 			}
 		}
+		return strings.Join(all, "; "), len(all) > 0
 	}
 	return "", false
+}
+
+// FindForeign returns the texts of the errors in a chain that [Find] leaves out, for the log at level
+// debug; "" if all of it has only words of this program.
+func FindForeign(err error) string {
+	if err == nil {
+		return ""
+	}
+	var causes []error
+	switch e := err.(type) {
+	case interface{ Unwrap() error }:
+		causes = []error{e.Unwrap()}
+	case interface{ Unwrap() []error }:
+		causes = e.Unwrap()
+	case interface{ Cause() error }:
+		causes = []error{e.Cause()}
+	}
+	if _, isOwn := err.(Own); !isOwn {
+		if text, found := Find(err); !found || text != err.Error() {
+			return err.Error()
+		}
+	}
+	var all []string
+	for _, cause := range causes {
+		if text := FindForeign(cause); text != "" {
+			all = append(all, text)
+		}
+	}
+	return strings.Join(all, "; ")
 }
 
 // prefix returns the words of err behind what failed.

@@ -5,7 +5,8 @@ import (
 	"unicode"
 )
 
-const maxQuote = 200 // bytes
+// MaxQuote is the length in bytes that [Quote] leaves of a text, and a … if there was more.
+const MaxQuote = 200
 
 // Quote makes the words of another program fit to be shown to a person: on one line, without what a
 // terminal would obey or not show, and cut to 200 bytes.
@@ -21,7 +22,7 @@ func Quote(text string) string {
 		case !unicode.IsPrint(r), unicode.In(r, unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector):
 			continue
 		}
-		if b.Len() >= maxQuote {
+		if b.Len() >= MaxQuote {
 			b.WriteString("…")
 			break
 		}

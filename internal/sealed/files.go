@@ -62,6 +62,9 @@ func (w *Warning) Error() string {
 	return text + ": " + w.Remedy
 }
 
+// OwnWords returns the text.
+func (w *Warning) OwnWords() string { return w.Error() }
+
 func (w *Warning) Unwrap() error { return w.Err }
 
 // Open reads the files in dir, and mends them: so dir must be locked for one process.

@@ -59,6 +59,9 @@ func (e *NewerError) Error() string {
 		e.title, e.name, e.version, e.known, e.name, e.copyName)
 }
 
+// OwnWords returns the text.
+func (e *NewerError) OwnWords() string { return e.Error() }
+
 // Encode returns a snapshot as the content of a file, with its checksum.
 func (f *Format[S]) Encode(s S) ([]byte, error) {
 	body, err := yaml.Marshal(s)
@@ -89,7 +92,7 @@ func (f *Format[S]) decodeYAML(data []byte, record any) error {
 		Version int `yaml:"version"`
 	}
 	if err := yaml.Unmarshal(data, &version); err != nil {
-		return err
+		return ownwords.Explain(err, "no valid YAML")
 	}
 	switch {
 	case version.Version > f.Version:
@@ -100,7 +103,7 @@ func (f *Format[S]) decodeYAML(data []byte, record any) error {
 	decoder := yaml.NewDecoder(bytes.NewReader(data))
 	decoder.KnownFields(true)
 	if err := decoder.Decode(record); err != nil {
-		return err
+		return ownwords.Explain(err, "a key or value that this version does not know")
 	}
 	if err := decoder.Decode(new(yaml.Node)); err != io.EOF {
 		return ownwords.New("more than one document")

@@ -30,6 +30,9 @@ func (e *HeldError) Error() string {
 	return fmt.Sprintf("lock: %s runs on %s: %s", who, e.Dir, next)
 }
 
+// OwnWords returns the text.
+func (e *HeldError) OwnWords() string { return e.Error() }
+
 // LockDir locks a state directory for this process until the file that it returns is closed. It
 // does not wait: if the lock is held, it returns a [*HeldError]. program is the name of this one
 // for whoever finds the directory locked, "" for the daemon.

@@ -70,6 +70,9 @@ func (e *IncompleteError) Error() string {
 	return fmt.Sprintf("state directory: a restore into %s was interrupted, and its files are not whole: run acpctl --home %s restore --force FILE again; what was there before lies in the folders before-restore-* of it", e.Dir, shellpath.Quote(e.Dir))
 }
 
+// OwnWords returns the text.
+func (e *IncompleteError) OwnWords() string { return e.Error() }
+
 // CheckComplete returns an [*IncompleteError] if a restore into the directory was interrupted.
 func CheckComplete(dir string) error {
 	_, err := os.Lstat(filepath.Join(dir, IncompleteName))

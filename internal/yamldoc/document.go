@@ -96,6 +96,9 @@ func (e *Error) Error() string {
 	return text
 }
 
+// OwnWords returns the text.
+func (e *Error) OwnWords() string { return e.Error() }
+
 // JoinKey appends a name to the key that it stands under.
 func JoinKey(key, name string) string {
 	if key == "" {
