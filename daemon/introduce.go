@@ -82,7 +82,7 @@ func (d *Daemon) resolveOrIntroduce(ctx context.Context, s *localConn, ref strin
 	}
 	for _, failure := range failures { // one may be the peer that is meant, and not be there
 		if failure != nil && kinds.AsError(failure).Code != kinds.UnknownPeer {
-			return p, kinds.Errorf(kinds.Unreachable, "no peer %q is known, and one that could be it does not answer: %s", identity.CleanClaim(ref), kinds.AsError(failure).Message).WithDelivered(kinds.DeliveredNo)
+			return p, kinds.Errorf(kinds.Unreachable, "no peer %q is known, and one that could be it does not answer: %s", identity.CleanClaim(ref), failure).WithDelivered(kinds.DeliveredNo)
 		}
 	}
 	return p, err

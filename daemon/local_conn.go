@@ -179,6 +179,9 @@ func (s *localConn) callMethod(ctx context.Context, m method, r *jsonrpc.Request
 
 // explainError returns the error that a caller hears.
 func (s *localConn) explainError(method string, err error) error {
+	if cause := ownwords.FindForeign(err); cause != "" {
+		s.daemon.log.Debug("a call failed", "method", method, "cause", cause)
+	}
 	return s.maskErrorAddrs(s.explainShutdownError(method, explainFullDiskError(err)))
 }
 

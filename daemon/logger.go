@@ -9,6 +9,7 @@ import (
 
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/config"
+	"github.com/acpd/acpd/internal/ownwords"
 	"github.com/acpd/acpd/kinds"
 )
 
@@ -20,9 +21,44 @@ func (d *Daemon) newLogger(cfg *config.Config) *slog.Logger {
 	d.setLogLevel(cfg)
 	o := &slog.HandlerOptions{Level: &d.level}
 	if cfg.Log.Format == config.FormatJSON {
-		return slog.New(slog.NewJSONHandler(d.options.Log, o))
+		return slog.New(ownWordsHandler{slog.NewJSONHandler(d.options.Log, o)})
 	}
-	return slog.New(slog.NewTextHandler(d.options.Log, o))
+	return slog.New(ownWordsHandler{slog.NewTextHandler(d.options.Log, o)})
+}
+
+// ownWordsHandler has errors in the log in words of this program alone. At level debug a line has what
+// they leave out, as the attribute cause, which no bundle of a bug report holds.
+type ownWordsHandler struct{ slog.Handler }
+
+func (h ownWordsHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return ownWordsHandler{h.Handler.WithAttrs(attrs)}
+}
+
+func (h ownWordsHandler) WithGroup(name string) slog.Handler {
+	return ownWordsHandler{h.Handler.WithGroup(name)}
+}
+
+func (h ownWordsHandler) Handle(ctx context.Context, r slog.Record) error {
+	var attrs []slog.Attr
+	cause := ""
+	r.Attrs(func(a slog.Attr) bool {
+		if err, ok := a.Value.Any().(error); ok {
+			if foreign := ownwords.FindForeign(err); foreign != "" {
+				cause, a.Value = foreign, slog.StringValue(ownwords.Of(err))
+			}
+		}
+		attrs = append(attrs, a)
+		return true
+	})
+	if cause == "" {
+		return h.Handler.Handle(ctx, r)
+	}
+	if h.Enabled(ctx, slog.LevelDebug) {
+		attrs = append(attrs, slog.String("cause", cause))
+	}
+	told := slog.NewRecord(r.Time, r.Level, r.Message, r.PC)
+	told.AddAttrs(attrs...)
+	return h.Handler.Handle(ctx, told)
 }
 
 // setLogLevel sets the configured level, unless the command line has set one. A level that counts

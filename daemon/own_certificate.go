@@ -53,7 +53,7 @@ func (d *Daemon) describeOwnCertificate(now time.Time) string {
 	case own == nil:
 		return ""
 	case own.err != nil:
-		return own.err.Error()
+		return ownwords.Of(own.err)
 	case own.says == nil:
 		return ""
 	case own.says.HasEndedAt(now):
@@ -131,7 +131,7 @@ func (d *Daemon) serveCertificate(_ context.Context, _ *localConn, p *client.Cer
 		if checked, err := identity.CheckCertificate(raw, d.id, authorities, now); err == nil {
 			answer.Certificate = describeCertificate(checked)
 		} else if p.File != "" {
-			answer.Problem = err.Error()
+			answer.Problem = ownwords.Of(err)
 		}
 	}
 	certified := d.trust.CertifiedPeers()

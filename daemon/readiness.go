@@ -97,7 +97,7 @@ func (d *Daemon) listUnready(ctx context.Context) []string {
 	unready := append([]string{}, stuck...)
 	for _, err := range []error{d.socket.checkFile(), d.socket.lack(), answer} {
 		if err != nil {
-			unready = append(unready, err.Error())
+			unready = append(unready, ownwords.Of(err))
 		}
 	}
 	if full := d.describeFullDisk(); full != "" {

@@ -46,7 +46,7 @@ func (d *Daemon) serveRelayAdd(ctx context.Context, _ *localConn, p *client.Rela
 		s.Name = d.pickRelayName(url)
 	}
 	if _, err := config.RenderKeptRelays([]config.Relay{s}); err != nil {
-		return nil, kinds.Errorf(kinds.Invalid, "%s: %s", op, strings.Replace(err.Error(), "relays[0]", s.Name, 1))
+		return nil, kinds.Errorf(kinds.Invalid, "%s: %s", op, strings.Replace(ownwords.Of(err), "relays[0]", s.Name, 1))
 	}
 	if err := d.checkRelayIsNew(s, d.listWantedRelays()); err != nil {
 		return nil, kinds.Errorf(kinds.Invalid, "%s: %v", op, err)
@@ -185,7 +185,7 @@ func (d *Daemon) tryRelay(ctx context.Context, s relaySettings) client.RelayChec
 	out := client.RelayCheck{Name: s.Name, URL: s.URL, Steps: []client.RelayStep{}}
 	link, err := d.openRelay(relaySettings{Relay: s.Relay, proxy: d.config.Load().Reach.Proxy}, nil)
 	if err != nil {
-		out.Error = kinds.Errorf(kinds.Invalid, "%s", trimRelayName(s.Name, err.Error()))
+		out.Error = kinds.Errorf(kinds.Invalid, "%s", trimRelayName(s.Name, ownwords.Of(err)))
 		return out
 	}
 	defer link.Close()

@@ -8,6 +8,7 @@ import (
 
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/config"
+	"github.com/acpd/acpd/internal/ownwords"
 	"github.com/acpd/acpd/relay"
 )
 
@@ -19,7 +20,7 @@ func (d *Daemon) describeRelay(u *usedRelay) client.Relay {
 	row := client.Relay{Name: u.Name, URL: u.URL, Source: u.source, Login: u.login(), Share: u.Share, State: client.RelayUnused}
 	if u.link == nil {
 		if u.failure != nil {
-			row.Error = trimRelayName(u.Name, u.failure.Error())
+			row.Error = trimRelayName(u.Name, ownwords.Of(u.failure))
 		}
 		return row
 	}
@@ -36,7 +37,7 @@ func (d *Daemon) describeRelay(u *usedRelay) client.Relay {
 		wrong = s.Limit // whatever was wrong before
 	}
 	if wrong != nil {
-		row.Error = trimRelayName(u.Name, wrong.Error())
+		row.Error = trimRelayName(u.Name, ownwords.Of(wrong))
 	}
 	return row
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/config"
 	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/internal/ownwords"
 	"github.com/acpd/acpd/kinds"
 )
 
@@ -35,7 +36,7 @@ func (d *Daemon) serveReload(context.Context, *localConn, *noParams) (any, error
 		lines = append(lines, strings.TrimPrefix(e.Error(), "config: "))
 	}
 	if len(lines) == 1 { // the file cannot be read
-		lines = append(lines, err.Error())
+		lines = append(lines, ownwords.Of(err))
 	}
 	return nil, kinds.Errorf(kinds.Invalid, "%s", strings.Join(lines, "\n"))
 }
@@ -65,7 +66,7 @@ type reloadFailure struct {
 const maxReasonBytes = 1024
 
 func (r *reloadFailure) String() string {
-	why := strings.Join(strings.FieldsFunc(r.why.Error(), func(c rune) bool { return c == '\n' }), "; ")
+	why := ownwords.Of(r.why)
 	if len(why) > maxReasonBytes {
 		why = strings.ToValidUTF8(why[:maxReasonBytes], "") + " …"
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/acpd/acpd/config"
 	"github.com/acpd/acpd/disk"
 	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/internal/ownwords"
 	"github.com/acpd/acpd/kinds"
 	"github.com/acpd/acpd/peer"
 )
@@ -276,7 +277,7 @@ func explainTrustError(op string, err error) error {
 	case errors.Is(err, identity.ErrTrustFull), errors.Is(err, identity.ErrInvitationsFull), disk.IsFullError(err):
 		code = kinds.Overloaded
 	}
-	text := err.Error()
+	text := ownwords.Of(err)
 	if !strings.HasPrefix(text, op) {
 		text = op + ": " + text
 	}

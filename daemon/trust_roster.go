@@ -10,6 +10,7 @@ import (
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/config"
 	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/internal/ownwords"
 	"github.com/acpd/acpd/kinds"
 	"github.com/acpd/acpd/peer"
 )
@@ -105,7 +106,7 @@ func (d *Daemon) planRoster(entries []client.RosterEntry) *rosterPlan {
 	for i, obstacle := range d.trust.FindObstacles(plan.peers) {
 		if obstacle != nil {
 			row := plan.peerRows[i]
-			row.Change, row.Was, row.Problem = client.RosterRefused, nil, obstacle.Error()
+			row.Change, row.Was, row.Problem = client.RosterRefused, nil, ownwords.Of(obstacle)
 		}
 	}
 	return plan

@@ -92,7 +92,7 @@ func (d *Daemon) serveUntrust(ctx context.Context, _ *localConn, p *client.Untru
 	answer := &client.Untrusted{ID: who.ID, Name: who.Name, Already: already}
 	for _, u := range left {
 		answer.Unwritten = append(answer.Unwritten, u.part)
-		answer.Reason = u.err.Error()
+		answer.Reason = ownwords.Of(u.err)
 		d.log.Error("untrust: not on disk yet, and tried again until it is", "peer", who.ID.Label(), "name", who.Name, "part", u.part, "err", u.err)
 	}
 	return answer, nil

@@ -15,8 +15,8 @@ import (
 
 // Error says what went wrong, in a form that crosses every boundary: it is the payload of
 // an error envelope, a refused receipt, the data of a JSON-RPC error and the object that
-// acpctl prints. Without From, all of it but Quoted has only words of this program, as
-// [ownwords.Errorf] writes them. With From, it is the peer's words as a whole.
+// acpctl prints. Without From, all of it but Quoted has only words of this program. With From, it is
+// the peer's words as a whole.
 type Error struct {
 	Code         Code           `json:"code"`
 	Message      string         `json:"message"`
@@ -24,7 +24,7 @@ type Error struct {
 	RetryAfterMS uint64         `json:"retry_after_ms,omitzero"`
 	Details      jsontext.Value `json:"details,omitzero"`
 	From         string         `json:"from,omitzero"`   // the peer that raised it; set by the own daemon
-	Quoted       string         `json:"quoted,omitzero"` // what another program said, for a person to read; see WithQuoted
+	Quoted       string         `json:"quoted,omitzero"` // what another program said, such as a command, for a person: at most 200 bytes, on one line; nothing that a peer sends has it
 
 	cause error // see Cause
 }

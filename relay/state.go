@@ -6,8 +6,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
-
-	"github.com/acpd/acpd/internal/ownwords"
 )
 
 // Standing says what a link can do at the moment.
@@ -106,9 +104,6 @@ func (l *Link) noteError(err error) {
 func (l *Link) logError(err error) {
 	if l.errorPace.mayTell(err.Error(), time.Now()) {
 		l.log.Warn("relay", "error", err)
-		if cause := ownwords.FindForeign(err); cause != "" {
-			l.log.Debug("relay", "cause", cause)
-		}
 	}
 }
 

@@ -174,7 +174,7 @@ func (b *Book) ask(ctx context.Context, l *lookup) (why string) {
 		case ctx.Err() != nil:
 			all = append(all, fmt.Sprintf("relay %s: nobody answers for it", name))
 		default:
-			all = append(all, fmt.Sprintf("relay %s: %s", name, strings.TrimPrefix(err.Error(), "relay "+name+": ")))
+			all = append(all, fmt.Sprintf("relay %s: %s", name, strings.TrimPrefix(ownwords.Of(err), "relay "+name+": ")))
 		}
 	}
 	why = strings.Join(all, "; ")

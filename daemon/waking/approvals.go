@@ -112,7 +112,7 @@ func (w *Waker) listApproved(agent string) (all []*approval) {
 func (a *approval) describe(now time.Time) Approval {
 	d := Approval{ID: strconv.FormatUint(a.id, 10), Agent: a.Agent, Peer: a.Peer.ID, Kind: a.Kind, Message: a.Message.ID, Text: a.Text, Again: a.Again, Since: a.since, Approved: a.entry.approval != nil}
 	if d.Approved && a.keptUntil.After(now) {
-		d.KeptBy, d.KeptUntil = a.keptBy.Error(), a.keptUntil
+		d.KeptBy, d.KeptUntil = ownwords.Of(a.keptBy), a.keptUntil
 	}
 	return d
 }

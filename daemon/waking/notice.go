@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/internal/ownwords"
 )
 
 // Notice is what subscribers hear: of a bound that kept a session from being woken or a message
@@ -80,9 +81,9 @@ func (w *Waker) recordBound(s *session, e *entry, now time.Time, err error) *Not
 	told := now.Sub(b.told) < tellPause
 	b.at = now
 	if _, usedUp := errors.AsType[*usedUpError](err); usedUp && b.until.IsZero() {
-		b.reason, b.until = err.Error(), w.findRoom(e.charge)
+		b.reason, b.until = ownwords.Of(err), w.findRoom(e.charge)
 	} else if b.until.IsZero() { // a share that is used up says more
-		b.reason = err.Error()
+		b.reason = ownwords.Of(err)
 	}
 	if !told {
 		b.told = now
