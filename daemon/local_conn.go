@@ -179,7 +179,8 @@ func (s *localConn) callMethod(ctx context.Context, m method, r *jsonrpc.Request
 
 // explainError returns the error that a caller hears.
 func (s *localConn) explainError(method string, err error) error {
-	if cause := ownwords.FindForeign(err); cause != "" {
+	_, isOfCall := errors.AsType[*jsonrpc.Error](err) // it quotes what the caller has sent
+	if cause := ownwords.FindForeign(err); cause != "" && !isOfCall {
 		s.daemon.log.Debug("a call failed", "method", method, "cause", cause)
 	}
 	return s.maskErrorAddrs(s.explainShutdownError(method, explainFullDiskError(err)))

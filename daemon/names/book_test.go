@@ -13,6 +13,7 @@ import (
 
 	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/integration/authority"
+	"github.com/acpd/acpd/internal/ownwords"
 	"github.com/acpd/acpd/kinds"
 )
 
@@ -32,7 +33,7 @@ func setAuthority(t testing.TB, trust *identity.TrustStore, a *authority.Authori
 	trust.SetAuthorities([]identity.Authority{{Name: a.Name, Key: a.Key, Revoked: r}})
 }
 
-var errNobody = errors.New("relay hub: nobody on the relay has that name")
+var errNobody = ownwords.New("relay hub: nobody on the relay has that name")
 
 // fakeRelay answers each ask with its answers, as far as more are wanted; without any, nobody is there.
 type fakeRelay struct {

@@ -2,7 +2,6 @@ package traffic
 
 import (
 	"bytes"
-	"errors"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -12,6 +11,7 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/internal/ownwords"
 	"github.com/acpd/acpd/kinds"
 	"github.com/acpd/acpd/wire"
 )
@@ -61,7 +61,7 @@ func TestAnEntry(t *testing.T) {
 		want.Outcome, want.Answer, want.AnswerPayload = "timeout", "the deadline passed", nil
 		equal(r.last(t, true), want)
 
-		m.Err = errors.New("a bug")
+		m.Err = ownwords.New("a bug")
 		r.Record(m)
 		if e := r.last(t, false); e.Outcome != "internal" || e.Answer != "a bug" {
 			t.Errorf("%+v", e)
