@@ -2,7 +2,6 @@ package peer
 
 import (
 	"context"
-	"errors"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -12,6 +11,7 @@ import (
 	"github.com/quic-go/quic-go"
 
 	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/internal/ownwords"
 	"github.com/acpd/acpd/kinds"
 	"github.com/acpd/acpd/wire"
 )
@@ -155,7 +155,7 @@ func TestHandlersThatFail(t *testing.T) {
 				case "invalid":
 					return wire.NewReply(env.Envelope, kinds.KindResponse, nil), nil
 				case "large error":
-					return nil, errors.New(strings.Repeat("e", 2<<20))
+					return nil, ownwords.New(strings.Repeat("e", 2<<20))
 				}
 				return echo(ctx, env)
 			}

@@ -2,7 +2,6 @@ package peer
 
 import (
 	"context"
-	"errors"
 	"net"
 	"strings"
 	"sync/atomic"
@@ -11,6 +10,7 @@ import (
 	"time"
 
 	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/internal/ownwords"
 	"github.com/acpd/acpd/kinds"
 )
 
@@ -26,10 +26,10 @@ type pipeEnd struct {
 }
 
 // errCommandEnded is why a pipeEnd has ended.
-var errCommandEnded = errors.New(`"ssh" was ended by a signal (killed)`)
+var errCommandEnded = ownwords.New(`"ssh" was ended by a signal (killed)`)
 
 // errUnwanted is why a pipeEnd has ended that nobody uses any more.
-var errUnwanted = errors.New("nobody waits for it any more")
+var errUnwanted = ownwords.New("nobody waits for it any more")
 
 func (*pipeEnd) Path() Path { return ViaPipe }
 
@@ -142,7 +142,7 @@ func TestPipeIsOpenedForCalls(t *testing.T) {
 	})
 }
 
-// A call waits for a command that logs in first, and hears why it fails, in its words.
+// A call waits for a command that logs in first, and hears why it fails, with its words quoted.
 func TestPipeOpensSlowlyOrNot(t *testing.T) {
 	bubble(t, nil, func(t *testing.T, w *network) {
 		var fail error
@@ -161,11 +161,11 @@ func TestPipeOpensSlowlyOrNot(t *testing.T) {
 		b.Disconnect(a.ID())
 		time.Sleep(20 * time.Second)
 		takes = 15 * time.Second
-		fail = errors.New(`"ssh" ended with exit code 255, and last said "Permission denied" on standard error`)
+		fail = kinds.Errorf(kinds.Unreachable, `"ssh" ended with exit code 255`).WithQuoted("Permission denied")
 		o := <-a.start(b, query("refused"))
 		o.want(t, kinds.Unreachable, kinds.DeliveredNo, takes, takes+time.Second)
-		if !strings.Contains(o.err.Error(), fail.Error()) {
-			t.Errorf("got %v", o.err)
+		if e := kinds.AsError(o.err); e.Message != `build: relay:pipe: "ssh" ended with exit code 255` || e.Quoted != "Permission denied" {
+			t.Errorf("got %v, %q", e, e.Quoted)
 		}
 		if opened, released := near.opened.Load(), near.released.Load(); opened != 2 || released != 1 {
 			t.Errorf("opened %d times, released %d times", opened, released)

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/acpd/acpd/internal/ownwords"
 	"github.com/acpd/acpd/kinds"
 	"github.com/acpd/acpd/wire"
 )
@@ -48,7 +49,8 @@ func TestReceipts(t *testing.T) {
 		"bytes of none": {func() (wire.ReceiptState, error) {
 			return 0, kinds.Errorf(kinds.Invalid, "%s", strings.Repeat("\x80", 2000))
 		}, kinds.Invalid, ""},
-		"plain error":     {func() (wire.ReceiptState, error) { return 0, errors.New("disk") }, kinds.Internal, "disk"},
+		"plain error":     {func() (wire.ReceiptState, error) { return 0, errors.New("disk") }, kinds.Internal, ownwords.Unknown},
+		"own words":       {func() (wire.ReceiptState, error) { return 0, ownwords.New("disk") }, kinds.Internal, "disk"},
 		"refused, no why": {func() (wire.ReceiptState, error) { return wire.Refused, nil }, kinds.Internal, ""},
 		"no such state":   {func() (wire.ReceiptState, error) { return 77, nil }, kinds.Internal, ""},
 		"no code":         {func() (wire.ReceiptState, error) { return 0, &kinds.Error{Message: "odd"} }, kinds.Internal, "odd"},
