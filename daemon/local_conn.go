@@ -210,10 +210,11 @@ var hostPort = regexp.MustCompile(`(\[[0-9A-Fa-f:.%\w-]+\]|[\w.%-]+):\d{1,5}\b`)
 // know their peers by name.
 func (s *localConn) maskErrorAddrs(err error) error {
 	e, ok := errors.AsType[*kinds.Error](err)
-	if !s.isGuest || !ok || e.From != "" || !hostPort.MatchString(e.Message) {
+	if !s.isGuest || !ok || e.From != "" || !hostPort.MatchString(e.Message) && !hostPort.MatchString(e.Quoted) {
 		return err
 	}
 	told := *e
 	told.Message = hostPort.ReplaceAllString(e.Message, "its address")
+	told.Quoted = hostPort.ReplaceAllString(e.Quoted, "its address")
 	return &told
 }

@@ -124,22 +124,22 @@ func TestPipeIsKilled(t *testing.T) {
 	await.Until(t, "build has noticed", func() bool { return build.FindPeer(desk.ID).State != client.PeerConnected })
 }
 
-// TestPipeThatFails says why, in the words of the command.
+// TestPipeThatFails says why, with the words of the command quoted.
 func TestPipeThatFails(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
 		name, script string
 		words        []string
 	}{
-		{"banner", `echo "Welcome to build."; ` + toTheOther, []string{`printed "Welcome to build." before the first packet`}},
-		{"exit", `echo "ssh: Could not resolve hostname build" >&2; exit 255`, []string{"exit code 255", `"ssh: Could not resolve hostname build"`}},
+		{"banner", `echo "Welcome to build."; ` + toTheOther, []string{"printed something else before the first packet", `"quoted":"Welcome to build."`}},
+		{"exit", `echo "ssh: Could not resolve hostname build" >&2; exit 255`, []string{"exit code 255", `"quoted":"ssh: Could not resolve hostname build"`}},
 		{"no daemon", `exec "$1" --home "$2/nowhere" pipe`, []string{"exit code 6", "no daemon at"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			desk, _, _ := piped(t, test.script)
-			said := desk.StartAcpctl("query", "build", "?").AwaitFailure(5)
-			for _, w := range append(test.words, "delivered: no") {
+			said := desk.RunAcpctl(5, "query", "build", "?", "--json").Stdout.String()
+			for _, w := range append(test.words, `"delivered":"no"`) {
 				if !strings.Contains(said, w) {
 					t.Errorf("%q does not say %q", said, w)
 				}

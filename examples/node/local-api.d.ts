@@ -570,7 +570,7 @@ export interface Envelope {
   from_agent?: string;
 }
 
-/** Error says what went wrong, in a form that crosses every boundary: it is the payload of an error envelope, a refused receipt, the data of a JSON-RPC error and the object that acpctl prints. Without from, all of it but quoted has only words of this program, as ownwords.Errorf writes them. With from, it is the peer's words as a whole. */
+/** Error says what went wrong, in a form that crosses every boundary: it is the payload of an error envelope, a refused receipt, the data of a JSON-RPC error and the object that acpctl prints. Without from, all of it but quoted has only words of this program. With from, it is the peer's words as a whole. */
 export interface ErrorData {
   code: Code;
   message: string;
@@ -579,7 +579,7 @@ export interface ErrorData {
   details?: Record<string, unknown>;
   /** the peer that raised it; set by the own daemon */
   from?: string;
-  /** what another program said, for a person to read; see WithQuoted */
+  /** what another program said, such as a command, for a person: at most 200 bytes, on one line; nothing that a peer sends has it */
   quoted?: string;
 }
 

@@ -144,12 +144,12 @@ func FindForeign(err error) string {
 	case interface{ Cause() error }:
 		causes = []error{e.Cause()}
 	}
+	var all []string
 	if _, isOwn := err.(Own); !isOwn {
-		if text, found := Find(err); !found || text != err.Error() {
-			return err.Error()
+		if text, found := Find(err); !found || text != strings.ReplaceAll(err.Error(), "\n", "; ") { // which errors.Join puts between
+			all = append(all, err.Error())
 		}
 	}
-	var all []string
 	for _, cause := range causes {
 		if text := FindForeign(cause); text != "" {
 			all = append(all, text)

@@ -429,10 +429,10 @@ ErrorData = TypedDict(
         "retry_after_ms": NotRequired[int],
         "details": NotRequired[dict[str, Any]],
         "from": NotRequired[str],  # the peer that raised it; set by the own daemon
-        "quoted": NotRequired[str],  # what another program said, for a person to read; see WithQuoted
+        "quoted": NotRequired[str],  # what another program said, such as a command, for a person: at most 200 bytes, on one line; nothing that a peer sends has it
     },
 )
-"""Error says what went wrong, in a form that crosses every boundary: it is the payload of an error envelope, a refused receipt, the data of a JSON-RPC error and the object that acpctl prints. Without from, all of it but quoted has only words of this program, as ownwords.Errorf writes them. With from, it is the peer's words as a whole."""
+"""Error says what went wrong, in a form that crosses every boundary: it is the payload of an error envelope, a refused receipt, the data of a JSON-RPC error and the object that acpctl prints. Without from, all of it but quoted has only words of this program. With from, it is the peer's words as a whole."""
 
 
 class ErrorParams(TypedDict):
