@@ -129,7 +129,7 @@ func TestAttacksOnTheHeader(t *testing.T) {
 			m = newQuestion("hello")
 			m.Peer = a.Text
 			want = strings.Replace(plain, "peer desk ", "peer ? ", 1)
-			if identity.CheckName(a.Text) == nil { // the owner gave it
+			if identity.CheckName(a.Text) == nil || a.Text == "build-7.corp" { // the owner gave it, or an authority of the owner's
 				want = strings.Replace(plain, "peer desk ", "peer "+a.Text+" ", 1)
 			}
 			if d := cmp.Diff(want, renderFixed(m)); d != "" {

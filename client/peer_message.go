@@ -159,7 +159,7 @@ func (t *peerText) wrap(part, which string, drawDigits func() string) string {
 func (t *peerText) writeHeader(b *strings.Builder, digits, answer, which string) {
 	m := t.message
 	peer, kind := "?", "?"
-	if identity.CheckName(m.Peer) == nil {
+	if own, _, _ := strings.Cut(m.Peer, "."); identity.CheckName(m.Peer) == nil || identity.CheckCertifiedName(m.Peer) == nil && !identity.IsReservedName(own) {
 		peer = m.Peer
 	}
 	if _, known := kinds.FindKind(m.Kind); known {
