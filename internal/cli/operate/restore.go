@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -109,7 +110,7 @@ func (v *verbs) restore(ctx context.Context, file string, o restoreOptions) erro
 	if r.Warning != nil {
 		fmt.Fprintf(v.Err, "acpctl restore: warning: %s\n", client.Text(r.Warning.Error()))
 	}
-	result.Notes = append(listRelayNotes(dir, r.Identity), listRestoreNotes(result)...)
+	result.Notes = slices.Concat(listCommandNotes(dir), listRelayNotes(dir, r.Identity), listRestoreNotes(result))
 	for _, note := range result.Notes {
 		fmt.Fprintf(v.Err, "acpctl restore: note: %s\n", note)
 	}

@@ -2,6 +2,7 @@ package operate
 
 import (
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -47,4 +48,26 @@ func listRelayNotes(dir string, source backup.IdentitySource) []string {
 			"have its operator put in their place what acpctl relay nkey and acpctl whoami print when acpd runs", strings.Join(all, ", ")))
 	}
 	return notes
+}
+
+// listCommandNotes names the settings of a restored config.yaml that have the daemon start commands: a
+// backup is not signed.
+func listCommandNotes(dir string) []string {
+	c, err := config.LoadConfig(filepath.Join(dir, statedir.ConfigName))
+	if err != nil {
+		return nil
+	}
+	var keys []string
+	for _, name := range slices.Sorted(maps.Keys(c.Peers)) {
+		if len(c.Peers[name].Pipe) > 0 {
+			keys = append(keys, "peers."+name+".pipe")
+		}
+	}
+	if len(c.Reach.Proxy.Command) > 0 {
+		keys = append(keys, "reach.proxy.command")
+	}
+	if len(keys) == 0 {
+		return nil
+	}
+	return []string{fmt.Sprintf("config.yaml has acpd start commands as soon as it runs (%s): look at them first, if others can have written the backup", strings.Join(keys, ", "))}
 }
