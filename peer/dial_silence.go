@@ -39,6 +39,10 @@ func (e *endpoint) noteSilence(addr string) (s silence) {
 			return s
 		}
 	}
+	if e.path == Direct && !e.node.hasOwnAddr() {
+		s.impeded = []impeded{{e.socket.LocalAddr().String(), absentAddr, absentRemedy}}
+		return s
+	}
 	s.silent = []string{addr}
 	return s
 }
@@ -56,7 +60,11 @@ func (s *silence) add(other silence) {
 	addNew(&s.own, other.own)
 	addNew(&s.foreign, other.foreign)
 	addNew(&s.routeless, other.routeless)
-	s.impeded = append(s.impeded, other.impeded...)
+	for _, i := range other.impeded {
+		if !slices.Contains(s.impeded, i) { // else of another address on that link
+			s.impeded = append(s.impeded, i)
+		}
+	}
 }
 
 // isForeign reports whether somebody else answers at each address.

@@ -221,7 +221,7 @@ func (n *Node) toDialError(id identity.ID, addr string, err error) *kinds.Error 
 	case isUnsent && strings.HasSuffix(transport.ErrorMessage, syscall.EMSGSIZE.Error()):
 		return n.newUnreachableError(id, kinds.DeliveredNo, "the MTU of this machine's interface to %s is below the 1,228 bytes (IPv4) or 1,248 (IPv6) that QUIC needs; raise it", addr)
 	case isUnsent && !n.hasOwnAddr():
-		return n.newUnreachableError(id, kinds.DeliveredNo, "this daemon sends from %s alone, which is no address of this machine now; start what brings it, or choose another one with listen in config.yaml or --listen", n.Addr())
+		return n.newUnreachableError(id, kinds.DeliveredNo, "%s %s; %s", n.Addr(), absentAddr, absentRemedy)
 	case errors.Is(err, errRefused):
 		return n.newUnreachableError(id, kinds.DeliveredNo, "nothing listens at %s; start its daemon", addr)
 	}

@@ -22,8 +22,14 @@ func HasAddr(ip netip.Addr) bool {
 // hasOwnAddr reports whether this machine has the address on which the socket listens.
 func (n *Node) hasOwnAddr() bool {
 	udp, ok := n.Addr().(*net.UDPAddr)
-	return !ok || HasAddr(udp.AddrPort().Addr())
+	return !ok || n.cfg.Conn != nil || HasAddr(udp.AddrPort().Addr())
 }
+
+// What follows the socket's address where the machine does not have it, and what to do.
+const (
+	absentAddr   = "is no address of this machine now, and this daemon sends from that alone"
+	absentRemedy = "start what brings it, or choose another one with listen in config.yaml or --listen"
+)
 
 // LocalAddrs returns the addresses at which other daemons may reach the socket, as
 // host:port. If it listens on all, these are the addresses of the interfaces that are up;
