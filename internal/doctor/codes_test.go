@@ -490,20 +490,3 @@ func TestCodeTableHasForm(t *testing.T) {
 		seen = append(seen, c.Code)
 	}
 }
-
-// findCode returns the first finding with a code, or none.
-func findCode(all []Finding, c Code) Finding {
-	i := slices.IndexFunc(all, func(f Finding) bool { return f.Code == c })
-	if i < 0 {
-		return Finding{}
-	}
-	return all[i]
-}
-
-func render(all []Finding) string {
-	var b strings.Builder
-	for _, f := range all {
-		fmt.Fprintf(&b, "%s %s: %s / %s\n", f.Severity, f.Code, f.What, f.Remedy)
-	}
-	return b.String()
-}
