@@ -11,6 +11,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/fxamacker/cbor/v2"
+
+	"github.com/acpd/acpd/identity"
 )
 
 // The two modes of RFC 8949 that the protocol uses: core deterministic encoding
@@ -289,6 +291,9 @@ func (v cborValue) readFields(prefix string, read func(key []byte, v cborValue) 
 		// Keys in the order of the deterministic coding are distinct.
 		ordered = ordered && (i == 0 || len(last) < len(key) || len(last) == len(key) && bytes.Compare(last, key) < 0)
 		if !ordered && has(i, key) {
+			if isFieldName(key) {
+				return newFormatError(prefix+string(key), "twice in one map")
+			}
 			return newFormatError(strings.TrimSuffix(prefix, "."), "a key stands twice in one map")
 		}
 		seen[i], last = uint32(at), key
@@ -327,4 +332,10 @@ func (v cborValue) describeType() string {
 		return "null"
 	}
 	return [...]string{"an unsigned integer", "a negative integer", "bytes", "text", "an array", "a map", "a tag", "a float"}[v[0]>>5]
+}
+
+// isFieldName reports whether a foreign key may stand in an error: it reads as one word, like all that
+// the protocol knows.
+func isFieldName(key []byte) bool {
+	return len(key) <= identity.MaxName && len(bytes.Trim(key, "abcdefghijklmnopqrstuvwxyz_")) == 0
 }
