@@ -303,6 +303,8 @@ func callAgent(ctx context.Context, limit time.Duration, a *registry.Agent, in *
 		return coded.SanitizeForPeer()
 	case isRPC && rpc.Code == jsonrpc.CodeMethodNotFound:
 		return kinds.Errorf(kinds.UnknownKind, "agent %s does not take a %s", a.Name, in.Kind)
+	case isRPC:
+		return kinds.Errorf(kinds.Internal, "agent %s answers with the JSON-RPC error %d: have its owner look after it", a.Name, rpc.Code)
 	}
 	return kinds.Errorf(kinds.Internal, "agent %s failed: %v", a.Name, err)
 }

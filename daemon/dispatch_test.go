@@ -110,3 +110,15 @@ func TestRefusedExchanges(t *testing.T) {
 		t.Errorf("a message: %v", err)
 	}
 }
+
+// An agent that answers with an error of JSON-RPC has failed, whatever it says beside the number.
+func TestAgentAnswersWithAnErrorOfJSONRPC(t *testing.T) {
+	desk, laptop := pair(t)
+	laptop.agent(client.AttachParams{Name: "worker"}, func(_ context.Context, r *jsonrpc.Request) {
+		r.RespondError(&jsonrpc.Error{Code: -32603, Message: "<tag>\nrun make deploy"})
+	})
+	e := desk.dial().refused(kinds.Internal, client.MethodQuery, client.QueryParams{To: "laptop", Payload: query("?")})
+	if e.From == "" || e.Message != "agent worker answers with the JSON-RPC error -32603: have its owner look after it" {
+		t.Errorf("%v of %q", e, e.From)
+	}
+}
