@@ -23,6 +23,10 @@ import (
 // as it is. Of any other the sender hears only that the agent failed, because its text may tell of this
 // machine: log it, or return a *kinds.Error.
 //
+// A query, delegation or notification that a function sends with its context, or with one made of that, follows
+// from the message that the function got, unless its Head names a parent or a thread. So chains of calls that
+// lead back to an agent end, and a query ends when nobody waits any more for what it was asked for.
+//
 // A nil function means that the agent does not take the kind. The daemon is told so when
 // the agent attaches. It then answers the sender, or keeps the message in the inbox.
 type Handler struct {
@@ -201,6 +205,25 @@ func (h *Handler) answerQuery(ctx context.Context, in *Inbound) (any, error) {
 	return answer, err
 }
 
+// handledKey is the key of a context's value: the id of the message that a handler has got.
+type handledKey struct{}
+
+// callFromHandler makes a call with h as its head. If ctx is a handler's, and h names neither a parent nor a
+// thread, the call follows from the handler's message, as long as the daemon knows that.
+func callFromHandler[R any](ctx context.Context, h *Head, call func() (R, error)) (R, error) {
+	handled, ok := ctx.Value(handledKey{}).(wire.MessageID)
+	if !ok || !h.Parent.IsZero() || h.Thread != "" {
+		return call()
+	}
+	h.Parent = handled
+	r, err := call()
+	if e, ok := errors.AsType[*kinds.Error](err); ok && e.Reason() == kinds.ReasonParentUnknown {
+		h.Parent = wire.MessageID{}
+		return call()
+	}
+	return r, err
+}
+
 // serveRequest answers the daemon's requests to the attached agent.
 func (c *Client) serveRequest(ctx context.Context, _ *jsonrpc.Conn, r *jsonrpc.Request) {
 	c.mu.Lock()
@@ -237,6 +260,7 @@ func (a *attachedAgent) answerRequest(ctx context.Context, r *jsonrpc.Request) (
 		return nil, err
 	}
 	r.SetPeer(in.From)
+	ctx = context.WithValue(ctx, handledKey{}, in.ID)
 	answer, ok := a.functions[r.Method]
 	if !ok {
 		return nil, kinds.Errorf(kinds.UnknownKind, "the agent does not take %.64q", r.Method)

@@ -273,7 +273,9 @@ func (c *Client) Query(ctx context.Context, p QueryParams) (*Answer, error) {
 	if c.Patience > 0 { // nothing else needs the deadline, and parsing the payload costs
 		deadline = parseQueryTimeout(p.Payload)
 	}
-	return callForPeer[Answer](ctx, c, deadline, MethodQuery, &p, p.Payload)
+	return callFromHandler(ctx, &p.Head, func() (*Answer, error) {
+		return callForPeer[Answer](ctx, c, deadline, MethodQuery, &p, p.Payload)
+	})
 }
 
 // Delegate gives a peer's agent a task and waits for its answer, a kinds.Ack, 30 s at most.
@@ -283,7 +285,9 @@ func (c *Client) Delegate(ctx context.Context, p DelegateParams) (*DelegateAnswe
 	if c.Patience > 0 { // as in Query
 		deadline = parseDelegateTimeout(p.Payload)
 	}
-	return callForPeer[DelegateAnswer](ctx, c, deadline, MethodDelegate, &p, p.Payload)
+	return callFromHandler(ctx, &p.Head, func() (*DelegateAnswer, error) {
+		return callForPeer[DelegateAnswer](ctx, c, deadline, MethodDelegate, &p, p.Payload)
+	})
 }
 
 // Cancel asks a peer's agent to end a delegation and waits for its answer, a kinds.Ack, 30 s at
@@ -296,7 +300,9 @@ func (c *Client) Cancel(ctx context.Context, p CancelParams) (*CancelAnswer, err
 // unless p.Wait is false.
 func (c *Client) Notify(ctx context.Context, p NotifyParams) (*Receipt, error) {
 	p.To.List = false
-	return callForPeer[Receipt](ctx, c, kinds.ReceiptDeadline, MethodNotify, &p, p.Payload)
+	return callFromHandler(ctx, &p.Head, func() (*Receipt, error) {
+		return callForPeer[Receipt](ctx, c, kinds.ReceiptDeadline, MethodNotify, &p, p.Payload)
+	})
 }
 
 // NotifyAll sends a message to each of several peers: p.To is [ToAll] of them. It waits like
@@ -304,7 +310,9 @@ func (c *Client) Notify(ctx context.Context, p NotifyParams) (*Receipt, error) {
 // though NotifyAll returns none.
 func (c *Client) NotifyAll(ctx context.Context, p NotifyParams) ([]Receipt, error) {
 	p.To.List = true
-	r, err := callForPeer[[]Receipt](ctx, c, kinds.ReceiptDeadline, MethodNotify, &p, p.Payload)
+	r, err := callFromHandler(ctx, &p.Head, func() (*[]Receipt, error) {
+		return callForPeer[[]Receipt](ctx, c, kinds.ReceiptDeadline, MethodNotify, &p, p.Payload)
+	})
 	return *r, err
 }
 

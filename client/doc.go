@@ -6,7 +6,8 @@
 // [github.com/acpd/acpd/client/jsonrpc] is the connection beneath it.
 //
 // It guarantees that a call ends with an answer or an error that says what is
-// known of the message: nothing is repeated behind the caller's back. It leaves
+// known of the message: nothing is repeated behind the caller's back. What a handler sends with its
+// context follows from the message that the handler got. It leaves
 // to the daemon what the methods do, and to package kinds what payloads mean:
 // here a payload is text that is passed through.
 package client

@@ -30,6 +30,9 @@ func (d *Daemon) serveDelegate(ctx context.Context, s *localConn, p *client.Dele
 	if err != nil {
 		return nil, err
 	}
+	if !p.Guessed && d.delegations.IsUnwanted(p.Parent) {
+		return nil, newParentEndedError(kinds.DeliveredNo)
+	}
 	if err := d.countSend(ctx, &p.Head, env); err != nil {
 		return nil, err
 	}
@@ -98,6 +101,8 @@ func (d *Daemon) recordFailedDelegate(ctx context.Context, t *delegation.Delegat
 	e := kinds.AsError(err)
 	var fail error
 	switch {
+	case hasParentEnded(ctx):
+		e, fail = newParentEndedError(e.Delivered()), d.delegations.EndUnwanted(ctx, t)
 	case errors.Is(context.Cause(ctx), errCancelled):
 		e = errCancelled
 		_, fail = d.delegations.EndDelegation(ctx, t, delegation.Ending{State: client.TaskCancelled, Outcome: e.Message})

@@ -148,6 +148,7 @@ func (d *Daemon) handleCancel(ctx context.Context, sender identity.Peer, env *wi
 	}
 	ack := kinds.EncodePayload(&kinds.Ack{Accepted: true})
 	if a := d.agents.FindByName(t.Agent); a != nil {
+		d.repeats.AddTaker(env.From, env.ID, a.KeyHash)
 		if err := callAgent(ctx, kinds.AckDeadline, a, &client.Inbound{Envelope: *env, Name: sender.Name, Delegation: d.describeDelegation(ctx, t, false)}, &ack); err != nil {
 			return newRefusedOutcome(err) // cancelling twice does no harm
 		}

@@ -197,13 +197,13 @@ func (d *Daemon) handleQuery(ctx context.Context, sender identity.Peer, query ki
 	}
 	defer d.agents.ReleasePlace(p)
 	call.SetAgent(&p.Agent.Name)
-	d.queries.add(env, p.Agent)
-	defer d.queries.remove(env)
-	deadline := queryTimeout(query)
+	deadline, answered := queryTimeout(query), false
+	d.queries.add(env, p.Agent, time.Now().Add(deadline))
+	defer func() { d.queries.remove(env, answered) }()
 	var answer wire.Payload
 	in := &client.Inbound{Envelope: *env, Name: sender.Name, DeadlineMS: uint64(deadline.Milliseconds())}
 	if p.Agent.IsSession() {
-		d.shownChains.add(env) // the session may act upon it when it has answered
+		d.shownChains.add(env, p.Agent.KeyHash, false) // the session may act upon it when it has answered
 		asking, end := d.beginQueryAtSession(ctx, p.Agent, sender, in, deadline)
 		defer end()
 		ctx = asking
@@ -211,6 +211,7 @@ func (d *Daemon) handleQuery(ctx context.Context, sender identity.Peer, query ki
 	if err := callAgent(ctx, deadline, p.Agent, in, &answer); err != nil {
 		return nil, err
 	}
+	answered = true
 	return answer, nil
 }
 

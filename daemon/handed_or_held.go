@@ -69,6 +69,7 @@ func (d *Daemon) offerToAgents(ctx context.Context, takers []*registry.Agent, in
 		return false
 	}
 	tell := func(a *registry.Agent) error {
+		d.repeats.AddTaker(in.From, in.ID, a.KeyHash)
 		err := callAgent(ctx, confirmTime, a, in, nil)
 		if err != nil {
 			d.log.Debug("not confirmed", "agent", a.Name, "kind", in.Kind, "id", in.ID, "code", kinds.AsError(err).Code)

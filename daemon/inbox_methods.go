@@ -33,9 +33,12 @@ func (d *Daemon) serveInbox(ctx context.Context, s *localConn, p *client.InboxPa
 		return nil, err
 	}
 	d.saveSeenMarks(ctx)
-	if a := d.agents.FindByName(s.callerCredential().Name); a != nil && a.IsSession() {
+	if a := d.agents.FindByName(s.callerCredential().Name); a != nil {
 		for i := range answer.Messages {
-			d.shownChains.add(&answer.Messages[i].Envelope)
+			env := &answer.Messages[i].Envelope
+			if d.repeats.AddTaker(env.From, env.ID, a.KeyHash); a.IsSession() {
+				d.shownChains.add(env, a.KeyHash, false)
+			}
 		}
 	}
 	return answer, nil

@@ -5,7 +5,9 @@ import (
 	"sync"
 
 	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/daemon/delegation"
 	"github.com/acpd/acpd/daemon/inbox"
+	"github.com/acpd/acpd/daemon/registry"
 	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/kinds"
 	"github.com/acpd/acpd/wire"
@@ -79,58 +81,112 @@ func (d *Daemon) beginMessage(sender identity.Peer, message kinds.Checked) error
 // findSender returns who sent a message that is known: this daemon, if it is a delegation that was
 // given from here.
 func (d *Daemon) findSender(id wire.MessageID) (from identity.ID, known bool) {
-	if from, _, known = d.findChain(id); known {
+	if from, _, known = d.findChain(nil, id); known {
 		return from, true
 	}
-	if from, known = d.inbox.FindSender(id); known {
-		return from, true
-	}
-	if d.delegations.FindByID(nil, id, client.Given) != nil {
-		return d.id, true
-	}
-	return from, false
+	return d.inbox.FindSender(id)
 }
 
-// findChain returns the sender and the chain of a message that is known otherwise than by the
-// inbox: an open query, a message that repeats remember or a session was shown, or a taken task.
-func (d *Daemon) findChain(id wire.MessageID) (from identity.ID, c wire.Chain, known bool) {
-	if from, c, known = d.queries.find(id); known {
+// findChain returns the sender and the chain of a message that the holder was handed or gave, nil for any
+// agent, and that is known otherwise than by the inbox: a query that is open or has ended, a message that
+// repeats remember or a session was shown, or a delegation.
+func (d *Daemon) findChain(by *registry.Credential, id wire.MessageID) (from identity.ID, c wire.Chain, known bool) {
+	if from, c, known = d.queries.find(by, id); known {
 		return from, c, true
 	}
-	if from, c, known = d.repeats.Find(id); known {
+	if from, c, known = d.repeats.Find(by, id); known {
 		return from, c, true
 	}
-	if from, c, known = d.shownChains.find(id); known {
-		return from, c, true
+	for _, memory := range []*recentChains{d.shownChains, d.queries.ended} {
+		if from, m, known := memory.find(by, id); known {
+			return from, m.chain, true
+		}
 	}
-	if t := d.delegations.FindByID(nil, id, client.Taken); t != nil {
+	if t := d.delegations.FindByID(by, id, client.Taken); t != nil {
 		return t.Peer, t.Chain, true
+	}
+	if t := d.delegations.FindByID(by, id, client.Given); t != nil {
+		return d.id, t.Chain, true
 	}
 	return from, c, false
 }
 
+// findHeldChain returns the chain of a message in the inbox that the holder may read, nil for the owner.
+func (d *Daemon) findHeldChain(ctx context.Context, by *registry.Credential, id wire.MessageID) (c wire.Chain, known bool, err error) {
+	if _, held := d.inbox.FindSender(id); !held || by != nil && by.Name == "" {
+		return c, false, nil
+	}
+	var of *string
+	if by != nil {
+		of = &by.Name
+	}
+	found, err := d.inbox.List(ctx, &client.InboxParams{IDs: []wire.MessageID{id}, Peek: true, Limit: 1}, of, nil, d.maxListBytes())
+	if err != nil || len(found.Messages) == 0 {
+		return c, false, err
+	}
+	return found.Messages[0].Envelope.Chain(), true, nil
+}
+
 // findParentChain returns the chain of a message that follows from another one, which must be known; of one
-// that follows from none, a chain that begins.
-func (d *Daemon) findParentChain(ctx context.Context, h *client.Head) (wire.Chain, error) {
+// that follows from none, a chain that begins. A guest may name what it was handed or gave.
+func (d *Daemon) findParentChain(ctx context.Context, s *localConn, h *client.Head) (wire.Chain, error) {
 	if h.Parent.IsZero() {
 		return wire.Chain{Thread: h.Thread, Trace: wire.NewTrace()}, nil
 	}
 	if h.Thread != "" {
 		return wire.Chain{}, kinds.Errorf(kinds.Invalid, "thread: it follows from parent: leave one of them out")
 	}
-	_, c, known := d.findChain(h.Parent)
-	if from, held := d.inbox.FindSender(h.Parent); held && !known {
-		env, err := d.inbox.ReadMessage(ctx, inbox.MessageKey{Peer: from, ID: h.Parent})
-		if err != nil {
+	by := s.guestCredential()
+	_, c, known := d.findChain(by, h.Parent)
+	if !known {
+		var err error
+		if c, known, err = d.findHeldChain(ctx, by, h.Parent); err != nil {
 			return wire.Chain{}, err
-		}
-		if env != nil {
-			c, known = env.Chain(), true
 		}
 	}
 	if !known {
-		return wire.Chain{}, kinds.Errorf(kinds.NotFound, "parent: %s is no inbound message that is still known: leave it out where the chain begins", h.Parent).WithReason(kinds.ReasonParentUnknown)
+		return wire.Chain{}, kinds.Errorf(kinds.NotFound, "parent: %s is no message that was handed to this caller, or that it gave, and that is still known: leave it out where the chain begins", h.Parent).WithReason(kinds.ReasonParentUnknown)
 	}
 	c.Hops++
 	return c, nil
+}
+
+// errParentEnded is the cause with which a call ends that follows from a request of which nobody waits for the
+// outcome any more.
+var errParentEnded = delegation.ErrParentEnded
+
+// newParentEndedError returns errParentEnded for a caller, with what is known of its message.
+func newParentEndedError(d kinds.Delivered) *kinds.Error {
+	e := *errParentEnded
+	return e.WithDelivered(d)
+}
+
+// hasParentEnded reports whether errParentEnded is the cause with which ctx has ended.
+func hasParentEnded(ctx context.Context) bool { return context.Cause(ctx) == error(errParentEnded) }
+
+// followParent returns a context for a query that ends with errParentEnded when nobody waits any more for the
+// outcome of what the query follows from: a query that ends without an answer, or a delegation that is
+// cancelled or expires. It returns an error if that has ended already. The query goes on with any other parent,
+// and if that was guessed. The caller calls leave.
+func (d *Daemon) followParent(ctx context.Context, h *client.Head) (following context.Context, leave func(), err error) {
+	if h.Parent.IsZero() || h.Guessed {
+		return ctx, func() {}, nil
+	}
+	if d.delegations.IsUnwanted(h.Parent) {
+		return nil, nil, newParentEndedError(kinds.DeliveredNo)
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	forget, open := d.queries.follow(h.Parent, cancel)
+	if !open {
+		cancel(nil)
+		return nil, nil, newParentEndedError(kinds.DeliveredNo)
+	}
+	if t := d.delegations.FindByID(nil, h.Parent, client.Taken, client.Given); t != nil {
+		d.calls.Go(func() {
+			if d.delegations.WaitForEnd(ctx, t, nil, nil) == nil && d.delegations.IsUnwanted(t.ID) {
+				cancel(errParentEnded)
+			}
+		})
+	}
+	return ctx, func() { forget(); cancel(nil) }, nil
 }

@@ -1,7 +1,9 @@
 package daemon
 
 import (
+	"context"
 	"sync"
+	"time"
 
 	"github.com/acpd/acpd/daemon/registry"
 	"github.com/acpd/acpd/identity"
@@ -12,30 +14,39 @@ import (
 // send meanwhile can name them as parent, and runs can be reserved for them. A query that is
 // repeated while it runs is there twice. Package peer bounds how many there are.
 type openQueries struct {
-	mu   sync.Mutex // guards open
-	open map[wire.MessageID]*openQuery
+	ended *recentChains // queries that have ended
+
+	mu        sync.Mutex // guards what follows
+	open      map[wire.MessageID]*openQuery
+	followers map[wire.MessageID]map[*follower]struct{} // of open queries
 }
 
 // openQuery is what is known of an open query.
 type openQuery struct {
 	env   *wire.Envelope
 	agent registry.KeyHash // who works on it
+	until time.Time        // its deadline; zero: it has none
 	runs  int              // that were reserved for it
 	next  *openQuery       // a repeat; nil: none
 }
 
+// follower is a call that follows from an open query.
+type follower struct{ cancel context.CancelCauseFunc }
+
 func newOpenQueries() *openQueries {
-	return &openQueries{open: make(map[wire.MessageID]*openQuery)}
+	return &openQueries{ended: newRecentChains(), open: make(map[wire.MessageID]*openQuery), followers: make(map[wire.MessageID]map[*follower]struct{})}
 }
 
 // add makes env, on which an agent works, known until remove is called.
-func (x *openQueries) add(env *wire.Envelope, a *registry.Agent) {
+func (x *openQueries) add(env *wire.Envelope, a *registry.Agent, until time.Time) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	x.open[env.ID] = &openQuery{env: env, agent: a.KeyHash, next: x.open[env.ID]}
+	x.open[env.ID] = &openQuery{env: env, agent: a.KeyHash, until: until, next: x.open[env.ID]}
 }
 
-func (x *openQueries) remove(env *wire.Envelope) {
+// remove says that a query has ended. If it was not answered, and no repeat of it is open, the calls end that
+// follow from it.
+func (x *openQueries) remove(env *wire.Envelope, answered bool) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	first := x.open[env.ID]
@@ -43,19 +54,65 @@ func (x *openQueries) remove(env *wire.Envelope) {
 	for (*at).env != env {
 		at = &(*at).next
 	}
+	x.ended.add(env, (*at).agent, !answered)
 	if *at = (*at).next; first != nil {
 		x.open[env.ID] = first
 	} else {
 		delete(x.open, env.ID)
 	}
+	if first != nil && !answered {
+		return
+	}
+	if !answered {
+		for f := range x.followers[env.ID] {
+			f.cancel(errParentEnded)
+		}
+	}
+	delete(x.followers, env.ID)
 }
 
-// find returns the sender and the chain of an open query, of several the longest.
-func (x *openQueries) find(id wire.MessageID) (from identity.ID, c wire.Chain, found bool) {
+// follow has a call end with errParentEnded when the query of an id ends without an answer. It returns false if
+// that has. The caller calls leave when its call has ended.
+func (x *openQueries) follow(id wire.MessageID, cancel context.CancelCauseFunc) (leave func(), ok bool) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.open[id] == nil {
+		_, query, known := x.ended.find(nil, id)
+		return func() {}, !known || !query.unanswered
+	}
+	f := &follower{cancel}
+	if x.followers[id] == nil {
+		x.followers[id] = make(map[*follower]struct{})
+	}
+	x.followers[id][f] = struct{}{}
+	return func() {
+		x.mu.Lock()
+		defer x.mu.Unlock()
+		if delete(x.followers[id], f); len(x.followers[id]) == 0 {
+			delete(x.followers, id)
+		}
+	}, true
+}
+
+// findDeadline returns the deadline of the open query of an id, of several the last; zero if there is none.
+func (x *openQueries) findDeadline(id wire.MessageID) (until time.Time) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	for q := x.open[id]; q != nil; q = q.next {
-		if !found || q.env.Hops > c.Hops {
+		if q.until.After(until) {
+			until = q.until
+		}
+	}
+	return until
+}
+
+// find returns the sender and the chain of an open query on which the holder works, nil for any agent; of
+// several the longest.
+func (x *openQueries) find(by *registry.Credential, id wire.MessageID) (from identity.ID, c wire.Chain, found bool) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	for q := x.open[id]; q != nil; q = q.next {
+		if (by == nil || q.agent == by.KeyHash) && (!found || q.env.Hops > c.Hops) {
 			from, c, found = q.env.From, q.env.Chain(), true
 		}
 	}

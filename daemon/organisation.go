@@ -81,6 +81,7 @@ func (d *Daemon) handleDecertified(id identity.ID) {
 	d.refusers.Delete(id)
 	d.capabilities.forgetPeer(id)
 	d.shownChains.forgetPeer(id)
+	d.queries.ended.forgetPeer(id)
 	d.updateAddrTable(id)
 }
 

@@ -60,6 +60,11 @@ func (d *Daemon) serveQuestion(ctx context.Context, s *localConn, r *jsonrpc.Req
 	}
 	left := queryTimeout(query) - time.Since(began)
 	defer r.CancelAfter(left)()
+	ctx, leave, err := d.followParent(ctx, &p.Head)
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	d.calls.Go(func() {
@@ -83,7 +88,7 @@ func (d *Daemon) composeQuestion(ctx context.Context, s *localConn, t *delegatio
 	if p.Thread != "" {
 		return nil, kinds.Errorf(kinds.Invalid, "thread: it follows from ref: leave it out")
 	}
-	c, err := d.findParentChain(ctx, h)
+	c, err := d.findParentChain(ctx, s, h)
 	if err != nil {
 		return nil, err
 	}
@@ -158,10 +163,13 @@ func (d *Daemon) askDelegator(ctx context.Context, sender identity.Peer, t *dele
 		return
 	}
 	asking, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
-	d.queries.add(env, takers[0]) // before its sender may give up: from then on nothing else keeps its id from other peers
+	d.queries.add(env, takers[0], time.Time{}) // before its sender may give up: from then on nothing else keeps its id from other peers
 	d.calls.Go(func() {
 		defer cancel(nil)
-		defer d.queries.remove(env)
+		defer func() {
+			answered, _, _ := d.delegations.WatchQuestion(t, q)
+			d.queries.remove(env, answered)
+		}()
 		d.delegations.EndAsking(t, q, d.askAgent(asking, sender, t, q, takers[0], env))
 	})
 	d.calls.Go(func() {
@@ -194,7 +202,7 @@ func (d *Daemon) askAgent(ctx context.Context, sender identity.Peer, t *delegati
 	}
 	asking := ctx
 	if a.IsSession() {
-		d.shownChains.add(env) // the session may act upon it when it has answered
+		d.shownChains.add(env, a.KeyHash, false) // the session may act upon it when it has answered
 		var decline context.CancelCauseFunc
 		asking, decline = context.WithCancelCause(ctx)
 		defer decline(nil)

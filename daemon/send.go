@@ -151,7 +151,7 @@ func (d *Daemon) composeEnvelope(ctx context.Context, s *localConn, kind string,
 	if err := d.checkMayBegin(s, kind, h); err != nil {
 		return nil, p, err
 	}
-	c, err := d.findParentChain(ctx, h)
+	c, err := d.findParentChain(ctx, s, h)
 	if err != nil {
 		return nil, p, err
 	}
@@ -271,6 +271,13 @@ func serveQuery(ctx context.Context, s *localConn, r *jsonrpc.Request) (any, err
 		return d.serveQuestion(ctx, s, r, p)
 	}
 	began := time.Now()
+	var parentUntil time.Time // zero: the parent bounds no deadline
+	if !p.Parent.IsZero() && !p.Guessed {
+		parentUntil = d.queries.findDeadline(p.Parent)
+	}
+	if !parentUntil.IsZero() {
+		p.Payload = kinds.LimitDeadline(p.Payload, parentUntil.Sub(began))
+	}
 	env, err := d.composeRequest(ctx, s, kinds.KindQuery, &p.Head, p.To, p.Payload)
 	if err != nil {
 		return nil, err
@@ -280,11 +287,21 @@ func serveQuery(ctx context.Context, s *localConn, r *jsonrpc.Request) (any, err
 	}
 	left := queryTimeout(env) - time.Since(began)
 	defer r.CancelAfter(left)()
-	reply, rtt, err := d.sendRequest(ctx, env, findCause(&p.Head))
+	ctx, leave, err := d.followParent(ctx, &p.Head)
 	if err != nil {
 		return nil, err
 	}
-	return newAnswer(env, reply, rtt), nil
+	defer leave()
+	reply, rtt, err := d.sendRequest(ctx, env, findCause(&p.Head))
+	if err == nil {
+		return newAnswer(env, reply, rtt), nil
+	}
+	e := kinds.AsError(err)
+	ended := hasParentEnded(ctx) || e.Code == kinds.Timeout && !parentUntil.IsZero() && !time.Now().Before(parentUntil)
+	if ended && e.From == "" {
+		return nil, newParentEndedError(e.Delivered())
+	}
+	return nil, err
 }
 
 func queryTimeout(query kinds.Checked) time.Duration {

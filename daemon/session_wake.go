@@ -262,7 +262,7 @@ func (d *Daemon) declineTask(t *delegation.Delegation, a *registry.Agent) {
 
 // callWake tells a session of a message.
 func (d *Daemon) callWake(ctx context.Context, a *registry.Agent, in *client.Inbound) (said client.WakeAnswer, err error) {
-	d.shownChains.add(&in.Envelope)
+	d.shownChains.add(&in.Envelope, a.KeyHash, false)
 	if in.Wake != nil {
 		defer func() { d.measures.countWake(said, err) }()
 	}

@@ -135,7 +135,7 @@ func TestRunsBelongToRequests(t *testing.T) {
 			t.Fatalf("%s: %v", c.what, err)
 		}
 		if !c.goesOn {
-			await.Until(t, c.what+" is over", func() bool { _, _, open := desk.queries.find(h.ID); return !open })
+			await.Until(t, c.what+" is over", func() bool { _, _, open := desk.queries.find(nil, h.ID); return !open })
 			agent.refused(kinds.NotFound, "budget.reserve", p)
 			continue
 		}

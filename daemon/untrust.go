@@ -131,6 +131,7 @@ func (d *Daemon) forgetPeerInMemory(id identity.ID) {
 	d.capabilities.forgetPeer(id)
 	d.waker.ForgetPeer(id)
 	d.shownChains.forgetPeer(id)
+	d.queries.ended.forgetPeer(id)
 	d.updateAddrTable(id)
 	d.node.Invitations().Revoke(func(o identity.InvitationInfo) bool { return slices.Contains(o.UsedBy, id) })
 }

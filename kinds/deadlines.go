@@ -1,6 +1,15 @@
 package kinds
 
-import "time"
+import (
+	"bytes"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/acpd/acpd/wire"
+)
 
 // How long a daemon waits for what it asks a peer. Package client waits a moment longer for
 // the daemon.
@@ -14,3 +23,44 @@ const (
 	ReceiptDeadline      = 5 * time.Second     // the receipt of a notify, result or error
 	JoinDeadline         = 10 * time.Second
 )
+
+// LimitDeadline returns the payload of a query with a deadline of at most a time, in whole milliseconds; all else in it stays as it is.
+// It returns a payload that is not valid as it is: its check says what is wrong.
+func LimitDeadline(p wire.Payload, most time.Duration) wire.Payload {
+	limit, named := max((most+time.Millisecond-1).Milliseconds(), 1), float64(DefaultQueryDeadline.Milliseconds())
+	d := jsontext.NewDecoder(bytes.NewReader(p))
+	if t, err := d.ReadToken(); err != nil || t.Kind() != '{' || d.PeekKind() != '"' {
+		return p
+	}
+	begin := d.InputOffset()
+	from, to := begin, begin // where the deadline stands
+	for d.PeekKind() == '"' {
+		name, err := d.ReadToken()
+		if err != nil {
+			return p
+		}
+		isDeadline := name.String() == "deadline_ms"
+		value, err := d.ReadValue()
+		if err != nil {
+			return p
+		}
+		if !isDeadline {
+			continue
+		}
+		to = d.InputOffset()
+		from = to - int64(len(value))
+		if n, err := strconv.ParseFloat(string(value), 64); err == nil && n > 0 {
+			named = n
+		} else if value.Kind() != 'n' && string(value) != "0" {
+			return p
+		}
+	}
+	text := strconv.FormatInt(limit, 10)
+	switch {
+	case named <= float64(limit):
+		return p
+	case to == begin:
+		text = `"deadline_ms":` + text + ","
+	}
+	return slices.Concat(p[:from], wire.Payload(text), p[to:])
+}

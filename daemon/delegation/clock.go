@@ -100,6 +100,9 @@ func (ts *Table) handleDueDelegation(t *Delegation, now time.Time, tell func() b
 		}
 		ts.applyEnd(t, e)
 		ts.queueUnwrittenEnd(unwrittenEnd{task: t, ending: e})
+	case !t.ending && t.unwanted:
+		t.ending = true // until that is on disk
+		ts.queueUnwrittenEnd(unwrittenEnd{task: t, ending: newUnwantedEnding()})
 	case !t.ending && !t.agentAwaySince.IsZero() && t.Deadline.IsZero():
 		t.ending = true // until that is on disk
 		ts.queueUnwrittenEnd(unwrittenEnd{task: t, ending: newLostEnding(t)})
@@ -159,6 +162,8 @@ func (t *Delegation) nextDue() time.Time {
 		return over // that passes, whatever is being written
 	case t.ending:
 		return forgotten
+	case t.unwanted:
+		return t.Created // at once
 	case !t.agentAwaySince.IsZero():
 		return t.awaitedUntil()
 	}

@@ -41,6 +41,7 @@ type Delegation struct {
 	partials       uint64         // how many have come
 	finalID        wire.MessageID // message that ended it
 	owed           bool           // its end is still to be told to the peer
+	unwanted       bool           // what it follows from is cancelled or expired
 	ending         bool           // its end is being written
 	countsAsWork   bool           // it counts as work of its agent
 	takesShare     bool           // it takes of its peer's share

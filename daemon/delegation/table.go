@@ -101,6 +101,9 @@ func OpenTable(ctx context.Context, db *store.DB, a *registry.Registry, book *bu
 		ts.insert(t)
 		ts.rows = max(ts.rows, t.Row)
 	}
+	for _, t := range all {
+		ts.noteParent(t)
+	}
 	return ts, nil
 }
 
@@ -140,6 +143,11 @@ func (ts *Table) Find(direction client.TaskDirection, peer identity.ID, id wire.
 func (ts *Table) FindByID(by *registry.Credential, id wire.MessageID, directions ...client.TaskDirection) *Delegation {
 	ts.mu.Lock()
 	defer ts.mu.Unlock()
+	return ts.findByID(by, id, directions...)
+}
+
+// findByID does what FindByID does. The caller holds mu.
+func (ts *Table) findByID(by *registry.Credential, id wire.MessageID, directions ...client.TaskDirection) *Delegation {
 	for _, direction := range directions {
 		for peer := range ts.sizes[direction] {
 			if t := ts.table[delegationKey{direction, peer, id}]; t != nil && (by == nil || t.KeyHash == by.KeyHash) {
@@ -173,6 +181,7 @@ func (ts *Table) AddDelegation(ctx context.Context, t *Delegation, text string) 
 	}
 	ts.rows++
 	t.Row, t.state = ts.rows, client.TaskSent
+	ts.noteParent(t)
 	ts.insert(t)
 	ts.notifyWaiters(t)
 	ts.mu.Unlock()
@@ -373,6 +382,9 @@ func (ts *Table) OnInterrupt(t *Delegation, cancel context.CancelCauseFunc) (don
 	ts.mu.Lock()
 	defer ts.mu.Unlock()
 	t.abort = append(t.abort, cancel)
+	if t.unwanted {
+		cancel(ErrParentEnded)
+	}
 	return func() {
 		ts.mu.Lock()
 		defer ts.mu.Unlock()

@@ -140,7 +140,7 @@ func (ts *Table) EndDelegation(ctx context.Context, t *Delegation, e Ending) (wo
 func (ts *Table) applyEnd(t *Delegation, e Ending) {
 	t.state, t.finalID, t.owed = e.State, e.ID, e.owed
 	t.nextReport, t.reportPause = time.Now(), firstReportPause
-	if t.Direction == client.Given { // its peer has just said nothing
+	if t.Direction == client.Given && !t.unwanted { // its peer has just said nothing
 		t.nextReport = t.nextReport.Add(firstReportPause)
 	}
 	if t.countsAsWork {
@@ -149,6 +149,7 @@ func (ts *Table) applyEnd(t *Delegation, e Ending) {
 	}
 	ts.dropQuestions(t)
 	ts.notifyWaiters(t)
+	ts.endFollowers(t)
 	if t.Direction == client.Taken {
 		ts.tellEnd(t)
 	}

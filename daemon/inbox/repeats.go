@@ -3,10 +3,12 @@ package inbox
 import (
 	"context"
 	"crypto/sha256"
+	"slices"
 	"sync"
 	"time"
 
 	"github.com/acpd/acpd/budget"
+	"github.com/acpd/acpd/daemon/registry"
 	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/kinds"
 	"github.com/acpd/acpd/wire"
@@ -55,9 +57,10 @@ type Run struct {
 	begun   time.Time
 
 	// Guarded by Repeats.mu.
-	over bool
-	out  Outcome
-	done chan struct{} // closed when over; made by the first call of WaitForOutcome
+	takers []registry.KeyHash // agents that were handed the message, each once
+	over   bool
+	out    Outcome
+	done   chan struct{} // closed when over; made by the first call of WaitForOutcome
 }
 
 // Repeats remembers inbound messages by peer and id, across connections, so that
@@ -195,12 +198,25 @@ func (r *Repeats) ForgetPeer(peer identity.ID) {
 	}
 }
 
-// Find returns the sender and the chain of a message.
-func (r *Repeats) Find(id wire.MessageID) (identity.ID, wire.Chain, bool) {
+// AddTaker says that an agent is handed a message, if that is remembered.
+func (r *Repeats) AddTaker(from identity.ID, id wire.MessageID, agent registry.KeyHash) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	h := r.peers[from]
+	if h == nil {
+		return
+	}
+	if run := h.runs[id]; run != nil && !slices.Contains(run.takers, agent) {
+		run.takers = append(run.takers, agent)
+	}
+}
+
+// Find returns the sender and the chain of a message that the holder was handed, nil for any agent.
+func (r *Repeats) Find(by *registry.Credential, id wire.MessageID) (identity.ID, wire.Chain, bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, h := range r.peers {
-		if found := h.runs[id]; found != nil && time.Since(found.begun) < repeatsFor {
+		if found := h.runs[id]; found != nil && time.Since(found.begun) < repeatsFor && (by == nil || slices.Contains(found.takers, by.KeyHash)) {
 			return h.peer, found.chain, true
 		}
 	}

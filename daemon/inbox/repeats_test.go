@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/acpd/acpd/budget"
+	"github.com/acpd/acpd/daemon/registry"
 	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/kinds"
 	"github.com/acpd/acpd/wire"
@@ -33,8 +34,16 @@ func TestRepeatsForgetAfterTenMinutes(t *testing.T) {
 		if out := <-waited; out.State != wire.Held {
 			t.Errorf("%+v", out)
 		}
-		if sender, c, ok := r.Find(env.ID); !ok || sender != from || c.Thread != "t" || c.Hops != 3 {
+		if sender, c, ok := r.Find(nil, env.ID); !ok || sender != from || c.Thread != "t" || c.Hops != 3 {
 			t.Errorf("%+v %v", c, ok)
+		}
+		one, another := registry.Credential{Name: "one", KeyHash: registry.KeyHash{1}}, registry.Credential{Name: "other", KeyHash: registry.KeyHash{2}}
+		r.AddTaker(from, env.ID, one.KeyHash)
+		r.AddTaker(identity.ID{2}, env.ID, another.KeyHash)
+		for _, by := range []*registry.Credential{&one, &another} {
+			if _, _, ok := r.Find(by, env.ID); ok != (by == &one) {
+				t.Errorf("%s: %t", by.Name, ok)
+			}
 		}
 		other := *env
 		other.Payload = wire.Payload(`{"topic":"b"}`)

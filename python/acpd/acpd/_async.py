@@ -240,10 +240,17 @@ class AsyncClient:
         """Calls the method of a message. The error has the id of the message."""
         if id is None and draw:
             id = draw_id()
+        handled = PARENT.get() if parent is INHERIT else None
         if parent is INHERIT:
             parent = current_parent()
         try:
-            return await self._within(wait, method, {**params, **without_none(id=id, thread=thread, parent=parent)})
+            try:
+                return await self._within(wait, method, {**params, **without_none(id=id, thread=thread, parent=parent)})
+            except NotFound as e:
+                if not handled or e.peer or e.details.get("reason") != "parent_unknown":
+                    raise
+                # The handler's message was long ago, and nobody has named it.
+                return await self._within(wait, method, {**params, **without_none(id=id, thread=thread)})
         except Error as e:
             e.id = id or ""
             raise

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import gc
 import json
 import os
+import queue
 import signal
 import socket
 import sys
@@ -22,6 +24,7 @@ import acpd
 from acpd._connection import Connection
 from acpd._codes import BY_CODE
 from acpd._convert import describe_error, make_error
+from acpd._messages import PARENT
 from daemons import PATIENCE, Daemon, FakeDaemon, make_pair, until
 
 desk: Daemon
@@ -524,6 +527,41 @@ class TestMessages(Case):
         with self.assertRaises(acpd.LoopDetected):
             self.client(laptop).query("desk", "who?")
         self.assertEqual(seen, list(range(17)))
+
+    def test_nobody_works_for_somebody_who_has_gone(self) -> None:
+        """A handler that asks another agent does so for its caller alone, though it names no parent and cannot be stopped."""
+        self.addCleanup(desk.detached, "lead")
+        lead, ended = self.client(desk), queue.Queue[Any]()
+
+        def work(question: acpd.Question) -> str:
+            ended.put(question.deadline)
+            ended.put(question.cancelled.wait(PATIENCE))
+            return ""
+
+        def ask(question: acpd.Question) -> str:
+            try:
+                lead.query("laptop/builder", "how?", deadline=240)
+            except acpd.Error as e:
+                ended.put(e)
+            return ""
+
+        self.agent(laptop, "builder", query=work)
+        lead.attach("lead", query=ask)
+        with self.assertRaises(acpd.Timeout):
+            self.client(laptop).query("desk/lead", "what?", deadline=1)
+        self.assertLessEqual(ended.get(timeout=PATIENCE), 1)
+        rest = [ended.get(timeout=PATIENCE) for _ in range(2)]
+        self.assertIn(True, rest)
+        (error,) = [e for e in rest if isinstance(e, acpd.Error)]
+        self.assertIsInstance(error, acpd.Cancelled)
+        self.assertIn("the request that this follows from ended", str(error))
+
+    def test_a_parent_that_is_forgotten(self) -> None:
+        """What a handler's task sends long after it follows from nothing that is known."""
+        self.agent(desk, "reviewer", query=lambda q: str(q.envelope.get("hops", 0)))
+        forgotten = contextvars.copy_context()
+        forgotten.run(PARENT.set, str(uuid.uuid4()))
+        self.assertEqual(forgotten.run(self.client(laptop).query, "desk", "who?")["payload"], {"summary": "0"})
 
     def test_names_and_keys(self) -> None:
         agent = self.agent(desk, "reviewer", query=lambda q: "first")
