@@ -60,17 +60,19 @@ func (w *world) fill(words func(string) string) {
 	w.channels["GET intents/int_acdc_1/channels"] = `[{"id":"chn_acdc_1","intent_id":"int_acdc_1","name":` + quote(s("review")) + `,"status":"open","members":["planner",` + quote(s("reviewer")) + `],"message_count":18,"last_message_at":"2026-11-27T00:30:00Z"},{"id":"chn_acdc_2","intent_id":"int_acdc_1","name":` + quote(s("release")) + `,"status":"closed","members":[],"message_count":4}]`
 }
 
-// openChains has calls open that have led to others: a chain of three, a question back, and one that branches.
+// openChains has calls open that have led to others: one that has led to two, of which one is a guess, and a question
+// back. What led to the first is at desk: the two have the name of the chain in common.
 func (w *world) openChains() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	ago := func(d time.Duration) time.Time { return time.Now().Add(-d) }
-	task := wire.NewMessageID()
+	task, asked := wire.NewMessageID(), wire.NewMessageID()
+	const chain = "5f0c2a9e4bf92f3577b34da6a3ce929d"
 	w.open = append(w.open,
-		client.TrafficEntry{At: ago(41 * time.Minute), Direction: client.Out, Peer: peerID(0), Name: "desk", Agent: "reviewer", FromAgent: "clerk", Kind: kinds.KindQuery, ID: wire.NewMessageID(), Thread: "audit", Text: "Is the frame reader safe to ship?"},
-		client.TrafficEntry{At: ago(40 * time.Minute), Direction: client.In, Peer: peerID(0), Name: "desk", Agent: "tester", FromAgent: "reviewer", Kind: kinds.KindQuery, ID: wire.NewMessageID(), Thread: "audit", Hops: 1, Text: "Which inputs has the fuzzer not reached yet?"},
-		client.TrafficEntry{At: ago(12 * time.Minute), Direction: client.Out, Peer: peerID(1), Name: "build", Agent: "runner", FromAgent: "tester", Kind: kinds.KindQuery, ID: wire.NewMessageID(), Thread: "audit", Hops: 2, Text: "Run the fuzzer for the frames over 64 KiB"},
-		client.TrafficEntry{At: ago(11 * time.Minute), Direction: client.Out, Peer: peerID(4), Name: "archive", Agent: "keeper", FromAgent: "tester", Kind: kinds.KindQuery, ID: wire.NewMessageID(), Thread: "audit", Hops: 2, Text: "Which corpus did 0.1.0 have?"},
+		client.TrafficEntry{At: ago(41 * time.Minute), Direction: client.Out, Peer: peerID(0), Name: "desk", Agent: "reviewer", FromAgent: "clerk", Kind: kinds.KindQuery, ID: wire.NewMessageID(), Thread: "audit", Chain: chain, Text: "Is the frame reader safe to ship?"},
+		client.TrafficEntry{At: ago(40 * time.Minute), Direction: client.In, Peer: peerID(0), Name: "desk", Agent: "tester", FromAgent: "reviewer", Kind: kinds.KindQuery, ID: asked, Thread: "audit", Hops: 1, Chain: chain, Text: "Which inputs has the fuzzer not reached yet?"},
+		client.TrafficEntry{At: ago(12 * time.Minute), Direction: client.Out, Peer: peerID(1), Name: "build", Agent: "runner", FromAgent: "tester", Kind: kinds.KindQuery, ID: wire.NewMessageID(), Thread: "audit", Hops: 2, Parent: asked, Chain: chain, Text: "Run the fuzzer for the frames over 64 KiB"},
+		client.TrafficEntry{At: ago(11 * time.Minute), Direction: client.Out, Peer: peerID(4), Name: "archive", Agent: "keeper", FromAgent: "tester", Kind: kinds.KindQuery, ID: wire.NewMessageID(), Thread: "audit", Hops: 2, Parent: asked, Guessed: true, Chain: chain, Text: "Which corpus did 0.1.0 have?"},
 		client.TrafficEntry{At: ago(7 * time.Minute), Direction: client.Out, Peer: peerID(1), Name: "build", FromAgent: "scribe", Kind: kinds.KindDelegate, ID: task, Text: "Write the release notes"},
 		client.TrafficEntry{At: ago(20 * time.Second), Direction: client.In, Peer: peerID(1), Name: "build", FromAgent: "writer", Agent: "scribe", Kind: kinds.KindQuery, ID: wire.NewMessageID(), Ref: task, Hops: 1, Text: "Since which release shall they count?"},
 	)

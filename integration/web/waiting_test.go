@@ -89,31 +89,38 @@ func TestUnreadIsNotNobody(t *testing.T) {
 }
 
 // TestChains: calls that led to others stand as one chain, with all that wait for each other on one line. One that
-// branches off says who waits for it, and a narrow window cuts nothing of what calls say. Programs that only look who
-// is there are one quiet row.
+// branches off says who waits for it, and a guess is dotted. Each says the name of its chain, which joins nothing. A
+// narrow window cuts nothing of what calls say. Programs that only look who is there are one quiet row.
 func TestChains(t *testing.T) {
 	b := startBrowser(t)
 	w := newWorld(t)
 	w.peers = []client.Peer{newPeer(0, "desk"), newPeer(1, "build"), newPeer(4, "archive")}
 	w.openChains()
 	p := show(t, b, w.serve(t), 1280, 900, false)
-	p.until("all is there", `document.querySelectorAll("#waiting-list > li").length === 2 && document.querySelectorAll("#waiting-list .call").length === 6`)
+	p.until("all is there", `document.querySelectorAll("#waiting-list > li").length === 3 && document.querySelectorAll("#waiting-list .call").length === 6`)
 	lines := func(selector string) []string {
 		return eval[[]string](p, fmt.Sprintf(`[...document.querySelectorAll(%q)].map((e) => e.innerText.replace(/\s+/g, " ").replace(/ ?\/ ?/g, "/").trim())`, selector))
 	}
 	want := []string{
-		"here/clerk waits for desk/reviewer waits for here/tester waits for build/runner and 1 call beside",
+		"here/clerk waits for desk/reviewer",
+		"desk/reviewer waits for here/tester waits for build/runner and 1 call beside",
 		"here/scribe waits for build/writer waits for here/scribe",
 	}
 	if diff := cmp.Diff(want, lines("#waiting-list .path")); diff != "" {
 		t.Error(diff)
 	}
-	if got := lines("#waiting-list .age"); len(got) != 2 || !strings.HasPrefix(got[0], "41 min") || !strings.HasPrefix(got[1], "7 min") {
+	if got := lines("#waiting-list .age"); len(got) != 3 || !strings.HasPrefix(got[0], "41 min") || !strings.HasPrefix(got[1], "40 min") || !strings.HasPrefix(got[2], "7 min") {
 		t.Errorf("%q", got)
 	}
-	calls := lines("#waiting-list > li:first-child .call")
-	for i, want := range []string{"query to desk/reviewer ", "query to here/tester ", "query to build/runner ", "query here/tester waits for archive/keeper "} {
-		if len(calls) != 4 || !strings.HasPrefix(calls[i], want) {
+	if diff := cmp.Diff([]string{"chain 5f0c2a9e", "chain 5f0c2a9e"}, lines("#waiting-list [title='5f0c2a9e4bf92f3577b34da6a3ce929d']")); diff != "" {
+		t.Error(diff)
+	}
+	if got := lines(".call:has(.to[data-guess])"); len(got) != 1 || !strings.HasPrefix(got[0], "query here/tester waits for archive/keeper ") || !strings.Contains(got[0], "guessed") {
+		t.Errorf("guessed: %q", got)
+	}
+	calls := lines("#waiting-list > li:nth-child(2) .call")
+	for i, want := range []string{"query to here/tester ", "query to build/runner ", "query here/tester waits for archive/keeper "} {
+		if len(calls) != 3 || !strings.HasPrefix(calls[i], want) {
 			t.Errorf("call %d is not %q: %q", i, want, calls)
 		}
 	}
