@@ -179,7 +179,7 @@ func TestPipeAfterReload(t *testing.T) {
 func TestPipeIsMended(t *testing.T) {
 	t.Parallel()
 	desk, build, _ := piped(t, `test -e "$2/mended" || { echo "Host key verification failed." >&2; exit 255; }; `+toTheOther)
-	if said := desk.StartAcpctl("query", "build", "?").AwaitFailure(5); !strings.Contains(said, "Host key verification failed.") {
+	if said := desk.RunAcpctl(5, "query", "build", "?", "--json").Stdout.String(); !strings.Contains(said, `"quoted":"Host key verification failed."`) {
 		t.Errorf("unmended: %q", said)
 	}
 	if err := os.WriteFile(filepath.Join(build.Home, "mended"), nil, 0o600); err != nil {
