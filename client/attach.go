@@ -37,7 +37,8 @@ type Handler struct {
 
 	// Delegate decides whether the agent takes the task, and must return soon: a nil
 	// *kinds.Ack with a nil error takes it. The work goes on afterwards, under another
-	// context, and ends with [Client.SendResult] or [Client.SendError].
+	// context, and ends with [Client.SendResult] or [Client.SendError]. With a context that
+	// context.WithoutCancel makes of this one, its calls follow from the delegation.
 	Delegate func(context.Context, *Inbound) (*kinds.Ack, error)
 	// Cancel decides whether the agent gives up the delegation that Ref names. A nil
 	// *kinds.Ack with a nil error gives it up.

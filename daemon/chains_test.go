@@ -122,7 +122,10 @@ func TestCallsNameTheirParents(t *testing.T) {
 	}
 	for sent := false; !sent; {
 		for _, e := range watched.read(client.TrafficParams{WaitMS: 10_000}).Entries {
-			if sent = e.ID == second.ID; sent && (e.Parent != first.ID || e.Guessed || e.Chain != chain) {
+			if e.ID != second.ID {
+				continue
+			}
+			if sent = true; e.Parent != first.ID || e.Guessed || e.Chain != chain {
 				t.Errorf("what is kept: %+v", e)
 			}
 		}

@@ -49,9 +49,9 @@ func TestQueriesEndWithTheirParent(t *testing.T) {
 			t.Errorf("%s has ended, want %s", gone, child.ID)
 		}
 	}
-	brief := x.planner.ask(x.lead, "laptop", client.Head{}, wire.Payload(`{"question":"?","deadline_ms":800}`))
+	brief := x.planner.ask(x.lead, "laptop", client.Head{}, wire.Payload(`{"question":"?","deadline_ms":5000}`))
 	child := follows(brief)
-	if child.DeadlineMS == 0 || child.DeadlineMS > 800 {
+	if child.DeadlineMS == 0 || child.DeadlineMS > 5000 {
 		t.Errorf("the builder has %d ms: %s", child.DeadlineMS, child.Payload)
 	}
 	expectEnd(child)

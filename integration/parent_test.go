@@ -42,7 +42,7 @@ func TestNobodyWorksForSomebodyWhoHasGone(t *testing.T) {
 		ended <- err
 		return nil, err
 	}})
-	desk.RunAcpctl(kinds.Timeout.Info().Exit, "query", "laptop/lead", "?", "--deadline", "3s")
+	desk.RunAcpctl(kinds.Timeout.Info().Exit, "query", "laptop/lead", "?", "--deadline", "5s")
 	if err := await.Receive(t, "the end of the second query", ended); !errors.Is(err, &kinds.Error{Code: kinds.Cancelled}) || !strings.Contains(err.Error(), "the request that this follows from ended") {
 		t.Errorf("%v", err)
 	}

@@ -548,8 +548,8 @@ class TestMessages(Case):
         self.agent(laptop, "builder", query=work)
         lead.attach("lead", query=ask)
         with self.assertRaises(acpd.Timeout):
-            self.client(laptop).query("desk/lead", "what?", deadline=1)
-        self.assertLessEqual(ended.get(timeout=PATIENCE), 1)
+            self.client(laptop).query("desk/lead", "what?", deadline=5)
+        self.assertLessEqual(ended.get(timeout=PATIENCE), 5)
         rest = [ended.get(timeout=PATIENCE) for _ in range(2)]
         self.assertIn(True, rest)
         (error,) = [e for e in rest if isinstance(e, acpd.Error)]
