@@ -3,31 +3,12 @@ package client
 import (
 	"context"
 	"errors"
-	"fmt"
 	"strings"
 	"testing"
 
 	"github.com/acpd/acpd/client/jsonrpc"
 	"github.com/acpd/acpd/internal/ownwords"
-	"github.com/acpd/acpd/kinds"
 )
-
-// An agent's words are for the peer, whatever error has them.
-func TestWordsOfAnAgentCross(t *testing.T) {
-	for _, c := range []struct {
-		err  error
-		code kinds.Code
-		want string
-	}{
-		{errors.New("the disk is on fire"), kinds.Internal, "the disk is on fire"},
-		{fmt.Errorf("ask: %w", context.DeadlineExceeded), kinds.Timeout, "ask: context deadline exceeded"},
-		{fmt.Errorf("ask: %w", kinds.Errorf(kinds.Overloaded, "later")), kinds.Overloaded, "later"},
-	} {
-		if e := kinds.AsError(nameAgentError(c.err)); e.Code != c.code || e.Message != c.want {
-			t.Errorf("%v: %s %q", c.err, e.Code, e.Message)
-		}
-	}
-}
 
 // What the daemon finds wrong with a call is told with its words: they are about what was passed.
 func TestRefusedCallsAreTold(t *testing.T) {
