@@ -66,7 +66,7 @@ func TestAnswers(t *testing.T) {
 		{"hello\n", `{"summary":"hello"}`, `{"status":"completed","outcome":"hello"}`},
 		{"hello\n\n", `{"summary":"hello\n"}`, `{"status":"completed","outcome":"hello\n"}`},
 		{"", `{"summary":""}`, `{"status":"completed","outcome":""}`},
-		{" {\"summary\": \"s\", \"x\": 1e400}\n", `{"summary": "s", "x": 1e400}`, `{"status":"completed","outcome":"s"}`},
+		{" {\"summary\": \"s\", \"x\": 1e300}\n", `{"summary": "s", "x": 1e300}`, `{"status":"completed","outcome":"s"}`},
 		{`{"summary":"s","data":[1.0],"truncated":true}`, `{"summary":"s","data":[1.0],"truncated":true}`, `{"status":"completed","outcome":"s","data":[1.0],"truncated":true}`},
 		{`{"summary":7}`, `{"summary":"{\"summary\":7}"}`, `{"status":"completed","outcome":"{\"summary\":7}"}`},
 		{`{"data":7}`, `{"summary":"{\"data\":7}"}`, `{"status":"completed","outcome":"{\"data\":7}"}`},
