@@ -46,11 +46,8 @@ func Home() (string, error) {
 
 // findUsualHome returns .acp in the user's home directory.
 func findUsualHome() (string, error) {
-	dir, err := os.UserHomeDir()
-	if err != nil {
-		return "", err
-	}
-	return filepath.Join(dir, homeFolder), nil
+	dir, err := shellpath.FindUserHome()
+	return filepath.Join(dir, homeFolder), err
 }
 
 // AgentSocket returns the socket that $ACP_SOCKET names, and whether the variable is set. If

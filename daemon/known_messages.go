@@ -4,6 +4,8 @@ import (
 	"context"
 	"sync"
 
+	"github.com/go-json-experiment/json/jsontext"
+
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/daemon/delegation"
 	"github.com/acpd/acpd/daemon/inbox"
@@ -158,7 +160,8 @@ var errParentEnded = delegation.ErrParentEnded
 // newParentEndedError returns errParentEnded for a caller, with what is known of its message.
 func newParentEndedError(d kinds.Delivered) *kinds.Error {
 	e := *errParentEnded
-	return e.WithDelivered(d)
+	e.Details = jsontext.Value(`{"delivered":"` + string(d) + `","reason":"` + string(kinds.ReasonParentEnded) + `"}`)
+	return &e
 }
 
 // hasParentEnded reports whether errParentEnded is the cause with which ctx has ended.

@@ -106,7 +106,7 @@ func (d *Daemon) describeKeptName(p identity.Peer, claim string) string {
 	if which := d.listSettingsNaming(claim); len(which) > 0 {
 		why = "is one that " + strings.Join(which, ", ") + " in config.yaml mentions"
 	}
-	return fmt.Sprintf("%s calls itself %s, and did not get that name, which %s: if it is that machine, acpctl trust %s --name %s", p.Name, claim, why, p.ID, claim)
+	return fmt.Sprintf("%s calls itself %s, and did not get that name, which %s: if it is that machine, acpctl trust %s --name %s; until then no rule for %s is for it, and it may send what any trusted peer may", p.Name, claim, why, p.ID, claim, claim)
 }
 
 // listKeptNames describes the connected peers that have a number in their names because the name

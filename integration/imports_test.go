@@ -65,7 +65,7 @@ var arrows = map[string][]string{
 	"internal/doctor":   {"client/channels", "config", "disk", "harness", "harness/setup", "oacp/mailbox", "internal/durable", "internal/sealed", "internal/service", "internal/statedir"},
 
 	"internal/buildinfo":  {"identity"},
-	"internal/commandenv": {},
+	"internal/commandenv": {"internal/ownwords"},
 	"internal/shellpath":  {"internal/ownwords"},
 
 	"internal/cli":         {"internal/buildinfo", "internal/commandenv", "internal/roster", "internal/cli/channel", "internal/cli/oacp", "internal/cli/operate", "mcp", "harness/profile", "harness/setup"},

@@ -172,6 +172,7 @@ type Reason string
 
 const (
 	ReasonParentUnknown Reason = "parent_unknown" // the parent that the call names is not known any more
+	ReasonParentEnded   Reason = "parent_ended"   // nobody waits any more for what the call follows from
 	ReasonNameTaken     Reason = "name_taken"     // another agent has the name, or it is kept for one
 	ReasonShareUsed     Reason = "share_used"     // no more may be sent now in turns that the peer has woken
 	ReasonBudgetUsed    Reason = "budget_used"    // the day's budget of headless runs does not hold another one

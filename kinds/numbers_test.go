@@ -24,7 +24,7 @@ func TestUnusableNumbers(t *testing.T) {
 			if (err == nil) != usable {
 				t.Errorf("%.80s: %v", payload, err)
 			}
-			if e := AsError(err); err != nil && (e.Code != Invalid || !strings.Contains(e.Message, "payload: the number that begins with ") || len(e.Message) > 500) {
+			if e := AsError(err); err != nil && (e.Code != Invalid || !strings.Contains(e.Message, "payload: the number ") || len(e.Message) > 500) {
 				t.Errorf("%.80s: %v", payload, err)
 			}
 		}

@@ -222,7 +222,7 @@ func (r *payloadReader) readStrictly(p wire.Payload) error {
 		return &wire.FormatError{Field: "payload", Problem: describeSyntaxError(err)}
 	}
 	if number := FindUnusableNumber(p.Object()); number != nil {
-		return &wire.FormatError{Field: "payload", Problem: fmt.Sprintf("the number that begins with %s: expected at most %d characters, and no more than the largest double, 1.8e308: write it as a string", number[:min(len(number), 20)], maxNumber)}
+		return &wire.FormatError{Field: "payload", Problem: fmt.Sprintf("the number %s: expected at most %d characters, and no more than the largest double, 1.8e308: write it as a string", number[:min(len(number), 20)], maxNumber)}
 	}
 	return nil
 }

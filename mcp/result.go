@@ -162,7 +162,7 @@ var remedies = map[kinds.Code]string{
 	kinds.LoopDetected:        "This chain of messages is too long, so it ends here. Stop, and tell your user.",
 	kinds.IncompatibleVersion: "One of the two daemons is too old. Tell your user.",
 	kinds.Internal:            "The other side failed. Tell your user if it fails again.",
-	kinds.Unreachable:         "The machine may be off or away. Try again later.",
+	kinds.Unreachable:         "Do what the message says, or tell your user. If the machine is off or away, try again later.",
 	kinds.DaemonUnavailable:   "No daemon answers on this machine. Ask your user to start acpd, then call again.",
 	kinds.UnknownPeer:         "acp_peers lists the peers. Only your user can add one.",
 	kinds.NotTrusted:          "The other machine's owner has to trust this daemon first. Tell your user.",
@@ -208,6 +208,9 @@ func (s *Server) newFailure(ctx context.Context, err error, again string) *failu
 	}
 	if f.RetryAfterMS > 0 {
 		f.Remedy += fmt.Sprintf(" Wait %s.", (time.Duration(f.RetryAfterMS) * time.Millisecond).Round(time.Second/10))
+	}
+	if e.Reason() == kinds.ReasonParentEnded {
+		f.Remedy = `Nobody waits for what it follows from. Only if your user still wants it, call again with about: "user".`
 	}
 	if guess, ok := errors.AsType[*guessError](err); ok {
 		f.Remedy = guess.remedy

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/internal/commandenv"
 	"github.com/acpd/acpd/internal/ownwords"
 	"github.com/acpd/acpd/kinds"
 )
@@ -206,7 +207,7 @@ func (l *Link) runCommand(p *pipe, argv []string) {
 	name := strconv.Quote(filepath.Base(argv[0]))
 	command, err := l.start(argv)
 	if err != nil {
-		l.settleFailed(p, argv, kinds.Errorf(kinds.Unreachable, "%s cannot be started: %v; correct the peer's pipe in config.yaml", name, err))
+		l.settleFailed(p, argv, kinds.Errorf(kinds.Unreachable, "%s cannot be started: %s; correct it, or the peer's pipe in config.yaml", name, commandenv.DescribeStartError(argv[0], err)))
 		return
 	}
 	err = l.carry(p, command, false)
@@ -217,14 +218,13 @@ func (l *Link) runCommand(p *pipe, argv []string) {
 		l.log.Debug("pipe ended", "pipe", p.addr.text)
 		return
 	}
-	byHand := ""
-	if err == nil || errors.Is(err, errSilent) {
+	says, byHand := command.words(), ""
+	if says == "" && (err == nil || errors.Is(err, errSilent)) {
 		byHand = "; run the command by hand to see it"
 	}
 	if err == nil { // how it ended says why
 		err = ownwords.New(command.end())
 	}
-	says := command.words()
 	if banner, ok := errors.AsType[*bannerError](err); ok {
 		says = string(banner.text)
 	}

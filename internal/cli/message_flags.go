@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/internal/cli/frame"
@@ -21,12 +22,14 @@ type messageFlags struct {
 	id, parent, payload string // flags
 	thread              string // the flag of query
 	patience            time.Duration
+	flags               *pflag.FlagSet
 }
 
 func (m *messageFlags) addFlags(cmd *cobra.Command) {
 	f := cmd.Flags()
+	m.flags = f
 	f.StringVar(&m.id, "id", "", "id of the message, to repeat it safely (default: a new one)")
-	f.StringVar(&m.parent, "parent", "", "id of the message that led to this one (default $ACP_ID)")
+	f.StringVar(&m.parent, "parent", "", "id of the message that led to this one, with whose end this ends; '' for none (default $ACP_ID)")
 	f.StringVar(&m.payload, "payload", "", "the whole payload as JSON, @file or -, instead of what follows PEER")
 	f.DurationVar(&m.patience, "wait-online", 0, "how long to wait for a peer that is unreachable, before the message is sent")
 }
@@ -55,7 +58,7 @@ func (m *messageFlags) readHead() (h client.Head, err error) {
 	case err != nil:
 	case m.parent != "":
 		h.Parent, err = parseMessageID("--parent", m.parent)
-	case parentOf != "":
+	case parentOf != "" && !m.flags.Changed("parent"):
 		h.Parent, err = parseMessageID("ACP_ID", parentOf)
 	}
 	if h.Thread = m.thread; err == nil && m.thread != "" && !h.Parent.IsZero() {

@@ -1,14 +1,10 @@
 package cli
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"io"
-	"io/fs"
-	"os"
 	"os/exec"
 	"strconv"
 	"strings"
@@ -67,7 +63,7 @@ func (s *server) runCommand(ctx context.Context, in *client.Inbound, prompt, dom
 	case ctx.Err() != nil:
 		return nil, explainCommandEnd(ctx, limit)
 	case cmd.Process == nil:
-		s.logLine("the command could not be started: %s", describeStartError(s.argv[0], err))
+		s.logLine("the command could not be started: %s", commandenv.DescribeStartError(s.argv[0], err))
 		return nil, kinds.Errorf(kinds.Internal, "the command could not be started")
 	}
 	why := "the command failed: " + cmd.ProcessState.String()
@@ -75,28 +71,6 @@ func (s *server) runCommand(ctx context.Context, in *client.Inbound, prompt, dom
 		why += ": " + words
 	}
 	return nil, kinds.Errorf(kinds.Internal, "%s", why)
-}
-
-// describeStartError says for the owner why a program could not be started. Of a script whose interpreter is
-// missing the system says that the script is.
-func describeStartError(path string, err error) string {
-	if !errors.Is(err, fs.ErrNotExist) {
-		return err.Error()
-	}
-	f, openErr := os.Open(path)
-	if openErr != nil {
-		return err.Error()
-	}
-	defer f.Close()
-	line, _ := bufio.NewReader(io.LimitReader(f, 256)).ReadString('\n')
-	interpreter, isScript := strings.CutPrefix(strings.TrimSuffix(line, "\n"), "#!")
-	if !isScript {
-		return err.Error()
-	}
-	if strings.HasSuffix(interpreter, "\r") {
-		return path + ": its first line ends in CR, which becomes part of the interpreter's name: save it with line feeds alone"
-	}
-	return fmt.Sprintf("%s: its first line names an interpreter that is not there: %s: install it, or change the line", path, strings.TrimSpace(interpreter))
 }
 
 // withLimit returns a context that ends when the work for a message must be over, and how long

@@ -210,7 +210,7 @@ func (s *server) chooseTools(r *profile.Runner) error {
 // readPorts returns the ports of --ports.
 func (o *profileOptions) readPorts(tools profile.Tools) (ports []uint16, err error) {
 	if tools != profile.ToolsWork && (len(o.ports) > 0 || o.landlock) {
-		return nil, frame.UsageErrorf("--ports, --landlock: they are for --tools work: give that too, or leave them out")
+		return nil, frame.UsageErrorf("--ports and --landlock are for --tools work: give that too, or leave them out")
 	}
 	for _, port := range o.ports {
 		if port < 1 || port > math.MaxUint16 {
@@ -273,7 +273,7 @@ func (s *server) explainConfinement() {
 	case !r.Confinement.ClosesLoopback():
 		s.logLine("it reaches whatever listens on this machine, on loopback too: only Linux 6.7 or later with Landlock, on amd64 or arm64, closes that")
 	case r.Tools == profile.ToolsWork:
-		s.logLine("it connects to the TCP ports %s and to free ports, where servers of yours may listen, on any machine and on this one; UDP is open", ports)
+		s.logLine("it connects to the TCP ports %s and to those that the system gives to programs that name none (most servers that you start for a test have one), on any machine and on this one; UDP is open", ports)
 	default:
 		s.logLine("it connects to the TCP ports %s, on any machine and on this one; UDP is open", ports)
 	}

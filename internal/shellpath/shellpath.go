@@ -17,17 +17,24 @@ func ExpandTilde(path string) (string, error) {
 	if !strings.HasPrefix(name, "~") {
 		return path, nil
 	}
-	dir, err := os.UserHomeDir()
-	if name != "~" {
-		var u *user.User
-		if u, err = user.Lookup(name[1:]); err == nil {
-			dir = u.HomeDir
-		}
+	if name == "~" {
+		dir, err := FindUserHome()
+		return filepath.Join(dir, rest), err
 	}
+	u, err := user.Lookup(name[1:])
 	if err != nil {
-		return "", ownwords.Errorf("home of %s: %w: name a path without ~", name, err)
+		return "", ownwords.Errorf("%s: there is no user %q: name a path without ~", path, name[1:])
 	}
-	return filepath.Join(dir, rest), nil
+	return filepath.Join(u.HomeDir, rest), nil
+}
+
+// FindUserHome returns the user's home directory.
+func FindUserHome() (string, error) {
+	dir, err := os.UserHomeDir()
+	if err != nil {
+		return "", ownwords.New("$HOME is not set: set it, or name a path without ~")
+	}
+	return dir, nil
 }
 
 // Quote returns a path as one word of a shell command, which names the same file there.

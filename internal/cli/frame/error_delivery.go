@@ -44,6 +44,9 @@ func DescribeDelivery(e *kinds.Error) string {
 		return ""
 	}
 	said := "; delivered: " + string(a.Delivered)
+	if e.Reason() == kinds.ReasonParentEnded { // a repeat would end at once
+		return "; --parent '' names none" + said
+	}
 	if remedy := "--id " + a.ID.String(); !a.ID.IsZero() && !strings.Contains(e.Message, remedy) {
 		said += "; repeat it with " + remedy
 	}
