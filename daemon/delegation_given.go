@@ -30,7 +30,7 @@ func (d *Daemon) serveDelegate(ctx context.Context, s *localConn, p *client.Dele
 	if err != nil {
 		return nil, err
 	}
-	if !p.Guessed && d.delegations.IsUnwanted(p.Parent) {
+	if !p.Guessed && d.delegations.IsUnwanted(p.Parent) && d.delegations.FindByID(nil, env.ID, client.Given) == nil { // else it is a repeat
 		return nil, newParentEndedError(kinds.DeliveredNo)
 	}
 	if err := d.countSend(ctx, &p.Head, env); err != nil {

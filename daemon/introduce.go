@@ -41,22 +41,27 @@ func (d *Daemon) resolveOrIntroduce(ctx context.Context, s *localConn, ref strin
 	}
 	dialling, stop := context.WithTimeout(ctx, searchTime())
 	defer stop()
-	if len(candidates) > 0 {
-		free, ok := d.names.TakeSlot(dialling, s.isGuest)
-		if !ok {
-			return p, kinds.Errorf(kinds.Overloaded, "too many peers are being looked for: try again").WithDelivered(kinds.DeliveredNo)
-		}
-		defer free()
-	}
 	var dials errgroup.Group
 	failures := make([]error, len(candidates))
-	for i, id := range candidates {
+	if len(candidates) > 0 { // whoever holds a slot waits for no other one
 		dials.Go(func() error {
-			failures[i] = d.node.Introduce(dialling, id)
-			if _, err := d.trust.Resolve(ref); err == nil {
-				stop()
+			free, ok := d.names.TakeSlot(dialling, s.isGuest)
+			if !ok {
+				failures[0] = kinds.Errorf(kinds.Overloaded, "too many peers are being looked for: try again").WithDelivered(kinds.DeliveredNo)
+				return nil
 			}
-			return nil
+			defer free()
+			var all errgroup.Group
+			for i, id := range candidates {
+				all.Go(func() error {
+					failures[i] = d.node.Introduce(dialling, id)
+					if _, err := d.trust.Resolve(ref); err == nil {
+						stop()
+					}
+					return nil
+				})
+			}
+			return all.Wait()
 		})
 	}
 	var named identity.Peer
@@ -81,6 +86,9 @@ func (d *Daemon) resolveOrIntroduce(ctx context.Context, s *localConn, ref strin
 		return p, namedErr
 	}
 	for _, failure := range failures { // one may be the peer that is meant, and not be there
+		if failure != nil && kinds.AsError(failure).Code == kinds.Overloaded {
+			return p, failure
+		}
 		if failure != nil && kinds.AsError(failure).Code != kinds.UnknownPeer {
 			return p, kinds.Errorf(kinds.Unreachable, "no peer %q is known, and one that could be it does not answer: %s", identity.CleanClaim(ref), failure).WithDelivered(kinds.DeliveredNo)
 		}

@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"strings"
@@ -31,7 +32,11 @@ func (d *Daemon) newLogger(cfg *config.Config) *slog.Logger {
 type ownWordsHandler struct{ slog.Handler }
 
 func (h ownWordsHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
-	return ownWordsHandler{h.Handler.WithAttrs(attrs)}
+	shown := make([]slog.Attr, len(attrs))
+	for i, a := range attrs {
+		shown[i], _ = showOwnWords(a)
+	}
+	return ownWordsHandler{h.Handler.WithAttrs(shown)}
 }
 
 func (h ownWordsHandler) WithGroup(name string) slog.Handler {
@@ -42,11 +47,8 @@ func (h ownWordsHandler) Handle(ctx context.Context, r slog.Record) error {
 	var attrs []slog.Attr
 	cause := ""
 	r.Attrs(func(a slog.Attr) bool {
-		if err, ok := a.Value.Any().(error); ok {
-			if foreign := ownwords.FindForeign(err); foreign != "" {
-				cause, a.Value = foreign, slog.StringValue(ownwords.Of(err))
-			}
-		}
+		a, foreign := showOwnWords(a)
+		cause = cmp.Or(foreign, cause)
 		attrs = append(attrs, a)
 		return true
 	})
@@ -59,6 +61,16 @@ func (h ownWordsHandler) Handle(ctx context.Context, r slog.Record) error {
 	told := slog.NewRecord(r.Time, r.Level, r.Message, r.PC)
 	told.AddAttrs(attrs...)
 	return h.Handler.Handle(ctx, told)
+}
+
+// showOwnWords returns an attribute with the words of an error that may be shown, and those that may not.
+func showOwnWords(a slog.Attr) (shown slog.Attr, foreign string) {
+	if err, ok := a.Value.Any().(error); ok {
+		if foreign = ownwords.FindForeign(err); foreign != "" {
+			a.Value = slog.StringValue(ownwords.Of(err))
+		}
+	}
+	return a, foreign
 }
 
 // setLogLevel sets the configured level, unless the command line has set one. A level that counts

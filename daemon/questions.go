@@ -75,6 +75,8 @@ func (d *Daemon) serveQuestion(ctx context.Context, s *localConn, r *jsonrpc.Req
 	reply, rtt, err := d.sendRequest(ctx, query, findCause(&head))
 	over, isOver := errors.AsType[*kinds.Error](context.Cause(ctx))
 	switch {
+	case err != nil && hasParentEnded(ctx):
+		return nil, newParentEndedError(kinds.AsError(err).Delivered())
 	case err != nil && isOver && kinds.AsError(err).From == "":
 		return nil, over
 	case err != nil:

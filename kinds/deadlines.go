@@ -24,8 +24,9 @@ const (
 	JoinDeadline         = 10 * time.Second
 )
 
-// LimitDeadline returns the payload of a query with a deadline of at most a time, in whole milliseconds; all else in it stays as it is.
-// It returns a payload that is not valid as it is: its check says what is wrong.
+// LimitDeadline returns the payload of a query with a deadline of at most a time, in whole
+// milliseconds. All else stays as it was written. It returns an invalid payload unchanged: its check
+// says what is wrong.
 func LimitDeadline(p wire.Payload, most time.Duration) wire.Payload {
 	limit, named := max((most+time.Millisecond-1).Milliseconds(), 1), float64(DefaultQueryDeadline.Milliseconds())
 	d := jsontext.NewDecoder(bytes.NewReader(p))

@@ -91,7 +91,7 @@ func Errorf(code Code, format string, args ...any) *Error {
 		if err, ok := arg.(error); ok {
 			e.cause = err
 			if inner, ok := errors.AsType[*Error](err); ok && inner.From == "" {
-				e.Quoted = inner.Quoted
+				e.Quoted = cmp.Or(e.Quoted, inner.Quoted)
 			}
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"reflect"
 	"strings"
 	"syscall"
 
@@ -99,9 +100,20 @@ func describeFailure(err error) (what string, known bool) {
 	return ownwords.Unknown, false
 }
 
+// findAlert returns the number of the alert with which the other side has ended a handshake. Over TCP,
+// crypto/tls has no exported type for it.
+func findAlert(err error) (alert uint64, found bool) {
+	if op, ok := errors.AsType[*net.OpError](err); ok && op.Op == "remote error" {
+		if v := reflect.ValueOf(op.Err); v.Kind() == reflect.Uint8 {
+			return v.Uint(), true
+		}
+	}
+	return 0, false
+}
+
 // explainTLS returns an error that says why a handshake of TLS has failed, with err in its chain.
 func explainTLS(err error) error {
-	alert, isAlert := errors.AsType[tls.AlertError](err)
+	alert, isAlert := findAlert(err)
 	what := "tls: the handshake failed"
 	switch {
 	case isA[tls.RecordHeaderError](err):
@@ -115,7 +127,7 @@ func explainTLS(err error) error {
 	case isA[*tls.CertificateVerificationError](err):
 		what = "tls: its certificate is not valid"
 	case isAlert:
-		what = fmt.Sprintf("tls: it ended the handshake with alert %d", uint8(alert))
+		what = fmt.Sprintf("tls: it ended the handshake with alert %d", alert)
 	default:
 		if cause, known := ownwords.Find(err); known {
 			what = "tls: " + cause

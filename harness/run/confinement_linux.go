@@ -105,7 +105,7 @@ func (s *Spec) makeBubblewrapArgs(bwrap string, keep []string) []string {
 	args := []string{bwrap,
 		"--unshare-user-try", "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try",
 		"--die-with-parent", "--new-session", "--cap-drop", "ALL",
-		"--proc", "/proc", "--dev", "/dev", "--tmpfs", "/tmp", "--tmpfs", "/dev/shm",
+		"--proc", "/proc", "--ro-bind", "/proc/sys", "/proc/sys", "--dev", "/dev", "--tmpfs", "/tmp", "--tmpfs", "/dev/shm",
 	}
 	for _, path := range systemFiles {
 		args = append(args, "--ro-bind-try", path, path)

@@ -136,6 +136,7 @@ func TestSocketsOfARun(t *testing.T) {
 			socket(unix.AF_INET, unix.SOCK_STREAM, 0): "yes", socket(unix.AF_INET6, unix.SOCK_STREAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, unix.IPPROTO_TCP): "yes",
 			socket(unix.AF_INET, unix.SOCK_DGRAM, unix.IPPROTO_UDP): "yes", socket(unix.AF_INET6, unix.SOCK_DGRAM, 0): "yes",
 			socket(unix.AF_NETLINK, unix.SOCK_RAW, unix.NETLINK_ROUTE):     "yes",
+			socket(unix.AF_NETLINK, unix.SOCK_RAW, unix.NETLINK_SOCK_DIAG): unix.EPROTONOSUPPORT.Error(),
 			socket(unix.AF_UNIX, unix.SOCK_STREAM, 0):                      unix.EAFNOSUPPORT.Error(),
 			socket(unix.AF_VSOCK, unix.SOCK_STREAM, 0):                     unix.EAFNOSUPPORT.Error(),
 			socket(unix.AF_ALG, unix.SOCK_SEQPACKET, 0):                    unix.EAFNOSUPPORT.Error(),

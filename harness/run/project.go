@@ -77,8 +77,8 @@ func (p *project) scan() error {
 		at := folders[0]
 		all, err := p.list(at)
 		switch {
-		case errors.Is(err, fs.ErrPermission): // a run cannot look into it either
-			p.note(at)
+		case errors.Is(err, fs.ErrPermission): // a run of the same user could take the right to look into it
+			p.keepPath(at)
 			continue
 		case errors.Is(err, fs.ErrNotExist):
 			continue

@@ -55,13 +55,15 @@ func makeFilter(r *rules) []unix.SockFilter {
 // program asks for the addresses of this machine, and perhaps unix sockets. Others may connect by TCP
 // without Landlock, as those of MPTCP and SMC do, or reach the host of a virtual machine.
 func filterSocket(withUnix bool) []unix.SockFilter {
-	families := []uint32{unix.AF_NETLINK}
+	var families []uint32
 	if withUnix {
 		families = append(families, unix.AF_UNIX)
 	}
+	addresses := slices.Concat([]unix.SockFilter{load(dataArg2)}, when(allowed, unix.NETLINK_ROUTE), []unix.SockFilter{answer(failed(unix.EPROTONOSUPPORT))})
 	return slices.Concat(
 		[]unix.SockFilter{load(dataArg0)},
 		when(allowed, families...),
+		appendFor(nil, unix.AF_NETLINK, addresses),
 		unless(failed(unix.EAFNOSUPPORT), unix.AF_INET, unix.AF_INET6),
 		[]unix.SockFilter{load(dataArg1), withoutFlags},
 		unless(failed(unix.EPROTONOSUPPORT), unix.SOCK_STREAM, unix.SOCK_DGRAM),

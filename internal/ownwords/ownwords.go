@@ -16,6 +16,8 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 )
@@ -32,7 +34,8 @@ type Own interface {
 
 type ownError struct {
 	text   string
-	causes []error
+	causes []error // that errors.Is finds
+	shown  []error // of whose words the text has those that may be shown
 }
 
 func (e *ownError) Error() string    { return e.text }
@@ -44,8 +47,14 @@ func New(text string) error { return &ownError{text: text} }
 
 // Errorf is [fmt.Errorf], %w included. Of an argument that is an error, the text has what [Of] returns.
 func Errorf(format string, args ...any) error {
-	causes := errorsIn(args)
-	return &ownError{text: fmt.Errorf(format, Shown(args)...).Error(), causes: causes}
+	e := &ownError{text: fmt.Errorf(format, Shown(args)...).Error(), shown: errorsIn(args)}
+	switch wraps := fmt.Errorf(format, args...).(type) {
+	case interface{ Unwrap() error }:
+		e.causes = []error{wraps.Unwrap()}
+	case interface{ Unwrap() []error }:
+		e.causes = wraps.Unwrap()
+	}
+	return e
 }
 
 // Explain returns an error that has the text instead of that of err, which stays in its chain.
@@ -108,11 +117,20 @@ func Find(err error) (text string, found bool) {
 			return "no such host", true
 		}
 		return "the name could not be looked up", true
+	case *net.AddrError:
+		return e.Err, true
 	}
 	switch err {
 	case context.Canceled, context.DeadlineExceeded, os.ErrDeadlineExceeded, net.ErrClosed, exec.ErrNotFound,
-		fs.ErrNotExist, fs.ErrExist, fs.ErrPermission, fs.ErrClosed, fs.ErrInvalid, io.EOF, io.ErrUnexpectedEOF, io.ErrClosedPipe:
+		fs.ErrNotExist, fs.ErrExist, fs.ErrPermission, fs.ErrClosed, fs.ErrInvalid, exec.ErrDot, strconv.ErrSyntax, strconv.ErrRange, io.EOF, io.ErrUnexpectedEOF, io.ErrClosedPipe:
 		return err.Error(), true
+	}
+	if e, ok := err.(net.Error); ok && e.Timeout() {
+		return "i/o timeout", true
+	}
+	const escapes = "path escapes from parent" // of os.Root, which has no error for it
+	if err.Error() == escapes {
+		return escapes, true
 	}
 	switch e := err.(type) {
 	case interface{ Unwrap() error }:
@@ -137,6 +155,8 @@ func FindForeign(err error) string {
 	}
 	var causes []error
 	switch e := err.(type) {
+	case *ownError:
+		causes = append(slices.Clone(e.shown), e.causes...)
 	case interface{ Unwrap() error }:
 		causes = []error{e.Unwrap()}
 	case interface{ Unwrap() []error }:

@@ -5,6 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net"
+	"os"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -22,6 +25,9 @@ func TestOnlyOwnWordsAreShown(t *testing.T) {
 		"the certificate cannot be read":     Explain(theirs, "the certificate cannot be read"),
 		"open /x: no such file or directory": &fs.PathError{Op: "open", Path: "/x", Err: syscall.ENOENT},
 		"context deadline exceeded":          fmt.Errorf(foreign+": %w", context.DeadlineExceeded),
+		"a: invalid syntax":                   Errorf("a: %w", func() error { _, err := strconv.Atoi(foreign); return err }()),
+		"address: missing port in address":    Errorf("address: %w", &net.AddrError{Err: "missing port in address", Addr: foreign}),
+		"dial: i/o timeout":                   &net.OpError{Op: "dial", Err: os.ErrDeadlineExceeded},
 		"one; two":                           errors.Join(New("one"), theirs, New("two")),
 	} {
 		if got := Of(err); got != want {
@@ -30,6 +36,9 @@ func TestOnlyOwnWordsAreShown(t *testing.T) {
 	}
 	if err := Explain(theirs, "x"); !errors.Is(err, theirs) {
 		t.Error("the error is not in the chain")
+	}
+	if err := Errorf("a: %v", theirs); errors.Is(err, theirs) {
+		t.Error("an error that is not wrapped is in the chain")
 	}
 }
 

@@ -9,7 +9,7 @@ import (
 const MaxQuote = 200
 
 // Quote makes the words of another program fit to be shown to a person: on one line, without what a
-// terminal would obey or not show, and cut to 200 bytes.
+// terminal would obey or not show, and cut after 200 bytes.
 func Quote(text string) string {
 	var b strings.Builder
 	for _, r := range strings.ToValidUTF8(dropControlSequences(text), "\uFFFD") {
