@@ -121,7 +121,7 @@ func formatMiB(n uint64) string { return fmt.Sprintf("%d MiB", n>>20) }
 // refusePeer counts a refusal, and returns the error for it.
 func (s *diskSpace) refusePeer(from identity.ID) error {
 	s.refused.CountRefusal(from)
-	e := kinds.Errorf(kinds.Overloaded, "budget: %s: the disk of this daemon is almost full, or read-only: its owner has to see to it; try again later", budget.FreeSpace.Name)
+	e := kinds.Errorf(kinds.Overloaded, "budget: %s: the disk of this daemon is almost full, or read-only: its owner has to free some space, or find out why it is read-only; try again later", budget.FreeSpace.Name)
 	e.RetryAfterMS = 60_000
 	return e
 }
