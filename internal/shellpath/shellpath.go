@@ -19,7 +19,10 @@ func ExpandTilde(path string) (string, error) {
 	}
 	if name == "~" {
 		dir, err := FindUserHome()
-		return filepath.Join(dir, rest), err
+		if err != nil {
+			return "", ownwords.Errorf("%s: %w: name a path without ~", path, err)
+		}
+		return filepath.Join(dir, rest), nil
 	}
 	u, err := user.Lookup(name[1:])
 	if err != nil {
@@ -32,7 +35,7 @@ func ExpandTilde(path string) (string, error) {
 func FindUserHome() (string, error) {
 	dir, err := os.UserHomeDir()
 	if err != nil {
-		return "", ownwords.New("$HOME is not set: set it, or name a path without ~")
+		return "", ownwords.New("$HOME is not set")
 	}
 	return dir, nil
 }

@@ -2,7 +2,6 @@ package shellpath
 
 import (
 	"os/exec"
-	"strings"
 	"testing"
 )
 
@@ -20,12 +19,12 @@ func TestExpandTilde(t *testing.T) {
 			t.Errorf("a flag with %q: got %q, %v, want %q", in, f, err, want)
 		}
 	}
-	if got, err := ExpandTilde("~no-such-user/x"); err == nil || !strings.Contains(err.Error(), "without ~") {
+	if got, err := ExpandTilde("~no-such-user/x"); err == nil || err.Error() != `~no-such-user/x: there is no user "no-such-user": name a path without ~` {
 		t.Errorf("of a user that is not there: %q, %v", got, err)
 	}
 	t.Setenv("HOME", "")
-	if got, err := ExpandTilde("~/x"); err == nil {
-		t.Errorf("without a home directory: %q", got)
+	if got, err := ExpandTilde("~/x"); err == nil || err.Error() != "~/x: $HOME is not set: name a path without ~" {
+		t.Errorf("without a home directory: %q, %v", got, err)
 	}
 }
 
