@@ -123,6 +123,16 @@ func TestUnknownCommand(t *testing.T) {
 	l.fails(`"no-such-command" cannot be started`, "not found", "config.yaml")
 }
 
+// Of a script whose first line ends in CR, the system says that the script is missing.
+func TestScriptWithoutInterpreter(t *testing.T) {
+	script := filepath.Join(t.TempDir(), "answer.sh")
+	if err := os.WriteFile(script, []byte("#!/bin/sh\r\necho hi\r\n"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	l := startLabWith(t, nil, func(identity.ID) (string, []string) { return "build", []string{script} })
+	l.fails(`"answer.sh" cannot be started: `+script+": its first line ends in CR", "config.yaml")
+}
+
 func TestRetryPause(t *testing.T) {
 	l := startLab(t, func(l *Link) { l.times.retryPause = 2 * time.Second }, "exit", "1")
 	l.fails("exit code 1")

@@ -2,6 +2,7 @@ package relay
 
 import (
 	"context"
+	"crypto/tls"
 	"crypto/x509"
 	"errors"
 	"io"
@@ -228,4 +229,25 @@ func TestRefusedSince(t *testing.T) {
 			t.Errorf("refused for %v of %v: %v", since, time.Since(began), s.LastError)
 		}
 	})
+}
+
+// An alert of TLS is told by its number: its text is the library's.
+func TestAlertsHaveTheirNumber(t *testing.T) {
+	l, err := tls.Listen("tcp", "127.0.0.1:0", &tls.Config{MinVersion: tls.VersionTLS13, GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
+		return nil, errors.New("there is none")
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	go func() {
+		if c, err := l.Accept(); err == nil {
+			c.(*tls.Conn).Handshake()
+			c.Close()
+		}
+	}()
+	_, err = tls.Dial("tcp", l.Addr().String(), &tls.Config{MaxVersion: tls.VersionTLS12, InsecureSkipVerify: true})
+	if got := explainTLS(err); err == nil || got.Error() != "tls: it ended the handshake with alert 70" {
+		t.Errorf("%v is told as %v", err, got)
+	}
 }

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/go-json-experiment/json/jsontext"
+
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/client/jsonrpc"
 	"github.com/acpd/acpd/integration/await"
@@ -65,11 +67,24 @@ func TestParent(t *testing.T) {
 	if p.Parent != other {
 		t.Errorf("%+v", p)
 	}
+	f.Run("query", "desk", "hi", "--parent", "")
+	if !p.Parent.IsZero() {
+		t.Errorf("an empty --parent: %+v", p)
+	}
 	t.Setenv("ACP_ID", "")
 	f.Run("query", "desk", "hi", "--thread", "t")
 	if !p.Parent.IsZero() || p.Thread != "t" {
 		t.Errorf("%+v", p)
 	}
+}
+
+// A call whose parent has ended is not to be repeated: a repeat would end at once.
+func TestParentThatHasEnded(t *testing.T) {
+	f := newDaemon(t)
+	ended := kinds.Errorf(kinds.Cancelled, "the request that this follows from ended")
+	ended.Details = jsontext.Value(`{"delivered":"unknown","reason":"parent_ended"}`)
+	f.SetAnswer(client.MethodQuery, ended)
+	f.WantResult(f.Run("query", "desk", "hi"), 1, "", "acpctl query: the request that this follows from ended; --parent '' names none; delivered: unknown\n")
 }
 
 // writtenLines sends what is written, as a terminal's lines.

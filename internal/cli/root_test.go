@@ -71,7 +71,7 @@ func TestFlagsOfPathsExpandTheTilde(t *testing.T) {
 	if seen < 15 {
 		t.Errorf("%d flags take a path", seen)
 	}
-	if got := newDaemon(t).Run("status", "--home=~no-such-user/acp"); got.Code != frame.ExitUsage || !strings.Contains(got.Err, "--home: home of ~no-such-user: ") {
+	if got := newDaemon(t).Run("status", "--home=~no-such-user/acp"); got.Code != frame.ExitUsage || !strings.Contains(got.Err, `--home: ~no-such-user/acp: there is no user "no-such-user"`) {
 		t.Errorf("of a user who is not there: %+v", got)
 	}
 }

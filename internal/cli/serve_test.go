@@ -308,7 +308,7 @@ func TestACommandThatCannotBeStarted(t *testing.T) {
 	for _, c := range []struct{ name, text, want string }{
 		{"interpreter", "#!/nonexistent/sh -e\n", "its first line names an interpreter that is not there: /nonexistent/sh -e: install it"},
 		{"ends in CR", "#!/bin/sh\r\necho hi\r\n", "its first line ends in CR"},
-		{"no program", "\x7fNO", "exec format error"},
+		{"no program", "\x7fNO", "it is no program"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			f := newDaemon(t)

@@ -25,9 +25,9 @@ func TestOnlyOwnWordsAreShown(t *testing.T) {
 		"the certificate cannot be read":     Explain(theirs, "the certificate cannot be read"),
 		"open /x: no such file or directory": &fs.PathError{Op: "open", Path: "/x", Err: syscall.ENOENT},
 		"context deadline exceeded":          fmt.Errorf(foreign+": %w", context.DeadlineExceeded),
-		"a: invalid syntax":                   Errorf("a: %w", func() error { _, err := strconv.Atoi(foreign); return err }()),
-		"address: missing port in address":    Errorf("address: %w", &net.AddrError{Err: "missing port in address", Addr: foreign}),
-		"dial: i/o timeout":                   &net.OpError{Op: "dial", Err: os.ErrDeadlineExceeded},
+		"a: invalid syntax":                  Errorf("a: %w", func() error { _, err := strconv.Atoi(foreign); return err }()),
+		"address: missing port in address":   Errorf("address: %w", &net.AddrError{Err: "missing port in address", Addr: foreign}),
+		"dial: i/o timeout":                  &net.OpError{Op: "dial", Err: os.ErrDeadlineExceeded},
 		"one; two":                           errors.Join(New("one"), theirs, New("two")),
 	} {
 		if got := Of(err); got != want {

@@ -14,6 +14,7 @@ import (
 type arrival struct {
 	Delivered kinds.Delivered `json:"delivered"`
 	ID        wire.MessageID  `json:"id,omitzero"` // under which it can be repeated
+	Reason    kinds.Reason    `json:"reason,omitzero"`
 }
 
 // WithRepeatID names, in an error that says whether a message was delivered, the id under
@@ -25,7 +26,7 @@ func WithRepeatID(err error, id wire.MessageID) error {
 	}
 	told := *e
 	told.Message = strings.Replace(e.Message, "the same id", "--id "+id.String(), 1)
-	if details, err := json.Marshal(arrival{e.Delivered(), id}); err == nil {
+	if details, err := json.Marshal(arrival{e.Delivered(), id, e.Reason()}); err == nil {
 		told.Details = details
 	}
 	return &told
