@@ -132,7 +132,7 @@ func has(place map[callKey]int, key callKey) bool {
 func newOpenRow(e *client.TrafficEntry) waitingRow {
 	r := waitingRow{
 		rowKey: rowKey{string(e.Direction) + " " + e.Kind + " " + e.Peer.String() + " " + e.ID.String() + " " + showName(e.Agent)}, Since: client.Time{Time: e.At}, Kind: showName(e.Kind),
-		Text: showLine(e.Text, maxShown), Thread: showName(e.Thread), Chain: e.Chain, AgentAway: e.AgentAwaySince,
+		Text: showLine(e.Text, maxShown), Thread: showName(e.Thread), Chain: showName(e.Chain), AgentAway: e.AgentAwaySince,
 	}
 	r.Who, r.Whom = findParties(e)
 	r.IsAsked = e.Kind == kinds.KindQuery && !e.Ref.IsZero()

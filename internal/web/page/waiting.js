@@ -89,7 +89,7 @@ function drawPath(calls) {
 }
 
 const PATIENCE = 60e3; // milliseconds after which an age stands out, as the legend says
-$("waiting-legend").append("Ages in amber: waiting for more than " + PATIENCE / 60e3 + " min. A dotted arrow: an agent program's guess.");
+$("waiting-legend").append("Ages in amber: waiting for more than " + PATIENCE / 60e3 + " min.");
 const drawAge = (r) => h("div", { class: "age" }, r.since ? since(r.since, PATIENCE) : "", h("small", {}, r.since ? "since " + clock(r.since) : "since before"));
 
 // drawCall draws what a call says, and how far it has come. In a chain it says its route, and since when; below
