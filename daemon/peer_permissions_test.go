@@ -212,11 +212,11 @@ func TestRulesWaitForTheirPeer(t *testing.T) {
 	if p.Name != "desk-2" {
 		t.Errorf("who invites with a name that rules mention is called %q", p.Name)
 	}
-	want([]string{p.Warning}, fmt.Sprintf("desk-2 calls itself desk, and did not get that name, which is one that policy in config.yaml mentions: if it is that machine, acpctl trust %s --name desk", desk.ID()))
+	want([]string{p.Warning}, fmt.Sprintf("desk-2 calls itself desk, and did not get that name, which is one that policy in config.yaml mentions: if it is that machine, acpctl trust %s --name desk; until then no rule for desk is for it, and it may send what any trusted peer may", desk.ID()))
 	if joined, _ := desk.trust.FindPeer(laptop.ID()); joined.Name != "laptop-2" {
 		t.Errorf("the joiner is called %q", joined.Name)
 	}
-	want(warnings(), fmt.Sprintf("laptop-2 calls itself laptop, and did not get that name, which is one that agents, peers in config.yaml mentions: if it is that machine, acpctl trust %s --name laptop", laptop.ID()))
+	want(warnings(), fmt.Sprintf("laptop-2 calls itself laptop, and did not get that name, which is one that agents, peers in config.yaml mentions: if it is that machine, acpctl trust %s --name laptop; until then no rule for laptop is for it, and it may send what any trusted peer may", laptop.ID()))
 	if wakers := desk.listConfiguredWakers(""); len(wakers) > 0 {
 		t.Errorf("%v may wake claude", wakers)
 	}
@@ -233,7 +233,7 @@ func TestRulesWaitForTheirPeer(t *testing.T) {
 	if p := join(other); p.Name != "desk" || p.Warning != "" {
 		t.Errorf("no rule mentions the inviter: %+v", p)
 	}
-	want(warnings(), fmt.Sprintf("laptop-2 calls itself laptop, and did not get that name, which was that of a key that you untrusted: if it is that machine, acpctl trust %s --name laptop", other.ID()))
+	want(warnings(), fmt.Sprintf("laptop-2 calls itself laptop, and did not get that name, which was that of a key that you untrusted: if it is that machine, acpctl trust %s --name laptop; until then no rule for laptop is for it, and it may send what any trusted peer may", other.ID()))
 }
 
 func TestBucketsAreBounded(t *testing.T) {

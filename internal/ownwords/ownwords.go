@@ -16,7 +16,6 @@ import (
 	"net"
 	"os"
 	"os/exec"
-	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -156,7 +155,9 @@ func FindForeign(err error) string {
 	var causes []error
 	switch e := err.(type) {
 	case *ownError:
-		causes = append(slices.Clone(e.shown), e.causes...)
+		if causes = e.shown; causes == nil {
+			causes = e.causes
+		}
 	case interface{ Unwrap() error }:
 		causes = []error{e.Unwrap()}
 	case interface{ Unwrap() []error }:
