@@ -24,7 +24,7 @@ func (x *examination) isByPipe(p *client.Peer, e *kinds.Error) bool {
 // pipeAddr returns the address of the pipe to a peer, as errors have it.
 func pipeAddr(p *client.Peer) string { return "pipe:" + p.Name }
 
-const pipeRemedy = "as it says; acpctl ping shows what the command said; run it by hand, as the daemon's user; docs/reach.md, Pipe, has what it may say, and what to do"
+const pipeRemedy = "do what that says; acpctl ping with the peer's name shows what the command said; run it by hand, as the daemon's user; docs/reach.md, Pipe, has what it may say, and what to do"
 
 // addDeadPipe tells in the words of e, an error of a dial, why the peer's command does not lead to it.
 // What the command said is not among them: a ping shows it.
