@@ -70,7 +70,7 @@ func TestOpenFails(t *testing.T) {
 		words   []string
 	}{
 		{"exit", []string{"exit", "255", "debug", "ssh: connect to host build-box port 22: \x1b[31mConnection refused"},
-			[]string{`ended with exit code 255;`, "by hand", "it says: debug / ssh: connect to host build-box port 22: Connection refused$"}},
+			[]string{`ended with exit code 255;`, "it says: debug / ssh: connect to host build-box port 22: Connection refused$"}},
 		{"exit without a word", []string{"exit", "0"}, []string{"ended with exit code 0", "by hand"}},
 		{"banner", []string{"banner", "Last login: \x1b[1mtoday", " at noon\nmore"}, []string{"printed something else before the first packet", "start-up files", "it says: Last login: today at noon$"}},
 		{"long banner", []string{"banner", strings.Repeat("x", 1000)}, []string{"it says: " + strings.Repeat("x", 200) + "…$"}},
