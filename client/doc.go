@@ -3,7 +3,7 @@
 // It owns the params and results of every method, declared once and used by the
 // daemon too; [Client], which calls a daemon, attaches an agent to it and finds it
 // again after a restart; and how text from peers is shown ([Text]). Package
-// [github.com/acpd/acpd/client/jsonrpc] is the connection beneath it.
+// client/jsonrpc is the connection beneath it.
 //
 // It guarantees that a call ends with an answer or an error that says what is
 // known of the message: nothing is repeated behind the caller's back. What a handler sends with its

@@ -44,6 +44,15 @@ func TestDemoPicture(t *testing.T) {
 	}
 }
 
+// TestTheDemoIsAnnounced: in a fresh clone the demonstration is built without the compiler's profile, and says first
+// what is done and for how long.
+func TestTheDemoIsAnnounced(t *testing.T) {
+	typed := commandWithin(t, buildTime, "..", nil, "make", "--dry-run", "demo")
+	if !strings.HasPrefix(typed, "echo 'Building acpd and acpctl: ") || !strings.Contains(typed, " -pgo=off ") {
+		t.Errorf("make demo would run\n%s", typed)
+	}
+}
+
 // pickDemoSections returns those parts of the demonstration's output, with an empty line between them.
 func pickDemoSections(t *testing.T, out string) string {
 	t.Helper()

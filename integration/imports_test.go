@@ -5,9 +5,11 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/acpd/acpd/integration/live"
 )
 
-const module = "github.com/acpd/acpd/"
+var module = live.Module + "/"
 
 // arrows is the import table of docs/architecture.md: a package may import what
 // its line names and what that imports in turn. A new arrow is a visible edit here.

@@ -123,12 +123,12 @@ func (m *machine) open() map[string]int {
 }
 
 // pools are the functions in which goroutines wait for work. They are few, and stay.
-var pools = []string{"github.com/acpd/acpd/peer.(*workers).runWorker", "github.com/acpd/acpd/client/jsonrpc.(*Conn).runHandlers"}
+var pools = []string{live.Module + "/peer.(*workers).runWorker", live.Module + "/client/jsonrpc.(*Conn).runHandlers"}
 
 // roles maps names on the side that dialled to those on the side that was called.
 var roles = map[string]string{
-	"github.com/acpd/acpd/peer.(*peerState).dialAddr.func1": "github.com/acpd/acpd/peer.(*Node).acceptConns.func1",
-	"github.com/quic-go/quic-go.(*Transport).doDial.func1":  "github.com/quic-go/quic-go.(*Conn).run",
+	live.Module + "/peer.(*peerState).dialAddr.func1": live.Module + "/peer.(*Node).acceptConns.func1",
+	"github.com/quic-go/quic-go.(*Transport).doDial.func1": "github.com/quic-go/quic-go.(*Conn).run",
 }
 
 // began is the function in which a goroutine began, the last of its frames that tells

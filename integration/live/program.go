@@ -5,8 +5,10 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"reflect"
 	"runtime/debug"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 )
@@ -14,6 +16,9 @@ import (
 // Built is an environment variable: the directory of acpd and acpctl. Build sets it,
 // so that processes which this one starts do not build them again.
 const Built = "ACPD_BUILT"
+
+// Module is the path of acpd's module.
+var Module = strings.TrimSuffix(reflect.TypeFor[Process]().PkgPath(), "/integration/live")
 
 // Tags are the build tags of acpd and acpctl: those of the Makefile, to which a package of tests
 // may add its own before anything is built.
@@ -42,7 +47,7 @@ var Build = sync.OnceValues(func() (dir string, _ error) {
 		how, cgo = raced, "CGO_ENABLED=1"
 	}
 	args := append([]string{"build"}, how...)
-	args = append(args, "-tags", Tags, "-o", dir+"/", "github.com/acpd/acpd/cmd/acpd", "github.com/acpd/acpd/cmd/acpctl")
+	args = append(args, "-tags", Tags, "-o", dir+"/", Module+"/cmd/acpd", Module+"/cmd/acpctl")
 	cmd := exec.Command("go", args...)
 	cmd.Dir = Dir
 	cmd.Env = append(os.Environ(), cgo)

@@ -4,6 +4,7 @@ import (
 	"debug/buildinfo"
 	"fmt"
 	"path/filepath"
+	"strings"
 )
 
 // programNames are the programs of a release.
@@ -25,7 +26,11 @@ func (b *build) programPath(name string) string { return filepath.Join(b.dir, na
 // buildPrograms builds the programs into dir. Nothing of this machine gets into them: no
 // paths, no settings of the environment, and of git only the commit, in full.
 func buildPrograms(r *release, p platform, dir string) (*build, error) {
-	const info = "github.com/acpd/acpd/internal/buildinfo"
+	module, err := r.run(nil, goCommand(), "list", "-m")
+	if err != nil {
+		return nil, err
+	}
+	info := strings.TrimSpace(string(module)) + "/internal/buildinfo"
 	env := []string{
 		"GOOS=" + p.os, "GOARCH=" + p.arch, "CGO_ENABLED=0",
 		"GOFLAGS=-mod=readonly", "GOAMD64=v1", "GOARM64=v8.0", "GOEXPERIMENT=", "GOFIPS140=off", "GOWORK=off",

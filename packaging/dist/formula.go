@@ -5,11 +5,17 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"text/template"
 )
 
-// writeFormula writes the formula for Homebrew, if there are programs for macOS.
-func writeFormula(r *release, out string, platforms []platform) error {
+// writeFormula writes the formula for Homebrew, if there are programs for every platform that it names and base
+// is the URL from which they are downloaded.
+func writeFormula(r *release, out, base string, platforms []platform) error {
+	if base == "" {
+		fmt.Fprintln(os.Stderr, "dist: no formula: --base does not say where the files are downloaded from")
+		return nil
+	}
 	path := filepath.Join(r.source, "packaging/homebrew/acpd.rb.tmpl")
 	formula, err := template.ParseFiles(path)
 	if err != nil {
@@ -28,7 +34,7 @@ func writeFormula(r *release, out string, platforms []platform) error {
 		}
 	}
 	var text bytes.Buffer
-	if err := formula.Execute(&text, map[string]any{"Version": r.version, "Sums": sums}); err != nil {
+	if err := formula.Execute(&text, map[string]any{"Version": r.version, "Base": strings.TrimSuffix(base, "/"), "Sums": sums}); err != nil {
 		return fmt.Errorf("formula: %w", err)
 	}
 	return writeFile(out, "acpd.rb", text.Bytes())

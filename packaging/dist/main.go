@@ -32,6 +32,7 @@ func run(args []string) error {
 	out := f.String("out", "../../dist", "the folder to write; what an earlier run wrote there is replaced")
 	number := f.String("release", "", "number of the release that this is, or that comes before it")
 	version := f.String("version", "", "version of everything (default: --release, and the time and digits of a commit that is not tagged so)")
+	base := f.String("base", "", "URL of the folder from which the files are downloaded (without it there is no formula for Homebrew)")
 	names := f.StringSlice("platforms", []string{"linux/amd64", "linux/arm64", "darwin/amd64", "darwin/arm64"}, "GOOS/GOARCH of each platform")
 	if err := f.Parse(args); err != nil {
 		return err
@@ -44,7 +45,7 @@ func run(args []string) error {
 	if err != nil {
 		return err
 	}
-	return makeRelease(r, *out, platforms)
+	return makeRelease(r, *out, *base, platforms)
 }
 
 // platform is what programs are built for.
@@ -65,7 +66,7 @@ func parsePlatforms(names []string) (all []platform, err error) {
 
 // makeRelease writes all files of a release, and then puts them into out in place of an earlier
 // release.
-func makeRelease(r *release, out string, platforms []platform) error {
+func makeRelease(r *release, out, base string, platforms []platform) error {
 	stage, err := os.MkdirTemp("", "acpd-dist")
 	if err != nil {
 		return fmt.Errorf("stage: %w", err)
@@ -93,7 +94,7 @@ func makeRelease(r *release, out string, platforms []platform) error {
 	if err := writeContainerfile(r, made); err != nil {
 		return err
 	}
-	if err := writeFormula(r, made, platforms); err != nil {
+	if err := writeFormula(r, made, base, platforms); err != nil {
 		return err
 	}
 	if err := writeChecksums(made); err != nil {

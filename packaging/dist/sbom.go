@@ -75,7 +75,7 @@ func writeSBOM(r *release, b *build, out string) error {
 }
 
 func listContents(r *release, b *build) (*bom, error) {
-	whole := bomComponent{Type: "application", Ref: "release", Name: "acpd", Version: r.version, PURL: makePURL("github.com/acpd/acpd", r.version)}
+	whole := bomComponent{Type: "application", Ref: "release", Name: "acpd", Version: r.version, PURL: makePURL("generic", "acpd", r.version)}
 	whole.Licences = make([]bomLicence, 1)
 	whole.Licences[0].Licence.ID = "Apache-2.0"
 	list := &bom{
@@ -103,7 +103,7 @@ func listContents(r *release, b *build) (*bom, error) {
 		need := bomDependency{Ref: name}
 		standard := library{path: "std", version: strings.TrimPrefix(info.GoVersion, "go")}
 		for _, l := range append([]library{standard}, listLibraries(info)...) {
-			c := bomComponent{Type: "library", Name: l.path, Version: l.version, PURL: makePURL(l.path, l.version)}
+			c := bomComponent{Type: "library", Name: l.path, Version: l.version, PURL: makePURL("golang", l.path, l.version)}
 			c.Ref = c.PURL
 			if l.sum != "" {
 				c.Properties = []bomProperty{{"go:sum", l.sum}}
@@ -125,9 +125,9 @@ func listContents(r *release, b *build) (*bom, error) {
 	return list, nil
 }
 
-// makePURL returns the package URL of a Go module (https://github.com/package-url/purl-spec).
-func makePURL(path, version string) string {
-	return "pkg:golang/" + path + "@" + strings.ReplaceAll(version, "+", "%2B")
+// makePURL returns a package URL (https://github.com/package-url/purl-spec).
+func makePURL(kind, path, version string) string {
+	return "pkg:" + kind + "/" + path + "@" + strings.ReplaceAll(version, "+", "%2B")
 }
 
 // formatUUID returns a UUID of version 8 (RFC 9562, section 5.8) of the first bytes of a sum.
