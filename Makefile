@@ -124,10 +124,10 @@ agents: ## with the agent programs as they are, Claude Code, Codex and OpenCode,
 	./integration/agents/install.sh '$(AGENTS)'
 	ACPD_AGENTS='$(AGENTS)' $(GO) test -tags $(TAGS),agents -count=1 -timeout 30m -parallel 3 -v ./integration/agents
 
-dist: ## what is released, in dist/: archives for Linux and macOS, packages for Debian and Fedora, lists of their contents, the files of a container image, a formula for Homebrew, checksums
+dist: ## what is released, in dist/: archives for Linux and macOS, packages for Debian and Fedora, lists of their contents, the files of a container image, a script that installs, with BASE a formula for Homebrew, checksums
 	cd packaging/dist && $(GO) run -trimpath . --source ../.. --out ../../dist --release $(RELEASE) --base '$(BASE)' $(DISTFLAGS)
 
-packages: ## that the packages are built the same twice, install, upgrade, go and are purged in a Debian root: root; debootstrap (once, into DEBIAN), rpm, lintian, mandoc
+packages: ## that the packages are built the same twice, install, upgrade, go and are purged in a Debian root: root; debootstrap (once, into DEBIAN), rpm, lintian, mandoc, curl, busybox-static
 	cd packaging/dist && $(GO) test -tags $(TAGS) ./...
 	./integration/packages/debian.sh '$(DEBIAN)'
 	ACPD_DEBIAN='$(DEBIAN)' $(GO) test -tags $(TAGS),packages -count=1 -timeout 20m -v ./integration/packages

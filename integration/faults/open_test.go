@@ -127,7 +127,7 @@ var pools = []string{live.Module + "/peer.(*workers).runWorker", live.Module + "
 
 // roles maps names on the side that dialled to those on the side that was called.
 var roles = map[string]string{
-	live.Module + "/peer.(*peerState).dialAddr.func1": live.Module + "/peer.(*Node).acceptConns.func1",
+	live.Module + "/peer.(*peerState).dialAddr.func1":      live.Module + "/peer.(*Node).acceptConns.func1",
 	"github.com/quic-go/quic-go.(*Transport).doDial.func1": "github.com/quic-go/quic-go.(*Conn).run",
 }
 

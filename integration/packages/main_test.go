@@ -1,10 +1,10 @@
 //go:build packages
 
 // Package packages tests what make dist makes as its users get it: the packages in a clean
-// Debian root, the image's root directory, the archive, and that all of it is the same if it
-// is made twice.
+// Debian root, the script that installs, the image's root directory, the archive, and that all of
+// it is the same if it is made twice.
 //
-// The tests need Linux, root, git, iproute2, rpm, lintian, mandoc and util-linux, and in
+// The tests need Linux, root, git, iproute2, rpm, lintian, mandoc, util-linux, curl and a static busybox, and in
 // ACPD_DEBIAN a root that debian.sh has made. They run in namespaces of their own. No systemd
 // runs there: the tests start daemons by what the unit says, and a stand-in for systemctl
 // notes what the package's scripts ask of it, and ends daemons.
@@ -26,6 +26,7 @@ func TestMain(m *testing.M) {
 	flag.Parse()
 	for _, need := range [][2]string{
 		{"git", "git"}, {"ip", "iproute2"}, {"dpkg-deb", "dpkg"}, {"lintian", "lintian"}, {"rpm", "rpm"}, {"mandoc", "mandoc"}, {"setpriv", "util-linux"},
+		{"busybox", "busybox-static"}, {"curl", "curl"},
 	} {
 		if _, err := exec.LookPath(need[0]); err != nil {
 			fmt.Fprintf(os.Stderr, "packages: %s is missing: install the package %s\n", need[0], need[1])

@@ -143,3 +143,40 @@ func TestPages(t *testing.T) {
 		}
 	}
 }
+
+// TestFormula: there is a formula only if somebody has said where the archives are, and it names no other place.
+func TestFormula(t *testing.T) {
+	r, platforms := &release{source: "../..", version: "0.1.0"}, []platform{}
+	out := t.TempDir()
+	for _, os := range []string{"linux", "darwin"} {
+		for _, arch := range []string{"amd64", "arm64"} {
+			p := platform{os, arch}
+			platforms = append(platforms, p)
+			if err := writeFile(out, r.name(p, ".tar.gz"), []byte(p.String())); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if err := writeFormula(r, out, "", platforms); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(filepath.Join(out, "acpd.rb")); !os.IsNotExist(err) {
+		t.Errorf("without a place there is a formula: %v", err)
+	}
+	if err := writeFormula(r, out, "https://files.example.org/0.1.0/", platforms); err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(filepath.Join(out, "acpd.rb"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	named := regexp.MustCompile(`https?://[^"]+`).FindAllString(string(text), -1)
+	for _, url := range named {
+		if !strings.HasPrefix(url+"/", "https://files.example.org/0.1.0/") {
+			t.Errorf("it names %s", url)
+		}
+	}
+	if len(named) != 5 {
+		t.Errorf("it names %q", named)
+	}
+}

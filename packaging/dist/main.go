@@ -1,7 +1,7 @@
 // Command dist makes what is released of acpd: for each platform an archive with static
 // programs, man pages and completions, and a list of what is in the programs (SBOM); for
-// Linux also packages for Debian and Fedora and the files of a container image; and a formula
-// for Homebrew, checksums of everything, and the Containerfile.
+// Linux also packages for Debian and Fedora and the files of a container image; a script
+// that installs the programs, a formula for Homebrew, checksums of everything, and the Containerfile.
 //
 // The same commit gives the same bytes, wherever and whenever it is built with the same
 // version of Go: every time in every file is that of the commit, or SOURCE_DATE_EPOCH.
@@ -95,6 +95,9 @@ func makeRelease(r *release, out, base string, platforms []platform) error {
 		return err
 	}
 	if err := writeFormula(r, made, base, platforms); err != nil {
+		return err
+	}
+	if err := writeInstaller(r, made, platforms); err != nil {
 		return err
 	}
 	if err := writeChecksums(made); err != nil {
