@@ -44,7 +44,7 @@ type Config struct {
 	Channels     Channels        `yaml:"channels" doc:"OpenIntent channels (RFC-0021), which http.sock in the state directory serves."`
 	Agents       Agents          `yaml:"agents" doc:"The folder agent in the state directory, whose sockets serve agents and nothing that administers this daemon; and what single agents may do, by their names."`
 	Spending     Spending        `yaml:"spending" doc:"What headless runs of agent programs (acpctl serve --profile) may cost on one day of the local calendar."`
-	History      History         `yaml:"history" doc:"The messages that have passed, kept in memory for acpctl tail and acpctl web to show what was before they were started. While one of them runs, the last 8192, and 4 MiB of them, are kept also if this says less. Never on disk."`
+	History      Switch          `yaml:"history" example:"on" doc:"on: keep the last 1000 messages that have passed, at most 4 MiB of them, in memory and never on disk, so that acpctl web and acpctl tail can show what passed before they were started. off: keep none while neither runs. Default: on."`
 	Metrics      Metrics         `yaml:"metrics" doc:"What this daemon does, counted, as text for Prometheus, and whether it is well, over HTTP."`
 	Log          Log             `yaml:"log" doc:"The daemon's log, on standard error."`
 
@@ -295,7 +295,7 @@ func (c *Config) setDefaults() {
 	c.Spending.Tokens = cmp.Or(c.Spending.Tokens, 2_000_000)
 	c.Spending.USD = cmp.Or(c.Spending.USD, 5)
 	c.Spending.USDAll = cmp.Or(c.Spending.USDAll, 20)
-	c.History.Bytes = cmp.Or(c.History.Bytes, 4<<20)
+	c.History = cmp.Or(c.History, On)
 	c.Log.Format = cmp.Or(c.Log.Format, FormatText)
 	c.Log.Level = cmp.Or(c.Log.Level, LevelInfo)
 }

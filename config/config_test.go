@@ -57,7 +57,7 @@ channels:
   max_payload: 1024
   lenient: true
 spending: {usd: 0.5}
-history: {messages: 1000, bytes: 512KiB}
+history: off
 metrics: {listen: "0.0.0.0:7119", expose: true, peers: true}
 log: {format: json, level: debug}
 `
@@ -131,7 +131,7 @@ func TestLoad(t *testing.T) {
 			OpenTo: []string{"laptop", "*"}, HeldList: 1, RequestTTL: 90 * time.Second, Retention: 24 * time.Hour, MaxPayload: 1024, Lenient: true,
 		},
 		Spending: Spending{Runs: 50, Tokens: 2_000_000, USD: 0.5, USDAll: 20},
-		History:  History{Messages: 1000, Bytes: 512 << 10},
+		History:  Off,
 		Metrics:  Metrics{Listen: "0.0.0.0:7119", Expose: true, Peers: true},
 		Log:      Log{Format: FormatJSON, Level: LevelDebug},
 	}
@@ -165,7 +165,7 @@ func TestDefaults(t *testing.T) {
 	}
 	want := &Config{Name: missing.Name, MaxMessage: 1 << 20, PostQuantum: Prefer, Discovery: Discovery{MDNS: On}, Reach: Reach{Proxy: Proxy{Text: "environment"}, Direct: On}, Log: Log{Format: FormatText, Level: LevelInfo},
 		Channels: Channels{HeldList: time.Second, RequestTTL: 10 * time.Minute, Retention: 24 * time.Hour, MaxPayload: 256 << 10},
-		Spending: Spending{Runs: 50, Tokens: 2_000_000, USD: 5, USDAll: 20}, History: History{Bytes: 4 << 20}}
+		Spending: Spending{Runs: 50, Tokens: 2_000_000, USD: 5, USDAll: 20}, History: On}
 	missing.Lines = nil
 	if !reflect.DeepEqual(missing, want) {
 		t.Errorf("missing file: %+v", missing)
@@ -218,7 +218,7 @@ func TestErrors(t *testing.T) {
 		"max_message: 65_536":                {`1: "max_message" is "65_536"`},
 		"agents: {uids: [01750]}":            {`1: "agents.uids[0]" is "01750"`},
 		"spending: {usd: 08}":                {`1: "spending.usd" is "08"`},
-		"history: {bytes: 010}":              {`1: "history.bytes" is "010"`},
+		"limits: {min_free: 010}":            {`1: "limits.min_free" is "010"`},
 		"post_quantum: requir":               {`1: bad "post_quantum": "requir": did you mean "require"?`},
 		"post_quantum: \"off\"":              {`1: bad "post_quantum": "off": use prefer, require`},
 		"log: {level: 3, format: x}":         {`1: bad "log.level": "3": use debug, info, warn, error`, `1: bad "log.format": "x": use text, json`},
@@ -253,15 +253,8 @@ func TestErrors(t *testing.T) {
 		"agents: {claude: {turns: {hour: 101}}}":                                 {`bad "agents.claude.turns.hour": 101: a day has 100: raise day too`},
 		"agents: {claude: {turns: {}}}":                                          {`bad "agents.claude.turns": an empty entry`},
 		"agents: {\"*\": {turns: {hour: 1}}}":                                    {`bad "agents.*.turns.hour": 1`},
-		"history: {messages: 100001}":                                            {`bad "history.messages": 100001: use a number from 0 to 100000`},
-		"history: {messages: -1}":                                                {`bad "history.messages": -1`},
-		"history: {messages: 1, bytes: 262143}":                                  {`bad "history.bytes": use bytes from 262144 to 268435456, or write them like 512KiB or 4MiB`},
-		"history: {messages: 1, bytes: 268435457}":                               {`bad "history.bytes"`},
-		"history: {messages: 1, bytes: 257MiB}":                                  {`bad "history.bytes"`},
-		"history: {messages: 1, bytes: 99999999999999MiB}":                       {`bad "history.bytes"`},
-		"history: {messages: 1, bytes: 4MB}":                                     {`bad "history.bytes"`},
-		"history: {messages: 1, bytes: -4MiB}":                                   {`bad "history.bytes"`},
-		"history: {bytes: 4MiB}":                                                 {`bad "history.bytes": nothing would be kept: say with messages how many`},
+		"history: {messages: 1000, bytes: 4MiB}":                                 {`1: "history" must be text, not settings: how many messages are kept is no setting any more: remove it to keep the last 1000 of them, at most 4 MiB, or write history: off to keep none`},
+		"history: 1000":                                                          {`1: bad "history": "1000": use on, off`},
 		"spending: {runs: 0}":                                                    {`bad "spending.runs": 0: use a number from 1`},
 		"spending: {tokens: 1000000001}":                                         {`bad "spending.tokens"`},
 		"spending: {usd: 0}":                                                     {`bad "spending.usd": 0: use US dollars above 0`},

@@ -45,6 +45,7 @@ type parser struct{ *yamldoc.Document }
 var textExamples = map[string]string{
 	"listen":          "write host:port, like 0.0.0.0:7117",
 	"channels.listen": "write host:port, like 127.0.0.1:7118",
+	"history":         "how many messages are kept is no setting any more: remove it to keep the last 1000 of them, at most 4 MiB, or write history: off to keep none",
 }
 
 // parseFile does what LoadConfig does, with the content of the file.

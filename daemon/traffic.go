@@ -77,9 +77,13 @@ func isPartialResult(env *wire.Envelope) bool {
 	return err == nil && what.isPartial
 }
 
-// setHistory has as many messages kept as the configuration says.
-func (d *Daemon) setHistory(h config.History) {
-	d.traffic.SetHistory(traffic.Bounds{Entries: h.Messages, Bytes: int(h.Bytes)})
+// setHistory has messages kept while nobody watches, or not.
+func (d *Daemon) setHistory(history config.Switch) {
+	kept := traffic.History
+	if history == config.Off {
+		kept = traffic.Bounds{}
+	}
+	d.traffic.SetHistory(kept)
 }
 
 // findPetname returns the petname of a trusted peer, "" of any other.

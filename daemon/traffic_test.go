@@ -16,6 +16,7 @@ import (
 
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/client/jsonrpc"
+	"github.com/acpd/acpd/daemon/traffic"
 	"github.com/acpd/acpd/integration/await"
 	"github.com/acpd/acpd/kinds"
 	"github.com/acpd/acpd/wire"
@@ -209,7 +210,9 @@ func TestTrafficShowsOpenCalls(t *testing.T) {
 // connection the watching ends.
 func TestTrafficIsBounded(t *testing.T) {
 	t.Parallel()
-	desk := start(t, stateDir(t), "desk")
+	dir := stateDir(t)
+	writeConfig(t, dir, "history: off\n")
+	desk := start(t, dir, "desk")
 	guest, _ := desk.guestAgent(client.AttachParams{Name: "planner"}, say(`{}`))
 	guest.refused(kinds.NotAuthorized, "traffic", client.TrafficParams{})
 	owner := desk.dial()
@@ -253,49 +256,45 @@ func TestTrafficIsBounded(t *testing.T) {
 	await.Until(t, "nobody watches", func() bool { return !desk.traffic.IsOn() })
 }
 
-// A history is kept from when it is configured until it is no more; without one only those who watch see
-// anything.
+// The history is kept until the configuration turns it off, at once and as one whole; then only those who watch
+// see anything.
 func TestHistory(t *testing.T) {
 	t.Parallel()
 	desk, laptop := pair(t)
 	owner := desk.dial()
-	pings := func(n int) {
+	kept := func() int { // without watching, so that only the history is there
 		t.Helper()
-		for range n {
+		a, err := desk.traffic.Read(t.Context(), &traffic.Query{Limit: client.MaxTrafficEntries, Room: 1 << 20})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(a.Entries)
+	}
+	pinged := func(want int) {
+		t.Helper()
+		for range 2 {
 			owner.must("ping", client.PingParams{To: "laptop"}, nil)
 		}
+		if n := kept(); n != want {
+			t.Errorf("%d entries are kept, want %d", n, want)
+		}
 	}
-	kept := func() int {
-		t.Helper()
-		w := &watcher{local: desk.dial()}
-		defer w.Close()
-		return len(w.read(client.TrafficParams{}).Entries)
-	}
-	pings(2)
-	if n := kept(); n != 0 {
-		t.Errorf("without a history: %d", n)
-	}
-	changed := func(text string) []client.SettingChange {
+	changed := func(text, from, to string) {
 		t.Helper()
 		writeConfig(t, desk.dir, text)
 		r, err := desk.reloadConfig()
-		if err != nil || len(r.Deferred) > 0 {
-			t.Fatal(r, err)
+		if err != nil || len(r.Deferred) > 0 || len(r.Changed) != 1 || r.Changed[0] != (client.SettingChange{Setting: "history", From: from, To: to}) {
+			t.Fatalf("%+v %v", r, err)
 		}
-		return r.Changed
 	}
-	if c := changed("history: {messages: 3, bytes: 1MiB}"); len(c) != 2 || c[0] != (client.SettingChange{Setting: "history.messages", From: "default", To: "3"}) || c[1].To != "1048576" {
-		t.Errorf("%+v", c)
+	pinged(2)
+	changed("history: off", "on", "off")
+	if desk.traffic.IsOn() || !laptop.traffic.IsOn() {
+		t.Error("the history of desk is on, or that of laptop is not")
 	}
-	pings(2)
-	if n := kept(); n != 2 {
-		t.Errorf("%d of 2", n)
-	}
-	changed("")
-	await.Until(t, "none is kept", func() bool { return !desk.traffic.IsOn() })
-	if laptop.traffic.IsOn() {
-		t.Error("laptop keeps a history too")
-	}
+	pinged(0)
+	changed("", "off", "on")
+	pinged(2)
 }
 
 // A watcher that reads nothing keeps nothing up: every message passes, and it hears afterwards how many it
@@ -330,7 +329,6 @@ func TestHistoryIsNowhereOnDisk(t *testing.T) {
 	var log await.Output
 	level := slog.LevelDebug
 	dir := stateDir(t)
-	writeConfig(t, dir, "history: {messages: 100}\n")
 	desk := startWith(t, Options{Home: dir, Listen: "127.0.0.1:0", Name: "desk", NoMDNS: true, Log: &log, Level: &level})
 	laptop := start(t, stateDir(t), "laptop")
 	befriend(t, desk, laptop)

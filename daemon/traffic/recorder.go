@@ -1,9 +1,9 @@
 // Package traffic keeps the last messages that have passed a daemon, in memory, for its owner to
-// watch: as long as somebody watches, or the configuration wants a history.
+// watch: the history, unless the configuration turns it off, and more as long as somebody watches.
 //
 // A reader has a cursor and fetches what is behind it. What is not fetched in time is lost, and
 // the reader is told how much that was. So whoever records never waits for a reader, and one that has
-// stalled is forgotten when it has lost something. While nobody watches and there is no history,
+// stalled is forgotten when it has lost something. While nobody watches and the history is off,
 // messages are only counted, so that a reader that comes back is told how many it has missed; before
 // anybody has watched, not even that.
 package traffic
@@ -20,8 +20,11 @@ import (
 )
 
 // Bounds says how many entries are kept, and how many bytes of memory they may take together. An entry
-// needs at most 256 KiB, the least that config.yaml allows, however much its message says.
+// needs at most 256 KiB, however much its message says.
 type Bounds struct{ Entries, Bytes int }
+
+// History bounds what is kept while nobody watches, unless the configuration turns it off.
+var History = Bounds{1000, 4 << 20}
 
 // watched bounds what is kept while somebody watches.
 var watched = Bounds{8192, 4 << 20}

@@ -55,7 +55,7 @@ func attach(t *testing.T, m *live.Machine, p client.AttachParams, h client.Handl
 func startScene(t *testing.T) (laptop *live.Machine) {
 	laptop = live.NewMachine(t, "laptop")
 	desk, build, archive := live.NewMachine(t, "desk"), live.NewMachine(t, "build"), live.NewMachine(t, "archive")
-	config := "history: {messages: 1000}\npeers: {build: {pipe: [" + laptop.ProgramPath("acpctl") + ", --home, " + build.Home + ", pipe]}}\n"
+	config := "peers: {build: {pipe: [" + laptop.ProgramPath("acpctl") + ", --home, " + build.Home + ", pipe]}}\n"
 	if err := os.WriteFile(filepath.Join(laptop.Home, "config.yaml"), []byte(config), 0o600); err != nil {
 		t.Fatal(err)
 	}

@@ -29,8 +29,8 @@ func (a *app) newTailCmd() *cobra.Command {
 		Long: `Shows a line for each message that passes the daemon, when it has its outcome: time, agent
 here, direction (→ to a peer, ← from one), peer and agent there, kind, the beginning of
 what it says and of the answer, outcome and duration; and events of peers (·), unless
-flags select messages. A topic is also those below it. It begins now or, with history in
-config.yaml, with what is kept. Who reads more slowly than messages pass loses some: "lost 12".
+flags select messages. A topic is also those below it. It begins with the last messages,
+which the daemon keeps unless config.yaml says history: off. Who reads more slowly than messages pass loses some: "lost 12".
 It ends with ^C, or when what reads it has ended, and goes on after the daemon was away.
 discover, by which programs look who is there, is left out if it succeeds, unless --all or
 --kind asks for it. Calls that are open: acpctl waiting. Mail of OACP is told as an event; channels
