@@ -303,10 +303,11 @@ type Task struct {
 	Direction TaskDirection  `json:"direction"`
 	FromAgent string         `json:"from_agent,omitzero"` // taken: the agent that delegated, as the peer claims; Peer/FromAgent names it in a message to it
 	ToAgent   string         `json:"to_agent,omitzero"`   // given: the agent of the peer that it is for; "": any
-	Agent     string         `json:"agent,omitzero"`      // taken, accepted and open: the agent that works on it
+	Agent     string         `json:"agent,omitzero"`      // taken and accepted: the agent that works on it or, if it is final, that has worked on it
 	Task      string         `json:"task"`                // its beginning
 	State     TaskState      `json:"state"`
 	Over      bool           `json:"over,omitzero"` // nothing is owed or expected any more: it is final, or accepted and no report is wanted
+	Began     Time           `json:"began,omitzero"` // null, and left out: the daemon is older than 0.2.0
 	Deadline  Time           `json:"deadline"`
 	Outcome   string         `json:"outcome"`           // its beginning; the whole is in Result
 	Partials  uint64         `json:"partials,omitzero"` // how many have come

@@ -197,3 +197,26 @@ func TestPartialResultsOfAHostilePeer(t *testing.T) {
 		t.Errorf("%+v", s)
 	}
 }
+
+// A delegation says when it began and, at the peer that has taken it, which agent has worked on it, also when it is
+// final and after a restart.
+func TestATaskKeepsItsBeginAndItsAgent(t *testing.T) {
+	t.Parallel()
+	desk, laptop := pair(t)
+	worker := laptop.agent(client.AttachParams{Name: "reviewer"}, say(accepted))
+	before := time.Now().Truncate(time.Millisecond)
+	given := delegateTo(desk.dial(), "laptop", task1(""))
+	worker.must("result", client.ResultParams{Ref: given.ID, Payload: completed("done")}, nil)
+	check := func(when string) {
+		t.Helper()
+		for d, agent := range map[*running]string{desk: "", laptop: "reviewer"} {
+			if s := d.dial().state(given.ID); s.State != client.TaskCompleted || s.Agent != agent || s.Began.Before(before) || s.Began.After(time.Now()) {
+				t.Errorf("%s: %+v", when, s)
+			}
+		}
+	}
+	check("when it is final")
+	laptop.stop()
+	laptop = start(t, laptop.dir, "laptop")
+	check("after a restart")
+}

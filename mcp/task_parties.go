@@ -13,7 +13,7 @@ import (
 type taskParties struct {
 	ToAgent        string      `json:"to_agent,omitzero"`         // given: the agent of the peer that it is for; "": any
 	FromAgent      string      `json:"from_agent,omitzero"`       // taken: the agent of the peer that gave it, if its name is a plain one and no role's
-	Agent          string      `json:"agent,omitzero"`            // taken: the agent here that works on it
+	Agent          string      `json:"agent,omitzero"`            // taken: the agent here that works on it, or has worked on it
 	AgentAwaySince client.Time `json:"agent_away_since,omitzero"` // since when none of that name is attached; null, and left out: one is
 	Abandoned      bool        `json:"abandoned,omitzero"`        // given: it has ended here alone
 }

@@ -1765,13 +1765,15 @@ export interface Task {
   from_agent?: string;
   /** given: the agent of the peer that it is for; "": any */
   to_agent?: string;
-  /** taken, accepted and open: the agent that works on it */
+  /** taken and accepted: the agent that works on it or, if it is final, that has worked on it */
   agent?: string;
   /** its beginning */
   task: string;
   state: TaskState;
   /** nothing is owed or expected any more: it is final, or accepted and no report is wanted */
   over?: boolean;
+  /** null, and left out: the daemon is older than 0.2.0 */
+  began?: string;
   deadline: string | null;
   /** its beginning; the whole is in result */
   outcome: string;

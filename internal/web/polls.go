@@ -142,7 +142,7 @@ func (w *watcher) readTasks(ctx context.Context) error {
 		k.tasks = all
 		for i := range all[:min(len(all), newest)] {
 			r := newTaskRow(&all[i], i)
-			if r.Since = k.findBegin(&all[i]); all[i].Direction == client.Given {
+			if all[i].Direction == client.Given {
 				r.Agent = showName(k.findAgent(&all[i]))
 			}
 			rows = append(rows, r)

@@ -66,10 +66,10 @@ func isApprovalOf(a *client.Approval, e *client.TrafficEntry) bool {
 	return e.Direction == client.In && a.Message == e.ID && a.Peer == e.Peer && a.Kind == e.Kind && a.Agent == e.Agent
 }
 
-// isAsking reports whether an open call waits for the owner's word.
-func (w *work) isAsking(e *client.TrafficEntry) bool {
+// needsApproval reports whether an open call is one of those that listApprovals has.
+func (w *work) needsApproval(e *client.TrafficEntry) bool {
 	for i := range w.approvals {
-		if a := &w.approvals[i]; !a.Approved && isApprovalOf(a, e) {
+		if isApprovalOf(&w.approvals[i], e) {
 			return true
 		}
 	}

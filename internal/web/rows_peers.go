@@ -97,13 +97,3 @@ func (w *work) noteAgent(e *client.TrafficEntry) {
 func (w *work) findAgent(t *client.Task) string {
 	return cmp.Or(t.ToAgent, w.agents[taskKey{w.peers[t.Peer].id, t.ID}])
 }
-
-// findBegin returns when a delegation that is not over began; null if that is not known.
-func (w *work) findBegin(t *client.Task) client.Time {
-	for i := range w.open {
-		if e := &w.open[i]; keyCall(e) == keyDelegation(t) && !isOver(t) {
-			return client.Time{Time: e.At}
-		}
-	}
-	return client.Time{}
-}

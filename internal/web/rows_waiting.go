@@ -13,7 +13,7 @@ import (
 // waitingRow says who waits for whom, and since when.
 type waitingRow struct {
 	rowKey
-	Since    client.Time `json:"since"` // null: it is not known
+	Since    client.Time `json:"since"` // null: an older daemon does not tell it
 	Kind     string      `json:"kind"`  // query or delegate
 	Who      party       `json:"who"`
 	Whom     party       `json:"whom"`
@@ -24,7 +24,6 @@ type waitingRow struct {
 	Progress *float64    `json:"progress"`
 	Message  string      `json:"message"` // what is being done
 	Deadline client.Time `json:"deadline"`
-	IsAsking bool        `json:"asking"` // it waits for the owner's word
 
 	// Of a delegation that an agent here has accepted.
 	AgentAway  client.Time `json:"agent_away"`  // since when no agent of that name is attached; null: one is
@@ -74,15 +73,14 @@ func keyDelegation(t *client.Task) callKey {
 	return callKey{findDirection(t), t.Peer, kinds.KindDelegate, t.ID}
 }
 
-// listWaiting returns who waits for whom, those first that have waited longest. What waits for the
-// owner's word is beside them (listApprovals).
+// listWaiting returns who waits for whom, those first that have waited longest. It leaves out what listApprovals
+// has.
 func (w *work) listWaiting() []waitingRow {
 	rows := make([]waitingRow, 0, len(w.open))
 	place := make(map[callKey]int) // of each call
 	for i := range w.open {
 		e := &w.open[i]
 		r := newOpenRow(e)
-		r.IsAsking = w.isAsking(e)
 		w.noteMissing(&r, e.Peer.String())
 		place[keyCall(e)] = len(rows)
 		rows = append(rows, r)
@@ -117,6 +115,11 @@ func (w *work) listWaiting() []waitingRow {
 		}
 	}
 	joinChains(rows, w.open, place)
+	for i := len(w.open) - 1; i >= 0; i-- { // the first rows, in their order
+		if w.needsApproval(&w.open[i]) {
+			rows = slices.Delete(rows, i, i+1)
+		}
+	}
 	slices.SortStableFunc(rows, func(a, b waitingRow) int {
 		return cmp.Or(a.Since.Compare(b.Since.Time), strings.Compare(a.Key, b.Key))
 	})
@@ -165,9 +168,9 @@ func findDirection(t *client.Task) client.MessageDirection {
 	return client.In
 }
 
-// newTaskWait describes a delegation of which it is not known when it began.
+// newTaskWait describes a delegation that is none of the open calls.
 func newTaskWait(t *client.Task) waitingRow {
-	r := waitingRow{rowKey: rowKey{"task " + keyTask(t)}, Kind: kinds.KindDelegate, Text: showLine(t.Task, maxShown)}
+	r := waitingRow{rowKey: rowKey{"task " + keyTask(t)}, Since: t.Began, Kind: kinds.KindDelegate, Text: showLine(t.Task, maxShown)}
 	r.Who, r.Whom = party{Here: true}, party{Peer: showName(t.Peer)}
 	if t.Direction == client.Taken {
 		r.Who, r.Whom = party{Peer: showName(t.Peer), Agent: showName(t.FromAgent)}, party{Here: true, Agent: showName(t.Agent)}

@@ -25,7 +25,7 @@ type taskRow struct {
 	Progress  *float64    `json:"progress"`
 	Message   string      `json:"message"`
 	Place     int         `json:"place"` // the newest has 0
-	Since     client.Time `json:"since"` // null: it is over, or it is not known when it began
+	Began     client.Time `json:"began"` // null: an older daemon does not tell it
 
 	Abandoned  bool        `json:"abandoned"`   // it has ended here alone
 	AgentAway  client.Time `json:"agent_away"`  // since when no agent of the name Agent is attached here; null: one is
@@ -36,7 +36,7 @@ func newTaskRow(t *client.Task, place int) taskRow {
 	return taskRow{
 		rowKey: rowKey{keyTask(t)}, ID: t.ID.String(), Peer: showName(t.Peer), Direction: string(t.Direction),
 		FromAgent: showName(t.FromAgent), Agent: showName(t.Agent), Task: showLine(t.Task, maxShown), State: string(t.State), Over: isOver(t),
-		Deadline: t.Deadline, Outcome: showLine(t.Outcome, maxShown), Progress: t.Progress, Message: showLine(t.Message, maxShown), Place: place,
+		Deadline: t.Deadline, Outcome: showLine(t.Outcome, maxShown), Progress: t.Progress, Message: showLine(t.Message, maxShown), Place: place, Began: t.Began,
 		Abandoned: t.IsAbandoned(), AgentAway: t.AgentAwaySince, AgentUntil: t.AgentAwaitedUntil,
 	}
 }

@@ -492,10 +492,11 @@ class Task(TypedDict):
     direction: TaskDirection
     from_agent: NotRequired[str]  # taken: the agent that delegated, as the peer claims; peer/from_agent names it in a message to it
     to_agent: NotRequired[str]  # given: the agent of the peer that it is for; "": any
-    agent: NotRequired[str]  # taken, accepted and open: the agent that works on it
+    agent: NotRequired[str]  # taken and accepted: the agent that works on it or, if it is final, that has worked on it
     task: str  # its beginning
     state: TaskState
     over: NotRequired[bool]  # nothing is owed or expected any more: it is final, or accepted and no report is wanted
+    began: NotRequired[str]  # null, and left out: the daemon is older than 0.2.0
     deadline: Union[str, None]
     outcome: str  # its beginning; the whole is in result
     partials: NotRequired[int]  # how many have come
