@@ -306,7 +306,7 @@ type Task struct {
 	Agent     string         `json:"agent,omitzero"`      // taken and accepted: the agent that works on it or, if it is final, that has worked on it
 	Task      string         `json:"task"`                // its beginning
 	State     TaskState      `json:"state"`
-	Over      bool           `json:"over,omitzero"` // nothing is owed or expected any more: it is final, or accepted and no report is wanted
+	Over      bool           `json:"over,omitzero"`  // nothing is owed or expected any more: it is final, or accepted and no report is wanted
 	Began     Time           `json:"began,omitzero"` // null, and left out: the daemon is older than 0.2.0
 	Deadline  Time           `json:"deadline"`
 	Outcome   string         `json:"outcome"`           // its beginning; the whole is in Result

@@ -160,7 +160,7 @@ func OpenDaemon(ctx context.Context, o Options) (*Daemon, error) {
 		subscribers: new(subscribers), leftovers: newLeftovers(), messages: newMessageCounts(),
 		relays: newRelays(), drain: newDrain(), rediscover: pace.NewSignal(), organisationChanged: pace.NewSignal(), dialHints: make(dialHints), leaving: make(chan struct{}),
 	}
-	d.traffic = traffic.NewRecorder(d.findPetname)
+	d.traffic = traffic.NewRecorder(d.findPetname, func(id identity.ID) bool { return d.trust.IsBlocked(id) })
 	if err := d.openParts(ctx); err != nil {
 		return nil, errors.Join(err, d.Close())
 	}

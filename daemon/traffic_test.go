@@ -295,6 +295,10 @@ func TestHistory(t *testing.T) {
 	pinged(0)
 	changed("", "off", "on")
 	pinged(2)
+	owner.must("untrust", client.UntrustParams{Peer: "laptop"}, nil)
+	if n := kept(); n != 0 {
+		t.Errorf("%d entries are left of a peer that is not trusted any more", n)
+	}
 }
 
 // A watcher that reads nothing keeps nothing up: every message passes, and it hears afterwards how many it

@@ -127,6 +127,7 @@ func (d *Daemon) forgetPeerInMemory(id identity.ID) {
 	d.node.Disconnect(id)
 	d.budget.ForgetRefusals(id)
 	d.repeats.ForgetPeer(id)
+	d.traffic.ForgetPeer(id)
 	d.refusers.Delete(id)
 	d.capabilities.forgetPeer(id)
 	d.waker.ForgetPeer(id)

@@ -1,5 +1,7 @@
 package traffic
 
+import "github.com/acpd/acpd/identity"
+
 const (
 	entryCost = 128 // bytes of an entry's places in the order
 	shareCost = 256 // of a peer's share
@@ -86,8 +88,17 @@ func (k *kept) evictAbove(entries, most int) {
 }
 
 // evict drops the oldest ping of the peer that has most, or its oldest entry if it has no ping. There is one.
-func (k *kept) evict() {
-	of := k.shares.largest()
+func (k *kept) evict() { k.evictOf(k.shares.largest()) }
+
+// forgetPeer drops all entries of a peer.
+func (k *kept) forgetPeer(peer identity.ID) {
+	for of := k.shares.byPeer[peer]; of != nil && of.entries > 0; {
+		k.evictOf(of)
+	}
+}
+
+// evictOf does what evict does, for the peer that has a share.
+func (k *kept) evictOf(of *share) {
 	l := of.nextToShed()
 	first := l.oldest
 	number := k.arena.numberOf(first)

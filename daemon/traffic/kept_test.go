@@ -219,6 +219,12 @@ func TestWhatIsKeptAgrees(t *testing.T) {
 			r.Record(m)
 			sent++
 			switch random.IntN(70) {
+			case 4:
+				r.ForgetPeer(peer)
+				if of := r.kept.shares.byPeer[peer]; of != nil {
+					t.Fatalf("%d entries of a peer are left", of.entries)
+				}
+				r.kept.check(t)
 			case 0:
 				r.SetHistory(Bounds{1 + random.IntN(500), leastBytes << random.IntN(4)})
 			case 1:
@@ -276,6 +282,19 @@ func TestMemoryIsGivenBack(t *testing.T) {
 			t.Errorf("%+v", r.kept)
 		}
 	})
+}
+
+// Nothing is kept of a peer that is blocked; whoever reads is told that entries are missing.
+func TestABlockedPeerLeavesNothing(t *testing.T) {
+	r := newTestRecorder()
+	r.SetHistory(History)
+	begin := r.next - 1
+	for _, peer := range []identity.ID{laptop, blocked, laptop} {
+		r.Record(said(t, peer, "hello"))
+	}
+	if texts, _, lost := r.all(t, begin); len(texts) != 2 || lost != 1 {
+		t.Errorf("%q, %d lost", texts, lost)
+	}
 }
 
 // When there is no room left, an entry takes the place of one that goes: it costs no memory.

@@ -32,6 +32,7 @@ var watched = Bounds{8192, 4 << 20}
 // Recorder keeps the entries of messages that have passed. Any number of goroutines may use it.
 type Recorder struct {
 	nameOf func(identity.ID) string
+	isBlocked func(identity.ID) bool
 	keeps  atomic.Int64 // bytes of a payload that are kept; 0: nothing is, since nobody watches and there is no history. It is set with mu held
 	begun  atomic.Bool  // somebody has watched: there may be cursors
 
@@ -45,11 +46,11 @@ type Recorder struct {
 }
 
 // NewRecorder returns a recorder without a history. nameOf returns the petname of a peer, "" for none;
-// it is asked when entries are read. The numbers of entries begin with the time, so that no cursor of
+// it is asked when entries are read. No entry of a peer is kept for which isBlocked returns true. The numbers of entries begin with the time, so that no cursor of
 // an earlier process is taken for one of this.
-func NewRecorder(nameOf func(identity.ID) string) *Recorder {
+func NewRecorder(nameOf func(identity.ID) string, isBlocked func(identity.ID) bool) *Recorder {
 	start := uint64(time.Now().UnixMicro())
-	return &Recorder{nameOf: nameOf, watchers: watchers{all: make(map[any]*watcher)}, start: start, next: start + 1}
+	return &Recorder{nameOf: nameOf, isBlocked: isBlocked, watchers: watchers{all: make(map[any]*watcher)}, start: start, next: start + 1}
 }
 
 // IsOn reports whether entries are kept.
@@ -114,6 +115,13 @@ func (r *Recorder) adjust() {
 	r.kept.setBounds(b)
 }
 
+// ForgetPeer removes all entries of a peer, for which isBlocked returns true by now.
+func (r *Recorder) ForgetPeer(peer identity.ID) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.kept.forgetPeer(peer)
+}
+
 // Message is a message that has passed, and what became of it.
 type Message struct {
 	Direction client.MessageDirection
@@ -141,7 +149,7 @@ func (r *Recorder) Record(m *Message) {
 		return
 	}
 	evicted := r.kept.evicted
-	if r.isBetterLost(&d) {
+	if r.isBlocked(d.peer) || r.isBetterLost(&d) {
 		r.kept.evicted = number
 	} else {
 		w := r.kept.add(number, &d)

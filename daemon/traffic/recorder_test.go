@@ -20,6 +20,8 @@ import (
 var (
 	desk   = identity.ID{0xde, 0x5c}
 	laptop = identity.ID{0x1a, 0x70}
+
+	blocked = identity.ID{0xb1}
 )
 
 func newTestRecorder() *Recorder {
@@ -28,7 +30,7 @@ func newTestRecorder() *Recorder {
 			return "laptop"
 		}
 		return ""
-	})
+	}, func(id identity.ID) bool { return id == blocked })
 }
 
 // leastBytes is the least of Bounds.Bytes.

@@ -91,7 +91,7 @@ func (s *shares) add(peer identity.ID) *share {
 	return one
 }
 
-// shed takes an entry of so many bytes from the share that largest has returned, which ends with its last.
+// shed takes an entry of so many bytes from a share, which ends with its last.
 func (s *shares) shed(one *share, bytes int) {
 	one.entries--
 	one.bytes -= bytes
@@ -102,10 +102,12 @@ func (s *shares) shed(one *share, bytes int) {
 		return
 	}
 	last := len(s.all) - 1
-	s.put(one.at, s.all[last]) // none above it is smaller: there is at most the largest
+	moved := s.all[last]
 	s.all[last] = sized{}
 	if s.all = s.all[:last]; one.at < last {
-		s.sink(one.at)
+		s.put(one.at, moved)
+		s.rise(moved.at)
+		s.sink(moved.at)
 	}
 	delete(s.byPeer, one.peer)
 	s.spare = one

@@ -59,6 +59,10 @@ func TestWhatIsBeyondGoesByThePiece(t *testing.T) {
 				}
 			}
 			r.kept.checkLists(t)
+			if pieces == 5 {
+				r.ForgetPeer(identity.ID{2}) // also while entries are moved
+				r.kept.checkLists(t)
+			}
 			if due && pieces%3 == round%3 { // and others record meanwhile, for which no more goes than they need
 				before, used := r.kept.order.entries(), r.kept.bytes
 				say()

@@ -19,7 +19,7 @@ const (
 	maxRowBytes    = 4 << 10   // of a row
 	maxLines       = 1000      // messages and events
 	maxLineBytes   = 1 << 20   // of them
-	maxUpdateLines = 250       // in one update
+	maxUpdateLines = 250       // in one update; the first of a page has all
 	maxUpdateBytes = 256 << 10 // of the rows in one update
 )
 
@@ -159,8 +159,14 @@ type boardReader struct {
 	begun   bool
 }
 
+// forget has the page read the board anew. It is called with board.mu held, or before anybody has r.
+func (r *boardReader) forget() {
+	r.seen, r.parts, r.line, r.begun = make(map[string]map[string]uint64), make(map[string]uint64), 0, false
+}
+
 func (b *board) addReader() *boardReader {
-	r := &boardReader{changed: pace.NewSignal(), seen: make(map[string]map[string]uint64), parts: make(map[string]uint64)}
+	r := &boardReader{changed: pace.NewSignal()}
+	r.forget()
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.readers[r] = true
@@ -221,7 +227,11 @@ func (b *board) next(r *boardReader) *update {
 			break
 		}
 	}
-	u.Lines, u.Skipped = b.lines.takeSince(r.line, maxUpdateLines)
+	most := maxUpdateLines
+	if u.Reset {
+		most = maxLines
+	}
+	u.Lines, u.Skipped = b.lines.takeSince(r.line, most)
 	r.line = b.lines.last
 	r.begun = true
 	if !u.Reset && u.Away == nil && u.Parts == nil && u.Lines == nil {

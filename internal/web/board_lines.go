@@ -58,6 +58,25 @@ func (ls *boardLines) add(owner string, l boardLine) {
 	}
 }
 
+// forgetPeers removes the lines of peers, and has each page forget all that it shows and read the board anew.
+func (b *board) forgetPeers(peers []string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	had := b.lines.n
+	for _, peer := range peers {
+		for len(b.lines.byPeer[peer]) > 0 {
+			b.lines.dropOldest(peer)
+		}
+	}
+	if b.lines.n == had {
+		return
+	}
+	for r := range b.readers {
+		r.forget()
+	}
+	b.wake()
+}
+
 // findLargest returns the owner of most lines; of several, whose oldest line is the oldest of all.
 func (ls *boardLines) findLargest() (owner string) {
 	most := 0

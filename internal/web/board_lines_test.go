@@ -53,9 +53,12 @@ func TestNobodyTakesAnothersLines(t *testing.T) {
 			for range 30 {
 				addLines(b, lines(buildID, 100, strings.Repeat(`"`, size))) // which JSON writes as two characters
 			}
-			for name, u := range map[string]*update{"a page that is there": b.next(r), "a new page": b.next(b.addReader())} {
-				if n := countOf(t, u, deskID); n != 20 || len(u.Lines) != maxUpdateLines || u.Skipped != 3020-maxUpdateLines {
-					t.Errorf("%s: %d lines of the other peer, of %d; %d are skipped", name, n, len(u.Lines), u.Skipped)
+			for name, c := range map[string]struct {
+				u    *update
+				want int
+			}{"a page that is there": {b.next(r), maxUpdateLines}, "a new page": {b.next(b.addReader()), b.lines.n}} {
+				if n := countOf(t, c.u, deskID); n != 20 || len(c.u.Lines) != c.want || c.u.Skipped != uint64(3020-c.want) {
+					t.Errorf("%s: %d lines of the other peer, of %d; %d are skipped", name, n, len(c.u.Lines), c.u.Skipped)
 				}
 			}
 			if isFull := size > 1; isFull != (b.lines.n < maxLines) || b.lines.n > maxLines || b.lines.bytes > maxLineBytes {
@@ -83,10 +86,12 @@ func TestStrangersShareLines(t *testing.T) {
 // TestLinesAreShared: those who have little to say have it, the others the same.
 func TestLinesAreShared(t *testing.T) {
 	b := newBoard()
+	r := b.addReader()
+	b.next(r)
 	for i, n := range []int{5, 300, 1, 100, 300} {
 		addLines(b, lines(identity.ID{byte(i + 1)}, n, "hello"))
 	}
-	u := b.next(b.addReader())
+	u := b.next(r)
 	var got []int
 	for i := range 5 {
 		got = append(got, countOf(t, u, identity.ID{byte(i + 1)}))
@@ -99,5 +104,24 @@ func TestLinesAreShared(t *testing.T) {
 		if !slices.ContainsFunc(u.Lines, func(text jsontext.Value) bool { return string(text) == string(held[len(held)-n].text) }) {
 			t.Errorf("of %d not the newest", i)
 		}
+	}
+}
+
+// TestForgottenPeersLeaveNoLines: the lines of a peer that is blocked are removed, from pages that have them too.
+func TestForgottenPeersLeaveNoLines(t *testing.T) {
+	b := newBoard()
+	r := b.addReader()
+	addLines(b, lines(deskID, 2, "hello"))
+	addLines(b, lines(buildID, 3, "hello"))
+	if u := b.next(r); countOf(t, u, deskID) != 2 || !u.Reset {
+		t.Errorf("%+v", u)
+	}
+	b.forgetPeers([]string{identity.ID{9}.String()})
+	if u := b.next(r); u != nil {
+		t.Errorf("nothing is removed: %+v", u)
+	}
+	b.forgetPeers([]string{deskID.String()})
+	if u := b.next(r); u == nil || !u.Reset || u.Proof == "" || countOf(t, u, deskID) != 0 || countOf(t, u, buildID) != 3 {
+		t.Errorf("%+v", u)
 	}
 }

@@ -173,7 +173,7 @@ func TestLines(t *testing.T) {
 	if u := b.next(r); len(u.Lines) != maxUpdateLines || u.Skipped != 5*maxLines-maxUpdateLines {
 		t.Errorf("%d lines, %d skipped", len(u.Lines), u.Skipped)
 	}
-	if u := b.next(b.addReader()); len(u.Lines) != maxUpdateLines || u.Skipped != b.lines.last-maxUpdateLines || !u.Reset {
+	if u := b.next(b.addReader()); len(u.Lines) != b.lines.n || u.Skipped != b.lines.last-uint64(b.lines.n) || !u.Reset {
 		t.Errorf("a new page: %d lines, %d skipped", len(u.Lines), u.Skipped)
 	}
 }

@@ -74,9 +74,13 @@ func (w *watcher) readPeers(ctx context.Context) error {
 		return err
 	}
 	names := make(map[identity.ID]string)
+	var blocked []string
 	for _, p := range all {
-		names[p.ID] = p.Name
+		if names[p.ID] = p.Name; p.State == client.PeerBlocked {
+			blocked = append(blocked, p.ID.String())
+		}
 	}
+	w.board.forgetPeers(blocked)
 	w.mu.Lock()
 	w.names = names
 	w.mu.Unlock()
