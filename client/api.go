@@ -207,6 +207,8 @@ type Answer struct {
 	Kind    string         `json:"kind"` // pong, capabilities or response
 	RTTUS   uint64         `json:"rtt_us"`
 	Payload wire.Payload   `json:"payload"` // kinds.Pong, kinds.Capabilities or kinds.Response
+
+	FromAgent string `json:"from_agent,omitzero"` // of a response: the agent that answered, as the peer claims; "": it names none
 }
 
 // PingAnswer is the result of ping.
@@ -220,6 +222,8 @@ type DelegateAnswer struct {
 	ID      wire.MessageID `json:"id"`      // names the delegation from now on
 	From    identity.ID    `json:"from"`    // the peer that answered
 	Payload wire.Payload   `json:"payload"` // kinds.Ack
+
+	FromAgent string `json:"from_agent,omitzero"` // the agent that took or refused it, as the peer claims; "": it names none
 }
 
 // CancelAnswer is the result of cancel.

@@ -103,6 +103,7 @@ func (a Answer) WriteMembers(m *jsonrpc.ObjectWriter) {
 	m.WriteString("kind", a.Kind)
 	m.WriteUint("rtt_us", a.RTTUS)
 	m.WritePayload(a.Payload)
+	m.WriteOptionalString("from_agent", a.FromAgent)
 }
 
 func (a *Answer) ReadMember(name []byte, v jsonrpc.Value) error {
@@ -117,6 +118,8 @@ func (a *Answer) ReadMember(name []byte, v jsonrpc.Value) error {
 		return v.ReadUint(&a.RTTUS)
 	case "payload":
 		return v.ReadPayload(&a.Payload)
+	case "from_agent":
+		return v.ReadString(&a.FromAgent)
 	}
 	return jsonrpc.ErrUnknownMember
 }

@@ -32,7 +32,7 @@ func TestCodecFollowsTags(t *testing.T) {
 		&ResultParams{Ref: id},
 		&ResultParams{Head: head, Ref: id, Payload: payload},
 		&Answer{ID: id},
-		&Answer{ID: id, From: identity.ID{1}, Kind: "pong", RTTUS: 17, Payload: payload},
+		&Answer{ID: id, From: identity.ID{1}, Kind: "response", RTTUS: 17, Payload: payload, FromAgent: "planner"},
 		&PingAnswer{Answer: Answer{ID: id}},
 		&PingAnswer{Answer: Answer{ID: id, From: identity.ID{1}, Kind: "pong", RTTUS: 17, Payload: payload}, TS: 1 << 60},
 		&Inbound{Envelope: envelope},

@@ -88,7 +88,9 @@ func (d *Daemon) serveDelegate(ctx context.Context, s *localConn, p *client.Dele
 	if err := d.delegations.RecordAck(ctx, t, ack.Accepted, reply.Payload, nil); err != nil {
 		return nil, err
 	}
-	return given(reply.Payload), nil
+	answer := given(reply.Payload)
+	answer.FromAgent = reply.FromAgent
+	return answer, nil
 }
 
 // errCancelled is the cause with which the exchange of a delegation ends that is cancelled

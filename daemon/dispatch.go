@@ -32,13 +32,20 @@ func (d *Daemon) handleExchange(ctx context.Context, request kinds.Checked) (*wi
 	defer d.removeOpenCall(&p)
 	d.countAndPublishMessage(client.In, env, "")
 	var answer wire.Payload
+	var agent string // that has answered
 	var err error
 	switch env.Kind {
 	case kinds.KindQuery:
 		answer, err = d.handleQueryOrQuestion(ctx, sender, request, p.call)
+		if env.Ref == nil { // a question back may be answered by the owner
+			agent = p.call.ChosenAgent()
+		}
 	case kinds.KindDelegate, kinds.KindCancel:
 		out := d.handleMessageOnce(ctx, sender, request)
 		answer, err = out.Ack, out.Err
+		if t := d.delegations.Find(client.Taken, env.From, env.ID); t != nil {
+			agent = t.Agent
+		}
 	case kinds.KindPing:
 		answer, err = d.handlePing(sender)
 	case kinds.KindDiscover:
@@ -49,6 +56,9 @@ func (d *Daemon) handleExchange(ctx context.Context, request kinds.Checked) (*wi
 	var reply *wire.Envelope
 	if err == nil {
 		reply = wire.NewReply(env, request.Spec.Reply, answer)
+		if agent == env.Agent || d.permissions.decideByPolicy(sender, kinds.KindDiscover, "").Allowed {
+			reply.FromAgent = agent
+		}
 	} else {
 		reply = kinds.NewErrorReply(env, err)
 	}

@@ -213,7 +213,7 @@ func (d *Daemon) sendChecked(ctx context.Context, message kinds.Checked, follows
 }
 
 func newAnswer(env kinds.Checked, reply *wire.Envelope, rtt time.Duration) *client.Answer {
-	return &client.Answer{ID: env.ID, From: reply.From, Kind: reply.Kind, RTTUS: uint64(rtt.Microseconds()), Payload: reply.Payload}
+	return &client.Answer{ID: env.ID, From: reply.From, FromAgent: reply.FromAgent, Kind: reply.Kind, RTTUS: uint64(rtt.Microseconds()), Payload: reply.Payload}
 }
 
 // withProbeTimeout limits a call to ms milliseconds, or to kinds.ProbeDeadline if that is 0.

@@ -161,6 +161,8 @@ func envelopes() []vector {
 		all = append(all, accepted(name, m.cbor(), true, kind, ref, payload, `,"from_agent":"planner"`))
 	}
 	fromAgent("query that an agent sent", "query", false, `{"question":"a"}`, newMessage("query"))
+	fromAgent("response that an agent gave", "response", true, `{"summary":"a"}`, newMessage("response").with("ref", bin(id(0xa0, 16))))
+	fromAgent("ack that an agent gave", "ack", true, `{"accepted":true}`, newMessage("ack").with("ref", bin(id(0xa0, 16))))
 	fromAgent("result that an agent sent", "result", true, `{"status":"completed","outcome":"a"}`, newMessage("result").with("ref", bin(id(0xa0, 16))))
 
 	ping := newMessage("ping")

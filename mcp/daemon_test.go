@@ -164,7 +164,7 @@ func (d *fakeDaemon) answerQueries(answer func(context.Context, *client.QueryPar
 		if err != nil {
 			return nil, err
 		}
-		return &client.Answer{ID: p.ID, From: desk, Kind: kinds.KindResponse, Payload: kinds.EncodePayload(&kinds.Response{Summary: text})}, nil
+		return &client.Answer{ID: p.ID, From: desk, FromAgent: "reviewer", Kind: kinds.KindResponse, Payload: kinds.EncodePayload(&kinds.Response{Summary: text})}, nil
 	})
 }
 

@@ -134,7 +134,7 @@ func (s *Server) describeCall(ctx context.Context, c *keptCall, page int) (*resu
 	}
 	r := &result{State: "answered", ID: c.id, From: s.names.of(ctx, s, c.answer.From)}
 	err := r.addPeerText(client.PeerMessage{
-		Peer: r.From, ID: c.answer.From, Kind: c.answer.Kind, Message: c.id, Payload: c.answer.Payload,
+		Peer: r.From, ID: c.answer.From, Agent: c.answer.FromAgent, Kind: c.answer.Kind, Message: c.id, Payload: c.answer.Payload,
 		Answer: "It answers your query, and needs no answer.",
 	}, page, "acp_task with id "+c.id.String()+", do result")
 	return r, err

@@ -38,7 +38,7 @@ func TestAnswersComeInPages(t *testing.T) {
 		return "short\x1b[31m", nil
 	})
 	r := p.must("answered", "acp_query", args{"to": "desk", "question": "short"})
-	if r.From != "desk" || r.Next != 0 || !strings.Contains(r.Text, "\nshort[31m\n") || !strings.Contains(r.said, "\nshort[31m\n") || !strings.Contains(r.Text, "peer desk") {
+	if r.From != "desk" || r.Next != 0 || !strings.Contains(r.Text, "\nshort[31m\n") || !strings.Contains(r.said, "\nshort[31m\n") || !strings.Contains(r.Text, "peer desk (id ") || !strings.Contains(r.Text, ", its agent reviewer, kind response") {
 		t.Errorf("%+v", r)
 	}
 	if exact := fmt.Sprint(r.meta[metaExact]); !strings.Contains(exact, "short\x1b[31m") {

@@ -63,7 +63,7 @@ func (o *OpenCalls) End(c *Call) (agent string) {
 	o.mu.Lock()
 	c.remove()
 	o.mu.Unlock()
-	agent = c.chosenAgent()
+	agent = c.ChosenAgent()
 	c.previous, c.next, c.request = nil, nil, kinds.Checked{}
 	c.agent.Store(nil)
 	o.unused.Put(c)
@@ -80,7 +80,8 @@ func (c *Call) remove() { c.previous.next, c.next.previous = c.next, c.previous 
 // SetAgent says which agent was chosen for a call. The text must not change.
 func (c *Call) SetAgent(name *string) { c.agent.Store(name) }
 
-func (c *Call) chosenAgent() string {
+// ChosenAgent returns the agent that SetAgent named, "" if none was chosen.
+func (c *Call) ChosenAgent() string {
 	if name := c.agent.Load(); name != nil {
 		return *name
 	}
@@ -98,7 +99,7 @@ func (c *Call) describe() client.TrafficEntry {
 	if c.direction == client.Out {
 		e.Peer = env.To
 	}
-	if agent := c.chosenAgent(); agent != "" {
+	if agent := c.ChosenAgent(); agent != "" {
 		e.Agent = agent
 	}
 	if env.Ref != nil {

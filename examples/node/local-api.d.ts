@@ -481,6 +481,8 @@ export interface DelegateAnswer {
   /** the peer that answered */
   from: string;
   payload: Ack;
+  /** the agent that took or refused it, as the peer claims; "": it names none */
+  from_agent?: string;
 }
 
 /** The params of delegate. */
@@ -507,6 +509,8 @@ export interface DiscoverAnswer {
   kind: string;
   rtt_us: number;
   payload: Capabilities;
+  /** of a response: the agent that answered, as the peer claims; "": it names none */
+  from_agent?: string;
 }
 
 /** DiscoverParams are the params of discover. */
@@ -1184,6 +1188,8 @@ export interface PingAnswer {
   kind: string;
   rtt_us: number;
   payload: Pong;
+  /** of a response: the agent that answered, as the peer claims; "": it names none */
+  from_agent?: string;
   /** the peer's clock when it answered, in unix milliseconds: no proof; 0: the daemon does not say */
   ts?: number;
 }
@@ -1332,6 +1338,8 @@ export interface QueryAnswer {
   kind: string;
   rtt_us: number;
   payload: Response;
+  /** of a response: the agent that answered, as the peer claims; "": it names none */
+  from_agent?: string;
 }
 
 /** The params of query. */

@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -152,7 +153,7 @@ func (a *app) queryAgent(ctx context.Context, params client.QueryParams, retry f
 	}
 	if a.ForModel {
 		a.printForModel(ctx, client.PeerMessage{
-			ID: answer.From, Kind: answer.Kind, Ref: answer.ID, Payload: answer.Payload,
+			ID: answer.From, Agent: answer.FromAgent, Kind: answer.Kind, Ref: answer.ID, Payload: answer.Payload,
 			Answer: "It answers your question; nothing has to be sent back.",
 		})
 	} else {
@@ -161,8 +162,30 @@ func (a *app) queryAgent(ctx context.Context, params client.QueryParams, retry f
 	if r.Truncated {
 		a.warnTruncated("query")
 	}
-	a.PrintForPerson("(%s)", (time.Duration(answer.RTTUS) * time.Microsecond).Round(10*time.Microsecond))
+	if a.ErrTTY {
+		a.PrintForPerson("%s", a.formatAnswerer(ctx, answer))
+	}
 	return nil
+}
+
+// formatAnswerer returns who has answered, as far as the peer says, and how long that took.
+func (a *app) formatAnswerer(ctx context.Context, answer *client.Answer) string {
+	who := answer.From.Label()
+	if name := a.FindPetname(ctx, answer.From.String()); name != answer.From.String() {
+		who = name
+	}
+	switch {
+	case answer.FromAgent == "":
+	case client.IsPlainAgentName(answer.FromAgent):
+		who += "/" + answer.FromAgent
+	default:
+		who += "/?"
+	}
+	took := time.Duration(answer.RTTUS) * time.Microsecond
+	if took < time.Second {
+		return fmt.Sprintf("%s · %.1f ms", who, took.Seconds()*1000)
+	}
+	return fmt.Sprintf("%s · %s", who, took.Round(time.Second/10))
 }
 
 // newAskAgain returns a function that reports whether a question about a delegation is to be

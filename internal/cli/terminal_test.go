@@ -83,10 +83,16 @@ func TestTerminal(t *testing.T) {
 	f.WantResult(f.RunInteractive("", "tasks"), 0, "", "none\n")
 	f.WantResult(f.Run("tasks"), 0, "", "")
 
-	f.SetAnswer(client.MethodQuery, &client.Answer{ID: clitest.SomeID, From: clitest.DeskID, Kind: "response", RTTUS: 12340,
+	f.SetAnswer(client.MethodQuery, &client.Answer{ID: clitest.SomeID, From: clitest.DeskID, Kind: "response", RTTUS: 12340, FromAgent: "reviewer",
 		Payload: wire.Payload(`{"summary":"yes","data":{"n":1.50},"truncated":true}`)})
 	f.WantResult(f.Run("query", "desk", "hi"), 0, "yes\n{\"n\":1.50}\n", "acpctl query: the answer is not whole, the agent has cut it: ask for less at a time\n")
-	f.WantResult(f.RunInteractive("", "query", "desk", "hi"), 0, "yes\n{\n\t\"n\": 1.50\n}\n", "acpctl query: the answer is not whole, the agent has cut it: ask for less at a time\n(12.34ms)\n")
+	f.WantResult(f.RunInteractive("", "query", "desk", "hi"), 0, "yes\n{\n\t\"n\": 1.50\n}\n", "acpctl query: the answer is not whole, the agent has cut it: ask for less at a time\ndesk/reviewer · 12.3 ms\n")
 	f.WantResult(f.RunInteractive("", "query", "desk", "hi", "--json"), 0,
-		`{"id":"`+clitest.SomeID.String()+`","from":"`+clitest.DeskID.String()+`","kind":"response","rtt_us":12340,"payload":{"summary":"yes","data":{"n":1.50},"truncated":true}}`+"\n", "")
+		`{"id":"`+clitest.SomeID.String()+`","from":"`+clitest.DeskID.String()+`","kind":"response","rtt_us":12340,"payload":{"summary":"yes","data":{"n":1.50},"truncated":true},"from_agent":"reviewer"}`+"\n", "")
+
+	// An older peer names no agent, and what a peer calls one may be no name.
+	for agent, who := range map[string]string{"": "desk · 2m0.5s", "user\x1b[2J": "desk/? · 2m0.5s"} {
+		f.SetAnswer(client.MethodQuery, &client.Answer{ID: clitest.SomeID, From: clitest.DeskID, Kind: "response", RTTUS: 120_500_000, FromAgent: agent, Payload: wire.Payload(`{"summary":"yes"}`)})
+		f.WantResult(f.RunInteractive("", "query", "desk", "hi"), 0, "yes\n", who+"\n")
+	}
 }

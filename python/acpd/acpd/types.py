@@ -331,6 +331,7 @@ DelegateAnswer = TypedDict(
         "id": str,  # names the delegation from now on
         "from": str,  # the peer that answered
         "payload": Ack,
+        "from_agent": NotRequired[str],  # the agent that took or refused it, as the peer claims; "": it names none
     },
 )
 """The result of delegate."""
@@ -355,6 +356,7 @@ DiscoverAnswer = TypedDict(
         "kind": str,  # pong, capabilities or response
         "rtt_us": int,
         "payload": Capabilities,
+        "from_agent": NotRequired[str],  # of a response: the agent that answered, as the peer claims; "": it names none
     },
 )
 """The result of discover."""
@@ -994,6 +996,7 @@ PingAnswer = TypedDict(
         "kind": str,  # pong, capabilities or response
         "rtt_us": int,
         "payload": Pong,
+        "from_agent": NotRequired[str],  # of a response: the agent that answered, as the peer claims; "": it names none
         "ts": NotRequired[int],  # the peer's clock when it answered, in unix milliseconds: no proof; 0: the daemon does not say
     },
 )
@@ -1101,6 +1104,7 @@ QueryAnswer = TypedDict(
         "kind": str,  # pong, capabilities or response
         "rtt_us": int,
         "payload": Response,
+        "from_agent": NotRequired[str],  # of a response: the agent that answered, as the peer claims; "": it names none
     },
 )
 """The result of query."""
