@@ -24,6 +24,7 @@ type AttachParams struct {
 	TakeOver      bool                `json:"take_over,omitzero"`      // replace an agent of that name; not in the agents' folder
 	Key           string              `json:"key,omitzero"`            // what an earlier attach of the name returned; "": the daemon draws one
 	Session       *SessionInfo        `json:"session,omitzero"`        // the agent is a live session, which answers only while it has a turn; nil: it answers by itself
+	About         string              `json:"about,omitzero"`          // what it is for, told to peers: one line of at most 120 characters
 }
 
 const (

@@ -118,6 +118,7 @@ type Agent struct {
 	Since         time.Time `json:"since"`
 
 	Session *SessionInfo `json:"session,omitzero"` // of a live session, which answers only while it has a turn
+	About   string       `json:"about,omitzero"`   // what it says that it is for
 }
 
 // MessageCount counts messages since the daemon's start, by kind.

@@ -175,8 +175,12 @@ func (d *Daemon) handleDiscover(sender identity.Peer, env *wire.Envelope) (wire.
 	if err != nil {
 		return nil, err
 	}
-	// A session that the sender may wake answers now, as others do.
 	c.Sessions = slices.DeleteFunc(c.Sessions, func(agent string) bool { return d.waker.MayWake(agent, sender, kinds.KindQuery) })
+	for i := range c.Details {
+		if a := &c.Details[i]; a.Answers == kinds.AnswersTurn && !slices.Contains(c.Sessions, a.Name) {
+			a.Answers = kinds.AnswersWakes
+		}
+	}
 	return kinds.EncodePayload(c), nil
 }
 

@@ -88,18 +88,19 @@ func TestRefusedExchanges(t *testing.T) {
 	refused(desk, kinds.Internal, "query", client.QueryParams{To: "laptop", Payload: query("?")})
 
 	laptop.session("claude")
-	sessions := func() []string {
+	reviewer := kinds.AgentDetails{Name: "reviewer", Answers: kinds.AnswersNow}
+	wantSessions := func(answer string, sessions ...string) {
+		t.Helper()
 		var got client.Answer
 		desk.dial().must("discover", client.DiscoverParams{To: "laptop", Fresh: true}, &got)
-		return parse[kinds.Capabilities](t, got.Payload).Sessions
+		c := parse[kinds.Capabilities](t, got.Payload)
+		if !slices.Equal(c.Sessions, sessions) || !slices.Equal(c.Details, []kinds.AgentDetails{{Name: "claude", Answers: answer}, reviewer}) {
+			t.Errorf("%q are sessions that wait for a turn; in detail %+v", c.Sessions, c.Details)
+		}
 	}
-	if got := sessions(); !slices.Equal(got, []string{"claude"}) {
-		t.Errorf("%q answer when they have a turn", got)
-	}
+	wantSessions(kinds.AnswersTurn, "claude")
 	laptop.allow(client.WakeAllowParams{Peer: "desk"})
-	if got := sessions(); len(got) > 0 {
-		t.Errorf("%q may be woken, and answer when they have a turn", got)
-	}
+	wantSessions(kinds.AnswersWakes)
 
 	// The sender was untrusted while the message came.
 	env := wire.NewEnvelope(identity.ID{0x1a}, laptop.ID(), kinds.KindQuery, query("?"))

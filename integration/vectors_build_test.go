@@ -107,7 +107,7 @@ var samples = []sample{
 	{"cancel", true, "", `{"reason":"Plans changed"}`},
 	{"discover", false, "", ""},
 	{"capabilities", true, "",
-		`{"agent_name":"desk","agents":["builder"],"sessions":["builder"],"domains":["code","build"],"channels":[],"tools":["go"],"max_concurrent_tasks":4,"model":"any"}`},
+		`{"agent_name":"desk","agents":["builder"],"sessions":["builder"],"domains":["code","build"],"channels":[],"tools":["go"],"max_concurrent_tasks":4,"model":"any","details":[{"name":"builder","about":"builds it","answers":"turn"}]}`},
 	{"error", true, `{"code":"internal","message":""}`,
 		`{"code":"unknown_domain","message":"Nobody here does that","retryable":false,"retry_after_ms":0,"details":{"domains":["code"]}}`},
 }
@@ -310,6 +310,9 @@ func payloads() []vector {
 	ok("query", "names are case-sensitive: this one is unknown", `{"question":"a","Domain":7}`)
 	ok("query", "the least deadline", `{"question":"a","deadline_ms":0,"max_tokens":18446744073709551615}`)
 	ok("query", "a domain of 255 bytes", `{"question":"a","domain":"`+strings.Repeat("a", 255)+`"}`)
+	ok("capabilities", "64 agents in detail", `{"details":[`+strings.Repeat(`{"name":"a","answers":"now"},`, 63)+`{"name":"a","answers":"wakes"}]}`)
+	ok("capabilities", "an agent that is about 120 characters, answers in a word that nobody knows, and says more", `{"details":[{"name":"a","about":"`+strings.Repeat("ü", 120)+`","answers":"soon","more":1}]}`)
+	ok("capabilities", "about is null", `{"details":[{"name":"a","about":null,"answers":"now"}]}`)
 	ok("error", "a code that nobody knows", `{"code":"brand_new","message":"m"}`)
 
 	for name, text := range map[string]string{
@@ -371,6 +374,13 @@ func payloads() []vector {
 	no("capabilities", "agents with a number", `{"agents":["a",1]}`, "agents")
 	no("capabilities", "sessions with a number", `{"sessions":["a",1]}`, "sessions")
 	no("capabilities", "domains with a number", `{"domains":["a",1]}`, "domains")
+	for name, text := range map[string]string{
+		"65 agents": strings.Repeat(`{"name":"a","answers":"now"},`, 64) + `{"name":"a","answers":"now"}`, "null": `null`, "a name alone": `"a"`,
+		"no name": `{"answers":"now"}`, "no answers": `{"name":"a"}`, "name null": `{"name":null,"answers":"now"}`, "answers as a number": `{"name":"a","answers":1}`,
+		"about as a number": `{"name":"a","about":1,"answers":"now"}`, "about 121 characters": `{"name":"a","about":"` + strings.Repeat("ü", 121) + `","answers":"now"}`,
+	} {
+		no("capabilities", "details with "+name, `{"details":[`+text+`]}`, "details")
+	}
 	no("capabilities", "tools with null", `{"tools":[null]}`, "tools")
 	no("error", "code empty", `{"code":"","message":"m"}`, "code")
 	no("ack", "code empty", `{"accepted":false,"code":""}`, "code")

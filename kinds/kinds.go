@@ -51,6 +51,12 @@ const (
 	MaxQuestion        = 64 << 10 // of the payload of a question about a delegation, and of that of its answer
 )
 
+// Bounds of what capabilities say of agents.
+const (
+	MaxDetails = 64  // agents
+	MaxAbout   = 120 // characters
+)
+
 // Kind says how one kind travels, what answers it and what its payload holds.
 type Kind struct {
 	Name     string
@@ -121,6 +127,7 @@ var kindTable = [...]Kind{
 		newOptionalField("tools", checkTexts),
 		newOptionalField("max_concurrent_tasks", checkNumber),
 		newOptionalField("model", checkText),
+		newOptionalField("details", checkDetails),
 	}},
 	{KindError, Message, "", true, []Field{
 		newRequiredField("code", checkErrorCode),

@@ -34,7 +34,7 @@ var views = map[string]struct {
 	kinds.KindResult:       {kinds.Result{Status: "failed", Outcome: "two tests fail", Data: jsontext.Value(`{}`), Error: new("exit 1"), Progress: new(0.5), Message: "half"}, parse[kinds.Result]},
 	kinds.KindNotify:       {kinds.Notify{Topic: "build.done", Data: jsontext.Value(`"x"`), Importance: "high"}, parse[kinds.Notify]},
 	kinds.KindCancel:       {kinds.Cancel{Reason: "plans changed"}, parse[kinds.Cancel]},
-	kinds.KindCapabilities: {kinds.Capabilities{AgentName: "desk", Domains: []string{"code"}, Channels: []string{"mail"}, Tools: []string{"go"}, MaxConcurrentTasks: 4, Model: "m"}, parse[kinds.Capabilities]},
+	kinds.KindCapabilities: {kinds.Capabilities{AgentName: "desk", Domains: []string{"code"}, Channels: []string{"mail"}, Tools: []string{"go"}, MaxConcurrentTasks: 4, Model: "m", Details: []kinds.AgentDetails{{Name: "reviewer", About: "reviews Go", Answers: kinds.AnswersNow}}}, parse[kinds.Capabilities]},
 	kinds.KindError:        {kinds.Error{Code: kinds.Timeout, Message: "too late", Retryable: true, RetryAfterMS: 100, Details: jsontext.Value(`{"delivered":"unknown"}`)}, parse[kinds.Error]},
 }
 

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 	"unicode"
+	"unicode/utf8"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -155,6 +156,29 @@ func checkTexts(v jsontext.Value) string {
 		}
 	}
 	return ""
+}
+
+// checkDetails is the rule of what capabilities say of agents.
+func checkDetails(v jsontext.Value) string {
+	var all []AgentDetails
+	if json.Unmarshal(v, &all) != nil || slices.ContainsFunc(all, func(a AgentDetails) bool { return a.Name == "" || a.Answers == "" }) {
+		return "expected a list of agents, each with name, answers and perhaps about, which are strings"
+	}
+	if len(all) > MaxDetails {
+		return fmt.Sprintf("%d agents: the limit is %d", len(all), MaxDetails)
+	}
+	if slices.ContainsFunc(all, func(a AgentDetails) bool { return utf8.RuneCountInString(a.About) > MaxAbout }) {
+		return fmt.Sprintf("about: the limit is %d characters", MaxAbout)
+	}
+	return ""
+}
+
+// CheckAbout returns an error unless the text can say what an agent is for; field names it there.
+func CheckAbout(field, about string) error {
+	if utf8.RuneCountInString(about) > MaxAbout || strings.ContainsFunc(about, func(r rune) bool { return !unicode.IsPrint(r) }) {
+		return &wire.FormatError{Field: field, Problem: fmt.Sprintf("expected one line of at most %d printable characters", MaxAbout)}
+	}
+	return nil
 }
 
 func checkJSONKind(v jsontext.Value, kind jsontext.Kind, want string) string {

@@ -1,6 +1,7 @@
 package kinds
 
 import (
+	"slices"
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -95,4 +96,39 @@ type Capabilities struct {
 	Tools              []string `json:"tools,omitzero"`
 	MaxConcurrentTasks uint64   `json:"max_concurrent_tasks,omitzero"`
 	Model              string   `json:"model,omitzero"`
+
+	Details []AgentDetails `json:"details,omitzero"` // of the agents that take queries or delegations, in the order of their names, at most 64
+}
+
+// AgentDetails says of an agent what it is for, and how it answers the sender of the discover.
+type AgentDetails struct {
+	Name    string `json:"name"`
+	About   string `json:"about,omitzero"` // in the agent's own words, at most 120 characters
+	Answers string `json:"answers"`        // now, wakes or turn; a later daemon may have other words
+}
+
+// How an agent answers. Of a session they are true for a query that is sent now.
+const (
+	AnswersNow   = "now"   // by itself
+	AnswersWakes = "wakes" // it is a session, and a query of the asker begins a turn of it
+	AnswersTurn  = "turn"  // it is a session, and reads a query at its next tool call
+)
+
+// ListAgents returns what capabilities say of each of the agents, or of the one that was asked about.
+// Answers is empty where they do not say how it answers.
+func (c *Capabilities) ListAgents() []AgentDetails {
+	if len(c.Agents) == 0 {
+		return c.Details
+	}
+	all := make([]AgentDetails, 0, len(c.Agents))
+	for _, name := range c.Agents {
+		a := AgentDetails{Name: name}
+		if i := slices.IndexFunc(c.Details, func(d AgentDetails) bool { return d.Name == name }); i >= 0 {
+			a = c.Details[i]
+		} else if slices.Contains(c.Sessions, name) {
+			a.Answers = AnswersTurn
+		}
+		all = append(all, a)
+	}
+	return all
 }

@@ -41,11 +41,8 @@ type peerRow struct {
 	said string // by the peer of its agents and their domains, under the cover; "": nothing
 }
 
-// When an agent answers.
-const (
-	answersNow        = "now"
-	answersWhenActive = "when-active" // a session: when it has a turn
-)
+// answerWords say to a model when an agent answers.
+var answerWords = map[string]string{kinds.AnswersNow: "now", kinds.AnswersWakes: "wakes", kinds.AnswersTurn: "when-active"}
 
 // callPeers tells who is there. What peers say of themselves is shown under the cover, as far as it is
 // names of agents and of domains.
@@ -107,7 +104,7 @@ func (s *Server) describePeers(ctx context.Context, peers []client.Peer) []peerR
 			rows[i].RTTMS = float64(*p.RTTUS) / 1000
 		}
 		g.Go(func() error {
-			s.describeAgents(ctx, &rows[i], p.ID)
+			s.describeAgents(ctx, &rows[i], p.ID, rowsOfPage/len(rows)-rowWithoutAbout)
 			return nil
 		})
 	}
@@ -115,8 +112,8 @@ func (s *Server) describePeers(ctx context.Context, peers []client.Peer) []peerR
 	return rows
 }
 
-// describeAgents asks a peer what its agents are.
-func (s *Server) describeAgents(ctx context.Context, row *peerRow, id identity.ID) {
+// describeAgents asks a peer what its agents are. It shows so many bytes of what these say that they are for.
+func (s *Server) describeAgents(ctx context.Context, row *peerRow, id identity.ID, room int) {
 	answer, err := s.Daemon.Discover(ctx, client.DiscoverParams{To: row.Name, TimeoutMS: uint64(discoverPatience.Milliseconds())})
 	if e := kinds.AsError(err); err != nil && e.Code == kinds.NotAuthorized && e.From == "" {
 		row.About = "your owner does not let this session call it: agents in config.yaml, key to"
@@ -132,12 +129,13 @@ func (s *Server) describeAgents(ctx context.Context, row *peerRow, id identity.I
 		return
 	}
 	var shown kinds.Capabilities
-	for _, name := range c.Agents[:min(len(c.Agents), mostNames)] {
-		answers := answersNow
-		if slices.Contains(c.Sessions, name) {
-			answers = answersWhenActive
+	agents := c.ListAgents()
+	for _, a := range agents[:min(len(agents), mostAgents)] {
+		line := plainName(a.Name) + " (" + cmp.Or(answerWords[a.Answers], "?") + ")"
+		if about := plainMarks.Replace(client.Line(a.About)); about != "" && len(about) <= room {
+			line, room = line+": "+about, room-len(about)
 		}
-		shown.Agents = append(shown.Agents, plainName(name)+" ("+answers+")")
+		shown.Agents = append(shown.Agents, line)
 	}
 	for _, d := range c.Domains[:min(len(c.Domains), mostNames)] {
 		shown.Domains = append(shown.Domains, plainName(d))
@@ -151,7 +149,7 @@ func (s *Server) describeAgents(ctx context.Context, row *peerRow, id identity.I
 		row.About = "no agents now: notices wait in its inbox"
 		return
 	}
-	if len(c.Agents) > mostNames || len(c.Domains) > mostNames {
+	if len(agents) > mostAgents || len(c.Domains) > mostNames {
 		row.About = "some of " + row.About
 	}
 	row.said = client.RenderPeerMessage(client.PeerMessage{Peer: row.Name, ID: id, Kind: kinds.KindCapabilities, Payload: kinds.EncodePayload(&shown)})
@@ -159,14 +157,20 @@ func (s *Server) describeAgents(ctx context.Context, row *peerRow, id identity.I
 
 // Bounds of what is shown of peers: together it is a page.
 const (
-	peersOfPage = 6
-	mostNames   = 6
+	peersOfPage     = 5
+	mostAgents      = 8
+	mostNames       = 6
+	rowsOfPage      = 7500 // bytes of all rows
+	rowWithoutAbout = 1250 // bytes of the longest row without what agents say that they are for
 )
 
 // describe returns the row as a line, and below it what the peer says.
 func (r *peerRow) describe() string {
 	return strings.TrimSuffix(fmt.Sprintf("%s (%s, %s): %s\n%s", r.Name, r.ID, r.State, r.About, r.said), "\n")
 }
+
+// plainMarks replaces the marks that take more room where a model reads them.
+var plainMarks = strings.NewReplacer(`"`, "'", `\`, "/", "<", "(", "[", "(")
 
 // plainName returns a name that a peer claims, "?" unless it is plain.
 func plainName(name string) string {

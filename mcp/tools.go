@@ -44,7 +44,7 @@ type toolCall struct {
 var tools = []*tool{
 	{
 		name: "acp_peers", readOnly: true, call: (*Server).callPeers,
-		description: `Who is there: each peer with its agents, whether they answer now or when-active (a session that reads messages only while it works), and what they are for. Also who you are.`,
+		description: `Who is there: each peer with its agents, when they answer, and what they are for. now: at once; wakes: a session that your question sets to work; when-active: a session that reads it only when it works. Also who you are.`,
 		schema:      schema(`"peer":{"type":"string","description":"only this one"},"page":{"type":"integer","description":"next of the page before"}`),
 	},
 	{

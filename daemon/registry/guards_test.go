@@ -2,6 +2,7 @@ package registry
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -252,11 +253,18 @@ func TestWhatIsDeclaredIsChecked(t *testing.T) {
 		"an escaped version":   {Session: info("", "a\nb", "")},
 		"a long unwakeable":    {Session: info("", "", long)},
 		"an escaped unwakeabl": {Session: info("", "", "a\nb")},
+		"a long about":         {About: strings.Repeat("ü", kinds.MaxAbout+1)},
+		"an escaped about":     {About: "reviews\x1b[2J"},
+		"about of two lines":   {About: "a\nb"},
+		"a hidden about":       {About: "a\u202eb"},
 	} {
 		p.Name = "a"
 		if err := checkAttachParams(&p); !errors.Is(err, &kinds.Error{Code: kinds.Invalid}) {
 			t.Errorf("%s: %v", what, err)
 		}
+	}
+	if err := checkAttachParams(&client.AttachParams{Name: "a", About: strings.Repeat("ü", kinds.MaxAbout)}); err != nil {
+		t.Errorf("about of the longest length: %v", err)
 	}
 }
 
@@ -268,6 +276,7 @@ func TestCapabilitiesOfOneAndOfAll(t *testing.T) {
 		t.Errorf("the only one: %+v, %v", all, err)
 	}
 	p := session("s", "code")
+	p.About = "reads German"
 	p.Capabilities = &kinds.Capabilities{Model: "n", Tools: []string{"x"}}
 	mustAttach(t, r, p)
 	all, err := r.DescribeCapabilities("laptop", "")
@@ -276,6 +285,20 @@ func TestCapabilitiesOfOneAndOfAll(t *testing.T) {
 	}
 	if one, err := r.DescribeCapabilities("laptop", "a"); err != nil || one.AgentName != "Alice" || one.Model != "m" || len(one.Agents)+len(one.Sessions) != 0 || one.MaxConcurrentTasks != defaultConcurrent {
 		t.Errorf("one: %+v, %v", one, err)
+	}
+	a, s := kinds.AgentDetails{Name: "a", Answers: "now"}, kinds.AgentDetails{Name: "s", About: "reads German", Answers: "turn"}
+	if !slices.Equal(all.Details, []kinds.AgentDetails{a, s}) {
+		t.Errorf("of each: %+v", all.Details)
+	}
+	if one, err := r.DescribeCapabilities("laptop", "s"); err != nil || !slices.Equal(one.Details, []kinds.AgentDetails{s}) {
+		t.Errorf("of one: %+v, %v", one, err)
+	}
+	mustAttach(t, r, client.AttachParams{Name: "0-listens", Kinds: []string{kinds.KindNotify}})
+	for i := range kinds.MaxDetails {
+		mustAttach(t, r, client.AttachParams{Name: fmt.Sprintf("b-%02d", i)})
+	}
+	if all, err = r.DescribeCapabilities("laptop", ""); err != nil || len(all.Details) != kinds.MaxDetails || all.Details[0] != a || all.Details[kinds.MaxDetails-1].Name != "b-62" {
+		t.Errorf("of many: %+v, %v", all.Details, err)
 	}
 	if _, err := r.DescribeCapabilities("laptop", "b"); !errors.Is(err, &kinds.Error{Code: kinds.NoAgent}) {
 		t.Errorf("nobody: %v", err)

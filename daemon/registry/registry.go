@@ -163,6 +163,9 @@ func checkAttachParams(p *client.AttachParams) error {
 	if n := len(kinds.EncodePayload(&client.AttachParams{Domains: p.Domains, Topics: p.Topics, Capabilities: p.Capabilities})); n > maxDeclaration {
 		return kinds.Errorf(kinds.TooLarge, "attach: domains, topics, capabilities: %d bytes: declare at most %d", n, maxDeclaration)
 	}
+	if err := kinds.CheckAbout("about", p.About); err != nil {
+		return kinds.Errorf(kinds.Invalid, "attach: %s", err)
+	}
 	if s := p.Session; s != nil {
 		for _, text := range []string{s.Harness, s.Version} {
 			if len(text) > client.MaxSessionText || identity.CleanClaim(text) != text {
@@ -328,7 +331,7 @@ func (r *Registry) ListAgents() []client.Agent {
 		room := r.describedShare()
 		all = append(all, client.Agent{
 			Name: a.Name, Kinds: a.Kinds, Domains: appendWithin(&room, nil, a.Domains), Topics: appendWithin(&room, nil, a.Topics),
-			MaxConcurrent: a.MaxConcurrent, Active: r.countActive(a), Since: a.since.UTC(), Session: a.Session,
+			MaxConcurrent: a.MaxConcurrent, Active: r.countActive(a), Since: a.since.UTC(), Session: a.Session, About: a.About,
 		})
 	}
 	return all
@@ -380,8 +383,13 @@ func (r *Registry) DescribeCapabilities(self, name string) (*kinds.Capabilities,
 		if name == "" {
 			sum.Agents = append(sum.Agents, a.Name)
 		}
+		answers := kinds.AnswersNow
 		if a.Session != nil {
+			answers = kinds.AnswersTurn
 			sum.Sessions = append(sum.Sessions, a.Name)
+		}
+		if a.takesKind(kinds.KindQuery) || a.takesKind(kinds.KindDelegate) {
+			sum.Details = append(sum.Details, kinds.AgentDetails{Name: a.Name, About: a.About, Answers: answers})
 		}
 	}
 	if name != "" && n == 0 {
@@ -394,5 +402,7 @@ func (r *Registry) DescribeCapabilities(self, name string) (*kinds.Capabilities,
 		slices.Sort(*list)
 		*list = slices.Compact(*list)
 	}
+	slices.SortFunc(sum.Details, func(a, b kinds.AgentDetails) int { return strings.Compare(a.Name, b.Name) })
+	sum.Details = sum.Details[:min(len(sum.Details), kinds.MaxDetails)]
 	return sum, nil
 }

@@ -223,6 +223,17 @@ export interface Agent {
   since: string;
   /** of a live session, which answers only while it has a turn */
   session?: SessionInfo;
+  /** what it says that it is for */
+  about?: string;
+}
+
+/** AgentDetails says of an agent what it is for, and how it answers the sender of the discover. */
+export interface AgentDetails {
+  name: string;
+  /** in the agent's own words, at most 120 characters */
+  about?: string;
+  /** now, wakes or turn; a later daemon may have other words */
+  answers: string;
 }
 
 /** AgentState is a row of agents: an attached agent and, if it is a session, who woke it. */
@@ -237,6 +248,8 @@ export interface AgentState {
   since: string;
   /** of a live session, which answers only while it has a turn */
   session?: SessionInfo;
+  /** what it says that it is for */
+  about?: string;
   woken?: Woken;
 }
 
@@ -312,6 +325,8 @@ export interface AttachParams {
   key?: string;
   /** the agent is a live session, which answers only while it has a turn; absent: it answers by itself */
   session?: SessionInfo;
+  /** what it is for, told to peers: one line of at most 120 characters */
+  about?: string;
 }
 
 /** Attached is the result of attach. */
@@ -420,6 +435,8 @@ export interface Capabilities {
   tools?: Array<string>;
   max_concurrent_tasks?: number;
   model?: string;
+  /** of the agents that take queries or delegations, in the order of their names, at most 64 */
+  details?: Array<AgentDetails>;
 }
 
 /** Certificate is what an authority says of a key. */

@@ -90,6 +90,7 @@ func (a *app) newServeCmd() *cobra.Command {
 	f.SetInterspersed(false) // CMD's own flags are its own
 	f.StringVar(&p.Name, "name", "", "name of the agent, for PEER/AGENT (default: that of CMD)")
 	f.StringSliceVar(&p.Kinds, "kinds", []string{kinds.KindQuery, kinds.KindDelegate}, "what to take: query, delegate or both")
+	f.StringVar(&p.About, "about", "", "what the agent is for, told to peers: one line of at most 120 characters")
 	f.StringSliceVar(&p.Domains, "domain", nil, "what to take only, like code.review (default: anything)")
 	f.IntVar(&p.MaxConcurrent, "concurrency", 4, "how many commands may run at once")
 	f.DurationVar(&s.timeout, "timeout", 0, "how long a command may run (default: until the deadline of the message)")
@@ -119,6 +120,9 @@ func (s *server) run(cmd *cobra.Command, args []string, p client.AttachParams) e
 	h, err := s.newHandler(p.Kinds)
 	if err = cmp.Or(err, checkAgentName(p.Name)); err != nil {
 		return err
+	}
+	if err := kinds.CheckAbout("--about", p.About); err != nil {
+		return frame.UsageErrorf("%v", err)
 	}
 	if cmd.Flags().Changed("domain") && (len(p.Domains) == 0 || slices.Contains(p.Domains, "")) {
 		return frame.UsageErrorf("--domain: empty: give a value, or leave the flag out to take anything")

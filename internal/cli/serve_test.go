@@ -256,11 +256,11 @@ func TestServeTakesWhatComes(t *testing.T) {
 	var out, talk strings.Builder
 	ended := make(chan int, 1)
 	go func() {
-		ended <- f.RunWithoutHome(ctx, ui.Terminal{Out: &out, Err: &talk}, "--home", f.Home, "--json", "serve", "--name", "x", "--domain", "a,b", "--concurrency", "7", "--",
+		ended <- f.RunWithoutHome(ctx, ui.Terminal{Out: &out, Err: &talk}, "--home", f.Home, "--json", "serve", "--name", "x", "--domain", "a,b", "--concurrency", "7", "--about", "reviews Go code", "--",
 			"sh", "-c", `printf '%s|%s|%s' "$ACP_THREAD" "$ACP_DOMAIN" "$ACP_DEADLINE_MS"`)
 	}()
 	p := <-attached
-	if p.Name != "x" || strings.Join(p.Domains, " ") != "a b" || p.MaxConcurrent != 7 || len(p.Kinds) != 3 {
+	if p.Name != "x" || strings.Join(p.Domains, " ") != "a b" || p.MaxConcurrent != 7 || len(p.Kinds) != 3 || p.About != "reviews Go code" {
 		t.Errorf("attached as %+v", p)
 	}
 	in := &client.Inbound{Name: "desk", Envelope: wire.Envelope{V: 1, ID: clitest.SomeID, From: clitest.DeskID, To: clitest.MyID, Kind: "query", Thread: "t\x00\x1b[2Ju",
@@ -456,6 +456,7 @@ func TestServeAnnouncesNothingUnderATakenName(t *testing.T) {
 		t.Fatal(err)
 	}
 	f.SetAnswer(client.MethodAttach, kinds.Errorf(kinds.Invalid, "attach: name: an agent \"codex\" is attached already: choose another name").WithReason(kinds.ReasonNameTaken))
+	f.WantResult(f.Run("serve", "--about", "two\nlines", "cat"), frame.ExitUsage, "", "acpctl serve: --about: expected one line of at most 120 printable characters\nSee: acpctl serve --help\n")
 	f.WantResult(f.Run("serve", "--profile", file, "--confinement", "none"), frame.ExitLocal, "",
 		"acpctl serve: --name: an agent \"codex\" is attached already: choose another name\n")
 	missing := filepath.Join(f.Home, "missing")

@@ -85,6 +85,15 @@ class Agent(TypedDict):
     active: int  # queries and delegations that it works on
     since: str
     session: NotRequired[SessionInfo]  # of a live session, which answers only while it has a turn
+    about: NotRequired[str]  # what it says that it is for
+
+
+class AgentDetails(TypedDict):
+    """AgentDetails says of an agent what it is for, and how it answers the sender of the discover."""
+
+    name: str
+    about: NotRequired[str]  # in the agent's own words, at most 120 characters
+    answers: str  # now, wakes or turn; a later daemon may have other words
 
 
 class WokenBy(TypedDict):
@@ -120,6 +129,7 @@ class AgentState(TypedDict):
     active: int  # queries and delegations that it works on
     since: str
     session: NotRequired[SessionInfo]  # of a live session, which answers only while it has a turn
+    about: NotRequired[str]  # what it says that it is for
     woken: NotRequired[Woken]
 
 
@@ -193,6 +203,7 @@ class Capabilities(TypedDict):
     tools: NotRequired[list[str]]
     max_concurrent_tasks: NotRequired[int]
     model: NotRequired[str]
+    details: NotRequired[list[AgentDetails]]  # of the agents that take queries or delegations, in the order of their names, at most 64
 
 
 class AttachParams(TypedDict):
@@ -207,6 +218,7 @@ class AttachParams(TypedDict):
     take_over: NotRequired[bool]  # replace an agent of that name; not in the agents' folder
     key: NotRequired[str]  # what an earlier attach of the name returned; "": the daemon draws one
     session: NotRequired[SessionInfo]  # the agent is a live session, which answers only while it has a turn; absent: it answers by itself
+    about: NotRequired[str]  # what it is for, told to peers: one line of at most 120 characters
 
 
 class Attached(TypedDict):
