@@ -117,11 +117,15 @@ const (
 // ListAgents returns what capabilities say of each of the agents, or of the one that was asked about.
 // Answers is empty where they do not say how it answers.
 func (c *Capabilities) ListAgents() []AgentDetails {
-	if len(c.Agents) == 0 {
+	names := c.Agents
+	switch {
+	case len(names) == 0 && len(c.Details) > 0:
 		return c.Details
+	case len(names) == 0:
+		names = c.Sessions
 	}
-	all := make([]AgentDetails, 0, len(c.Agents))
-	for _, name := range c.Agents {
+	all := make([]AgentDetails, 0, len(names))
+	for _, name := range names {
 		a := AgentDetails{Name: name}
 		if i := slices.IndexFunc(c.Details, func(d AgentDetails) bool { return d.Name == name }); i >= 0 {
 			a = c.Details[i]

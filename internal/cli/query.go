@@ -55,7 +55,7 @@ daemon was away. The answer to such a question is kept until the delegation ends
 	f := cmd.Flags()
 	f.StringVar(&q.query.Domain, "domain", "", "what it is about, like code.review: chooses the agent")
 	f.Uint64Var(&q.query.MaxTokens, "max-tokens", 0, "budget of the answer (default: no limit)")
-	f.DurationVar(&q.deadline, "deadline", 0, "how long to wait for the answer, at most 10m (default 30s)")
+	f.DurationVar(&q.deadline, "deadline", 0, "how long to wait for the answer, at most 10m (default 30s, and 10m for a session)")
 	f.StringVar(&q.thread, "thread", "", "name of the conversation")
 	f.StringVar(&q.ref, "ref", "", "id of a delegation that an agent here works on: asks back whoever gave it")
 	a.addForModelFlag(cmd)
@@ -88,7 +88,7 @@ func (a *app) runQuery(cmd *cobra.Command, args []string, q *queryFlags) error {
 			return nil, err
 		}
 		q.query.DeadlineMS, err = frame.ReadMilliseconds(cmd, "deadline", q.deadline, kinds.MaxQueryDeadline)
-		if q.ref != "" && err == nil && q.query.DeadlineMS == 0 {
+		if err == nil && q.query.DeadlineMS == 0 && (q.ref != "" || a.waitsForTurn(ctx, params.To)) {
 			q.query.DeadlineMS = uint64(kinds.MaxQueryDeadline.Milliseconds())
 		}
 		return &q.query, err
@@ -105,26 +105,38 @@ func (a *app) runQuery(cmd *cobra.Command, args []string, q *queryFlags) error {
 	})
 }
 
-// tellOfWaiting tells a person that an answer may take a while, if the session that is asked answers
-// only when it is active. It does so after a second without an answer. The caller calls end when the
-// question is over.
-func (a *app) tellOfWaiting(ctx context.Context, to string) (end func()) {
+// turnPatience is how long a person waits for the turn of a session before acpctl says so.
+var turnPatience = 5 * time.Second
+
+// waitsForTurn reports whether a question waits for a turn of a session, as its peer says: it names a
+// session, or names no agent and sessions are all that the peer has.
+func (a *app) waitsForTurn(ctx context.Context, to string) bool {
+	answer, err := a.Daemon.Discover(ctx, client.DiscoverParams{To: to, TimeoutMS: 2000})
+	if err != nil {
+		return false
+	}
+	c, err := kinds.ParsePayload[kinds.Capabilities](answer.Payload)
+	if err != nil {
+		return false
+	}
 	_, agent, named := strings.Cut(to, "/")
-	if !named || a.JSON {
+	all := slices.DeleteFunc(c.ListAgents(), func(d kinds.AgentDetails) bool { return named && d.Name != agent })
+	return len(all) > 0 && !slices.ContainsFunc(all, func(d kinds.AgentDetails) bool {
+		return d.Answers != kinds.AnswersWakes && d.Answers != kinds.AnswersTurn
+	})
+}
+
+// tellOfWaiting tells a person that an answer may take a while, if the question waits for a turn of a
+// session. The caller calls end when the question is over.
+func (a *app) tellOfWaiting(ctx context.Context, to string) (end func()) {
+	if to == "" || a.JSON {
 		return func() {}
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	var telling sync.WaitGroup
 	telling.Go(func() {
-		if pace.Sleep(ctx, time.Second) != nil {
-			return
-		}
-		answer, err := a.Daemon.Discover(ctx, client.DiscoverParams{To: to})
-		if err != nil || ctx.Err() != nil {
-			return
-		}
-		if c, err := kinds.ParsePayload[kinds.Capabilities](answer.Payload); err == nil && slices.Contains(c.Sessions, agent) {
-			a.tell(to + " answers when it is active: waiting")
+		if pace.Sleep(ctx, turnPatience) == nil && a.waitsForTurn(ctx, to) && ctx.Err() == nil {
+			a.tell(to + " answers when its session has a turn: waiting for that")
 		}
 	})
 	return func() { cancel(); telling.Wait() }

@@ -4,6 +4,7 @@ import (
 	"io"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
 
@@ -95,9 +96,11 @@ func (w writtenLines) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// Who asks a session that answers only when it is active hears so while the question is under way; and
-// nobody does who asks another agent, or gets an answer soon.
+// Who asks a session is told that the answer waits for a turn; and nobody is who asks another agent, or gets an
+// answer soon.
 func TestWhoWaitsForASessionIsTold(t *testing.T) {
+	patience := turnPatience
+	t.Cleanup(func() { turnPatience = patience })
 	f := newDaemon(t)
 	asked, release := make(chan string, 9), make(chan struct{}, 9)
 	f.SetHandler(client.MethodQuery, func(*jsonrpc.Request) (any, error) {
@@ -108,7 +111,7 @@ func TestWhoWaitsForASessionIsTold(t *testing.T) {
 		var p client.DiscoverParams
 		err := r.ReadParams(&p)
 		asked <- p.To
-		return &client.Answer{ID: clitest.SomeID, From: clitest.DeskID, Kind: "capabilities", Payload: wire.Payload(`{"agent_name":"desk","agents":["claude","serve"],"sessions":["claude"]}`)}, err
+		return &client.Answer{ID: clitest.SomeID, From: clitest.DeskID, Kind: "capabilities", Payload: wire.Payload(`{"agent_name":"desk","agents":["claude","serve"],"sessions":["claude"],"details":[{"name":"serve","answers":"now"}]}`)}, err
 	})
 	told, ended := make(writtenLines, 9), make(chan int, 1)
 	run := func(to string) {
@@ -116,23 +119,76 @@ func TestWhoWaitsForASessionIsTold(t *testing.T) {
 			ended <- f.RunWithoutHome(t.Context(), ui.Terminal{In: strings.NewReader(""), Out: io.Discard, Err: told}, "--home", f.Home, "query", to, "hi")
 		}()
 	}
-	run("desk/claude")
-	if got := await.Receive(t, "what is told", told); got != "desk/claude answers when it is active: waiting\n" || <-asked != "desk/claude" {
-		t.Errorf("told %q", got)
-	}
-	release <- struct{}{}
-	await.Receive(t, "the end", ended)
-	run("desk/serve")
-	if got := await.Receive(t, "a discover", asked); got != "desk/serve" {
-		t.Errorf("asked about %q", got)
-	}
-	for _, to := range []string{"", "desk", "desk/claude"} { // at first, for desk/serve
-		release <- struct{}{}
-		if to != "" {
-			run(to)
+	wantAsked := func(to string, times int) {
+		t.Helper()
+		for range times {
+			if got := await.Receive(t, "a discover", asked); got != to {
+				t.Errorf("asked about %q", got)
+			}
 		}
+	}
+	wantEnd := func(to string) {
+		t.Helper()
+		release <- struct{}{}
 		if code := await.Receive(t, "the end", ended); code != 0 || len(told) != 0 || len(asked) != 0 {
 			t.Errorf("%q ends with %d; %d lines are told", to, code, len(told))
+		}
+	}
+	turnPatience = time.Millisecond
+	run("desk/claude")
+	if got := await.Receive(t, "what is told", told); got != "desk/claude answers when its session has a turn: waiting for that\n" {
+		t.Errorf("told %q", got)
+	}
+	wantAsked("desk/claude", 2) // for its deadline, and to tell
+	wantEnd("desk/claude")
+	run("desk/serve")
+	wantAsked("desk/serve", 2)
+	wantEnd("desk/serve")
+	turnPatience = time.Hour
+	run("desk/claude")
+	wantAsked("desk/claude", 1)
+	wantEnd("desk/claude")
+}
+
+// A question without a deadline has ten minutes where a session answers it, as far as the peer says.
+func TestDeadlineOfASession(t *testing.T) {
+	f := newDaemon(t)
+	var asked kinds.Query
+	f.SetHandler(client.MethodQuery, func(r *jsonrpc.Request) (any, error) {
+		var p client.QueryParams
+		if err := r.ReadParams(&p); err != nil {
+			return nil, err
+		}
+		q, err := kinds.ParsePayload[kinds.Query](p.Payload)
+		asked = *q
+		return &client.Answer{ID: clitest.SomeID, From: clitest.DeskID, Kind: "response", Payload: wire.Payload(`{"summary":"here"}`)}, err
+	})
+	const both = `{"agents":["claude","codex","serve"],"sessions":["codex"],"details":[{"name":"claude","answers":"wakes"},{"name":"codex","answers":"turn"},{"name":"serve","answers":"now"}]}`
+	for _, c := range []struct {
+		says, args string
+		want       uint64
+	}{
+		{both, "desk/claude", 600_000},
+		{both, "desk/codex", 600_000},
+		{both, "desk/codex --deadline 1m", 60_000},
+		{both, "desk/serve", 0},
+		{both, "desk/nobody", 0},
+		{both, "desk", 0},
+		{`{"agents":["claude"],"details":[{"name":"claude","answers":"wakes"}]}`, "desk", 600_000},
+		{`{"details":[{"name":"claude","answers":"wakes"}]}`, "desk/claude", 600_000},
+		{`{"agent_name":"claude","sessions":["claude"]}`, "desk/claude", 600_000}, // of an older peer
+		{`{"agents":["claude"]}`, "desk/claude", 0},
+		{`{"agents":["claude"],"details":[{"name":"claude","answers":"sometimes"}]}`, "desk/claude", 0},
+		{`{}`, "desk", 0},
+		{``, "desk/claude", 0},
+	} {
+		f.SetAnswer(client.MethodDiscover, &client.Answer{ID: clitest.SomeID, From: clitest.DeskID, Kind: "capabilities", Payload: wire.Payload(c.says)})
+		if c.says == "" {
+			f.SetAnswer(client.MethodDiscover, kinds.Errorf(kinds.NotAuthorized, "no"))
+		}
+		asked.DeadlineMS = 1
+		if got := f.Run(append([]string{"query"}, append(strings.Fields(c.args), "hi")...)...); got.Code != 0 || asked.DeadlineMS != c.want {
+			t.Errorf("%s, where the peer says %s: %d ms, want %d; %+v", c.args, c.says, asked.DeadlineMS, c.want, got)
 		}
 	}
 }
