@@ -20,7 +20,7 @@ type InviteParams struct {
 	Name        string `json:"name,omitzero"`         // what the joiner will be called here, a second one with -2; "": what it calls itself
 	Uses        uint64 `json:"uses,omitzero"`         // how many daemons can join by it, up to MaxInvitationUses; 0: one
 
-	NoRelay        bool `json:"no_relay,omitzero"`        // name no relay, for a daemon that is too old for them
+	NoRelay        bool `json:"no_relay,omitzero"`        // name no relay, and write the longer form that acpd 0.1.0 reads
 	WithCredential bool `json:"with_credential,omitzero"` // give the tokens of relays away that are marked for it
 }
 

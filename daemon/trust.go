@@ -5,6 +5,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
+	"net/netip"
 	"strings"
 	"time"
 
@@ -17,7 +19,7 @@ import (
 	"github.com/acpd/acpd/peer"
 )
 
-const maxInvited = 8 // addresses in an invitation
+const maxInvited = 3 // addresses in an invitation
 
 func (d *Daemon) serveInvite(_ context.Context, _ *localConn, p *client.InviteParams) (any, error) {
 	if most := uint64(client.MaxInvitation / time.Second); p.ExpiresSecs > most {
@@ -44,6 +46,9 @@ func (d *Daemon) serveInvite(_ context.Context, _ *localConn, p *client.InvitePa
 	}
 	inv := identity.Invitation{ID: d.id, Addrs: d.listInvitedAddrs(relays), Relays: relays, Name: d.name, PQ: identity.HashPQ(d.key.PublicPQ()), Token: token}
 	out := &client.Invitation{URI: inv.String(), ID: opened.ID, Expires: opened.Expires.UTC()}
+	if p.NoRelay { // it may be for a daemon that reads only the long form
+		out.URI = inv.LongString()
+	}
 	for _, r := range relays {
 		out.Relays = append(out.Relays, r.URL)
 		if r.Token != "" {
@@ -59,8 +64,44 @@ func (d *Daemon) listInvitedAddrs(relays []identity.InvitedRelay) []string {
 	if d.startConfig.Reach.Direct == config.Off && len(relays) > 0 {
 		return nil
 	}
-	addrs := d.node.LocalAddrs()
-	return addrs[:min(len(addrs), maxInvited)]
+	return chooseInvitedAddrs(d.node.LocalAddrs(), findNetworks())
+}
+
+// findNetworks returns which interface has each address of this machine, by the interface's number. It
+// leaves out those whose network has no other machine now, as a bridge for containers that do not run.
+func findNetworks() map[netip.Addr]int {
+	networks := make(map[netip.Addr]int)
+	all, _ := net.Interfaces() // without them, the addresses keep their order
+	for _, i := range all {
+		addrs, err := i.Addrs()
+		if err != nil || i.Flags&net.FlagRunning == 0 {
+			continue
+		}
+		for _, a := range addrs {
+			if prefix, err := netip.ParsePrefix(a.String()); err == nil {
+				networks[prefix.Addr()] = i.Index
+			}
+		}
+	}
+	return networks
+}
+
+// chooseInvitedAddrs returns the addresses that fit into an invitation: first one of each network,
+// then the others.
+func chooseInvitedAddrs(addrs []string, networks map[netip.Addr]int) []string {
+	var first, others []string
+	seen := make(map[int]bool)
+	for _, addr := range addrs {
+		at, _ := netip.ParseAddrPort(addr) // a name is in no network
+		if network := networks[at.Addr()]; network != 0 && !seen[network] {
+			seen[network] = true
+			first = append(first, addr)
+		} else {
+			others = append(others, addr)
+		}
+	}
+	all := append(first, others...)
+	return all[:min(len(all), maxInvited)]
 }
 
 // serveInvitations lists the open invitations, without their tokens, which only invite

@@ -1,6 +1,8 @@
 package identity
 
 import (
+	"encoding/base64"
+	"encoding/hex"
 	"fmt"
 	"log/slog"
 	"net/url"
@@ -18,9 +20,10 @@ const (
 // Invitation is what one person hands another so that their daemons come to trust each
 // other. Its text is:
 //
-//	acp://<id>?addr=<host:port>&addr=…&relay=<url>&name=…&pq=<hash>&token=<32 hex digits>
+//	acp://<id>?addr=<host:port>&addr=…&relay=<url>&name=…&pq=<hash>&token=<token>
 //
-// A daemon that knows no parameter relay refuses an invitation with one.
+// The id, the hash and the token are in base64url without padding (RFC 4648, section 5), or in
+// lower-case hex digits: acpd 0.1.0 reads only the latter, and knows no parameter relay.
 //
 // Whoever has it can redeem its token, for as many keys as it was issued for: it is a secret until it
 // expires.
@@ -61,8 +64,8 @@ func parseInvitationURI(uri string) (inv Invitation, err error) {
 		return inv, ownwords.New("contains spaces or characters that must be percent-encoded")
 	}
 	id, query, found := strings.Cut(rest, "?")
-	if inv.ID, err = ParseID(id); err != nil {
-		return inv, err
+	if err = parseBase64OrHex(inv.ID[:], id); err != nil {
+		return inv, ownwords.Errorf("agent id: %w", err)
 	}
 	if inv.ID.IsZero() {
 		return inv, ownwords.New("no id")
@@ -118,12 +121,12 @@ func (inv *Invitation) setParameter(key, value string) error {
 		}
 	case "pq":
 		repeated = !inv.PQ.IsZero()
-		if err := inv.PQ.UnmarshalText([]byte(value)); err != nil {
-			return err
+		if err := parseBase64OrHex(inv.PQ[:], value); err != nil {
+			return ownwords.Errorf("post-quantum key hash: %w", err)
 		}
 	case "token":
 		repeated = inv.Token != [16]byte{}
-		if err := parseHex(inv.Token[:], value); err != nil {
+		if err := parseBase64OrHex(inv.Token[:], value); err != nil {
 			return err
 		}
 	default:
@@ -135,10 +138,31 @@ func (inv *Invitation) setParameter(key, value string) error {
 	return nil
 }
 
+// parseBase64OrHex fills dst from base64url without padding, or from hex digits as [parseHex] does. A
+// value has one text in each form.
+func parseBase64OrHex(dst []byte, s string) error {
+	length := base64.RawURLEncoding.EncodedLen(len(dst))
+	if len(s) != length && len(s) != 2*len(dst) {
+		return ownwords.Errorf("expected %d characters of base64url, or %d hex digits, and there are %d characters", length, 2*len(dst), len(s))
+	}
+	if len(s) != length {
+		return parseHex(dst, s)
+	}
+	if n, err := base64.RawURLEncoding.Strict().Decode(dst, []byte(s)); err != nil || n != len(dst) { // it skips line breaks
+		return ownwords.New("not base64url")
+	}
+	return nil
+}
+
 // String returns the line that [ParseInvitation] reads, token included.
-func (inv Invitation) String() string {
+func (inv Invitation) String() string { return inv.compose(base64.RawURLEncoding.EncodeToString) }
+
+// LongString returns the line in hex digits, which acpd 0.1.0 reads too if it names no relay.
+func (inv Invitation) LongString() string { return inv.compose(hex.EncodeToString) }
+
+func (inv Invitation) compose(encode func([]byte) string) string {
 	var b strings.Builder
-	b.WriteString(invitationScheme + inv.ID.String() + "?")
+	b.WriteString(invitationScheme + encode(inv.ID[:]) + "?")
 	for _, addr := range inv.Addrs {
 		b.WriteString("addr=" + escapeParameter(addr) + "&")
 	}
@@ -149,9 +173,9 @@ func (inv Invitation) String() string {
 		b.WriteString("name=" + escapeParameter(inv.Name) + "&")
 	}
 	if !inv.PQ.IsZero() {
-		b.WriteString("pq=" + inv.PQ.String() + "&")
+		b.WriteString("pq=" + encode(inv.PQ[:]) + "&")
 	}
-	fmt.Fprintf(&b, "token=%x", inv.Token)
+	b.WriteString("token=" + encode(inv.Token[:]))
 	return b.String()
 }
 

@@ -14,7 +14,10 @@ import (
 	"time"
 )
 
-const tokenHex = "000102030405060708090a0b0c0d0e0f"
+const (
+	tokenHex    = "000102030405060708090a0b0c0d0e0f"
+	tokenBase64 = "AAECAwQFBgcICQoLDA0ODw"
+)
 
 func testInvitation() Invitation {
 	inv := Invitation{
@@ -35,16 +38,21 @@ func (inv Invitation) equal(other Invitation) bool {
 
 func TestInvitationText(t *testing.T) {
 	inv := testInvitation()
-	want := "acp://" + inv.ID.String() + "?addr=desk.example:7117&addr=%5B2001:db8::1%5D:7117&addr=%5Bfe80::1%25eth0%5D:7117" +
-		"&name=B%C3%BCro%20%26%20desk%2B1&pq=" + inv.PQ.String() + "&token=" + tokenHex
+	const between = "?addr=desk.example:7117&addr=%5B2001:db8::1%5D:7117&addr=%5Bfe80::1%25eth0%5D:7117&name=B%C3%BCro%20%26%20desk%2B1&pq="
+	want := "acp://AQ" + strings.Repeat("A", 41) + between + "Ag" + strings.Repeat("A", 41) + "&token=" + tokenBase64
 	if inv.String() != want {
 		t.Errorf("String\n%s, want\n%s", inv, want)
+	}
+	if want := "acp://" + inv.ID.String() + between + inv.PQ.String() + "&token=" + tokenHex; inv.LongString() != want {
+		t.Errorf("LongString\n%s, want\n%s", inv.LongString(), want)
 	}
 	least := Invitation{ID: inv.ID, Token: inv.Token}
 	for text, want := range map[string]Invitation{
 		inv.String():                  inv,
 		" \t" + inv.String() + "\r\n": inv,
+		inv.LongString():              inv,
 		least.String():                least,
+		least.LongString():            least,
 		strings.Replace(strings.Replace(inv.String(), "%5B2", "[2", 1), "1%5D", "1]", 1): inv,
 	} {
 		if got, err := ParseInvitation(text); err != nil || !got.equal(want) {
@@ -54,15 +62,15 @@ func TestInvitationText(t *testing.T) {
 	most := inv
 	most.Addrs = slices.Repeat([]string{strings.Repeat("a", 253) + ":65535"}, MaxAddrs)
 	most.Name = strings.Repeat("é", 32)
-	if got, err := ParseInvitation(most.String()); err != nil || !got.equal(most) {
-		t.Errorf("the longest: %d bytes, %v", len(most.String()), err)
+	if got, err := ParseInvitation(most.LongString()); err != nil || !got.equal(most) {
+		t.Errorf("the longest: %d bytes, %v", len(most.LongString()), err)
 	}
 }
 
 func TestInvitationIsNotLogged(t *testing.T) {
 	var out bytes.Buffer
 	slog.New(slog.NewTextHandler(&out, nil)).Info("invited", "invitation", testInvitation())
-	if strings.Contains(out.String(), tokenHex) || !strings.Contains(out.String(), testInvitation().ID.Label()) {
+	if strings.Contains(out.String(), tokenHex) || strings.Contains(out.String(), tokenBase64) || !strings.Contains(out.String(), testInvitation().ID.Label()) {
 		t.Errorf("logged %s", &out)
 	}
 }
@@ -84,6 +92,14 @@ func TestParseInvitationRefuses(t *testing.T) {
 		"zero token":     head + "?token=" + strings.Repeat("0", 32),
 		"short token":    head + "?" + token[1:32],
 		"upper token":    head + "?" + strings.Replace(token[1:], "a", "A", 1),
+		"long base64":    head + "?token=" + tokenBase64 + "A",
+		"padded base64":  head + "?token=" + tokenBase64 + "%3D%3D",
+		"other base64":   head + "?token=" + strings.Replace(tokenBase64, "D", "+", 1),
+		"loose base64":   head + "?token=" + tokenBase64[:21] + "x", // the same bytes as another text
+		"line break":     head + "?token=" + tokenBase64[:20] + "%0A" + tokenBase64[20:21],
+		"line in base64": head + "?token=" + tokenBase64[:21] + "%0A",
+		"both forms":     head + "?token=" + tokenBase64 + token,
+		"base64 id":      "acp://" + strings.Repeat("A", 43) + "?" + token[1:],
 		"two tokens":     head + "?" + token[1:] + token,
 		"two names":      head + "?name=desk&name=tower" + token,
 		"two pins":       head + "?pq=" + PQHash{1}.String() + "&pq=" + PQHash{1}.String() + token,
@@ -128,6 +144,7 @@ func TestParseInvitationRefuses(t *testing.T) {
 
 func FuzzParseInvitation(f *testing.F) {
 	f.Add(testInvitation().String())
+	f.Add(testInvitation().LongString())
 	f.Add(Invitation{ID: ID{1}, Token: [16]byte{1}}.String())
 	f.Add("acp://" + ID{1}.String() + "?addr=[::1]:1&name=a%20b&token=" + tokenHex)
 	f.Add("acp://" + ID{1}.String() + "?relay=wss://token@nats.example.org/acp&relay=tls%3A%2F%2F[::1]&token=" + tokenHex)
@@ -137,9 +154,10 @@ func FuzzParseInvitation(f *testing.F) {
 		if err != nil {
 			return
 		}
-		again, err := ParseInvitation(inv.String())
-		if err != nil || !again.equal(inv) {
-			t.Errorf("%q comes back as %+v, %v", text, again, err)
+		for _, line := range []string{inv.String(), inv.LongString()} {
+			if again, err := ParseInvitation(line); err != nil || !again.equal(inv) {
+				t.Errorf("%q comes back as %+v, %v", text, again, err)
+			}
 		}
 		if inv.ID.IsZero() || len(inv.Addrs) > MaxAddrs || len(inv.Relays) > MaxInvitedRelays || CleanClaim(inv.Name) != inv.Name {
 			t.Errorf("%q gives %+v", text, inv)

@@ -1,6 +1,7 @@
 package integration
 
 import (
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -27,7 +28,7 @@ func TestFirstStart(t *testing.T) {
 	// The next command works as it was printed.
 	_, next, _ := strings.Cut(want, "machine: ")
 	p := live.StartProcess(t, live.NewEnviron(t, "/"), "sh", "-c", next)
-	if uri := p.AwaitExit(0); !strings.HasPrefix(uri, "acp://"+desk.ID.String()) {
+	if uri := p.AwaitExit(0); !strings.HasPrefix(uri, "acp://"+base64.RawURLEncoding.EncodeToString(desk.ID[:])+"?") {
 		t.Errorf("%s prints %q", next, uri)
 	}
 	err := filepath.WalkDir(desk.Home, func(path string, d fs.DirEntry, err error) error {

@@ -913,7 +913,7 @@ export interface InviteParams {
   name?: string;
   /** how many daemons can join by it, up to 64; 0: one */
   uses?: number;
-  /** name no relay, for a daemon that is too old for them */
+  /** name no relay, and write the longer form that acpd 0.1.0 reads */
   no_relay?: boolean;
   /** give the tokens of relays away that are marked for it */
   with_credential?: boolean;

@@ -44,8 +44,8 @@ been lost; untrust of one who came in by it ends it for all. --revoke ends one a
 has come in by it stays trusted until untrust.
 
 It names the first two relays of this daemon (see relay list), so that the other one comes
-here from any network. --no-relay leaves them out, for a daemon older than relays, which
-refuses such an invitation. --with-credential also gives the token away of each that is
+here from any network. --no-relay leaves them out and writes the invitation in a longer form:
+acpd 0.1.0 reads no other one. --with-credential also gives the token away of each that is
 marked for it (relay add --share): who has seen it can use the relay until its operator
 changes the token.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -75,7 +75,7 @@ changes the token.`,
 	cmd.Flags().StringVar(&name, "name", "", "name that the other one gets here (default: what it calls itself)")
 	cmd.Flags().IntVar(&uses, "uses", 1, "how many daemons can join by it, at most 64")
 	cmd.Flags().BoolVar(&drawsQR, "qr", false, "show the invitation as a QR code too, about 40 lines high")
-	cmd.Flags().BoolVar(&noRelay, "no-relay", false, "name no relay, for a daemon older than relays")
+	cmd.Flags().BoolVar(&noRelay, "no-relay", false, "name no relay, in the longer form that acpd 0.1.0 reads")
 	cmd.Flags().BoolVar(&withCredential, "with-credential", false, "give the tokens of relays away that are marked for it, for good")
 	cmd.Flags().BoolVar(&list, "list", false, "list the open invitations")
 	cmd.Flags().StringVar(&revoke, "revoke", "", "end an open invitation by its `ID`, or all")
@@ -212,7 +212,7 @@ func (a *app) showQRCode(uri string) {
 // printInvitationHelp tells a person what to do with an invitation.
 func (a *app) printInvitationHelp(inv *client.Invitation, uses uint64) {
 	for _, url := range inv.Relays {
-		fmt.Fprintf(a.Err, "\nIt names the relay %s. A daemon older than relays refuses it: for one, --no-relay.", client.Line(url))
+		fmt.Fprintf(a.Err, "\nIt names the relay %s. acpd 0.1.0 cannot read it: for that, --no-relay.", client.Line(url))
 	}
 	if len(inv.Relays) > 0 {
 		fmt.Fprintln(a.Err)

@@ -104,10 +104,11 @@ func TestInviteSaysWhatItsRelaysNeed(t *testing.T) {
 
 func TestJoinAsksForTheLine(t *testing.T) {
 	f := newDaemon(t)
-	inv := identity.Invitation{ID: clitest.DeskID, Token: [16]byte{1}}.String()
+	whole := identity.Invitation{ID: clitest.DeskID, Token: [16]byte{1}}
+	inv := whole.String()
 	f.SetHandler(client.MethodJoin, func(r *jsonrpc.Request) (any, error) {
 		var p client.JoinParams
-		if err := r.ReadParams(&p); err != nil || p.URI != inv {
+		if err := r.ReadParams(&p); err != nil || p.URI != whole.LongString() { // which an older daemon reads too
 			return nil, fmt.Errorf("%v: %s", err, p.URI)
 		}
 		return &client.NamedPeer{ID: clitest.DeskID, Name: "desk"}, nil
@@ -119,6 +120,40 @@ func TestJoinAsksForTheLine(t *testing.T) {
 	f.WantResult(f.Run("join", inv, "--json"), 0, `{"id":"`+clitest.DeskID.String()+`","name":"desk"}`+"\n", "")
 	if got := f.RunAtTerminal(ui.Terminal{}, strings.Repeat("a", 5000), "join"); got.Code != frame.ExitLocal {
 		t.Errorf("a line without end: %+v", got)
+	}
+}
+
+// What mail, chats and terminals do to a line does not keep it from being read.
+func TestJoinTakesWhatPeoplePaste(t *testing.T) {
+	f := newDaemon(t)
+	whole := identity.Invitation{ID: clitest.DeskID, Addrs: []string{"192.0.2.1:7117"}, Name: "desk", PQ: identity.PQHash{1}, Token: [16]byte{1}}
+	f.SetHandler(client.MethodJoin, func(r *jsonrpc.Request) (any, error) {
+		var p client.JoinParams
+		if err := r.ReadParams(&p); err != nil || p.URI != whole.LongString() {
+			return nil, fmt.Errorf("%v: %s", err, p.URI)
+		}
+		return &client.NamedPeer{ID: clitest.DeskID, Name: "desk"}, nil
+	})
+	for _, line := range []string{whole.String(), whole.LongString()} {
+		broken := line[:30] + "\r\n  " + line[30:60] + "\n" + line[60:]
+		for _, text := range []string{broken, "<" + line + ">", "'" + line + "'", "“" + line[:9] + " " + line[9:] + "”\u200b", " `" + line + "`", "\"" + broken + "\""} {
+			for how, r := range map[string]clitest.Result{
+				"a person":    f.RunInteractive(text+"\n", "join"),
+				"a script":    f.RunAtTerminal(ui.Terminal{}, text, "join"),
+				"an argument": f.Run("join", text),
+			} {
+				if r.Code != 0 {
+					t.Errorf("%s: %q: %+v", how, text, r)
+				}
+			}
+		}
+	}
+	r := f.RunInteractive(whole.String()[:90]+"\n\nyes\n", "join")
+	if r.Code != frame.ExitUsage || strings.Count(r.Err, "It is not whole yet") != 1 || !strings.Contains(r.Err, "copy the whole line again") {
+		t.Errorf("the rest does not come: %+v", r)
+	}
+	if r = f.RunInteractive("hello\nyes\n", "join"); r.Code != frame.ExitUsage || strings.Contains(r.Err, "whole yet") {
+		t.Errorf("no invitation: %+v", r)
 	}
 }
 

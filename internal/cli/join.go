@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"unicode"
 
 	"github.com/spf13/cobra"
 
@@ -25,8 +26,9 @@ func (a *app) newJoinCmd() *cobra.Command {
   acpctl invite | ssh laptop.example acpctl join --keep-relay`,
 		Long: `Accepts an invitation: from then on the two daemons trust each other. Give it on
 standard input rather than as an argument: other users of this machine can read
-command lines, and shells remember them. A script reads the peer's name on standard output;
-what to do next goes to standard error.
+command lines, and shells remember them. White space in it, and quotes or angle brackets around it,
+are left out. A script reads the peer's name on standard output; what to do next goes to
+standard error.
 
 An invitation may name a relay, a server that passes packets on between daemons. If this
 daemon does not use it yet, a person is asked, and a script says it: --keep-relay uses it
@@ -37,24 +39,20 @@ as it is there.`,
 			if keepRelay && noRelay {
 				return frame.UsageErrorf("--keep-relay and --no-relay: leave one of them out")
 			}
-			uri := frame.FirstOrEmpty(args)
-			if len(args) == 0 {
+			var inv identity.Invitation
+			var err error
+			if len(args) > 0 {
+				inv, err = parsePastedInvitation(args[0])
+			} else {
 				if a.InTTY {
 					a.PrintForPerson("Paste the invitation:")
 				}
-				var err error
-				if uri, err = a.ReadLine(cmd.Context()); err != nil {
-					return err
-				}
+				inv, err = a.readInvitation(cmd.Context(), "")
 			}
-			if uri == "" {
-				return frame.UsageErrorf("URI: empty: give the line that acpctl invite printed on the other machine")
-			}
-			inv, err := identity.ParseInvitation(uri)
 			if err != nil {
-				return frame.UsageErrorf("%w", err)
+				return err
 			}
-			p := client.JoinParams{URI: uri}
+			p := client.JoinParams{URI: inv.LongString()} // an older daemon takes it too
 			remedy := "type acpctl join again and answer yes, or give --keep-relay"
 			switch {
 			case noRelay:
@@ -84,11 +82,53 @@ as it is there.`,
 	return cmd
 }
 
+// readInvitation reads an invitation that begins with what was read before. One that mail or a
+// terminal has broken is read over several lines, until it is whole or a line is empty.
+func (a *app) readInvitation(ctx context.Context, begun string) (inv identity.Invitation, err error) {
+	for {
+		line, err := a.ReadLine(ctx)
+		if err != nil {
+			return inv, err
+		}
+		begun += line
+		inv, err = parsePastedInvitation(begun)
+		if err == nil || line == "" || !strings.Contains(begun, "acp://") || len(begun) > maxPasted {
+			return inv, err
+		}
+		if a.InTTY {
+			a.PrintForPerson("It is not whole yet: paste the rest, or press Enter.")
+		}
+	}
+}
+
+// maxPasted is more than any invitation has, and bounds what is read in the hope of the rest of one.
+const maxPasted = 8 << 10
+
+// parsePastedInvitation parses an invitation as people paste it: with white space in it, in quotes or in angle
+// brackets.
+func parsePastedInvitation(text string) (identity.Invitation, error) {
+	text = strings.Map(func(r rune) rune {
+		if unicode.IsSpace(r) || r == '\u200b' || r == '\ufeff' {
+			return -1
+		}
+		return r
+	}, text)
+	text = strings.Trim(text, "<>\"'`“”„‘’«»")
+	if text == "" {
+		return identity.Invitation{}, frame.UsageErrorf("URI: empty: give the line that acpctl invite printed on the other machine")
+	}
+	inv, err := identity.ParseInvitation(text)
+	if err != nil {
+		return inv, frame.UsageErrorf("%w", err)
+	}
+	return inv, nil
+}
+
 // withoutRelays returns the params that join by an invitation as if it named no relay. An older
 // daemon takes them too.
 func withoutRelays(inv identity.Invitation) client.JoinParams {
 	inv.Relays = nil
-	return client.JoinParams{URI: inv.String()}
+	return client.JoinParams{URI: inv.LongString()}
 }
 
 // addLeftOutRelay adds to the error of a join how the relay is used that was left out, if the invitation names no
@@ -108,7 +148,7 @@ func addLeftOutRelay(err error, inv identity.Invitation, p client.JoinParams, re
 // already, and then whether it is to log in with tokens of the invitation at those that refuse it. A no to the one is
 // no answer to the other. It returns a usage error if no person can be asked for a relay.
 func (a *app) chooseJoinRelay(ctx context.Context, inv identity.Invitation) (client.JoinParams, error) {
-	p := client.JoinParams{URI: inv.String()}
+	p := client.JoinParams{URI: inv.LongString()}
 	used, err := a.Daemon.Relays(ctx)
 	if err != nil && !client.IsOlderDaemon(err) {
 		return p, err
@@ -156,7 +196,7 @@ func (a *app) chooseJoinRelay(ctx context.Context, inv identity.Invitation) (cli
 			}
 		}
 	}
-	p.URI = inv.String()
+	p.URI = inv.LongString()
 	return p, nil
 }
 

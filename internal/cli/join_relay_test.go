@@ -40,7 +40,7 @@ func TestJoinAsksForTheRelay(t *testing.T) {
 			t.Errorf("%s: %+v\nthe daemon got %+v, want %+v", step, result, got, p)
 		}
 	}
-	keeps, skips, asIs := client.JoinParams{URI: inv.String(), Relay: client.JoinKeepsRelay}, client.JoinParams{URI: plain.String()}, client.JoinParams{URI: inv.String()}
+	keeps, skips, asIs := client.JoinParams{URI: inv.LongString(), Relay: client.JoinKeepsRelay}, client.JoinParams{URI: plain.LongString()}, client.JoinParams{URI: inv.LongString()}
 	const question, kept = "Use it from now on? Type yes: ", "acpctl join: hub is not in use yet: do this\nThis daemon uses the relay hub from now on: acpctl relay remove hub takes it out.\n"
 	use()
 	want("a person says yes", f.RunInteractive(inv.String()+"\nyes\n", "join"), keeps, kept, "")
@@ -89,7 +89,7 @@ func TestJoinAsksForTheRelay(t *testing.T) {
 func TestJoinAsksForEachTokenThatItReplaces(t *testing.T) {
 	const known, other = "tls://nats.example.org:4222", "tls://nats.example.net:4222"
 	inv := func(relays ...identity.InvitedRelay) string {
-		return (&identity.Invitation{ID: clitest.DeskID, Relays: relays, Token: [16]byte{1}}).String()
+		return (&identity.Invitation{ID: clitest.DeskID, Relays: relays, Token: [16]byte{1}}).LongString()
 	}
 	knownWith, otherWith := identity.InvitedRelay{URL: known, Token: "t0ken"}, identity.InvitedRelay{URL: other, Token: "0ther"}
 	knownBare := identity.InvitedRelay{URL: known}
@@ -151,7 +151,7 @@ func TestInviteNamesRelays(t *testing.T) {
 	}})
 	f.WantResult(f.Run("invite", "--with-credential"), 0, "acp://…\n", shared+"acpctl invite: warning: nobody can join over hub while it is down: nothing listens there: start the server\n"+
 		"acpctl invite: warning: two is left out: --with-credential names those alone whose token may be given away\n")
-	if r := f.RunInteractive("", "invite"); !strings.Contains(r.Err, "It names the relay tls://nats.example.org:4222. A daemon older than relays refuses it: for one, --no-relay.\n") {
+	if r := f.RunInteractive("", "invite"); !strings.Contains(r.Err, "It names the relay tls://nats.example.org:4222. acpd 0.1.0 cannot read it: for that, --no-relay.\n") {
 		t.Errorf("%+v", r)
 	}
 	f.Run("invite", "--no-relay")

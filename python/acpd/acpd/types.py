@@ -784,7 +784,7 @@ class InviteParams(TypedDict):
     expires_secs: NotRequired[int]  # 0: 10 minutes; up to 24 h
     name: NotRequired[str]  # what the joiner will be called here, a second one with -2; "": what it calls itself
     uses: NotRequired[int]  # how many daemons can join by it, up to 64; 0: one
-    no_relay: NotRequired[bool]  # name no relay, for a daemon that is too old for them
+    no_relay: NotRequired[bool]  # name no relay, and write the longer form that acpd 0.1.0 reads
     with_credential: NotRequired[bool]  # give the tokens of relays away that are marked for it
 
 
