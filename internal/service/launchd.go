@@ -19,10 +19,13 @@ import (
 // state directory.
 type launchd struct{ Host }
 
-// label returns the name by which launchd knows a service.
+// label returns the name by which launchd knows a service: each instance and each home has its own.
 func label(s Service) string {
-	if s.Instance != "" {
+	switch {
+	case s.Instance != "":
 		return "dev.acpd.acpd." + s.Instance
+	case s.Home != "":
+		return "dev.acpd.acpd.home." + s.homeName()
 	}
 	return "dev.acpd.acpd"
 }
@@ -59,8 +62,11 @@ func (m launchd) home(s Service) string {
 // was before.
 func (m launchd) logPath(s Service) string {
 	name := "acpd.log"
-	if s.Instance != "" {
+	switch {
+	case s.Instance != "":
 		name = "acpd-" + s.Instance + ".log"
+	case s.Home != "":
+		name = "acpd.home." + s.homeName() + ".log"
 	}
 	return filepath.Join(m.UserHome, "Library/Logs", name)
 }

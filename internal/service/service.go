@@ -9,6 +9,7 @@ package service
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
@@ -37,6 +38,22 @@ type Service struct {
 	Name     string // what the daemon calls itself; "": the host's name, or the instance's
 	Home     string // state directory, absolute; "": the usual one
 	Program  string // path of acpd, absolute; only Install needs it
+}
+
+// homeName names the service of a home that is not the usual one: by the name of its folder, and by
+// digits that no other path has. It is no name of an instance, and "" for the usual home.
+func (s Service) homeName() string {
+	if s.Home == "" || s.Instance != "" {
+		return ""
+	}
+	folder := strings.Map(func(r rune) rune {
+		switch {
+		case 'a' <= r && r <= 'z', '0' <= r && r <= '9', r == '-':
+			return r
+		}
+		return -1
+	}, strings.ToLower(filepath.Base(s.Home)))
+	return fmt.Sprintf("%.32s-%.4x", folder, sha256.Sum256([]byte(s.Home)))
 }
 
 // maxSystemInstance bounds the name of an instance of the machine: "acpd-" and it are the name

@@ -19,10 +19,13 @@ import (
 // systemd is the manager of Linux.
 type systemd struct{ Host }
 
-// unitName returns the name of the unit that runs.
+// unitName returns the name of the unit that runs: each instance and each home has its own.
 func unitName(s Service) string {
-	if s.Instance != "" {
+	switch {
+	case s.Instance != "":
 		return "acpd@" + s.Instance + ".service"
+	case s.Home != "":
+		return "acpd-" + s.homeName() + ".service"
 	}
 	return "acpd.service"
 }

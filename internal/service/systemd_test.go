@@ -183,6 +183,43 @@ func TestInstances(t *testing.T) {
 	}
 }
 
+// Each home has a service of its own, which no other one's verbs touch, and whose name none has.
+func TestEachHomeHasAService(t *testing.T) {
+	h := newFakeHost(t)
+	all := []Service{{}, {Home: "/srv/acp"}, {Home: "/opt/acp"}, {Home: "/srv/ÄCP 😀"}, {Home: "/"}, {Instance: "acp"}, {Instance: "home"}}
+	names := make(map[string]Service)
+	for _, m := range []Manager{systemd{h.Host}, launchd{h.Host}} {
+		for _, s := range all {
+			s.Program = "/usr/bin/acpd"
+			st, err := m.Inspect(ctx, s)
+			h.must(err)
+			if other, clashes := names[st.Unit]; clashes {
+				t.Errorf("%T: %s is the name of %+v and %+v", m, st.Unit, s, other)
+			}
+			if names[st.Unit] = s; strings.ContainsFunc(st.Unit, func(r rune) bool { return r <= ' ' || r > '~' || r == '/' }) {
+				t.Errorf("%T: %q is no name of a unit", m, st.Unit)
+			}
+		}
+	}
+	m, first, second := systemd{h.Host}, Service{Program: "/usr/bin/acpd", Home: "/srv/acp"}, Service{Program: "/usr/bin/acpd", Home: "/opt/acp"}
+	h.takeCalls()
+	const unit, other = "acpd-acp-dbd0fcab.service", "acpd-acp-3e620855.service"
+	h.must(m.Install(ctx, first))
+	h.want("first", "systemctl --user daemon-reload", "systemctl --user enable "+unit, "systemctl --user restart "+unit)
+	h.must(m.Install(ctx, second))
+	h.want("second", "systemctl --user daemon-reload", "systemctl --user enable "+other, "systemctl --user restart "+other)
+	if text, err := os.ReadFile(m.unitPath(first)); err != nil || !strings.Contains(string(text), "\nExecStart=/usr/bin/acpd --home /srv/acp\n") {
+		t.Errorf("%v\n%s", err, text)
+	}
+	h.must(m.Logs(ctx, first, 5, false))
+	h.want("logs", "journalctl --user --unit "+unit+" --lines 5 --output short-iso --no-hostname --no-pager")
+	h.must(m.Uninstall(ctx, first))
+	h.want("uninstall", "systemctl --user disable --now "+unit, "systemctl --user reset-failed "+unit, "systemctl --user daemon-reload")
+	if exists(m.unitPath(first)) || !exists(m.unitPath(second)) {
+		t.Error("another unit was removed than that of the home")
+	}
+}
+
 // Without systemd an error says what to do, and nothing is written.
 func TestNoSystemd(t *testing.T) {
 	for name, take := range map[string]func(h *fakeHost){

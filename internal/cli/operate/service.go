@@ -30,9 +30,11 @@ stands still, and after the machine has started.
 
 Without --system the service is yours: it runs while you are logged in, with your files.
 With --system it is the machine's: it has a user of its own and its state in /var/lib/acpd.
---instance NAME means one of several, each with an identity and a state directory of its own.`,
+--home DIR means that of another state directory: each has a service of its own.
+--instance NAME means one of several, each with an identity and the state in ~/.acp-NAME.`,
 		Example: `  acpctl service install                        yours, with the state in ~/.acp
   acpctl service install --instance planner     a second identity, in ~/.acp-planner
+  acpctl service install --home ~/agents/desk   another one, there
   sudo acpctl service install --system          the machine's
   acpctl service status
   acpctl service logs -f

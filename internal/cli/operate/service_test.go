@@ -1,6 +1,8 @@
 package operate
 
 import (
+	"crypto/sha256"
+	"fmt"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -58,7 +60,7 @@ ExecStart={ path=/usr/bin/acpd ; argv[]=/usr/bin/acpd --home $AT ; pid=0 }";; es
 	t.Setenv("AT", f.Home)
 	t.Setenv("STATE", "active")
 	f.SetAnswer(client.MethodStatus, &client.Status{Whoami: client.Whoami{Name: "desk", Version: "1"}, State: "idle", Warnings: []string{"the disk is almost full"}})
-	want := "unit\tacpd.service\ninstalled\tyes, enabled\nstate\tactive (running)\npid\t7\nwatchdog\t3m\nhome\t" + f.Home + "\ndaemon\tdesk, idle, acpd 1\nwarning\tthe disk is almost full\n"
+	want := "unit\t" + findHomeUnit(f.Home) + "\ninstalled\tyes, enabled\nstate\tactive (running)\npid\t7\nwatchdog\t3m\nhome\t" + f.Home + "\ndaemon\tdesk, idle, acpd 1\nwarning\tthe disk is almost full\n"
 	f.WantResult(f.Run("service", "status"), 0, want, "")
 	var shown serviceStatus
 	if got := f.Run("service", "status", "--json"); got.Code != 0 || json.Unmarshal([]byte(got.Out), &shown) != nil || !shown.Running || shown.Daemon.Name != "desk" || shown.WatchdogSecs != 180 {
@@ -70,10 +72,16 @@ ExecStart={ path=/usr/bin/acpd ; argv[]=/usr/bin/acpd --home $AT ; pid=0 }";; es
 	}
 }
 
+// findHomeUnit returns the name of the unit of a home, which is a folder with a plain name.
+func findHomeUnit(home string) string {
+	return fmt.Sprintf("acpd-%s-%.4x.service", filepath.Base(home), sha256.Sum256([]byte(home)))
+}
+
 // install says what it wrote and ran; --print writes nothing.
 func TestServiceInstall(t *testing.T) {
 	f, user := newServiceDaemon(t, "")
-	path := filepath.Join(user, ".config/systemd/user/acpd.service")
+	unit := findHomeUnit(f.Home)
+	path := filepath.Join(user, ".config/systemd/user", unit)
 	got := f.Run("service", "install", "--name", "desk", "--print")
 	if start := "\nExecStart=" + user + "/acpd --home " + f.Home + " --name desk\n"; got.Code != 0 || !strings.Contains(got.Out, start) {
 		t.Errorf("--print: %+v, want %s", got, start)
@@ -81,9 +89,9 @@ func TestServiceInstall(t *testing.T) {
 	if _, err := os.Stat(path); err == nil {
 		t.Error("--print has written a file")
 	}
-	f.WantResult(f.Run("service", "install"), 0, "wrote  "+path+"\nran    systemctl --user daemon-reload\nran    systemctl --user enable acpd.service\nran    systemctl --user restart acpd.service\n", "")
-	f.WantResult(f.Run("service", "install", "--json"), 0, `{"done":"kept","what":"`+path+`"}`+"\n"+`{"done":"ran","what":"systemctl --user enable acpd.service"}`+"\n"+`{"done":"ran","what":"systemctl --user start acpd.service"}`+"\n", "")
-	f.WantResult(f.Run("service", "uninstall", "--json"), 0, `{"done":"ran","what":"systemctl --user disable --now acpd.service"}`+"\n"+`{"done":"removed","what":"`+path+`"}`+"\n"+`{"done":"ran","what":"systemctl --user daemon-reload"}`+"\n", "")
+	f.WantResult(f.Run("service", "install"), 0, "wrote  "+path+"\nran    systemctl --user daemon-reload\nran    systemctl --user enable "+unit+"\nran    systemctl --user restart "+unit+"\n", "")
+	f.WantResult(f.Run("service", "install", "--json"), 0, `{"done":"kept","what":"`+path+`"}`+"\n"+`{"done":"ran","what":"systemctl --user enable `+unit+`"}`+"\n"+`{"done":"ran","what":"systemctl --user start `+unit+`"}`+"\n", "")
+	f.WantResult(f.Run("service", "uninstall", "--json"), 0, `{"done":"ran","what":"systemctl --user disable --now `+unit+`"}`+"\n"+`{"done":"removed","what":"`+path+`"}`+"\n"+`{"done":"ran","what":"systemctl --user daemon-reload"}`+"\n", "")
 }
 
 // The service starts acpd by the path that a package manager keeps, if PATH has it: not by that of
