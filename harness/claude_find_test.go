@@ -16,9 +16,8 @@ func TestClaudeIsFound(t *testing.T) {
 		saw    string
 	}{
 		"as it is":      {func(*Environment, *processes) {}, ""},
-		"old":           {func(e *Environment, _ *processes) { e.Version = "2.1.329" }, "tested are 2.1.330 up to"},
-		"newer":         {func(e *Environment, _ *processes) { e.Version = "2.1.1000" }, ""},
-		"too new":       {func(e *Environment, _ *processes) { e.Version = "2.2.0" }, "tested are"},
+		"old":           {func(e *Environment, _ *processes) { e.Version = "2.1.329" }, "needs 2.1.330 or later: update it"},
+		"newer":         {func(e *Environment, _ *processes) { e.Version = "3.0.0" }, ""},
 		"no version":    {func(e *Environment, _ *processes) { e.Version = "" }, "is not a version"},
 		"no socket":     {func(e *Environment, _ *processes) { e.Getenv = func(string) string { return "" } }, "no messaging socket"},
 		"relative path": {func(e *Environment, _ *processes) { e.Getenv = func(string) string { return "200.sock" } }, "no messaging socket"},

@@ -420,8 +420,8 @@ func TestCodexIsFound(t *testing.T) {
 		saw    string
 	}{
 		"as it is":  {func(*fakeCodex) {}, ""},
-		"old":       {func(f *fakeCodex) { f.version = "0.168.9" }, "tested are 0.169.0 up to"},
-		"too new":   {func(f *fakeCodex) { f.version = "0.172.0" }, "tested are"},
+		"old":       {func(f *fakeCodex) { f.version = "0.168.9" }, "needs 0.169.0 or later: update it"},
+		"newer":     {func(f *fakeCodex) { f.version = "1.0.0" }, ""},
 		"alpha":     {func(f *fakeCodex) { f.version = "0.169.1-alpha.2" }, "is not a version"},
 		"no home":   {func(f *fakeCodex) { os.RemoveAll(filepath.Join(f.home, ".codex")) }, "codex 0.169.0 cannot be woken: it has no folder ~/.codex here"},
 		"no socket": {func(f *fakeCodex) { os.RemoveAll(filepath.Join(f.home, ".codex/app-server-control")) }, "no app-server runs in ~/.codex"},

@@ -14,7 +14,8 @@
 //     is, or where this is not known, only a post that allows it goes out.
 //   - At most one post is under way in a session, and at most one begins in 250 ms.
 //   - It answers no request of the program: approvals stay the user's.
-//   - A program whose version was not tested is left alone, and the error says so.
+//   - A program whose version is too old, or that lacks what waking needs, is left alone. The error
+//     names what is missing.
 //
 // Who may wake, how often, and where the message lies meanwhile is left to the daemon. Waking
 // is no receipt: a message stays in the inbox until something proves that the model has it.
@@ -134,7 +135,7 @@ var (
 	ErrHeld = ownwords.New("held by the agent program until its user allows it")
 	// ErrRefused: the user or the program turned the line down.
 	ErrRefused = ownwords.New("refused by the agent program")
-	// ErrUnsupported: the program's version was not tested, or lacks what waking needs.
+	// ErrUnsupported: the program's version is too old, or it lacks what waking needs.
 	ErrUnsupported = ownwords.New("cannot be woken")
 	// ErrNoThread: it is not known yet which conversation of the program is ours.
 	ErrNoThread = ownwords.New("its conversation is not known before its first tool call")

@@ -85,12 +85,31 @@ func TestProcesses(t *testing.T) {
 
 func TestVersions(t *testing.T) {
 	for text, ok := range map[string]bool{
-		"2.1.330": true, "v2.1.330": true, "2.1.330 (Claude Code)": true, "2.1.331": true, "2.1.329": false, "2.2.0": false, "3.0.0": false,
+		"2.1.330": true, "v2.1.330": true, "2.1.330 (Claude Code)": true, "2.1.331": true, "2.1.329": false, "2.2.0": true, "3.0.0": true,
 		"": false, "2.1": false, "2.1.330.1": false, "2.1.-1": false, "2.1.330-beta": false, "99999999999.1.1": false,
 	} {
 		if err := checkVersion(claudeName, text); (err == nil) != ok {
 			t.Errorf("%q: %v", text, err)
 		}
+	}
+}
+
+// A version above the newest tested one is woken, and is named as such. Any other text is not.
+func TestNewerThanTested(t *testing.T) {
+	for program, newest := range tested {
+		newer := newest.newest
+		newer[2]++
+		if CheckVersion(program, newer.String()) != nil || NewerThanTested(program, newer.String()) != "newer than tested ("+newest.newest.String()+")" {
+			t.Errorf("%s %s: %v, %q", program, newer, CheckVersion(program, newer.String()), NewerThanTested(program, newer.String()))
+		}
+		for _, text := range []string{newest.newest.String(), newest.first.String(), "", "99", "v"} {
+			if got := NewerThanTested(program, text); got != "" {
+				t.Errorf("%s %q: %q", program, text, got)
+			}
+		}
+	}
+	if got := NewerThanTested("gemini", "99.0.0"); got != "" {
+		t.Errorf("a program that cannot be woken: %q", got)
 	}
 }
 

@@ -266,8 +266,8 @@ func TestOpenCodePromptsOfOthers(t *testing.T) {
 }
 
 func TestOpenCodeVersion(t *testing.T) {
-	s, err := findOpenCode(t.Context(), &Environment{Client: "opencode", Version: "1.19.0", Getenv: func(string) string { return "" }}, newFamily())
-	if e, ok := errors.AsType[*Error](err); s != nil || !ok || e.Err != ErrUnsupported || !strings.Contains(e.Saw, "tested are 1.18.33 up to") {
+	s, err := findOpenCode(t.Context(), &Environment{Client: "opencode", Version: "1.18.32", Getenv: func(string) string { return "" }}, newFamily())
+	if e, ok := errors.AsType[*Error](err); s != nil || !ok || e.Err != ErrUnsupported || !strings.Contains(e.Saw, "needs 1.18.33 or later") {
 		t.Errorf("%v, %v", s, err)
 	}
 }

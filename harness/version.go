@@ -20,23 +20,22 @@ const (
 // version is major, minor, patch.
 type version [3]int
 
-// tested are the versions of each program that were seen to be woken: from the first, and
-// before the second. What waking needs there is internal or experimental, so other versions
-// are left alone.
-var tested = map[string][2]version{
-	claudeName:   {{2, 1, 330}, {2, 2, 0}},
-	codexName:    {{0, 169, 0}, {0, 172, 0}},
-	opencodeName: {{1, 18, 33}, {1, 19, 0}},
+// tested says of each program which version was the first that could be woken, and which is the
+// newest that was tested. A newer one is woken if it has what waking needs.
+var tested = map[string]struct{ first, newest version }{
+	claudeName:   {version{2, 1, 330}, version{2, 1, 332}},
+	codexName:    {version{0, 169, 0}, version{0, 171, 0}},
+	opencodeName: {version{1, 18, 33}, version{1, 18, 33}},
 }
 
-// checkVersion returns ErrUnsupported for a version that was not tested.
+// checkVersion returns ErrUnsupported for a version that is too old.
 func checkVersion(name, text string) error {
-	limits := tested[name]
+	first := tested[name].first
 	v, err := parseVersion(text)
-	if err == nil && slices.Compare(v[:], limits[0][:]) >= 0 && slices.Compare(v[:], limits[1][:]) < 0 {
+	if err == nil && slices.Compare(v[:], first[:]) >= 0 {
 		return nil
 	}
-	saw := fmt.Sprintf("tested are %s up to, and without, %s", limits[0], limits[1])
+	saw := fmt.Sprintf("this needs %s or later: update it", first)
 	if err != nil {
 		saw = ownwords.Of(err) + "; " + saw
 	}
@@ -67,11 +66,22 @@ func parseVersion(text string) (v version, _ error) {
 
 func (v version) String() string { return fmt.Sprintf("%d.%d.%d", v[0], v[1], v[2]) }
 
-// CheckVersion returns an error, [ErrUnsupported] in its chain, if sessions of that version of a
-// program are not woken. Of a program that cannot be woken at all it returns none.
+// CheckVersion returns an error, [ErrUnsupported] in its chain, if that version of a program is too
+// old for its sessions to be woken. It returns nil for a program that cannot be woken at all.
 func CheckVersion(program, version string) error {
 	if _, known := tested[program]; !known {
 		return nil
 	}
 	return checkVersion(program, version)
+}
+
+// NewerThanTested returns "newer than tested (0.171.0)" if no test has seen a version of that program
+// which is as new. Otherwise it returns an empty text.
+func NewerThanTested(program, version string) string {
+	newest := tested[program].newest
+	v, err := parseVersion(version)
+	if _, known := tested[program]; !known || err != nil || slices.Compare(v[:], newest[:]) <= 0 {
+		return ""
+	}
+	return fmt.Sprintf("newer than tested (%s)", newest)
 }

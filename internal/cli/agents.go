@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/harness"
 	"github.com/acpd/acpd/internal/cli/frame"
 	"github.com/acpd/acpd/internal/cli/ui"
 )
@@ -67,8 +68,13 @@ func formatWakers(w *client.Woken) string {
 // formatWaking adds to the state of a session what keeps messages from waking it.
 func (a *app) formatWaking(g *client.AgentState, state string) string {
 	w := g.Woken
-	if g.Session != nil && g.Session.Unwakeable != "" {
-		state += ", cannot be woken: " + g.Session.Unwakeable
+	if s := g.Session; s != nil {
+		if newer := harness.NewerThanTested(s.Harness, s.Version); newer != "" {
+			state += ", " + newer
+		}
+		if s.Unwakeable != "" {
+			state += ", cannot be woken: " + s.Unwakeable
+		}
 	}
 	if w.Refused != "" {
 		state += ", not woken: " + w.Refused

@@ -132,7 +132,7 @@ var codeTable = [...]CodeInfo{
 	{"program.broken", Failure, "its configuration names an acpctl that is gone, or cannot be read", "`acpctl setup PROGRAM`"},
 	{"program.foreign", Warning, "its server acp is not acpctl", "give that one another name"},
 	{"program.elsewhere", Warning, "it is connected to another daemon", "`acpctl setup PROGRAM`"},
-	{"program.untested", Note, "sessions of this version are not woken", "update acpctl or the program"},
+	{"program.untested", Note, "this version is too old for its sessions to be woken", "update the program"},
 	{"mailbox.ok", OK, "the mailboxes (OACP) are sound, or there are none", ""},
 	{"mailbox.problem", Warning, "the mailboxes of a project have problems", "`acpctl oacp doctor --project PROJECT`"},
 	{"mailbox.elsewhere", Warning, "the daemon carries mail of other mailboxes than the tools use here", "set `oacp.home`, or OACP_HOME"},

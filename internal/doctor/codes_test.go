@@ -380,7 +380,7 @@ var reproductions = []reproduction{
 		}
 	}, "program.foreign"),
 	program("codex-cli 0.169.0", func(t *testing.T, o *setup.Options) { setUp(t, o); o.Socket = "/elsewhere/agent/acp.sock" }, "program.elsewhere"),
-	program("codex-cli 9.9.9", setUp, "program.untested"),
+	program("codex-cli 0.168.9", setUp, "program.untested"),
 	ended(func(s *site, o *Options) {
 		o.OACPHome = s.t.TempDir()
 		if _, _, _, err := mailbox.Home(o.OACPHome).InitProject("demo", mailbox.Workspace{Agents: []string{"planner"}}); err != nil {
