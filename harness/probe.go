@@ -1,0 +1,36 @@
+package harness
+
+import (
+	"errors"
+	"sync"
+)
+
+// verdict keeps whether a version of a program has what waking needs, as a probe has found it. A probe
+// begins no turn and shows nothing to the user. It says nothing of safety: who is asked before tools run
+// is read anew at every wake.
+type verdict struct {
+	mu      sync.Mutex // held while the program is probed
+	version string     // of which the rest is known; empty before the first probe
+	err     error
+}
+
+// judge returns what the probe of that version has found: nil, or an error of [lacks]. It calls probe if
+// that version was not probed yet. Any other error of probe is returned, and not kept.
+func (v *verdict) judge(version string, probe func() error) error {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.version == version {
+		return v.err
+	}
+	err := probe()
+	if err == nil || errors.Is(err, ErrUnsupported) {
+		v.version, v.err = version, err
+	}
+	return err
+}
+
+// lacks returns the error of a program without what waking needs, such as "codex 0.180.0 cannot be woken:
+// it has no thread/inject_items". what is in words of this program's own.
+func lacks(program, version, what string) error {
+	return &Error{Harness: program, Version: version, Err: ErrUnsupported, Saw: "it has no " + what}
+}
