@@ -80,6 +80,9 @@ func findClaude(env *Environment, ps *processes) (Session, error) {
 	if filepath.Base(socket) != fmt.Sprintf("%d.sock", parent.pid) {
 		return fail("%s is not that of process %d", socket, parent.pid)
 	}
+	if err := probeClaude(env.Getenv, parent.pid, socket); err != nil {
+		return fail("%v", err)
+	}
 	dir, err := os.Stat(filepath.Dir(socket))
 	if err != nil {
 		return fail("%v", err)

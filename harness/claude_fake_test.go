@@ -132,8 +132,22 @@ func (f *fakeClaude) setAnswer(answer func(*claudeFrame) string) {
 
 // environment is that of a child of the session.
 func (f *fakeClaude) environment() *Environment {
-	vars := map[string]string{"CLAUDE_CODE_MESSAGING_SOCKET": f.socket, "CLAUDE_CODE_MESSAGING_TOKEN": "s3cret"}
+	f.writeSession("200", `"peerProtocol":1,"peerFeatures":["notify_idle","more"],"messagingSocketPath":"`+f.socket+`"`)
+	vars := map[string]string{"HOME": f.dir, "CLAUDE_CODE_MESSAGING_SOCKET": f.socket, "CLAUDE_CODE_MESSAGING_TOKEN": "s3cret"}
 	return &Environment{Getenv: func(name string) string { return vars[name] }, Client: "claude-code", Version: "2.1.330"}
+}
+
+// writeSession writes what Claude Code says of the session of a process.
+func (f *fakeClaude) writeSession(pid, fields string) {
+	f.t.Helper()
+	dir := filepath.Join(f.dir, ".claude", "sessions")
+	err := os.MkdirAll(dir, 0o700)
+	if err == nil {
+		err = os.WriteFile(filepath.Join(dir, pid+".json"), []byte(`{"pid":200,"status":"idle",`+fields+`}`), 0o600)
+	}
+	if err != nil {
+		f.t.Fatal(err)
+	}
 }
 
 // find returns the session, which the test closes at its end.

@@ -89,10 +89,37 @@ func (f *claudeFrame) appendLine(b []byte) []byte {
 	return append(append(b, line...), '\n')
 }
 
-// readClaudeFrame reads a line. It reports whether that is a frame.
+// readClaudeFrame reads a line. It reports whether that is a frame. A field of another type than the
+// one that is known makes no other field unread: a receipt that cannot be understood must not pass for
+// silence, which is success.
 func readClaudeFrame(line []byte) (f claudeFrame, ok bool) {
-	err := json.Unmarshal(line, &f, jsontext.AllowInvalidUTF8(true)) // the model's text may have half of a surrogate pair
-	return f, err == nil && (f.Type != "" || f.Action != "")
+	var fields map[string]jsontext.Value
+	if json.Unmarshal(line, &fields, jsontext.AllowInvalidUTF8(true)) != nil { // the model's text may have half of a surrogate pair
+		return f, false
+	}
+	text := func(name string) string { return readAnyText(fields[name]) }
+	f = claudeFrame{
+		Type: text("type"), ID: text("msg_id"), Action: claudeAction(text("action")), Of: text("orig_msg_id"),
+		Status: claudeStatus(text("status")), Reason: text("reason"), DropReason: text("drop_reason"), Mode: text("from_mode"),
+	}
+	json.Unmarshal(fields["dropped_msg_ids"], &f.Dropped)
+	if json.Unmarshal(fields["message"], &f.Message, jsontext.AllowInvalidUTF8(true)) != nil {
+		f.Message = nil
+	}
+	return f, f.Type != "" || f.Action != ""
+}
+
+// readAnyText returns the text of a JSON text. It returns "" for null and for no value, and any other
+// value as it is written, which is no word that is known.
+func readAnyText(value jsontext.Value) string {
+	switch value.Kind() {
+	case 0, 'n':
+		return ""
+	case '"':
+		text, _ := jsontext.AppendUnquote(nil, value) // half of a surrogate pair becomes a replacement character
+		return string(text)
+	}
+	return string(value)
 }
 
 // judge returns what a receipt means for a post, and what was seen: nil if the session has the
@@ -114,6 +141,9 @@ func (f *claudeFrame) judge() (saw string, err error) {
 
 // claudeTag is Claude Code's own mark around a message of another session.
 var claudeTag = regexp.MustCompile(`(?i)<(/?cross-session-message)`)
+
+// claudeMark matches a text in that mark, whatever attributes the mark has.
+var claudeMark = regexp.MustCompile(`(?s)^<cross-session-message(?:\s+[\w-]+="[^"]*")*\s*>(.*)</cross-session-message>$`)
 
 // wrapForClaude puts a line into the mark that the sender has to write. Without it the line
 // looks as if the user had typed it.
@@ -141,10 +171,9 @@ func (m *claudeMessage) readText() string {
 			text += p.Text
 		}
 	}
-	const begins, ends = "<cross-session-message ", "</cross-session-message>"
 	text = strings.TrimSpace(text)
-	if head, body, ok := strings.Cut(text, ">"); ok && strings.HasPrefix(head, begins) && strings.HasSuffix(body, ends) {
-		text = strings.TrimSpace(strings.TrimSuffix(body, ends))
+	if mark := claudeMark.FindStringSubmatch(text); mark != nil {
+		text = strings.TrimSpace(mark[1])
 	}
 	return text
 }

@@ -1,0 +1,120 @@
+package harness
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+func TestClaudeProbe(t *testing.T) {
+	f := newFakeClaude(t)
+	const protocol, features = `"peerProtocol":1`, `"peerFeatures":["artifact_yield","notify_idle"]`
+	socket := `"messagingSocketPath":"` + f.socket + `"`
+	for name, test := range map[string]struct {
+		fields []string
+		lacks  string
+	}{
+		"all":                    {[]string{protocol, features, socket, `"name":5`, `"more":{}`}, ""},
+		"no protocol":            {[]string{features, socket}, "peerProtocol 1"},
+		"protocol 2":             {[]string{`"peerProtocol":2`, features, socket}, "peerProtocol 1"},
+		"protocol is a text":     {[]string{`"peerProtocol":"1"`, features, socket}, "peerProtocol 1"},
+		"no features":            {[]string{protocol, socket}, "peerFeatures notify_idle"},
+		"other features":         {[]string{protocol, `"peerFeatures":["notify"]`, socket}, "peerFeatures notify_idle"},
+		"features are a text":    {[]string{protocol, `"peerFeatures":"notify_idle"`, socket}, "peerFeatures notify_idle"},
+		"features are an object": {[]string{protocol, `"peerFeatures":{"notify_idle":true}`, socket}, "peerFeatures notify_idle"},
+		"no socket":              {[]string{protocol, features}, "messagingSocketPath"},
+		"no socket, null":        {[]string{protocol, features, `"messagingSocketPath":null`}, "messagingSocketPath"},
+		"another socket":         {[]string{protocol, features, `"messagingSocketPath":"` + f.other + `"`}, "messagingSocketPath"},
+		"socket is a list":       {[]string{protocol, features, `"messagingSocketPath":["` + f.socket + `"]`}, "messagingSocketPath"},
+		"broken":                 {[]string{protocol, features, socket, "}"}, "is not a JSON object"},
+		"endless":                {[]string{protocol, features, socket, `"more":"` + strings.Repeat("x", maxSessionFile) + `"`}, "is not a file of at most 64 KiB"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f.writeSession("200", strings.Join(test.fields, ","))
+			err := checkSessionFile(f.dir+"/.claude/sessions/200.json", f.socket)
+			if test.lacks == "" && err != nil || test.lacks != "" && (err == nil || !strings.Contains(err.Error(), test.lacks)) {
+				t.Errorf("%v, want %q", err, test.lacks)
+			}
+		})
+	}
+	for path, want := range map[string]string{f.dir: "is not a file", f.dir + "/nothing": "it has no session file"} {
+		if err := checkSessionFile(path, f.socket); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", path, err, want)
+		}
+	}
+}
+
+// A session whose file says that it has no idle notices is not woken, and the error names what is missing.
+func TestClaudeLacksAFeature(t *testing.T) {
+	f := newFakeClaude(t)
+	env := f.environment()
+	f.writeSession("200", `"peerProtocol":1,"peerFeatures":[],"messagingSocketPath":"`+f.socket+`"`)
+	f.writeSession("201", `"peerProtocol":1,"peerFeatures":["notify_idle"],"messagingSocketPath":"`+f.socket+`"`)
+	_, err := findClaude(env, newFamily())
+	if want := "claude 2.1.330 cannot be woken: its session file has no peerFeatures notify_idle"; !errors.Is(err, ErrUnsupported) || err.Error() != want {
+		t.Errorf("%v, want %s", err, want)
+	}
+	if n := len(f.list(typeUser)) + len(f.list(typeControl)); n != 0 {
+		t.Errorf("the probe writes %d frames to the session", n)
+	}
+}
+
+// CLAUDE_CONFIG_DIR says where the session file is, and a file that is written late is read.
+func TestClaudeProbeFindsTheFile(t *testing.T) {
+	f := newFakeClaude(t)
+	f.environment()
+	vars := map[string]string{"HOME": "/nowhere", "CLAUDE_CONFIG_DIR": f.dir + "/.claude"}
+	getenv := func(name string) string { return vars[name] }
+	if err := probeClaude(getenv, 200, f.socket); err != nil {
+		t.Error(err)
+	}
+	done := make(chan error, 1)
+	go func() { done <- probeClaude(getenv, 202, f.socket) }()
+	f.writeSession("202", `"peerProtocol":1,"peerFeatures":["notify_idle"],"messagingSocketPath":"`+f.socket+`"`)
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+}
+
+// What safety needs of a frame is not there, or of another type: nobody is taken to be there, and a
+// receipt is no silence.
+func TestClaudeFailsClosed(t *testing.T) {
+	for _, mode := range []string{``, `,"from_mode":null`, `,"from_mode":true`, `,"from_mode":5`, `,"from_mode":["prompting"]`, `,"from_mode":{"mode":"prompting"}`, `,"from_mode":"prompting "`} {
+		frame, ok := readClaudeFrame([]byte(`{"type":"control","action":"peer_idle_notice","orig_msg_id":"a","state":"idle"` + mode + `}`))
+		if c := (&claude{args: []string{"claude"}}); !ok || frame.Of != "a" || c.explainUnattended(frame.Mode) == "" {
+			t.Errorf("%s: %+v counts as attended", mode, frame)
+		}
+	}
+	for _, more := range []string{
+		``, `,"status":null`, `,"status":5`, `,"status":["delivered"]`, `,"status":{"is":"delivered"}`, `,"status":"held","reason":5`,
+		`,"status":"refused","dropped_msg_ids":"a"`, `,"status":"refused","message":"no"`, `,"status":"refused","msgV":"2"`, `,"status":"refused","msg_id":5`, `,"status":"dropped","drop_reason":["duplicate"]`,
+	} {
+		frame, ok := readClaudeFrame([]byte(`{"type":"control","action":"peer_message_status","orig_msg_id":"a"` + more + `}`))
+		if _, err := frame.judge(); !ok || frame.Of != "a" || err == nil {
+			t.Errorf("%s: %+v counts as taken", more, frame)
+		}
+	}
+	for _, args := range [][]string{nil, {}} {
+		if c := (&claude{args: args}); c.explainUnattended(modePrompting) == "" {
+			t.Errorf("a command line of %q counts as attended", args)
+		}
+	}
+}
+
+func TestClaudeMarkWithMoreAttributes(t *testing.T) {
+	for mark, want := range map[string]string{
+		`<cross-session-message from="uds:/x/2.sock" from-name="a" from-mode="prompting" hop-chain="uds:/x/1.sock>uds:/x/2.sock">`: "done > soon",
+		`<cross-session-message from="uds:/x/2.sock"` + "\n" + `  hop-chain="a" new_one="<b>" >`:                                   "done > soon",
+		`<cross-session-message>`:           "done > soon",
+		`<cross-session-messages from="a">`: `<cross-session-messages from="a">` + "\ndone > soon\n</cross-session-message>",
+	} {
+		text := mark + "\ndone > soon\n</cross-session-message>"
+		quoted, _ := jsontext.AppendQuote(nil, text)
+		frame, _ := readClaudeFrame([]byte(`{"type":"user","message":{"role":"user","content":` + string(quoted) + `}}`))
+		if got := frame.Message.readText(); got != want {
+			t.Errorf("%s: %q, want %q", mark, got, want)
+		}
+	}
+}
