@@ -103,14 +103,17 @@ func (o *opencode) logIn(ctx context.Context, password string) error {
 	o.password = ""
 	var busy map[string]jsontext.Value
 	err := o.get(ctx, "/session/status", nil, &busy)
-	switch status, _ := errors.AsType[opencodeStatus](err); {
+	switch refused, _ := errors.AsType[opencodeError](err); {
 	case err == nil:
 		return ownwords.New("its port is open to everybody on this machine: start it with OPENCODE_SERVER_PASSWORD set")
-	case status != http.StatusUnauthorized:
+	case refused.status != http.StatusUnauthorized:
 		return err
 	}
 	o.password = password
-	return o.get(ctx, "/session/status", nil, &busy)
+	if err := o.get(ctx, "/session/status", nil, &busy); err != nil {
+		return err
+	}
+	return o.probe(ctx)
 }
 
 // Harness returns the name and version of OpenCode.
@@ -141,20 +144,16 @@ func (o *opencode) Close() error {
 }
 
 // Post gives the session the pointer, as if its user had typed it. In a busy session it is
-// the next turn. Nothing says whether somebody is at the screen, so every session of OpenCode
-// is unattended.
+// the next turn.
 func (o *opencode) Post(ctx context.Context, p Post) (Posted, error) {
-	if !p.Unattended {
-		return Posted{}, o.fail(ErrUnattended, ownwords.New("it does not say whether anybody is there"))
-	}
 	return post(ctx, o, o.lifetime, o.posts, &p, func(ctx context.Context) (_ Posted, passed bool, _ error) {
-		passed, err := o.prompt(ctx, &p)
+		passed, err := o.givePointer(ctx, &p)
 		return Posted{}, passed, err
 	})
 }
 
-// prompt gives the pointer to the session, unless it was given before and only the answer was lost.
-func (o *opencode) prompt(ctx context.Context, p *Post) (done bool, _ error) {
+// givePointer gives the pointer to the session, unless it was given before and only the answer was lost.
+func (o *opencode) givePointer(ctx context.Context, p *Post) (done bool, _ error) {
 	post := p.key()
 	if before, ok := o.doubtful[post]; ok {
 		taken, err := o.wasTaken(ctx, before)
@@ -170,13 +169,16 @@ func (o *opencode) prompt(ctx context.Context, p *Post) (done bool, _ error) {
 	if err != nil {
 		return false, err
 	}
+	if !p.Unattended {
+		if saw := o.explainUnattended(ctx, session); saw != "" {
+			return false, o.fail(ErrUnattended, ownwords.New(saw))
+		}
+	}
 	prompt := doubtfulPrompt{session, p.Pointer, time.Now()}
-	body := map[string]any{"parts": []any{map[string]any{"type": "text", "text": p.Pointer}}}
-	err = o.do(ctx, http.MethodPost, "/session/"+url.PathEscape(session)+"/prompt_async", nil, body, nil)
-	if err == nil {
+	if err = o.prompt(ctx, session, p.Pointer); err == nil {
 		return true, nil
 	}
-	if _, answered := errors.AsType[opencodeStatus](err); !answered {
+	if _, answered := errors.AsType[opencodeError](err); !answered {
 		if len(o.doubtful) >= maxRemembered {
 			clear(o.doubtful)
 		}
@@ -287,11 +289,20 @@ func (o *opencode) findCaller(ctx context.Context) (string, error) {
 	return latest.ID, nil
 }
 
-// opencodeStatus is an answer that is no success.
-type opencodeStatus int
+// opencodeError is an answer that is no success.
+type opencodeError struct {
+	status int
+	name   string // as its JSON says; empty if it is no JSON
+}
 
-func (s opencodeStatus) Error() string    { return fmt.Sprintf("it answers %d", int(s)) }
-func (s opencodeStatus) OwnWords() string { return s.Error() }
+func (e opencodeError) Error() string {
+	if e.status/100 == 2 {
+		return "it answers with a page"
+	}
+	return fmt.Sprintf("it answers %d", e.status)
+}
+
+func (e opencodeError) OwnWords() string { return e.Error() }
 
 func (o *opencode) get(ctx context.Context, path string, query url.Values, result any) error {
 	return o.do(ctx, http.MethodGet, path, query, nil, result)
@@ -332,8 +343,12 @@ func (o *opencode) do(ctx context.Context, method, path string, query url.Values
 	case len(answer) > maxOpenCodeBody:
 		return ownwords.Errorf("its answer to %s has over %d MiB", path, maxOpenCodeBody>>20)
 	}
-	if response.StatusCode/100 != 2 {
-		return opencodeStatus(response.StatusCode)
+	if isPage := len(answer) > 0 && !jsontext.Value(answer).IsValid(jsontext.AllowInvalidUTF8(true)); isPage || response.StatusCode/100 != 2 {
+		var said struct {
+			Name string `json:"name"`
+		}
+		json.Unmarshal(answer, &said)
+		return opencodeError{response.StatusCode, said.Name}
 	}
 	if result == nil {
 		return nil
@@ -346,11 +361,11 @@ func (o *opencode) do(ctx context.Context, method, path string, query url.Values
 
 // explain makes an error of a failed request.
 func (o *opencode) explain(err error) error {
-	status, ok := errors.AsType[opencodeStatus](err)
+	refused, ok := errors.AsType[opencodeError](err)
 	switch {
 	case !ok:
 		return o.fail(ErrGone, err)
-	case status == http.StatusNotFound:
+	case refused.status == http.StatusNotFound:
 		return o.fail(ErrNoThread, err)
 	}
 	return o.fail(ErrRefused, err)

@@ -30,14 +30,18 @@ type fakeOpenCode struct {
 	posts    []string
 	listens  bool
 	open     bool   // it asks for no password
+	page     bool   // prompts are answered with a page
 	lose     bool   // the next answers to prompts, and what was asked is done
 	drop     bool   // the next prompts too
 	messages string // what /session/…/message answers
+	agents   string // what /agent answers
+	rules    string // of a session
+	unknown  string // what a prompt to a session that is not there is answered with
 }
 
 func newFakeOpenCode(t *testing.T) *fakeOpenCode {
 	f := &fakeOpenCode{
-		t: t, busy: `{}`, messages: `[]`, listens: true, parents: map[string]string{"ses_child": "ses_1"},
+		t: t, busy: `{}`, messages: `[]`, agents: `[]`, rules: `[]`, unknown: `{"name":"NotFoundError","data":{"message":"Session not found"}}`, listens: true, parents: map[string]string{"ses_child": "ses_1"},
 		sessions: `[{"id":"ses_1","directory":"/work","time":{"updated":2}},{"id":"ses_child","parentID":"ses_1","directory":"/work","time":{"updated":9}},{"id":"ses_x","directory":"/elsewhere","time":{"updated":9}}]`,
 	}
 	f.server = httptest.NewServer(f)
@@ -60,6 +64,13 @@ func (f *fakeOpenCode) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		io.WriteString(w, f.busy)
 	case r.URL.Path == "/session":
 		io.WriteString(w, f.sessions)
+	case r.URL.Path == "/agent":
+		io.WriteString(w, f.agents)
+	case r.URL.Path == "/session/"+noSession+"/prompt_async":
+		w.WriteHeader(http.StatusNotFound)
+		io.WriteString(w, f.unknown)
+	case f.page && strings.HasSuffix(r.URL.Path, "/prompt_async"):
+		io.WriteString(w, "<!doctype html><title>OpenCode</title>")
 	case strings.HasSuffix(r.URL.Path, "/prompt_async"):
 		body, _ := io.ReadAll(r.Body)
 		if f.drop {
@@ -75,7 +86,7 @@ func (f *fakeOpenCode) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		io.WriteString(w, f.messages)
 	default:
 		id := strings.TrimPrefix(r.URL.Path, "/session/")
-		fmt.Fprintf(w, `{"id":%q,"parentID":%q,"directory":"/work"}`, id, f.parents[id])
+		fmt.Fprintf(w, `{"id":%q,"parentID":%q,"directory":"/work","permission":%s}`, id, f.parents[id], f.rules)
 	}
 }
 
@@ -163,6 +174,8 @@ func TestOpenCodeIsWoken(t *testing.T) {
 	if _, err := s.Post(t.Context(), newPost()); !errors.Is(err, ErrUnattended) {
 		t.Errorf("Post: %v", err)
 	}
+	f.change(func() { f.listens, f.page = true, true })
+	post(ErrRefused, "")
 	s.Close()
 	s.NoteCall(nil)
 	p := newPost()

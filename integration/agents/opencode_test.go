@@ -170,3 +170,16 @@ func TestOpenCodeWithoutAPassword(t *testing.T) {
 		t.Errorf("found %+v", f)
 	}
 }
+
+// A session of OpenCode whose agents ask before they run commands, change files and fetch pages is attended.
+func TestOpenCodeAsks(t *testing.T) {
+	t.Parallel()
+	p := newPerson(t)
+	sockets := live.MakeTempDir(t)
+	p.startOpenCode(childCommand(t, sockets), "OPENCODE_SERVER_PASSWORD="+openCodePassword, `OPENCODE_PERMISSION={"bash":"ask","edit":"ask","webfetch":"ask"}`)
+	post := newPost()
+	if r := awaitChild(t, sockets).post(post); r.Err != "" {
+		t.Fatalf("post: %+v", r)
+	}
+	p.model.awaitRequest("user", post.Pointer)
+}
