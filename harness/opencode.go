@@ -368,7 +368,7 @@ func (o *opencode) explain(err error) error {
 	case refused.status == http.StatusNotFound:
 		return o.fail(ErrNoThread, err)
 	}
-	return o.fail(ErrRefused, err)
+	return o.fail(ErrNotTaken, err)
 }
 
 func (o *opencode) fail(err, saw error) error {

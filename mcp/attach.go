@@ -36,6 +36,8 @@ type attachment struct {
 	session  harness.Session // how it is woken; nil: not at all
 	info     client.SessionInfo
 	gone     error         // why the session is no agent now; nil: it is to be one
+	untaken  int           // messages that its program has not taken, one after the other
+	stopped  string        // why the session is woken no more; empty if it is
 	leave    func()        // ends being attached; nil: it is not attached
 	seen     chan struct{} // closed when the program has said whether it can be woken
 	name     string        // as which it is attached, or was; "": never yet

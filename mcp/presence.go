@@ -2,6 +2,8 @@ package mcp
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"time"
 
 	"github.com/acpd/acpd/client"
@@ -33,21 +35,30 @@ func (s *Server) watchSession(ctx context.Context) {
 func (s *Server) notePresence(ctx context.Context, p harness.Presence) {
 	a := &s.agent
 	a.mu.Lock()
-	a.gone, a.info.Unwakeable = p.Gone, ""
+	a.gone, a.info.Unwakeable = p.Gone, a.stopped
 	if p.Unwakeable != nil {
 		a.info.Unwakeable = makeReason(p.Unwakeable)
 	}
-	info, leave := a.info, a.leave
 	select {
 	case <-a.seen:
 	default:
 		close(a.seen)
 	}
 	a.mu.Unlock()
+	s.declareSession(ctx)
+}
+
+// declareSession tells the daemon what is so of the session now, and detaches or attaches it if that is
+// to be.
+func (s *Server) declareSession(ctx context.Context) {
+	a := &s.agent
+	a.mu.Lock()
+	info, leave, gone := a.info, a.leave, a.gone
+	a.mu.Unlock()
 	switch {
 	case leave == nil:
 		a.try.Set()
-	case p.Gone != nil:
+	case gone != nil:
 		leave()
 	default:
 		ctx, cancel := context.WithTimeout(ctx, declarePatience)
@@ -56,6 +67,35 @@ func (s *Server) notePresence(ctx context.Context, p harness.Presence) {
 			s.logf("the daemon does not know what is so of the session: %v", err)
 		}
 	}
+}
+
+// maxUntaken is how many messages in a row a version that no test has seen may not take.
+const maxUntaken = 3
+
+// noteTaken keeps count of the messages that the session's program has not taken one after the other,
+// and ends waking a session whose version is newer than those that were tested when there are too many:
+// it may take them in another form. The session is not woken then until its program is started anew, and
+// its owner reads why. What the model does with a turn plays no part, and no other session's posts: so
+// neither a peer nor an outage of a model ends waking.
+func (s *Server) noteTaken(ctx context.Context, session harness.Session, err error) {
+	newer := harness.NewerThanTested(session.Harness())
+	a := &s.agent
+	a.mu.Lock()
+	switch {
+	case err == nil, errors.Is(err, harness.ErrHeld):
+		a.untaken = 0
+	case errors.Is(err, harness.ErrNotTaken):
+		a.untaken++
+	}
+	if newer == "" || a.untaken < maxUntaken || a.stopped != "" {
+		a.mu.Unlock()
+		return
+	}
+	why := fmt.Sprintf("it is %s, and did not take %d messages in a row: update acpctl, then start it again; the last one was %s", newer, maxUntaken, makeReason(err))
+	a.stopped = cutText(why, client.MaxReason)
+	a.info.Unwakeable = a.stopped
+	a.mu.Unlock()
+	s.declareSession(ctx)
 }
 
 // attachWhilePresent attaches the session until ctx ends, or its program says that it is no agent any

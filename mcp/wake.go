@@ -122,11 +122,15 @@ func (s *Server) post(ctx context.Context, w *wakeup) (answer client.WakeAnswer)
 	}
 	key := keyOf(&w.Envelope)
 	first := s.parents.noteWake(key) // it may read the message before Post returns
-	done, err := s.agent.currentSession().Post(ctx, p)
+	session := s.agent.currentSession()
+	done, err := session.Post(ctx, p)
 	answer.Posted = err == nil || errors.Is(err, harness.ErrHeld) || errors.Is(err, harness.ErrGone)
 	answer.Proven = done.Proven
 	if !answer.Posted && first {
 		s.parents.forgetWake(key)
+	}
+	if ctx.Err() == nil {
+		s.noteTaken(ctx, session, err)
 	}
 	if err != nil && ctx.Err() == nil {
 		s.logf("message %s from %s waits for the next tool call: %v", w.ID, w.Name, err)
