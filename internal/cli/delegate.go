@@ -31,7 +31,7 @@ func (a *app) newDelegateCmd() *cobra.Command {
 		Example: `  acpctl delegate desk 'Run the test suite'            prints the id: see wait, cancel, tasks
   acpctl delegate desk --wait --deadline 1h 'Run the test suite'
   acpctl delegate desk --follow 'Run the test suite'   partial results, and then the outcome
-  acpctl delegate desk/reviewer --context '{"branch": "main"}' 'Review the last commit'
+  acpctl delegate desk/reviewer --context '{"branch": "main"}' 'Review it'
   acpctl delegate desk --no-report --urgent 'Restart the build'`,
 		Long: `Hands a task to an agent that is attached to the daemon of PEER, and prints the
 delegation's id once the agent has accepted it. With --wait the outcome follows

@@ -131,7 +131,7 @@ func (a *app) printInbox(ctx context.Context, inbox *client.Inbox, taken bool) e
 	if taken {
 		head = []string{"NUMBER", "FROM", "SENT", "KIND", "TAKEN BY", "AT", "WHAT"}
 	}
-	a.PrintTextTable(head, rows, "SENT", "AT")
+	a.PrintTable(head, rows)
 	a.tellOfMore(inbox, taken)
 	return nil
 }

@@ -61,7 +61,7 @@ func (a *app) printPeers(peers []client.Peer) {
 		}
 		rows = append(rows, []string{ui.FormatPeerName(&p), p.ID.Label(), state, rtt, a.FormatAge(p.LastSeen.Time), formatAddrSource(&p), client.Line(formatAddrs(p.Addrs))})
 	}
-	a.PrintItemTable([]string{"NAME", "ID", "STATE", "RTT", "SEEN", "SOURCE", "ADDRESSES"}, rows, "SEEN", "RTT", "SOURCE")
+	a.PrintTable([]string{"NAME", "ID", "STATE", "RTT", "SEEN", "SOURCE", "ADDRESSES"}, rows)
 	for _, p := range peers {
 		if p.NameConflict && p.Name == "" {
 			a.PrintForPerson("%s is no trusted peer: it claims the name of one", p.ID.Label())

@@ -39,24 +39,22 @@ func NewRootCmd(f *frame.Frame, version string) *cobra.Command {
 	a := &app{f, version}
 	root := &cobra.Command{
 		Use:   "acpctl",
-		Short: "Talk to other agents through the daemon acpd",
-		Long: `acpctl talks to other agents through the daemon acpd, which it finds by its state
-directory: --home, else $ACP_HOME, else ~/.acp. Where ACP_SOCKET names a socket of the
-agents' folder it uses that and no directory, as ACP_AGENT with ACP_AGENT_KEY if set.
+		Short: "Talk to other agents, and look after the daemon acpd through which they talk",
+		Long: `acpctl finds the daemon by its state directory: --home, else $ACP_HOME, else ~/.acp. Where ACP_SOCKET names a
+socket of the agents' folder it uses only that socket, as the agent of ACP_AGENT and ACP_AGENT_KEY if these are set.
 
-On a terminal a list is a table. A script that reads it gets the rows alone: no heads, tabs
-between the columns, times in UTC, and nothing for an empty list. With --json every verb
-prints JSON.
+A terminal shows a list as a table. A script gets only the rows: no heads, tabs between the columns, times in UTC, and
+nothing for an empty list. With --json every verb prints JSON.
 
-PEER is a trusted peer's name, its id or six or more digits that begin it. Exit
-codes: 0 ok, 1 failure on this machine, 2 usage, 3 timeout, 4 refused, 5 peer
-unreachable, or no such peer or agent, 6 no daemon, 7 any other error of the peer, 130 interrupted.`,
-		Example: `  acpctl peers                                        who is there
-  acpctl trust desk                                   and on desk: acpctl trust laptop
+PEER is the name of a trusted peer, its id, or six or more digits with which its id begins. Exit codes: 0 ok, 1 failure
+on this machine, 2 usage, 3 timeout, 4 refused, 5 peer unreachable, or no such peer or agent, 6 no daemon, 7 any other
+error of the peer, 130 interrupted.`,
+		Example: `  acpctl peers                             who is there
   acpctl ping desk -c 3
   acpctl query desk 'Which branch is deployed?'
-  acpctl serve --prompt -- ./answer.sh                answer what others ask`,
+  acpctl serve --prompt -- ./answer.sh     answer what others ask`,
 	}
+	f.Groups = groups
 	f.SetUpRoot(root, append(operate.NewCmds(f, a.version),
 		a.newStatusCmd(), a.newWhoamiCmd(), a.newPeersCmd(), a.newTailCmd(), a.newWaitingCmd(),
 		a.newPingCmd(), a.newQueryCmd(), a.newDelegateCmd(), a.newNotifyCmd(), a.newCancelCmd(), a.newDiscoverCmd(),
@@ -66,6 +64,7 @@ unreachable, or no such peer or agent, 6 no daemon, 7 any other error of the pee
 		channel.NewChannelCmd(f), oacp.NewOACPCmd(f),
 		a.newCompletionCmd(), a.newVersionCmd(),
 	)...)
+	root.RunE = func(cmd *cobra.Command, _ []string) error { return a.showGroups(cmd) }
 	a.addVersionFlag(root)
 	a.addValueCompletions(root)
 	return root

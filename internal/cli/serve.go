@@ -79,8 +79,8 @@ func (a *app) newServeCmd() *cobra.Command {
 		Short: "Answer queries and delegations with a command, or with an agent program",
 		Example: `  acpctl serve --prompt -- ./answer.sh
   acpctl serve --profile claude --dir ~/src/parser
-  acpctl serve --name reviewer --domain code.review --timeout 5m -- ./review --json
-  acpctl serve --kinds query --concurrency 1 --prompt -- sh -c 'grep -i -e "$(cat)" -- notes.txt'`,
+  acpctl serve --name reviewer --domain code.review -- ./review --json
+  acpctl serve --kinds query --prompt -- sh -c 'grep -e "$(cat)" -- notes.txt'`,
 		Long:              serveHelp,
 		Args:              s.checkArgs,
 		ValidArgsFunction: cobra.FixedCompletions(nil, cobra.ShellCompDirectiveDefault), // files

@@ -15,6 +15,7 @@ import (
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/harness/setup"
 	"github.com/acpd/acpd/internal/cli/frame"
+	"github.com/acpd/acpd/internal/cli/ui"
 )
 
 // setupFlags are the flags of setup.
@@ -266,16 +267,16 @@ func (a *app) refuseToAsk(plan *setup.Plan) error {
 // showStep shows a question and what a yes would write: on standard output if that is all that
 // is wanted.
 func (a *app) showStep(step *setup.Step, diff, note string, flags *setupFlags) {
-	out := a.Err
+	out, width := a.Err, a.ErrWidth()
 	switch {
 	case flags.dryRun && a.JSON:
 		return
 	case flags.dryRun:
-		out = a.Out
+		out, width = a.Out, a.OutWidth()
 	}
-	fmt.Fprintf(out, "\n%s\n", client.Line(step.Question))
+	fmt.Fprintf(out, "\n%s\n", ui.WrapLines(client.Line(step.Question), width))
 	if note != "" {
-		fmt.Fprintf(out, "%s\n", client.Line(note))
+		fmt.Fprintln(out, ui.WrapLines(client.Line(note), width))
 	}
 	fmt.Fprint(out, client.Text(diff))
 }
@@ -302,7 +303,7 @@ func (a *app) requireYes(ctx context.Context) error {
 }
 
 // tell writes a line to standard error, whoever reads it; [ui.Terminal.PrintForPerson] does so at a terminal alone.
-func (a *app) tell(text string) { fmt.Fprintf(a.Err, "%s\n", client.Line(text)) }
+func (a *app) tell(text string) { fmt.Fprintln(a.Err, a.WrapTalk(client.Line(text))) }
 
 // printWritten prints which files were written, and where what they were before is.
 func (a *app) printWritten(written []setup.Written, unchanged bool) error {

@@ -11,7 +11,6 @@ import (
 
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/internal/cli/frame"
-	"github.com/acpd/acpd/internal/cli/ui"
 	"github.com/acpd/acpd/kinds"
 	"github.com/acpd/acpd/wire"
 )
@@ -73,9 +72,9 @@ type tail struct {
 	talk   chan string // lines for a person, about the tail itself
 
 	// On a terminal.
-	widths tailWidths // of columns
-	names  ui.Names   // of peers, as they were shown
-	day    string     // of the last line
+	widths  tailWidths // of columns
+	day     string     // of the last line
+	partial string     // the delegation of which the last line says how far it has come; "": of none
 }
 
 // holdTime is longer than any of the two ways takes, as a rule.
@@ -120,6 +119,7 @@ func (t *tail) follow(ctx context.Context) error {
 			t.held = append(t.held, e)
 		case <-t.nextRelease():
 		case line := <-t.talk:
+			t.partial = ""
 			fmt.Fprintf(t.Err, "acpctl tail: %s\n", line)
 			if line == daemonIsBack && t.wantsEvents() {
 				settled = time.After(settleTime)

@@ -62,7 +62,7 @@ func (a *app) printTasks(tasks []client.Task) {
 		what, became = ui.ShareCells(what, became, room)
 		rows[i] = append(rows[i], what+became)
 	}
-	a.PrintTextTable(head, rows, "DEADLINE")
+	a.PrintTable(head, rows)
 }
 
 // formatTaskState returns the state of a delegation; one that its agent has declined is in the state

@@ -15,7 +15,8 @@ func (a *app) newUntrustCmd() *cobra.Command {
 		Use:   "untrust PEER",
 		Short: "Trust a peer no more, and block its key",
 		Example: `  acpctl untrust laptop
-  acpctl trust 9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08     takes it back`,
+  acpctl trust --name desk \
+      9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08`,
 		Long: `Ends the connections to a peer at once, drops what it sent and is still in the
 inbox, fails its delegations, ends the invitation that it has used, and blocks its
 key until trust with the full id. An invitation for several daemons ends for all of them:

@@ -25,7 +25,7 @@ func (a *app) newWaitCmd() *cobra.Command {
   acpctl wait --follow 3f2b8c1e     partial results too
   acpctl wait "$(acpctl delegate desk 'Run the test suite')"
   acpctl wait desk --online --timeout 5m
-  acpctl wait desk/reviewer --idle && acpctl delegate desk/reviewer 'Run the test suite'`,
+  acpctl wait desk/reviewer --idle && acpctl delegate desk/reviewer 'Test it'`,
 		Long: `Waits until a delegation, given or taken, has ended: of its id, six or more characters that
 begin it are enough. Exits 0 if it was completed, 7 if it failed or was cancelled, 3 if its
 deadline passed or it has not ended after --timeout, 4 if it was refused or declined, 5 if its

@@ -101,7 +101,7 @@ func (a *app) printWaiting(open []client.TrafficEntry, notes *callNotes) {
 		text, note := ui.ShareCells(ui.DashIfEmpty(setApart(client.Line(c.Text))), notes.describeCall(c.TrafficEntry), room)
 		rows[i] = append(rows[i], text+note)
 	}
-	a.PrintTextTable(head, rows, "ID")
+	a.PrintTable(head, rows)
 }
 
 // selectPeer has p select the messages of the peer that the first argument names, if there is one. Of

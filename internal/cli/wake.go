@@ -230,7 +230,7 @@ for its turn, or for room within the bounds of turns. Until then no takes it bac
 				rows = append(rows, []string{p.ID, p.Name, p.Kind, p.Agent, a.FormatAge(p.Since), shown[i], a.describeApproval(p), p.Text})
 			}
 			return a.PrintData(client.Approvals{Approvals: all}, func() {
-				a.PrintTextTable([]string{"ID", "PEER", "KIND", "WAKES", "SINCE", "MESSAGE", "WAITS FOR", "TEXT"}, rows)
+				a.PrintTable([]string{"ID", "PEER", "KIND", "WAKES", "SINCE", "MESSAGE", "WAITS FOR", "TEXT"}, rows)
 			})
 		},
 	}

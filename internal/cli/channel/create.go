@@ -22,7 +22,7 @@ func (c *verbs) newCreateCmd() *cobra.Command {
 		Short: "Create a channel, and with --title an intent for it",
 		Example: `  acpctl channel create questions --title 'Research Q1'
   acpctl channel create progress --intent INTENT --audit --ttl 24h
-  acpctl channel create private --intent INTENT --member planner --member reviewer`,
+  acpctl channel create private --intent INTENT --member planner`,
 		Long: `Prints the channel's id. With --member the channel is for these agents alone, else for
 everybody who has access to the intent.`,
 		ValidArgsFunction: cobra.NoFileCompletions,

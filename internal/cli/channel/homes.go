@@ -68,6 +68,6 @@ func (c *verbs) printHomes(ctx context.Context, intent string, list []channels.H
 		}
 		rows = append(rows, []string{client.Line(h.Agent), client.Line(where)})
 	}
-	c.PrintTextTable([]string{"AGENT", "HOME"}, rows)
+	c.PrintTable([]string{"AGENT", "HOME"}, rows)
 	return nil
 }

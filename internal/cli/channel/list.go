@@ -62,7 +62,7 @@ and says so: --json has all.`,
 				}
 				rows = append(rows, row)
 			}
-			c.PrintTextTable(head, rows, "ID", "LAST", "MESSAGES", "MEMBERS", "INTENT")
+			c.PrintTable(head, rows)
 			if len(rows) == 0 && len(args) == 0 && c.callingAgentID() == "" {
 				fmt.Fprintln(c.Err, "acpctl channel list: no channels live here; --as AGENT shows those of other machines too")
 			}

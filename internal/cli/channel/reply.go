@@ -16,7 +16,7 @@ func (c *verbs) newReplyCmd() *cobra.Command {
 		Use:   "reply CHANNEL MESSAGE TEXT",
 		Short: "Reply to a request",
 		Example: `  acpctl channel reply questions MESSAGE 'v2.3' --as reviewer
-  acpctl channel reply questions MESSAGE --payload '{"answer": "v2.3"}' --as reviewer`,
+  acpctl channel reply questions MESSAGE --payload '{"answer": "v2.3"}'`,
 		Long: `MESSAGE is the request's id, as tail shows it. Say with --as who replies: one of those
 that the request is for. Prints the reply's id, as send does.
 TEXT may be - (standard input) or @file.`,

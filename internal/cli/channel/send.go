@@ -21,7 +21,7 @@ func (c *verbs) newSendCmd() *cobra.Command {
 		Short: "Send a message and do not wait",
 		Example: `  acpctl channel send questions 'Half done.'                       to everybody
   acpctl channel send INTENT/progress --payload '{"done": 3}'      creates the channel if there is none
-  acpctl channel send questions 'Which schema?' --request --to role:reviewer --expires 10m`,
+  acpctl channel send questions 'Which schema?' --request --to role:reviewer`,
 		Long: `Prints the message's id. If its channel is on a machine that is out of reach, the
 daemon sends it when that is back; "pending: …" on standard error tells of that. TEXT may be - (standard input) or @file.`,
 		Args: func(cmd *cobra.Command, args []string) error {

@@ -33,7 +33,7 @@ all agents. Refusals are told for 7 days.`,
 			for _, m := range list {
 				rows = append(rows, []string{c.FormatTime(m.CreatedAt.Time), c.formatAgentName(ctx, m.Sender), c.formatAgentName(ctx, cmp.Or(m.To, "*")), formatChannelName(&m), client.Line(m.ID), describeStatus(&m)})
 			}
-			c.PrintReasonTable([]string{"SENT", "FROM", "TO", "CHANNEL", "ID", "STATUS"}, rows, "SENT", "CHANNEL", "ID")
+			c.PrintTable([]string{"SENT", "FROM", "TO", "CHANNEL", "ID"}, rows) // behind them, on a line of its own, what has become of it
 			return nil
 		},
 	}

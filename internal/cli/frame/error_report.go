@@ -123,7 +123,7 @@ func (f *Frame) reportError(ctx context.Context, cmd *cobra.Command, args []stri
 	if e.From != "" {
 		message = f.DescribeError(ctx, e)
 	}
-	fmt.Fprintf(f.Err, "%s: %s%s%s\n", cmd.CommandPath(), message, DescribeDelivery(e), f.DescribeQuoted(e))
+	fmt.Fprintln(f.Err, f.WrapTalk(cmd.CommandPath()+": "+message+DescribeDelivery(e)+f.DescribeQuoted(e)))
 	if code == ExitUsage {
 		fmt.Fprintf(f.Err, "See: %s --help\n", cmd.CommandPath())
 	}

@@ -164,7 +164,7 @@ func readUntilCancelled(ctx context.Context, read func() (string, error)) (strin
 
 // Confirm asks a question on standard error, and reports whether the line that comes is "yes".
 func (f *Frame) Confirm(ctx context.Context, question string) (bool, error) {
-	fmt.Fprintf(f.Err, "%s Type yes: ", question)
+	fmt.Fprint(f.Err, f.WrapTalk(question+" Type yes: "))
 	answer, err := f.ReadLine(ctx)
 	if err == nil && !f.InTTY {
 		fmt.Fprintln(f.Err) // the answer's own end of line is not seen

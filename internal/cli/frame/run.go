@@ -31,6 +31,8 @@ type Frame struct {
 	AsGuest bool          // ACP_SOCKET is set: the run goes through the agents' socket
 	Daemon  client.Client // of the daemon that the flags and the environment name
 
+	Groups []Group // of the program's verbs, in its help
+
 	MachineRoot string // before the paths of the machine; "" outside of tests
 
 	understood bool     // the command line was understood
@@ -65,14 +67,14 @@ func (f *Frame) SetUpRoot(root *cobra.Command, verbs ...*cobra.Command) {
 		f.addVerbDefaults(verb)
 	}
 	root.AddCommand(verbs...)
-	root.SetHelpCommand(newHelpCmd())
+	root.SetHelpCommand(f.newHelpCmd())
 	root.InitDefaultHelpCmd()
 	root.SetHelpFunc(func(cmd *cobra.Command, _ []string) {
 		if cmd.HasAvailableSubCommands() && len(splitUsage(cmd)) == 0 {
 			f.misnamed = checkNoUnknownVerb(cmd, cmd.Flags().Args())
 		}
 		if f.misnamed == nil {
-			io.WriteString(f.Out, formatHelp(cmd))
+			io.WriteString(f.Out, f.formatHelp(cmd))
 		}
 	})
 }

@@ -61,7 +61,7 @@ made, stays too: remove it where its name was mistyped.`,
 				return err
 			}
 			return o.PrintData(b, func() {
-				o.PrintTextTable([]string{"PROJECT", "AGENT", "PEER", "STATE"}, [][]string{{client.Line(b.Project), b.Agent, b.Peer, "unbound"}})
+				o.PrintTable([]string{"PROJECT", "AGENT", "PEER", "STATE"}, [][]string{{client.Line(b.Project), b.Agent, b.Peer, "unbound"}})
 			})
 		}),
 	}
@@ -78,7 +78,7 @@ func (o *verbs) printBindings(answer any, bindings ...client.OACPBinding) error 
 		rows = append(rows, []string{client.Line(b.Project), b.Agent, b.Peer, string(b.Mode), linger})
 	}
 	return o.PrintData(answer, func() {
-		o.PrintTextTable([]string{"PROJECT", "AGENT", "PEER", "MODE", "LINGER"}, rows)
+		o.PrintTable([]string{"PROJECT", "AGENT", "PEER", "MODE", "LINGER"}, rows)
 	})
 }
 

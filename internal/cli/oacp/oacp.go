@@ -34,7 +34,8 @@ func NewOACPCmd(f *frame.Frame) *cobra.Command {
 		Use:   "oacp",
 		Short: "Mailboxes of OACP: plain files, with or without a daemon",
 		Example: `  acpctl oacp init demo --agents planner,reviewer
-  acpctl oacp send demo --from planner --to reviewer --type question --subject 'Which branch?' --body 'I am about to merge.'
+  acpctl oacp send demo --from planner --to reviewer --type question \
+      --subject 'Which branch?' --body 'I am about to merge.'
   acpctl oacp inbox demo --agent reviewer
   acpctl oacp read demo reviewer FILE                  FILE as inbox shows it
   acpctl oacp reply demo FILE --from reviewer --body 'main'

@@ -36,7 +36,7 @@ reason that stands behind it. A parked file that is mended is carried.`,
 			return o.PrintData(struct {
 				Entries []client.OACPQueued `json:"entries"`
 			}{all}, func() {
-				o.PrintReasonTable([]string{"PROJECT", "AGENT", "PEER", "FILE", "SIZE", "STATE", "SINCE", "REASON"}, rows, "SINCE", "SIZE")
+				o.PrintTable([]string{"PROJECT", "AGENT", "PEER", "FILE", "SIZE", "STATE", "SINCE"}, rows) // behind them, on a line of its own, the reason
 			})
 		}),
 	}

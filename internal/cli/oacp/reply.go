@@ -42,7 +42,8 @@ func (o *verbs) newReplyCmd() *cobra.Command {
 		Use:   "reply PROJECT ID|FILE",
 		Short: "Answer a message",
 		Example: `  acpctl oacp reply demo FILE --from reviewer --body 'main'
-  acpctl oacp reply demo msg-20260101120000-planner-0a1b --from reviewer --type review_lgtm --body 'Good.'`,
+  acpctl oacp reply demo msg-20260101120000-planner-0a1b --from reviewer \
+      --type review_lgtm --body 'Good.'`,
 		Long: `Answers a message that the sender has in its inbox, its archive or its outbox. What
 is not given is taken over, and listed: the recipient (who sent it, or of a message
 of one's own who got it), the priority, the subject after Re:, the conversation, and

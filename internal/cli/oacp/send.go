@@ -22,9 +22,12 @@ func (o *verbs) newSendCmd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "send PROJECT",
 		Short: "Put a message into the inbox of one or more agents",
-		Example: `  acpctl oacp send demo --from planner --to reviewer --type question --subject 'Which branch?' --body 'I am about to merge.'
-  git diff | acpctl oacp send demo --from planner --to reviewer,tester --type review_request --subject 'Parser' --priority P1
-  acpctl oacp send demo --from planner --to reviewer --type question --subject 'Ready?' --body 'Say when.' --wait=5m`,
+		Example: `  acpctl oacp send demo --from planner --to reviewer --type question \
+      --subject 'Which branch?' --body 'I am about to merge.'
+  git diff | acpctl oacp send demo --from planner --to reviewer,tester \
+      --type review_request --subject 'Parser'
+  acpctl oacp send demo --from planner --to reviewer --type question \
+      --subject 'Ready?' --body 'Say when.' --wait=5m`,
 		Long: `Checks a message and puts a copy into the inbox of each recipient and into the
 sender's outbox. Nothing is overwritten, and nothing is seen before it is whole and
 on the disk. A first message begins a conversation, which its answers continue.

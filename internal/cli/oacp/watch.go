@@ -22,7 +22,7 @@ func (o *verbs) newWatchCmd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "watch --agent AGENT --project PROJECT|--all-projects",
 		Short: "Tell what is new in an inbox",
-		Example: `  acpctl oacp watch --agent reviewer --project demo                 what came since the last time
+		Example: `  acpctl oacp watch --agent reviewer --project demo     what came since the last time
   acpctl oacp watch --agent reviewer --all-projects --follow --json  as it comes
   acpctl oacp watch --agent reviewer --project demo --since 2h --state-id mine`,
 		Long: `Tells each new message once, in a line. What was told is kept in a file of the

@@ -268,7 +268,7 @@ func (v *verbs) printChecks(cmd *cobra.Command, checks []client.RelayCheck) erro
 			code = frame.FindExitCode(c.Error)
 		}
 	}
-	if err := v.PrintList(client.RelayChecks{Checks: checks}, []string{"NAME", "STEP", "RESULT", "TOOK", "WHAT"}, rows); err != nil {
+	if err := v.PrintList(client.RelayChecks{Checks: checks}, []string{"NAME", "STEP", "RESULT", "TOOK"}, rows); err != nil {
 		return err
 	}
 	for _, c := range checks {

@@ -6,34 +6,23 @@ import (
 	"unicode/utf8"
 )
 
-// FitCells returns a line of text in so many cells of a terminal: cut with an ellipsis, or with spaces
-// behind it. Text of [client.Line] is what it takes.
-func FitCells(text string, cells int) string {
-	if cells < 1 {
-		return ""
-	}
+// CutCells returns a line of text in at most so many cells of a terminal: cut with an ellipsis, or as it
+// is. Text of [client.Line] is what it takes.
+func CutCells(text string, cells int) string {
 	used, fit := 0, 0 // cells of text so far; bytes of text that leave a cell for the ellipsis
 	for i, r := range text {
-		n := widthOf(r)
-		if used+n > cells {
-			return text[:fit] + "…" + strings.Repeat(" ", max(cells-1-CountCells(text[:fit]), 0))
-		}
-		used += n
-		if used < cells {
+		used += widthOf(r)
+		switch {
+		case used > cells && cells < 1:
+			return ""
+		case used > cells:
+			return text[:fit] + "…"
+		case used < cells:
 			_, size := utf8.DecodeRuneInString(text[i:])
 			fit = i + size
 		}
 	}
-	return text + strings.Repeat(" ", cells-used)
-}
-
-// CutCells returns a line of text in at most so many cells of a terminal: cut with an ellipsis, or as it
-// is.
-func CutCells(text string, cells int) string {
-	if CountCells(text) <= cells {
-		return text
-	}
-	return strings.TrimRight(FitCells(text, cells), " ")
+	return text
 }
 
 // CutMiddle returns a line of text in at most so many cells of a terminal: its beginning and its end with an
@@ -46,6 +35,16 @@ func CutMiddle(text string, cells int) string {
 		return ""
 	}
 	return joinEnds(text, cells/2, cells-1-cells/2)
+}
+
+// CutName returns NAME or NAME/AGENT, each cut in its middle if it is longer than names that people give.
+func CutName(text string) string {
+	name, agent, named := strings.Cut(text, "/")
+	name = CutMiddle(name, mostCells)
+	if named {
+		name += "/" + CutMiddle(agent, mostCells/2)
+	}
+	return name
 }
 
 // joinEnds returns the first and the last cells of a text, at most so many, with an ellipsis between them.

@@ -36,7 +36,7 @@ func (t *Terminal) PrintLine(format string, args ...any) { fmt.Fprintf(t.Out, fo
 // PrintForPerson writes a line to standard error, if that is a terminal.
 func (t *Terminal) PrintForPerson(format string, args ...any) {
 	if t.ErrTTY && !t.JSON {
-		fmt.Fprintf(t.Err, format+"\n", args...)
+		fmt.Fprintln(t.Err, t.WrapTalk(fmt.Sprintf(format, args...)))
 	}
 }
 
@@ -84,7 +84,9 @@ func (t *Terminal) PrintFields(rows ...[2]string) {
 		switch {
 		case row[1] == "":
 		case t.OutTTY:
-			t.PrintLine("%s%s  %s", t.ColourText(Bold, row[0]), strings.Repeat(" ", width-len(row[0])), t.ColourState(row[1]))
+			before := row[0] + strings.Repeat(" ", width-len(row[0])+columnGap)
+			value := WrapBehind(before, row[1], t.OutWidth())[len(before):]
+			t.PrintLine("%s%s%s", t.ColourText(Bold, row[0]), before[len(row[0]):], t.ColourState(value))
 		default:
 			t.PrintLine("%s\t%s", row[0], row[1])
 		}

@@ -38,7 +38,7 @@ func NewTerminal() Terminal {
 // ErrWidth returns the columns of the terminal on standard error, math.MaxInt if it is none.
 func (t *Terminal) ErrWidth() int {
 	if f, ok := t.Err.(*os.File); ok {
-		if columns, _, err := term.GetSize(int(f.Fd())); err == nil {
+		if columns, _, err := term.GetSize(int(f.Fd())); err == nil && columns > 0 {
 			return columns
 		}
 	}
