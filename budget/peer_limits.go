@@ -162,7 +162,7 @@ var (
 	Policy = Row{Name: "policy",
 		What: "messages that policy in config.yaml forbids", Remedy: "acpctl policy PEER KIND says which rule decides"}
 	Rate = Row{Name: "rate",
-		What: "messages over limits.rate in config.yaml", Remedy: "acpctl policy PEER KIND says which rate counts, and how much is left"}
+		What: "messages over limits.rate in config.yaml", Remedy: "acpctl policy PEER KIND says which rate applies, and how much is left"}
 
 	// LogLines are lines that peers cause in the log, and events for subscribers, in
 	// a minute; beyond, one line a minute says how many there were.

@@ -39,7 +39,7 @@ type Config struct {
 	Peers        map[string]Peer `yaml:"peers" key:"planner" doc:"Fixed ways to trusted peers, by name or id, for where discovery does not reach. An entry here trusts nobody."`
 	Limits       Limits          `yaml:"limits" doc:"Limits beyond those that are built in."`
 	Policy       Policy          `yaml:"policy" key:"reviewer" doc:"What a trusted peer may initiate, by its name or id; \"*\" (in quotes) is for every peer without a rule of its own. One rule decides: that of the id, else of the name, else of \"*\". For a peer with a certificate it is that of the id, else of the name, as in build-7.corp, else those of its groups together, as in group:ci.corp, else allow of the authority. Replies, and results, errors and cancels of a delegation, are always allowed. Default: no rule; trusted peers may initiate everything."`
-	Organisation Organisation    `yaml:"organisation" doc:"Daemons that are known by certificates, and not by the owner's word on each. Where no authority is configured, none is."`
+	Organisation Organisation    `yaml:"organisation" doc:"Daemons that are known by certificates, so that the owner does not have to trust each one. Without an authority, no daemon is."`
 	OACP         OACP            `yaml:"oacp" doc:"OACP mailboxes whose mail is carried to and from other machines."`
 	Channels     Channels        `yaml:"channels" doc:"OpenIntent channels (RFC-0021), which http.sock in the state directory serves."`
 	Agents       Agents          `yaml:"agents" doc:"The folder agent in the state directory, whose sockets serve agents and nothing that administers this daemon; and what single agents may do, by their names."`
@@ -67,7 +67,7 @@ const (
 type Discovery struct {
 	MDNS    Switch   `yaml:"mdns" example:"on" doc:"on: announce this daemon by multicast DNS and look for others. off: neither. Default: on."`
 	Include []string `yaml:"include" example:"[eth0]" doc:"The only interfaces to use, by name. Default: all that are up and can do multicast."`
-	Exclude []string `yaml:"exclude" example:"[docker0]" doc:"Interfaces to leave alone, by name. Default: none."`
+	Exclude []string `yaml:"exclude" example:"[docker0]" doc:"Interfaces that are not used, by name. Default: none."`
 }
 
 // Switch turns something on or off.
@@ -80,21 +80,21 @@ const (
 
 // Peer holds the fixed ways to a trusted peer, of which at least one is given.
 type Peer struct {
-	Addrs []string `yaml:"addrs" example:"[\"planner.example:7117\"]" doc:"Where it may be reached, as host:port, at most 8. They are tried beside those that discovery finds."`
-	Pipe  []string `yaml:"pipe" example:"[ssh, planner.example, acpctl, pipe]" doc:"A command whose standard input and output lead to acpctl pipe on the peer's machine, word by word: no shell reads it. It runs while calls need it, and has no terminal to ask anything. At most 64 words and 8192 bytes. Default: none."`
+	Addrs []string `yaml:"addrs" example:"[\"planner.example:7117\"]" doc:"Where it may be reached, as host:port, at most 8. They are tried in addition to those that discovery finds."`
+	Pipe  []string `yaml:"pipe" example:"[ssh, planner.example, acpctl, pipe]" doc:"A command whose standard input and output lead to acpctl pipe on the peer's machine, as a list of words: no shell reads it. It runs while calls need it, and has no terminal to ask anything. At most 64 words and 8192 bytes. Default: none."`
 }
 
 // Organisation holds the settings of certificates (docs/reach.md).
 type Organisation struct {
 	Certificate string               `yaml:"certificate" example:"acpd-cert.pub" doc:"The certificate of this daemon, as ssh-keygen -s makes it of the line that acpctl cert request prints: a file in the state directory, or a path that begins with / or ~/. It is shown to every daemon that this one dials. Default: none."`
-	Authorities map[string]Authority `yaml:"authorities" key:"corp" doc:"Whose certificates count here, at most 16. What an authority has signed is a peer under the name NAME.AUTHORITY for as long as it is valid, unless its key is trusted or blocked. The name of an authority is chosen here: lower-case letters, digits and hyphens, a letter first."`
+	Authorities map[string]Authority `yaml:"authorities" key:"corp" doc:"Authorities whose certificates are valid here, at most 16. A daemon whose certificate an authority has signed is a peer under the name NAME.AUTHORITY for as long as it is valid, unless its key is trusted or blocked. The name of an authority is chosen here: lower-case letters, digits and hyphens, a letter first."`
 }
 
 // Authority is a key that signs certificates.
 type Authority struct {
 	Key     string   `yaml:"key" example:"ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAICWWUXJxLQJe24EA1pwijSLOFOwyH2Z7MGuvQG6G0rUR" doc:"Its public key, as ssh-keygen writes it into a .pub file: ed25519, ed25519-sk or ecdsa on P-256. Use a key of its own, and not one that signs for ssh. Required."`
-	NextKey string   `yaml:"next_key" example:"ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIKpnsMAaO+YCpzmsiS1Hkw5iKPVoALkcmPBiF9cjuLcN" doc:"A second public key whose certificates count under the same name, while it takes the place of key. Default: none."`
-	Revoked string   `yaml:"revoked" example:"revoked.txt" doc:"What counts no more before it expires: a file in the state directory, or a path that begins with / or ~/, with lines like id and 64 hex digits, name build-7 or serial 17. It is read again on reload. Default: none."`
+	NextKey string   `yaml:"next_key" example:"ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIKpnsMAaO+YCpzmsiS1Hkw5iKPVoALkcmPBiF9cjuLcN" doc:"A second public key whose certificates are valid under the same name, while it replaces key. Default: none."`
+	Revoked string   `yaml:"revoked" example:"revoked.txt" doc:"Certificates that are no longer valid although they have not expired: a file in the state directory, or a path that begins with / or ~/, with lines like id and 64 hex digits, name build-7 or serial 17. It is read again on reload. Default: none."`
 	Allow   []string `yaml:"allow" example:"[ping, discover, query]" doc:"What its peers may initiate where policy has no rule for their id, their name or a group of theirs: ping, discover, query, delegate and notify. The rule of \"*\" is not for them. Default: ping and discover."`
 }
 
@@ -110,13 +110,13 @@ func (a Authority) ListAllowed() []string {
 type Limits struct {
 	MinFree int `yaml:"min_free" example:"1073741824" doc:"Free space on the disk, in bytes, below which peers are refused what would be kept there, as overloaded; from 1048576 (1 MiB). Default: 5 % of the disk or 1 GiB, whichever is less, but at least 134217728 (128 MiB)."`
 
-	Rate []Rate `yaml:"rate" doc:"Message rates. One entry counts for a message: that of the peer's id, else of its name, else of \"*\"; and among these the one of the message's kind before that of \"*\". Over the rate a message is refused as overloaded. Default: none."`
+	Rate []Rate `yaml:"rate" doc:"Message rates. One entry applies to a message: that of the peer's id, else of its name, else of \"*\"; and among these the one of the message's kind before that of \"*\". Over the rate a message is refused as overloaded. Default: none."`
 }
 
 // Rate is a token bucket.
 type Rate struct {
 	Peer      string  `yaml:"peer" example:"\"*\"" doc:"A peer's name or id, or \"*\": every peer, each with a count of its own. Default: \"*\"."`
-	Kind      string  `yaml:"kind" example:"query" doc:"ping, discover, query, delegate, cancel, notify, result or error; mail (OACP) or channel (OpenIntent), whose every request counts as a message; or \"*\": all of these together. Default: \"*\"."`
+	Kind      string  `yaml:"kind" example:"query" doc:"ping, discover, query, delegate, cancel, notify, result or error; mail (OACP) or channel (OpenIntent), where every request is a message; or \"*\": all of these together. Default: \"*\"."`
 	PerSecond float64 `yaml:"per_second" example:"10" doc:"Messages per second in the long run, above 0 and at most 1000000. Required."`
 	Burst     int     `yaml:"burst" example:"20" doc:"Messages that may come at once, from 1 to 1000000. Default: per_second, rounded up."`
 }
@@ -137,30 +137,30 @@ type OACP struct {
 
 // Channels holds the settings of channels.
 type Channels struct {
-	Listen      string        `yaml:"listen" example:"127.0.0.1:7118" doc:"A loopback TCP address to serve them on too, for programs that cannot use a unix socket. Who comes there needs a key. Default: none."`
+	Listen      string        `yaml:"listen" example:"127.0.0.1:7118" doc:"A loopback TCP address to serve them on too, for programs that cannot use a unix socket. A program that connects there needs a key. Default: none."`
 	Keys        []ChannelKey  `yaml:"keys" doc:"Who may come to listen."`
-	OpenTo      []string      `yaml:"open_to" example:"[laptop]" doc:"Trusted daemons, by name or id, or \"*\" (in quotes) for all of them, whose agents may come to every open intent here, and hear of the agents here. Agents of others come where an access entry or an assignment names them with their home. Default: none."`
+	OpenTo      []string      `yaml:"open_to" example:"[laptop]" doc:"Trusted daemons, by name or id, or \"*\" (in quotes) for all of them, whose agents may come to every open intent here, and see the agents here. Agents of others come where an access entry or an assignment names them with their home. Default: none."`
 	HeldList    time.Duration `yaml:"held_list" example:"1s" doc:"How long a plain list of messages waits for the answer to an open request of whoever asks: it makes clients fast that poll. 0s: not at all; at most 10s. Default: 1s."`
 	RequestTTL  time.Duration `yaml:"request_ttl" example:"10m" doc:"When a request expires that says nothing about it, from 1s to 24h. Default: 10m."`
 	Retention   time.Duration `yaml:"retention" example:"24h" doc:"How long closed channels stay readable. 0s: not at all; 1000000h: for ever. Default: 24h."`
 	MaxPayload  int           `yaml:"max_payload" example:"262144" doc:"The largest payload of a message, in bytes of JSON, from 1024 to 1048576 (1 MiB). Default: 262144 (256 KiB)."`
-	Lenient     bool          `yaml:"lenient" example:"true" doc:"true: for agents written for the reference server, answer options as they were sent, take requests without to, and replies to what is no request. Default: false."`
+	Lenient     bool          `yaml:"lenient" example:"true" doc:"true: for agents written for the reference server, answer options as they were sent, accept requests without to, and replies to messages that are not requests. Default: false."`
 	QuietAgents bool          `yaml:"quiet_agents" example:"true" doc:"true: keep messages off the event streams of agents, where the stock Python runtime logs an error for each. Default: false."`
 }
 
 // Agents holds the settings of the agents' folder, and those of single agents.
 type Agents struct {
-	UIDs []int `yaml:"uids" example:"[100999]" doc:"Users beside the one that runs this daemon who may open its sockets, by the number that they have on this host, at most 64: of a container, what ps -o uid shows outside of it. The folder and its sockets are then open to whom they are mounted for, and each connection is judged by its user. Default: none."`
+	UIDs []int `yaml:"uids" example:"[100999]" doc:"Other users, besides the one that runs this daemon, who may open its sockets, by the number that they have on this host, at most 64: of a container, what ps -o uid shows outside of it. The folder and its sockets are then open to whom they are mounted for, and each connection is judged by its user. Default: none."`
 
-	Named map[string]Agent `yaml:",inline" key:"claude" doc:"An agent, by the name under which it attaches. The name \"*\" (in quotes), with to and turns alone, is for agents without an entry of their own, and its to for callers that are no agent."`
+	Named map[string]Agent `yaml:",inline" key:"claude" doc:"An agent, by the name under which it attaches. The name \"*\" (in quotes), which takes only to and turns, is for agents without an entry of their own, and its to for callers that are no agent."`
 }
 
 // Agent holds the settings of an agent.
 type Agent struct {
 	To      []string        `yaml:"to" example:"[desk]" doc:"The peers that it may call, by name or id, at most 256. [] allows none. It still answers whoever may call it. Default: all."`
-	Wake    map[string]Wake `yaml:"wake" key:"desk" doc:"Peers whose messages may wake it, by name or id, beside those of acpctl wake allow. Only a session is woken: an agent that answers with turns of a model. Default: none."`
-	Answers Answers         `yaml:"answers" example:"on" doc:"on: the final result or error of what it asked of a peer wakes it, and a question about that, once each. unattended: also if nobody is there to be asked for permissions. off: not, although acpctl wake says so for every session. Default: as acpctl wake says."`
-	Turns   Turns           `yaml:"turns" doc:"How many turns of a session peers may cause, one peer half of them. What a session sends in such turns is bounded by five times that, and all sessions together by five times what the one may that may most. Default: as under \"*\" (also for an entry that has one of the two alone)."`
+	Wake    map[string]Wake `yaml:"wake" key:"desk" doc:"Peers whose messages may wake it, by name or id, in addition to those of acpctl wake allow. Only a session is woken: an agent that answers with turns of a model. Default: none."`
+	Answers Answers         `yaml:"answers" example:"on" doc:"on: the final result or error of what it asked of a peer wakes it, and a question about that, once each. unattended: also if nobody is there to be asked for permissions. off: it does not, even if acpctl wake allows it for every session. Default: as set with acpctl wake."`
+	Turns   Turns           `yaml:"turns" doc:"How many turns of a session peers may cause; one peer may cause half of them. A session sends at most five times that many messages in such turns, and all sessions together five times the largest of these numbers. Default: as under \"*\" (also for an entry that has only one of the two)."`
 }
 
 // Turns bounds the turns of a session that peers cause.
@@ -214,8 +214,8 @@ func (c *Channels) IsOpenTo(peer identity.Peer) bool {
 
 // Metrics holds the settings of metrics and of the checks of health.
 type Metrics struct {
-	Listen string `yaml:"listen" example:"127.0.0.1:7119" doc:"Where /metrics, /healthz and /readyz are served: a TCP address, on loopback if it has no host, or the absolute path of a unix socket, for this user alone. Whoever reaches it needs no key. Default: nowhere, and nothing is counted for it."`
-	Expose bool   `yaml:"expose" example:"true" doc:"true: listen may be an address that other machines reach. Whoever reaches it reads how much is sent and received, of which kind, when and with what outcome, but no payload, and no key. Default: false."`
+	Listen string `yaml:"listen" example:"127.0.0.1:7119" doc:"Where /metrics, /healthz and /readyz are served: a TCP address, on loopback if it has no host, or the absolute path of a unix socket, only for this user. It asks for no key. Default: nowhere, and nothing is counted for it."`
+	Expose bool   `yaml:"expose" example:"true" doc:"true: listen may be an address that other machines reach. It shows to everybody who reaches it how much is sent and received, the kinds, times and outcomes, but no payload and no key. Default: false."`
 	Peers  bool   `yaml:"peers" example:"true" doc:"true: /metrics has series for single peers too, with their names: of at most 64, and of all others together. Default: false."`
 }
 

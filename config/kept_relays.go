@@ -34,7 +34,7 @@ func ParseKeptRelays(file string, data []byte) ([]Relay, error) {
 	return kept.Relays, nil
 }
 
-const keptRelaysHead = `# Relays that acpctl relay add and acpctl join keep, beside those of config.yaml.
+const keptRelaysHead = `# Relays that acpctl relay add and acpctl join keep, in addition to those of config.yaml.
 # The daemon writes this file; acpctl relay remove NAME takes one out.
 `
 

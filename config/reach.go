@@ -16,10 +16,10 @@ const MaxRelays = 8
 
 // Reach holds how this daemon and its peers reach each other where their networks do not let them.
 type Reach struct {
-	Relays []Relay  `yaml:"relays" doc:"Servers (NATS) that pass packets on between this daemon and its peers, at most 8, beside those of acpctl relay add. They see who sends how much to whom, and nothing of what."`
+	Relays []Relay  `yaml:"relays" doc:"Servers (NATS) that pass packets on between this daemon and its peers, at most 8, in addition to those of acpctl relay add. They can see who talks to whom and how much, but not what they say."`
 	Proxy  Proxy    `yaml:"proxy" example:"environment" doc:"The way to relays. environment: HTTPS_PROXY and NO_PROXY of acpd's environment, for every scheme. off: no proxy. Or a proxy's URL, like http://proxy.example.net:3128; or {command: [PROGRAM, ARGUMENT]}, which prints one each time, for credentials that change. Default: environment."`
 	STUN   []string `yaml:"stun" example:"[\"stun.example.org:3478\"]" doc:"STUN servers, as host:port, at most 4, which say at which address the internet sees this machine. Peers on a relay dial it there, so that a direct path is found where NATs allow it. The servers learn that address. Default: none."`
-	Direct Switch   `yaml:"direct" example:"on" doc:"on: connections change from a relay to a direct path where there is one; for that, trusted peers on a relay are told the addresses of this machine. off: they stay on the relay, and peers are told no address. While there is a relay, a peer is not dialled then where it was before, and join takes no address of an invitation that names a relay which is used. Addresses that config.yaml or acpctl trust gives are dialled, and what discovery.mdns finds. Default: on."`
+	Direct Switch   `yaml:"direct" example:"on" doc:"on: connections change from a relay to a direct path where there is one; for that, trusted peers on a relay get the addresses of this machine. off: they stay on the relay, and peers get no address. While there is a relay, a peer is not dialled then where it was before, and join takes no address of an invitation that names a relay which is used. Addresses that config.yaml or acpctl trust gives are dialled, and what discovery.mdns finds. Default: on."`
 }
 
 // MaxSTUN bounds the STUN servers of config.yaml.
@@ -28,7 +28,7 @@ const MaxSTUN = 4
 // Relay is a server that passes packets on.
 type Relay struct {
 	Name        string `yaml:"name" example:"hub" doc:"What it is called here: lower-case letters, digits and hyphens, a letter first, at most 32. Default: its host, with hyphens."`
-	URL         string `yaml:"url" example:"tls://nats.example.org:4222" doc:"Where it is: tls://, or wss:// (WebSocket), which also passes proxies; nats:// and ws:// on this machine alone. Required."`
+	URL         string `yaml:"url" example:"tls://nats.example.org:4222" doc:"Where it is: tls://, or wss:// (WebSocket), which also passes proxies; nats:// and ws:// only on this machine. Required."`
 	Credentials string `yaml:"credentials" example:"nats.creds" doc:"A file of NATS credentials, which only this user may read: in the state directory, or at a path that begins with / or ~/. Default, without token and user too: an nkey of this daemon's own, which acpctl relay nkey prints for the server's configuration."`
 	Token       Secret `yaml:"token" instead:"credentials" example:"\"6b5f0d1e2a47c389\"" doc:"A token, instead of credentials. (In this line and the next three, another # says that they are for use instead of the line above.)"`
 	User        string `yaml:"user" instead:"credentials" example:"acp" doc:"A user, with password, instead of credentials."`

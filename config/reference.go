@@ -13,7 +13,7 @@ import (
 // instead, which excludes the one that it names, has one # more.
 func RenderReferenceFile() string {
 	var w referenceWriter
-	w.writeProse("", "Settings of acpd. Each is shown with an example; to use one, remove the first # of its line and of the lines that it stands under.")
+	w.writeProse("", "Settings of acpd. Each is shown with an example; to use one, remove the first # of its line and of the lines above it that it belongs to.")
 	w.writeSettings("", reflect.TypeFor[Config]())
 	return w.String()
 }

@@ -127,7 +127,7 @@ func checkCommand(argv []string) error {
 	size := 0
 	for _, word := range argv {
 		if strings.ContainsRune(word, 0) {
-			return ownwords.Errorf("%s: no word of a command has a NUL: leave it out", yamldoc.Quote(word))
+			return ownwords.Errorf("%s: a command cannot contain a NUL: leave it out", yamldoc.Quote(word))
 		}
 		size += len(word) + 1
 	}

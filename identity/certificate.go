@@ -34,7 +34,7 @@ const (
 	principalPrefix = "acp:"
 	groupPrefix     = principalPrefix + "group:"
 
-	noName = "is none of acpd: use lower-case letters, digits and hyphens, a letter first, and not what reads as the beginning of an id; then have it signed again"
+	noName = "is not a name that acpd takes: use lower-case letters, digits and hyphens, a letter first, and nothing that looks like the beginning of an id; then have it signed again"
 )
 
 // Certificate is the word of an authority on a daemon's key. Its text form is that of OpenSSH's
@@ -88,7 +88,7 @@ func ParseAuthorityKey(line string) (AuthorityKey, error) {
 	case err != nil:
 		return AuthorityKey{}, ownwords.New("not a public key of OpenSSH: write the line of its .pub file, like \"ssh-ed25519 AAAA…\"")
 	case len(options) > 0 || len(bytes.TrimSpace(rest)) > 0:
-		return AuthorityKey{}, ownwords.New("more than a public key: write the type and the key alone, like \"ssh-ed25519 AAAA…\"")
+		return AuthorityKey{}, ownwords.New("more than a public key: write only the type and the key, like \"ssh-ed25519 AAAA…\"")
 	}
 	switch key.Type() {
 	case ssh.KeyAlgoED25519, ssh.KeyAlgoSKED25519, ssh.KeyAlgoECDSA256:
@@ -247,7 +247,7 @@ func (c *Certificate) readPrincipals(principals []string) error {
 		}
 	}
 	if c.Name == "" {
-		return ownwords.New("certificate: it names groups alone: have it signed with -n acp:NAME too")
+		return ownwords.New("certificate: it names only groups: have it signed with -n acp:NAME too")
 	}
 	slices.Sort(c.Groups)
 	if c.Groups = slices.Compact(c.Groups); len(c.Groups) > maxGroups {

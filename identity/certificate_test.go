@@ -120,7 +120,7 @@ func TestCertificates(t *testing.T) {
 		{name: "a name with a dot", change: func(c *ssh.Certificate) { c.ValidPrincipals = []string{"acp:build-7.corp"} }, want: "use lower-case letters"},
 		{name: "a name like an id", change: func(c *ssh.Certificate) { c.ValidPrincipals = []string{"acp:deadbeef"} }, want: "beginning of an id"},
 		{name: "a reserved name", change: func(c *ssh.Certificate) { c.ValidPrincipals = []string{"acp:user-2"} }, want: "reads as a person's"},
-		{name: "a bad group", change: func(c *ssh.Certificate) { c.ValidPrincipals = []string{"acp:build-7", "acp:group:"} }, want: "a group is none of acpd"},
+		{name: "a bad group", change: func(c *ssh.Certificate) { c.ValidPrincipals = []string{"acp:build-7", "acp:group:"} }, want: "a group is not a name that acpd takes"},
 		{name: "too many groups", change: func(c *ssh.Certificate) {
 			for i := range maxGroups + 1 {
 				c.ValidPrincipals = append(c.ValidPrincipals, fmt.Sprintf("acp:group:group-%d", i))

@@ -27,7 +27,7 @@ var (
 	// ErrNoInvitation says that no open invitation has the token.
 	ErrNoInvitation = ownwords.New("join: the invitation is unknown, has expired or was revoked: ask for a new one")
 	// ErrInvitationUsed says that other keys have redeemed the token, as many as it is for.
-	ErrInvitationUsed = ownwords.New("join: the invitation was used by others, and is for no more: ask for a new one, and if it was for you alone, tell who invited you")
+	ErrInvitationUsed = ownwords.New("join: others have used up the invitation: ask for a new one, and if it was only for you, warn the person who invited you")
 )
 
 // Invitations are the open invitations of one daemon, in memory: at most eight that can be used, and those

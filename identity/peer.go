@@ -70,7 +70,7 @@ func (p Peer) prepareToStore() Peer {
 }
 
 // ErrNobody says that an id is the zero one.
-var ErrNobody = ownwords.New("an id of zeros alone is nobody's: copy it again from where it is shown")
+var ErrNobody = ownwords.New("an id of only zeros belongs to nobody: copy it again from where it is shown")
 
 func (p Peer) checkFields() error {
 	if p.ID.IsZero() {

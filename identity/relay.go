@@ -42,7 +42,7 @@ func ParseRelayURL(text string) (string, error) {
 	usual, known := relayPorts[u.Scheme]
 	switch {
 	case !known:
-		return "", ownwords.New("the scheme is none of a relay: write tls://host:4222 or wss://host:443")
+		return "", ownwords.New("the scheme is not one of a relay: write tls://host:4222 or wss://host:443")
 	case u.User != nil:
 		return "", ownwords.New("a URL with a user or token in it: leave out what stands before @; a token goes into --token-file, a user into --user and --password-file (config.yaml: token, or user and password)")
 	case u.RawQuery != "" || u.ForceQuery || u.Fragment != "" || strings.Contains(text, "#"):

@@ -21,7 +21,7 @@ func (e *UnknownPeerError) Error() string {
 	case isShortHexPrefix(e.Ref):
 		remedy = "the beginning of an id has six or more digits; " + remedy
 	case e.MissingAuthority != "":
-		remedy = fmt.Sprintf("a name with a dot is by an authority, and no authority %s stands under organisation.authorities in config.yaml; %s", e.MissingAuthority, remedy)
+		remedy = fmt.Sprintf("a name with a dot comes from an authority, and config.yaml has no authority %s under organisation.authorities; %s", e.MissingAuthority, remedy)
 	}
 	return fmt.Sprintf("no peer %q is known: %s", CleanClaim(e.Ref), formatNear(e.Near, remedy))
 }

@@ -25,7 +25,7 @@ func TestUnknownPeersOfFewDigits(t *testing.T) {
 			t.Errorf("%s, want %s", got, want)
 		}
 	}
-	const missing = "a name with a dot is by an authority, and no authority corp stands under organisation.authorities in config.yaml; " + list
+	const missing = "a name with a dot comes from an authority, and config.yaml has no authority corp under organisation.authorities; " + list
 	if got, want := (&UnknownPeerError{Ref: "build-7.corp", MissingAuthority: "corp"}).Error(), `no peer "build-7.corp" is known: `+missing; got != want {
 		t.Errorf("%s, want %s", got, want)
 	}

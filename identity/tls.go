@@ -25,7 +25,7 @@ type WrongIDError struct {
 }
 
 func (e *WrongIDError) Error() string {
-	return fmt.Sprintf("dialled %s, but %s answered: the peer has a new key or somebody is in its place; "+
+	return fmt.Sprintf("dialled %s, but %s answered: the peer has a new key, or another machine answers at its address; "+
 		"compare fingerprints with its owner before trusting the new id", e.Want.Label(), e.Got)
 }
 

@@ -79,7 +79,7 @@ func (s *trustSnapshot) findObstacles(peers []Peer) []error {
 		case blocked:
 			obstacles[i] = &BlockedError{ID: p.ID}
 		case given[p.ID] != i:
-			obstacles[i] = ownwords.Errorf("%s stands there twice: remove one", p.ID.Label())
+			obstacles[i] = ownwords.Errorf("%s is listed twice: remove one", p.ID.Label())
 		case repeated:
 			obstacles[i] = &NameTakenError{Name: p.Name, By: other}
 		case taken:

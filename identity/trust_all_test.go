@@ -75,7 +75,7 @@ func TestTrustAllOrNone(t *testing.T) {
 		{ID: testID(10), Name: "laptop"}, // which is free then
 	}
 	got := store.FindObstacles(list)
-	for i, want := range []string{"", "was untrusted here", `"desk" is taken by`, `"build" is taken by`, "stands there twice", "zeros alone", "lower-case", "empty", "host:port", "", ""} {
+	for i, want := range []string{"", "was untrusted here", `"desk" is taken by`, `"build" is taken by`, "is listed twice", "only zeros", "lower-case", "empty", "host:port", "", ""} {
 		if (got[i] == nil) != (want == "") || got[i] != nil && !strings.Contains(got[i].Error(), want) {
 			t.Errorf("%+v: %v, want %q", list[i], got[i], want)
 		}

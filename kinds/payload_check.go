@@ -69,7 +69,7 @@ func checkErrorCode(v jsontext.Value) string {
 	case c.isOutcome():
 		return string(c) + " says that a message has not failed; use internal"
 	case c.Info().Local:
-		return string(c) + " is never sent to a peer: the own daemon alone raises it; use internal"
+		return string(c) + " is never sent to a peer: only the daemon here raises it; use internal"
 	}
 	return ""
 }

@@ -111,7 +111,7 @@ func (e *Engine) resolveAgent(in *intentRecord, field, text, home string) (k age
 	id, home, said := splitAgentName(text)
 	switch here := e.isAgentIDUsedHere(in, text); {
 	case here && (said || e.cfg.Petname != nil && e.cfg.Petname(text[sign+1:])):
-		return k, false, NewError("ambiguous", "%s: an agent here is called so, all of it: say home, the 64 digits of its daemon, with the id alone", field)
+		return k, false, NewError("ambiguous", "%s: an agent here has this whole name: give home, the 64 digits of its daemon, and only the id", field)
 	case !here && !said && isPetname(text[sign+1:]):
 		return k, false, newHomeByNameError(field)
 	}
@@ -120,7 +120,7 @@ func (e *Engine) resolveAgent(in *intentRecord, field, text, home string) (k age
 
 // newHomeByNameError refuses a daemon that is called by its petname.
 func newHomeByNameError(field string) *Error {
-	return NewError("home_by_name", "%s: a daemon's name is known to one machine alone: name its 64 digits (acpctl peers --json shows them)", field).
+	return NewError("home_by_name", "%s: a daemon's name is known only on one machine: give its 64 digits (acpctl peers --json shows them)", field).
 		WithMember("errors", []any{map[string]any{"loc": []any{"body", field}, "msg": "the 64 digits of a daemon are needed", "type": "value_error"}})
 }
 

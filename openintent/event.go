@@ -104,7 +104,7 @@ func (e *Engine) LogEvent(c *Call, intentID string, want *PostEvent) (doc *chain
 		return nil, NewFieldError("event_type", "lower-case letters, digits, _ and . are needed, at most 64")
 	}
 	if slices.Contains(ownKinds, want.Type) {
-		return nil, NewError("reserved_event", "events of this type are written by the server alone: log a comment")
+		return nil, NewError("reserved_event", "only the server writes events of this type: log a comment")
 	}
 	if err := NormalizeJSONObject("payload", &want.Payload); err != nil {
 		return nil, err

@@ -56,7 +56,7 @@ func (e *Engine) SetMessageStatus(c *Call, channelID, id string, want *StatusCha
 		case m == nil || !m.isVisibleTo(c.Caller):
 			return newNotFoundError("message")
 		case !m.isAddressedTo(c.Caller.name) || !ch.isMember(c.Caller.name):
-			return NewError("not_recipient", "the message is for somebody else, who alone marks it as read")
+			return NewError("not_recipient", "the message is for another agent, and only that agent marks it as read")
 		case m.isExpired(t.now):
 			return NewError("message_expired", "the message has expired unread")
 		}

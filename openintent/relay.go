@@ -104,7 +104,7 @@ func (e *Engine) newRelayedEntry(s *subscriber, n *feedEntry, at chain.Time) (*r
 // checkRelayedBy refuses an entry that the host must not tell.
 func (r *relayedEntry) checkRelayedBy(host string) error {
 	if !isIDMadeBy(host, r.IntentID) {
-		return fmt.Errorf("openintent: relay: %s tells of an intent that is not its own", host)
+		return fmt.Errorf("openintent: relay: %s sent an event of an intent that is not its own", host)
 	}
 	if !isEventType(r.Event) || r.Data.Kind() != '{' || jsonscan.IsNestedDeeper(r.Data, 2*MaxDepth) || len(r.For) > 10*maxEntries || len(r.Own) > 10*maxEntries {
 		return fmt.Errorf("openintent: relay: %s tells what is no event", host)
@@ -118,7 +118,7 @@ func (r *relayedEntry) checkRelayedBy(host string) error {
 	}
 	isMessage := r.Event == kindMessage
 	if said.Intent != r.IntentID || isMessage && (said.Channel != r.ChannelID || !isIDMadeBy(host, said.Channel)) {
-		return fmt.Errorf("openintent: relay: %s tells of what is not its own: intent %.80q, channel %.80q", host, said.Intent, said.Channel)
+		return fmt.Errorf("openintent: relay: %s sent an event that is not its own: intent %.80q, channel %.80q", host, said.Intent, said.Channel)
 	}
 	return r.Data.Compact()
 }

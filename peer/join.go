@@ -64,7 +64,7 @@ func (n *Node) Join(ctx context.Context, inv identity.Invitation) (identity.Peer
 	}
 	routes := n.listRoutes(inv.ID, addrs, false, false)
 	if len(routes) == 0 {
-		return identity.Peer{}, kinds.Errorf(kinds.Invalid, "join: the invitation names no address, and none is known of %s: ask for one with an address", inv.ID.Label())
+		return identity.Peer{}, kinds.Errorf(kinds.Invalid, "join: the invitation names no address, and no address of %s is known: ask for one with an address", inv.ID.Label())
 	}
 	type connection struct {
 		*quic.Conn

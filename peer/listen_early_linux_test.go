@@ -15,7 +15,7 @@ func TestListenEarly(t *testing.T) {
 	defer a.Close()
 	peer := newKey(t).ID()
 	a.trust.Trust(identity.Peer{ID: peer, Name: "reviewer"})
-	want := a.Addr().String() + " is no address of this machine now, and this daemon sends from that alone; start what brings it"
+	want := a.Addr().String() + " is not an address of this machine now, and this daemon sends only from that one; start what brings it"
 	for _, no := range []syscall.Errno{syscall.EINVAL, syscall.ENETUNREACH} {
 		says(t, a.toDialError(peer, "192.0.2.7:7117", newUnsentError(no)), kinds.Unreachable, "reviewer: "+want)
 	}

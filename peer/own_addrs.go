@@ -27,7 +27,7 @@ func (n *Node) hasOwnAddr() bool {
 
 // What follows the socket's address where the machine does not have it, and what to do.
 const (
-	absentAddr   = "is no address of this machine now, and this daemon sends from that alone"
+	absentAddr   = "is not an address of this machine now, and this daemon sends only from that one"
 	absentRemedy = "start what brings it, or choose another one with listen in config.yaml or --listen"
 )
 

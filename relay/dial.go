@@ -125,7 +125,7 @@ func (d *dialer) beginServer(ctx context.Context, conn net.Conn) (net.Conn, erro
 
 var (
 	errSilent   = ownwords.New("the server said nothing")
-	errWantsTLS = ownwords.New("the server takes connections with TLS alone")
+	errWantsTLS = ownwords.New("the server takes only connections with TLS")
 )
 
 // wantsTLS reports whether a server whose words begin so takes no connection without TLS.

@@ -134,10 +134,10 @@ func parseProxyURL(text string) (*httpProxy, error) {
 	case u.Scheme == "https" && port == "":
 		port = "443"
 	case u.Scheme != "http" && u.Scheme != "https":
-		return nil, ownwords.New("the scheme is none of a proxy: " + form)
+		return nil, ownwords.New("the scheme is not one of a proxy: " + form)
 	}
 	if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
-		return nil, ownwords.New("a port that is none: expected 1 to 65535")
+		return nil, ownwords.New("the port is not valid: expected 1 to 65535")
 	}
 	p.address = net.JoinHostPort(p.host, port)
 	if u.User != nil {

@@ -125,7 +125,7 @@ func TestServerOfAnotherKind(t *testing.T) {
 		"mute":                    {"nats", "", strings.Replace(mute, "wss:// instead of tls", "ws:// instead of nats", 1)},
 		"mute, with TLS":          {"tls", "", mute},
 		"breaks off":              {"nats", "INFO {", "the server closed the connection, and its log says why"},
-		"TLS alone":               {"nats", withTLS, "the server takes connections with TLS alone: write tls:// instead of nats://"},
+		"TLS alone":               {"nats", withTLS, "the server takes only connections with TLS: write tls:// instead of nats://"},
 		"NATS for a WebSocket":    {"ws", plainInfo, "the server begins with INFO, without a WebSocket: write nats:// instead of ws://"},
 		"NATS, for its WebSocket": {"wss", withTLS, "the server begins with INFO, without a WebSocket: write tls:// instead of wss://"},
 		"HTTP":                    {"ws", "HTTP/1.0 404 File not found\r\n\r\n<html>", `the server answers with status 404: no WebSocket of a NATS server answers there, and a redirect is not followed: check host and port; if the port has TLS, write wss:// instead of ws://`},

@@ -16,7 +16,7 @@ const maxOnlyAnswer = 64 << 10
 
 var (
 	errTakenOver = ownwords.New("the connection carries something else now")
-	errReadAhead = kinds.Errorf(kinds.Invalid, "more came behind a call that makes the connection carry something else: wait for its answer, and use a connection for it alone")
+	errReadAhead = kinds.Errorf(kinds.Invalid, "more came after a call that makes the connection carry something else: wait for its answer, and use a separate connection for it")
 )
 
 // TakeOver answers with result, and ends JSON-RPC on the connection: from then on its bytes are
@@ -36,7 +36,7 @@ func (r *Request) TakeOver(result any) (net.Conn, error) {
 	}
 	c.mu.Unlock()
 	if !alone {
-		return nil, kinds.Errorf(kinds.Invalid, "%s: other calls are under way on this connection: open one for this call alone", r.Method)
+		return nil, kinds.Errorf(kinds.Invalid, "%s: other calls are under way on this connection: open a separate one for this call", r.Method)
 	}
 	c.conn.SetReadDeadline(time.Unix(1, 0)) // ends the read that is under way
 	<-c.readEnded

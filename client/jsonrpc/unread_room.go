@@ -88,7 +88,7 @@ func (q *lineQueue) dropUnwritten() {
 }
 
 func newUnreadError(size int) error {
-	e := kinds.Errorf(kinds.Overloaded, "call: the answer of %d bytes has no room beside those that agents on this socket have not read: read answers before sending more", size)
+	e := kinds.Errorf(kinds.Overloaded, "call: there is no room for the answer of %d bytes until agents on this socket read earlier ones: read answers before sending more", size)
 	e.RetryAfterMS = 1000
 	return e.WithDelivered(kinds.DeliveredUnknown)
 }

@@ -89,7 +89,7 @@ func runFlags(args []string, stdout, stderr io.Writer) error {
 	f.BoolVar(&o.NoMDNS, "no-mdns", false, "do not announce this daemon or look for others by mDNS")
 	f.BoolVarP(&verbose, "verbose", "v", false, "log more")
 	f.BoolVarP(&quiet, "quiet", "q", false, "log errors only")
-	f.Var((*shellpath.Flag)(&logPath), "log-file", "write the log to this file, which stays below 8 MiB, beside FILE.old with what was before")
+	f.Var((*shellpath.Flag)(&logPath), "log-file", "write the log to this file, which stays below 8 MiB; FILE.old has the older lines")
 	f.BoolVar(&settings, "settings", false, "print what config.yaml may hold, as a file to start from")
 	f.BoolVar(&showVersion, "version", false, "print the version, and of what this program was built")
 	f.BoolVar(&asJSON, "json", false, "with --version: print JSON")
@@ -112,7 +112,7 @@ func runFlags(args []string, stdout, stderr io.Writer) error {
 		}
 		return show(text)
 	case asJSON:
-		return errors.New("--json: goes with --version alone: leave it out")
+		return errors.New("--json: goes only with --version: leave it out")
 	case settings:
 		return show(config.RenderReferenceFile())
 	case verbose && quiet:

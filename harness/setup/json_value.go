@@ -29,7 +29,7 @@ func (d *jsonText) findMember(c container, name string) (int, error) {
 			continue
 		}
 		if found >= 0 {
-			return -1, d.errorAt(e.start, "%q stands there twice: remove one of them, then run setup again", name)
+			return -1, d.errorAt(e.start, "%q is there twice: remove one of them, then run setup again", name)
 		}
 		found = i
 	}

@@ -57,7 +57,7 @@ func (d *tomlText) read() error {
 				table = item.path
 			}
 			if names.add(&item) {
-				return d.errorAt(start, "a name that stands there twice")
+				return d.errorAt(start, "a name that is there twice")
 			}
 		}
 		if at, err = d.skipLineEnd(at); err != nil {

@@ -43,7 +43,7 @@ func ReadPassphraseFile(path string) (string, error) {
 	}
 	line, rest, _ := strings.Cut(string(text), "\n")
 	if strings.TrimSpace(rest) != "" {
-		return "", fmt.Errorf("--passphrase-file: %s has several lines: write the passphrase alone", path)
+		return "", fmt.Errorf("--passphrase-file: %s has several lines: write only the passphrase", path)
 	}
 	return strings.TrimSuffix(line, "\r"), nil
 }

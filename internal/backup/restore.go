@@ -422,7 +422,7 @@ func (m *mark) write(dir string) error {
 	if m.Moving {
 		step = markMoving
 	}
-	text := "A restore of acpctl is under way, or was interrupted. If none is: run acpctl restore again, with --force.\n" + step + m.Aside + "\n"
+	text := "A restore of acpctl is under way, or was interrupted. If it was interrupted, run acpctl restore again, with --force.\n" + step + m.Aside + "\n"
 	path := filepath.Join(dir, statedir.IncompleteName)
 	return durable.ReplaceFile(path, filepath.Join(dir, statedir.StagingName, statedir.IncompleteName), []byte(text), durable.PrivateMode)
 }

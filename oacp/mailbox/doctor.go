@@ -243,7 +243,7 @@ func (a Agent) checkMailboxFile(box string, file os.DirEntry) Finding {
 	case !isMessageName(name):
 		return wrong("hidden: not read as a message here, but listed by the tool oacp", "Rename or remove it")
 	case !file.Type().IsRegular():
-		return wrong("not a regular file: it is not read", "Put a copy of the file in its place, or remove it")
+		return wrong("not a regular file: it is not read", "Replace it with a copy of the file, or remove it")
 	}
 	e := readMessageEntry(path)
 	if e.Err != nil {
@@ -255,9 +255,9 @@ func (a Agent) checkMailboxFile(box string, file os.DirEntry) Finding {
 	m := e.Message
 	switch {
 	case box == "inbox" && len(m.To) > 0 && !slices.Contains(m.To, a.Name):
-		return wrong(fmt.Sprintf("is to %s, and lies in the inbox of %s", strings.Join(m.To, ", "), a.Name), "Move it to the right inbox, or take it as it is")
+		return wrong(fmt.Sprintf("is to %s, but is stored in the inbox of %s", strings.Join(m.To, ", "), a.Name), "Move it to the right inbox, or take it as it is")
 	case box == "outbox" && m.From != a.Name:
-		return wrong(fmt.Sprintf("is from %s, and lies in the outbox of %s", m.From, a.Name), "Move it to the right outbox")
+		return wrong(fmt.Sprintf("is from %s, but is stored in the outbox of %s", m.From, a.Name), "Move it to the right outbox")
 	}
 	d, _ := message.ParseDocument(e.Data) // readMessageEntry has seen no error
 	if lines := d.Validate(); len(lines) > 0 {

@@ -61,7 +61,7 @@ func TestDoctor(t *testing.T) {
 		"Messages": {
 			".hidden.yaml — hidden", ".m.yaml.tmp-1-abc — left behind", "a b.yaml — its name", "bad.yaml — YAML parse error", "big.yaml — over 1048576 bytes",
 			"empty.yaml — ", "fifo.yaml — not a regular file", "folder.yaml — not a regular", "link.yaml — not a regular", "loop.yaml — not a regular",
-			"other.yaml — is to tester, and lies in the inbox of reviewer", "foreign.yaml — is from planner, and lies in the outbox of reviewer",
+			"other.yaml — is to tester, but is stored in the inbox of reviewer", "foreign.yaml — is from planner, but is stored in the outbox of reviewer",
 		},
 		"Schemas":      {"error: tester/status.yaml — runtime 'x' not in claude"},
 		"Agent Status": {"skip: claude/status.yaml — not found: the agent has not said yet how it is", "warn: tester/status.yaml — stale"},

@@ -124,7 +124,7 @@ func makeFolder(dir string) error {
 		return err
 	}
 	if !isFolder(dir) {
-		return fmt.Errorf("%s is a link: put a folder in its place", dir)
+		return fmt.Errorf("%s is a link: replace it with a folder", dir)
 	}
 	return durable.SyncDir(filepath.Dir(dir))
 }

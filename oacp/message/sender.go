@@ -192,7 +192,7 @@ func (d *Document) checkSenderLine(from string) error {
 			before, after := cutLineAtColumn(line.text, sender.Column)
 			m := senderLine().FindStringSubmatch(after)
 			if m == nil || m[1] != from || !line.whole || senderLike().MatchString(before) {
-				return fmt.Errorf("line %d: field 'from' and the name must stand in one line, in plain letters: from: %s", n, from)
+				return fmt.Errorf("line %d: field 'from' and the name must be on one line, in plain letters: from: %s", n, from)
 			}
 			found = true
 			continue

@@ -111,7 +111,7 @@ func (m *Mailer) reportArrival(ctx context.Context, q *peerQueue, a *arrival) (d
 	case err != nil || reply.Result == wire.MailRetry:
 		return false
 	case reply.Result == wire.MailRefused:
-		m.cfg.Log.Debug("mail: the sender does not want to hear what became of a message", "peer", q.peer.Label(), "file", a.key.file, "code", reply.Code)
+		m.cfg.Log.Debug("mail: the sender asked for no report on a message", "peer", q.peer.Label(), "file", a.key.file, "code", reply.Code)
 	}
 	a.state = reported
 	// Without this row it would be reported again and again: if the write fails, it comes later.

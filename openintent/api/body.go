@@ -72,7 +72,7 @@ func readChargedBody(from io.Reader, length int) ([]byte, error) {
 // decodeBody decodes the body into v.
 func (r *request) decodeBody(v any) error {
 	if len(bytes.TrimSpace(r.body)) == 0 {
-		return openintent.NewError("no_body", "a JSON object is needed as the body, and there is none: /openapi.json describes it")
+		return openintent.NewError("no_body", "the body is empty: send a JSON object, as /openapi.json describes it")
 	}
 	if jsonscan.IsNestedDeeper(r.body, openintent.MaxDepth) {
 		return openintent.NewError("bad_json", "the body nests more than %d objects and arrays in each other: send what is so deep as a text, or put it elsewhere and refer to it", openintent.MaxDepth)

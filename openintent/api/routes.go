@@ -58,7 +58,7 @@ func newRouteTable(e *openintent.Engine) routeTable {
 		{method: "GET", path: "intents/{intent}/coordinators", does: "List coordinators", handler: listCoordinators, out: []openintent.Coordinator{}, query: page, status: 200, host: getPathID},
 		{method: "GET", path: "intents/{intent}/channels", does: "List channels, the open ones first", handler: listChannels, out: []openintent.Channel{}, query: page, status: 200, host: getPathID, class: openintent.OwnListRequest},
 		{method: "POST", path: "intents/{intent}/channels", does: "Create a channel", handler: newIDAndBodyHandler(e.CreateChannel), in: openintent.CreateChannel{}, out: openintent.Channel{}, status: 201, host: getPathID, class: openintent.OwnRequest},
-		{method: "POST", path: "intents/{intent}/channels/{name}/messages", does: "Send to a channel by its name; create it if there is none", handler: sendToNamedChannel, in: openintent.SendMessage{}, out: Message{}, status: 201, host: decodeNamedMessageForRouting},
+		{method: "POST", path: "intents/{intent}/channels/{name}/messages", does: "Send to a channel by its name; create it if it does not exist", handler: sendToNamedChannel, in: openintent.SendMessage{}, out: Message{}, status: 201, host: decodeNamedMessageForRouting},
 		{method: "GET", path: "intents/{intent}/subscribe", does: "Follow an intent; event names in capitals", handler: newStreamHandler(e.StreamIntent), status: 200, host: getPathID, stream: true},
 
 		{method: "GET", path: "channels/{channel}", does: "Get a channel", handler: newIDHandler(e.GetChannel), out: openintent.Channel{}, status: 200, host: getPathID, class: openintent.OwnRequest},
@@ -94,7 +94,7 @@ func newRouteTable(e *openintent.Engine) routeTable {
 		{method: "GET", path: "subscribe/channels/{channel}", does: "Follow a channel", handler: newStreamHandler(e.StreamChannel), status: 200, host: getPathID, stream: true},
 		{method: "GET", path: "subscribe/agents/{agent}", does: "Follow what concerns an agent", handler: newStreamHandler(e.StreamAgent), status: 200, stream: true},
 		{method: "POST", path: "departed", does: "Say which agents of this daemon are deregistered", handler: newDecodingHandler(listDepartedAgents), in: openintent.ListOf{}, out: openintent.ListOf{}, status: 200, home: true},
-		{method: "GET", path: "records", does: "Say of which agents of another daemon there are records", handler: listRecordedAgents, out: openintent.ListOf{}, status: 200, home: true},
+		{method: "GET", path: "records", does: "List the agents of another daemon that have records", handler: listRecordedAgents, out: openintent.ListOf{}, status: 200, home: true},
 		{method: "GET", path: "subscribe/home", does: "Follow what concerns the agents of another daemon", handler: streamHomeEvents, status: 200, stream: true, home: true},
 		{method: "GET", path: "channels/{channel}/subscribe", does: "Follow a channel; event names in capitals", handler: newStreamHandler(e.StreamChannel), status: 200, host: getPathID, stream: true},
 	}
