@@ -40,7 +40,7 @@ func TestExitCodes(t *testing.T) {
 	}{
 		{"--version", 0, ", protocol acp/1, go1.", ""},
 		{"--version --json", 0, `,"protocol":"acp/1","go":"go1.`, ""},
-		{"--json", 2, "", "--json: goes with --version"},
+		{"--json", 2, "", "--json: goes only with --version"},
 		{"--help", 0, "--no-mdns", ""},
 		{"--listne x", 2, "", "--listne: did you mean --listen?"},
 		{"--nam x", 2, "", "--nam: did you mean --name?"},
