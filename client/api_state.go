@@ -325,8 +325,8 @@ type Task struct {
 	AgentAwaySince    Time `json:"agent_away_since,omitzero"`
 	AgentAwaitedUntil Time `json:"agent_awaited_until,omitzero"`
 
-	Questions uint64    `json:"questions,omitzero"` // given: how many the agent that works on it has asked
-	Question  *Question `json:"question,omitzero"`  // given: the one that waits for an answer; nil: none does
+	Questions uint64        `json:"questions,omitzero"` // given: how many the agent that works on it has asked
+	Question  *QuestionBack `json:"question,omitzero"`  // given: the one that waits for an answer; nil: none does
 }
 
 // IsAbandoned reports whether a delegation that was given has ended here alone, as its peer sent no ack of
@@ -335,9 +335,9 @@ func (t *Task) IsAbandoned() bool {
 	return t.Direction == Given && t.State == TaskCancelled && (t.Outcome == "abandoned" || strings.HasPrefix(t.Outcome, "abandoned: "))
 }
 
-// Question is what the agent that works on a delegation asks the one that delegated. The
+// QuestionBack is what the agent that works on a delegation asks the one that delegated. The
 // method answer answers it.
-type Question struct {
+type QuestionBack struct {
 	ID    wire.MessageID `json:"id"`
 	Text  string         `json:"text"` // in a row of tasks, and beside other messages: its beginning
 	Since Time           `json:"since"`

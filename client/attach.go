@@ -30,6 +30,15 @@ import (
 // A nil function means that the agent does not take the kind. The daemon is told so when
 // the agent attaches. It then answers the sender, or keeps the message in the inbox.
 type Handler struct {
+	// Answer returns the text that answers a question. It is for programs that need no more of [Handler.Query],
+	// which is not called then.
+	Answer func(context.Context, *Question) (string, error)
+
+	// Work does what was delegated, and returns its outcome. Its context ends if the delegator cancels the work, or
+	// if nobody waits for it any more, or when the agent detaches; not when the connection breaks. The outcome is
+	// sent again until the delegator's daemon has it. Delegate and Cancel are not called then.
+	Work func(context.Context, *Work) (string, error)
+
 	// Query returns the payload of the response: a *kinds.Response, a wire.Payload,
 	// or a value that marshals to one. If Delegation is set, it is a question about that
 	// delegation, which this agent gave.
@@ -88,6 +97,14 @@ type attachedAgent struct {
 // the connection, and calls that are under way fail. It returns when the functions of h
 // have returned: one that waits for Attach to return waits for ever.
 func (c *Client) Attach(ctx context.Context, p AttachParams, h Handler) error {
+	if h.Answer != nil {
+		h.Query = answerText(h.Answer)
+	}
+	w := newWorkers(ctx, c, h.Work)
+	defer w.stop()
+	if h.Work != nil {
+		h.Delegate, h.Cancel = w.accept, w.cancel
+	}
 	a := &attachedAgent{params: p, session: p.Session, functions: h.listFunctionsByMethod()}
 	if len(p.Kinds) == 0 {
 		a.params.Kinds = h.listKinds()
@@ -100,6 +117,7 @@ func (c *Client) Attach(ctx context.Context, p AttachParams, h Handler) error {
 	c.agent = a
 	c.mu.Unlock()
 	defer c.detachAgent()
+	defer w.end()
 	return keepConnected(ctx, func() (*jsonrpc.Conn, error) {
 		conn, err := c.connect(ctx)
 		if err == nil && h.OnAttached != nil {

@@ -23,7 +23,8 @@ import (
 // the error of the context. Attach also returns a plain error if an agent is attached already.
 type Client struct {
 	// Socket is the path of the daemon's socket. "": the one that $ACP_SOCKET names, or if
-	// that is not set, the one in [Home].
+	// that is not set, the one for agents in [Home]. Whoever administers the daemon names
+	// the owner's socket, acp.sock in [Home].
 	Socket string
 	// SpeakAs names an agent that another client has attached: calls of this client count as
 	// that agent's. It is ignored while this client has an agent of its own. The zero

@@ -90,7 +90,7 @@ func findHomeOfSocket(path string) (dir string, found bool) {
 }
 
 // findSocketPath returns the file path of the socket of that name: beside $ACP_SOCKET, or in
-// [Home]. fromEnv reports whether ACP_SOCKET is set.
+// [Home], that of the local API in the agents' folder there. fromEnv reports whether ACP_SOCKET is set.
 func findSocketPath(name string) (path string, fromEnv bool, err error) {
 	path, fromEnv, err = AgentSocket()
 	if fromEnv || err != nil {
@@ -100,6 +100,9 @@ func findSocketPath(name string) (path string, fromEnv bool, err error) {
 		return path, fromEnv, err
 	}
 	home, err := Home()
+	if name == SocketName {
+		home = filepath.Join(home, AgentFolder)
+	}
 	return filepath.Join(home, name), false, err
 }
 
@@ -118,11 +121,14 @@ func DialHTTP(ctx context.Context, home string) (net.Conn, error) {
 // name in its usual place. The error is daemon_unavailable, with the reason and the remedy, or
 // that of ctx.
 func dialSocket(ctx context.Context, path, name string) (net.Conn, error) {
-	fromEnv := false
+	home, fromEnv := filepath.Dir(path), false
 	if path == "" {
 		var err error
 		if path, fromEnv, err = findSocketPath(name); err != nil {
 			return nil, newUnavailableError(false, "%v", err)
+		}
+		if home = filepath.Dir(path); name == SocketName && !fromEnv {
+			home = filepath.Dir(home)
 		}
 	}
 	conn, err := new(net.Dialer).DialContext(ctx, "unix", path)
@@ -135,13 +141,12 @@ func dialSocket(ctx context.Context, path, name string) (net.Conn, error) {
 	if fromEnv && (errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ECONNREFUSED)) {
 		return nil, newUnavailableError(true, "no daemon at %s, which ACP_SOCKET names: try again when whoever it belongs to has started it", path)
 	}
-	return nil, newSocketError(err, path)
+	return nil, newSocketError(err, path, home)
 }
 
-// newSocketError returns an error that says why the socket at path cannot be reached, and what to
-// do.
-func newSocketError(err error, path string) error {
-	home := filepath.Dir(path)
+// newSocketError returns an error that says why the socket at path, of the daemon with that home, cannot be
+// reached, and what to do.
+func newSocketError(err error, path, home string) error {
 	usual, usualErr := findUsualHome()
 	if above := filepath.Dir(home); filepath.Base(home) == AgentFolder && isUnusedHome(home, usual) && !isUnusedHome(above, usual) {
 		home = above

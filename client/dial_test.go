@@ -138,14 +138,14 @@ func TestForbiddenSocket(t *testing.T) {
 			t.Setenv("CODEX_SANDBOX_NETWORK_DISABLED", "")
 			t.Setenv("SANDBOX_RUNTIME", "")
 			t.Setenv(variable, "1")
-			wantUnavailable(t, newSocketError(sandboxed, "/x/acp.sock"), words)
+			wantUnavailable(t, newSocketError(sandboxed, "/x/acp.sock", "/x"), words)
 		})
 	}
 	t.Setenv("CODEX_SANDBOX_NETWORK_DISABLED", "")
 	t.Setenv("SANDBOX_RUNTIME", "")
 	for _, errno := range []error{syscall.EPERM, syscall.EACCES} {
 		err := &net.OpError{Op: "dial", Err: os.NewSyscallError("connect", errno)}
-		if e := wantUnavailable(t, newSocketError(err, "/x/acp.sock"), "sandbox or file permission"); e.Retryable {
+		if e := wantUnavailable(t, newSocketError(err, "/x/acp.sock", "/x"), "sandbox or file permission"); e.Retryable {
 			t.Errorf("%v: retryable", errno)
 		}
 	}
@@ -153,9 +153,19 @@ func TestForbiddenSocket(t *testing.T) {
 
 func TestHome(t *testing.T) {
 	s := newServer(t, func(_ context.Context, _ *jsonrpc.Conn, r *jsonrpc.Request) { r.Respond(&Whoami{Name: "desk"}) })
-	t.Setenv("ACP_HOME", filepath.Dir(s.path))
+	home := filepath.Dir(s.path)
+	t.Setenv("ACP_HOME", home)
 	var c Client
 	defer c.Close()
+	_, err := c.Whoami(t.Context()) // what is there is the owner's
+	wantUnavailable(t, err, "no daemon at "+home+"/agent/acp.sock")
+	wantUnavailable(t, err, "start one with: acpd --home "+home)
+	if err := os.Mkdir(filepath.Join(home, AgentFolder), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(s.path, filepath.Join(home, AgentFolder, SocketName)); err != nil {
+		t.Fatal(err)
+	}
 	if who, err := c.Whoami(t.Context()); err != nil || who.Name != "desk" {
 		t.Errorf("got %v, %v", who, err)
 	}

@@ -99,12 +99,8 @@ func ExampleClient_Attach() {
 	agent, detach := context.WithCancel(ctx)
 	go func() {
 		ended <- laptop.Attach(agent, client.AttachParams{Name: "reviewer"}, client.Handler{
-			Query: func(_ context.Context, in *client.Inbound) (any, error) {
-				q, err := kinds.ParsePayload[kinds.Query](in.Payload)
-				if err != nil {
-					return nil, err
-				}
-				return &kinds.Response{Summary: in.Name + " asks: " + q.Question}, nil
+			Answer: func(_ context.Context, q *client.Question) (string, error) {
+				return q.Message.Name + " asks: " + q.Question, nil
 			},
 			Notify: func(_ context.Context, in *client.Inbound) error {
 				n, err := kinds.ParsePayload[kinds.Notify](in.Payload)
@@ -133,6 +129,31 @@ func ExampleClient_Attach() {
 	// its receipt: handed
 	// the answer: {"summary":"desk asks: Which schema?"}
 	// Attach returns: context canceled
+}
+
+// Work on what others delegate, and tell them how far it is.
+func ExampleHandler_work() {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	desk, laptop, stop := startPair() // elsewhere: laptop := &client.Client{}
+	defer stop()
+	attachInBackground(ctx, laptop, "builder", client.Handler{
+		Work: func(ctx context.Context, w *client.Work) (string, error) {
+			w.Progress(ctx, "half of it is built", 0.5)
+			return "built " + w.Task, nil
+		},
+	})
+
+	given, err := desk.Delegate(ctx, client.DelegateParams{To: "laptop", Payload: kinds.EncodePayload(&kinds.Delegate{Task: "the parser"})})
+	if err != nil {
+		log.Fatal(err)
+	}
+	task, err := desk.Wait(ctx, client.WaitParams{ID: given.ID})
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(task.State, client.Line(task.Outcome))
+	// Output: completed built the parser
 }
 
 // Watch what peers send, until the first notification has come.

@@ -82,7 +82,7 @@ func wantAnswerInTime(t *testing.T, when string, asker *local, ref, id wire.Mess
 }
 
 // question waits until a question is open, as the delegator sees it.
-func (l *local) question(ref wire.MessageID, after uint64) *client.Question {
+func (l *local) question(ref wire.MessageID, after uint64) *client.QuestionBack {
 	l.t.Helper()
 	s := new(client.Task)
 	l.must("wait", client.WaitParams{ID: ref, AfterQuestions: &after}, s)

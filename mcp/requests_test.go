@@ -388,7 +388,7 @@ func TestQuestionsBack(t *testing.T) {
 		if w.AfterQuestions == nil {
 			t.Error("questions end no wait")
 		}
-		return &client.Task{ID: w.ID, Peer: "desk", Direction: client.Given, State: client.TaskAccepted, Questions: 1, Question: &client.Question{ID: question, Text: "Which branch?"}}, nil
+		return &client.Task{ID: w.ID, Peer: "desk", Direction: client.Given, State: client.TaskAccepted, Questions: 1, Question: &client.QuestionBack{ID: question, Text: "Which branch?"}}, nil
 	})
 	r := p.must("question", "acp_task", args{"id": wire.NewMessageID().String(), "do": "wait"})
 	if !strings.Contains(r.Text, "Which branch?") || !strings.Contains(r.Text, "acp_reply, id "+question.String()) || !strings.Contains(r.Text, "no authority") {

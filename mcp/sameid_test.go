@@ -113,7 +113,7 @@ func TestANoticeTakesNoAnswerOfAQuestion(t *testing.T) {
 	d.addShelf()
 	p, _ := attachedProgram(t, d, &Server{})
 	question := wire.NewMessageID()
-	d.answer(client.MethodTask, &client.Task{ID: wire.NewMessageID(), Peer: "desk", Direction: client.Given, State: client.TaskAccepted, Questions: 1, Question: &client.Question{ID: question, Text: "Which branch?"}})
+	d.answer(client.MethodTask, &client.Task{ID: wire.NewMessageID(), Peer: "desk", Direction: client.Given, State: client.TaskAccepted, Questions: 1, Question: &client.QuestionBack{ID: question, Text: "Which branch?"}})
 	d.inboxOf(client.HeldMessage{Seq: 1, Envelope: copyFrom(question, kinds.KindNotify, &kinds.Notify{Topic: "other"}).Envelope})
 	sent := make(chan string, 9)
 	d.handleMethod(client.MethodNotify, func(_ context.Context, r *jsonrpc.Request) (any, error) {

@@ -64,7 +64,7 @@ func readAnswer(tx *store.Tx, row int64, id wire.MessageID) (answer []byte, err 
 
 // readQuestionText fills in the text of a question, or its beginning. A question that is no
 // more has none.
-func readQuestionText(tx *store.Tx, row int64, q *client.Question, whole bool) error {
+func readQuestionText(tx *store.Tx, row int64, q *client.QuestionBack, whole bool) error {
 	var payload wire.Payload
 	err := tx.QueryRow("SELECT payload FROM daemon_question WHERE task = ? AND id = ?", row, q.ID[:]).Scan((*[]byte)(&payload))
 	if errors.Is(err, sql.ErrNoRows) {

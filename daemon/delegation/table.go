@@ -258,7 +258,7 @@ func (ts *Table) DescribeTask(ctx context.Context, t *Delegation, payloads bool)
 	}
 	shown.Questions = uint64(t.asked)
 	if q := t.findUnanswered(); q != nil && q.isOpen() {
-		shown.Question = &client.Question{ID: q.ID, Since: client.Time{Time: q.since}}
+		shown.Question = &client.QuestionBack{ID: q.ID, Since: client.Time{Time: q.since}}
 	}
 	ts.mu.Unlock()
 	err := ts.db.Read(ctx, func(tx *store.Tx) error {

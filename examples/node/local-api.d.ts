@@ -1376,8 +1376,8 @@ export interface QueryParams {
   payload: Query;
 }
 
-/** Question is what the agent that works on a delegation asks the one that delegated. The method answer answers it. */
-export interface Question {
+/** QuestionBack is what the agent that works on a delegation asks the one that delegated. The method answer answers it. */
+export interface QuestionBack {
   id: string;
   /** in a row of tasks, and beside other messages: its beginning */
   text: string;
@@ -1818,7 +1818,7 @@ export interface Task {
   /** given: how many the agent that works on it has asked */
   questions?: number;
   /** given: the one that waits for an answer; absent: none does */
-  question?: Question;
+  question?: QuestionBack;
 }
 
 /** TaskDirection tells who delegated, and so who works. */

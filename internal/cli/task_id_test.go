@@ -42,7 +42,7 @@ func TestTaskIDsByTheirBeginning(t *testing.T) {
 			{ID: parseID(t, near), Peer: "desk", Direction: client.Given, State: client.TaskCompleted, Task: strings.Repeat("long ", 40)},
 			{ID: parseID(t, taken), Peer: "laptop", Direction: client.Taken, FromAgent: "planner", State: client.TaskAccepted, Task: "Review"},
 			{ID: parseID(t, alone), Peer: "laptop", Direction: client.Taken, State: client.TaskAccepted, Task: "Build"},
-			{ID: parseID(t, given), Peer: "laptop", Direction: client.Given, State: client.TaskAccepted, Question: &client.Question{ID: parseID(t, asked), Text: "Which branch?"}},
+			{ID: parseID(t, given), Peer: "laptop", Direction: client.Given, State: client.TaskAccepted, Question: &client.QuestionBack{ID: parseID(t, asked), Text: "Which branch?"}},
 		}}, nil
 	})
 	var cancelled []wire.MessageID

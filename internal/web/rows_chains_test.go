@@ -41,7 +41,7 @@ func TestQuestionsAreChains(t *testing.T) {
 		tasks: []client.Task{{ID: id, Peer: "desk", Direction: client.Given, State: client.TaskAccepted}},
 	}
 	checkChains(t, &w, []string{"", "here:planner waits for desk/"})
-	w.tasks[0].Question = &client.Question{ID: wire.MessageID{15: 9}}
+	w.tasks[0].Question = &client.QuestionBack{ID: wire.MessageID{15: 9}}
 	w.open = w.open[:1]
 	checkChains(t, &w, []string{"here:planner waits for desk/", ""})
 	w.open = []client.TrafficEntry{ask}

@@ -63,11 +63,11 @@ func TestWaiting(t *testing.T) {
 			{At: at(8), Direction: client.In, Peer: deskID, Name: "desk", FromAgent: "builder", Agent: "planner", Kind: kinds.KindQuery, ID: id(9), Ref: id(2), Text: "which one?"},
 		},
 		tasks: []client.Task{
-			{ID: id(2), Peer: "desk", Direction: client.Given, State: client.TaskAccepted, Task: "build", Progress: &half, Message: "linking", Question: &client.Question{ID: id(9), Text: "which one?"}},
+			{ID: id(2), Peer: "desk", Direction: client.Given, State: client.TaskAccepted, Task: "build", Progress: &half, Message: "linking", Question: &client.QuestionBack{ID: id(9), Text: "which one?"}},
 			{ID: id(4), Peer: "desk", Direction: client.Given, State: client.TaskCompleted, Task: "done"},
 			{ID: id(5), Peer: "desk", Direction: client.Taken, FromAgent: "planner", Agent: "tester", State: client.TaskAccepted, Task: "test", Began: client.Time{Time: at(1)}},
 			{ID: id(6), Peer: "desk", Direction: client.Given, State: client.TaskAccepted, Over: true, Task: "no report is wanted"},
-			{ID: id(7), Peer: "laptop", Direction: client.Given, State: client.TaskAccepted, Task: "look", Question: &client.Question{ID: id(8), Text: "where?", Since: client.Time{Time: at(9)}}},
+			{ID: id(7), Peer: "laptop", Direction: client.Given, State: client.TaskAccepted, Task: "look", Question: &client.QuestionBack{ID: id(8), Text: "where?", Since: client.Time{Time: at(9)}}},
 		},
 		approvals: []client.Approval{
 			{ID: "a1", Agent: "planner", Peer: deskID, Name: "desk", Kind: kinds.KindQuery, Message: id(1), Text: "merge?", Since: at(5)},
@@ -99,7 +99,7 @@ func TestMissing(t *testing.T) {
 			{At: began, Direction: client.Out, Peer: deskID, Name: "desk", Kind: kinds.KindQuery, ID: wire.MessageID{1}},
 			{At: began, Direction: client.Out, Peer: buildID, Name: "build", Kind: kinds.KindQuery, ID: wire.MessageID{2}},
 		},
-		tasks: []client.Task{{ID: wire.MessageID{3}, Peer: "desk", Direction: client.Given, State: client.TaskAccepted, Question: &client.Question{ID: wire.MessageID{4}}}},
+		tasks: []client.Task{{ID: wire.MessageID{3}, Peer: "desk", Direction: client.Given, State: client.TaskAccepted, Question: &client.QuestionBack{ID: wire.MessageID{4}}}},
 	}
 	look := func(minutes int) (got []string) {
 		w.peers = mapPeers([]client.Peer{desk, build}, w.peers, began.Add(time.Duration(minutes)*time.Minute))

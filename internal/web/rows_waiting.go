@@ -180,7 +180,7 @@ func newTaskWait(t *client.Task) waitingRow {
 
 // newQuestionWait describes a question back about a delegation: whoever works on it waits for whoever
 // gave it.
-func newQuestionWait(t *client.Task, q *client.Question, about waitingRow) waitingRow {
+func newQuestionWait(t *client.Task, q *client.QuestionBack, about waitingRow) waitingRow {
 	return waitingRow{
 		rowKey: rowKey{"question " + t.Peer + " " + q.ID.String()}, Since: q.Since, Kind: kinds.KindQuery, IsAsked: true,
 		Who: about.Whom, Whom: about.Who, After: about.Key, Text: showLine(q.Text, maxShown), Thread: about.Thread,

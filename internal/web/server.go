@@ -36,7 +36,7 @@ const (
 
 // Options say what a [Server] serves.
 type Options struct {
-	Socket string // of the daemon's owner; "": as in client.Client
+	Socket string // of the daemon's owner
 	Home   string // the daemon's state directory, for channels; "": as in channels.Client
 	Port   int    // on 127.0.0.1; 0: the system chooses one
 

@@ -23,7 +23,7 @@ func main() {
 		os.Exit(2)
 	}
 	question := kinds.EncodePayload(&kinds.Query{Question: os.Args[1], DeadlineMS: 60_000})
-	var daemon client.Client // of the socket that ACP_SOCKET names, else of ~/.acp/acp.sock
+	var daemon client.Client // at the socket that ACP_SOCKET names, else the one for agents in ~/.acp
 	if _, err := daemon.Whoami(context.Background()); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)

@@ -28,7 +28,7 @@ func main() {
 
 // delegate gives a task, and follows it to its end.
 func delegate(ctx context.Context, peer, task string) error {
-	var daemon client.Client // of the socket that ACP_SOCKET names, else of ~/.acp/acp.sock
+	var daemon client.Client // at the socket that ACP_SOCKET names, else the one for agents in ~/.acp
 	defer daemon.Close()
 	given, err := daemon.Delegate(ctx, client.DelegateParams{To: peer, Payload: kinds.EncodePayload(&kinds.Delegate{Task: task})})
 	if err != nil {

@@ -119,8 +119,14 @@ func (f *Frame) ChooseDaemon() error {
 		if f.Daemon.SpeakAs.Key == "" {
 			f.Daemon.SpeakAs = client.SpeakParams{}
 		}
-	case f.Home != "":
-		f.Daemon.Socket = filepath.Join(f.Home, client.SocketName)
+	default:
+		home := f.Home
+		if home == "" {
+			if home, err = client.Home(); err != nil {
+				break // as the first call of the client says
+			}
+		}
+		f.Daemon.Socket = filepath.Join(home, client.SocketName)
 	}
 	f.understood = true
 	return nil

@@ -429,7 +429,7 @@ class AsyncDelegation:
                 return
             seen = task.get("partials", 0)
 
-    async def questions(self) -> AsyncIterator[types.Question]:
+    async def questions(self) -> AsyncIterator[types.QuestionBack]:
         """Goes through what the agent that works on it asks, until the delegation is over. `answer` answers, or, if an agent is attached here that takes queries, that agent."""
         seen = 0
         while True:

@@ -263,7 +263,7 @@ class Delegation:
         """As `AsyncDelegation.progress`."""
         return self._client._iterate(self._async.progress())
 
-    def questions(self) -> Iterator[types.Question]:
+    def questions(self) -> Iterator[types.QuestionBack]:
         """As `AsyncDelegation.questions`."""
         return self._client._iterate(self._async.questions())
 

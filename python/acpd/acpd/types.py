@@ -490,8 +490,8 @@ class Result(TypedDict):
     message: NotRequired[str]  # what is being done, at most 1 KiB
 
 
-class Question(TypedDict):
-    """Question is what the agent that works on a delegation asks the one that delegated. The method answer answers it."""
+class QuestionBack(TypedDict):
+    """QuestionBack is what the agent that works on a delegation asks the one that delegated. The method answer answers it."""
 
     id: str
     text: str  # in a row of tasks, and beside other messages: its beginning
@@ -521,7 +521,7 @@ class Task(TypedDict):
     agent_away_since: NotRequired[str]  # Of one with an agent that is not attached: since when, and until when the daemon waits for an agent of that name, before the delegation fails or its deadline has passed. Null, and left out, while one is attached. A restart of the daemon begins anew.
     agent_awaited_until: NotRequired[str]
     questions: NotRequired[int]  # given: how many the agent that works on it has asked
-    question: NotRequired[Question]  # given: the one that waits for an answer; absent: none does
+    question: NotRequired[QuestionBack]  # given: the one that waits for an answer; absent: none does
 
 
 class WakeGrant(TypedDict):
