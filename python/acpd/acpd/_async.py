@@ -506,6 +506,7 @@ class AsyncAttachment:
 
     @property
     def name(self) -> str:
+        """The name of the agent."""
         return str(self.params["name"])
 
     @property

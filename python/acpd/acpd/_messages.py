@@ -31,6 +31,7 @@ class Message:
 
     @property
     def id(self) -> str:
+        """The id of the message."""
         return self.envelope["id"]
 
     @property
@@ -40,10 +41,12 @@ class Message:
 
     @property
     def kind(self) -> str:
+        """What the message is: query, delegate, notify, result or error."""
         return self.envelope["kind"]
 
     @property
     def payload(self) -> dict[str, Any]:
+        """What the sender wrote, as it is on the socket."""
         return self.envelope["payload"]
 
     @property
@@ -63,6 +66,7 @@ class Question(Message):
 
     @property
     def question(self) -> str:
+        """The text of the question."""
         return str(self.payload["question"])
 
 
@@ -75,6 +79,7 @@ class AsyncWork(Message):
 
     @property
     def task(self) -> str:
+        """The text of the task."""
         return str(self.payload["task"])
 
     async def progress(self, outcome: str = "", data: Any = None, *, done: Optional[float] = None, message: str = "") -> bool:
@@ -105,6 +110,7 @@ class Work(Message):
 
     @property
     def task(self) -> str:
+        """The text of the task."""
         return str(self.payload["task"])
 
     def progress(self, outcome: str = "", data: Any = None, *, done: Optional[float] = None, message: str = "") -> bool:

@@ -10,7 +10,7 @@ from typing import Any, Optional, TypeVar, Union
 from . import types
 from ._async import INHERIT, AsyncAttachment, AsyncClient, AsyncDelegation, Peers, QuestionLike, TaskLike
 from ._error import Error
-from ._messages import Message, Question, Work
+from ._messages import AsyncWork, Message, Question, Work
 from ._socket import StrPath, closed, unavailable
 
 T = TypeVar("T")
@@ -288,6 +288,7 @@ class Attachment:
 
     @property
     def name(self) -> str:
+        """As `AsyncAttachment.name`."""
         return self._async.name
 
     @property
@@ -308,3 +309,9 @@ class Attachment:
     def close(self) -> None:
         """As `AsyncAttachment.close`."""
         self._client._run(self._async.close())
+
+
+for _plain, _documented in (Client, AsyncClient), (Delegation, AsyncDelegation), (Attachment, AsyncAttachment), (Work, AsyncWork):
+    for _name, _member in vars(_plain).items():
+        if (_member.__doc__ or "").startswith("As `Async"):  # help() shows what it refers to
+            _member.__doc__ = getattr(_documented, _name).__doc__

@@ -49,6 +49,21 @@ def tearDownModule() -> None:
         raise AssertionError(f"{len(unseen)} times unseen: {unseen[:3]}")
 
 
+class DocumentationTest(unittest.TestCase):
+    def test_help_says_what_everything_is(self) -> None:
+        for name in acpd.__all__:
+            value = getattr(acpd, name)
+            if not isinstance(value, type):
+                continue
+            self.assertTrue(value.__doc__, name)
+            for member in dir(value):
+                own = any(member in vars(base) for base in value.__mro__ if base.__module__.startswith("acpd"))
+                described = callable(getattr(value, member)) or isinstance(getattr(value, member), property)
+                if own and described and not member.startswith("_"):
+                    doc = getattr(value, member).__doc__ or ""
+                    self.assertTrue(doc and not doc.startswith("As `"), f"{name}.{member}: {doc!r}")
+
+
 class Case(unittest.TestCase):
     def client(self, daemon: Daemon, **options: Any) -> acpd.Client:
         client = acpd.Client(daemon.socket, **options)
