@@ -282,7 +282,7 @@ func TestExamplesEndWhileTheyWork(t *testing.T) {
 		}
 		fmt.Fprintf(conn, `{"jsonrpc":"2.0","id":%s,"result":{"key":"ab"}}`+"\n", expect("attach"))
 		fmt.Fprintf(conn, `{"jsonrpc":"2.0","id":1,"method":"delegate","params":{"v":1,"id":%q,"kind":"delegate","payload":{"task":"x"},"name":"laptop"}}`+"\n", wire.NewMessageID())
-		expect("result") // which is never answered
+		expect("result")    // which is never answered
 		if name != "node" { // the packages connect again
 			p.Signal(syscall.SIGINT)
 			p.AwaitExit(0)
