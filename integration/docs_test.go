@@ -165,7 +165,7 @@ func TestLinks(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	pages = append(pages, "../README.md", "../CHANGELOG.md", "vectors/README.md", "../examples/README.md", "../python/acpd/README.md", "../python/acp_openintent/README.md")
+	pages = append(pages, "../README.md", "../CHANGELOG.md", "../CONTRIBUTING.md", "vectors/README.md", "../examples/README.md", "../python/acpd/README.md", "../python/acp_openintent/README.md")
 	link := regexp.MustCompile(`\]\(([^)#:]+)(#[^)]*)?\)`)
 	program := regexp.MustCompile("(?s)```.*?```")
 	found := 0
