@@ -96,7 +96,7 @@ func TestAClickIsForItsRow(t *testing.T) {
 	if lies := eval[string](p, `window.first`); lies != "13" {
 		t.Fatalf("what lies there is %q: the rows have not moved as this test needs it", lies)
 	}
-	p.until("the page says that the click did not count", `document.getElementById("said").textContent.startsWith("That did not count")`)
+	p.until("the page says that the click did not count", `document.getElementById("said").textContent.startsWith("Nothing was done")`)
 	if n, last := w.countDecided(); n != 0 {
 		t.Fatalf("the click has decided %+v", last)
 	}
@@ -135,7 +135,7 @@ func TestNothingMovesBeneathThePointer(t *testing.T) {
 	if atX, atY := p.point(yesOf("12")); atX != x || atY != y {
 		t.Errorf("the row has moved from %g,%g to %g,%g", x, y, atX, atY)
 	}
-	if text := eval[string](p, `document.querySelector("#approvals-list > li").innerText`); !strings.Contains(text, "is over") {
+	if text := eval[string](p, `document.querySelector("#approvals-list > li").innerText`); !strings.Contains(text, "no longer waits") {
 		t.Errorf("the first row says %q", text)
 	}
 	for n := range 3 { // the daemon goes on, and the list is drawn anew

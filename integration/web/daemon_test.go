@@ -3,10 +3,12 @@
 package web
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -36,11 +38,12 @@ type world struct {
 	spent    client.Spent
 	bindings []client.OACPBinding
 	mail     []client.OACPQueued
-	entries  []client.TrafficEntry // the last one has the number len(entries)
+	entries  []client.TrafficEntry // the first one has the number 2
 	open     []client.TrafficEntry
 	channels map[string]string // answers in JSON, by method and path below /api/v1/
 	decided  []client.ApproveParams
 	muted    []client.MuteAgentParams
+	acked    []client.AckParams
 	calls    int
 	more     chan struct{} // closed when there are more entries
 }
@@ -98,6 +101,19 @@ func newWorld(t *testing.T) *world {
 		}
 		return &client.Muted{Name: p.Name}, nil
 	})
+	set(client.MethodShown, func() any { return struct{}{} })
+	w.SetHandler(client.MethodAck, func(r *jsonrpc.Request) (any, error) {
+		var p client.AckParams
+		if err := r.ReadParams(&p); err != nil {
+			return nil, err
+		}
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.acked = append(w.acked, p)
+		before := len(w.held)
+		w.held = slices.DeleteFunc(w.held, func(m client.HeldMessage) bool { return slices.Contains(p.IDs, m.Envelope.ID) })
+		return &client.Acked{Removed: before - len(w.held)}, nil
+	})
 	w.SetHandler(client.MethodTraffic, w.answerTraffic)
 	w.SetHTTPHandler(w.answerChannels)
 	return w
@@ -123,7 +139,7 @@ func (w *world) answerTraffic(r *jsonrpc.Request) (any, error) {
 	w.calls++
 	from := max(0, int(p.After)-1)
 	fresh := w.entries[min(from, len(w.entries)):]
-	fresh = fresh[:min(len(fresh), client.MaxTrafficEntries)]
+	fresh = fresh[:min(len(fresh), cmp.Or(p.Limit, client.MaxTrafficEntries))]
 	a := &client.TrafficAnswer{Entries: fresh, Next: uint64(from + len(fresh) + 1), Open: w.open}
 	return a, nil
 }
@@ -133,7 +149,7 @@ func (w *world) pass(entries ...client.TrafficEntry) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, e := range entries {
-		e.Seq = uint64(len(w.entries) + 1)
+		e.Seq = uint64(len(w.entries) + 2)
 		if e.At.IsZero() {
 			e.At = time.Now()
 		}

@@ -19,7 +19,7 @@ func TestFlood(t *testing.T) {
 	w := newWorld(t)
 	w.fill(plain)
 	p := show(t, b, w.serve(t), 1280, 900, false)
-	p.until("all is drawn", `document.querySelectorAll("#waiting-list > li").length === 3`)
+	p.until("all is drawn", `document.querySelectorAll("#waiting-list > li").length === 2`)
 	// How late is what should happen each 20 ms?
 	eval[bool](p, `(() => {
 		window.late = []; let last = performance.now();
@@ -98,7 +98,7 @@ func TestNobodyTakesTheLog(t *testing.T) {
 	p.until("the last message is there", fmt.Sprintf(`document.getElementById("log").textContent.includes("message %d ")`, messages-1))
 	check := func(when string) {
 		t.Helper()
-		if log := eval[string](p, `document.getElementById("log").innerText`); strings.Count(log, "of desk") != 5 || !strings.Contains(log, "of older ones only some are kept") {
+		if log := eval[string](p, `document.getElementById("log").innerText`); strings.Count(log, "of desk") != 5 || !strings.Contains(log, "some older messages are not kept") {
 			t.Errorf("%s: the log shows %.300s", when, log)
 		}
 		if n := eval[int](p, `[...document.querySelectorAll("#threads button")].filter((b) => b.textContent.includes("plan ")).length`); n != 5 {
@@ -191,7 +191,7 @@ func TestAway(t *testing.T) {
 	w := newWorld(t)
 	w.fill(plain)
 	p := show(t, b, w.serve(t), 360, 740, true)
-	p.until("all is drawn", `document.querySelectorAll("#waiting-list > li").length === 3`)
+	p.until("all is drawn", `document.querySelectorAll("#waiting-list > li").length === 2`)
 	away := kinds.Errorf(kinds.DaemonUnavailable, "no daemon: start acpd")
 	for _, method := range []string{client.MethodStatus, client.MethodPeers, client.MethodApprovals, client.MethodTasks, client.MethodAgents, client.MethodInbox, client.MethodBudget, client.MethodTraffic} {
 		w.SetAnswer(method, away)
@@ -203,7 +203,7 @@ func TestAway(t *testing.T) {
 	}
 	kept := func() string { return eval[string](p, `document.getElementById("waiting").innerText`) }
 	before := kept()
-	if n := strings.Count(before, "since "); n != 3 || strings.Contains(before, "since before") {
+	if n := strings.Count(before, "since "); n != 2 || strings.Contains(before, "since before") {
 		t.Errorf("rows have lost since when they wait: %s", before)
 	}
 	if !eval[bool](p, `document.querySelector("main").hasAttribute("data-old") && [...document.querySelectorAll("main section")].every((e) => e.getAttribute("aria-describedby") === "away") && [...document.querySelectorAll("[data-act=yes], [data-act=no], [data-act=always], [data-act=mute]")].every((b) => b.disabled)`) {

@@ -27,7 +27,7 @@ func pictureDir(t *testing.T) string {
 	return t.TempDir()
 }
 
-// TestLooks draws the page on a wide and a narrow screen, light and dark, with nothing, one peer,
+// TestLooks draws the page on a wide, a smaller and a narrow screen, light and dark, with nothing, one peer,
 // much, a conversation, what is hostile, and sixty peers.
 func TestLooks(t *testing.T) {
 	b := startBrowser(t)
@@ -60,7 +60,7 @@ func TestLooks(t *testing.T) {
 		for _, size := range []struct {
 			name          string
 			width, height int
-		}{{"wide", 1440, 1000}, {"narrow", 360, 740}} {
+		}{{"wide", 1360, 1000}, {"middle", 1024, 768}, {"narrow", 390, 844}} {
 			for _, dark := range []bool{false, true} {
 				name := fmt.Sprintf("%s-%s-%s", scene.name, size.name, map[bool]string{false: "light", true: "dark"}[dark])
 				t.Run(name, func(t *testing.T) {

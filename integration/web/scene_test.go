@@ -31,7 +31,7 @@ func (w *world) fill(words func(string) string) {
 	w.agents = []client.AgentState{
 		{Agent: client.Agent{Name: "planner", Kinds: []string{"query", "notify"}, MaxConcurrent: 4, Active: 1, Since: ago(time.Hour), Session: &client.SessionInfo{Harness: "claude", Version: "2.1"}},
 			Woken: &client.Woken{Hour: 3, Day: 12, Waiting: 1, By: []client.WokenBy{{Peer: peerID(0), Name: s("desk"), Hour: 2, Day: 9}, {Peer: peerID(1), Name: s("build"), Hour: 1, Day: 3}}}},
-		{Agent: client.Agent{Name: s("tester"), Kinds: []string{"query", "delegate"}, Domains: []string{s("code.test")}, Topics: []string{s("ci")}, MaxConcurrent: 4, Active: 2, Since: ago(time.Hour)}},
+		{Agent: client.Agent{Name: s("tester"), Kinds: []string{"query", "delegate", "cancel", "notify"}, Domains: []string{s("code.test")}, Topics: []string{s("ci")}, MaxConcurrent: 4, Active: 2, Since: ago(time.Hour)}},
 	}
 	w.spent = client.Spent{Rows: []client.SpentRow{{Day: "2026-11-27", Peer: peerID(0), Name: s("desk"), Profile: "claude", Runs: 9, Tokens: 412_300, Cost: 1.37}}, Limits: client.SpentLimits{Runs: 50, Tokens: 2_000_000, Cost: 5, CostAll: 20}}
 
@@ -44,9 +44,9 @@ func (w *world) fill(words func(string) string) {
 	}
 	w.wait = []client.Approval{{ID: "a1", Agent: "planner", Peer: peerID(0), Name: s("desk"), Kind: kinds.KindQuery, Message: approval, Text: s("May I merge"), Since: ago(131 * time.Second)}}
 	w.tasks = []client.Task{
-		{ID: task, Peer: s("build"), Direction: client.Given, Task: s("Build the release and run the long tests"), State: client.TaskAccepted, Deadline: client.Time{Time: time.Now().Add(time.Hour)}, Progress: &half, Message: s("tests of package peer"), Partials: 4},
-		{ID: wire.NewMessageID(), Peer: s("desk"), Direction: client.Taken, FromAgent: s("reviewer"), Agent: s("tester"), Task: s("Fuzz the frame reader for an hour"), State: client.TaskCompleted, Over: true, Outcome: s("no crash in 41 million inputs")},
-		{ID: wire.NewMessageID(), Peer: s("archive"), Direction: client.Given, Task: s("Find the old benchmark figures"), State: client.TaskExpired, Over: true, Outcome: s("the deadline has passed")},
+		{ID: task, Peer: s("build"), Direction: client.Given, Task: s("Build the release and run the long tests"), Began: client.Time{Time: ago(754 * time.Second)}, State: client.TaskAccepted, Deadline: client.Time{Time: time.Now().Add(time.Hour)}, Progress: &half, Message: s("tests of package peer"), Partials: 4},
+		{ID: wire.NewMessageID(), Peer: s("desk"), Direction: client.Taken, FromAgent: s("reviewer"), Agent: s("tester"), Task: s("Fuzz the frame reader for an hour"), Began: client.Time{Time: ago(time.Hour)}, State: client.TaskCompleted, Over: true, Outcome: s("no crash in 41 million inputs")},
+		{ID: wire.NewMessageID(), Peer: s("archive"), Direction: client.Given, Task: s("Find the old benchmark figures"), Began: client.Time{Time: ago(26 * time.Hour)}, State: client.TaskExpired, Over: true, Outcome: s("the deadline has passed")},
 	}
 	w.held = []client.HeldMessage{{Seq: 7, Agent: s("planner"), Envelope: wire.Envelope{ID: wire.NewMessageID(), From: peerID(1), Kind: kinds.KindNotify, FromAgent: s("runner"), TS: uint64(ago(time.Minute).UnixMilli()),
 		Payload: kinds.EncodePayload(&kinds.Notify{Topic: "ci.nightly"})}}}

@@ -52,7 +52,7 @@ func TestStuckDelegations(t *testing.T) {
 		w.tasks[1].Deadline = client.Time{Time: ago(time.Second)}
 	})
 	p.until("the row says that the agent is gone", `document.querySelector("#waiting-list li[data-missing]")?.innerText.includes("until")`)
-	said := fmt.Sprintf("⚠ tester is not attached since %s, and is waited for until %s", w.tasks[0].AgentAwaySince.UTC().Format("15:04:05"), w.tasks[0].AgentAwaitedUntil.UTC().Format("15:04:05"))
+	said := fmt.Sprintf("⚠ tester is not attached (since %s; the daemon waits until %s)", w.tasks[0].AgentAwaySince.UTC().Format("15:04:05"), w.tasks[0].AgentAwaitedUntil.UTC().Format("15:04:05"))
 	for _, selector := range []string{"#waiting-list", "#tasks-list"} {
 		p.until(selector+" says so", fmt.Sprintf(`document.querySelector(%q).innerText.includes("not attached")`, selector))
 		if text := words(selector); !strings.Contains(text, said) {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/kinds"
+	"github.com/acpd/acpd/wire"
 )
 
 // decision is the body of decide.
@@ -31,7 +32,7 @@ func (s *Server) serveDecide(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "answer: expected yes, no or always", http.StatusBadRequest)
 		return
 	case d.Answer == "always" && !d.Sure:
-		http.Error(w, "always counts for all later messages of the peer and kind: say that you are sure", http.StatusBadRequest)
+		http.Error(w, "always covers all later messages of the peer and kind: say that you are sure", http.StatusBadRequest)
 		return
 	}
 	s.act(w, r, func(ctx context.Context, c *client.Client) error {
@@ -58,6 +59,36 @@ func (s *Server) serveMute(w http.ResponseWriter, r *http.Request) {
 	}, partAgents)
 }
 
+// removal is the body of remove.
+type removal struct {
+	Seq  uint64         `json:"seq"`
+	Peer string         `json:"peer"` // id of the sender
+	ID   wire.MessageID `json:"id"`
+	Sure bool           `json:"sure"` // asked once more, the owner said so again
+}
+
+// serveRemove removes a held message, which the page shows, from the inbox.
+func (s *Server) serveRemove(w http.ResponseWriter, r *http.Request) {
+	var m removal
+	if !readBody(w, r, &m) {
+		return
+	}
+	if !m.Sure {
+		http.Error(w, "a message that is removed is gone: say that you are sure", http.StatusBadRequest)
+		return
+	}
+	s.act(w, r, func(ctx context.Context, c *client.Client) error {
+		if err := c.MarkShown(ctx, client.ShownParams{Seqs: []uint64{m.Seq}}); err != nil {
+			return err
+		}
+		acked, err := c.Ack(ctx, client.AckParams{IDs: []wire.MessageID{m.ID}, Peers: []string{m.Peer}})
+		if err == nil && acked.Removed == 0 {
+			err = kinds.Errorf(kinds.NotFound, "the message is not in the inbox any more")
+		}
+		return err
+	}, partHeld)
+}
+
 // readBody reads a request's JSON. If it cannot, it answers why, and returns false.
 func readBody(w http.ResponseWriter, r *http.Request, into any) bool {
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBodyBytes))
@@ -82,8 +113,12 @@ func (s *Server) act(w http.ResponseWriter, r *http.Request, do func(context.Con
 		return
 	}
 	s.watcher.readSoon(changed...)
+	writeJSON(w, struct{}{})
+}
+
+func writeJSON(w http.ResponseWriter, answer any) {
 	w.Header().Set("Content-Type", "application/json")
-	io.WriteString(w, "{}\n")
+	json.MarshalWrite(w, answer) // if that fails, nobody reads it
 }
 
 // asCoded returns the error of the protocol that err is or wraps.

@@ -29,6 +29,7 @@ var pageTypes = map[string]string{
 	"approvals.js": typeScript,
 	"board.js":     typeScript,
 	"drawing.js":   typeScript,
+	"filter.js":    typeScript,
 	"elements.js":  typeScript,
 	"groups.js":    typeScript,
 	"lists.js":     typeScript,
@@ -119,6 +120,12 @@ func (s *Server) route(r *http.Request) (http.HandlerFunc, *refusal) {
 		serve = s.serveDecide
 	case "mute":
 		serve = s.serveMute
+	case "remove":
+		serve = s.serveRemove
+	case "message":
+		serve = s.serveMessage
+	case "find":
+		serve = s.serveFind
 	default:
 		return nil, &refusal{http.StatusNotFound, "There is nothing of that name."}
 	}

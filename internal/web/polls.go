@@ -156,7 +156,7 @@ func (w *watcher) readTasks(ctx context.Context) error {
 	return nil
 }
 
-// readInbox looks at what is held. Nothing counts as shown by that.
+// readInbox reads what is held. Agents can still get it.
 func (w *watcher) readInbox(ctx context.Context) error {
 	const most = 50
 	held, err := w.reading.Inbox(ctx, client.InboxParams{Limit: most, Peek: true})

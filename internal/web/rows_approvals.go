@@ -7,8 +7,8 @@ import (
 	"github.com/acpd/acpd/client"
 )
 
-// approvalRow is a message that waits for the owner's word before it wakes a session, or has the word
-// and waits for its turn. All of it is said of that message: it stands beside the buttons.
+// approvalRow is a message that needs the owner's approval before it wakes a session, or that has it and waits for its
+// turn. All of the row is about that message, since the row has the buttons.
 type approvalRow struct {
 	rowKey            // the approval's id
 	Since   time.Time `json:"since"`
@@ -24,7 +24,7 @@ type approvalRow struct {
 	KeptUntil client.Time `json:"kept_until"`
 }
 
-// listApprovals returns what waits for the owner's word, or has it, the oldest first.
+// listApprovals returns the messages that need the owner's approval, or have it, the oldest first.
 func (w *work) listApprovals() []approvalRow {
 	rows := make([]approvalRow, 0, len(w.approvals))
 	for i := range w.approvals {

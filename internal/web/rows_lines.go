@@ -15,6 +15,7 @@ type line struct {
 	ID   string    `json:"id"`   // of the peer
 
 	// Of a message.
+	Seq       uint64 `json:"seq,omitzero"` // the daemon's number of it
 	Direction string `json:"dir,omitzero"`
 	From      string `json:"from,omitzero"` // agents
 	To        string `json:"to,omitzero"`
@@ -40,7 +41,7 @@ func (l *line) owner() string { return l.Owner }
 
 func newMessageLine(e *client.TrafficEntry) *line {
 	return &line{
-		At: e.At.Add(time.Duration(e.TookUS) * time.Microsecond), Peer: showName(cmp.Or(e.Name, e.Peer.Label())), ID: e.Peer.String(), Owner: e.Peer.String(), Direction: string(e.Direction),
+		At: e.At.Add(time.Duration(e.TookUS) * time.Microsecond), Peer: showName(cmp.Or(e.Name, e.Peer.Label())), ID: e.Peer.String(), Owner: e.Peer.String(), Seq: e.Seq, Direction: string(e.Direction),
 		From: showName(e.FromAgent), To: showName(e.Agent), Kind: showName(e.Kind), Thread: showName(e.Thread), Topic: showName(e.Topic),
 		Text: showLine(e.Text, maxShown), Answer: showLine(e.Answer, maxShown), Outcome: showName(e.Outcome), TookUS: e.TookUS,
 	}

@@ -260,7 +260,7 @@ func TestBudgetRows(t *testing.T) {
 	for _, r := range rows {
 		got = append(got, fmt.Sprintf("%s %s %.2f", r.Row, r.Peer, r.Part))
 	}
-	want := []string{"disk  1.00", "inbox desk 0.90", "results  0.60", "streams desk 0.10", "results de5c000000 0.00"}
+	want := []string{"disk  1.00", "inbox desk 0.90", "results  0.60", "streams desk 0.10", "inbox  0.09", "results de5c000000 0.00", "streams  0.00"}
 	if diff := cmp.Diff(want, got); diff != "" || more != 0 {
 		t.Error(diff, more)
 	}

@@ -73,8 +73,8 @@ func keyDelegation(t *client.Task) callKey {
 	return callKey{findDirection(t), t.Peer, kinds.KindDelegate, t.ID}
 }
 
-// listWaiting returns who waits for whom, those first that have waited longest. It leaves out what listApprovals
-// has.
+// listWaiting returns who waits for whom, those first that have waited longest. It leaves out calls that need the
+// owner's approval: listApprovals returns them.
 func (w *work) listWaiting() []waitingRow {
 	rows := make([]waitingRow, 0, len(w.open))
 	place := make(map[callKey]int) // of each call
@@ -168,7 +168,7 @@ func findDirection(t *client.Task) client.MessageDirection {
 	return client.In
 }
 
-// newTaskWait describes a delegation that is none of the open calls.
+// newTaskWait describes a delegation that is not among the open calls.
 func newTaskWait(t *client.Task) waitingRow {
 	r := waitingRow{rowKey: rowKey{"task " + keyTask(t)}, Since: t.Began, Kind: kinds.KindDelegate, Text: showLine(t.Task, maxShown)}
 	r.Who, r.Whom = party{Here: true}, party{Peer: showName(t.Peer)}

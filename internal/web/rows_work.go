@@ -51,6 +51,7 @@ func isOver(t *client.Task) bool { return t.Over || t.State.IsFinal() }
 type heldRow struct {
 	rowKey           // its number in the inbox
 	ID     string    `json:"id"`
+	Peer   string    `json:"peer"` // id of the sender
 	From   string    `json:"from"`
 	Agent  string    `json:"agent"` // of the sender
 	For    string    `json:"for"`   // the agent that it waits for; "": any
@@ -63,7 +64,7 @@ type heldRow struct {
 func newHeldRow(m *client.HeldMessage, names map[identity.ID]string) heldRow {
 	e := &m.Envelope
 	return heldRow{
-		rowKey: rowKey{strconv.FormatUint(m.Seq, 10)}, ID: e.ID.String(), From: showName(cmp.Or(names[e.From], e.From.Label())), Agent: showName(e.FromAgent), For: showName(m.Agent),
+		rowKey: rowKey{strconv.FormatUint(m.Seq, 10)}, ID: e.ID.String(), Peer: e.From.String(), From: showName(cmp.Or(names[e.From], e.From.Label())), Agent: showName(e.FromAgent), For: showName(m.Agent),
 		Kind: showName(e.Kind), Text: showLine(client.BeginPeerText(e.Kind, e.Payload), maxShown), Sent: time.UnixMilli(int64(min(e.TS, 1<<52))).UTC(),
 	}
 }
@@ -81,8 +82,8 @@ type budgetRow struct {
 	Remedy  string  `json:"remedy"`
 }
 
-// listBudget returns what peers that are connected hold or were refused, those nearest to their bounds
-// first, and what all together do where that is a quarter of the bound or more. peers has states by ids
+// listBudget returns what peers that are connected hold or were refused, and what all together hold, those nearest
+// to their bounds first. peers has states by ids
 // as text; nil: they are not known. more counts what is too much to show.
 func listBudget(b *client.Budget, peers map[string]peerState) (rows []budgetRow, more int) {
 	bounds := make(map[string]client.BudgetRow)
@@ -95,7 +96,7 @@ func listBudget(b *client.Budget, peers map[string]peerState) (rows []budgetRow,
 		switch {
 		case r.Unit == client.UnitBytesFree && r.Held < r.All:
 			row.Part = 1
-		case r.Unit == client.UnitBytesFree, row.Part < 0.25, r.Held == 0:
+		case r.Unit == client.UnitBytesFree, r.Held == 0:
 			continue
 		}
 		rows = append(rows, row)

@@ -2,7 +2,7 @@
 // as it changes.
 //
 // It listens on loopback and reads the daemon through its owner's socket, and only while somebody has
-// the page open. The page decides approvals and mutes sessions; all else of it reads. Whoever has
+// the page open. The page decides approvals, mutes sessions and removes held messages; all else of it reads. Whoever has
 // neither the link, which works once, nor the cookie that it becomes, gets nothing ([gate]).
 package web
 

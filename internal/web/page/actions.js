@@ -1,9 +1,12 @@
-// What the page does: it decides approvals and mutes sessions, and says what came of it.
+// What the page asks of the server: what the owner does, and what came of it.
 
 import { $, setText } from "./elements.js";
 import { dirty } from "./drawing.js";
 
 export const busy = new Set(); // what was sent and not answered yet
+
+// post asks the server for something.
+export const post = (path, body) => fetch(path, { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(body) });
 
 // act has the server do something, and says what came of it. key is what it is done to, in a part.
 export async function act(path, body, key, done, part) {
@@ -11,7 +14,7 @@ export async function act(path, body, key, done, part) {
   dirty(part);
   let text = done;
   try {
-    const answer = await fetch(path, { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(body) });
+    const answer = await post(path, body);
     if (!answer.ok) text = "That did not work: " + await answer.text();
   } catch {
     text = "That did not work: acpctl web does not answer.";

@@ -22,11 +22,17 @@ function drawAgent(a, e) {
   return [
     h("div", { class: "line1" }, said(a.name, "title"), a.harness ? tag(a.harness, "good") : "", isMuted(a) ? tag("muted", "warn") : "",
       h("span", { class: "right num soft small" }, a.active ? a.active + " of " + a.most + " at work" : "idle")),
-    a.harness && !does.length ? null : h("div", { class: "line2" }, a.harness ? "" : h("span", {}, "answers ", said((a.kinds || []).join(", "))), does.length ? h("span", {}, a.harness ? "" : " · ", said(does.join(", "))) : ""),
+    a.harness && !does.length ? null : h("div", { class: "line2" }, a.harness ? "" : said(listKinds(a)), does.length ? h("span", {}, a.harness ? "" : " · ", said(does.join(", "))) : ""),
     a.harness ? drawSession(a) : null,
     a.unwakeable ? h("div", { class: "line2 tone-warn" }, "cannot be woken: ", said(a.unwakeable)) : null,
     a.refused ? h("div", { class: "line2 tone-warn" }, "was not woken: ", said(a.refused)) : null,
   ];
+}
+// listKinds says what an agent answers, and what it only takes. A cancel is part of a delegation.
+function listKinds(a) {
+  const isAnswered = (k) => k === "query" || k === "delegate", all = (a.kinds || []).filter((k) => k !== "cancel");
+  const list = (verb, kinds) => kinds.length ? [verb + " " + kinds.join(", ")] : [];
+  return [...list("answers", all.filter(isAnswered)), ...list("takes", all.filter((k) => !isAnswered(k)))].join(" · ");
 }
 const isOff = (a) => busy.has(a.k) || !!truth.stopped;
 const isMuted = (a) => a.muted && Date.parse(a.muted) > now();

@@ -60,7 +60,7 @@ function drawApproval(x, e) {
     h("div", { class: "age" }, since(r.since), h("small", {}, "since " + clock(r.since))),
     h("div", { class: "calls" },
       r.text ? h("span", { class: "text", dir: "auto" }, r.text) : "",
-      h("span", { class: "answers" }, ...(x.over ? [soft("is over")] : r.approved ? drawApproved(x) : drawQuestion(x)))),
+      h("span", { class: "answers" }, ...(x.over ? [soft("no longer waits")] : r.approved ? drawApproved(x) : drawQuestion(x)))),
   ];
 }
 
@@ -82,10 +82,10 @@ function drawQuestion({ r, asks, off }) {
 }
 
 function drawApproved({ r, off }) {
-  const back = button("no", "Take it back", "Take the yes for " + nameOf(r) + " back", "quiet",
+  const back = button("no", "Take it back", "Take back the approval of " + nameOf(r), "quiet",
     () => act("decide", { id: r.k, answer: "no" }, r.k, "No: it wakes nobody.", "approvals"), r.k);
   back.disabled = off;
-  return [h("span", { class: "tag", "data-tone": "good" }, "has your yes"), soft(r.kept_by ? "waits for room: " + r.kept_by + (r.kept_until ? ", until " + clock(r.kept_until) : "") : "waits for its turn"), back];
+  return [h("span", { class: "tag", "data-tone": "good" }, "approved"), soft(r.kept_by ? "waits for room: " + r.kept_by + (r.kept_until ? ", until " + clock(r.kept_until) : "") : "waits for its turn"), back];
 }
 
 // noteMoves notes when rows have moved on the page; how far it is scrolled does not count.
@@ -104,5 +104,5 @@ list.addEventListener("click", (e) => {
   const row = e.target.closest("li");
   if (!row || e.timeStamp - row.moved > MOVED) return;
   e.stopPropagation();
-  announce("That did not count: it has just come here, or moved. Look once more, and click again.");
+  announce("Nothing was done: this has just appeared, or moved. Look again, and click again.");
 }, true);

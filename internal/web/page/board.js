@@ -32,5 +32,6 @@ export function takePart(p) {
 export const view = {
   only: "",     // id of the peer whose messages are shown; "": all
   chosen: "",   // key of the conversation that is shown; "": all messages
+  opened: "",   // key of the message that was opened last, there; "": none
   follows: true // the log shows the newest
 };

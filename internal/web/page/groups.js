@@ -16,7 +16,7 @@ const eventWords = new Map(Object.entries({
   up: ["is connected", "are connected"], down: ["is no longer connected", "are no longer connected"], moved: ["has another path", "have other paths"],
   discovered: ["is on the network", "are on the network"], lost: ["has left the network", "have left the network"], pending: ["is a stranger that called", "are strangers that called"],
   refused: ["does not trust this daemon"], trust: ["is trusted, or its name has changed"], identity_conflict: ["shows another key"], mail: ["mail"], budget: ["a bound was reached"],
-  relay: ["relay"], approval: ["waits for your word"], missed: ["events passed that are not shown"],
+  relay: ["relay"], approval: ["needs your approval"], missed: ["some events are not shown"],
 }));
 export const wordsOf = (event) => (eventWords.get(event) || [event])[0];
 

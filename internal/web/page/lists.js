@@ -1,8 +1,9 @@
 // Delegations, held messages, channels, mailboxes, and what peers use: a list each.
 
-import { $, fill, h, party, said, soft, tag } from "./elements.js";
-import { isKnown, rows } from "./board.js";
+import { $, button, fill, focusOn, h, party, said, soft, tag } from "./elements.js";
+import { isKnown, rows, truth } from "./board.js";
 import { bytes, clock, count, drawAgentAway, isTime, number, since } from "./words.js";
+import { act, busy } from "./actions.js";
 import { setDraw } from "./drawing.js";
 import { cut, setCount, setEmpty } from "./sections.js";
 
@@ -19,19 +20,20 @@ setDraw("tasks", () => {
     return [
       h("div", { class: "line1" }, h("span", {}, ...who), tag(t.abandoned ? "abandoned" : t.state, good ? "good" : bad ? "bad" : t.over && !t.abandoned ? "" : "warn"),
         t.over || t.progress == null ? "" : soft(Math.round(t.progress * 100) + " %"), // the bar stands with who waits
-        right(h("span", { class: "mono" }, t.id.slice(0, 8)), t.over || !t.since ? "" : [" · ", since(t.since)])),
+        right(h("span", { class: "mono" }, t.id.slice(0, 8)), t.began ? [" · ", t.over ? clock(t.began) : since(t.began)] : "")),
       h("div", { class: "text", dir: "auto" }, t.task),
       t.outcome ? h("div", { class: "line2 clamp" }, "↳ ", said(t.outcome)) : null,
-      t.abandoned ? h("div", { class: "line2" }, "It has ended here alone: the agent there may work on.") : null,
+      t.abandoned ? h("div", { class: "line2" }, "It has ended only here. The agent there may still be working.") : null,
       t.agent_away ? h("div", { class: "line2" }, drawAgentAway(t.agent, t.agent_away, t.agent_until)) : null,
     ];
   });
 });
 
 const MAX_HELD = 3; // messages that are shown of one sender for one agent
+const sure = new Set(); // held messages of which "Remove" was chosen, and not yet confirmed
 
 // Held messages stand together that one sender has sent for one agent, the oldest first.
-setDraw("held", () => {
+function drawAllHeld() {
   const list = rows("held").sort((a, b) => a.k - b.k), groups = new Map();
   for (const m of list) {
     const k = JSON.stringify([m.from, m.agent, m.for, m.kind]), g = groups.get(k);
@@ -40,20 +42,34 @@ setDraw("held", () => {
   }
   setEmpty("held", list.length);
   setCount("held", list.length || "");
+  for (const k of sure) if (!list.some((m) => m.k === k)) sure.delete(k);
+  const state = JSON.stringify([[...sure], [...busy], !!truth.stopped]);
+  for (const g of groups.values()) g.state = state;
   const last = list.length ? list[list.length - 1].k : "";
   $("held-how").hidden = !last;
   $("held-how").replaceChildren("An agent takes them when it attaches. ", h("code", {}, "acpctl inbox"), " shows them whole; then ", h("code", {}, "acpctl inbox --ack " + last), " removes those up to number " + last + ".");
-  fill($("held-list"), [...groups.values()], drawHeld, null, (g, before) => g.all.length !== before.all.length || g.all.some((m, i) => m !== before.all[i]));
-});
+  fill($("held-list"), [...groups.values()], drawHeld, null, (g, before) => g.state !== before.state || g.all.length !== before.all.length || g.all.some((m, i) => m !== before.all[i]));
+}
+setDraw("held", drawAllHeld);
 
 function drawHeld({ all }) {
   const m = all[0], more = all.length - MAX_HELD;
   return [
     h("div", { class: "line1" }, party({ peer: m.from, agent: m.agent }), tag(m.kind), all.length > 1 ? tag("×" + all.length) : "", h("span", { class: "soft small" }, "for ", said(m.for || "any agent"))),
     ...all.slice(0, MAX_HELD).map((x) => h("div", { class: "held" },
-      h("span", { class: "num soft small" }, x.k), h("span", { class: "text", dir: "auto" }, x.text), right(clock(x.sent)), h("span", { class: "mono soft small" }, x.id))),
+      h("span", { class: "num soft small" }, x.k), h("span", { class: "text", dir: "auto" }, x.text), right(clock(x.sent)), h("span", { class: "mono soft small" }, x.id), drawRemoval(x))),
     more > 0 ? h("div", { class: "line2" }, "and " + count(more, "more message", "more messages")) : null,
   ];
+}
+
+// drawRemoval lets the owner remove a held message, after a second click.
+function drawRemoval(m) {
+  const own = (name, text, label, cls, click) => Object.assign(button(name, text, label + " message " + m.k + " of " + m.from, cls, click, m.k), { disabled: busy.has("held " + m.k) || !!truth.stopped });
+  const ask = (asked, focus) => { asked ? sure.add(m.k) : sure.delete(m.k); drawAllHeld(); focusOn($("held-list"), focus, m.k); };
+  const remove = () => { sure.delete(m.k); act("remove", { seq: +m.k, peer: m.peer, id: m.id, sure: true }, "held " + m.k, "Message " + m.k + " is removed.", "held"); };
+  return h("span", { class: "buttons" }, ...sure.has(m.k)
+    ? [own("gone", "Remove for good", "Remove for good:", "", remove), own("stay", "Keep", "Keep", "quiet", () => ask(false, "remove"))]
+    : [own("remove", "Remove…", "Remove", "quiet small", () => ask(true, "stay"))]);
 }
 
 setDraw("channels", () => {
@@ -69,7 +85,7 @@ function drawMail() {
   const bindings = rows("bindings"), mail = rows("mail").sort((a, b) => Date.parse(a.since) - Date.parse(b.since));
   setEmpty("mail", bindings.length + mail.length, isKnown("mail") && isKnown("bindings"));
   setCount("mail", mail.filter((m) => m.state !== "delivered").length || "");
-  fill($("bindings-list"), bindings, (b) => [h("div", { class: "line1" }, said(b.project + "/" + b.agent, "title"), h("span", { class: "soft" }, "lives at ", said(b.peer)), h("span", { class: "right" }, tag(b.mode)))]);
+  fill($("bindings-list"), bindings, (b) => [h("div", { class: "line1" }, said(b.project + "/" + b.agent, "title"), h("span", { class: "soft" }, "is at ", said(b.peer)), h("span", { class: "right" }, tag(b.mode)))]);
   fill($("mail-list"), mail, (m) => [
     h("div", { class: "line1" }, said(m.file, "title mono clamp"), tag(m.state, m.state === "parked" ? "bad" : m.state === "waiting" ? "warn" : "good"), right(bytes(m.size))),
     h("div", { class: "line2 clamp" }, "for ", said(m.project + "/" + m.agent), " at ", said(m.peer), " · ", m.state === "delivered" ? "" : "for ", m.state === "delivered" ? clock(m.since) : since(m.since),

@@ -1,16 +1,18 @@
 // Messages and events as they pass, all together and by conversation.
 
-import { $, button, fill, h, party, said, tag } from "./elements.js";
-import { findRow, view } from "./board.js";
-import { clock, count, took } from "./words.js";
+import { $, button, fill, focusOn, h, party, said, tag } from "./elements.js";
+import { view } from "./board.js";
+import { clock, count, number, outcomeOf, took, toneOf } from "./words.js";
 import { dirty, setDraw } from "./drawing.js";
-import { addToGroup, drawGroup, groupOf, hasMember, newGroup, wordsOf } from "./groups.js";
-import { flash, labelOf, showOnly } from "./network.js";
+import { post } from "./actions.js";
+import { addToGroup, drawGroup, groupOf, newGroup, wordsOf } from "./groups.js";
+import { drawFilter, filterKey, isFiltered, isShown } from "./filter.js";
+import { flash } from "./network.js";
 import { setEmpty } from "./sections.js";
 
 const MAX_LOG = 150;     // messages that are drawn
-const MAX_KEPT = 600;    // of all messages
-const MAX_TALK = 300;    // of those of one conversation
+const MAX_KEPT = 1000;   // of all messages
+const MAX_TALK = 1000;   // of those of one conversation
 const MAX_THREADS = 80;
 
 let recent = [];         // the newest lines
@@ -19,6 +21,8 @@ let unseen = 0;          // messages that came while somebody reads older ones
 let started = null;      // when the first one passed
 let isCut = false;       // lines have passed that are not kept, of whom is not known
 const cutOf = new Set(); // of whom lines, or conversations, were kept and had to go
+const whole = new Map(); // key of a message that is open -> {text, answer, note}, all that it says
+let opens = 0;           // how often whole has changed
 
 // keep returns at most so many of a list whose oldest come first. Whoever has most makes room, so that one who
 // sends much takes no place of another's. ownerOf says whose each is; dropped is called with what goes.
@@ -48,6 +52,7 @@ export function forgetMessages() {
   started = null;
   isCut = false;
   cutOf.clear();
+  whole.clear();
   view.follows = true;
 }
 
@@ -77,8 +82,10 @@ export function addLines(lines, skipped, isFirst) {
   dirty("messages");
 }
 
+const keyOf = (l) => l.thread ? "t" + l.id + " " + l.thread : "p" + l.id; // of its conversation
+
 function addToThread(l) {
-  const key = l.thread ? "t" + l.id + " " + l.thread : "p" + l.id;
+  const key = keyOf(l);
   let t = threads.get(key);
   if (!t) threads.set(key, t = { k: key, id: l.id, peer: l.peer, thread: l.thread, lines: [], count: 0 });
   t.lines.push(l);
@@ -117,33 +124,69 @@ log.addEventListener("scroll", () => {
   if (view.follows && unseen) dirty("messages");
 });
 $("newest").addEventListener("click", () => { view.follows = true; drawMessages(); log.focus(); });
-$("only").addEventListener("click", () => showOnly(""));
 
 function choose(key) {
   view.chosen = key;
+  view.opened = "";
   view.follows = true;
   drawMessages();
 }
 
-const isOf = (l, peer) => l.group ? hasMember(l, peer) : l.id === peer;
+// toggle opens a message, in its conversation, or closes it.
+function toggle(l) {
+  opens++;
+  if (view.chosen && whole.delete(l.k)) return drawMessages();
+  if (!threads.has(keyOf(l))) for (const x of recent) if (x.dir && keyOf(x) === keyOf(l)) addToThread(x);
+  if (!whole.has(l.k)) read(l);
+  Object.assign(view, { chosen: keyOf(l), opened: l.k, follows: false });
+  drawMessages();
+  focusOn(log, "open", l.k);
+}
+
+// read reads all that a message says, of which the page has the beginning.
+async function read(l) {
+  whole.set(l.k, { text: l.text, answer: l.answer });
+  const answer = await post("message", { seq: l.seq }).catch(() => null);
+  const m = answer && answer.ok ? await answer.json() : { text: l.text, answer: l.answer, note: answer ? await answer.text() : "acpctl web does not answer." };
+  if (!whole.has(l.k)) return; // closed meanwhile
+  if (m.cut) m.note = "The daemon has kept only the beginning.";
+  whole.set(l.k, m);
+  opens++;
+  dirty("messages");
+}
+
+const rowsOfLog = () => [...log.querySelectorAll("[data-act=open]")];
+log.addEventListener("click", (e) => {
+  const row = e.target.closest("[data-act=open]");
+  if (row && !getSelection().toString()) toggle(row.line);
+});
+log.addEventListener("keydown", (e) => {
+  const all = rowsOfLog(), i = all.indexOf(document.activeElement), step = { ArrowDown: 1, ArrowUp: -1 }[e.key];
+  if (e.key === "Enter" && i >= 0) toggle(all[i].line);
+  else if (step && all.length) all[i < 0 ? (step > 0 ? 0 : all.length - 1) : Math.max(0, Math.min(all.length - 1, i + step))].focus();
+  else return;
+  e.preventDefault();
+});
 
 function drawMessages() {
   drawThreads();
   const t = threads.get(view.chosen);
   if (view.chosen && !t) view.chosen = "";
-  const all = t ? t.lines : view.only ? recent.filter((l) => isOf(l, view.only)) : recent;
-  const lines = keep(all, MAX_LOG - 1, ownerOf, () => {});
-  const older = lines.length < all.length || isCut || (t ? t.count > all.length : view.only ? cutOf.has(view.only) : cutOf.size > 0);
-  const peer = view.only && findRow("peers", view.only);
-  $("only").hidden = !view.only;
-  if (view.only) $("only").replaceChildren("only ", said(peer ? labelOf(peer) : "one peer"), " ✕");
-  $("messages-since").replaceChildren(started ? "since " + clock(started) : "");
-  if (!view.follows && log.shown === view.chosen + view.only) {
+  drawFilter(recent);
+  const those = t ? t.lines : recent, all = isFiltered() ? those.filter(isShown) : those;
+  const at = t ? all.findIndex((l) => l.k === view.opened) : -1;
+  const isFar = at >= 0 && at < all.length - MAX_LOG / 2; // what is opened is in sight, and so is what stands around it
+  const lines = isFar ? all.slice(Math.max(0, at - MAX_LOG / 2), at + MAX_LOG / 2 - 1) : keep(all, MAX_LOG - 1, ownerOf, () => {});
+  const older = lines.length < all.length || isCut || (t ? t.count > t.lines.length : view.only ? cutOf.has(view.only) : cutOf.size > 0);
+  const isMessage = (l) => !!l.dir;
+  $("messages-since").replaceChildren(isFiltered() ? number(all.filter(isMessage).length) + " of " + count(those.filter(isMessage).length, "message") : started ? "since " + clock(started) : "");
+  const shown = [view.chosen, filterKey(), opens].join("\n");
+  if (!view.follows && log.shown === shown) {
     $("newest").hidden = !unseen;
     $("newest").replaceChildren(count(unseen, "new message"));
     return;
   }
-  log.shown = view.chosen + view.only;
+  log.shown = shown;
   unseen = 0;
   $("newest").hidden = true;
   setEmpty("lines", threads.size, true);
@@ -151,21 +194,29 @@ function drawMessages() {
   talk.hidden = !recent.length;
   talk.toggleAttribute("data-events", !threads.size); // and no message
   if (!lines.length) {
-    fill(log, [{ k: "none" }], () => [h("p", { class: "empty" }, older ? "No message is here: of older ones only some are kept." : "No message is here.")]);
+    fill(log, [{ k: "none" }], () => [h("p", { class: "empty" }, isFiltered() ? "No message matches." : "No messages.", older ? " Some older messages are not kept." : "")]);
     return;
   }
-  const drawn = lines.map((l) => ({ k: (t ? "b" : "r") + l.k, l, version: l.version }));
-  fill(log, older ? [{ k: "older" }, ...drawn] : drawn, (r) => [r.l ? t ? drawBubbles(r.l) : drawRow(r.l) : drawOlder()], null,
-    (r, before) => r.l !== before.l || r.version !== before.version);
+  const drawn = lines.map((l) => ({ k: (t ? "b" : "r") + l.k, l, version: l.version, whole: t && whole.get(l.k) }));
+  fill(log, older ? [{ k: "older" }, ...drawn] : drawn, (r) => [r.l ? t ? drawBubbles(r.l, r.whole) : drawRow(r.l) : drawOlder()], null,
+    (r, before) => r.l !== before.l || r.version !== before.version || r.whole !== before.whole);
   size = sizeOfLog();
-  showEnd();
+  if (view.follows) showEnd();
+  else showRow(log.kept.get("b" + view.opened));
+}
+
+// showRow scrolls to what was opened.
+function showRow(e) {
+  if (!e || !whole.has(view.opened)) return;
+  log.scrollTop += e.getBoundingClientRect().top - log.getBoundingClientRect().top - 8;
+  placed = log.scrollTop;
 }
 setDraw("messages", drawMessages);
 setDraw("lines", drawMessages);
 
 function drawThreads() {
   const list = $("threads");
-  const found = [...threads.values()].reverse().filter((t) => !view.only || t.id === view.only);
+  const found = [...threads.values()].reverse().filter((t) => !isFiltered() || t.lines.some(isShown));
   // Nothing moves beneath a pointer or the focus.
   if (list.kept && list.matches(":hover, :focus-within")) {
     const place = new Map([...list.kept.keys()].map((k, i) => [k, i]));
@@ -191,9 +242,8 @@ function titleOf(t) {
   return h("span", { class: "of" }, said(t.peer, "soft"), h("span", { class: "in soft" }, h("span", { class: "unseen" }, "thread")), said(t.thread));
 }
 
-const toneOf = (outcome) => ["ok", "handed", "sent"].includes(outcome) ? "" : outcome === "held" ? "warn" : "bad";
 // endOf is what became of a message, if that is not what everybody expects, and how long it took.
-const endOf = (l) => h("span", { class: "num " + (toneOf(l.outcome) ? "tone-" + toneOf(l.outcome) : "soft") }, (toneOf(l.outcome) ? l.outcome + " · " : "") + took(l.took_us || 0));
+const endOf = (l) => h("span", { class: "num " + (toneOf(l.outcome) ? "tone-" + toneOf(l.outcome) : "soft") }, [toneOf(l.outcome) && outcomeOf(l.outcome), took(l.took_us || 0)].filter(Boolean).join(" · "));
 
 // ends are the two that a message is between: [who sent it, for whom].
 function ends(l) {
@@ -202,31 +252,41 @@ function ends(l) {
 }
 const route = (l) => { const [from, to] = ends(l); return [party(from), h("span", { class: "to" }, h("span", { class: "unseen" }, "to")), party(to)]; };
 
-const drawOlder = () => h("p", { class: "empty" }, "… of older ones only some are kept here");
+const drawOlder = () => h("p", { class: "empty" }, "… some older messages are not kept");
 
 function drawRow(l) {
   const when = h("span", { class: "when num" }, clock(l.at));
   const quiet = (...what) => h("div", { class: "row", "data-quiet": true }, when, h("div", { class: "what" }, ...what));
   if (l.skipped || l.lost) {
-    return quiet("… " + count(l.skipped || l.lost, "message") + (l.lost ? " not shown: they passed while no page was open, or were more than the daemon keeps" : " not shown: too many at once"));
+    return quiet("… " + count(l.skipped || l.lost, "message") + (l.lost ? " not shown: they passed while no page was open, or were too many for the daemon to keep" : " not shown: too many at once"));
   }
   if (l.group) return quiet(...drawGroup(l));
   if (l.event) return quiet(l.peer ? said(l.peer, "title") : "", l.peer ? " " : "", wordsOf(l.event), l.text ? " · " : "", l.text ? said(l.text) : "");
-  return h("div", { class: "row" }, when,
+  return opening(l, h("div", { class: "row" }, when,
     h("div", { class: "what" },
       h("div", { class: "route" }, ...route(l), tag(l.kind), l.topic ? h("span", { class: "tag" }, said(l.topic)) : ""),
       l.text ? h("div", { class: "text", dir: "auto" }, l.text) : "",
       l.answer ? h("div", { class: "words clamp" }, "↳ ", said(l.answer)) : ""),
-    h("div", { class: "out" }, endOf(l)));
+    h("div", { class: "out" }, endOf(l))));
 }
 
-function drawBubbles(l) {
-  const [from, to] = ends(l), mine = l.dir === "out";
-  const at = () => h("span", { class: "num" }, clock(l.at));
-  const first = h("div", { class: "bubble" + (mine ? " mine" : "") },
+// opening has a click on an element open a message.
+function opening(l, e) {
+  Object.assign(e, { line: l, tabIndex: -1 });
+  Object.assign(e.dataset, { act: "open", of: l.k });
+  return e;
+}
+
+// drawBubbles draws a message and its answer; m is all that they say, if the message is open.
+function drawBubbles(l, m) {
+  const [from, to] = ends(l), mine = l.dir === "out", text = { class: m ? "whole" : null, dir: "auto" };
+  const at = () => h("span", { class: "num" }, clock(l.at)), note = m && m.note ? h("p", { class: "soft small" }, m.note) : "";
+  const first = opening(l, h("div", { class: "bubble" + (mine ? " mine" : "") },
     h("div", { class: "meta" }, party(from), tag(l.kind), l.topic ? said(l.topic) : "", l.answer ? "" : at(), l.answer && !toneOf(l.outcome) ? "" : endOf(l)),
-    h("div", { dir: "auto" }, l.text));
-  if (!l.answer) return h("div", {}, first);
-  return h("div", {}, first, h("div", { class: "bubble" + (mine ? "" : " mine") },
-    h("div", { class: "meta" }, party(to), at(), h("span", { class: "num" }, "after " + took(l.took_us || 0))), h("div", { dir: "auto" }, l.answer)));
+    h("div", text, (m || l).text)));
+  if (!l.answer) return h("div", {}, first, note);
+  const answer = h("div", { class: "bubble" + (mine ? "" : " mine") },
+    h("div", { class: "meta" }, party(to), at(), took(l.took_us || 0) ? h("span", { class: "num" }, "after " + took(l.took_us)) : ""), h("div", text, (m || l).answer));
+  answer.addEventListener("click", () => { if (!getSelection().toString()) toggle(l); });
+  return h("div", {}, first, answer, note);
 }

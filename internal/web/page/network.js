@@ -6,7 +6,8 @@ import { clock, count, took } from "./words.js";
 import { dirty, setDraw } from "./drawing.js";
 import { setCount } from "./sections.js";
 
-const MAX_PEERS = 60; // in the picture
+const MAX_PEERS = 60;   // in the picture
+const MAX_CALLERS = 3;  // strangers, of whom there may be any number
 
 export const labelOf = (p) => p.name || p.claim || p.id;
 const byName = (a, b) => labelOf(a).localeCompare(labelOf(b), "en", { numeric: true }) || (a.k < b.k ? -1 : 1);
@@ -17,9 +18,11 @@ setDraw("peers", () => {
   const known = all.filter((p) => isConnected(p) || p.state === "trusted").sort(byName);
   const calling = all.filter((p) => p.state === "pending").length;
   const around = all.filter((p) => p.state === "discovered").length;
-  const strangers = [calling ? count(calling, "stranger has", "strangers have") + " called" : "", around ? count(around, "daemon is", "daemons are") + " on the network" : ""].filter(Boolean);
+  const strangers = [calling > MAX_CALLERS ? count(calling - MAX_CALLERS, "more stranger has", "more strangers have") + " called" : "", around ? count(around, "daemon is", "daemons are") + " on the network" : ""].filter(Boolean);
   $("strangers").hidden = !strangers.length;
-  $("strangers").replaceChildren(strangers.join(", "), ": ", h("code", {}, "acpctl peers"), " shows who, ", h("code", {}, "acpctl trust"), " makes one a peer.");
+  $("strangers").replaceChildren(strangers.join(", "), ". ", h("code", {}, "acpctl peers"), " lists them.");
+  fill($("callers"), all.filter((p) => p.state === "pending").slice(0, MAX_CALLERS), (p) => [
+    p.claim ? ["A stranger that calls itself ", said(p.claim, "title")] : "A stranger", " wants to connect. To compare its fingerprint, and trust it: ", h("code", {}, "acpctl trust " + p.id)].flat());
   const empty = isKnown("peers") && !known.length;
   $("network-empty").hidden = !empty;
   $("picture").hidden = empty;

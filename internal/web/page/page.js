@@ -60,10 +60,10 @@ const MAX_FAILURES = 30;
 // grey and described by what is wrong, and nothing can be done.
 function drawLink() {
   const ended = failures > MAX_FAILURES;
-  const [tone, text, why] = ended ? ["bad", "ended", "acpctl web has ended. Run acpctl web again, and open the link that it prints. What is shown here is from before."]
-    : failures > 2 ? ["bad", "no answer", "acpctl web does not answer since " + clock(silent) + ". If it has ended, run acpctl web again, and open the link that it prints. What is shown here is from before."]
+  const [tone, text, why] = ended ? ["bad", "ended", "acpctl web has ended. Run it again, and open the link that it prints. The page shows what it knew before."]
+    : failures > 2 ? ["bad", "no answer", "acpctl web has not answered since " + clock(silent) + ". If it has ended, run it again, and open the link that it prints. The page shows what it knew before."]
     : failures ? ["warn", "connecting again", ""]
-    : away.why ? ["bad", "away", "The daemon is away since " + clock(away.since) + ": " + away.why + ". What is shown here is from before; it goes on by itself."]
+    : away.why ? ["bad", "away", "The daemon has been away since " + clock(away.since) + ": " + away.why + ". The page shows what it knew before, and goes on by itself when the daemon is back."]
     : ["good", "live", ""];
   $("link-state").setAttribute("data-tone", tone);
   setText($("link-text"), text);
@@ -78,7 +78,7 @@ function drawLink() {
     if (truth.stopped) e.setAttribute("aria-describedby", why ? "away" : "link-text");
     else e.removeAttribute("aria-describedby");
   }
-  if (!!truth.stopped !== !!before) dirty("approvals", "waiting", "agents");
+  if (!!truth.stopped !== !!before) dirty("approvals", "waiting", "agents", "held");
 }
 
 // fail notes that the stream has failed, so many times: after too many, acpctl web has ended.

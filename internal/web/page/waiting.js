@@ -43,7 +43,7 @@ const isStuck = (r) => !!(r.missing || r.agent_away);
 
 // drawSum says in a line how many wait, and what is wrong; nothing while that cannot be read.
 function drawSum(all) {
-  const asking = all.filter((r) => r.asking).length, missing = all.filter((r) => r.missing), away = all.filter((r) => r.agent_away);
+  const missing = all.filter((r) => r.missing), away = all.filter((r) => r.agent_away);
   const oldest = all.sort(byAge).find((r) => r.since);
   const warn = (...words) => h("span", { class: "tone-warn" }, " ", ...words);
   if (findProblem("waiting")) return $("waiting-sum").replaceChildren();
@@ -51,10 +51,9 @@ function drawSum(all) {
   $("waiting-sum").replaceChildren(
     all.length ? h("strong", {}, count(all.length, "call waits", "calls wait")) : "Nobody is waiting.",
     oldest ? h("span", {}, all.length > 1 ? ", the longest for " : " for ", since(oldest.since)) : "",
-    all.length ? "." : soft(" Queries and delegations are here as long as they are open."),
+    all.length ? "." : soft(" Open queries and delegations are listed here."),
     missing.length ? warn(...missing.length === 1 ? [said(missing[0].missing), " is not connected."] : [missing.length + " are with peers that are not connected."]) : "",
-    away.length ? warn(...away.length === 1 ? [said(away[0].whom.agent), " is not attached."] : [away.length + " wait for agents that are not attached."]) : "",
-    asking ? warn(count(asking, "waits", "wait") + " for your word.") : "");
+    away.length ? warn(...away.length === 1 ? [said(away[0].whom.agent), " is not attached."] : [away.length + " wait for agents that are not attached."]) : "");
 }
 
 // drawChain draws who waits for whom on one line, and each call below it.
@@ -89,7 +88,7 @@ function drawPath(calls) {
 }
 
 const PATIENCE = 60e3; // milliseconds after which an age stands out, as the legend says
-$("waiting-legend").append("Ages in amber: waiting for more than " + PATIENCE / 60e3 + " min.");
+$("waiting-legend").append("Amber: waiting for more than " + PATIENCE / 60e3 + " min.");
 const drawAge = (r) => h("div", { class: "age" }, r.since ? since(r.since, PATIENCE) : "", h("small", {}, r.since ? "since " + clock(r.since) : "since before"));
 
 // drawCall draws what a call says, and how far it has come. In a chain it says its route, and since when; below
@@ -102,9 +101,8 @@ function drawCall(r, route, first) {
     r.guess && first ? tag("guessed") : "",
     r.thread && r.thread !== first?.thread ? h("span", { class: "tag" }, "thread ", said(r.thread)) : "",
     r.chain && r.chain !== first?.chain ? h("span", { class: "tag", title: r.chain }, "chain " + r.chain.slice(0, 8)) : "",
-    r.missing ? h("span", { class: "tone-warn" }, "⚠ ", said(r.missing), " is not connected", r.missing_since ? " since " + clock(r.missing_since) : r.missing_seen ? ", seen last at " + clock(r.missing_seen) : "") : "",
+    r.missing ? h("span", { class: "tone-warn" }, "⚠ ", said(r.missing), " is not connected", r.missing_since ? " (since " + clock(r.missing_since) + ")" : r.missing_seen ? " (last seen at " + clock(r.missing_seen) + ")" : "") : "",
     r.agent_away ? drawAgentAway(r.whom.agent, r.agent_away, r.agent_until) : "",
-    r.asking ? tag("waits for your word", "warn") : "",
   ].filter(Boolean);
   return h("div", { class: "call" },
     h("span", { class: "call-kind" }, r.kind),

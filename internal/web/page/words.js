@@ -12,8 +12,9 @@ export function age(ms) {
   if (s < 86400) return Math.floor(s / 3600) + " h " + two(Math.floor(s / 60) % 60) + " min";
   return Math.floor(s / 86400) + " d " + Math.floor(s / 3600) % 24 + " h";
 }
+// took says how long something took; "" if nobody would notice.
 export function took(us) {
-  if (us < 1000) return us + " µs";
+  if (us < 1000) return "";
   if (us < 1e6) return Math.round(us / 1000) + " ms";
   if (us < 6e7) return (us / 1e6).toFixed(1) + " s";
   return age(us / 1000);
@@ -62,9 +63,20 @@ function roughly(ms) {
   return age(1000 * s);
 }
 
-// drawAgentAway says that the agent of a name here, which has accepted a delegation, is not attached since then, and
-// until when the delegation waits for it.
-export const drawAgentAway = (name, at, to) => h("span", { class: "tone-warn" }, "⚠ ", said(name), " is not attached since " + clock(at), to ? ", and is waited for until " + clock(to) : "");
+// drawAgentAway says since when the agent here that has accepted a delegation is not attached, and until when the
+// delegation waits for it.
+export const drawAgentAway = (name, at, to) => h("span", { class: "tone-warn" }, "⚠ ", said(name), " is not attached (since " + clock(at), to ? "; the daemon waits until " + clock(to) : "", ")");
+
+// What errors say, by their codes. Another outcome is said in its own word.
+const outcomes = new Map(Object.entries({
+  not_authorized: "not allowed", unknown_domain: "no agent for this domain", unknown_kind: "kind not known there", invalid: "not valid", too_large: "too large",
+  no_agent: "no such agent", overloaded: "too many messages", timeout: "timed out", cancelled: "cancelled", not_found: "not found", loop_detected: "chain too long",
+  incompatible_version: "other version of acpd", internal: "failed there", unreachable: "unreachable", daemon_unavailable: "no daemon", unknown_peer: "no such peer",
+  not_trusted: "not trusted there", identity_conflict: "same identity twice",
+}));
+// toneOf is how an outcome is drawn; "" if it is what everybody expects.
+export const toneOf = (outcome) => ["ok", "handed", "sent"].includes(outcome) ? "" : outcome === "held" ? "warn" : "bad";
+export const outcomeOf = (outcome) => outcomes.get(outcome) || outcome;
 
 export const isTime = (at) => !!at && !at.startsWith("0001-");
 
