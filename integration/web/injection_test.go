@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/go-json-experiment/json"
+
+	"github.com/acpd/acpd/kinds"
 )
 
 // pageAttacks are what a peer may write to have a browser run it, or to break a page.
@@ -72,7 +74,8 @@ func (p *tab) checkInert(t *testing.T) {
 	if found := eval[[]string](p, `(() => {
 		const tags = new Set("HTML HEAD META TITLE LINK SCRIPT BODY A HEADER DIV IMG H1 P SPAN NAV UL LI B MAIN SECTION H2 H3 SVG PATH STRONG CODE BUTTON FOOTER PROGRESS SMALL".split(" "));
 		const own = new Set(["icon.svg", "page.css", "page.js"]);
-		return [...document.querySelectorAll("*")].filter((e) => !tags.has(e.tagName.toUpperCase())
+		const form = new Set("FORM INPUT SELECT OPTION LABEL".split(" ")); // of the page alone
+		return [...document.querySelectorAll("*")].filter((e) => !(tags.has(e.tagName.toUpperCase()) || form.has(e.tagName) && e.closest("#filter")) || e.hasAttribute("action")
 			|| [...e.attributes].some((a) => a.name.startsWith("on") || a.name === "src" && !own.has(a.value) || a.name === "srcdoc"
 				|| a.name === "href" && !own.has(a.value) && !/^#[a-z]+$/.test(a.value) || a.name === "style" && !e.closest(".picture")
 				|| a.name === "class" && !/^[a-z0-9 -]*$/.test(a.value))
@@ -94,6 +97,9 @@ func TestInjection(t *testing.T) {
 		w.fill(plain)
 		w.pass(talk(plain)...)
 		w.spoil(t, words)
+		for i := range w.entries {
+			w.entries[i].Payload, w.entries[i].AnswerPayload = kinds.EncodePayload(map[string]string{"question": words("question"), "data": words("data")}), kinds.EncodePayload(map[string]string{"summary": words("summary")})
+		}
 		p.t = t
 		p.takeProblems() // of an attack before, that has ended the test in the middle
 		p.look(360, 740, false)
@@ -104,6 +110,10 @@ func TestInjection(t *testing.T) {
 		p.checkInert(t)
 		p.checkLayout(t)
 		eval[bool](p, `(() => { for (const b of document.querySelectorAll("#threads button")) b.click(); return true })()`) // as bubbles too
+		p.checkInert(t)
+		p.checkLayout(t)
+		eval[bool](p, `(() => { for (const b of document.querySelectorAll(".bubble[data-act]")) b.click(); return true })()`) // and whole
+		p.until("they are open", `document.querySelectorAll("#log .whole").length > 0`)
 		p.checkInert(t)
 		p.checkLayout(t)
 		p.look(1280, 900, true)

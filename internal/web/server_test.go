@@ -22,6 +22,7 @@ import (
 	"github.com/acpd/acpd/integration/await"
 	"github.com/acpd/acpd/internal/cli/clitest"
 	"github.com/acpd/acpd/kinds"
+	"github.com/acpd/acpd/wire"
 )
 
 // fixture is a server that runs, and its daemon.
@@ -529,13 +530,14 @@ func TestWholeMessages(t *testing.T) {
 	entries := []client.TrafficEntry{
 		{Seq: 3, Kind: kinds.KindQuery, Text: "Which branch …", Payload: kinds.EncodePayload(&kinds.Query{Question: "Which branch\n\x1b[31mhas " + long + "?"}), Answer: "The Main one", AnswerPayload: kinds.EncodePayload(&kinds.Response{Summary: "The Main one"})},
 		{Seq: 5, Kind: kinds.KindNotify, Text: "a beginning…", Outcome: "held"},
+		{Seq: 6, Kind: "newer", Payload: wire.Payload(`{"a":1}`), AnswerPayload: wire.Payload(`{"b":2}`)},
 	}
 	f.daemon.SetHandler(client.MethodTraffic, func(r *jsonrpc.Request) (any, error) {
 		var p client.TrafficParams
 		if err := r.ReadParams(&p); err != nil {
 			return nil, err
 		}
-		a := &client.TrafficAnswer{Next: max(p.After, 5)}
+		a := &client.TrafficAnswer{Next: max(p.After, 6)}
 		for _, e := range entries {
 			if e.Seq > p.After && p.Payload {
 				e.ID, e.Peer, e.Direction, e.At = clitest.SomeID, deskID, client.In, began
@@ -552,6 +554,7 @@ func TestWholeMessages(t *testing.T) {
 	}{
 		{"message", `{"seq":3}`, 200, `{"text":"Which branch\nhas ` + long + `?","answer":"The Main one","cut":false}`},
 		{"message", `{"seq":5}`, 200, `{"text":"a beginning…","answer":"","cut":true}`},
+		{"message", `{"seq":6}`, 200, `{"text":"{\"a\":1}","answer":"{\"b\":2}","cut":false}`},
 		{"message", `{"seq":4}`, http.StatusConflict, "does not keep this message any more"},
 		{"message", `{"seq":9}`, http.StatusConflict, "does not keep this message any more"},
 		{"message", `{"seq":0}`, http.StatusConflict, "does not keep this message any more"},

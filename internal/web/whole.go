@@ -18,13 +18,16 @@ type wholeMessage struct {
 
 // newWholeMessage returns what a message and its answer say, on lines.
 func newWholeMessage(e *client.TrafficEntry) (m wholeMessage) {
-	kind, _ := kinds.FindKind(e.Kind)
 	m.Text, m.Answer = e.Text, e.Answer
 	if len(e.Payload) > 0 {
 		m.Text = thinMarks(client.FormatPeerText(e.Kind, e.Payload))
 	}
 	if len(e.AnswerPayload) > 0 {
-		m.Answer = thinMarks(client.FormatPeerText(kind.Reply, e.AnswerPayload))
+		reply := "" // of a kind that this program does not know, the answer is shown as it was written
+		if kind, known := kinds.FindKind(e.Kind); known {
+			reply = kind.Reply
+		}
+		m.Answer = thinMarks(client.FormatPeerText(reply, e.AnswerPayload))
 	}
 	const cut = "…" // the last of a text that the daemon has shortened
 	m.Cut = len(e.Payload) == 0 && strings.HasSuffix(e.Text, cut) || len(e.AnswerPayload) == 0 && strings.HasSuffix(e.Answer, cut)
