@@ -202,13 +202,12 @@ func (r Recipients) checkCount() error {
 
 // Answer is the result of discover and query.
 type Answer struct {
-	ID      wire.MessageID `json:"id"`   // of the message that was sent
-	From    identity.ID    `json:"from"` // the peer that answered
-	Kind    string         `json:"kind"` // pong, capabilities or response
-	RTTUS   uint64         `json:"rtt_us"`
-	Payload wire.Payload   `json:"payload"` // kinds.Pong, kinds.Capabilities or kinds.Response
-
-	FromAgent string `json:"from_agent,omitzero"` // of a response: the agent that answered, as the peer claims; "": it names none
+	ID        wire.MessageID `json:"id"`                  // of the message that was sent
+	From      identity.ID    `json:"from"`                // the peer that answered
+	FromAgent string         `json:"from_agent,omitzero"` // of a response: the agent that answered, as the peer claims; "": it names none
+	Kind      string         `json:"kind"`                // pong, capabilities or response
+	RTTUS     uint64         `json:"rtt_us"`
+	Payload   wire.Payload   `json:"payload"` // kinds.Pong, kinds.Capabilities or kinds.Response
 }
 
 // PingAnswer is the result of ping.
@@ -219,11 +218,10 @@ type PingAnswer struct {
 
 // DelegateAnswer is the result of delegate.
 type DelegateAnswer struct {
-	ID      wire.MessageID `json:"id"`      // names the delegation from now on
-	From    identity.ID    `json:"from"`    // the peer that answered
-	Payload wire.Payload   `json:"payload"` // kinds.Ack
-
-	FromAgent string `json:"from_agent,omitzero"` // the agent that took or refused it, as the peer claims; "": it names none
+	ID        wire.MessageID `json:"id"`                  // names the delegation from now on
+	From      identity.ID    `json:"from"`                // the peer that answered
+	FromAgent string         `json:"from_agent,omitzero"` // the agent that took or refused it, as the peer claims; "": it names none
+	Payload   wire.Payload   `json:"payload"`             // kinds.Ack
 }
 
 // CancelAnswer is the result of cancel.

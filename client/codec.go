@@ -100,10 +100,10 @@ func (p *ResultParams) ReadMember(name []byte, v jsonrpc.Value) error {
 func (a Answer) WriteMembers(m *jsonrpc.ObjectWriter) {
 	m.WriteMessageID("id", a.ID)
 	m.WritePeerID("from", a.From)
+	m.WriteOptionalString("from_agent", a.FromAgent)
 	m.WriteString("kind", a.Kind)
 	m.WriteUint("rtt_us", a.RTTUS)
 	m.WritePayload(a.Payload)
-	m.WriteOptionalString("from_agent", a.FromAgent)
 }
 
 func (a *Answer) ReadMember(name []byte, v jsonrpc.Value) error {
@@ -112,14 +112,14 @@ func (a *Answer) ReadMember(name []byte, v jsonrpc.Value) error {
 		return v.ReadText(&a.ID)
 	case "from":
 		return v.ReadText(&a.From)
+	case "from_agent":
+		return v.ReadString(&a.FromAgent)
 	case "kind":
 		return v.ReadString(&a.Kind)
 	case "rtt_us":
 		return v.ReadUint(&a.RTTUS)
 	case "payload":
 		return v.ReadPayload(&a.Payload)
-	case "from_agent":
-		return v.ReadString(&a.FromAgent)
 	}
 	return jsonrpc.ErrUnknownMember
 }

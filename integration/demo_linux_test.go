@@ -77,7 +77,7 @@ var demoPins = []struct{ differs, stands string }{
 	{`\d+\.\d+ ms\b|\b\d+(\.\d+)?(µs|ms|s)\b(\))`, "0.5 ms$3"},
 	{`([0-9a-f]{10})[0-9a-f]{54}`, "$1…"},
 	{`RTT +SEEN +SOURCE`, "RTT     SEEN  SOURCE"},
-	{`(connected  0\.5 ms) +(now|\d+s ago) +worked`, "$1  now   worked"},
+	{`(connected  \d       0\.5 ms) +(now|\d+s ago) +worked`, "$1  now   worked"},
 	{`[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}`, "6d9b2f04-…"},
 }
 
@@ -111,18 +111,18 @@ func TestPinDemo(t *testing.T) {
 	const desk, laptop = "8ed31da3e072d0a6355cc1bf011f3e855dfe35d8482f8cdfa9c2578f5f440f43", "d57dbb25d73c7915521cb65489230f6ca9504e342d22e77128d930475e15d75b"
 	got := pinDemo("New identity " + desk + "\nListening on 127.0.0.1:42342\nConnect: ACP_HOME=/tmp/acpd-demo.nnRw8j/desk acpctl invite\n" +
 		"New identity " + laptop + "\ntrusted desk (8ed3 1da3 e072 d0a6 355c c1bf 011f 3e85)\n" +
-		"NAME  ID          STATE      RTT        SEEN    SOURCE  ADDRESSES\ndesk  8ed31da3e0  connected  13.181 ms  2s ago  worked  127.0.0.1:42342\n" +
-		"ping -i 100ms\ntime=0.387 ms idle, 0 active\n(2.99ms)\naccepted: 1f1063ed-abcd-42c0-b048-3849bf52acc3")
+		"NAME  ID          STATE      AGENTS  RTT        SEEN    SOURCE  ADDRESSES\ndesk  8ed31da3e0  connected  1       13.181 ms  2s ago  worked  127.0.0.1:42342\n" +
+		"ping -i 100ms\ntime=0.387 ms idle, 0 active\ndesk/reviewer · 2.9 ms\naccepted: 1f1063ed-abcd-42c0-b048-3849bf52acc3")
 	const want = `New identity 3f1c9a7be2…
 Listening on 127.0.0.1:7117
 Connect: ACP_HOME=~/desk acpctl invite
 New identity a80d54e61f…
 trusted desk (3f1c 9a7b …)
-NAME  ID          STATE      RTT     SEEN  SOURCE  ADDRESSES
-desk  3f1c9a7be2  connected  0.5 ms  now   worked  127.0.0.1:7117
+NAME  ID          STATE      AGENTS  RTT     SEEN  SOURCE  ADDRESSES
+desk  3f1c9a7be2  connected  1       0.5 ms  now   worked  127.0.0.1:7117
 ping -i 100ms
 time=0.5 ms idle, 0 active
-(0.5 ms)
+desk/reviewer · 0.5 ms
 accepted: 6d9b2f04-…`
 	if got != want {
 		t.Errorf("pinned:\n%s\nwant:\n%s", got, want)

@@ -497,9 +497,9 @@ export interface DelegateAnswer {
   id: string;
   /** the peer that answered */
   from: string;
-  payload: Ack;
   /** the agent that took or refused it, as the peer claims; "": it names none */
   from_agent?: string;
+  payload: Ack;
 }
 
 /** The params of delegate. */
@@ -522,12 +522,12 @@ export interface DiscoverAnswer {
   id: string;
   /** the peer that answered */
   from: string;
+  /** of a response: the agent that answered, as the peer claims; "": it names none */
+  from_agent?: string;
   /** pong, capabilities or response */
   kind: string;
   rtt_us: number;
   payload: Capabilities;
-  /** of a response: the agent that answered, as the peer claims; "": it names none */
-  from_agent?: string;
 }
 
 /** DiscoverParams are the params of discover. */
@@ -1201,12 +1201,12 @@ export interface PingAnswer {
   id: string;
   /** the peer that answered */
   from: string;
+  /** of a response: the agent that answered, as the peer claims; "": it names none */
+  from_agent?: string;
   /** pong, capabilities or response */
   kind: string;
   rtt_us: number;
   payload: Pong;
-  /** of a response: the agent that answered, as the peer claims; "": it names none */
-  from_agent?: string;
   /** the peer's clock when it answered, in unix milliseconds: no proof; 0: the daemon does not say */
   ts?: number;
 }
@@ -1351,12 +1351,12 @@ export interface QueryAnswer {
   id: string;
   /** the peer that answered */
   from: string;
+  /** of a response: the agent that answered, as the peer claims; "": it names none */
+  from_agent?: string;
   /** pong, capabilities or response */
   kind: string;
   rtt_us: number;
   payload: Response;
-  /** of a response: the agent that answered, as the peer claims; "": it names none */
-  from_agent?: string;
 }
 
 /** The params of query. */

@@ -17,11 +17,16 @@ import (
 func (a *app) newAgentsCmd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "agents",
-		Short: "List the attached agents, and who woke those that are sessions",
+		Short: "List the agents here and at connected peers: when they answer, and who woke those here",
 		Example: `  acpctl agents
   acpctl agents mute claude 1h      nothing wakes it
   acpctl agents --json`,
-		Long: `Lists the agents that are attached to the own daemon. PROGRAM is that of a session, which
+		Long: `Lists whom others can ask here, and below them whom you can ask at connected peers, as those
+say: an agent answers now; it is a session that your question wakes; or it reads the question at
+its next tool call. What an agent says that it is for stands last, in quotes. "?" stands for what
+an older peer does not say.
+
+Of the agents here, PROGRAM is that of a session, which
 answers only while it has a turn. HOUR and DAY say how many turns of it peers have caused
 in the last hour and the last 24 hours: 20 and 100 at most, half of them one peer, unless
 turns under agents in config.yaml says otherwise. BY says which peers those were, and STATE
@@ -33,10 +38,16 @@ until when the turns of one are used up.`,
 			return frame.NamedArgs()(cmd, args)
 		},
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			agents, err := a.Daemon.Agents(cmd.Context())
+			ctx := cmd.Context()
+			agents, err := a.Daemon.Agents(ctx)
 			if err != nil {
 				return err
 			}
+			peers, err := a.Daemon.Peers(ctx)
+			if err != nil {
+				return err
+			}
+			there := a.askPeersForAgents(ctx, peers)
 			var rows [][]string
 			for _, g := range agents {
 				program, hour, day, by, state := "-", "-", "-", "-", fmt.Sprintf("%d of %d under way", g.Active, g.MaxConcurrent)
@@ -47,9 +58,19 @@ until when the turns of one are used up.`,
 					hour, day, by = fmt.Sprint(w.Hour), fmt.Sprint(w.Day), formatWakers(w)
 					state = a.formatWaking(&g, state)
 				}
+				if g.About != "" {
+					state += ", " + quoteAbout(g.About)
+				}
 				rows = append(rows, []string{g.Name, ui.DashIfEmpty(program), a.FormatAge(g.Since), hour, day, by, state})
 			}
-			return a.PrintList(client.Agents{Agents: agents}, []string{"NAME", "PROGRAM", "SINCE", "HOUR", "DAY", "BY", "STATE"}, rows)
+			all := struct {
+				client.Agents
+				Peers []peerAgents `json:"peers"`
+			}{client.Agents{Agents: agents}, there}
+			return a.PrintData(all, func() {
+				a.PrintTable([]string{"NAME", "PROGRAM", "SINCE", "HOUR", "DAY", "BY", "STATE"}, rows)
+				a.printPeerAgents(there)
+			})
 		},
 	}
 	cmd.AddCommand(a.newMuteAgentCmd())

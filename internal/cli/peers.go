@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/internal/cli/ui"
 )
 
@@ -28,6 +29,9 @@ Behind it stands "refuses us" if the peer does not trust this daemon, and "by ce
 only an authority of config.yaml vouches for it: then it is dialled when it is called. What a
 stranger calls itself stands in quotes: it proves nothing.
 
+AGENTS says how many agents a connected peer has, and "?" if it does not say within 2s:
+acpctl agents lists them.
+
 SOURCE says where the first address comes from: worked (connected there; worked before: SEEN
 says when), static (config.yaml, trust --addr, an invitation), mdns (heard on the network), call
 (the stranger called from there). No address is cut: a narrow terminal has fewer columns, and
@@ -37,13 +41,14 @@ says when), static (config.yaml, trust --addr, an invitation), mdns (heard on th
 			if err != nil {
 				return err
 			}
-			return a.PrintData(client.Peers{Peers: peers}, func() { a.printPeers(peers) })
+			return a.PrintData(client.Peers{Peers: peers}, func() { a.printPeers(peers, a.countAgents(cmd.Context(), peers)) })
 		},
 	}
 }
 
-// printPeers prints a table of peers, and tells a person what to do next.
-func (a *app) printPeers(peers []client.Peer) {
+// printPeers prints a table of peers, with how many agents those have that are connected, and tells a person
+// what to do next.
+func (a *app) printPeers(peers []client.Peer, agents map[identity.ID]string) {
 	var rows [][]string
 	for _, p := range peers {
 		state, rtt := string(p.State), "-"
@@ -59,9 +64,9 @@ func (a *app) printPeers(peers []client.Peer) {
 		if p.RTTUS != nil {
 			rtt = ui.FormatMilliseconds(*p.RTTUS)
 		}
-		rows = append(rows, []string{ui.FormatPeerName(&p), p.ID.Label(), state, rtt, a.FormatAge(p.LastSeen.Time), formatAddrSource(&p), client.Line(formatAddrs(p.Addrs))})
+		rows = append(rows, []string{ui.FormatPeerName(&p), p.ID.Label(), state, ui.DashIfEmpty(agents[p.ID]), rtt, a.FormatAge(p.LastSeen.Time), formatAddrSource(&p), client.Line(formatAddrs(p.Addrs))})
 	}
-	a.PrintTable([]string{"NAME", "ID", "STATE", "RTT", "SEEN", "SOURCE", "ADDRESSES"}, rows)
+	a.PrintTable([]string{"NAME", "ID", "STATE", "AGENTS", "RTT", "SEEN", "SOURCE", "ADDRESSES"}, rows)
 	for _, p := range peers {
 		if p.NameConflict && p.Name == "" {
 			a.PrintForPerson("%s is no trusted peer: it claims the name of one", p.ID.Label())

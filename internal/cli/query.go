@@ -111,7 +111,7 @@ var turnPatience = 5 * time.Second
 // waitsForTurn reports whether a question waits for a turn of a session, as its peer says: it names a
 // session, or names no agent and sessions are all that the peer has.
 func (a *app) waitsForTurn(ctx context.Context, to string) bool {
-	answer, err := a.Daemon.Discover(ctx, client.DiscoverParams{To: to, TimeoutMS: 2000})
+	answer, err := a.Daemon.Discover(ctx, client.DiscoverParams{To: to, TimeoutMS: 1000})
 	if err != nil {
 		return false
 	}

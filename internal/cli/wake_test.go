@@ -24,6 +24,7 @@ func TestUnwakeableSessionsAreTold(t *testing.T) {
 			t.Errorf("for %q: %+v", agent, got)
 		}
 	}
+	f.SetAnswer(client.MethodPeers, &client.Peers{})
 	if got := f.Run("agents"); !strings.Contains(got.Out, "0 of 16 under way, cannot be woken: it has no folder ~/.codex here\n") || strings.Count(got.Out, "cannot") != 1 || strings.Count(got.Out, "under way, newer than tested (2.") != 1 {
 		t.Errorf("%+v", got)
 	}
@@ -67,6 +68,7 @@ func TestTheOwnerSeesTextsAndUsedUpTurns(t *testing.T) {
 		Agent: client.Agent{Name: "claude", MaxConcurrent: 16, Session: &client.SessionInfo{Harness: "claude"}},
 		Woken: &client.Woken{By: []client.WokenBy{{Name: "desk", Hour: 10, Day: 10, UsedUpUntil: until}, {Name: "planner", Day: 1}}},
 	}}})
+	f.SetAnswer(client.MethodPeers, &client.Peers{})
 	if got := f.Run("agents"); !strings.HasSuffix(got.Out, "\t0 of 16 under way, turns of desk used up until 2026-01-02T03:04:05Z\n") {
 		t.Errorf("%+v", got)
 	}

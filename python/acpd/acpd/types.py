@@ -342,8 +342,8 @@ DelegateAnswer = TypedDict(
     {
         "id": str,  # names the delegation from now on
         "from": str,  # the peer that answered
-        "payload": Ack,
         "from_agent": NotRequired[str],  # the agent that took or refused it, as the peer claims; "": it names none
+        "payload": Ack,
     },
 )
 """The result of delegate."""
@@ -365,10 +365,10 @@ DiscoverAnswer = TypedDict(
     {
         "id": str,  # of the message that was sent
         "from": str,  # the peer that answered
+        "from_agent": NotRequired[str],  # of a response: the agent that answered, as the peer claims; "": it names none
         "kind": str,  # pong, capabilities or response
         "rtt_us": int,
         "payload": Capabilities,
-        "from_agent": NotRequired[str],  # of a response: the agent that answered, as the peer claims; "": it names none
     },
 )
 """The result of discover."""
@@ -1005,10 +1005,10 @@ PingAnswer = TypedDict(
     {
         "id": str,  # of the message that was sent
         "from": str,  # the peer that answered
+        "from_agent": NotRequired[str],  # of a response: the agent that answered, as the peer claims; "": it names none
         "kind": str,  # pong, capabilities or response
         "rtt_us": int,
         "payload": Pong,
-        "from_agent": NotRequired[str],  # of a response: the agent that answered, as the peer claims; "": it names none
         "ts": NotRequired[int],  # the peer's clock when it answered, in unix milliseconds: no proof; 0: the daemon does not say
     },
 )
@@ -1113,10 +1113,10 @@ QueryAnswer = TypedDict(
     {
         "id": str,  # of the message that was sent
         "from": str,  # the peer that answered
+        "from_agent": NotRequired[str],  # of a response: the agent that answered, as the peer claims; "": it names none
         "kind": str,  # pong, capabilities or response
         "rtt_us": int,
         "payload": Response,
-        "from_agent": NotRequired[str],  # of a response: the agent that answered, as the peer claims; "": it names none
     },
 )
 """The result of query."""
