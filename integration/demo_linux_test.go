@@ -23,7 +23,7 @@ var updatePictures = flag.Bool("update-pictures", false, "draw docs/pictures/dem
 var demoSections = []string{"# Two machines, ", "# One invites, ", "# Any program "}
 
 // demoColumns is how wide the terminal is.
-const demoColumns = 74
+const demoColumns = 84
 
 // TestDemoPicture runs make demo in a terminal, and holds the picture of it to what is seen there.
 func TestDemoPicture(t *testing.T) {
