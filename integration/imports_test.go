@@ -70,10 +70,11 @@ var arrows = map[string][]string{
 	"internal/commandenv": {"internal/ownwords"},
 	"internal/shellpath":  {"internal/ownwords"},
 
-	"internal/cli":         {"internal/buildinfo", "internal/commandenv", "internal/roster", "internal/cli/channel", "internal/cli/oacp", "internal/cli/operate", "mcp", "harness/profile", "harness/setup"},
+	"internal/cli":         {"internal/buildinfo", "internal/commandenv", "internal/roster", "internal/cli/channel", "internal/cli/oacp", "internal/cli/operate", "internal/cli/up", "mcp", "harness/profile", "harness/setup"},
 	"internal/cli/channel": {"internal/cli/frame", "client/channels"},
 	"internal/cli/oacp":    {"internal/cli/frame", "oacp/mailbox"},
 	"internal/cli/operate": {"internal/cli/frame", "config", "internal/backup", "internal/doctor", "internal/service", "internal/web"},
+	"internal/cli/up":      {"internal/cli/operate", "harness/setup"},
 	"internal/backup":      {"client", "internal/sealed", "internal/statedir", "internal/durable", "disk"},
 	"internal/web":         {"client/channels", "internal/pace", "internal/turns"},
 	"internal/cli/clitest": {"internal/cli/frame"},

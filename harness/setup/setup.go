@@ -83,6 +83,14 @@ type program struct {
 
 var programs = []*program{claude, codex, openCode}
 
+// DescribeRestart says what makes open sessions of a program use what was set up.
+func DescribeRestart(s *Status) string {
+	if s.Program == codex.name {
+		return "In open sessions of " + s.Title + ", /new begins a thread that uses it."
+	}
+	return "Restart open sessions of " + s.Title + " to use it."
+}
+
 func findProgram(name string) (*program, error) {
 	for _, p := range programs {
 		if p.name == name {

@@ -92,18 +92,9 @@ func (a *app) createInvitation(cmd *cobra.Command, p client.InviteParams, expire
 			return frame.UsageErrorf("--name: %w", err)
 		}
 	}
-	inv, err := a.Daemon.Invite(cmd.Context(), p)
+	inv, err := a.openInvitation(cmd.Context(), p)
 	if err != nil {
 		return err
-	}
-	if !slices.ContainsFunc(inv.Relays, func(url string) bool { return !identity.IsLoopbackRelay(url) }) {
-		a.warnLoopbackOnly(cmd.Context())
-	}
-	for _, url := range inv.Shared {
-		fmt.Fprintf(a.Err, "acpctl invite: it has the token of %s: who has seen it can use that relay until its operator changes the token; that cannot be taken back\n", client.Line(url))
-	}
-	if !p.NoRelay {
-		a.warnRelays(cmd.Context(), inv, p.WithCredential)
 	}
 	a.SetDoneNote("the invitation is open: acpctl invite --revoke %s ends it", inv.ID)
 	if drawsQR {
@@ -115,6 +106,24 @@ func (a *app) createInvitation(cmd *cobra.Command, p client.InviteParams, expire
 			a.printInvitationHelp(inv, p.Uses)
 		}
 	})
+}
+
+// openInvitation has the daemon make an invitation, and tells what keeps others from using it.
+func (a *app) openInvitation(ctx context.Context, p client.InviteParams) (*client.Invitation, error) {
+	inv, err := a.Daemon.Invite(ctx, p)
+	if err != nil {
+		return nil, err
+	}
+	if !slices.ContainsFunc(inv.Relays, func(url string) bool { return !identity.IsLoopbackRelay(url) }) {
+		a.warnLoopbackOnly(ctx)
+	}
+	for _, url := range inv.Shared {
+		fmt.Fprintf(a.Err, "acpctl invite: it has the token of %s: who has seen it can use that relay until its operator changes the token; that cannot be taken back\n", client.Line(url))
+	}
+	if !p.NoRelay {
+		a.warnRelays(ctx, inv, p.WithCredential)
+	}
+	return inv, nil
 }
 
 // warnLoopbackOnly tells that no other machine can use an invitation, if the daemon listens on

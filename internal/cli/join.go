@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -47,29 +48,18 @@ as it is there.`,
 				if a.InTTY {
 					a.PrintForPerson("Paste the invitation:")
 				}
-				inv, err = a.readInvitation(cmd.Context(), "")
+				begun, readErr := a.ReadLine(cmd.Context())
+				if readErr != nil {
+					return readErr
+				}
+				inv, err = a.readInvitation(cmd.Context(), begun)
 			}
 			if err != nil {
 				return err
 			}
-			p := client.JoinParams{URI: inv.LongString()} // an older daemon takes it too
-			remedy := "type acpctl join again and answer yes, or give --keep-relay"
-			switch {
-			case noRelay:
-				p, remedy = withoutRelays(inv), "leave --no-relay out"
-			case keepRelay:
-				p.Relay = client.JoinKeepsRelay
-			case len(inv.Relays) > 0:
-				if p, err = a.chooseJoinRelay(cmd.Context(), inv); err != nil {
-					return err
-				}
-			}
-			peer, err := a.Daemon.JoinWith(cmd.Context(), p)
+			peer, err := a.join(cmd.Context(), inv, keepRelay, noRelay)
 			if err != nil {
-				return addLeftOutRelay(err, inv, p, remedy)
-			}
-			if peer.Warning != "" {
-				fmt.Fprintf(a.Err, "acpctl join: %s\n", client.Line(peer.Warning))
+				return err
 			}
 			return a.PrintData(peer, func() {
 				a.printTrusted(peer)
@@ -82,22 +72,45 @@ as it is there.`,
 	return cmd
 }
 
-// readInvitation reads an invitation that begins with what was read before. One that mail or a
-// terminal has broken is read over several lines, until it is whole or a line is empty.
-func (a *app) readInvitation(ctx context.Context, begun string) (inv identity.Invitation, err error) {
-	for {
-		line, err := a.ReadLine(ctx)
-		if err != nil {
-			return inv, err
+// join joins an invitation, by its relays or without them, or as a person chooses.
+func (a *app) join(ctx context.Context, inv identity.Invitation, keepRelay, noRelay bool) (peer *client.NamedPeer, err error) {
+	p := client.JoinParams{URI: inv.LongString()} // an older daemon takes it too
+	remedy := "type acpctl join again and answer yes, or give --keep-relay"
+	switch {
+	case noRelay:
+		p, remedy = withoutRelays(inv), "leave --no-relay out"
+	case keepRelay:
+		p.Relay = client.JoinKeepsRelay
+	case len(inv.Relays) > 0:
+		if p, err = a.chooseJoinRelay(ctx, inv); err != nil {
+			return nil, err
 		}
-		begun += line
-		inv, err = parsePastedInvitation(begun)
-		if err == nil || line == "" || !strings.Contains(begun, "acp://") || len(begun) > maxPasted {
+	}
+	if peer, err = a.Daemon.JoinWith(ctx, p); err != nil {
+		return nil, addLeftOutRelay(err, inv, p, remedy)
+	}
+	if peer.Warning != "" {
+		fmt.Fprintf(a.Err, "acpctl join: %s\n", client.Line(peer.Warning))
+	}
+	return peer, nil
+}
+
+// readInvitation parses an invitation that begins with what was read before. One that mail or a
+// terminal has broken is read over several lines, until it is whole or a line is empty.
+func (a *app) readInvitation(ctx context.Context, begun string) (identity.Invitation, error) {
+	for {
+		inv, err := parsePastedInvitation(begun)
+		if err == nil || !strings.Contains(begun, "acp://") || len(begun) > maxPasted {
 			return inv, err
 		}
 		if a.InTTY {
 			a.PrintForPerson("It is not whole yet: paste the rest, or press Enter.")
 		}
+		line, readErr := a.ReadLine(ctx)
+		if readErr != nil || line == "" {
+			return inv, cmp.Or(readErr, err)
+		}
+		begun += line
 	}
 }
 

@@ -56,6 +56,7 @@ error of the peer, 130 interrupted.`,
 	}
 	f.Groups = groups
 	f.SetUpRoot(root, append(operate.NewCmds(f, a.version),
+		a.newUpCmd(),
 		a.newStatusCmd(), a.newWhoamiCmd(), a.newPeersCmd(), a.newTailCmd(), a.newWaitingCmd(),
 		a.newPingCmd(), a.newQueryCmd(), a.newDelegateCmd(), a.newNotifyCmd(), a.newCancelCmd(), a.newDiscoverCmd(),
 		a.newTasksCmd(), a.newWaitCmd(), a.newReplyCmd(), a.newInboxCmd(), a.newServeCmd(), a.newMCPCmd(), a.newSetupCmd(),

@@ -170,7 +170,7 @@ func (a *app) setUp(ctx context.Context, name string, o setup.Options, flags *se
 		return explainUnwritable(err)
 	}
 	if accepted > 0 {
-		a.tell(fmt.Sprintf("Sessions of %s that are open know of it when they start again.", plan.Title))
+		a.tell(setup.DescribeRestart(&setup.Status{Program: name, Title: plan.Title}))
 	}
 	a.tellOfDaemon(ctx)
 	if flags.wake {

@@ -194,6 +194,8 @@ func (a *app) choosePeerToTrust(ctx context.Context, ref string, p *client.Trust
 	return a.confirmTrust(ctx, &found[0])
 }
 
+var errNotTrusted = errors.New("not trusted: the answer was not yes")
+
 // confirmTrust shows a stranger's fingerprint and returns an error unless yes is typed.
 func (a *app) confirmTrust(ctx context.Context, peer *client.Peer) error {
 	fmt.Fprintf(a.Err, "name         %s (what it calls itself)\naddress      %s\nid           %s\nfingerprint  %s\n",
@@ -205,7 +207,7 @@ func (a *app) confirmTrust(ctx context.Context, peer *client.Peer) error {
 	case yes:
 		return nil
 	case !a.InTTY:
-		return fmt.Errorf("not trusted: the answer was not yes: a script names the full id")
+		return fmt.Errorf("%w: a script names the full id", errNotTrusted)
 	}
-	return fmt.Errorf("not trusted: the answer was not yes")
+	return errNotTrusted
 }

@@ -143,8 +143,32 @@ func (m launchd) Install(ctx context.Context, s Service) error {
 			return fmt.Errorf("service: %w", err)
 		}
 	}
+	return m.bootstrap(ctx, s)
+}
+
+func (m launchd) bootstrap(ctx context.Context, s Service) error {
 	if err := m.do(ctx, "launchctl", "bootstrap", domain(s), m.plistPath(s)); err != nil {
 		return fmt.Errorf("service: %w: for a service of a person, log in at the screen; for one of the machine, run this as root", err)
+	}
+	return nil
+}
+
+// CheckRunning returns an error unless launchd runs services of that person, or of the machine: a person who
+// came by ssh alone may have none.
+func (m launchd) CheckRunning(ctx context.Context, s Service) error {
+	if _, err := m.run(ctx, "launchctl", "print", domain(s)); err != nil {
+		return fmt.Errorf("service: %w: log in at the screen", err)
+	}
+	return nil
+}
+
+// Start starts the service again that has ended, or that launchd has not read yet.
+func (m launchd) Start(ctx context.Context, s Service) error {
+	if _, err := m.run(ctx, "launchctl", "print", domain(s)+"/"+label(s)); err != nil {
+		return m.bootstrap(ctx, s)
+	}
+	if err := m.do(ctx, "launchctl", "kickstart", domain(s)+"/"+label(s)); err != nil {
+		return fmt.Errorf("service: %w: acpctl service logs says why", err)
 	}
 	return nil
 }

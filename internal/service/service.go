@@ -100,11 +100,15 @@ func (s Service) checkPaths() error {
 
 // Manager runs services.
 type Manager interface {
+	// CheckRunning returns an error unless the manager can run that service now.
+	CheckRunning(context.Context, Service) error
 	// Render returns the file that defines a service.
 	Render(Service) string
 	// Install makes a service that runs now and after each start of the machine, or each
 	// login. It may be called again.
 	Install(context.Context, Service) error
+	// Start starts a service that is installed, as it is.
+	Start(context.Context, Service) error
 	// Uninstall ends a service and removes what Install wrote. The state stays.
 	Uninstall(context.Context, Service) error
 	// Inspect returns what the manager knows of a service.

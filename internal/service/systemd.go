@@ -127,8 +127,8 @@ func systemctl(s Service, args ...string) []string {
 	return append([]string{"--user"}, args...)
 }
 
-// checkRunning returns an error unless the manager of a service runs.
-func (m systemd) checkRunning(ctx context.Context, s Service) error {
+// CheckRunning returns an error unless the manager of a service runs.
+func (m systemd) CheckRunning(ctx context.Context, s Service) error {
 	remedy := "start acpd by what starts programs here; acpctl service install --print shows how systemd would"
 	if _, err := exec.LookPath("systemctl"); err != nil {
 		return fmt.Errorf("service: systemd is not on this machine (no systemctl in PATH): %s", remedy)
@@ -147,7 +147,7 @@ func (m systemd) checkRunning(ctx context.Context, s Service) error {
 
 // Install writes the unit, unless the one of a package does, and enables and starts it.
 func (m systemd) Install(ctx context.Context, s Service) error {
-	if err := m.checkRunning(ctx, s); err != nil {
+	if err := m.CheckRunning(ctx, s); err != nil {
 		return err
 	}
 	if err := s.checkPaths(); err != nil {
@@ -185,6 +185,13 @@ func (m systemd) Install(ctx context.Context, s Service) error {
 	if changed {
 		verb = "restart"
 	}
+	return m.start(ctx, s, verb)
+}
+
+// Start starts the unit.
+func (m systemd) Start(ctx context.Context, s Service) error { return m.start(ctx, s, "start") }
+
+func (m systemd) start(ctx context.Context, s Service, verb string) error {
 	if err := m.do(ctx, "systemctl", systemctl(s, verb, unitName(s))...); err != nil {
 		return fmt.Errorf("service: %s does not start: %w: acpctl service logs says why; if another acpd has its state directory, end that one", unitName(s), err)
 	}
@@ -237,7 +244,7 @@ func (m systemd) EnableLinger(ctx context.Context) error {
 // Uninstall ends and disables the unit, and removes its file if acpctl wrote it and no other
 // instance needs it.
 func (m systemd) Uninstall(ctx context.Context, s Service) error {
-	if err := m.checkRunning(ctx, s); err != nil {
+	if err := m.CheckRunning(ctx, s); err != nil {
 		return err
 	}
 	path := m.unitPath(s)
@@ -301,7 +308,7 @@ var shown = []string{"LoadState", "ActiveState", "SubState", "Result", "MainPID"
 
 // Inspect returns what systemctl show says.
 func (m systemd) Inspect(ctx context.Context, s Service) (*State, error) {
-	if err := m.checkRunning(ctx, s); err != nil {
+	if err := m.CheckRunning(ctx, s); err != nil {
 		return nil, err
 	}
 	out, err := m.run(ctx, "systemctl", systemctl(s, "show", "--property="+strings.Join(shown, ","), unitName(s))...)

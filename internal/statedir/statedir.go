@@ -37,6 +37,7 @@ const (
 	StagingName    = "restore.tmp"              // a folder: what a restore has read and checked
 	IncompleteName = "restore-is-incomplete"    // see CheckComplete
 	ProfilesName   = "profiles"                 // a folder
+	LogName        = "acpd.log"                 // the log of an acpd that acpctl up has started
 )
 
 // The versions of the files that this program writes, and the newest that it reads.

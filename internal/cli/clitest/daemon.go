@@ -88,6 +88,9 @@ func (d *FakeDaemon) answerRequest(_ context.Context, c *jsonrpc.Conn, r *jsonrp
 	}
 }
 
+// SetTree has command lines run with other commands than NewFakeDaemon was given.
+func (d *FakeDaemon) SetTree(tree func(*frame.Frame) *cobra.Command) { d.tree = tree }
+
 // SetAnswer lets a method answer with a result or an error.
 func (d *FakeDaemon) SetAnswer(method string, result any) {
 	d.SetHandler(method, func(*jsonrpc.Request) (any, error) {

@@ -172,23 +172,47 @@ func (f *Frame) Confirm(ctx context.Context, question string) (bool, error) {
 	return answer == "yes", err
 }
 
-// ReadLine reads a line of standard input byte by byte, and leaves what follows there.
+// lineRead is what a read of a line has given.
+type lineRead struct {
+	text  string
+	ended bool // nothing follows
+	err   error
+}
+
+// ReadLine reads a line of standard input byte by byte, and leaves what follows there. If ctx ends before
+// the line has come, the next call gets it.
 func (f *Frame) ReadLine(ctx context.Context) (string, error) {
-	return readUntilCancelled(ctx, func() (string, error) {
-		const longest = 4 << 10 // an invitation's limit too
-		var line []byte
-		for b := [1]byte{}; len(line) <= longest; {
-			n, err := f.In.Read(b[:])
-			if n == 1 && b[0] != '\n' {
-				line = append(line, b[0])
-			}
-			if n == 1 && b[0] == '\n' || err == io.EOF {
-				return strings.TrimSpace(string(line)), nil
-			}
-			if err != nil {
-				return "", err
-			}
+	if f.reading == nil {
+		reading := make(chan lineRead, 1)
+		go func() { reading <- readLine(f.In) }()
+		f.reading = reading
+	}
+	select {
+	case got := <-f.reading:
+		f.reading, f.inputEnded = nil, got.ended
+		return got.text, got.err
+	case <-ctx.Done():
+		return "", ctx.Err()
+	}
+}
+
+// InputEnded reports whether the last ReadLine has come to the end of standard input.
+func (f *Frame) InputEnded() bool { return f.inputEnded }
+
+func readLine(r io.Reader) lineRead {
+	const longest = 4 << 10 // an invitation's limit too
+	var line []byte
+	for b := [1]byte{}; len(line) <= longest; {
+		n, err := r.Read(b[:])
+		if n == 1 && b[0] != '\n' {
+			line = append(line, b[0])
 		}
-		return "", fmt.Errorf("a line of over %d bytes", longest)
-	})
+		if n == 1 && b[0] == '\n' || err == io.EOF {
+			return lineRead{text: strings.TrimSpace(string(line)), ended: err == io.EOF}
+		}
+		if err != nil {
+			return lineRead{err: err}
+		}
+	}
+	return lineRead{err: fmt.Errorf("a line of over %d bytes", longest)}
 }

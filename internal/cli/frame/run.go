@@ -37,8 +37,11 @@ type Frame struct {
 
 	understood bool     // the command line was understood
 	inTaken    bool     // an argument was read from In
+	inputEnded bool     // the last line that was read was the end of In
 	read       []string // which files and streams were read for arguments, and how much
 	misnamed   error    // why there is no help for the verb that was asked about
+
+	reading chan lineRead // of a line that nobody waits for any more; nil if none is read
 }
 
 // NewFrame returns the frame of this process.

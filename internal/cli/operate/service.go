@@ -53,16 +53,22 @@ func (v *verbs) openManager(cmd *cobra.Command, s *service.Service) (service.Man
 	if err := frame.CheckValuesNotEmpty(cmd, nil); err != nil {
 		return nil, err
 	}
-	if v.Home != "" || os.Getenv("ACP_HOME") != "" && !s.System && s.Instance == "" {
+	return OpenManager(v.Frame, s)
+}
+
+// OpenManager returns the manager of services, which prints what it does, and completes s by the state directory that
+// --home or the environment names.
+func OpenManager(f *frame.Frame, s *service.Service) (service.Manager, error) {
+	if f.Home != "" || os.Getenv("ACP_HOME") != "" && !s.System && s.Instance == "" {
 		var err error
-		if s.Home, err = v.FindStateDir(); err != nil {
+		if s.Home, err = f.FindStateDir(); err != nil {
 			return nil, fmt.Errorf("service: %w", err)
 		}
 	}
 	if err := s.Check(); err != nil {
 		return nil, frame.UsageErrorf("%w", err)
 	}
-	h, err := v.findServiceHost(s.System)
+	h, err := findServiceHost(f, s.System)
 	if err != nil {
 		return nil, err
 	}
@@ -73,8 +79,10 @@ func (v *verbs) openManager(cmd *cobra.Command, s *service.Service) (service.Man
 }
 
 // findServiceHost returns where the services of this person, or of the machine, are made.
-func (v *verbs) findServiceHost(system bool) (h service.Host, err error) {
-	h = service.Host{Root: v.MachineRoot, Say: v.printStep, Out: v.Out, Err: v.Err}
+func findServiceHost(f *frame.Frame, system bool) (h service.Host, err error) {
+	h = service.Host{Root: f.MachineRoot, Out: f.Out, Err: f.Err, Say: func(done, what string) {
+		f.PrintData(serviceStep{done, what}, func() { f.PrintLine("%-6s %s", done, what) })
+	}}
 	h.User, h.UserHome, err = findPerson(system)
 	if h.Config = os.Getenv("XDG_CONFIG_HOME"); !filepath.IsAbs(h.Config) {
 		h.Config = filepath.Join(h.UserHome, ".config")
@@ -107,10 +115,6 @@ type serviceStep struct {
 	What string `json:"what"`
 }
 
-func (v *verbs) printStep(done, what string) {
-	v.PrintData(serviceStep{done, what}, func() { v.PrintLine("%-6s %s", done, what) })
-}
-
 func (v *verbs) newServiceInstallCmd(s *service.Service) *cobra.Command {
 	var printOnly, linger bool
 	cmd := &cobra.Command{
@@ -136,12 +140,8 @@ machine on: with it, all your services do.`,
 			if err != nil {
 				return err
 			}
-			own, err := os.Executable()
-			if err != nil {
-				return fmt.Errorf("service install: find the path of acpctl: %w", err)
-			}
-			if s.Program, err = findDaemonProgram(own); err != nil {
-				return err
+			if s.Program, err = FindDaemonProgram(); err != nil {
+				return fmt.Errorf("service install: %w", err)
 			}
 			if printOnly {
 				return v.printServiceFile(m.Render(*s))
@@ -175,7 +175,15 @@ func (v *verbs) printServiceFile(text string) error {
 	}{text}, func() { fmt.Fprint(v.Out, text) })
 }
 
-// findDaemonProgram returns the path of acpd: that of the one beside this program, else in PATH.
+// FindDaemonProgram returns the path of acpd: that of the one beside this program, else in PATH.
+func FindDaemonProgram() (string, error) {
+	own, err := os.Executable()
+	if err != nil {
+		return "", fmt.Errorf("find the path of acpctl: %w", err)
+	}
+	return findDaemonProgram(own)
+}
+
 func findDaemonProgram(own string) (string, error) {
 	beside := filepath.Join(filepath.Dir(own), "acpd")
 	if found, err := exec.LookPath(beside); err == nil {
@@ -186,7 +194,7 @@ func findDaemonProgram(own string) (string, error) {
 		found, err = filepath.Abs(found)
 	}
 	if err != nil {
-		return "", fmt.Errorf("service install: acpd is neither at %s nor in PATH: install it there", beside)
+		return "", fmt.Errorf("acpd is neither at %s nor in PATH: install it there", beside)
 	}
 	return found, nil
 }

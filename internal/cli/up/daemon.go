@@ -1,0 +1,150 @@
+package up
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/internal/cli/operate"
+	"github.com/acpd/acpd/internal/pace"
+	"github.com/acpd/acpd/internal/service"
+	"github.com/acpd/acpd/internal/shellpath"
+	"github.com/acpd/acpd/internal/statedir"
+	"github.com/acpd/acpd/kinds"
+)
+
+// startTime is longer than acpd takes to start, also where it brings the state of an older version up to date.
+const startTime = 5 * time.Minute
+
+// startDaemon makes sure that the daemon runs.
+func (u *run) startDaemon(ctx context.Context) (err error) {
+	dir, err := u.FindStateDir()
+	if err != nil {
+		return fmt.Errorf("up: %w", err)
+	}
+	u.me, err = u.Daemon.Whoami(ctx)
+	switch e, _ := errors.AsType[*kinds.Error](err); {
+	case err == nil && u.name != "" && u.name != u.me.Name:
+		u.say("acpd runs, and this machine is %s: name in %s changes that.", client.Line(u.me.Name), shellpath.Quote(filepath.Join(dir, statedir.ConfigName)))
+		return nil
+	case err == nil:
+		u.say("acpd runs, and this machine is %s.", client.Line(u.me.Name))
+		return nil
+	case e == nil || e.Code != kinds.DaemonUnavailable:
+		return err
+	}
+	if statedir.FindHolder(dir) != nil { // it starts, or it hangs
+		return u.awaitDaemon(ctx, dir, nil)
+	}
+	s := service.Service{Name: u.name}
+	if m, err := operate.OpenManager(u.Frame, &s); err == nil && m.CheckRunning(ctx, s) == nil {
+		started, err := u.startService(ctx, m, s)
+		if err != nil {
+			return fmt.Errorf("up: %w", err)
+		}
+		if started {
+			return u.awaitDaemon(ctx, dir, nil)
+		}
+	}
+	return u.startAlone(ctx, dir)
+}
+
+// startService has the manager run the daemon. It reports whether it does: the person may say no.
+func (u *run) startService(ctx context.Context, m service.Manager, s service.Service) (bool, error) {
+	st, err := m.Inspect(ctx, s)
+	if err != nil {
+		return false, err
+	}
+	if st.Installed && st.Enabled != "disabled" && u.name == "" {
+		return true, m.Start(ctx, s) // as it is
+	}
+	if yes, err := u.confirm(ctx, "Shall acpd be your service, so that it starts whenever you log in?", "acpd is no service: acpctl service install makes it one"); err != nil || !yes {
+		return false, err
+	}
+	lingerer, ok := m.(service.Lingerer)
+	linger := false
+	if ok {
+		if lingers, known := lingerer.IsLingering(ctx); known && !lingers {
+			if linger, err = u.confirm(ctx, "Shall it run while you are not logged in, too? All your services then do.", "acpd ends with your last session: acpctl service install --linger changes that"); err != nil {
+				return false, err
+			}
+		}
+	}
+	if s.Program, err = operate.FindDaemonProgram(); err != nil {
+		return false, err
+	}
+	if err := m.Install(ctx, s); err != nil {
+		return false, err
+	}
+	if linger {
+		if err := lingerer.EnableLinger(ctx); err != nil {
+			u.leaveOut("acpd ends with your last session: %s", err)
+		}
+	}
+	return true, nil
+}
+
+// startAlone starts acpd in a session of its own, so that it goes on when the terminal is closed.
+func (u *run) startAlone(ctx context.Context, dir string) error {
+	program, err := operate.FindDaemonProgram()
+	if err != nil {
+		return fmt.Errorf("up: %w", err)
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return fmt.Errorf("up: make the state directory: %w: name another one with --home", err)
+	}
+	args := []string{"--home", dir, "--log-file", filepath.Join(dir, statedir.LogName)}
+	if u.name != "" {
+		args = append(args, "--name", u.name)
+	}
+	cmd := exec.Command(program, args...)
+	cmd.Dir = "/"
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	said, err := os.CreateTemp("", "acpd-start")
+	if err != nil {
+		return fmt.Errorf("up: %w: set TMPDIR to a folder in which you may write", err)
+	}
+	defer said.Close()
+	os.Remove(said.Name())
+	cmd.Stderr = said
+	if err := cmd.Start(); err != nil {
+		return fmt.Errorf("up: start acpd: %w", err)
+	}
+	u.say("started %s, which goes on until acpctl drain ends it or the machine stops; its log is %s", shellpath.Quote(program), shellpath.Quote(args[3]))
+	ended := make(chan error, 1)
+	go func() { // it ends with the daemon, or with this process
+		cmd.Wait()
+		text, _ := io.ReadAll(io.NewSectionReader(said, 0, 4<<10))
+		ended <- fmt.Errorf("up: acpd has ended: %s", strings.TrimPrefix(strings.TrimSpace(string(text)), "acpd: "))
+	}()
+	return u.awaitDaemon(ctx, dir, ended)
+}
+
+// awaitDaemon waits until the daemon answers, or until ended says why it will not.
+func (u *run) awaitDaemon(ctx context.Context, dir string, ended <-chan error) (err error) {
+	for end := time.Now().Add(startTime); ; {
+		if u.me, err = u.Daemon.Whoami(ctx); err == nil {
+			u.say("acpd runs, and this machine is %s.", client.Line(u.me.Name))
+			return nil
+		}
+		select {
+		case err := <-ended:
+			return err
+		default:
+		}
+		if time.Now().After(end) {
+			return fmt.Errorf("up: acpd does not answer after %s: acpctl doctor --home %s says why", kinds.FormatDuration(startTime), shellpath.Quote(dir))
+		}
+		if err := pace.Sleep(ctx, 50*time.Millisecond); err != nil {
+			return err
+		}
+	}
+}

@@ -1,0 +1,185 @@
+package up
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/internal/cli/frame"
+	"github.com/acpd/acpd/internal/cli/ui"
+	"github.com/acpd/acpd/kinds"
+)
+
+// maxOffered bounds the strangers that are shown: whoever is on the network can make up any number.
+const maxOffered = 8
+
+// otherNetworks says what a line without a relay is good for.
+const otherNetworks = "Without a relay, the line works only for machines on one network or VPN. For others, connect the two by ssh (pipes in config.yaml) or by a relay: acpctl relay add --help."
+
+// listPeers returns the peers.
+func (u *run) listPeers(ctx context.Context) ([]client.Peer, error) {
+	all, err := u.Daemon.Peers(ctx)
+	return slices.DeleteFunc(all, func(p client.Peer) bool {
+		return p.State != client.PeerConnected && p.State != client.PeerTrusted
+	}), err
+}
+
+// findPeer makes sure that there is a peer: the one of a line, or any.
+func (u *run) findPeer(ctx context.Context, line string) error {
+	if line != "" {
+		u.say("Shells remember this line: next time paste it when acpctl up asks for it.")
+		inv, err := u.ReadInvitation(ctx, line)
+		if err == nil {
+			_, err = u.join(ctx, inv)
+		}
+		return err
+	}
+	peers, err := u.listPeers(ctx)
+	if err != nil || len(peers) > 0 {
+		return err
+	}
+	if !u.asks {
+		u.leaveOut("there is no peer yet: type acpctl up at a terminal, here and on the other machine")
+		return nil
+	}
+	return u.askForPeer(ctx)
+}
+
+// askForPeer asks for the line of another machine until there is a peer, or until the person leaves it.
+func (u *run) askForPeer(ctx context.Context) error {
+	u.say("\nType acpctl up on the other machine too. One of the two makes a line, and the other one gets it.")
+	for {
+		fmt.Fprint(u.Err, "Paste the line of the other machine, or press Enter to make one: ")
+		answer, over, err := u.readWhile(ctx, func() (bool, error) { return u.offerStrangers(ctx) })
+		number, notNumber := strconv.Atoi(answer)
+		switch {
+		case err != nil || over:
+			return err
+		case answer == "q" || u.InputEnded():
+			u.leaveOut("there is no peer yet: acpctl up, here and on the other machine")
+			return nil
+		case answer == "":
+			return u.invite(ctx)
+		case notNumber == nil && number >= 1 && number <= len(u.offered):
+			over, err = u.trust(ctx, u.offered[number-1])
+		default:
+			var inv identity.Invitation
+			if inv, err = u.ReadInvitation(ctx, answer); err == nil {
+				over, err = u.join(ctx, inv)
+			}
+		}
+		if ctx.Err() != nil || over {
+			return err
+		}
+		if err != nil { // the line was no good; the next one may be
+			e, _ := u.ClassifyError(ctx, err)
+			u.say("%s", client.Text(e.Message))
+		}
+	}
+}
+
+// offerStrangers shows the strangers that were not shown yet, as peers to choose. It reports whether
+// there is a peer meanwhile.
+func (u *run) offerStrangers(ctx context.Context) (bool, error) {
+	all, err := u.Daemon.Peers(ctx)
+	for _, p := range all {
+		isNew := !slices.ContainsFunc(u.offered, func(o client.Peer) bool { return o.ID == p.ID })
+		switch {
+		case p.State == client.PeerConnected || p.State == client.PeerTrusted:
+			u.say("\n%s is a trusted peer now.", p.Name)
+			u.met = p.ID
+			return true, err
+		case p.State == client.PeerBlocked || !isNew || len(u.offered) == maxOffered:
+			continue
+		}
+		u.offered = append(u.offered, p)
+		where := "is on this network"
+		if p.State == client.PeerPending {
+			where = "wants to be your peer"
+			u.ring()
+		}
+		u.say("\n%s %s, at %s. To trust it, type %d: ", ui.FormatPeerName(&p), where, client.Line(strings.Join(p.Addrs, " ")), len(u.offered))
+	}
+	return false, err
+}
+
+// describeNewPeer says who would be, or is, a peer. What the peer calls itself is quoted, unless it can only be a name.
+func describeNewPeer(claim string, id identity.ID) string {
+	if identity.CheckName(claim) != nil {
+		claim = strconv.Quote(client.Line(claim))
+	}
+	return fmt.Sprintf("%s (claimed name), fingerprint %s,", claim, id.Fingerprint())
+}
+
+const whatPeersMay = "its agents may send messages to yours."
+
+// join asks whether the daemon that made an invitation is to be trusted, and joins it. It reports whether it is a peer.
+func (u *run) join(ctx context.Context, inv identity.Invitation) (bool, error) {
+	if inv.ID == u.me.ID {
+		return false, frame.UsageErrorf("this line is of this machine itself: paste it on the other one")
+	}
+	peers, err := u.listPeers(ctx)
+	if err != nil {
+		return false, err
+	}
+	if i := slices.IndexFunc(peers, func(p client.Peer) bool { return p.ID == inv.ID }); i >= 0 {
+		u.say("%s is a trusted peer already.", peers[i].Name)
+		u.met = inv.ID
+		return true, nil
+	}
+	who := describeNewPeer(inv.Name, inv.ID)
+	answer, err := u.choose(ctx, fmt.Sprintf("This makes %s a trusted peer: %s Trust it?", who, whatPeersMay), "[y/N]", "y", "n", "")
+	if err != nil {
+		return false, err
+	}
+	if answer != "y" {
+		u.leaveOut("%s is not trusted: only a person can say that, at a terminal", who)
+		return false, nil
+	}
+	u.say("Joining…")
+	peer, err := u.Join(ctx, inv)
+	if e, ok := errors.AsType[*kinds.Error](err); ok && (e.Code == kinds.Unreachable || e.Code == kinds.Timeout) && len(inv.Relays) == 0 {
+		u.say(otherNetworks)
+	}
+	if err != nil {
+		return false, err
+	}
+	u.met = peer.ID
+	return true, nil
+}
+
+// trust trusts a stranger if the person has compared its fingerprint, and waits until that trusts this
+// daemon too. It reports whether it is a peer.
+func (u *run) trust(ctx context.Context, p client.Peer) (bool, error) {
+	yes, err := u.ConfirmTrust(ctx, &p)
+	if err != nil || !yes {
+		return false, err
+	}
+	peer, err := u.Daemon.Trust(ctx, client.TrustParams{Peer: p.ID.String()})
+	if err != nil {
+		return false, err
+	}
+	u.met = peer.ID
+	if peer.Warning != "" {
+		u.say("%s", client.Line(peer.Warning))
+	}
+	u.say("%s is trusted here. Waiting until it trusts this machine: type acpctl up there, and choose %s with the fingerprint\n%s. q goes on without.", peer.Name, client.Line(u.me.Name), u.me.ID.Fingerprint())
+	for {
+		answer, over, err := u.readWhile(ctx, func() (bool, error) {
+			_, err := u.Daemon.Ping(ctx, client.PingParams{To: peer.ID.String(), TimeoutMS: 1000})
+			return err == nil, nil
+		})
+		switch {
+		case over:
+			u.ring()
+			return true, nil
+		case err != nil || answer == "q" || u.InputEnded():
+			return true, err
+		}
+	}
+}

@@ -1,0 +1,179 @@
+// Package up is the verb up of acpctl, which leads from installed programs to connected agents.
+//
+// It is a row of steps. Each asks the daemon or the files whether it is done, asks the person before
+// it changes something of theirs, and can be interrupted and repeated. Nobody is trusted, and no peer
+// may wake a session, unless a person types that at a terminal: --yes is no answer to it.
+package up
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/harness/setup"
+	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/internal/cli/frame"
+)
+
+// Verbs are what up does as other verbs do it, with their questions and warnings.
+type Verbs struct {
+	FindPrograms   func(context.Context) ([]setup.Status, error)
+	SetUp          func(ctx context.Context, program string, yes bool) (done bool, err error)
+	Invite         func(context.Context) (*client.Invitation, error)
+	ReadInvitation func(ctx context.Context, begun string) (identity.Invitation, error)
+	Join           func(context.Context, identity.Invitation) (*client.NamedPeer, error)
+	ConfirmTrust   func(context.Context, *client.Peer) (yes bool, err error)
+}
+
+// run is one run of up.
+type run struct {
+	*frame.Frame
+	Verbs
+	yes  bool
+	name string
+	asks bool // a person is at the terminal, and can be asked
+
+	me        *client.Whoami
+	programs  []setup.Status // those that are installed
+	connected []setup.Status // of these, those that this run has connected
+	met       identity.ID    // the peer that this run has found; zero if there is none
+	offered   []client.Peer  // strangers that were shown, by their numbers
+	left      []string       // what was left out, and what to type for it
+}
+
+// NewCmd returns the verb.
+func NewCmd(f *frame.Frame, verbs Verbs) *cobra.Command {
+	var yes bool
+	var name string
+	cmd := &cobra.Command{
+		Use:   "up [INVITATION]",
+		Short: "Start acpd, connect your agent programs and meet another machine",
+		Example: `  acpctl up                         the same on both machines
+  acpctl up --name desk             what the daemon calls itself, if this starts it
+  acpctl up --yes                   asks only what nobody else may answer`,
+		Long: `Goes from an installed program to connected agents, step by step:
+
+  1. acpd runs, as your service where there is a service manager
+  2. Claude Code, Codex and OpenCode are connected, as acpctl setup does it
+  3. another machine is a trusted peer: you paste its line, or get a line for it
+  4. you say whose questions may begin a turn of your sessions
+
+Each step says what it does, and asks before it changes something of yours. What is done
+already is left as it is, so it can be interrupted and typed again.
+
+--yes answers what acpctl setup --yes answers, and whether acpd is to be your service. Whom you
+trust and who may wake a session, only a person at a terminal can say. Without a
+terminal nobody is asked or waited for, and what was left out is told at the end.`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			switch {
+			case f.AsGuest:
+				return frame.UsageErrorf("ACP_SOCKET is set, as in the shell of an agent: the owner of the daemon types acpctl up in a shell of their own")
+			case f.JSON:
+				return frame.UsageErrorf("--json: up speaks with a person: leave it out")
+			case name != "":
+				if err := identity.CheckName(name); err != nil {
+					return frame.UsageErrorf("--name: %w", err)
+				}
+			}
+			u := &run{Frame: f, Verbs: verbs, yes: yes, name: name, asks: f.InTTY && !f.IsInBackground()}
+			defer f.DiscardTyped() // no answer typed ahead goes to the shell
+			return u.runSteps(cmd.Context(), frame.FirstOrEmpty(args))
+		},
+	}
+	cmd.Flags().BoolVar(&yes, "yes", false, "yes to all but whom to trust, who may wake a session, and sending without approval")
+	cmd.Flags().StringVar(&name, "name", "", "what the daemon calls itself, if this starts it (default the host name)")
+	return cmd
+}
+
+func (u *run) runSteps(ctx context.Context, line string) error {
+	for _, step := range []func() error{
+		func() error { return u.startDaemon(ctx) },
+		func() error { return u.connectPrograms(ctx) },
+		func() error { return u.findPeer(ctx, line) },
+		func() error { return u.askWhoMayWake(ctx) },
+		func() error { return u.tellAll(ctx) },
+	} {
+		if err := step(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// say writes a line to standard error, whoever reads it.
+func (u *run) say(format string, args ...any) { fmt.Fprintf(u.Err, format+"\n", args...) }
+
+// ring rings the bell of the terminal: somebody who may have gone away is to answer.
+func (u *run) ring() {
+	if u.ErrTTY {
+		fmt.Fprint(u.Err, "\a")
+	}
+}
+
+// leaveOut notes what this run does not do. It is told at the end.
+func (u *run) leaveOut(format string, args ...any) {
+	u.left = append(u.left, client.Line(fmt.Sprintf(format, args...)))
+}
+
+// confirm asks a question that --yes answers too. A no, and a missing terminal, leave out what it is about.
+func (u *run) confirm(ctx context.Context, question, what string) (bool, error) {
+	if u.yes {
+		u.say("%s yes (--yes)", question)
+		return true, nil
+	}
+	answer, err := u.choose(ctx, question, "y = yes, n = no", "y", "n")
+	if err == nil && answer != "y" {
+		u.leaveOut("%s", what)
+	}
+	return answer == "y", err
+}
+
+// choose asks a question until the answer is the first letter or the whole of one of these words, and
+// returns the first letter. It returns "" if nobody can be asked, or if the input has ended. What was
+// typed before the question is no answer to it.
+func (u *run) choose(ctx context.Context, question, meaning string, answers ...string) (string, error) {
+	if !u.asks {
+		return "", nil
+	}
+	for u.DiscardTyped(); !u.InputEnded(); {
+		fmt.Fprintf(u.Err, "%s %s: ", question, meaning)
+		line, err := u.ReadLine(ctx)
+		if err != nil {
+			return "", err
+		}
+		line = strings.ToLower(line)
+		for _, a := range answers {
+			if line == a || line != "" && slices.Contains([]string{"yes", "no", "ask"}, line) && line[:1] == a {
+				return a, nil
+			}
+		}
+	}
+	return "", nil
+}
+
+// lookPause is how often it is looked, while a person may type, whether there is something to wait for any more.
+const lookPause = 500 * time.Millisecond
+
+// readWhile reads a line. Before, and meanwhile again and again, it calls look, and returns over as soon as that does.
+func (u *run) readWhile(ctx context.Context, look func() (over bool, err error)) (line string, over bool, err error) {
+	for {
+		if over, err := look(); over || err != nil {
+			return "", over, err
+		}
+		bounded, cancel := context.WithTimeout(ctx, lookPause)
+		line, err := u.ReadLine(bounded)
+		cancel()
+		if ctx.Err() != nil {
+			return "", false, ctx.Err()
+		}
+		if !errors.Is(err, context.DeadlineExceeded) {
+			return line, false, err
+		}
+	}
+}

@@ -1,0 +1,421 @@
+package cli
+
+import (
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/client/jsonrpc"
+	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/integration/await"
+	"github.com/acpd/acpd/internal/cli/clitest"
+	"github.com/acpd/acpd/internal/cli/frame"
+	"github.com/acpd/acpd/internal/cli/ui"
+	"github.com/acpd/acpd/kinds"
+)
+
+// upDaemon is a daemon for acpctl up, at a user's who has these agent programs, and what up has it do.
+type upDaemon struct {
+	*clitest.FakeDaemon
+	user string
+
+	mu    sync.Mutex
+	did   []string // join ID, trust ID, wake PEER KINDS AGENT ask
+	peers []client.Peer
+	rules []client.WakeRule
+	open  []client.OpenInvitation
+}
+
+func newUpDaemon(t *testing.T, programs ...string) *upDaemon {
+	f, user := newSetupDaemon(t)
+	d := &upDaemon{FakeDaemon: f, user: user}
+	for _, name := range programs {
+		writeScript(t, filepath.Join(user, name), "echo 1.2.3")
+	}
+	f.SetAnswer(client.MethodWhoami, &client.Whoami{ID: clitest.MyID, Name: "laptop"})
+	f.SetAnswer(client.MethodPing, &client.Answer{ID: clitest.SomeID, From: clitest.DeskID, Kind: kinds.KindPong, RTTUS: 400, Payload: kinds.EncodePayload(&kinds.Pong{})})
+	f.SetAnswer(client.MethodDiscover, &client.Answer{ID: clitest.SomeID, From: clitest.DeskID, Kind: "capabilities", Payload: kinds.EncodePayload(&kinds.Capabilities{AgentName: "desk", Agents: []string{"codex", "reviewer"}})})
+	f.SetAnswer(client.MethodRelayList, &client.Relays{})
+	d.handle(client.MethodPeers, func(*jsonrpc.Request) (any, error) { return &client.Peers{Peers: slices.Clone(d.peers)}, nil })
+	d.handle(client.MethodWakeList, func(*jsonrpc.Request) (any, error) {
+		return &client.WakeRules{Rules: slices.Clone(d.rules), Answers: []client.WakeAnswersRule{}}, nil
+	})
+	d.handle(client.MethodWakeAllow, func(r *jsonrpc.Request) (any, error) {
+		var p client.WakeAllowParams
+		err := r.ReadParams(&p)
+		how := ""
+		if p.Ask {
+			how = " ask"
+		}
+		d.did = append(d.did, "wake "+p.Peer[:4]+" "+strings.Join(p.Kinds, ",")+" "+p.Agent+how)
+		d.rules = append(d.rules, client.WakeRule{Peer: clitest.DeskID, Name: "desk", Kind: p.Kinds[0], Agent: p.Agent, Ask: p.Ask})
+		return &client.WakeRules{}, err
+	})
+	d.handle(client.MethodTrust, func(r *jsonrpc.Request) (any, error) {
+		var p client.TrustParams
+		err := r.ReadParams(&p)
+		d.did, d.peers = append(d.did, "trust "+p.Peer[:4]), []client.Peer{desk}
+		return &client.NamedPeer{ID: clitest.DeskID, Name: "desk"}, err
+	})
+	d.handle(client.MethodJoin, func(r *jsonrpc.Request) (any, error) {
+		var p client.JoinParams
+		err := r.ReadParams(&p)
+		d.did, d.peers = append(d.did, "join "+p.URI[6:10]), []client.Peer{desk}
+		return &client.NamedPeer{ID: clitest.DeskID, Name: "desk"}, err
+	})
+	d.handle(client.MethodInvitations, func(*jsonrpc.Request) (any, error) {
+		return &client.Invitations{Invitations: slices.Clone(d.open)}, nil
+	})
+	return d
+}
+
+func writeScript(t *testing.T, path, script string) {
+	t.Helper()
+	if err := os.WriteFile(path, []byte("#!/bin/sh\n"+script+"\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// desk is a peer that is there.
+var desk = client.Peer{ID: clitest.DeskID, Name: "desk", State: client.PeerConnected}
+
+// handle lets a function answer a method, one call at a time.
+func (d *upDaemon) handle(method string, do func(*jsonrpc.Request) (any, error)) {
+	d.SetHandler(method, func(r *jsonrpc.Request) (any, error) {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		return do(r)
+	})
+}
+
+// takeDone returns what up had the daemon do since the last call.
+func (d *upDaemon) takeDone() string {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	defer func() { d.did = nil }()
+	return strings.Join(d.did, "; ")
+}
+
+// connect has both programs be connected already.
+func (d *upDaemon) connect(t *testing.T, programs ...string) {
+	t.Helper()
+	for _, name := range programs {
+		if got := d.Run("setup", name, "--yes"); got.Code != 0 {
+			t.Fatalf("%+v", got)
+		}
+	}
+}
+
+var deskLine = identity.Invitation{ID: clitest.DeskID, Addrs: []string{"192.0.2.1:7117"}, Name: "desk", Token: [16]byte{1}}
+
+func wantAll(t *testing.T, got clitest.Result, texts ...string) {
+	t.Helper()
+	for _, text := range texts {
+		if !strings.Contains(got.Out+got.Err, text) {
+			t.Errorf("%q is missing: exit code %d\n%s--- stderr\n%s", text, got.Code, got.Out, got.Err)
+		}
+	}
+}
+
+// A model in a shell tool that runs up with a line and --yes gains nothing: nobody is trusted, nothing may be woken, and
+// what the model sends by itself stays asked for. What was left out is told, and nobody is waited for.
+func TestUpGivesAModelNothing(t *testing.T) {
+	d := newUpDaemon(t, "claude", "codex")
+	for _, line := range [][]string{{"up", deskLine.String(), "--yes"}, {"up", deskLine.String()}, {"up", "--yes"}, {"up"}} {
+		got := d.RunAtTerminal(ui.Terminal{}, "y\nyes\ny\n", line...)
+		if did := d.takeDone(); got.Code != 0 || did != "" {
+			t.Errorf("%q: %q, %+v", line, did, got)
+		}
+		if strings.Contains(strings.Join(line, " "), "acp://") {
+			wantAll(t, got, "Left out: desk (claimed name), fingerprint de5c 0000 0000 0000 0000 0000 0000 0000, is not trusted: only a person can say that, at a terminal")
+		} else {
+			wantAll(t, got, "Left out: there is no peer yet: type acpctl up at a terminal")
+		}
+	}
+	if text := readText(t, filepath.Join(d.user, ".claude/settings.json")); strings.Contains(text, `"allow": ["mcp__acp__acp_query"`) || strings.Contains(readText(t, filepath.Join(d.user, ".codex/config.toml")), "acp_query") {
+		t.Errorf("sending needs no approval:\n%s", text)
+	}
+	d.peers = []client.Peer{desk}
+	got := d.RunAtTerminal(ui.Terminal{}, "y\ny\n", "up", "--yes")
+	if did := d.takeDone(); got.Code != 0 || did != "" {
+		t.Errorf("with a peer: %q, %+v", did, got)
+	}
+	wantAll(t, got, "Left out: May desk's questions begin a turn of your Codex session? Only a person can say that")
+}
+
+// Without a terminal and without --yes, no file of a program is changed.
+func TestUpChangesNothingUnasked(t *testing.T) {
+	d := newUpDaemon(t, "claude")
+	got := d.RunAtTerminal(ui.Terminal{}, "y\ny\ny\ny\n", "up")
+	if entries, err := os.ReadDir(d.user); err != nil || len(entries) != 1 || got.Code != 0 {
+		t.Errorf("%v, %v, %+v", entries, err, got)
+	}
+	wantAll(t, got, "Left out: Claude Code is not connected: acpctl setup claude, or acpctl up --yes")
+}
+
+func TestUpIsForTheOwnersShell(t *testing.T) {
+	d := newUpDaemon(t)
+	if got := d.RunInteractive("", "up", "--json"); got.Code != frame.ExitUsage {
+		t.Errorf("%+v", got)
+	}
+	t.Setenv("ACP_SOCKET", filepath.Join(d.Home, client.AgentFolder, client.SocketName))
+	var out strings.Builder
+	code := d.RunWithoutHome(t.Context(), ui.Terminal{In: strings.NewReader("y\n"), Out: &out, Err: &out, InTTY: true}, "up", "--yes")
+	if code != frame.ExitUsage || !strings.Contains(out.String(), "the owner of the daemon types acpctl up in a shell of their own") || d.takeDone() != "" {
+		t.Errorf("exit code %d: %s", code, &out)
+	}
+}
+
+// There is no default for who may wake a session: Enter asks again. A rule that is there is not asked for, and
+// is not changed.
+func TestUpAsksWhoMayWake(t *testing.T) {
+	d := newUpDaemon(t, "claude", "codex")
+	d.connect(t, "claude", "codex")
+	const question = "May desk's questions begin a turn of your Codex session? y = yes, a = ask me each time, n = no: "
+	for _, c := range []struct{ typed, did string }{
+		{"y\na\n", "wake de5c query claude; wake de5c query codex ask"},
+		{"\n\nperhaps\nyes\n\nn\n", "wake de5c query claude"},
+		{"n\nask\n", "wake de5c query codex ask"},
+		{"n\nno\n", ""},
+		{"y\n", "wake de5c query claude"}, // and then the end of input
+		{"", ""},
+	} {
+		d.peers, d.rules = []client.Peer{desk}, nil
+		got := d.RunInteractive(c.typed, "up")
+		if did := d.takeDone(); got.Code != 0 || did != c.did {
+			t.Errorf("%q: %q, want %q: %+v", c.typed, did, c.did, got)
+		}
+		if c.typed != "" {
+			wantAll(t, got, question)
+		}
+		if strings.Contains(c.typed, "a") && strings.Contains(c.did, "ask") {
+			wantAll(t, got, "acpctl approvals")
+		}
+	}
+	d.rules = []client.WakeRule{{Peer: clitest.DeskID, Kind: kinds.KindQuery}}
+	got := d.RunInteractive("", "up")
+	if did := d.takeDone(); did != "" || strings.Contains(got.Err, "begin a turn of your") {
+		t.Errorf("what a rule says is asked for: %q, %+v", did, got)
+	}
+	wantAll(t, got, "This machine is laptop.\n", "desk answers in 0.400 ms. Its agents: codex, reviewer.\n", "Its questions begin a turn of Codex (codex).\n", "Say to Claude Code: Ask desk which branch is checked out there.\n")
+
+	other := desk
+	other.ID, other.Name = identity.ID{7}, "tower"
+	d.peers, d.rules = append(d.peers, other), nil
+	if got := d.RunInteractive("y\ny\ny\ny\n", "up"); d.takeDone() != "" || got.Code != 0 {
+		t.Errorf("of several old peers each is asked for: %+v", got)
+	}
+}
+
+// Whom a line makes a peer is said before, and nothing but a yes joins. What is no line is asked for again.
+func TestUpJoins(t *testing.T) {
+	d := newUpDaemon(t)
+	line, own, odd := deskLine.String(), deskLine, deskLine
+	own.ID, odd.Name = clitest.MyID, "desk, fingerprint 1234 (verified)"
+	const question = "This makes desk (claimed name), fingerprint de5c 0000 0000 0000 0000 0000 0000 0000, a trusted peer: its agents may send messages to yours. Trust it? [y/N]: "
+	for _, c := range []struct {
+		typed, did string
+		want       []string
+	}{
+		{line + "\ny\n", "join de5c", []string{question, "desk answers in"}},
+		{"<" + line[:40] + "\n" + line[40:] + ">\nyes\n", "join de5c", []string{"It is not whole yet", question}},
+		{line + "\n\n", "", []string{question, "is not trusted"}},
+		{line + "\nn\n" + line + "\ny\n", "join de5c", []string{question}},
+		{"hello\nq\n", "", []string{"does not begin with acp://", "Left out: there is no peer yet"}},
+		{own.String() + "\nq\n", "", []string{"of this machine itself"}},
+		{odd.String() + "\nn\n", "", []string{`This makes "desk, fingerprint 1234 (verified)" (claimed name), fingerprint de5c`}},
+		{"", "", []string{"there is no peer yet"}},
+	} {
+		d.peers = nil
+		got := d.RunInteractive(c.typed, "up")
+		if did := d.takeDone(); got.Code != 0 || did != c.did {
+			t.Errorf("%q: %q, want %q: %+v", c.typed, did, c.did, got)
+		}
+		wantAll(t, got, c.want...)
+	}
+	d.peers = nil
+	got := d.RunInteractive("y\n", "up", line)
+	if did := d.takeDone(); did != "join de5c" {
+		t.Errorf("as an argument: %q, %+v", did, got)
+	}
+	wantAll(t, got, "Shells remember this line")
+	got = d.RunInteractive("y\n", "up", line) // it is a peer now
+	if did := d.takeDone(); did != "" || got.Code != 0 {
+		t.Errorf("again: %q, %+v", did, got)
+	}
+	d.peers = nil
+	d.SetAnswer(client.MethodJoin, kinds.Errorf(kinds.Unreachable, "join: nobody answers"))
+	got = d.RunInteractive(line+"\ny\nq\n", "up")
+	wantAll(t, got, "join: nobody answers\n", "the line works only for machines on one network or VPN", "or by a relay")
+}
+
+// A stranger that the network tells of is trusted by its number, after its fingerprint was compared.
+func TestUpTrustsAStranger(t *testing.T) {
+	d := newUpDaemon(t)
+	stranger := client.Peer{ID: clitest.DeskID, Claim: "desk", State: client.PeerDiscovered, Addrs: []string{"192.0.2.1:7117"}}
+	blocked := client.Peer{ID: identity.ID{9}, Claim: "tower", State: client.PeerBlocked}
+	for _, c := range []struct{ typed, did string }{{"1\nyes\n", "trust de5c"}, {"1\ny\n", ""}, {"2\nyes\nq\n", ""}, {"0\nq\n", ""}} {
+		d.peers = []client.Peer{blocked, stranger}
+		got := d.RunInteractive(c.typed, "up")
+		if did := d.takeDone(); got.Code != 0 || did != c.did || strings.Contains(got.Err, "tower") {
+			t.Errorf("%q: %q, want %q: %+v", c.typed, did, c.did, got)
+		}
+		wantAll(t, got, `"desk" is on this network, at 192.0.2.1:7117. To trust it, type 1: `)
+		if c.did != "" {
+			wantAll(t, got, "Compare the fingerprint", "type acpctl up there")
+		}
+	}
+}
+
+// upTerminal is a terminal at which up runs, and what it shows.
+type upTerminal struct {
+	t     *testing.T
+	shown await.Output
+	typed *io.PipeWriter
+	code  chan int
+}
+
+// startUp runs up at a terminal that stays open.
+func (d *upDaemon) startUp(t *testing.T) *upTerminal {
+	r, w := io.Pipe()
+	s := &upTerminal{t: t, typed: w, code: make(chan int, 1)}
+	go func() {
+		s.code <- d.RunWithoutHome(t.Context(), ui.Terminal{In: r, Out: &s.shown, Err: &s.shown, InTTY: true, ErrTTY: true}, "--home", d.Home, "up")
+	}()
+	t.Cleanup(func() { w.Close() })
+	return s
+}
+
+func (s *upTerminal) types(after, text string) {
+	s.t.Helper()
+	await.Until(s.t, "up shows "+after, func() bool { return strings.Contains(s.shown.String(), after) })
+	if _, err := io.WriteString(s.typed, text); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// A line is shown until somebody has joined by it, and another one when it has ended. Who joined is said, with the bell.
+func TestUpInvites(t *testing.T) {
+	d := newUpDaemon(t)
+	d.handle(client.MethodInvite, func(*jsonrpc.Request) (any, error) {
+		switch n := len(d.open); n {
+		case 0: // it ends at once
+			d.open = []client.OpenInvitation{{ID: "2"}}
+			return &client.Invitation{URI: "acp://first", ID: "1", Expires: time.Now()}, nil
+		default:
+			return &client.Invitation{URI: "acp://second", ID: "2", Expires: time.Now().Add(time.Hour)}, nil
+		}
+	})
+	s := d.startUp(t)
+	s.types("press Enter to make one: ", "\n")
+	s.types("acp://first", "")
+	s.types("That line has ended. This is the next one.", "")
+	s.types("acp://second", "")
+	s.types("Without a relay, the line works only for machines on one network or VPN", "what?\n") // it goes on
+	d.mu.Lock()
+	d.peers = []client.Peer{desk}
+	d.open = []client.OpenInvitation{{ID: "2", UsedBy: &client.NamedPeer{ID: clitest.DeskID, Name: "desk"}}}
+	d.mu.Unlock()
+	if code := await.Receive(t, "exit code", s.code); code != 0 {
+		t.Errorf("exit code %d", code)
+	}
+	got := clitest.Result{Out: s.shown.String()}
+	wantAll(t, got, "\a\ndesk (claimed name), fingerprint de5c 0000 0000 0000 0000 0000 0000 0000, has joined by this line and is a trusted peer now: its agents may send messages to yours.\nIf you do not know it: acpctl untrust desk\n", "desk answers in")
+}
+
+// Who leaves the wait is told how long the line works; a line that somebody has revoked is not made anew.
+func TestUpLeavesAnInvitationOpen(t *testing.T) {
+	for _, revoked := range []bool{false, true} {
+		d := newUpDaemon(t)
+		until := time.Now().Add(time.Hour)
+		d.open = []client.OpenInvitation{{ID: "1"}}
+		d.SetAnswer(client.MethodInvite, &client.Invitation{URI: "acp://first", ID: "1", Expires: until})
+		s := d.startUp(t)
+		s.types("press Enter to make one: ", "\n")
+		want := "Left out: nobody has joined yet: the line works until " + until.Format("15:04") + "; acpctl invite --revoke all ends it\n"
+		if revoked {
+			s.types("q leaves it", "")
+			d.mu.Lock()
+			d.open = nil
+			d.mu.Unlock()
+			want = "the line was revoked"
+		} else {
+			s.types("q leaves it", "q\n")
+		}
+		if code := await.Receive(t, "exit code", s.code); code != 0 {
+			t.Errorf("exit code %d", code)
+		}
+		wantAll(t, clitest.Result{Out: s.shown.String()}, want)
+	}
+}
+
+// newServiceMachine returns a daemon that answers only after systemctl has started it, and the calls of systemctl and
+// loginctl as a file.
+func newServiceMachine(t *testing.T, state string) (d *upDaemon, calls string) {
+	root := t.TempDir()
+	if err := os.MkdirAll(filepath.Join(root, "run/systemd/system"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	d = newUpDaemon(t)
+	d.FakeDaemon.SetTree(func(f *frame.Frame) *cobra.Command {
+		f.MachineRoot = root
+		return NewRootCmd(f, "")
+	})
+	socket := filepath.Join(d.Home, client.SocketName)
+	if err := os.Rename(socket, socket+".off"); err != nil {
+		t.Fatal(err)
+	}
+	calls = filepath.Join(root, "calls")
+	writeScript(t, filepath.Join(d.user, "systemctl"), `case "$*" in *Version*) ;; *show*) printf '`+state+`' ;; *) echo "$2" >>'`+calls+`' ;; esac
+case "$2" in start|restart) [ ! -S '`+socket+`.off' ] || /bin/mv '`+socket+`.off' '`+socket+`' ;; esac`)
+	writeScript(t, filepath.Join(d.user, "loginctl"), `case "$1" in show-user) echo no ;; *) echo "$1" >>'`+calls+`' ;; esac`)
+	writeScript(t, filepath.Join(d.user, "acpd"), "echo it is started without a manager >&2; exit 1")
+	d.peers = []client.Peer{desk}
+	return d, calls
+}
+
+// Where systemd runs, acpd is made a service if the person wants that, and lingers if they want that too; a service
+// that is there is started as it is, and one that runs is left alone.
+func TestUpWithSystemd(t *testing.T) {
+	const none = `LoadState=not-found\n`
+	for _, c := range []struct{ state, typed, flags, calls string }{
+		{none, "y\ny\n", "", "daemon-reload enable restart enable-linger"},
+		{none, "\ny\nn\n", "--name desk", "daemon-reload enable restart"},
+		{none, "", "--yes", "daemon-reload enable restart enable-linger"},
+		{`LoadState=loaded\nActiveState=inactive\nUnitFileState=enabled\n`, "", "", "start"},
+		{`LoadState=loaded\nActiveState=inactive\nUnitFileState=disabled\n`, "y\nn\n", "", "daemon-reload enable restart"},
+	} {
+		d, calls := newServiceMachine(t, c.state)
+		for range 2 { // the second one finds it there
+			got := d.RunInteractive(c.typed, append([]string{"up"}, strings.Fields(c.flags)...)...)
+			if did := strings.Join(strings.Fields(readText(t, calls)), " "); got.Code != 0 || did != c.calls {
+				t.Errorf("%+v: %q: %+v", c, did, got)
+			}
+			wantAll(t, got, "acpd runs, and this machine is laptop")
+		}
+	}
+}
+
+// Whoever wants no service gets acpd without one; how it ended is told if it does not start. An interrupt at a question
+// leaves nothing behind.
+func TestUpWithoutAService(t *testing.T) {
+	d, calls := newServiceMachine(t, `LoadState=not-found\n`)
+	for typed, flags := range map[string]string{"n\n": "", "": ""} {
+		got := d.RunInteractive(typed, append([]string{"up"}, strings.Fields(flags)...)...)
+		if did := readText(t, calls); got.Code != frame.ExitLocal || did != "" {
+			t.Errorf("%q: %q: %+v", typed, did, got)
+		}
+		wantAll(t, got, "acpd has ended: it is started without a manager")
+	}
+	if entries, _ := os.ReadDir(filepath.Join(d.user, ".config")); len(entries) > 0 {
+		t.Errorf("files: %v", entries)
+	}
+}
