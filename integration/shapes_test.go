@@ -25,6 +25,7 @@ var withoutJSON = []string{
 	"cert", "channel", "config", "debug", "oacp", "relay", "service", "wake", // they show the verbs below them
 	"mcp",          // it speaks MCP
 	"pipe",         // it carries packets
+	"up",           // it speaks with a person
 	"service logs", // it shows the log as the system has it
 }
 

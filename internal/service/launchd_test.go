@@ -132,6 +132,17 @@ func TestLaunchd(t *testing.T) {
 		t.Errorf("%+v, %v", st, err)
 	}
 	h.takeCalls()
+	h.must(m.Start(ctx, s))
+	h.want("start", "launchctl print "+at+"/dev.acpd.acpd", "launchctl kickstart "+at+"/dev.acpd.acpd")
+	h.answer("launchctl", unloaded)
+	h.must(m.Start(ctx, s))
+	h.want("start what is not loaded", "launchctl print "+at+"/dev.acpd.acpd", "launchctl bootstrap "+at+" "+path)
+	if err := m.CheckRunning(ctx, s); err == nil || !strings.Contains(err.Error(), "log in at the screen") {
+		t.Errorf("without a domain: %v", err)
+	}
+	h.answer("launchctl", loaded)
+	h.must(m.CheckRunning(ctx, s))
+	h.takeCalls()
 	h.must(m.Uninstall(ctx, s))
 	h.want("uninstall", "launchctl print "+at+"/dev.acpd.acpd", "launchctl bootout "+at+"/dev.acpd.acpd")
 	if exists(path) {

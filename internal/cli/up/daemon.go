@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/internal/cli/frame"
 	"github.com/acpd/acpd/internal/cli/operate"
 	"github.com/acpd/acpd/internal/pace"
 	"github.com/acpd/acpd/internal/service"
@@ -21,8 +22,11 @@ import (
 	"github.com/acpd/acpd/kinds"
 )
 
-// startTime is longer than acpd takes to start, also where it brings the state of an older version up to date.
-const startTime = 5 * time.Minute
+// How long up waits for a daemon to answer.
+const (
+	startTime = 5 * time.Minute  // longer than a start takes, also where it brings the state of an older version up to date
+	busyTime  = 10 * time.Second // of one that runs already
+)
 
 // startDaemon makes sure that the daemon runs.
 func (u *run) startDaemon(ctx context.Context) (err error) {
@@ -41,8 +45,9 @@ func (u *run) startDaemon(ctx context.Context) (err error) {
 	case e == nil || e.Code != kinds.DaemonUnavailable:
 		return err
 	}
-	if statedir.FindHolder(dir) != nil { // it starts, or it hangs
-		return u.awaitDaemon(ctx, dir, nil)
+	if statedir.FindHolder(dir) != nil { // it starts, or something keeps this program from it
+		u.say("acpd runs, and does not answer yet.")
+		return u.awaitDaemon(ctx, busyTime, nil)
 	}
 	s := service.Service{Name: u.name}
 	if m, err := operate.OpenManager(u.Frame, &s); err == nil && m.CheckRunning(ctx, s) == nil {
@@ -51,7 +56,7 @@ func (u *run) startDaemon(ctx context.Context) (err error) {
 			return fmt.Errorf("up: %w", err)
 		}
 		if started {
-			return u.awaitDaemon(ctx, dir, nil)
+			return u.awaitDaemon(ctx, startTime, nil)
 		}
 	}
 	return u.startAlone(ctx, dir)
@@ -125,12 +130,12 @@ func (u *run) startAlone(ctx context.Context, dir string) error {
 		text, _ := io.ReadAll(io.NewSectionReader(said, 0, 4<<10))
 		ended <- fmt.Errorf("up: acpd has ended: %s", strings.TrimPrefix(strings.TrimSpace(string(text)), "acpd: "))
 	}()
-	return u.awaitDaemon(ctx, dir, ended)
+	return u.awaitDaemon(ctx, startTime, ended)
 }
 
 // awaitDaemon waits until the daemon answers, or until ended says why it will not.
-func (u *run) awaitDaemon(ctx context.Context, dir string, ended <-chan error) (err error) {
-	for end := time.Now().Add(startTime); ; {
+func (u *run) awaitDaemon(ctx context.Context, patience time.Duration, ended <-chan error) (err error) {
+	for end := time.Now().Add(patience); ; {
 		if u.me, err = u.Daemon.Whoami(ctx); err == nil {
 			u.say("acpd runs, and this machine is %s.", client.Line(u.me.Name))
 			return nil
@@ -141,7 +146,7 @@ func (u *run) awaitDaemon(ctx context.Context, dir string, ended <-chan error) (
 		default:
 		}
 		if time.Now().After(end) {
-			return fmt.Errorf("up: acpd does not answer after %s: acpctl doctor --home %s says why", kinds.FormatDuration(startTime), shellpath.Quote(dir))
+			return frame.WithHint(err, "acpctl doctor says more")
 		}
 		if err := pace.Sleep(ctx, 50*time.Millisecond); err != nil {
 			return err
