@@ -186,7 +186,7 @@ func TestUpOnTwoMachines(t *testing.T) {
 	d.shows("q leaves it")
 
 	l := laptop.up("--yes")
-	l.answers(aPeer, "acp://nonsense\n\n") // and no more of it
+	l.answers(aPeer, "acp://nonsense\n\n")             // and no more of it
 	l.answers(aPeer, line[:80]+"\n"+line[80:]+"\nn\n") // what is pasted behind the line is no answer
 	l.answers(`This makes desk \(claimed name\), fingerprint ([0-9a-f]{4} ?){8}, a trusted peer: its agents may send messages to yours\. Trust it\? \[y/N\]: `, "y\n")
 	l.answers(mayWake, "\n") // there is no default
@@ -306,7 +306,7 @@ func TestUpInTwoHomes(t *testing.T) {
 	planner.answers(aPeer, "\n")
 	line := planner.shows(`acp://\S+`)
 	desk := n.up(line) // as an argument
-	desk.shows("Shells remember this line")
+	desk.shows("Shells remember what they were given")
 	desk.answers(`This makes desk-planner \(claimed name\)`, "y\n")
 	desk.answers(mayWake, "n\n")
 	desk.answers(mayWake, "n\n")

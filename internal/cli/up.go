@@ -36,7 +36,8 @@ func (a *app) newUpCmd() *cobra.Command {
 		Invite: func(ctx context.Context) (*client.Invitation, error) {
 			return a.openInvitation(ctx, client.InviteParams{})
 		},
-		ReadInvitation: a.readInvitation,
+		ParseInvitation: parsePastedInvitation,
+		ReadInvitation:  a.readInvitation,
 		Join: func(ctx context.Context, inv identity.Invitation) (*client.NamedPeer, error) {
 			return a.join(ctx, inv, false, false)
 		},

@@ -227,7 +227,7 @@ func TestUpJoins(t *testing.T) {
 	}{
 		{line + "\ny\n", "join de5c", []string{question, "desk answers in"}},
 		{"<" + line[:40] + "\n" + line[40:] + ">\nyes\n", "join de5c", []string{"It is not whole yet", question}},
-		{line + "\n\n", "", []string{question, "is not trusted"}},
+		{line + "\n\n", "", []string{question, "there is no peer yet"}},
 		{line + "\nn\n" + line + "\ny\n", "join de5c", []string{question}},
 		{"hello\nq\n", "", []string{"does not begin with acp://", "Left out: there is no peer yet"}},
 		{own.String() + "\nq\n", "", []string{"of this machine itself"}},
@@ -246,12 +246,15 @@ func TestUpJoins(t *testing.T) {
 	if did := d.takeDone(); did != "join de5c" {
 		t.Errorf("as an argument: %q, %+v", did, got)
 	}
-	wantAll(t, got, "Shells remember this line")
+	wantAll(t, got, "Shells remember what they were given")
 	got = d.RunInteractive("y\n", "up", line) // it is a peer now
 	if did := d.takeDone(); did != "" || got.Code != 0 {
 		t.Errorf("again: %q, %+v", did, got)
 	}
 	d.peers = nil
+	if got = d.Run("up", line[:60]); got.Code != frame.ExitUsage || !strings.Contains(got.Err, "copy the whole line again") || strings.Contains(got.Err, "acpd runs") {
+		t.Errorf("half of a line: %+v", got)
+	}
 	d.SetAnswer(client.MethodJoin, kinds.Errorf(kinds.Unreachable, "join: nobody answers"))
 	got = d.RunInteractive(line+"\ny\nq\n", "up")
 	wantAll(t, got, "join: nobody answers\n", "the line works only for machines on one network or VPN", "or by a relay")

@@ -19,7 +19,8 @@ import (
 const maxOffered = 8
 
 // otherNetworks says what a line without a relay is good for.
-const otherNetworks = "Without a relay, the line works only for machines on one network or VPN. For others, connect the two by ssh (pipes in config.yaml) or by a relay: acpctl relay add --help."
+const otherNetworks = "Without a relay, the line works only for machines on one network or VPN.\n" +
+	"For others, connect the two by ssh (pipes in config.yaml) or by a relay: acpctl relay add."
 
 // listPeers returns the peers.
 func (u *run) listPeers(ctx context.Context) ([]client.Peer, error) {
@@ -29,14 +30,11 @@ func (u *run) listPeers(ctx context.Context) ([]client.Peer, error) {
 	}), err
 }
 
-// findPeer makes sure that there is a peer: the one of a line, or any.
-func (u *run) findPeer(ctx context.Context, line string) error {
-	if line != "" {
-		u.say("Shells remember this line: next time paste it when acpctl up asks for it.")
-		inv, err := u.ReadInvitation(ctx, line)
-		if err == nil {
-			_, err = u.join(ctx, inv)
-		}
+// findPeer makes sure that there is a peer: the one of the command line, or any.
+func (u *run) findPeer(ctx context.Context) error {
+	if !u.given.ID.IsZero() {
+		u.say("Shells remember what they were given: next time paste the line when acpctl up asks for it.")
+		_, err := u.join(ctx, u.given)
 		return err
 	}
 	peers, err := u.listPeers(ctx)
@@ -52,7 +50,7 @@ func (u *run) findPeer(ctx context.Context, line string) error {
 
 // askForPeer asks for the line of another machine until there is a peer, or until the person leaves it.
 func (u *run) askForPeer(ctx context.Context) error {
-	u.say("\nType acpctl up on the other machine too. One of the two makes a line, and the other one gets it.")
+	u.say("\nType acpctl up on the other machine too. One of the two makes a line, and the other one gets it.\nThe fingerprint of this machine is %s.", u.me.ID.Fingerprint())
 	for {
 		fmt.Fprint(u.Err, "Paste the line of the other machine, or press Enter to make one: ")
 		answer, over, err := u.readWhile(ctx, func() (bool, error) { return u.offerStrangers(ctx) })
@@ -137,8 +135,10 @@ func (u *run) join(ctx context.Context, inv identity.Invitation) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	if answer != "y" {
+	if !u.asks {
 		u.leaveOut("%s is not trusted: only a person can say that, at a terminal", who)
+	}
+	if answer != "y" {
 		return false, nil
 	}
 	u.say("Joining…")

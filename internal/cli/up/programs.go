@@ -3,7 +3,6 @@ package up
 import (
 	"context"
 	"slices"
-	"strings"
 
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/harness/setup"
@@ -62,13 +61,4 @@ func findAgentName(s *setup.Status) string {
 		return client.Line(s.Command[i+1])
 	}
 	return s.Program
-}
-
-// joinTitles returns the titles of programs as words of a sentence.
-func joinTitles(all []setup.Status) string {
-	var titles []string
-	for _, s := range all {
-		titles = append(titles, s.Title)
-	}
-	return strings.Join(titles, " and ")
 }

@@ -59,7 +59,7 @@ func (u *run) tellAll(ctx context.Context) error {
 	case len(programs) == 0:
 		u.PrintLine("Ask a question: acpctl query %s 'Which branch is checked out there?'", first)
 	default:
-		u.PrintLine("Say to %s: Ask %s which branch is checked out there.", joinTitles(programs[:1]), first)
+		u.PrintLine("Say to %s: Ask %s which branch is checked out there.", programs[0].Title, first)
 	}
 	return nil
 }

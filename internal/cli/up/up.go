@@ -23,21 +23,23 @@ import (
 
 // Verbs are what up does as other verbs do it, with their questions and warnings.
 type Verbs struct {
-	FindPrograms   func(context.Context) ([]setup.Status, error)
-	SetUp          func(ctx context.Context, program string, yes bool) (done bool, err error)
-	Invite         func(context.Context) (*client.Invitation, error)
-	ReadInvitation func(ctx context.Context, begun string) (identity.Invitation, error)
-	Join           func(context.Context, identity.Invitation) (*client.NamedPeer, error)
-	ConfirmTrust   func(context.Context, *client.Peer) (yes bool, err error)
+	FindPrograms    func(context.Context) ([]setup.Status, error)
+	SetUp           func(ctx context.Context, program string, yes bool) (done bool, err error)
+	Invite          func(context.Context) (*client.Invitation, error)
+	ParseInvitation func(string) (identity.Invitation, error)
+	ReadInvitation  func(ctx context.Context, begun string) (identity.Invitation, error)
+	Join            func(context.Context, identity.Invitation) (*client.NamedPeer, error)
+	ConfirmTrust    func(context.Context, *client.Peer) (yes bool, err error)
 }
 
 // run is one run of up.
 type run struct {
 	*frame.Frame
 	Verbs
-	yes  bool
-	name string
-	asks bool // a person is at the terminal, and can be asked
+	yes   bool
+	name  string
+	given identity.Invitation // of the command line; zero if there is none
+	asks  bool                // a person is at the terminal, and can be asked
 
 	me        *client.Whoami
 	programs  []setup.Status // those that are installed
@@ -82,8 +84,14 @@ terminal nobody is asked or waited for, and what was left out is told at the end
 				}
 			}
 			u := &run{Frame: f, Verbs: verbs, yes: yes, name: name, asks: f.InTTY && !f.IsInBackground()}
+			if len(args) > 0 {
+				var err error
+				if u.given, err = verbs.ParseInvitation(args[0]); err != nil {
+					return err
+				}
+			}
 			defer f.DiscardTyped() // no answer typed ahead goes to the shell
-			return u.runSteps(cmd.Context(), frame.FirstOrEmpty(args))
+			return u.runSteps(cmd.Context())
 		},
 	}
 	cmd.Flags().BoolVar(&yes, "yes", false, "yes to all but whom to trust, who may wake a session, and sending without approval")
@@ -91,15 +99,9 @@ terminal nobody is asked or waited for, and what was left out is told at the end
 	return cmd
 }
 
-func (u *run) runSteps(ctx context.Context, line string) error {
-	for _, step := range []func() error{
-		func() error { return u.startDaemon(ctx) },
-		func() error { return u.connectPrograms(ctx) },
-		func() error { return u.findPeer(ctx, line) },
-		func() error { return u.askWhoMayWake(ctx) },
-		func() error { return u.tellAll(ctx) },
-	} {
-		if err := step(); err != nil {
+func (u *run) runSteps(ctx context.Context) error {
+	for _, step := range []func(context.Context) error{u.startDaemon, u.connectPrograms, u.findPeer, u.askWhoMayWake, u.tellAll} {
+		if err := step(ctx); err != nil {
 			return err
 		}
 	}
