@@ -63,6 +63,9 @@ type WakeAnswer struct {
 	// daemon's owner: "the session is unattended". For a minute, peers hear that the session
 	// answers when it is active. It is "" if the message was read meanwhile, or nobody waits for it.
 	Refused string `json:"refused,omitzero"`
+	// NeedsPerson says that a person is what is missing: nobody is asked before the session's tools run,
+	// or its program waits for its user to allow the pointer. The daemon tells its owner.
+	NeedsPerson bool `json:"needs_person,omitzero"`
 }
 
 // UnpostedParams are the params of unposted, whose result is {}: the program of the session that
@@ -71,7 +74,8 @@ type UnpostedParams struct {
 	Peer identity.ID    `json:"peer"` // who sent the message
 	ID   wire.MessageID `json:"id"`
 
-	Refused string `json:"refused,omitzero"` // as in WakeAnswer
+	Refused     string `json:"refused,omitzero"`      // as in WakeAnswer
+	NeedsPerson bool   `json:"needs_person,omitzero"` // as in WakeAnswer
 }
 
 // SessionState is the result of session, which has no params and is for an agent that has

@@ -18,6 +18,7 @@ const (
 	MethodApprove     = "approvals.decide"
 	MethodAgents      = "agents"
 	MethodMuteAgent   = "agents.mute"
+	MethodWakeNotify  = "wake.notify"
 )
 
 // WakeAllowParams are the params of wake.allow, whose result is WakeRules: those that count for
@@ -145,6 +146,23 @@ type Muted struct {
 	Until Time   `json:"until"` // null: it is not muted
 }
 
+// MaxOwnerNotify bounds the time that the owner's command has.
+const MaxOwnerNotify = 10 * time.Second
+
+// OwnerNotifyParams are the params of wake.notify, whose result is OwnerNotify.
+type OwnerNotifyParams struct {
+	Set     bool     `json:"set,omitzero"`      // command is to be the command from now on
+	Command []string `json:"command,omitempty"` // word by word, as no shell reads it; empty: none
+	Try     bool     `json:"try,omitzero"`      // it is started, with test as ACP_EVENT
+}
+
+// OwnerNotify is the command that tells the owner what waits for him.
+type OwnerNotify struct {
+	Command []string `json:"command"`         // empty if there is none
+	Source  string   `json:"source"`          // wake.yaml, which wake.notify writes, or config.yaml; "" if there is none
+	Failed  string   `json:"failed,omitzero"` // how it failed when it was tried; "" if it did not
+}
+
 // AllowWake lets messages of a peer wake sessions, and returns the rules that count for the peer
 // now.
 func (c *Client) AllowWake(ctx context.Context, p WakeAllowParams) (*WakeRules, error) {
@@ -181,6 +199,15 @@ func (c *Client) Approve(ctx context.Context, p ApproveParams) (*Approval, error
 func (c *Client) Agents(ctx context.Context) ([]AgentState, error) {
 	r, err := callBounded[Agents](ctx, c, MethodAgents, nil)
 	return r.Agents, err
+}
+
+// NotifyOwner returns the command that tells the owner what waits for him, and sets or tries it before.
+func (c *Client) NotifyOwner(ctx context.Context, p OwnerNotifyParams) (*OwnerNotify, error) {
+	limit := c.Patience
+	if p.Try && limit > 0 {
+		limit += MaxOwnerNotify
+	}
+	return callWithin[OwnerNotify](ctx, c, limit, MethodWakeNotify, &p)
 }
 
 // MuteAgent keeps anything from waking an agent for a time.

@@ -220,16 +220,21 @@ func (c *Client) callMethod(ctx context.Context, method string, params, result a
 // callBounded calls a method that the daemon answers by itself. It waits for Patience at most;
 // if that is 0, as long as ctx. The result is not nil, even with an error.
 func callBounded[R any](ctx context.Context, c *Client, method string, params any) (*R, error) {
+	return callWithin[R](ctx, c, c.Patience, method, params)
+}
+
+// callWithin is callBounded with another bound than Patience.
+func callWithin[R any](ctx context.Context, c *Client, limit time.Duration, method string, params any) (*R, error) {
 	bounded := ctx
-	if c.Patience > 0 {
+	if limit > 0 {
 		var cancel context.CancelFunc
-		bounded, cancel = context.WithTimeout(ctx, c.Patience)
+		bounded, cancel = context.WithTimeout(ctx, limit)
 		defer cancel()
 	}
 	r := new(R)
 	err := c.callMethod(bounded, method, params, r)
-	if c.Patience > 0 && ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded) {
-		err = c.newSilenceError(method, c.Patience)
+	if limit > 0 && ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded) {
+		err = c.newSilenceError(method, limit)
 	}
 	return r, err
 }

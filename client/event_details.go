@@ -5,6 +5,8 @@ import (
 	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/acpd/acpd/client/jsonrpc"
 )
 
 // DescribeDetails returns the details of an event on one line, in the daemon's order: texts as they
@@ -36,4 +38,12 @@ func (e *Event) DescribeDetails() string {
 		}
 	}
 	return Line(strings.Join(words, " · "))
+}
+
+// NeedsOwner reports whether something waits for the daemon's owner since the event.
+func (e *Event) NeedsOwner() bool {
+	var details struct {
+		Needs string `json:"needs"`
+	}
+	return e.Type == EventApproval || e.Type == EventBudget && jsonrpc.ReadValue(e.Details, &details, false) == nil && details.Needs == "person"
 }

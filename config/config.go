@@ -43,6 +43,7 @@ type Config struct {
 	OACP         OACP            `yaml:"oacp" doc:"OACP mailboxes whose mail is carried to and from other machines."`
 	Channels     Channels        `yaml:"channels" doc:"OpenIntent channels (RFC-0021), which http.sock in the state directory serves."`
 	Agents       Agents          `yaml:"agents" doc:"The folder agent in the state directory, whose sockets serve agents and nothing that administers this daemon; and what single agents may do, by their names."`
+	Owner        Owner           `yaml:"owner" doc:"How you are told that something waits for you."`
 	Spending     Spending        `yaml:"spending" doc:"What headless runs of agent programs (acpctl serve --profile) may cost on one day of the local calendar."`
 	History      Switch          `yaml:"history" example:"on" doc:"on: keep the last 1000 messages that have passed, at most 4 MiB of them, in memory and never on disk, so that acpctl web and acpctl tail can show what passed before they were started. off: keep none while neither runs. Default: on."`
 	Metrics      Metrics         `yaml:"metrics" doc:"What this daemon does, counted, as text for Prometheus, and whether it is well, over HTTP."`
@@ -175,6 +176,14 @@ type Wake struct {
 	Ask        bool     `yaml:"ask" example:"true" doc:"true: each message waits for acpctl approvals. Default: false."`
 	Unattended bool     `yaml:"unattended" example:"true" doc:"true: also if nobody is there to be asked for permissions. Default: false."`
 }
+
+// Owner says how the owner is told.
+type Owner struct {
+	Notify []string `yaml:"notify" example:"[notify-send, acpd, 'An agent needs you: acpctl approvals']" doc:"A command that starts when a message begins to wait for acpctl approvals, and when one did not wake a session because a person is needed there. Word by word: no shell reads it. It has ACP_EVENT (approval, needs-person or test), ACP_NUMBER (for acpctl approvals yes), ACP_PEER, ACP_AGENT and ACP_KIND in its environment, and nothing that a peer wrote. It starts once in 30 seconds at most, and 6 times an hour for one peer, and is ended after 10 seconds. Default: as acpctl wake notify says."`
+}
+
+// OwnerNotifyExample is a command that tells the owner, as errors show it.
+const OwnerNotifyExample = "[notify-send, acpd, An agent needs you]"
 
 // Answers says whether answers to what a session asked wake it.
 type Answers string

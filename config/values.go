@@ -68,6 +68,9 @@ func (p *parser) checkValues(c *Config) {
 	p.AddValueError("metrics.listen", checkMetricsAddr(c.Metrics))
 	p.checkUIDs(c.Agents.UIDs)
 	p.checkAgents(&c.Agents)
+	if p.IsSet("owner.notify") {
+		p.AddValueError("owner.notify", CheckCommand(c.Owner.Notify, OwnerNotifyExample))
+	}
 	p.checkSpending(&c.Spending)
 	p.checkOneOf("history", string(c.History), string(On), string(Off))
 	p.checkOneOf("log.format", string(c.Log.Format), string(FormatText), string(FormatJSON))
@@ -117,13 +120,13 @@ func (p *parser) checkPeer(at string, way Peer) {
 		p.AddValueError(fmt.Sprintf("%s[%d]", addrs, i), identity.CheckAddr(addr))
 	}
 	if p.IsSet(pipe) {
-		p.AddValueError(pipe, checkCommand(way.Pipe))
+		p.AddValueError(pipe, CheckCommand(way.Pipe, "[ssh, planner.example, acpctl, pipe]"))
 	}
 }
 
-// checkCommand returns an error unless the words can be a command, which means the same wherever
-// the daemon is started.
-func checkCommand(argv []string) error {
+// CheckCommand returns an error unless the words can be a command, which means the same wherever
+// the daemon is started. The error shows a command like that as an example.
+func CheckCommand(argv []string, like string) error {
 	size := 0
 	for _, word := range argv {
 		if strings.ContainsRune(word, 0) {
@@ -133,11 +136,11 @@ func checkCommand(argv []string) error {
 	}
 	switch {
 	case len(argv) == 0 || len(argv) > maxWords || size > maxCommand:
-		return ownwords.Errorf("%d words of %d bytes: give a command of 1 to %d words and at most %d bytes, like [ssh, planner.example, acpctl, pipe]", len(argv), size, maxWords, maxCommand)
+		return ownwords.Errorf("%d words of %d bytes: give a command of 1 to %d words and at most %d bytes, like %s", len(argv), size, maxWords, maxCommand, like)
 	case argv[0] == "" || strings.Contains(argv[0], "/") && !filepath.IsAbs(argv[0]):
 		return ownwords.Errorf("%s: use the name of a program, which is looked for in PATH, or a path that begins with /", yamldoc.Quote(argv[0]))
 	case len(argv) == 1 && strings.ContainsAny(argv[0], " \t"):
-		return ownwords.Errorf("%s: no shell divides it: write a list of words, like [ssh, planner.example, acpctl, pipe]", yamldoc.Quote(argv[0]))
+		return ownwords.Errorf("%s: no shell divides it: write a list of words, like %s", yamldoc.Quote(argv[0]), like)
 	}
 	return nil
 }

@@ -105,6 +105,7 @@ type Daemon struct {
 	attaching       sync.Mutex // held while an agent is attached or detached, so that each step finds what the last one left
 	restoring       sync.Mutex // held while what lies in the inbox is let wake a session that is attached now: one that comes and goes has it listed once, and of two sessions one asks about a message
 	waker           *waking.Waker
+	ownerNotifier   *ownerNotifier
 	delegations     *delegation.Table
 	inbox           *inbox.Inbox
 	repeats         *inbox.Repeats
@@ -351,7 +352,7 @@ func (d *Daemon) Run(ctx context.Context, reload <-chan os.Signal) error {
 	g.Go(func() error { return d.lastConnections.run(working, d.log) })
 	g.Go(func() error { return d.reloadOnSignal(working, reload) })
 	g.Go(func() error { return d.runDrain(working, end) })
-	for _, part := range []func(context.Context) error{d.runTrustSaver, d.runLeftoverRemoval, d.runDiscovery, d.mail.Run, d.watchDiskSpace, d.waker.Run, d.runRelays, d.runPinSaver, d.watchOwnCertificate} {
+	for _, part := range []func(context.Context) error{d.runTrustSaver, d.runLeftoverRemoval, d.runDiscovery, d.mail.Run, d.watchDiskSpace, d.waker.Run, d.ownerNotifier.run, d.runRelays, d.runPinSaver, d.watchOwnCertificate} {
 		g.Go(func() error { return part(working) })
 	}
 	defer context.AfterFunc(working, func() {

@@ -35,6 +35,8 @@ func (d *Daemon) openWaker(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	command := func() []string { argv, _ := d.findOwnerCommand(); return argv }
+	d.ownerNotifier = newOwnerNotifier(command, d.waker.IsAsking, d.log)
 	d.inbox.Removed = func(k inbox.MessageKey) { d.waker.ForgetMessage(k.Peer, k.ID) }
 	// What an untrust has not written, and what is left of peers that are gone in another way.
 	for _, id := range d.waker.ListKnownPeers() {
@@ -86,8 +88,15 @@ func (d *Daemon) publishWakeNotice(n waking.Notice) {
 	if !n.Until.IsZero() {
 		details["until"] = n.Until.UTC().Format(time.RFC3339)
 	}
+	e := ownerEvent{event: eventFailed, peer: n.Peer, name: d.peerName(n.Peer), agent: n.Agent, kind: n.Kind}
 	if n.Approval {
 		typ, details = client.EventApproval, map[string]string{"agent": n.Agent, "kind": n.Kind, "id": n.Reason}
+		e.event, e.number = eventAsks, n.Reason
+	} else if n.NeedsPerson {
+		details["needs"] = "person"
+	}
+	if n.Approval || n.NeedsPerson {
+		d.ownerNotifier.tell(e)
 	}
 	d.publishEvent(typ, n.Peer, d.peerName(n.Peer), time.Now(), details)
 }
@@ -274,7 +283,7 @@ func (d *Daemon) callWake(ctx context.Context, a *registry.Agent, in *client.Inb
 
 // readOutcome returns what became of a wake, by the answer of the session.
 func readOutcome(said client.WakeAnswer, err error) waking.Outcome {
-	o := waking.Outcome{Posted: mayBePosted(said, err)}
+	o := waking.Outcome{Posted: mayBePosted(said, err), NeedsPerson: err == nil && said.NeedsPerson}
 	if err == nil && !o.Posted {
 		o.Refused = limitReason(said.Refused)
 	}

@@ -17,7 +17,7 @@ import (
 
 // immediateSettings are the settings that count on reload. All others count from the next
 // start.
-var immediateSettings = []string{"peers", "policy", "limits.rate", "discovery.mdns", "discovery.include", "discovery.exclude", "reach.relays", "reach.proxy", "channels.open_to", "agents", "log.level",
+var immediateSettings = []string{"peers", "policy", "limits.rate", "discovery.mdns", "discovery.include", "discovery.exclude", "reach.relays", "reach.proxy", "channels.open_to", "agents", "owner.notify", "log.level",
 	"history", "spending.runs", "spending.tokens", "spending.usd", "spending.usd_all", "organisation.certificate", "organisation.authorities"}
 
 // listDeferredSettings returns the settings that have changed and count from the next start.

@@ -260,7 +260,7 @@ func (d *Daemon) serveUnposted(ctx context.Context, s *localConn, p *client.Unpo
 	if name == "" {
 		return nil, kinds.Errorf(kinds.NotAuthorized, "unposted: only a session is woken: attach first, or speak as a session that is attached")
 	}
-	d.waker.Finish(ctx, waking.Message{Agent: name, Peer: identity.Peer{ID: p.Peer}, ID: p.ID}, waking.Outcome{Refused: limitReason(p.Refused)})
+	d.waker.Finish(ctx, waking.Message{Agent: name, Peer: identity.Peer{ID: p.Peer}, ID: p.ID}, waking.Outcome{Refused: limitReason(p.Refused), NeedsPerson: p.NeedsPerson})
 	return noParams{}, nil
 }
 

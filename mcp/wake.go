@@ -43,7 +43,7 @@ func (s *Server) wake(ctx context.Context, in *client.Inbound) (*client.WakeAnsw
 		case answers <- answer:
 		case <-late:
 			if !answer.Posted {
-				s.markUnposted(in, answer.Refused)
+				s.markUnposted(in, answer)
 			}
 		}
 	})
@@ -84,10 +84,10 @@ func (s *Server) beginWake(ctx context.Context, in *client.Inbound) (w *wakeup, 
 }
 
 // markUnposted tells the daemon that the session was not woken for a message after all.
-func (s *Server) markUnposted(in *client.Inbound, refused string) {
+func (s *Server) markUnposted(in *client.Inbound, a client.WakeAnswer) {
 	ctx, cancel := context.WithTimeout(context.Background(), s.timing.farewell)
 	defer cancel()
-	if err := s.Daemon.MarkUnposted(ctx, client.UnpostedParams{Peer: in.From, ID: in.ID, Refused: refused}); err != nil {
+	if err := s.Daemon.MarkUnposted(ctx, client.UnpostedParams{Peer: in.From, ID: in.ID, Refused: a.Refused, NeedsPerson: a.NeedsPerson}); err != nil {
 		s.logf("message %s from %s counts as a turn that was none: %v", in.ID, in.Name, err)
 	}
 }
@@ -137,6 +137,7 @@ func (s *Server) post(ctx context.Context, w *wakeup) (answer client.WakeAnswer)
 		if !answer.Posted {
 			answer.Refused = makeReason(err)
 		}
+		answer.NeedsPerson = errors.Is(err, harness.ErrUnattended) || errors.Is(err, harness.ErrHeld) || errors.Is(err, harness.ErrNoTurn)
 	}
 	if done.Proven {
 		s.parents.note(key)

@@ -101,11 +101,11 @@ func TestWake(t *testing.T) {
 	notice = newInbound(kinds.KindNotify, &kinds.Notify{Topic: "two"})
 	notice.Wake = &client.WakeGrant{}
 	f.set(false, &harness.Error{Harness: "claude", Err: harness.ErrHeld})
-	if got := wake(notice); got != (client.WakeAnswer{Posted: true}) {
+	if got := wake(notice); got != (client.WakeAnswer{Posted: true, NeedsPerson: true}) {
 		t.Errorf("held: %+v", got)
 	}
 	f.set(false, &harness.Error{Harness: "claude", Err: harness.ErrUnattended})
-	if got := wake(notice); got.Posted || got.Proven || !strings.Contains(got.Refused, "unattended") {
+	if got := wake(notice); got.Posted || got.Proven || !got.NeedsPerson || !strings.Contains(got.Refused, "unattended") {
 		t.Errorf("unattended: %+v", got)
 	}
 	for range 2 {

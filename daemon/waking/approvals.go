@@ -95,6 +95,15 @@ func (w *Waker) Approvals() []Approval {
 	return described
 }
 
+// IsAsking reports whether a message waits for the owner under an id.
+func (w *Waker) IsAsking(id string) bool {
+	now := time.Now()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	a := w.findApproval(id, now)
+	return a != nil && a.entry.approval == nil
+}
+
 // listApproved returns what the owner has approved and what waits to wake a session, "" for any one.
 // The caller holds mu.
 func (w *Waker) listApproved(agent string) (all []*approval) {

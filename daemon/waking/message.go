@@ -51,6 +51,8 @@ type Post func(context.Context, client.WakeGrant) Outcome
 type Outcome struct {
 	Posted  bool   // the session's program was given a pointer, or may have been
 	Refused string // else why it takes none now, for the owner; "": it takes others
+
+	NeedsPerson bool // what is missing is a person: to be there, or to allow it
 }
 
 // entry is a message that wakes a session, or is to.

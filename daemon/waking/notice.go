@@ -16,8 +16,10 @@ type Notice struct {
 	Agent    string
 	Peer     identity.ID
 	Kind     string
-	Reason   string    // the bound, or the id of the approval
-	Until    time.Time // when the peer's share of the bound has room again; zero: not known
+	Reason   string // the bound, or the id of the approval
+
+	NeedsPerson bool      // the session was not woken, or will not be, until a person does something there
+	Until       time.Time // when the peer's share of the bound has room again; zero: not known
 }
 
 // boundKey names a bound that was reached at a session.

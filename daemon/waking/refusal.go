@@ -1,6 +1,10 @@
 package waking
 
-import "time"
+import (
+	"time"
+
+	"github.com/acpd/acpd/identity"
+)
 
 // refusedFor is how long peers are told, after a session's program refused to be woken, that the
 // session answers when it is active. A message that comes meanwhile is tried all the same.
@@ -37,16 +41,28 @@ func (w *Waker) noteRefusal(m Message, o Outcome) *Notice {
 		if !unattended || s.refusal.unattended {
 			s.refusal = refusal{}
 		}
-		return nil
+		if !o.NeedsPerson || !w.mayTellRefusal(s, m.Peer.ID, now) {
+			return nil
+		}
+		return &Notice{Agent: m.Agent, Peer: m.Peer.ID, Kind: m.Kind, Reason: "its program waits for its user to allow it", NeedsPerson: true}
 	case o.Refused == "":
 		return nil
 	}
 	before := s.refusal
 	isKnown := now.Before(before.until) && before.why == o.Refused
 	s.refusal = refusal{o.Refused, now.Add(refusedFor), unattended || now.Before(before.until) && before.unattended}
-	if isKnown || now.Sub(s.refusalsTold[m.Peer.ID]) < tellPause || !w.mayTell(toldKey{m.Peer.ID, false}, now) {
+	if isKnown || !w.mayTellRefusal(s, m.Peer.ID, now) {
 		return nil
 	}
-	s.refusalsTold[m.Peer.ID] = now
-	return &Notice{Agent: m.Agent, Peer: m.Peer.ID, Kind: m.Kind, Reason: o.Refused}
+	return &Notice{Agent: m.Agent, Peer: m.Peer.ID, Kind: m.Kind, Reason: o.Refused, NeedsPerson: o.NeedsPerson}
+}
+
+// mayTellRefusal reports whether the owner is told of a message of a peer that did not wake a session,
+// and notes it. The caller holds mu.
+func (w *Waker) mayTellRefusal(s *session, peer identity.ID, now time.Time) bool {
+	if now.Sub(s.refusalsTold[peer]) < tellPause || !w.mayTell(toldKey{peer, false}, now) {
+		return false
+	}
+	s.refusalsTold[peer] = now
+	return true
 }

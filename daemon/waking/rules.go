@@ -60,6 +60,7 @@ type ruleRecord struct {
 	Permissions []Permission  `yaml:"permissions,omitempty"`
 	Answers     []AnswersRule `yaml:"answers,omitempty"`
 	Muted       []Mute        `yaml:"muted,omitempty"`
+	Notify      []string      `yaml:"notify,omitempty"` // the command that tells the owner; empty if none was set
 }
 
 // copyForChange returns a copy that the caller may change, with the next sequence number.
@@ -109,6 +110,11 @@ func newRuleSnapshot(r ruleRecord) (*ruleSnapshot, error) {
 			return nil, ownwords.Errorf("muted: %w", err)
 		}
 	}
+	if len(r.Notify) > 0 {
+		if err := config.CheckCommand(r.Notify, config.OwnerNotifyExample); err != nil {
+			return nil, ownwords.Errorf("notify: %w", err)
+		}
+	}
 	return s, nil
 }
 
@@ -138,6 +144,22 @@ func (r *Rules) Permissions() []Permission { return slices.Clone(r.current.Load(
 
 // Answers returns the rules about answers.
 func (r *Rules) Answers() []AnswersRule { return slices.Clone(r.current.Load().Answers) }
+
+// Notify returns the command that tells the owner what waits for him; nil if none was set.
+func (r *Rules) Notify() []string { return r.current.Load().Notify }
+
+// SetNotify sets that command. It blocks until that is durable. To set none takes effect at once.
+func (r *Rules) SetNotify(argv []string) error {
+	set := func(next *ruleRecord) bool {
+		next.Notify = slices.Clone(argv)
+		return true
+	}
+	if len(argv) > 0 {
+		return r.widen(func(next *ruleRecord) { set(next) })
+	}
+	r.narrow(set)
+	return r.Save()
+}
 
 // findPermission returns the permission of a session, "" for that of every session.
 func (r *Rules) findPermission(agent string, peer identity.ID, kind string) (Permission, bool) {

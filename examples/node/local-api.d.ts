@@ -105,6 +105,8 @@ export interface Methods {
   "approvals.decide": { params: ApproveParams; result: Approval };
   /** lists the attached agents, and who woke those that are sessions */
   agents: { params: {}; result: Agents };
+  /** returns the command that tells the owner what waits for him, and sets or tries it before */
+  "wake.notify": { params: OwnerNotifyParams; result: OwnerNotify };
   /** keeps anything from waking a session for a time */
   "agents.mute": { params: MuteAgentParams; result: Muted };
   /** makes the connection a pipe for packets of another daemon (docs/protocol.md): behind the answer it carries no lines any more */
@@ -1137,6 +1139,26 @@ export interface OpenWork {
   count: number;
 }
 
+/** OwnerNotify is the command that tells the owner what waits for him. */
+export interface OwnerNotify {
+  /** empty if there is none */
+  command: Array<string>;
+  /** wake.yaml, which wake.notify writes, or config.yaml; "" if there is none */
+  source: string;
+  /** how it failed when it was tried; "" if it did not */
+  failed?: string;
+}
+
+/** OwnerNotifyParams are the params of wake.notify, whose result is OwnerNotify. */
+export interface OwnerNotifyParams {
+  /** command is to be the command from now on */
+  set?: boolean;
+  /** word by word, as no shell reads it; empty: none */
+  command?: Array<string>;
+  /** it is started, with test as ACP_EVENT */
+  try?: boolean;
+}
+
 /** Path says how packets travel between a daemon and a peer that is connected. */
 export type Path = "direct" | "pipe" | "relay";
 
@@ -1945,6 +1967,8 @@ export interface UnpostedParams {
   id: string;
   /** as in WakeAnswer */
   refused?: string;
+  /** as in WakeAnswer */
+  needs_person?: boolean;
 }
 
 /** UntrustParams are the params of untrust. */
@@ -1996,6 +2020,8 @@ export interface WakeAnswer {
   proven: boolean;
   /** refused says why the program took no pointer and would take none now, in a line for the daemon's owner: "the session is unattended". For a minute, peers hear that the session answers when it is active. It is "" if the message was read meanwhile, or nobody waits for it. */
   refused?: string;
+  /** needs_person says that a person is what is missing: nobody is asked before the session's tools run, or its program waits for its user to allow the pointer. The daemon tells its owner. */
+  needs_person?: boolean;
 }
 
 /** WakeAnswersParams are the params of wake.answers, whose result is WakeRules. */

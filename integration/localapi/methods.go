@@ -97,6 +97,7 @@ var daemonCalls = []call{
 	{client.MethodApprovals, owner, nil, of[client.Approvals](), "lists the messages that wait for the owner's word before they wake a session"},
 	{client.MethodApprove, owner, of[client.ApproveParams](), of[client.Approval](), "says what becomes of such a message"},
 	{client.MethodAgents, owner, nil, of[client.Agents](), "lists the attached agents, and who woke those that are sessions"},
+	{client.MethodWakeNotify, owner, of[client.OwnerNotifyParams](), of[client.OwnerNotify](), "returns the command that tells the owner what waits for him, and sets or tries it before"},
 	{client.MethodMuteAgent, owner, of[client.MuteAgentParams](), of[client.Muted](), "keeps anything from waking a session for a time"},
 	{client.MethodPipe, owner, nil, nothing, "makes the connection a pipe for packets of another daemon (docs/protocol.md): behind the answer it carries no lines any more"},
 	{client.MethodBackup, owner, nil, of[client.StateCopy](), "copies state.db, as it is when the call begins, into a file that lasts as long as the connection; one at a time"},

@@ -30,7 +30,8 @@ here, direction (→ to a peer, ← from one), peer and agent there, kind, the b
 what it says and of the answer, outcome and duration; and events of peers (·), unless
 flags select messages. A topic is also those below it. It begins with the last messages,
 which the daemon keeps unless config.yaml says history: off. Who reads more slowly than messages pass loses some: "lost 12".
-It ends with ^C, or when what reads it has ended, and goes on after the daemon was away.
+The terminal
+rings its bell when something begins to wait for you (acpctl approvals). It ends with ^C, or when what reads it has ended, and goes on after the daemon was away.
 discover, by which programs look who is there, is left out if it succeeds, unless --all or
 --kind asks for it. Calls that are open: acpctl waiting. Mail of OACP is told as an event; channels
 have a tail of their own.`,
@@ -116,6 +117,9 @@ func (t *tail) follow(ctx context.Context) error {
 		case a := <-answers:
 			t.holdAnswer(a)
 		case e := <-events:
+			if e.event != nil {
+				t.RingIfNeeded(e.event)
+			}
 			t.held = append(t.held, e)
 		case <-t.nextRelease():
 		case line := <-t.talk:

@@ -28,7 +28,7 @@ wake list does.`,
 	}
 	list := a.newWakeListCmd()
 	cmd.RunE = list.RunE
-	cmd.AddCommand(a.newWakeAllowCmd(), list, a.newWakeRevokeCmd(), a.newWakeAnswersCmd())
+	cmd.AddCommand(a.newWakeAllowCmd(), list, a.newWakeRevokeCmd(), a.newWakeAnswersCmd(), a.newWakeNotifyCmd())
 	return cmd
 }
 
@@ -55,7 +55,10 @@ nobody watches.`,
 			}
 			a.tellOfSessions(cmd.Context(), p.Agent)
 			a.tellOfOtherKinds(&p, rules)
-			return a.printWakeRules(rules)
+			if err := a.printWakeRules(rules); err != nil || !p.Ask {
+				return err
+			}
+			return a.OfferOwnerNotify(cmd.Context())
 		},
 	}
 	f := cmd.Flags()
@@ -199,6 +202,40 @@ and so does a question about it, whichever peer was asked. Partial results wake 
 	}
 	cmd.Flags().StringVar(&p.Agent, "agent", "", "only the session of this name (default: every session)")
 	cmd.Flags().BoolVar(&p.Unattended, "unattended", false, "also if nobody is there to be asked for permissions")
+	return cmd
+}
+
+func (a *app) newWakeNotifyCmd() *cobra.Command {
+	var p client.OwnerNotifyParams
+	var off bool
+	cmd := &cobra.Command{
+		Use:   "notify [COMMAND...]",
+		Short: "Have a command started when something waits for you",
+		Example: `  acpctl wake notify notify-send acpd 'An agent needs you: acpctl approvals'
+  acpctl wake notify --try          start it now
+  acpctl wake notify --off`,
+		Long: `Shows, sets or removes the command that acpd starts when a message begins to wait for acpctl
+approvals, and when one did not wake a session because a person is needed there. No shell reads
+its words. In its environment it has ACP_EVENT (approval, needs-person or test), ACP_NUMBER (for
+acpctl approvals yes), ACP_PEER, ACP_AGENT and ACP_KIND, and nothing that a peer wrote. It starts
+at most once in 30 seconds, and 6 times an hour for one peer, and is ended after 10 seconds. What
+config.yaml says (owner, notify) is used before it.`,
+		Args: cobra.ArbitraryArgs,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if off && len(args) > 0 {
+				return frame.UsageErrorf("--off: leave the command out")
+			}
+			p.Set, p.Command, p.Try = off || len(args) > 0, args, p.Try || len(args) > 0
+			set, err := a.SetOwnerNotify(cmd.Context(), p)
+			if err != nil {
+				return err
+			}
+			return a.PrintData(set, func() { a.PrintLine("%s", frame.DescribeOwnerNotify(set)) })
+		},
+	}
+	cmd.Flags().SetInterspersed(false) // the command's own flags are its own
+	cmd.Flags().BoolVar(&off, "off", false, "start nothing from now on")
+	cmd.Flags().BoolVar(&p.Try, "try", false, "start it now, with test as ACP_EVENT")
 	return cmd
 }
 

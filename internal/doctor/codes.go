@@ -124,6 +124,8 @@ var codeTable = [...]CodeInfo{
 	{"relay.clone", Failure, "another process uses a relay with this daemon's identity", "stop one of the two for good"},
 	{"relay.snoop", Note, "the account at a relay may listen to what is for others", "permissions for each daemon: [reach.md](reach.md#a-server-for-a-company)"},
 
+	{"owner.ok", OK, "the command that tells you what waits for you works: it was started once, as a test", ""},
+	{"owner.failed", Warning, "the command that tells you what waits for you does not work", "mend it: `acpctl wake notify`, or `owner.notify` in config.yaml"},
 	{"agent.ok", OK, "an agent is attached", ""},
 	{"agent.none", Note, "no agent is attached: questions are refused, notices are kept", "`acpctl setup`, or `acpctl serve`"},
 	{"agent.away", Warning, "an agent that has accepted delegations is not attached: since when, and until when they wait for it", "`acpctl serve` under its name again, which reports them as failed; or `acpctl cancel ID`, where they were given"},

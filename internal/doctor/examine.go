@@ -75,6 +75,7 @@ func Examine(ctx context.Context, o Options) ([]Finding, error) {
 		x.examineBudget(ctx)
 		x.examinePeers(ctx)
 		x.examineRelays(ctx)
+		x.examineOwnerNotify(ctx)
 		x.examineAgents()
 		x.examineAwayAgents(ctx)
 	}

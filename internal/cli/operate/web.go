@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"runtime"
+	"sync"
 	"syscall"
 	"time"
 
@@ -37,7 +38,7 @@ nothing else on this machine gets anything. A link that acpctl opens stands in t
 of a program, which others can read: so the browser shows a number first, and the page
 comes when you have typed it here. A link that only you have seen needs none (--no-open); without a
 terminal to type at, no browser is opened. While no browser has the page open, the daemon is
-asked nothing.`,
+asked nothing; the terminal rings its bell when something begins to wait for you.`,
 		Args: frame.NamedArgs(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			switch {
@@ -101,7 +102,13 @@ func (v *verbs) serveWeb(ctx context.Context, port int, open bool) error {
 	default:
 		v.PrintForPerson("open this link in your browser within a minute: it works once; ^C ends it")
 	}
-	if err := s.Run(ctx); ctx.Err() == nil {
+	ringing, endRinging := context.WithCancel(ctx)
+	var bell sync.WaitGroup
+	bell.Go(func() { v.RingWhenNeeded(ringing) })
+	err = s.Run(ctx)
+	endRinging()
+	bell.Wait()
+	if ctx.Err() == nil {
 		return err
 	}
 	return nil // that is how the page usually ends

@@ -948,6 +948,22 @@ class OACPUnbindParams(TypedDict):
     agent: str
 
 
+class OwnerNotify(TypedDict):
+    """OwnerNotify is the command that tells the owner what waits for him."""
+
+    command: list[str]  # empty if there is none
+    source: str  # wake.yaml, which wake.notify writes, or config.yaml; "" if there is none
+    failed: NotRequired[str]  # how it failed when it was tried; "" if it did not
+
+
+class OwnerNotifyParams(TypedDict):
+    """OwnerNotifyParams are the params of wake.notify, whose result is OwnerNotify."""
+
+    set: NotRequired[bool]  # command is to be the command from now on
+    command: NotRequired[list[str]]  # word by word, as no shell reads it; empty: none
+    try: NotRequired[bool]  # it is started, with test as ACP_EVENT
+
+
 class Peer(TypedDict):
     """Peer is one row of peers."""
 
@@ -1524,6 +1540,7 @@ class UnpostedParams(TypedDict):
     peer: str  # who sent the message
     id: str
     refused: NotRequired[str]  # as in WakeAnswer
+    needs_person: NotRequired[bool]  # as in WakeAnswer
 
 
 class UntrustParams(TypedDict):
@@ -1567,6 +1584,7 @@ class WakeAnswer(TypedDict):
     posted: bool  # posted says that the session's program was given a pointer to the message: a turn begins, or takes the pointer up. It is ignored if the message had no grant.
     proven: bool  # proven says that the program has proved that the message's text is in the input of the model. The daemon then removes the message from the inbox.
     refused: NotRequired[str]  # refused says why the program took no pointer and would take none now, in a line for the daemon's owner: "the session is unattended". For a minute, peers hear that the session answers when it is active. It is "" if the message was read meanwhile, or nobody waits for it.
+    needs_person: NotRequired[bool]  # needs_person says that a person is what is missing: nobody is asked before the session's tools run, or its program waits for its user to allow the pointer. The daemon tells its owner.
 
 
 class WakeAnswersParams(TypedDict):

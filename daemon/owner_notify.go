@@ -1,0 +1,202 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"os/exec"
+	"slices"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/config"
+	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/internal/commandenv"
+	"github.com/acpd/acpd/internal/ownwords"
+	"github.com/acpd/acpd/internal/pace"
+	"github.com/acpd/acpd/kinds"
+)
+
+const (
+	ownerNotifyPause = 30 * time.Second // between two starts of the owner's command
+	ownerNotifyHour  = 6                // starts in an hour that one peer causes
+)
+
+// What the owner's command is told of.
+const (
+	eventAsks   = "approval"     // a message begins to wait for the owner's yes
+	eventFailed = "needs-person" // a message did not wake its session, because a person is needed there
+	eventTest   = "test"
+)
+
+// ownerEvent is what the owner's command is told. No part of it is a text that a peer chose.
+type ownerEvent struct {
+	event  string
+	number string // for acpctl approvals yes; empty if it does not wait for that
+	peer   identity.ID
+	name   string // the petname of the peer
+	agent  string
+	kind   string
+}
+
+// environ returns the variables of the command.
+func (e *ownerEvent) environ() []string {
+	return []string{"ACP_EVENT=" + e.event, "ACP_NUMBER=" + e.number, "ACP_PEER=" + e.name, "ACP_AGENT=" + e.agent, "ACP_KIND=" + e.kind}
+}
+
+// ownerNotifier starts the owner's command, one at a time and not too often. Whether the command works
+// changes nothing.
+type ownerNotifier struct {
+	command func() []string          // empty if there is none
+	asks    func(number string) bool // reports whether a message still waits under that number
+	start   func(context.Context, []string, *ownerEvent) error
+	log     *slog.Logger
+	changed pace.Signal
+
+	mu      sync.Mutex // guards what follows
+	waiting []ownerEvent
+	last    time.Time
+	started map[identity.ID][]time.Time // in the last hour
+}
+
+func newOwnerNotifier(command func() []string, asks func(string) bool, log *slog.Logger) *ownerNotifier {
+	return &ownerNotifier{command: command, asks: asks, start: startOwnerCommand, log: log, changed: pace.NewSignal(), started: make(map[identity.ID][]time.Time)}
+}
+
+// tell has the command told of an event, as soon as it may start again. Of each peer one event waits.
+func (n *ownerNotifier) tell(e ownerEvent) {
+	if len(n.command()) == 0 {
+		return
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	i := slices.IndexFunc(n.waiting, func(w ownerEvent) bool { return w.peer == e.peer })
+	switch {
+	case i < 0:
+		n.waiting = append(n.waiting, e)
+	case n.waiting[i].number == "": // one that the owner can answer says more
+		n.waiting[i] = e
+	}
+	n.changed.Set()
+}
+
+// run starts the command for what waits, until ctx ends.
+func (n *ownerNotifier) run(ctx context.Context) error {
+	for {
+		e, wait := n.take(time.Now())
+		if e != nil {
+			if err := n.start(ctx, n.command(), e); err != nil && ctx.Err() == nil {
+				n.log.Warn("owner.notify: the owner was not told", "event", e.event, "err", err)
+			}
+			continue
+		}
+		var due <-chan time.Time
+		if wait > 0 {
+			due = time.After(wait)
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-n.changed:
+		case <-due:
+		}
+	}
+}
+
+// take returns the next event for which the command may start, and else when to look again; 0 if nothing
+// waits.
+func (n *ownerNotifier) take(now time.Time) (e *ownerEvent, wait time.Duration) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for id, at := range n.started {
+		if n.started[id] = slices.DeleteFunc(at, func(at time.Time) bool { return now.Sub(at) >= time.Hour }); len(n.started[id]) == 0 {
+			delete(n.started, id)
+		}
+	}
+	n.waiting = slices.DeleteFunc(n.waiting, func(e ownerEvent) bool {
+		return len(n.command()) == 0 || len(n.started[e.peer]) >= ownerNotifyHour || e.number != "" && !n.asks(e.number)
+	})
+	if len(n.waiting) == 0 {
+		return nil, 0
+	}
+	if wait := n.last.Add(ownerNotifyPause).Sub(now); wait > 0 && !n.last.IsZero() {
+		return nil, wait
+	}
+	first := n.waiting[0]
+	n.waiting = slices.Delete(n.waiting, 0, 1)
+	n.last = now
+	n.started[first.peer] = append(n.started[first.peer], now)
+	return &first, 0
+}
+
+// startOwnerCommand runs the owner's command, and ends it with all of its process group. It has no
+// terminal and no input, and what it prints is not read. The error says how it ended.
+func startOwnerCommand(ctx context.Context, argv []string, e *ownerEvent) error {
+	path, err := exec.LookPath(argv[0])
+	if err != nil {
+		if e, ok := errors.AsType[*exec.Error](err); ok {
+			err = e.Err
+		}
+		return ownwords.Errorf("%s: %w", argv[0], err)
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, client.MaxOwnerNotify, ownwords.Errorf("%s did not end within %s", argv[0], client.MaxOwnerNotify))
+	defer cancel()
+	cmd := exec.CommandContext(ctx, path)
+	cmd.Args, cmd.Dir, cmd.Env = argv, "/", append(commandenv.Environ(), e.environ()...)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	endGroup := func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
+	cmd.Cancel = endGroup
+	if err := cmd.Start(); err != nil {
+		return ownwords.New(commandenv.DescribeStartError(path, err))
+	}
+	err = cmd.Wait()
+	endGroup() // what it has left running
+	switch exit, ok := errors.AsType[*exec.ExitError](err); {
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
+	case ok && exit.Exited():
+		return ownwords.Errorf("%s ended with exit code %d", argv[0], exit.ExitCode())
+	case err != nil:
+		return ownwords.Errorf("%s was ended by a signal", argv[0])
+	}
+	return nil
+}
+
+// findOwnerCommand returns the owner's command, and where it is from; nil if there is none. One in
+// config.yaml is before one that was set on acp.sock.
+func (d *Daemon) findOwnerCommand() (argv []string, source string) {
+	if argv := d.config.Load().Owner.Notify; len(argv) > 0 {
+		return argv, fromSettings
+	}
+	if argv := d.waker.Rules.Notify(); len(argv) > 0 {
+		return argv, fromWakeFile
+	}
+	return nil, ""
+}
+
+// serveOwnerNotify returns the command that tells the owner, and sets or tries it before.
+func (d *Daemon) serveOwnerNotify(ctx context.Context, _ *localConn, p *client.OwnerNotifyParams) (any, error) {
+	if p.Set {
+		if _, source := d.findOwnerCommand(); source == fromSettings {
+			return nil, kinds.Errorf(kinds.Invalid, "wake.notify: config.yaml has a command: change it there, then acpctl reload")
+		}
+		if len(p.Command) > 0 {
+			if err := config.CheckCommand(p.Command, config.OwnerNotifyExample); err != nil {
+				return nil, kinds.Errorf(kinds.Invalid, "wake.notify: command: %v", err)
+			}
+		}
+		if err := d.narrowWakeRules(len(p.Command) > 0, func() error { return d.waker.Rules.SetNotify(p.Command) }); err != nil {
+			return nil, explainWakeError("wake.notify", err)
+		}
+	}
+	argv, source := d.findOwnerCommand()
+	answer := &client.OwnerNotify{Command: append([]string{}, argv...), Source: source}
+	if p.Try && len(argv) > 0 {
+		if err := startOwnerCommand(ctx, argv, &ownerEvent{event: eventTest}); err != nil {
+			answer.Failed = ownwords.Of(err)
+		}
+	}
+	return answer, nil
+}
