@@ -1,4 +1,4 @@
-# make help lists the targets. All but bench, race, fuzz, faults, netns, programs, interop, agents, web, web-picture, reach-wide and packages need Go alone.
+# make help lists the targets. All but bench, race, fuzz, faults, netns, programs, interop, agents, agents-newest, web, web-picture, reach-wide and packages need Go alone.
 
 GO      ?= go
 RELEASE = 0.1.0
@@ -20,7 +20,7 @@ NATS ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/acpd-nats-server
 
 .DEFAULT_GOAL := build
 
-.PHONY: help build test race seeds storm kills lint fuzz faults netns programs interop agents web web-picture reach reach-wide crowd bench pgo demo pictures install dist packages
+.PHONY: help build test race seeds storm kills lint fuzz faults netns programs interop agents agents-newest web web-picture reach reach-wide crowd bench pgo demo pictures install dist packages
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
@@ -123,6 +123,9 @@ web-picture: build ## docs/pictures/web.png anew, from daemons at work (chromium
 agents: ## with the agent programs as they are, Claude Code, Codex and OpenCode, and a model that does as told; installs them in AGENTS (npm; root, or user namespaces)
 	./integration/agents/install.sh '$(AGENTS)'
 	ACPD_AGENTS='$(AGENTS)' $(GO) test -tags $(TAGS),agents -count=1 -timeout 30m -parallel 3 -v ./integration/agents
+
+agents-newest: ## as agents, with the newest versions of the programs that npm has
+	GO='$(GO)' TAGS='$(TAGS)' ./integration/agents/newest.sh '$(AGENTS)-newest'
 
 dist: ## what is released, in dist/: archives for Linux and macOS, packages for Debian and Fedora, lists of their contents, the files of a container image, a script that installs, with BASE a formula for Homebrew, checksums
 	cd packaging/dist && $(GO) run -trimpath . --source ../.. --out ../../dist --release $(RELEASE) --base '$(BASE)' $(DISTFLAGS)

@@ -77,7 +77,7 @@ func TestClaudeIsWoken(t *testing.T) {
 	sockets := live.MakeTempDir(t)
 	c := p.startClaude(childCommand(t, sockets))
 	child := awaitChild(t, sockets)
-	child.mustFind("claude", "2.1.332")
+	child.mustFind("claude", findVersion(t, "claude"))
 	post := newPost()
 	if r := child.post(post); r.Err != "" || r.Proven {
 		t.Fatalf("post: %+v", r)
@@ -96,7 +96,7 @@ func (p *person) startChild(flags ...string) (*claudeCode, *child) {
 	sockets := live.MakeTempDir(p.t)
 	c := p.startClaude(childCommand(p.t, sockets), flags...)
 	child := awaitChild(p.t, sockets)
-	child.mustFind("claude", "2.1.332")
+	child.mustFind("claude", findVersion(p.t, "claude"))
 	return c, child
 }
 
@@ -243,7 +243,7 @@ func (p *person) startClaudeInATerminal(flags ...string) (*program, *child) {
 	argv := append([]string{programs["claude"]}, p.configureClaude(childCommand(p.t, sockets))...)
 	c := p.startInTerminal(p.claudeEnvironment(), append(argv, flags...)...)
 	child := awaitChild(p.t, sockets)
-	child.mustFind("claude", "2.1.332")
+	child.mustFind("claude", findVersion(p.t, "claude"))
 	return c, child
 }
 

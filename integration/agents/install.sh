@@ -1,6 +1,7 @@
 #!/bin/sh
 # Installs the agent programs, pinned, from npm: claude, codex and opencode, each in a folder of
-# that name below the folder given. What cannot be installed is named.
+# that name below the folder given. With ACPD_AGENTS_NEWEST=yes it installs the newest ones instead.
+# What cannot be installed is named.
 set -eu
 dir=$1
 
@@ -11,6 +12,10 @@ done
 retry() { "$@" || { sleep 5 && "$@"; } || { sleep 20 && "$@"; }; }
 
 install_program() { # name, package, version
+	if [ "${ACPD_AGENTS_NEWEST:-}" = yes ]; then
+		newest=$(retry npm view "$2" version) || { echo "agents: npm does not say which version of $2 is the newest: is there a network?" >&2; exit 1; }
+		set -- "$1" "$2" "$newest"
+	fi
 	target=$dir/$1
 	if [ -x "$target/node_modules/.bin/$1" ] && [ "$(cat "$target/installed" 2>/dev/null)" = "$2@$3" ]; then
 		return

@@ -1,7 +1,8 @@
 //go:build agents
 
 // Package agents tests acpd with the agent programs that people use: Claude Code, Codex and
-// OpenCode, in the versions that install.sh pins, with a model that does what the test says.
+// OpenCode, in the versions that install.sh pins or in the newest ones (newest.sh), with a model that
+// does what the test says.
 //
 // The tests need Linux, the programs (make agents installs them), and either root or a system
 // that lets users make namespaces. The test binary runs itself again in namespaces of its own,
@@ -19,6 +20,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/go-json-experiment/json"
 	"golang.org/x/sys/unix"
 
 	"github.com/acpd/acpd/integration/live"
@@ -68,6 +70,26 @@ func findPrograms() error {
 		return fmt.Errorf("rg is missing, without which OpenCode looks for no files: install ripgrep: %w", err)
 	}
 	return nil
+}
+
+// findVersion returns the version of an agent program, as its package says.
+func findVersion(t *testing.T, program string) string {
+	t.Helper()
+	path, err := filepath.EvalSymlinks(programs[program])
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(filepath.Join(filepath.Dir(path), "..", "package.json"))
+	var about struct {
+		Version string `json:"version"`
+	}
+	if err == nil {
+		err = json.Unmarshal(text, &about)
+	}
+	if err != nil || about.Version == "" {
+		t.Fatalf("the package of %s has no version: %v", program, err)
+	}
+	return about.Version
 }
 
 // startLoopback makes 127.0.0.1 usable in this network.

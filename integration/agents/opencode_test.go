@@ -126,7 +126,7 @@ func TestOpenCodeIsWoken(t *testing.T) {
 	sockets := live.MakeTempDir(t)
 	o := p.startOpenCode(childCommand(t, sockets), "OPENCODE_SERVER_PASSWORD="+openCodePassword)
 	child := awaitChild(t, sockets)
-	child.mustFind("opencode", "1.18.33")
+	child.mustFind("opencode", findVersion(t, "opencode"))
 	post := newPost()
 	if r := child.post(post); r.Err != "unattended" {
 		t.Errorf("post: %+v", r)

@@ -14,7 +14,6 @@ import (
 
 // setupCase is how one agent program is set up, listed and asked.
 type setupCase struct {
-	version   string
 	config    string              // in the home, with what the user has there
 	text      func(*model) string // of it
 	list      []string            // shows the MCP servers
@@ -26,7 +25,7 @@ type setupCase struct {
 
 var setupCases = map[string]setupCase{
 	"claude": {
-		version: "2.1.332", config: ".claude.json",
+		config: ".claude.json",
 		text:   func(*model) string { return "{\n  \"numStartups\": 3\n}" },
 		list:   []string{"mcp", "list"},
 		listed: `acp: \S+/acpctl mcp --attach - . Connected`,
@@ -34,7 +33,7 @@ var setupCases = map[string]setupCase{
 		variables: (*person).claudeEnvironment,
 	},
 	"codex": {
-		version: "0.171.0", config: ".codex/config.toml",
+		config: ".codex/config.toml",
 		text: func(m *model) string {
 			return "# mine\nmodel = \"stub\"\nmodel_provider = \"stub\"\n[analytics]\nenabled = false\n" +
 				"[model_providers.stub]\nname = \"stub\"\nbase_url = \"" + m.server.URL + "/v1\"\nwire_api = \"responses\"\n"
@@ -45,7 +44,7 @@ var setupCases = map[string]setupCase{
 		variables: func(p *person) []string { return p.environment() },
 	},
 	"opencode": {
-		version: "1.18.33", config: ".config/opencode/opencode.json",
+		config: ".config/opencode/opencode.json",
 		text: func(m *model) string {
 			return `{
   // mine
@@ -108,7 +107,7 @@ func TestSetup(t *testing.T) {
 
 			setup(name, "--yes")
 			until(t, "the program is listed as set up, with its version, for which it has 5 s", func() bool {
-				return strings.Contains(setup(), name+"\t"+c.version+"\tyes\t"+config+"\n")
+				return strings.Contains(setup(), name+"\t"+findVersion(t, name)+"\tyes\t"+config+"\n")
 			})
 			if again := setup(name, "--yes"); again != "nothing to change\n" {
 				t.Errorf("set up again: %s", again)
