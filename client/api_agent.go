@@ -43,6 +43,16 @@ type SessionInfo struct {
 	// Unwakeable says why nothing can wake the session, in a line for the daemon's owner: "it has
 	// no folder ~/.codex here". "": something can wake it.
 	Unwakeable string `json:"unwakeable,omitzero"`
+
+	// Asks is the program, such as Codex, if it asks its user before a tool runs, and waits for the answer.
+	// It is empty if nobody is asked.
+	Asks string `json:"asks,omitzero"`
+
+	// Folder stands for the directory of the session: sessions with the same one are in one directory.
+	// Begun is when the session began. Of the sessions of one program in one directory, a message that
+	// names none goes to the one that began last.
+	Folder string `json:"folder,omitzero"`
+	Begun  Time   `json:"begun,omitzero"`
 }
 
 // WakeGrant is the daemon's word that a session may be woken for a message. It rests on what

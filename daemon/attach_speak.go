@@ -37,7 +37,9 @@ func (d *Daemon) attachAgent(s *localConn, p *client.AttachParams) (*registry.Ag
 	if err != nil {
 		return nil, err
 	}
+	asBefore := false
 	for _, old := range replaced {
+		asBefore = asBefore || old.Name == a.Name && old.Conn == a.Conn && isWakeable(old) && isWakeable(a)
 		if old.Name != a.Name {
 			d.delegations.UpdateAgentPresence(old.Name)
 			d.endSession(old)
@@ -48,11 +50,14 @@ func (d *Daemon) attachAgent(s *localConn, p *client.AttachParams) (*registry.Ag
 			old.Conn.Close() // it would wait for messages in vain
 		}
 	}
-	if a.IsSession() {
+	if a.IsSession() && !asBefore {
 		d.waker.Attach(a.Name, a.Session.Unwakeable != "")
 	}
 	return a, nil
 }
+
+// isWakeable reports whether an agent is a session that something can wake.
+func isWakeable(a *registry.Agent) bool { return a.IsSession() && a.Session.Unwakeable == "" }
 
 // detachAgent takes out the agent of a connection that has ended, if it had one. comesBack says
 // that it is the daemon that ends, so that what a session had begun does not.

@@ -56,6 +56,11 @@ func TestATimeoutSaysThatTheSessionWasNotWoken(t *testing.T) {
 	if got := ask(); strings.Contains(got, "not woken") {
 		t.Error(got)
 	}
+	// What is so of the session is declared anew, and takes the message out of nobody's hands.
+	s.must("attach", client.AttachParams{Name: "claude", Key: s.key, Session: &client.SessionInfo{Harness: "codex", Asks: "Codex"}}, nil)
+	if got := ask(); got != "the deadline passed: its owner was asked by Codex, and has not answered: allow more time, or delegate it" {
+		t.Error(got)
+	}
 	laptop.configure("agents: {claude: {turns: {hour: 2}}}")
 	if got := ask(); !strings.HasPrefix(got, unwoken+"; the turns that you may cause there are used up for ") {
 		t.Error(got)

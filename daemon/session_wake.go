@@ -214,9 +214,9 @@ func (d *Daemon) beginExchangeWithSession(a *registry.Agent, sender identity.Pee
 }
 
 // beginQueryAtSession is beginExchangeWithSession for a query that has a limit of time. The context
-// asking ends with the error for the asker when the owner says no. If the session was not woken, asking
-// ends shortly before the limit: the asker's clock has begun earlier, and the asker is to hear why there
-// is no answer.
+// asking ends with the error for the asker when the owner says no. If the session was not woken, or its
+// program waits for its user, asking ends shortly before the limit: the asker's clock has begun earlier,
+// and the asker is to hear why there is no answer.
 func (d *Daemon) beginQueryAtSession(ctx context.Context, a *registry.Agent, sender identity.Peer, in *client.Inbound, limit time.Duration) (asking context.Context, end func()) {
 	asking, cancel := context.WithCancelCause(ctx)
 	endExchange := d.beginExchangeWithSession(a, sender, in, func() { cancel(newOwnerDeclinedError(in.Kind)) })
@@ -224,6 +224,8 @@ func (d *Daemon) beginQueryAtSession(ctx context.Context, a *registry.Agent, sen
 	timer := time.AfterFunc(limit-min(limit/10, maxEarly), func() {
 		if !d.waker.HasWoken(m) {
 			cancel(d.newUnwokenError(m))
+		} else if asked := d.agents.FindByName(a.Name); asked != nil && asked.IsSession() && asked.Session.Asks != "" {
+			cancel(kinds.Errorf(kinds.Timeout, "the deadline passed: its owner was asked by %s, and has not answered: allow more time, or delegate it", asked.Session.Asks))
 		}
 	})
 	return asking, func() { timer.Stop(); endExchange(); cancel(nil) }

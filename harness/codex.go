@@ -8,11 +8,15 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/acpd/acpd/internal/ownwords"
 	"github.com/acpd/acpd/internal/pace"
 )
+
+// codexTitle is what people call the program.
+const codexTitle = "Codex"
 
 // maxLoadedThreads bounds how many threads of the app-server are looked at for ours.
 const maxLoadedThreads = 64
@@ -26,15 +30,20 @@ type codex struct {
 	dir       string // the working directory of this process, which is that of the thread
 	processes *processes
 	posts     gate
-	loads     codexLoads
-	work      codexWork
+	probed    verdict
 	changed   pace.Signal   // the thread has become known
 	callTime  time.Duration // bounds one call
 
-	mu      sync.Mutex // guards what follows
-	version string     // as the app-server said at the latest connection
-	thread  string     // as the latest tool call named it; empty before
-	posted  []string   // the ids by which it has begun turns, the latest last
+	approvalTime time.Duration // bounds how long the user is asked in a turn that this process has begun
+	unloadTime   time.Duration // after which a thread that is still loaded has a terminal
+
+	mu       sync.Mutex // guards what follows
+	version  string     // as the app-server said at the latest connection
+	thread   string     // as the latest tool call named it; empty before
+	injected string     // the thread that has got an item of ours; empty: none has
+	closedAt time.Time  // since when the first terminal of the thread is closed, and nothing runs; zero: it is not
+	unbegun  string     // the thread that Codex has refused one, and that has had no turn since; empty: none
+	turn     *codexTurn // the latest that this process has begun; nil: none runs
 }
 
 // findCodex returns the thread of Codex that has started this process.
@@ -42,7 +51,7 @@ func findCodex(ctx context.Context, env *Environment, ps *processes) (Session, e
 	fail := func(saw string) (Session, error) {
 		return nil, &Error{Harness: codexName, Version: env.Version, Err: ErrUnsupported, Saw: saw}
 	}
-	c := &codex{lifetime: newLifetime(), dir: env.Dir, processes: ps, posts: newGate(), loads: newCodexLoads(), changed: pace.NewSignal(), callTime: codexTime}
+	c := &codex{lifetime: newLifetime(), dir: env.Dir, processes: ps, posts: newGate(), changed: pace.NewSignal(), callTime: codexTime, approvalTime: approvalTime, unloadTime: unloadTime}
 	var err error
 	if c.socket, err = findCodexSocket(env, ps); err != nil {
 		return fail(ownwords.Of(err))
@@ -82,24 +91,30 @@ func findCodexSocket(env *Environment, ps *processes) (string, error) {
 			}
 			err = dialErr
 		}
-		if errors.Is(err, fs.ErrNotExist) {
-			err = explainNoSocket(env, home)
+		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, errNotParent) {
+			err = explainNoSocket(env, home, err)
 		}
 		saw = append(saw, ownwords.Of(err))
 	}
 	return "", ownwords.New(strings.Join(saw, "; "))
 }
 
-// explainNoSocket says in plain words why a home of Codex has no socket.
-func explainNoSocket(env *Environment, home string) error {
+// noAppServer says which sessions of Codex cannot be woken.
+const noAppServer = "codex exec, and codex with -c, --search or -p, use none: start codex without them"
+
+// explainNoSocket says in plain words why no app-server in a home of Codex is this session's.
+func explainNoSocket(env *Environment, home string, err error) error {
 	shown := home
 	if below, ok := strings.CutPrefix(home, env.Getenv("HOME")+"/"); ok {
 		shown = "~/" + below
 	}
+	if errors.Is(err, errNotParent) {
+		return ownwords.Errorf("the app-server of %s has not started this session; %s", shown, noAppServer)
+	}
 	if _, err := os.Stat(home); err != nil {
 		return ownwords.Errorf("it has no folder %s here", shown)
 	}
-	return ownwords.Errorf("no app-server runs in %s; codex with -c and codex exec have none", shown)
+	return ownwords.Errorf("no app-server runs in %s; %s", shown, noAppServer)
 }
 
 // Harness returns the name and version of Codex.
@@ -161,7 +176,7 @@ func (c *codex) Post(ctx context.Context, p Post) (Posted, error) {
 
 // connect makes a connection to the app-server, which must be a parent of this process.
 func (c *codex) connect(ctx context.Context) (*codexConn, error) {
-	stream, server, err := c.processes.dialParent(c.socket)
+	stream, _, err := c.processes.dialParent(c.socket)
 	if err != nil {
 		return nil, c.fail(ErrGone, err)
 	}
@@ -169,7 +184,6 @@ func (c *codex) connect(ctx context.Context) (*codexConn, error) {
 	if err != nil {
 		return nil, c.fail(ErrGone, err)
 	}
-	conn.server = server.pid
 	var who struct {
 		UserAgent string `json:"userAgent"`
 	}
@@ -188,9 +202,13 @@ func (c *codex) connect(ctx context.Context) (*codexConn, error) {
 	c.mu.Lock()
 	c.version = version
 	c.mu.Unlock()
-	if err := checkVersion(codexName, version); err != nil {
+	err = checkVersion(codexName, version)
+	if err == nil {
+		err = c.probed.judge(version, func() error { return probeCodex(ctx, conn, version) })
+	}
+	if err != nil {
 		conn.close()
-		return nil, err
+		return nil, c.explain(err)
 	}
 	return conn, nil
 }
@@ -204,7 +222,7 @@ func readUserAgent(text string) string {
 
 // startTurn begins the turn, and waits for the proof that the model has what it begins with. It
 // reports whether the turn has begun, or may have.
-func (c *codex) startTurn(ctx context.Context, conn *codexConn, thread string, p Post) (_ Posted, begun bool, _ error) {
+func (c *codex) startTurn(ctx context.Context, conn *codexConn, thread string, p Post) (_ Posted, passed bool, _ error) {
 	id := p.Message.String()
 	params := map[string]any{
 		"threadId": thread, "clientUserMessageId": id, "turnTrigger": "acpd",
@@ -215,11 +233,16 @@ func (c *codex) startTurn(ctx context.Context, conn *codexConn, thread string, p
 			id: map[string]any{"kind": "untrusted", "name": "acp_message", "value": p.Untrusted},
 		}
 	}
-	c.notePosted(id)
-	if err := conn.call(ctx, "turn/start", params, nil); err != nil {
+	var begun struct {
+		Turn struct {
+			ID string `json:"id"`
+		} `json:"turn"`
+	}
+	if err := conn.call(ctx, "turn/start", params, &begun); err != nil {
 		_, refused := errors.AsType[*codexError](err)
 		return Posted{}, !refused && !errors.Is(err, errNotSent), c.explain(err)
 	}
+	c.noteTurn(&codexTurn{thread: thread, id: begun.Turn.ID, post: &p})
 	enough := time.After(proofTime)
 	for {
 		select {
@@ -240,6 +263,9 @@ func (c *codex) startTurn(ctx context.Context, conn *codexConn, thread string, p
 
 // explain makes an error of a failed call.
 func (c *codex) explain(err error) error {
+	if _, explained := errors.AsType[*Error](err); explained {
+		return err
+	}
 	refusal, ok := errors.AsType[*codexError](err)
 	switch {
 	case !ok:

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 
@@ -31,7 +32,6 @@ const (
 type codexConn struct {
 	socket  *websocket.Conn
 	limit   time.Duration    // of one call
-	server  int              // the process of the app-server
 	notices chan codexNotice // closed at the connection's end
 	ended   chan struct{}
 	stop    context.CancelFunc
@@ -75,28 +75,33 @@ type codexNotice struct {
 }
 
 type codexNoticeParams struct {
-	Thread  string      `json:"threadId"`
-	Item    codexItem   `json:"item"`
-	Status  codexStatus `json:"status"`
-	Started codexThread `json:"thread"` // of noticeStarted
+	Thread string      `json:"threadId"`
+	Item   codexItem   `json:"item"`
+	Status codexStatus `json:"status"`
 }
 
 // codexItem is a part of a turn.
 type codexItem struct {
-	Type      string `json:"type"`
-	ClientID  string `json:"clientId"`  // of itemOfUser; empty: no client has named it
-	Namespace string `json:"namespace"` // of itemOfTool
+	Type     string `json:"type"`
+	ClientID string `json:"clientId"` // of itemOfUser; empty: no client has named it
 }
 
-// Items with which turns begin.
-const (
-	itemOfUser = "userMessage"
-	itemOfTool = "functionCallOutput" // a tool of another thread's model has said it
-)
+const itemOfUser = "userMessage"
 
 // codexStatus is what a thread does.
 type codexStatus struct {
-	Type string `json:"type"` // notLoaded, idle, systemError, active
+	Type  string   `json:"type"` // notLoaded, idle, systemError, active
+	Flags []string `json:"activeFlags"`
+}
+
+const (
+	statusIdle   = "idle"
+	statusActive = "active"
+)
+
+// isAsking reports whether the user is asked before a tool runs, or the program that it asks for.
+func (s *codexStatus) isAsking() bool {
+	return s.Type == statusActive && slices.Contains(s.Flags, "waitingOnApproval")
 }
 
 const (

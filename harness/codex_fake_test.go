@@ -16,32 +16,34 @@ import (
 	"github.com/coder/websocket"
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
-
-	"github.com/acpd/acpd/internal/ownwords"
 )
+
+// testMap is an object in JSON.
+type testMap = map[string]any
 
 // fakeCodex is an app-server that is not there. It speaks the frames of Codex 0.169.0.
 type fakeCodex struct {
-	t      *testing.T
-	home   string
-	socket string
+	t        *testing.T
+	home     string
+	socket   string
+	listener *net.UnixListener
+	server   int // the process that listens; 0: one that has started the session
 
 	mu       sync.Mutex // guards what follows
 	threads  []codexThread
-	policy   string
-	reviewer string
-	sandbox  string
 	version  string
-	resumed  func()                // is called before a thread is resumed; nil: nothing is
-	terminal map[string]bool       // the terminals that are connected, by their addresses
-	shows    map[string]string     // the terminal of a thread
-	unseen   error                 // why it is not seen who is connected
-	turns    map[string][]fakeTurn // of a thread, the latest first
-	called   func(thread string)   // takes the call of a tool of a thread's acpctl
-	before   map[string]string     // a text that is sent before the answer to a method
-	after    map[string]string     // and one after it
-	refuse   map[string]string     // the error that a method is answered with
-	silent   map[string]bool       // methods that are not answered
+	methods  string                              // as it lists them
+	obliging bool                                // it answers whatever it is asked
+	ignored  map[string]bool                     // the fields of turn/start that it does not know
+	rewrite  func(method string, result testMap) // changes a result before it is sent; nil: none is changed
+	resumed  func()                              // is called before a thread is resumed; nil: nothing is
+	fresh    bool                                // no thread can be resumed before it has got an item
+	terminal string                              // the address of the terminal of all threads; empty: none is named
+	called   func(thread string)                 // takes the call of a tool of a thread's acpctl
+	before   map[string]string                   // a text that is sent before the answer to a method
+	after    map[string]string                   // and one after it
+	refuse   map[string]string                   // the error that a method is answered with
+	silent   map[string]bool                     // methods that are not answered
 	calls    []codexCall
 	stray    []string // what came that is no call
 	conns    map[*websocket.Conn]bool
@@ -63,48 +65,36 @@ func (c *codexCall) thread() string {
 	return p.Thread
 }
 
-// turn is the turn that a call is about.
-func (c *codexCall) turn() string {
-	var p struct {
-		Turn string `json:"turnId"`
-	}
-	json.Unmarshal(c.Params, &p)
-	return p.Turn
-}
+const ownThread = "019a-own"
 
-// fakeTurn is a turn, and the item with which it has begun.
-type fakeTurn struct {
-	codexTurn
-	first codexItem // without a type: there is none
+// fakeThread returns a thread of the folder in which the session runs.
+func fakeThread(id string) codexThread {
+	return codexThread{ID: id, Dir: "/work", Status: codexStatus{Type: statusIdle}, Ephemeral: jsontext.Value("false"), Parent: jsontext.Value("null")}
 }
-
-const (
-	ownThread   = "019a-own"
-	ownTerminal = "http://127.0.0.1:4000"
-)
 
 func newFakeCodex(t *testing.T) *fakeCodex {
 	t.Helper()
 	f := &fakeCodex{
-		t: t, home: makeSocketDir(t), policy: `"on-request"`, reviewer: "user", sandbox: "workspaceWrite", version: "0.169.0",
-		terminal: map[string]bool{ownTerminal: true}, shows: map[string]string{ownThread: ownTerminal}, called: func(string) {},
-		threads: []codexThread{{ID: "019a-title", Ephemeral: true, Dir: "/work", Status: codexStatus{"idle"}}, {ID: ownThread, Dir: "/work", Status: codexStatus{"idle"}}},
-		before:  make(map[string]string), after: make(map[string]string), refuse: make(map[string]string), silent: make(map[string]bool),
+		t: t, home: makeSocketDir(t), version: "0.169.0", methods: "`initialize`, `" + strings.Join(codexMethods, "`, `") + "`", called: func(string) {},
+		threads: []codexThread{fakeThread("019a-title"), fakeThread(ownThread)}, ignored: make(map[string]bool),
+		before: make(map[string]string), after: make(map[string]string), refuse: make(map[string]string), silent: make(map[string]bool),
 		conns: make(map[*websocket.Conn]bool),
 	}
+	f.threads[0].Ephemeral = jsontext.Value("true")
 	// The socket is elsewhere, and Codex's home has a link to it.
 	f.socket = filepath.Join(f.home, "s")
 	link := filepath.Join(f.home, ".codex/app-server-control/app-server-control.sock")
 	if err := errors.Join(os.MkdirAll(filepath.Dir(link), 0o700), os.Symlink(f.socket, link)); err != nil {
 		t.Fatal(err)
 	}
-	listener, err := net.Listen("unix", f.socket)
-	if err != nil {
+	var err error
+	if f.listener, err = net.ListenUnix("unix", &net.UnixAddr{Name: f.socket, Net: "unix"}); err != nil {
 		t.Fatal(err)
 	}
+	f.listener.SetUnlinkOnClose(false)
 	server := &http.Server{Handler: f}
 	var running sync.WaitGroup
-	running.Go(func() { server.Serve(listener) })
+	running.Go(func() { server.Serve(f.listener) })
 	t.Cleanup(func() {
 		server.Close()
 		f.hangUp()
@@ -143,8 +133,9 @@ func (f *fakeCodex) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		f.calls = append(f.calls, c)
 		called := f.called
 		before, after, silent := f.before[c.Method], f.after[c.Method], f.silent[c.Method]
-		answer := `{"id":` + string(c.ID) + `,"result":` + f.answer(&c) + `}`
-		if e := f.refuse[c.Method]; e != "" {
+		result, refusal := f.answer(&c)
+		answer := `{"id":` + string(c.ID) + `,"result":` + result + `}`
+		if e := cmp.Or(f.refuse[c.Method], refusal); e != "" {
 			answer = `{"id":` + string(c.ID) + `,"error":` + e + `}`
 		}
 		f.mu.Unlock()
@@ -170,57 +161,67 @@ func (f *fakeCodex) write(conn *websocket.Conn, text string) {
 	conn.Write(context.Background(), websocket.MessageText, []byte(text))
 }
 
-// answer is the result of a call. The caller holds mu.
-func (f *fakeCodex) answer(c *codexCall) string {
+// refuseWith returns the error of a call that the app-server refuses.
+func refuseWith(text string) string {
+	return fmt.Sprintf(`{"code":%d,"message":%q}`, codexRefused, text)
+}
+
+// answer is the result of a call, or its error. The caller holds mu.
+func (f *fakeCodex) answer(c *codexCall) (result, refusal string) {
 	if c.Method == "thread/resume" && f.resumed != nil {
 		f.resumed()
 	}
-	thread := `{}`
+	thread := testMap{}
 	for _, t := range f.threads {
 		if t.ID == c.thread() {
-			thread = f.marshal(&t)
+			json.Unmarshal([]byte(f.marshal(&t)), &thread)
 		}
+	}
+	answer := testMap{}
+	if f.obliging && (c.Method == "acpd/probe" || c.thread() == noThread) {
+		return "{}", ""
 	}
 	switch c.Method {
+	case "acpd/probe":
+		return "", refuseWith("Invalid request: unknown variant `acpd/probe`, expected one of " + f.methods)
 	case "initialize":
-		return `{"userAgent":"acpd/` + f.version + ` (Linux; x86_64) unknown","codexHome":"/x"}`
+		answer = testMap{"userAgent": "acpd/" + f.version + " (Linux; x86_64) unknown", "codexHome": "/x"}
 	case "thread/loaded/list":
-		var ids []string
+		ids := []any{}
 		for _, t := range f.threads {
-			ids = append(ids, `"`+t.ID+`"`)
+			ids = append(ids, t.ID)
 		}
-		return `{"data":[` + strings.Join(ids, ",") + `]}`
+		answer = testMap{"data": ids}
 	case "thread/read":
-		return `{"thread":` + thread + `}`
+		answer = testMap{"thread": thread}
+	case "thread/inject_items":
+		f.fresh = false
 	case "thread/resume":
-		return `{"thread":` + thread + `,"approvalPolicy":` + f.policy + `,"approvalsReviewer":"` + f.reviewer + `","sandbox":{"type":"` + f.sandbox + `","networkAccess":false}}`
+		if f.fresh {
+			return "", refuseWith("no rollout found for thread id " + c.thread())
+		}
+		answer = testMap{"thread": thread, "approvalPolicy": "on-request", "approvalsReviewer": "user", "sandbox": testMap{"type": "workspaceWrite", "networkAccess": false}}
 	case "mcpServerStatus/list":
-		if origin := f.shows[c.thread()]; origin != "" {
-			return `{"data":[{"name":"codex_tui","httpOrigin":"` + origin + `"}]}`
+		data := []any{testMap{"name": "acp", "httpOrigin": nil}}
+		if f.terminal != "" {
+			data = append(data, testMap{"name": codexTerminal, "httpOrigin": f.terminal})
 		}
-		return `{"data":[]}`
-	case "thread/turns/list":
-		all := []any{}
-		for _, t := range f.turns[c.thread()] {
-			items := []codexItem{}
-			if t.first.Type == itemOfUser && strings.Contains(string(c.Params), `"summary"`) {
-				items = append(items, t.first)
-			}
-			all = append(all, map[string]any{"id": t.ID, "items": items, "startedAt": t.Started, "completedAt": t.Ended})
-		}
-		return f.marshal(map[string]any{"data": all, "nextCursor": nil})
-	case "thread/items/list":
-		items := []any{}
-		for _, t := range f.turns[c.thread()] {
-			if t.ID == c.turn() && t.first.Type != "" {
-				items = append(items, map[string]any{"turnId": t.ID, "item": &t.first})
-			}
-		}
-		return f.marshal(map[string]any{"data": items, "nextCursor": nil})
+		answer = testMap{"data": data}
 	case "turn/start":
-		return `{"turn":{"id":"t1","status":"inProgress","items":[]}}`
+		if c.thread() == noThread {
+			for _, field := range codexFields {
+				if strings.Contains(string(c.Params), `"`+field+`":5`) && !f.ignored[field] {
+					return "", refuseWith("Invalid request: invalid type: integer `5`, expected a string")
+				}
+			}
+			return "", refuseWith("thread not found: " + noThread)
+		}
+		answer = testMap{"turn": testMap{"id": "t1", "status": "inProgress", "items": []any{}}}
 	}
-	return `{}`
+	if f.rewrite != nil {
+		f.rewrite(c.Method, answer)
+	}
+	return f.marshal(answer), ""
 }
 
 func (f *fakeCodex) marshal(v any) string {
@@ -256,12 +257,12 @@ func (f *fakeCodex) change(change func()) {
 	change()
 }
 
-// list returns the calls of a method.
+// list returns the calls of a method, without those of a probe.
 func (f *fakeCodex) list(method string) (found []codexCall) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for _, c := range f.calls {
-		if c.Method == method {
+		if c.Method == method && c.thread() != noThread {
 			found = append(found, c)
 		}
 	}
@@ -272,17 +273,8 @@ func (f *fakeCodex) list(method string) (found []codexCall) {
 func (f *fakeCodex) find() (Session, error) {
 	f.t.Helper()
 	ps := newFamily()
-	ps.findTerminal = func(_ int, _ string, port int) (func() bool, error) {
-		origin := fmt.Sprint("http://127.0.0.1:", port)
-		has := func() bool {
-			f.mu.Lock()
-			defer f.mu.Unlock()
-			return f.terminal[origin]
-		}
-		if f.unseen != nil || !has() {
-			return nil, cmp.Or(f.unseen, ownwords.New("no terminal"))
-		}
-		return func() bool { return !has() }, nil
+	if f.server != 0 {
+		ps.peerOf = func(*net.UnixConn) (int, error) { return f.server, nil }
 	}
 	env := &Environment{Client: "codex-mcp-client", Version: "0.169.0", Dir: "/work", Getenv: func(name string) string {
 		return map[string]string{"HOME": f.home}[name]

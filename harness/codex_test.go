@@ -106,35 +106,6 @@ func TestCodexProvesNothing(t *testing.T) {
 	}
 }
 
-func TestCodexUnattended(t *testing.T) {
-	for name, change := range map[string]func(*fakeCodex){
-		"never asks":    func(f *fakeCodex) { f.policy = `"never"` },
-		"a new policy":  func(f *fakeCodex) { f.policy = `{"granular":{"sandbox_approval":true}}` },
-		"no policy":     func(f *fakeCodex) { f.policy = `null` },
-		"auto reviewer": func(f *fakeCodex) { f.reviewer = "auto_review" },
-		"no sandbox":    func(f *fakeCodex) { f.sandbox = "dangerFullAccess" },
-		"other sandbox": func(f *fakeCodex) { f.sandbox = "externalSandbox" },
-		"no terminal":   func(f *fakeCodex) { f.terminal = nil },
-		"not seen":      func(f *fakeCodex) { f.unseen = errors.New("the system does not say") },
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			f := newFakeCodex(t)
-			change(f)
-			s := f.mustFind()
-			p := newPost()
-			if _, err := s.Post(t.Context(), p); !errors.Is(err, ErrUnattended) || len(f.list("turn/start")) != 0 {
-				t.Errorf("Post: %v", err)
-			}
-			p.Unattended = true
-			f.change(func() { f.after["turn/start"] = proof(ownThread, p.Message.String()) })
-			if _, err := s.Post(t.Context(), p); err != nil || len(f.list("turn/start")) != 1 {
-				t.Errorf("Post, unattended allowed: %v", err)
-			}
-		})
-	}
-}
-
 func TestCodexIsBusy(t *testing.T) {
 	f := newFakeCodex(t)
 	s := f.mustFind()
@@ -216,7 +187,7 @@ func TestCodexIsSilent(t *testing.T) {
 func TestCodexIsAskedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, conn := &codex{lifetime: newLifetime()}, &codexConn{notices: make(chan codexNotice, 1)}
-		conn.notices <- codexNotice{noticeStatus, codexNoticeParams{Thread: ownThread, Status: codexStatus{"active"}}}
+		conn.notices <- codexNotice{noticeStatus, codexNoticeParams{Thread: ownThread, Status: codexStatus{Type: "active"}}}
 		began := time.Now()
 		if err := c.awaitChange(t.Context(), conn, ownThread); err != nil {
 			t.Error(err)
@@ -231,18 +202,19 @@ func TestCodexIsAskedAgain(t *testing.T) {
 // message may be posted later.
 func TestCodexEndsBeforeTheTurn(t *testing.T) {
 	f := newFakeCodex(t)
-	s := f.mustFind().(*codex)
-	find := s.processes.findTerminal
-	s.processes.findTerminal = func(server int, path string, port int) (func() bool, error) {
-		s.processes.findTerminal = find
-		f.hangUp()
-		return find(server, path, port)
-	}
+	s := f.mustFind()
+	f.change(func() {
+		f.resumed = func() {
+			f.resumed = nil
+			go f.hangUp()
+		}
+		f.silent["thread/resume"] = true
+	})
 	p := newPost()
 	if _, err := s.Post(t.Context(), p); !errors.Is(err, ErrGone) || len(f.list("turn/start")) != 0 {
 		t.Errorf("Post: %v", err)
 	}
-	f.change(func() { f.after["turn/start"] = proof(ownThread, p.Message.String()) })
+	f.change(func() { f.silent["thread/resume"], f.after["turn/start"] = false, proof(ownThread, p.Message.String()) })
 	if _, err := s.Post(t.Context(), p); err != nil || len(f.list("turn/start")) != 1 {
 		t.Errorf("the same message later: %d turns, %v", len(f.list("turn/start")), err)
 	}
@@ -281,13 +253,11 @@ func TestCodexThread(t *testing.T) {
 	}
 	try(ownThread, nil)
 	f.change(func() {
-		f.threads = append(f.threads, codexThread{ID: "019a-elsewhere", Dir: "/elsewhere", Status: codexStatus{"idle"}})
+		f.threads = append(f.threads, codexThread{ID: "019a-elsewhere", Dir: "/elsewhere", Status: codexStatus{Type: "idle"}})
 	})
 	try(ownThread, nil)
 	f.change(func() {
-		f.threads = append(f.threads, codexThread{ID: "019a-second", Dir: "/work", Status: codexStatus{"idle"}})
-		f.shows["019a-second"] = "http://127.0.0.1:4001"
-		f.terminal["http://127.0.0.1:4001"] = true
+		f.threads = append(f.threads, fakeThread("019a-second"))
 	})
 	try("", ErrNoThread)
 	s.NoteCall(map[string]any{"threadId": "019a-second"})
@@ -424,7 +394,9 @@ func TestCodexIsFound(t *testing.T) {
 		"newer":     {func(f *fakeCodex) { f.version = "1.0.0" }, ""},
 		"alpha":     {func(f *fakeCodex) { f.version = "0.169.1-alpha.2" }, "is not a version"},
 		"no home":   {func(f *fakeCodex) { os.RemoveAll(filepath.Join(f.home, ".codex")) }, "codex 0.169.0 cannot be woken: it has no folder ~/.codex here"},
-		"no socket": {func(f *fakeCodex) { os.RemoveAll(filepath.Join(f.home, ".codex/app-server-control")) }, "no app-server runs in ~/.codex"},
+		"no socket": {func(f *fakeCodex) { os.RemoveAll(filepath.Join(f.home, ".codex/app-server-control")) }, "no app-server runs in ~/.codex; codex exec, and codex with -c, --search or -p, use none: start codex without them"},
+		"ended":     {func(f *fakeCodex) { f.listener.Close() }, "no app-server runs in ~/.codex; codex exec"},
+		"another's": {func(f *fakeCodex) { f.server = 666 }, "the app-server of ~/.codex has not started this session; codex exec, and codex with -c"},
 		"refuses":   {func(f *fakeCodex) { f.refuse["initialize"] = `{"code":-32600,"message":"no"}` }, "initialize: it answers with the error -32600"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -466,8 +438,7 @@ func FuzzCodexMessage(f *testing.F) {
 			if !slices.Contains([]string{noticeItem, noticeStatus, noticeStarted, noticeClosed}, n.method) {
 				t.Errorf("notice %q", n.method)
 			}
-			l := newCodexLoads()
-			l.note(&n)
+			n.params.Status.isAsking()
 		default:
 		}
 	})

@@ -1,12 +1,12 @@
 package harness
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"slices"
 	"time"
 
+	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/acpd/acpd/internal/ownwords"
@@ -14,13 +14,20 @@ import (
 
 // codexThread is a thread as the app-server describes it.
 type codexThread struct {
-	ID        string      `json:"id"`
-	Ephemeral bool        `json:"ephemeral"`
-	Status    codexStatus `json:"status"`
-	Dir       string      `json:"cwd"`
-	Parent    string      `json:"parentThreadId"` // whose agent it is; empty: none's
-	Fork      string      `json:"forkedFromId"`   // whose copy it is; empty: none's
+	ID        string         `json:"id"`
+	Status    codexStatus    `json:"status"`
+	Dir       string         `json:"cwd"`
+	Ephemeral jsontext.Value `json:"ephemeral"`      // false: Codex does not keep it from its user
+	Parent    jsontext.Value `json:"parentThreadId"` // null: it is no other thread's agent
 }
+
+// isHidden reports whether no user sees the thread, or its answer does not say that one does.
+func (t *codexThread) isHidden() bool {
+	return string(t.Ephemeral) != "false" || string(t.Parent) != "null"
+}
+
+// errHidden says that a turn in the thread would be seen by nobody.
+var errHidden = ownwords.New("its thread is one that nobody sees")
 
 // findThread returns the thread that this process belongs to: the one that a tool call has named.
 // Before the first it has one called. If Codex does not do that, it is the only one in this directory.
@@ -38,7 +45,7 @@ func (c *codex) findThread(ctx context.Context, conn *codexConn) (string, error)
 		if err != nil {
 			return "", err
 		}
-		if t.Ephemeral || t.Dir != c.dir {
+		if t.isHidden() || t.Dir != c.dir {
 			continue
 		}
 		here = append(here, id)
@@ -99,43 +106,93 @@ func (c *codex) readThread(ctx context.Context, conn *codexConn, id string) (t c
 	return result.Thread, nil
 }
 
-// awaitIdle waits until no turn runs in the thread, and checks that it is one that the user
-// sees, and that somebody attends it unless that does not matter. From then on the connection
-// hears what happens in the thread.
+// awaitIdle waits until no turn runs in the thread, and checks that it is one that the user sees, and that
+// somebody is asked before tools run unless that does not matter. From then on the connection hears what
+// happens in the thread.
 func (c *codex) awaitIdle(ctx context.Context, conn *codexConn, thread string, unattended bool) error {
 	for {
 		t, err := c.readThread(ctx, conn, thread)
-		switch {
-		case err != nil:
+		if err != nil {
 			return err
-		case t.Ephemeral:
-			return c.fail(ErrNoThread, ownwords.New("its thread is one that nobody sees"))
-		case t.Status.Type == "active":
+		}
+		if t.Status.Type == statusActive {
 			if err := c.awaitChange(ctx, conn, thread); err != nil {
 				return err
 			}
 			continue
-		case t.Status.Type != "idle":
-			return c.fail(ErrGone, ownwords.New("its thread is "+showWord(t.Status.Type, "notLoaded", "systemError")))
 		}
-		if err := c.checkBegun(ctx, conn, thread); err != nil {
+		if err := c.checkIdle(ctx, conn, &t); err != nil {
 			return err
 		}
-		var r codexResumed
-		if err := conn.call(ctx, "thread/resume", map[string]any{"threadId": thread, "excludeTurns": true}, &r); err != nil {
-			return c.explain(err)
-		}
-		view, err := c.look(ctx, conn, thread)
+		r, err := c.joinThread(ctx, conn, thread)
 		if err != nil {
 			return err
 		}
-		if saw := cmp.Or(r.explainUnattended(), view.unseen); saw != "" && !unattended {
+		if r.Thread.isHidden() {
+			return c.fail(ErrNoThread, errHidden)
+		}
+		if saw := r.explainUnattended(); saw != "" && !unattended {
 			return c.fail(ErrUnattended, ownwords.New(saw))
 		}
-		if r.Thread.Status.Type != "active" {
+		if r.Thread.Status.Type == statusIdle {
 			return nil
 		}
 	}
+}
+
+// joinThread has the connection hear what happens in a thread, and returns what Codex says of the thread.
+// Codex lets nobody join a thread that has nothing in its file, as before its first turn. Such a thread
+// gets an item that no model reads, once.
+func (c *codex) joinThread(ctx context.Context, conn *codexConn, thread string) (*codexResumed, error) {
+	for {
+		var r codexResumed
+		err := conn.call(ctx, "thread/resume", map[string]any{"threadId": thread, "excludeTurns": true}, &r)
+		if err == nil {
+			return &r, nil
+		}
+		refusal, refused := errors.AsType[*codexError](err)
+		if !refused || refusal.Code != codexRefused || !c.noteInjected(thread) {
+			return nil, c.explain(err)
+		}
+		if err := conn.call(ctx, "thread/inject_items", map[string]any{"threadId": thread, "items": []any{firstItem}}, nil); err != nil {
+			_, refused := errors.AsType[*codexError](err)
+			c.forgetInjected(refused)
+			if refused {
+				return nil, &Error{Harness: codexName, Version: c.readVersion(), Err: ErrNoTurn}
+			}
+			return nil, c.explain(err)
+		}
+	}
+}
+
+// firstItem is what a thread gets that has had no turn. Codex does not show it, and does not give it to a
+// model.
+var firstItem = map[string]any{
+	"type": "message", "role": "system",
+	"content": []any{map[string]any{"type": "input_text", "text": "acpd has opened this conversation, so that a message can begin a turn of it."}},
+}
+
+// noteInjected notes that a thread gets an item. It reports false if that thread has one.
+func (c *codex) noteInjected(thread string) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.injected == thread {
+		return false
+	}
+	c.injected = thread
+	return true
+}
+
+// forgetInjected notes that the thread has got no item. If Codex has refused that, the thread cannot be
+// woken before its first turn.
+func (c *codex) forgetInjected(refused bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if refused {
+		c.unbegun = c.injected
+		c.changed.Set()
+	}
+	c.injected = ""
 }
 
 // awaitChange waits until a thread is something else than active, or for askAgain.
@@ -148,7 +205,7 @@ func (c *codex) awaitChange(ctx context.Context, conn *codexConn, thread string)
 			if !ok {
 				return c.fail(ErrGone, conn.readCause())
 			}
-			if n.method == noticeStatus && n.params.Thread == thread && n.params.Status.Type != "active" {
+			if n.method == noticeStatus && n.params.Thread == thread && n.params.Status.Type != statusActive {
 				return nil
 			}
 		case <-again:
@@ -159,36 +216,48 @@ func (c *codex) awaitChange(ctx context.Context, conn *codexConn, thread string)
 	}
 }
 
-// codexResumed is what thread/resume says of a thread.
+// codexResumed is what thread/resume says of a thread. What safety needs is in the words of the answer,
+// so that a value of another type is seen.
 type codexResumed struct {
 	Thread   codexThread    `json:"thread"`
 	Policy   jsontext.Value `json:"approvalPolicy"`
-	Reviewer string         `json:"approvalsReviewer"`
-	Sandbox  codexSandbox   `json:"sandbox"`
-}
-
-type codexSandbox struct {
-	Type string `json:"type"`
+	Reviewer jsontext.Value `json:"approvalsReviewer"`
+	Sandbox  struct {
+		Type    jsontext.Value `json:"type"`
+		Network jsontext.Value `json:"networkAccess"` // of commands, about which nobody is asked
+	} `json:"sandbox"`
 }
 
 // explainUnattended returns why nobody is asked before tools of the thread run, or an empty
-// text if somebody is.
+// text if somebody is. What is absent, or has another type, asks nobody.
 func (r *codexResumed) explainUnattended() string {
-	asking := []string{`"untrusted"`, `"on-request"`, `"on-failure"`}
-	confined := []string{"readOnly", "workspaceWrite"}
 	switch {
-	case !slices.Contains(asking, string(r.Policy)):
+	case !asksUser(r.Policy):
 		return "its approval policy is " + showWord(string(r.Policy), `"never"`)
-	case r.Reviewer != "user":
-		return "its approvals are given by " + showWord(r.Reviewer, "auto_review", "guardian_subagent")
-	case !slices.Contains(confined, r.Sandbox.Type):
-		return "its sandbox is " + showWord(r.Sandbox.Type, "dangerFullAccess", "externalSandbox")
+	case string(r.Reviewer) != `"user"`:
+		return "its approvals are given by " + showWord(string(r.Reviewer), `"auto_review"`, `"guardian_subagent"`)
+	case !slices.Contains([]string{`"readOnly"`, `"workspaceWrite"`}, string(r.Sandbox.Type)):
+		return "its sandbox is " + showWord(string(r.Sandbox.Type), `"dangerFullAccess"`, `"externalSandbox"`)
+	case string(r.Sandbox.Network) != "false":
+		return "its sandbox lets commands use the network"
 	}
 	return ""
 }
 
-// checkBegun returns the error of listTurns: ErrNoTurn if the thread has had no turn.
-func (c *codex) checkBegun(ctx context.Context, conn *codexConn, thread string) error {
-	_, err := c.listTurns(ctx, conn, thread, 1)
-	return err
+// asksUser reports whether Codex asks a person, or refuses, before a tool does what the sandbox does not
+// allow. A granular policy says of each kind of request whether it is asked or refused.
+func asksUser(policy jsontext.Value) bool {
+	if p := string(policy); p == `"untrusted"` || p == `"on-request"` {
+		return true
+	}
+	var p map[string]map[string]jsontext.Value
+	if json.Unmarshal(policy, &p) != nil || len(p) != 1 {
+		return false
+	}
+	for _, asks := range p["granular"] {
+		if k := asks.Kind(); k != 't' && k != 'f' {
+			return false
+		}
+	}
+	return len(p["granular"]) > 0
 }

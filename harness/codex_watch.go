@@ -2,6 +2,7 @@ package harness
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/acpd/acpd/internal/ownwords"
@@ -9,16 +10,28 @@ import (
 )
 
 const (
-	// terminalPause is between two looks whether the terminal has ended: Codex tells nobody.
-	terminalPause = 2 * time.Second
 	// noticePause is between a notification and the look that follows it, so that several lead to one.
 	noticePause = 50 * time.Millisecond
 	// lookPause is between two looks at a thread of which no notification has come.
-	lookPause = 30 * time.Second
+	lookPause = 10 * time.Second
+	// askingPause is the same while the user is asked in a turn that this process has begun.
+	askingPause = time.Second
+	// connectPause is between two connections to the app-server.
+	connectPause = 2 * time.Second
+	// approvalTime is for how long the user may be asked in a turn that this process has begun.
+	approvalTime = 10 * time.Minute
 )
 
-// Watch reports whether the thread can be woken. It has a connection of its own, which hears when
-// threads are loaded.
+// codexTurn is a turn that this process has begun. The watch forgets it when it has ended.
+type codexTurn struct {
+	thread, id string
+	post       *Post
+	askedAt    time.Time // since when the user is asked; zero if nobody is. Only the watch uses it.
+}
+
+// Watch reports whether the thread can be woken, and whether Codex asks its user in it. It ends a turn
+// that this process has begun and that waits for the user when nobody waits for the turn any more. Its
+// connection joins no thread, so that it keeps none loaded.
 func (c *codex) Watch(ctx context.Context, report func(Presence)) {
 	joined, end, err := c.join(ctx)
 	if err != nil {
@@ -27,17 +40,16 @@ func (c *codex) Watch(ctx context.Context, report func(Presence)) {
 	defer end()
 	var last *Presence
 	tell := func(p Presence) {
-		if last == nil || !isSame(p.Gone, last.Gone) || !isSame(p.Unwakeable, last.Unwakeable) {
+		if last == nil || p.Asks != last.Asks || !isSame(p.Unwakeable, last.Unwakeable) {
 			last = &p
 			report(p)
 		}
 	}
 	for joined.Err() == nil {
 		err := c.watchOnce(joined, tell)
-		c.loads.end()
 		if joined.Err() == nil {
 			tell(Presence{Unwakeable: err})
-			pace.Sleep(joined, terminalPause)
+			pace.Sleep(joined, connectPause)
 		}
 	}
 }
@@ -54,68 +66,138 @@ func (c *codex) watchOnce(ctx context.Context, tell func(Presence)) error {
 		return err
 	}
 	defer conn.close()
-	loaded, err := c.listLoaded(ctx, conn)
-	if err != nil {
-		return err
-	}
-	c.loads.begin(loaded)
-	var view codexView
 	due := time.NewTimer(0)
-	ticks := time.NewTicker(terminalPause)
-	defer ticks.Stop()
 	for {
 		select {
 		case n, ok := <-conn.notices:
 			if !ok {
 				return c.fail(ErrGone, conn.readCause())
 			}
-			c.loads.note(&n)
-			due.Reset(noticePause)
+			if n.params.Status.Type == statusActive {
+				c.noteBegun(n.params.Thread)
+			}
+			if own := c.knownThread(); own == "" || n.params.Thread == own {
+				due.Reset(noticePause)
+			}
 		case <-c.changed:
 			due.Reset(0)
-		case <-ticks.C:
-			if view.hasEnded() != view.over {
-				due.Reset(0)
-			}
 		case <-due.C:
-			var p Presence
-			p, view = c.lookAround(ctx, conn, view)
+			p, pause := c.lookAround(ctx, conn)
 			if ctx.Err() == nil {
 				tell(p)
 			}
-			due.Reset(lookPause)
+			due.Reset(pause)
 		case <-ctx.Done():
 			return ctx.Err()
 		}
 	}
 }
 
-// lookAround looks at the thread and its terminal. A terminal that was seen, and that has ended or
-// shows another thread, leaves a thread in which nothing runs to nobody.
-func (c *codex) lookAround(ctx context.Context, conn *codexConn, before codexView) (Presence, codexView) {
+// lookAround looks at the thread, and ends a turn in it in which the user was asked for too long. pause
+// is until the next look.
+func (c *codex) lookAround(ctx context.Context, conn *codexConn) (p Presence, pause time.Duration) {
+	turn := c.currentTurn() // before the thread is read: it may end meanwhile, and another one begin
 	thread, err := c.findThread(ctx, conn)
-	if err != nil {
-		return Presence{Unwakeable: err}, before
+	var t codexThread
+	if err == nil {
+		t, err = c.readThread(ctx, conn, thread)
 	}
-	view, err := c.look(ctx, conn, thread)
-	if err != nil {
-		return Presence{Unwakeable: err}, before
-	}
-	if view.ended == nil {
-		view.ended = before.ended
-	}
-	view.over = view.hasEnded()
-	t, err := c.readThread(ctx, conn, thread) // after the terminal, so that a turn that runs by now is seen
-	left := view.switched || view.over
 	switch {
 	case err != nil:
-		return Presence{Unwakeable: err}, view
-	case t.Status.Type == "notLoaded":
-		return Presence{Unwakeable: c.fail(ErrGone, ownwords.New("its thread is closed"))}, view
-	case left && t.Status.Type == "active":
-		return Presence{Unwakeable: c.fail(ErrUnattended, ownwords.New(view.unseen))}, view
-	case left:
-		return Presence{Gone: c.fail(ErrUnattended, ownwords.New(view.unseen))}, view
+		return Presence{Unwakeable: err}, lookPause
+	case t.Status.Type == statusActive:
+		c.noteClosed(false)
 	}
-	return Presence{Unwakeable: c.checkBegun(ctx, conn, thread)}, view
+	switch {
+	case t.Status.isAsking():
+		return Presence{Asks: codexTitle}, c.limitAsking(ctx, conn, turn)
+	case t.Status.Type == statusActive:
+		if turn != nil {
+			turn.askedAt = time.Time{}
+		}
+		return Presence{}, lookPause
+	}
+	c.forgetTurn(turn)
+	err = c.checkIdle(ctx, conn, &t)
+	if err == nil && c.isUnbegun(thread) {
+		err = &Error{Harness: codexName, Version: c.readVersion(), Err: ErrNoTurn}
+	}
+	return Presence{Unwakeable: err}, lookPause
+}
+
+// checkIdle returns why a thread in which nothing runs cannot be woken.
+func (c *codex) checkIdle(ctx context.Context, conn *codexConn, t *codexThread) error {
+	switch {
+	case t.isHidden():
+		return c.fail(ErrNoThread, errHidden)
+	case t.Status.Type == "notLoaded":
+		return c.fail(ErrGone, ownwords.New("its thread is closed"))
+	case t.Status.Type != statusIdle:
+		return c.fail(ErrGone, ownwords.New("its thread is "+showWord(t.Status.Type, "systemError")))
+	case c.isTerminalClosed(ctx, conn, t.ID):
+		return c.fail(ErrUnattended, ownwords.New("its terminal is closed"))
+	}
+	return nil
+}
+
+// limitAsking ends the turn in which the user is asked, if this process has begun it, when nobody waits
+// for it any more and after approvalTime. It returns how long to wait until the next look.
+func (c *codex) limitAsking(ctx context.Context, conn *codexConn, turn *codexTurn) time.Duration {
+	if turn == nil {
+		return lookPause
+	}
+	if turn.askedAt.IsZero() {
+		turn.askedAt = time.Now()
+	}
+	abandoned := turn.post.Abandoned != nil && turn.post.Abandoned()
+	if !abandoned && time.Since(turn.askedAt) < c.approvalTime {
+		return askingPause
+	}
+	err := conn.call(ctx, "turn/interrupt", map[string]any{"threadId": turn.thread, "turnId": turn.id}, nil)
+	if _, refused := errors.AsType[*codexError](err); err != nil && !refused { // it is refused if the turn has ended
+		return askingPause
+	}
+	c.forgetTurn(turn)
+	if err == nil && !abandoned && turn.post.Unanswered != nil {
+		turn.post.Unanswered(codexTitle)
+	}
+	return lookPause
+}
+
+// noteBegun notes that a turn runs in the thread.
+func (c *codex) noteBegun(thread string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.unbegun == thread {
+		c.unbegun = ""
+	}
+}
+
+// isUnbegun reports whether the thread can be woken only when it has had a turn.
+func (c *codex) isUnbegun(thread string) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.unbegun == thread
+}
+
+// noteTurn remembers a turn that has begun, in the place of the one before.
+func (c *codex) noteTurn(t *codexTurn) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.turn = t
+}
+
+// currentTurn returns the turn that this process has begun last, nil if that is known to have ended.
+func (c *codex) currentTurn() *codexTurn {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.turn
+}
+
+func (c *codex) forgetTurn(t *codexTurn) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.turn == t {
+		c.turn = nil
+	}
 }

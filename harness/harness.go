@@ -71,8 +71,8 @@ type Watcher interface {
 
 // Presence says whether a session can be woken.
 type Presence struct {
-	Gone       error // why the session is no agent any more: nobody sees it, and nothing runs in it; nil: it is one
-	Unwakeable error // why nothing can wake it now; nil: it can be woken, if somebody attends it
+	Unwakeable error  // why nothing can wake it now; nil: it can be woken, if somebody attends it
+	Asks       string // the program, if it asks its user before a tool runs, such as "Codex"; empty: it asks nothing
 }
 
 // Post is what wakes a session.
@@ -83,6 +83,13 @@ type Post struct {
 	Pointer    string         // one line of acpctl's, which says that a message waits; at most 400 bytes
 	Untrusted  string         // the rendered message, for programs that have a place for untrusted text; may be empty
 	Unattended bool           // the session may be woken although nobody is asked before its tools run
+
+	// Abandoned reports whether nobody waits any more for what the turn does: the message's deadline has
+	// passed, its sender has given up, or the sender is not trusted any more. Nil: nobody ever waited.
+	Abandoned func() bool
+	// Unanswered is called if the turn was interrupted because the program asked its user in it, and got
+	// no answer for a long time. program is the name that people know. Nil: nobody is told.
+	Unanswered func(program string)
 }
 
 // Posted says what became of a post.
@@ -142,7 +149,7 @@ var (
 	ErrUnsupported = ownwords.New("cannot be woken")
 	// ErrNoThread: it is not known yet which conversation of the program is ours.
 	ErrNoThread = ownwords.New("its conversation is not known before its first tool call")
-	// ErrNoTurn: the program tells who attends a conversation only when it has had a turn.
+	// ErrNoTurn: the program says who is asked in a conversation only when that has had a turn.
 	ErrNoTurn = ownwords.New("its conversation has had no turn yet: say something to it once")
 	// ErrBusy: the turn that runs in the session did not end in time.
 	ErrBusy = ownwords.New("its turn did not end in time")

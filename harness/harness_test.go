@@ -16,16 +16,7 @@ import (
 	"github.com/acpd/acpd/wire"
 )
 
-// serverRole is the first argument of a server that this test's program becomes.
-const serverRole = "acpd-fake-server"
-
-func TestMain(m *testing.M) {
-	if args := os.Args; len(args) == 3 && args[1] == serverRole {
-		serveClients(args[2])
-		return
-	}
-	goleak.VerifyTestMain(m)
-}
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // A program that is not known is no error, and neither is one without a name.
 func TestFindSessionOfAStranger(t *testing.T) {
@@ -77,9 +68,6 @@ func TestProcesses(t *testing.T) {
 	defer tcp.Close()
 	if ports, err := ps.portsOf(os.Getpid()); err == nil && !slices.Contains(ports, tcp.Addr().(*net.TCPAddr).Port) {
 		t.Errorf("ports %v", ports)
-	}
-	if _, err := ps.findTerminal(os.Getpid(), path, tcp.Addr().(*net.TCPAddr).Port); err == nil {
-		t.Error("the server is its own terminal")
 	}
 }
 

@@ -84,7 +84,7 @@ func TestCloseWaitsForPosts(t *testing.T) {
 		"codex": func(t *testing.T, slow *slowSystem) (Session, gate) {
 			s := newFakeCodex(t).mustFind().(*codex)
 			slow.ended = s.ctx.Done()
-			s.processes.findTerminal = func(int, string, int) (func() bool, error) { return nil, slow.answer() }
+			s.processes.peerOf = func(*net.UnixConn) (int, error) { return 0, slow.answer() }
 			return s, s.posts
 		},
 		"opencode": func(t *testing.T, slow *slowSystem) (Session, gate) {

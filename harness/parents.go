@@ -29,11 +29,6 @@ type processes struct {
 	read    func(pid int) (process, error)
 	peerOf  func(*net.UnixConn) (pid int, err error)
 	portsOf func(pid int) (ports []int, err error) // which it listens on, on loopback or everywhere
-
-	// findTerminal finds the process that listens on a TCP port of 127.0.0.1 and is connected to a
-	// server through the server's unix socket at path. A process that the server has started is no
-	// terminal. ended reports whether the process has ended since.
-	findTerminal func(server int, path string, port int) (ended func() bool, err error)
 }
 
 // newProcesses returns the processes of this machine, as seen from one of them; 0: this one.
@@ -41,7 +36,7 @@ func newProcesses(self int) *processes {
 	if self == 0 {
 		self = os.Getpid()
 	}
-	return &processes{self: self, read: readProcess, peerOf: readPeer, portsOf: listPorts, findTerminal: findTerminal}
+	return &processes{self: self, read: readProcess, peerOf: readPeer, portsOf: listPorts}
 }
 
 // listParents returns the parents of this process, the nearest first.
@@ -75,6 +70,9 @@ func (ps *processes) findParent(pid int) (process, error) {
 	return parents[at], nil
 }
 
+// errNotParent: a process has not started this one, or a nearer parent runs the same program.
+var errNotParent = ownwords.New("not of this session")
+
 // dialParent connects to a socket that one of this process's parents listens on.
 func (ps *processes) dialParent(path string) (*net.UnixConn, process, error) {
 	conn, err := net.DialUnix("unix", nil, &net.UnixAddr{Name: path, Net: "unix"})
@@ -87,7 +85,7 @@ func (ps *processes) dialParent(path string) (*net.UnixConn, process, error) {
 		parent, err = ps.findParent(pid)
 	}
 	if err != nil {
-		return nil, process{}, errors.Join(ownwords.Errorf("the socket %s is not of this session: %w", path, err), conn.Close())
+		return nil, process{}, errors.Join(ownwords.Errorf("the socket %s is %w: %w", path, errNotParent, err), conn.Close())
 	}
 	return conn, parent, nil
 }

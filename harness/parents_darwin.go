@@ -60,8 +60,3 @@ func readPeer(c *net.UnixConn) (pid int, err error) {
 func listPorts(int) ([]int, error) {
 	return nil, ownwords.New("macOS does not say which program listens on a port")
 }
-
-// findTerminal fails: macOS tells the connections of a process only to lsof.
-func findTerminal(int, string, int) (func() bool, error) {
-	return nil, ownwords.New("macOS does not say who is connected to it")
-}

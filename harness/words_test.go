@@ -62,11 +62,16 @@ func TestProgramsWordsStayOut(t *testing.T) {
 			return err
 		},
 		"codex, a thread's status":   withCodex(func(f *fakeCodex) { f.threads[1].Status.Type = strings.ReplaceAll(planted, `\n`, "\n") }),
-		"codex, its approval policy": withCodex(func(f *fakeCodex) { f.policy = `"` + planted + `"` }),
-		"codex, who approves":        withCodex(func(f *fakeCodex) { f.reviewer = planted }),
-		"codex, its sandbox":         withCodex(func(f *fakeCodex) { f.sandbox = planted }),
-		"codex, its terminal":        withCodex(func(f *fakeCodex) { f.shows[ownThread] = "http://127.0.0.1:x/" + planted }),
-		"codex, its terminal's host": withCodex(func(f *fakeCodex) { f.shows[ownThread] = "http://PLANTED/" }),
+		"codex, its approval policy": withCodex(resuming("approvalPolicy", planted)),
+		"codex, who approves":        withCodex(resuming("approvalsReviewer", planted)),
+		"codex, its sandbox":         withCodex(resuming("sandbox", testMap{"type": planted})),
+		"codex, no item":             withCodex(func(f *fakeCodex) { f.fresh, f.refuse["thread/inject_items"] = true, refuseWith(planted) }),
+		"codex, its methods": func(t *testing.T) error {
+			f := newFakeCodex(t)
+			f.methods = planted
+			_, err := f.find()
+			return err
+		},
 		"claude, a receipt's reason": receipt(`"status":"held","reason":"` + planted + `"`),
 		"claude, why it was dropped": receipt(`"status":"dropped","drop_reason":"` + planted + `"`),
 		"claude, a receipt's status": receipt(`"status":"` + planted + `"`),

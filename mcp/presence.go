@@ -35,37 +35,27 @@ func (s *Server) watchSession(ctx context.Context) {
 func (s *Server) notePresence(ctx context.Context, p harness.Presence) {
 	a := &s.agent
 	a.mu.Lock()
-	a.gone, a.info.Unwakeable = p.Gone, a.stopped
+	a.info.Unwakeable, a.info.Asks = a.stopped, p.Asks
 	if p.Unwakeable != nil {
 		a.info.Unwakeable = makeReason(p.Unwakeable)
 	}
-	select {
-	case <-a.seen:
-	default:
+	if !isClosed(a.seen) {
 		close(a.seen)
 	}
+	attached := a.attached
 	a.mu.Unlock()
-	s.declareSession(ctx)
+	if attached {
+		s.declareSession(ctx)
+	}
 }
 
-// declareSession tells the daemon what is so of the session now, and detaches or attaches it if that is
-// to be.
+// declareSession tells the daemon of the attached session what is so now.
 func (s *Server) declareSession(ctx context.Context) {
-	a := &s.agent
-	a.mu.Lock()
-	info, leave, gone := a.info, a.leave, a.gone
-	a.mu.Unlock()
-	switch {
-	case leave == nil:
-		a.try.Set()
-	case gone != nil:
-		leave()
-	default:
-		ctx, cancel := context.WithTimeout(ctx, declarePatience)
-		defer cancel()
-		if err := s.Daemon.DeclareSession(ctx, &info); err != nil {
-			s.logf("the daemon does not know what is so of the session: %v", err)
-		}
+	info := s.agent.currentInfo()
+	ctx, cancel := context.WithTimeout(ctx, declarePatience)
+	defer cancel()
+	if err := s.Daemon.DeclareSession(ctx, &info); err != nil {
+		s.logf("the daemon does not know what is so of the session: %v", err)
 	}
 }
 
@@ -94,31 +84,27 @@ func (s *Server) noteTaken(ctx context.Context, session harness.Session, err err
 	why := fmt.Sprintf("it is %s, and did not take %d messages in a row: update acpctl, then start it again; the last one was %s", newer, maxUntaken, makeReason(err))
 	a.stopped = cutText(why, client.MaxReason)
 	a.info.Unwakeable = a.stopped
+	attached := a.attached
 	a.mu.Unlock()
-	s.declareSession(ctx)
+	if attached {
+		s.declareSession(ctx)
+	}
 }
 
-// attachWhilePresent attaches the session until ctx ends, or its program says that it is no agent any
-// more. The error is why it is not attached.
-func (s *Server) attachWhilePresent(ctx context.Context, p client.AttachParams, h client.Handler) error {
-	a := &s.agent
-	present, leave := context.WithCancel(ctx)
-	defer leave()
-	a.mu.Lock()
-	gone, info := a.gone, a.info
-	if gone == nil {
-		a.leave = leave
+// endUnanswered ends a request whose turn was interrupted, because the program asked its user in it and got
+// no answer.
+func (s *Server) endUnanswered(r *openRequest, program string) {
+	why := kinds.Errorf(kinds.Timeout, "its owner was asked by %s, and has not answered: ask again when somebody is there", program)
+	if r.Kind == kinds.KindQuery {
+		s.requests.give(r, outcome{err: why})
+		return
 	}
-	a.mu.Unlock()
-	if gone == nil {
-		p.Session = &info
-		err := s.Daemon.Attach(present, p, h)
-		a.mu.Lock()
-		a.leave, gone = nil, a.gone
-		a.mu.Unlock()
-		if gone == nil {
-			return err
-		}
+	if !s.requests.remove(r, "its turn was interrupted, as nobody answered what "+program+" asked") {
+		return
 	}
-	return kinds.Errorf(kinds.NoAgent, "this session is not attached: %s", makeReason(gone))
+	ctx, cancel := context.WithTimeout(context.Background(), s.timing.farewell)
+	defer cancel()
+	if _, err := s.Daemon.SendError(ctx, client.ResultParams{Ref: r.ID, Payload: kinds.EncodePayload(why)}); err != nil {
+		s.logf("the sender of delegation %s does not know that it has ended: %v", r.ID, err)
+	}
 }

@@ -5,9 +5,11 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/go-json-experiment/json"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/client/jsonrpc"
 	"github.com/acpd/acpd/harness"
 	"github.com/acpd/acpd/integration/await"
 	"github.com/acpd/acpd/internal/ownwords"
@@ -31,8 +33,7 @@ func (w *watchedSession) Watch(ctx context.Context, report func(harness.Presence
 	}
 }
 
-// The daemon hears at once when a session can be woken, and when it cannot. One that nobody sees any more
-// is detached, and attached again when somebody does.
+// The daemon hears at once when a session can be woken, when it cannot, and when its user is asked.
 func TestPresence(t *testing.T) {
 	d := newFakeDaemon(t)
 	w := &watchedSession{newFakeSession(), make(chan harness.Presence, 1)}
@@ -54,15 +55,86 @@ func TestPresence(t *testing.T) {
 	w.says <- harness.Presence{Unwakeable: ownwords.New("a turn\nruns")}
 	expect(await.Receive(t, "the daemon hears that it cannot", d.attached), "a turn runs")
 
-	w.says <- harness.Presence{Gone: &harness.Error{Harness: "codex", Err: harness.ErrUnattended, Saw: "its terminal shows another conversation"}}
-	await.Receive(t, "the session is detached", agent.conn.Done())
-	await.Until(t, "the session knows it", func() bool { return p.server.agent.currentName() == "" })
-	if r := p.fails(kinds.NoAgent, "acp_inbox", nil); !strings.Contains(r.Error.Message, "not attached: the session is unattended: its terminal shows another") {
-		t.Errorf("%+v", r.Error)
+	w.says <- harness.Presence{Asks: "Codex"}
+	asking := await.Receive(t, "the daemon hears that its user is asked", d.attached)
+	if expect(asking, ""); asking.params.Session.Asks != "Codex" || asking.params.Session.Folder == "" || asking.params.Session.Begun.IsZero() {
+		t.Errorf("session %+v", asking.params.Session)
 	}
-	w.says <- harness.Presence{}
-	expect(await.Receive(t, "the session is attached again", d.attached), "")
 	p.must("shown", "acp_inbox", nil)
+}
+
+// A request whose turn was interrupted, because nobody answered what the program asked, ends with an error
+// that says so. A post knows when the sender of its message wants no answer any more.
+func TestTheProgramAskedInVain(t *testing.T) {
+	d := newFakeDaemon(t)
+	f := newFakeSession()
+	p, agent := attachedProgram(t, d, &Server{FindSession: func(context.Context, string, string) (harness.Session, error) { return f, nil }})
+	wake := func(in *client.Inbound) harness.Post {
+		t.Helper()
+		woken := *in
+		woken.Wake = &client.WakeGrant{}
+		if err := agent.conn.Call(await.NewContext(t), client.MethodWake, &woken, new(client.WakeAnswer)); err != nil {
+			t.Fatal(err)
+		}
+		return await.Receive(t, "a post", f.posts)
+	}
+	const why = "its owner was asked by Codex, and has not answered"
+	query, end := openQuery(t, agent, "?", 0)
+	p.awaitOpen(1)
+	post := wake(query)
+	if post.Abandoned() {
+		t.Error("a query that is open is abandoned")
+	}
+	post.Unanswered("Codex")
+	if got := await.Receive(t, "the query ends", end); got.err == nil || !strings.Contains(got.err.Error(), why) {
+		t.Errorf("%v", got.err)
+	}
+	if post.Abandoned() {
+		t.Error("a query that was answered is abandoned")
+	}
+
+	sent := make(chan client.ResultParams, 9)
+	d.handleMethod(client.MethodError, func(_ context.Context, r *jsonrpc.Request) (any, error) {
+		var params client.ResultParams
+		err := json.Unmarshal(r.Params, &params)
+		sent <- params
+		return &client.Receipt{State: client.Handed}, err
+	})
+	delegate := func(secs uint64) *client.Inbound {
+		t.Helper()
+		in := newInbound(kinds.KindDelegate, &kinds.Delegate{Task: "x"})
+		in.DeadlineMS = secs
+		if err := agent.conn.Call(await.NewContext(t), client.MethodDelegate, in, new(kinds.Ack)); err != nil {
+			t.Fatal(err)
+		}
+		return in
+	}
+	given := delegate(0)
+	post = wake(given)
+	post.Unanswered("Codex")
+	if got := await.Receive(t, "the error", sent); got.Ref != given.ID || !strings.Contains(string(got.Payload), why) {
+		t.Errorf("%+v", got)
+	}
+	post.Unanswered("Codex")
+	if len(sent) > 0 {
+		t.Error("told twice")
+	}
+
+	given = delegate(0)
+	post = wake(given)
+	cancel := newInbound(kinds.KindCancel, &kinds.Cancel{})
+	cancel.Ref = &given.ID
+	if err := agent.conn.Call(await.NewContext(t), client.MethodCancel, cancel, new(kinds.Ack)); err != nil || !post.Abandoned() {
+		t.Errorf("a cancelled delegation is abandoned: %v, %v", post.Abandoned(), err)
+	}
+	post = wake(delegate(1500))
+	await.Until(t, "the deadline passes", post.Abandoned)
+
+	query, end = openQuery(t, agent, "?", 1500)
+	p.awaitOpen(1)
+	post = wake(query)
+	await.Receive(t, "the deadline passes", end)
+	await.Until(t, "the query is abandoned", post.Abandoned)
 }
 
 // A session hears also of a call of a tool that there is not: so Codex can be asked which thread it is.

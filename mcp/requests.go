@@ -32,6 +32,7 @@ type openRequest struct {
 	arrived  time.Time
 	deadline atomic.Int64  // Unix time in ns, of the call that waits longest; 0: none
 	ended    chan struct{} // closed when neither it nor a repeat of it is open any more
+	unwanted atomic.Bool   // it has ended, and its sender does not want an answer any more
 	answer   outcome       // of a query that was answered; set before ended is closed
 	waiting  int           // calls that wait for the answer: it and its repeats; guarded by requestTable.mu
 	shown    chan struct{} // closed when it was shown to its end
@@ -157,8 +158,8 @@ func (t *requestTable) give(r *openRequest, answer outcome) bool {
 func (t *requestTable) leave(r *openRequest, why string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if r.waiting--; r.waiting == 0 {
-		t.end(r, why)
+	if r.waiting--; r.waiting == 0 && t.end(r, why) {
+		r.unwanted.Store(true)
 	}
 }
 
@@ -245,13 +246,20 @@ func isClosed(c <-chan struct{}) bool {
 	}
 }
 
+// isUnwanted reports whether the sender of a request does not want an answer any more: it has given up,
+// the deadline has passed, or the daemon has ended the request because the sender is not trusted.
+func (t *requestTable) isUnwanted(r *openRequest) bool {
+	t.dropExpired()
+	return r.unwanted.Load()
+}
+
 // dropExpired removes delegations whose deadline has passed: for them no call ends.
 func (t *requestTable) dropExpired() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for _, r := range t.open {
 		if r.Kind == kinds.KindDelegate && r.deadline.Load() != 0 && r.remaining() <= time.Nanosecond {
-			t.end(r, "its deadline has passed")
+			r.unwanted.Store(t.end(r, "its deadline has passed"))
 		}
 	}
 }
@@ -303,6 +311,7 @@ func (s *Server) takeCancel(_ context.Context, in *client.Inbound) (*kinds.Ack, 
 	if r == nil || r.Kind != kinds.KindDelegate || !s.requests.remove(r, "its sender has cancelled it") {
 		return &kinds.Ack{Code: kinds.NotFound, Message: "the session does not work on it"}, nil
 	}
+	r.unwanted.Store(true)
 	s.notices.add(in.From, in.Name+" has cancelled the delegation "+r.ID.String()+": stop the work on it")
 	return nil, nil
 }

@@ -117,8 +117,11 @@ func (s *Server) post(ctx context.Context, w *wakeup) (answer client.WakeAnswer)
 	if text := s.renderInbound(w.Inbound); len(text) <= client.PeerPageSize {
 		p.Untrusted = text
 	}
-	if w.request == nil {
+	if r := w.request; r == nil {
 		s.replies.keepMessage(&w.Envelope)
+	} else {
+		p.Abandoned = func() bool { return s.requests.isUnwanted(r) }
+		p.Unanswered = func(program string) { s.endUnanswered(r, program) }
 	}
 	key := keyOf(&w.Envelope)
 	first := s.parents.noteWake(key) // it may read the message before Post returns

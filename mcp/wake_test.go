@@ -64,7 +64,7 @@ func TestWake(t *testing.T) {
 		return f, nil
 	}}
 	p, agent := attachedProgram(t, d, s)
-	if agent.params.Name != "claude" || *agent.params.Session != (client.SessionInfo{Harness: "claude", Version: "2.1.330"}) || agent.params.MaxConcurrent != 16 {
+	if agent.params.Name != "claude" || agent.params.Session.Harness != "claude" || agent.params.Session.Version != "2.1.330" || agent.params.MaxConcurrent != 16 {
 		t.Errorf("attached as %+v", agent.params)
 	}
 	wake := func(in *client.Inbound) (a client.WakeAnswer) {

@@ -257,6 +257,8 @@ func TestWhatIsDeclaredIsChecked(t *testing.T) {
 		"an escaped about":     {About: "reviews\x1b[2J"},
 		"about of two lines":   {About: "a\nb"},
 		"a hidden about":       {About: "a\u202eb"},
+		"escaped asks":         {Session: &client.SessionInfo{Asks: "a\nb"}},
+		"a long folder":        {Session: &client.SessionInfo{Folder: long}},
 	} {
 		p.Name = "a"
 		if err := checkAttachParams(&p); !errors.Is(err, &kinds.Error{Code: kinds.Invalid}) {

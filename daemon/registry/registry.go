@@ -167,9 +167,9 @@ func checkAttachParams(p *client.AttachParams) error {
 		return kinds.Errorf(kinds.Invalid, "attach: %s", err)
 	}
 	if s := p.Session; s != nil {
-		for _, text := range []string{s.Harness, s.Version} {
+		for _, text := range []string{s.Harness, s.Version, s.Asks, s.Folder} {
 			if len(text) > client.MaxSessionText || identity.CleanClaim(text) != text {
-				return kinds.Errorf(kinds.Invalid, "attach: session: harness, version: expected at most %d printable bytes of each", client.MaxSessionText)
+				return kinds.Errorf(kinds.Invalid, "attach: session: harness, version, asks, folder: expected at most %d printable bytes of each", client.MaxSessionText)
 			}
 		}
 		if why := s.Unwakeable; len(why) > client.MaxReason || strings.ContainsFunc(why, func(r rune) bool { return !unicode.IsPrint(r) }) {

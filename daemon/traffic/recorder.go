@@ -31,10 +31,10 @@ var watched = Bounds{8192, 4 << 20}
 
 // Recorder keeps the entries of messages that have passed. Any number of goroutines may use it.
 type Recorder struct {
-	nameOf func(identity.ID) string
+	nameOf    func(identity.ID) string
 	isBlocked func(identity.ID) bool
-	keeps  atomic.Int64 // bytes of a payload that are kept; 0: nothing is, since nobody watches and there is no history. It is set with mu held
-	begun  atomic.Bool  // somebody has watched: there may be cursors
+	keeps     atomic.Int64 // bytes of a payload that are kept; 0: nothing is, since nobody watches and there is no history. It is set with mu held
+	begun     atomic.Bool  // somebody has watched: there may be cursors
 
 	mu       sync.Mutex // guards what follows; nobody holds it for longer than it takes to copy some entries, or the places of all (order.rebuild)
 	history  Bounds

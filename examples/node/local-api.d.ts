@@ -1659,6 +1659,11 @@ export interface SessionInfo {
   version?: string;
   /** unwakeable says why nothing can wake the session, in a line for the daemon's owner: "it has no folder ~/.codex here". "": something can wake it. */
   unwakeable?: string;
+  /** asks is the program, such as Codex, if it asks its user before a tool runs, and waits for the answer. It is empty if nobody is asked. */
+  asks?: string;
+  /** folder stands for the directory of the session: sessions with the same one are in one directory. Begun is when the session began. Of the sessions of one program in one directory, a message that names none goes to the one that began last. */
+  folder?: string;
+  begun?: string;
 }
 
 /** SessionState is the result of session, which has no params and is for an agent that has attached, or a connection that speaks as one. */

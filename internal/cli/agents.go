@@ -93,6 +93,9 @@ func (a *app) formatWaking(g *client.AgentState, state string) string {
 		if newer := harness.NewerThanTested(s.Harness, s.Version); newer != "" {
 			state += ", " + newer
 		}
+		if s.Asks != "" {
+			state += ", " + s.Asks + " asks its user"
+		}
 		if s.Unwakeable != "" {
 			state += ", cannot be woken: " + s.Unwakeable
 		}

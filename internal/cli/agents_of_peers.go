@@ -90,7 +90,7 @@ func (a *app) printPeerAgents(peers []peerAgents) {
 	if a.OutTTY {
 		a.PrintLine("")
 	}
-	a.PrintTextTable([]string{"AT PEERS", "ANSWERS", "ABOUT"}, rows)
+	a.PrintTable([]string{"AT PEERS", "ANSWERS", "ABOUT"}, rows)
 }
 
 // formatAnswers returns when an agent answers, in words for a person.

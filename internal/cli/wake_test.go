@@ -16,7 +16,7 @@ func TestUnwakeableSessionsAreTold(t *testing.T) {
 	session := func(name, version, why string) client.AgentState {
 		return client.AgentState{Agent: client.Agent{Name: name, MaxConcurrent: 16, Session: &client.SessionInfo{Harness: name, Version: version, Unwakeable: why}}, Woken: &client.Woken{}}
 	}
-	f.SetAnswer(client.MethodAgents, client.Agents{Agents: []client.AgentState{session("claude", "999.0.0", ""), session("codex", "0.169.0", "it has no folder ~/.codex here"), {Agent: client.Agent{Name: "serve"}}}})
+	f.SetAnswer(client.MethodAgents, client.Agents{Agents: []client.AgentState{session("claude", "999.0.0", ""), {Agent: client.Agent{Name: "codex-2", Session: &client.SessionInfo{Harness: "codex", Asks: "Codex"}}, Woken: &client.Woken{}}, session("codex", "0.169.0", "it has no folder ~/.codex here"), {Agent: client.Agent{Name: "serve"}}}})
 	f.SetAnswer(client.MethodWakeAllow, &client.WakeRules{Rules: []client.WakeRule{{Peer: clitest.DeskID, Name: "desk", Kind: kinds.KindQuery}}})
 	told := "codex cannot be woken: it has no folder ~/.codex here\n"
 	for agent, err := range map[string]string{"": told, "codex": told, "claude": ""} {
@@ -25,7 +25,7 @@ func TestUnwakeableSessionsAreTold(t *testing.T) {
 		}
 	}
 	f.SetAnswer(client.MethodPeers, &client.Peers{})
-	if got := f.Run("agents"); !strings.Contains(got.Out, "0 of 16 under way, cannot be woken: it has no folder ~/.codex here\n") || strings.Count(got.Out, "cannot") != 1 || strings.Count(got.Out, "under way, newer than tested (2.") != 1 {
+	if got := f.Run("agents"); !strings.Contains(got.Out, " under way, Codex asks its user\n") || !strings.Contains(got.Out, "0 of 16 under way, cannot be woken: it has no folder ~/.codex here\n") || strings.Count(got.Out, "cannot") != 1 || strings.Count(got.Out, "under way, newer than tested (2.") != 1 {
 		t.Errorf("%+v", got)
 	}
 }

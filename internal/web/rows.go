@@ -210,6 +210,7 @@ type agentRow struct {
 	Since      time.Time   `json:"since"`
 	Harness    string      `json:"harness"` // of a session; "": it is none
 	Unwakeable string      `json:"unwakeable"`
+	Asks       string      `json:"asks"` // the program, if it asks its user; "": it does not
 	Hour       int         `json:"hour"` // woken turns
 	Day        int         `json:"day"`
 	By         []wokenBy   `json:"by"`
@@ -232,6 +233,7 @@ func newAgentRow(a *client.AgentState) agentRow {
 	}
 	if a.Session != nil {
 		r.Harness, r.Unwakeable = cmp.Or(showName(a.Session.Harness+" "+a.Session.Version), "session"), showLine(a.Session.Unwakeable, maxShown)
+		r.Asks = showName(a.Session.Asks)
 	}
 	if w := a.Woken; w != nil {
 		r.Hour, r.Day, r.Waiting, r.Muted, r.Refused = w.Hour, w.Day, w.Waiting, w.MutedUntil, showLine(w.Refused, maxShown)

@@ -24,6 +24,7 @@ function drawAgent(a, e) {
       h("span", { class: "right num soft small" }, a.active ? a.active + " of " + a.most + " at work" : "idle")),
     a.harness && !does.length ? null : h("div", { class: "line2" }, a.harness ? "" : said(listKinds(a)), does.length ? h("span", {}, a.harness ? "" : " · ", said(does.join(", "))) : ""),
     a.harness ? drawSession(a) : null,
+    a.asks ? h("div", { class: "line2 tone-warn" }, said(a.asks), " asks its user") : null,
     a.unwakeable ? h("div", { class: "line2 tone-warn" }, "cannot be woken: ", said(a.unwakeable)) : null,
     a.refused ? h("div", { class: "line2 tone-warn" }, "was not woken: ", said(a.refused)) : null,
   ];

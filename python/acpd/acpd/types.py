@@ -72,6 +72,9 @@ class SessionInfo(TypedDict):
     harness: str  # such as claude, codex, opencode
     version: NotRequired[str]  # of the program
     unwakeable: NotRequired[str]  # unwakeable says why nothing can wake the session, in a line for the daemon's owner: "it has no folder ~/.codex here". "": something can wake it.
+    asks: NotRequired[str]  # asks is the program, such as Codex, if it asks its user before a tool runs, and waits for the answer. It is empty if nobody is asked.
+    folder: NotRequired[str]  # folder stands for the directory of the session: sessions with the same one are in one directory. Begun is when the session began. Of the sessions of one program in one directory, a message that names none goes to the one that began last.
+    begun: NotRequired[str]
 
 
 class Agent(TypedDict):
