@@ -196,7 +196,8 @@ func (r *Registry) newUnknownDomainError(kind, domain string) error {
 
 // FindSessions returns the sessions that take a query or delegate without an agent's name:
 // those with the longest matching domain first, of these those with a free place, then the
-// less busy, then the later attached.
+// less busy, then the later attached. Of those of one program in one directory, the one that began last
+// goes first.
 func (r *Registry) FindSessions(kind, domain string) []*Agent {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -222,7 +223,21 @@ func (r *Registry) FindSessions(kind, domain string) []*Agent {
 		}
 		return r.countActive(a) - r.countActive(b)
 	})
+	for i := range all {
+		for j := i + 1; j < len(all); j++ {
+			if r.replaces(all[j], all[i]) {
+				all[i], all[j] = all[j], all[i]
+			}
+		}
+	}
 	return all
+}
+
+// replaces reports whether a session is of the same program in the same directory as another one, began
+// later, and has a free place or needs none. Its user has probably left the other one. The caller holds mu.
+func (r *Registry) replaces(a, b *Agent) bool {
+	return a.Session.Folder != "" && a.Session.Folder == b.Session.Folder && a.Session.Harness == b.Session.Harness &&
+		a.Session.Begun.After(b.Session.Begun.Time) && (r.countActive(a) < a.MaxConcurrent || r.countActive(b) >= b.MaxConcurrent)
 }
 
 // FindTakers returns the agents that take a kind: all, or the one that is named. If there

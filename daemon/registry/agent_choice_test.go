@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/client/jsonrpc"
@@ -97,6 +98,43 @@ func TestOnePlaceIsLeftForOtherPeers(t *testing.T) {
 			if a := had[0].Agent; len(a.runningOf) != 0 || a.running != 0 {
 				t.Errorf("%d running after all were released, of %v", a.running, a.runningOf)
 			}
+		}
+	}
+}
+
+// Of the sessions of one program in one directory, the one that began last goes first, however busy it is,
+// unless it is full. Others keep their order.
+func TestTheLatestSessionOfAFolderGoesFirst(t *testing.T) {
+	at := func(minute int) client.Time {
+		return client.Time{Time: time.Date(2026, 1, 1, 0, minute, 0, 0, time.UTC)}
+	}
+	type attach struct {
+		name, harness, folder string
+		begun, running        int
+	}
+	for want, attached := range map[string][]attach{
+		"new old":       {{"new", "codex", "a", 2, 1}, {"old", "codex", "a", 1, 0}}, // attached anew in another order
+		"old full":      {{"full", "codex", "a", 2, 4}, {"old", "codex", "a", 1, 0}},
+		"two one":       {{"one", "codex", "a", 2, 1}, {"two", "codex", "b", 1, 0}},
+		"second first":  {{"first", "codex", "a", 2, 1}, {"second", "claude", "a", 1, 0}},
+		"b a":           {{"a", "codex", "", 2, 1}, {"b", "codex", "", 1, 0}},
+		"x2 y2 x1 y1":   {{"y1", "codex", "y", 1, 0}, {"x1", "codex", "x", 1, 0}, {"y2", "codex", "y", 2, 1}, {"x2", "codex", "x", 2, 1}},
+		"c3 c2 c1 rest": {{"c1", "codex", "a", 1, 0}, {"c3", "codex", "a", 3, 2}, {"c2", "codex", "a", 2, 1}, {"rest", "codex", "b", 9, 3}},
+	} {
+		r := NewRegistry()
+		for _, a := range attached {
+			got, _, err := r.Attach(new(jsonrpc.Conn), client.AttachParams{Name: a.name, Session: &client.SessionInfo{Harness: a.harness, Folder: a.folder, Begun: at(a.begun)}}, false, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got.running = a.running
+		}
+		var names []string
+		for _, a := range r.FindSessions(kinds.KindQuery, "") {
+			names = append(names, a.Name)
+		}
+		if got := strings.Join(names, " "); got != want {
+			t.Errorf("%s, want %s", got, want)
 		}
 	}
 }
