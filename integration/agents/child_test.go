@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -39,6 +40,7 @@ type Child struct {
 	replies []string // by the program's own means
 	calls   int
 	present SeenPresence
+	given   atomic.Bool   // up by those who have sent the messages of posts
 	ready   chan struct{} // closed when the session was sought
 }
 
@@ -63,7 +65,7 @@ func (c *Child) Look(_ struct{}, found *Found) error {
 }
 
 // SeenPresence is what a session that is a harness.Watcher said last of itself.
-type SeenPresence struct{ Seen, Gone, Unwakeable string }
+type SeenPresence struct{ Seen, Unwakeable, Asks string }
 
 // Presence returns it.
 func (c *Child) Presence(_ struct{}, p *SeenPresence) error {
@@ -76,13 +78,16 @@ func (c *Child) Presence(_ struct{}, p *SeenPresence) error {
 func (c *Child) notePresence(p harness.Presence) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.present = SeenPresence{Seen: "yes"}
-	if p.Gone != nil {
-		c.present.Gone = p.Gone.Error()
-	}
+	c.present = SeenPresence{Seen: "yes", Asks: p.Asks}
 	if p.Unwakeable != nil {
 		c.present.Unwakeable = p.Unwakeable.Error()
 	}
+}
+
+// GiveUp says whether nobody waits any more for what the turns of posts do.
+func (c *Child) GiveUp(given bool, _ *struct{}) error {
+	c.given.Store(given)
+	return nil
 }
 
 // PostParams is a post, and how long it may take.
@@ -108,6 +113,7 @@ func (c *Child) Post(p PostParams, r *PostResult) error {
 		return errors.New("no session: " + c.found)
 	}
 	began := time.Now()
+	p.Post.Abandoned = c.given.Load
 	posted, err := c.session.Post(ctx, p.Post)
 	r.Proven, r.Took = posted.Proven, time.Since(began)
 	if err == nil {
@@ -266,20 +272,25 @@ func awaitOtherChild(t *testing.T, dir string, known ...*child) *child {
 	return c
 }
 
-// awaitPresence waits until the session says that it is gone, or cannot be woken, with that text; ""
-// stands for neither.
-func (c *child) awaitPresence(gone, unwakeable string) {
+// awaitPresence waits until the session cannot be woken, with that text, and asks its user; "" stands for
+// one that can be woken, and for one that does not ask.
+func (c *child) awaitPresence(unwakeable, asks string) {
 	c.t.Helper()
-	is := func(text, want string) bool {
-		return want == "" && text == "" || want != "" && strings.Contains(text, want)
-	}
 	var p SeenPresence
 	defer func() { c.t.Logf("child %s: %+v", c.pid, p) }()
-	until(c.t, fmt.Sprintf("the session is gone for %q, unwakeable for %q", gone, unwakeable), func() bool {
+	until(c.t, fmt.Sprintf("the session is unwakeable for %q, asking %q", unwakeable, asks), func() bool {
 		p = SeenPresence{} // gob leaves out what is empty
 		err := c.rpc.Call("Child.Presence", struct{}{}, &p)
-		return err == nil && p.Seen != "" && is(p.Gone, gone) && is(p.Unwakeable, unwakeable)
+		return err == nil && p.Seen != "" && (p.Unwakeable == "") == (unwakeable == "") && strings.Contains(p.Unwakeable, unwakeable) && p.Asks == asks
 	})
+}
+
+// giveUp says whether nobody waits any more for what the turns of posts do.
+func (c *child) giveUp(given bool) {
+	c.t.Helper()
+	if err := c.rpc.Call("Child.GiveUp", given, new(struct{})); err != nil {
+		c.t.Fatal(err)
+	}
 }
 
 // look returns what the child found.

@@ -3,7 +3,6 @@
 package agents
 
 import (
-	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -11,83 +10,62 @@ import (
 
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/integration/await"
-	"github.com/acpd/acpd/integration/live"
 	"github.com/acpd/acpd/kinds"
 )
 
-// A Codex that was just started says that it cannot be woken, and what to do. A question that names no
-// agent is refused at once; one that names it waits, and is answered when the first turn has ended.
+// A question that names no agent begins the first turn of a Codex that was just started, if there is no
+// other session.
 func TestQuestionForAFreshCodex(t *testing.T) {
 	t.Parallel()
 	desk, laptop, p := newMachinesWithCodex(t)
 	c := p.openCodex()
-	awaitUnwakeable(laptop, "codex", "its conversation has had no turn yet: say something to it once")
-	end := receive(t, "the refusal", query(desk, "laptop").answer)
-	if e, ok := errors.AsType[*kinds.Error](end.err); !ok || e.Code != kinds.NoAgent {
-		t.Errorf("a question that names no agent: %+v", end)
-	}
-	waits, notice := query(desk, "laptop/codex"), notify(desk, "laptop/codex")
-	notice.expectReceipt(t, client.Held)
-	until(t, "the question waits", func() bool { return findAgent(laptop, "codex").Woken.Waiting == 1 })
-	c.say("hello")
-	if end := receive(t, "the answer", waits.answer); !strings.Contains(end.text, "forty-two") {
-		t.Errorf("the question that waited: %+v", end)
-	}
-	p.model.awaitRequest("result", notice.id.String()) // acp_inbox shows both to their ends, so the notice wakes nobody
 	awaitSession(laptop, "codex")
+	if end := receive(t, "the answer", query(desk, "laptop").answer); !strings.Contains(end.text, "forty-two") {
+		t.Errorf("%+v", end)
+	}
+	c.awaitScreen("1 message from desk waits")
 }
 
-// After /clear the session that the terminal shows is asked, and the one that it showed before is no
-// agent any more. When the terminal is closed there is none, and the next one has the first's name.
+// After /clear a question that names no agent goes to the conversation that the terminal shows. When the
+// terminal is closed, its sessions say so.
 func TestCodexIsClearedAndClosed(t *testing.T) {
 	t.Parallel()
 	desk, laptop, p := newMachinesWithCodex(t)
 	c := p.startCodex()
 	awaitSession(laptop, "codex")
-	before := findAgent(laptop, "codex").Since
 	c.say("/clear")
-	list := func() (all []client.AgentState) {
-		all, err := laptop.Client.Agents(await.NewContext(t))
-		if err != nil {
-			t.Fatal(err)
-		}
-		return all
-	}
-	until(t, "one session is left, another one", func() bool {
-		all := list()
-		return len(all) == 1 && all[0].Since != before
-	})
-	c.say("again")
-	name := list()[0].Name
-	awaitSession(laptop, name)
+	awaitSession(laptop, "codex-2")
 	if end := receive(t, "the answer", query(desk, "laptop").answer); !strings.Contains(end.text, "forty-two") {
 		t.Errorf("asked after /clear: %+v", end)
 	}
 	c.awaitScreen("1 message from desk waits")
-
 	c.Process.Stop()
-	until(t, "no session is left", func() bool { return len(list()) == 0 })
-	if countServers(t, laptop) == 0 {
-		t.Error("that is when Codex has closed the thread, and not before")
-	}
-	p.openCodex()
-	awaitUnwakeable(laptop, "codex", "has had no turn yet")
+	awaitUnwakeable(laptop, "codex-2", "its terminal is closed")
 }
 
-// countServers returns how many acpctl mcp run for a machine. Codex ends that of a thread when it closes the thread.
-func countServers(t *testing.T, m *live.Machine) (n int) {
-	t.Helper()
-	all, err := filepath.Glob("/proc/[0-9]*/cmdline")
-	if err != nil {
-		t.Fatal(err)
+// A question in whose turn Codex asks its user in vain: the owner sees that, the sender hears it at the
+// deadline, and the turn is over.
+func TestCodexAsksInVain(t *testing.T) {
+	t.Parallel()
+	desk, laptop, p := newMachinesWithCodex(t)
+	made := filepath.Join(p.home, "made")
+	p.model.on("waits, id", call("exec_command", map[string]any{"cmd": "touch " + made, "sandbox_permissions": "require_escalated", "justification": "to have it"}))
+	c := p.startCodex()
+	awaitSession(laptop, "codex")
+	asked := make(chan error, 1)
+	go func() {
+		_, err := desk.Client.Query(await.NewContext(t), client.QueryParams{To: "laptop", Payload: kinds.EncodePayload(&kinds.Query{Question: "?", DeadlineMS: 10_000})})
+		asked <- err
+	}()
+	c.awaitScreen("to have it")
+	until(t, "the owner sees that Codex asks", func() bool { return findAgent(laptop, "codex").Session.Asks == "Codex" })
+	if err := receive(t, "the word of the laptop", asked); err == nil || !strings.Contains(err.Error(), "its owner was asked by Codex, and has not answered") {
+		t.Errorf("the sender hears %v", err)
 	}
-	want := strings.Join(serverCommand(m), "\x00")
-	for _, path := range all {
-		if line, err := os.ReadFile(path); err == nil && strings.HasPrefix(string(line), want) {
-			n++
-		}
+	until(t, "the turn is over", func() bool { return findAgent(laptop, "codex").Session.Asks == "" })
+	if _, err := os.Stat(made); err == nil {
+		t.Error("it is made")
 	}
-	return n
 }
 
 // Codex is started again at once in the directory, while its first thread is still loaded: each session

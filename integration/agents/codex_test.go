@@ -55,6 +55,19 @@ var codexPackages = sync.OnceValues(func() (dir string, err error) {
 	return filepath.Join(home, ".codex/packages"), err
 })
 
+// codexVersion returns the version that is installed.
+func codexVersion(t *testing.T) string {
+	t.Helper()
+	cmd := exec.Command(programs["codex"], "--version")
+	cmd.Env = (&person{t: t, home: live.MakeTempDir(t)}).environment()
+	out, err := cmd.Output()
+	words := strings.Fields(string(out))
+	if err != nil || len(words) == 0 {
+		t.Fatalf("codex --version: %q, %v", out, err)
+	}
+	return words[len(words)-1]
+}
+
 // linkPackages gives a home the app-server.
 func (p *person) linkPackages() {
 	p.t.Helper()
@@ -173,34 +186,53 @@ func TestCodexIsWoken(t *testing.T) {
 	c.awaitScreen("1 message from desk waits")
 }
 
-// Nobody is asked in a thread whose approvals are switched off, and nobody sees one whose
-// terminal is closed.
+// Nobody is asked in a thread whose approvals are switched off. It is woken only if the owner allows it.
 func TestCodexIsUnattended(t *testing.T) {
 	t.Parallel()
 	for name, flags := range map[string][]string{
-		"no approvals": {"-a", "never"}, "no sandbox": {"--dangerously-bypass-approvals-and-sandbox"}, "no terminal": nil,
+		"no approvals": {"-a", "never"}, "no sandbox": {"--yolo"}, "no sandbox only": {"-s", "danger-full-access"},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			p := newPerson(t)
-			c, child := p.startCodexChild(flags...)
-			if flags == nil {
-				c.Process.Stop()
-			}
-			post := newPost()
-			if r := child.post(post); r.Err != "unattended" {
-				t.Errorf("post: %+v", r)
-			}
-			if p.model.find("user", post.Pointer) != nil {
-				t.Error("the model is given the pointer")
-			}
-			post.Unattended = true
-			if r := child.post(post); r.Err != "" {
-				t.Errorf("unattended, as the owner allows: %+v", r)
-			}
-			p.model.awaitRequest("user", post.Pointer)
-		})
+		for _, fresh := range []bool{true, false} {
+			t.Run(fmt.Sprintf("%s, fresh %v", name, fresh), func(t *testing.T) {
+				t.Parallel()
+				p := newPerson(t)
+				var child *child
+				if fresh {
+					_, child = p.openCodexChild(flags...)
+				} else {
+					_, child = p.startCodexChild(flags...)
+				}
+				post := newPost()
+				if r := child.post(post); r.Err != "unattended" {
+					t.Errorf("post: %+v", r)
+				}
+				if p.model.find("user", post.Pointer) != nil {
+					t.Error("the model is given the pointer")
+				}
+				post.Unattended = true
+				if r := child.post(post); r.Err != "" {
+					t.Errorf("unattended, as the owner allows: %+v", r)
+				}
+				p.model.awaitRequest("user", post.Pointer)
+			})
+		}
 	}
+}
+
+// openCodexChild starts Codex in a folder that it does not know, which has no Git, with a child that the
+// test can ask. Nothing was said in the thread.
+func (p *person) openCodexChild(flags ...string) (*codexTerminal, *child) {
+	p.t.Helper()
+	sockets := live.MakeTempDir(p.t)
+	p.configureCodex(childCommand(p.t, sockets))
+	path := filepath.Join(p.home, ".codex/config.toml")
+	text, err := os.ReadFile(path)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	p.write(".codex/config.toml", strings.ReplaceAll(string(text), "trust_level = \"trusted\"", ""))
+	c := p.openCodex(flags...)
+	return c, awaitChild(p.t, sockets)
 }
 
 // startCodexChild starts Codex with a child that the test can ask.
@@ -216,7 +248,7 @@ func (p *person) startCodexChildIn(sockets string, flags ...string) (*codexTermi
 	c := p.startCodex(flags...)
 	c.awaitScreen("done")
 	child := awaitChild(p.t, sockets)
-	child.mustFind("codex", "0.171.0")
+	child.mustFind("codex", codexVersion(p.t))
 	return c, child
 }
 
@@ -283,54 +315,68 @@ func TestCodexApprovalStaysTheUsers(t *testing.T) {
 	p.model.awaitRequest("result", inboxText)
 }
 
-// Codex tells nobody who attends a thread that has had no turn. Such a thread is not woken, and says
-// why; it can be woken when its first turn has ended.
+// A Codex that was just started is woken, with proof. What is added to its thread for that reaches neither
+// the model nor the terminal.
 func TestCodexIsFresh(t *testing.T) {
 	t.Parallel()
 	p := newPerson(t)
-	sockets := live.MakeTempDir(t)
-	p.configureCodex(childCommand(t, sockets))
-	c := p.openCodex()
-	child := awaitChild(t, sockets)
-	child.awaitPresence("", "its conversation has had no turn yet: say something to it once")
-	post := newPost()
-	if r := child.post(post); r.Err != "no turn" {
-		t.Errorf("post: %+v", r)
-	}
-	c.say("hello")
-	p.model.awaitRequest("user", "hello")
+	c, child := p.openCodexChild()
 	child.awaitPresence("", "")
-	if r := child.post(post); r.Err != "" {
-		t.Errorf("post after the first turn: %+v", r)
+	post := newPost()
+	post.Untrusted = "<acp-message>what a peer wrote</acp-message>"
+	if r := child.post(post); r.Err != "" || !r.Proven {
+		t.Fatalf("post: %+v", r)
 	}
-	p.model.awaitRequest("user", post.Pointer)
+	p.model.awaitRequest("result", post.Untrusted)
 	c.awaitScreen("1 message from desk waits")
+	for _, role := range []string{"user", "system", "developer"} {
+		if p.model.find(role, "acpd has opened") != nil {
+			t.Errorf("the model has the item, as %s", role)
+		}
+	}
+	if strings.Contains(c.plain(), "acpd has opened") {
+		t.Error("the terminal shows the item")
+	}
 }
 
-// A terminal shows one thread. What it showed before /clear is woken no more, though it is loaded; what
-// it shows now is, and again what it showed before when it goes back to that.
-func TestCodexIsCleared(t *testing.T) {
+// What the user is asked in a turn that a post has begun ends when nobody waits for it any more, also when
+// the terminal is closed. A turn of the user's own goes on.
+func TestCodexIsInterrupted(t *testing.T) {
 	t.Parallel()
 	p := newPerson(t)
-	sockets := live.MakeTempDir(t)
-	c, before := p.startCodexChildIn(sockets)
-	before.awaitPresence("", "")
-	c.say("/clear")
-	now := awaitOtherChild(t, sockets, before)
-	before.awaitPresence("its terminal shows another conversation", "")
-	if r := before.post(newPost()); r.Err != "unattended" {
-		t.Errorf("post to what is not shown: %+v", r)
+	c, child := p.startCodexChild()
+	child.giveUp(true)
+	p.wakeCodex(child)
+	made := filepath.Join(p.home, "made")
+	escalated := call("exec_command", map[string]any{"cmd": "touch " + made, "sandbox_permissions": "require_escalated", "justification": "to have it"})
+	p.model.on("make it", escalated)
+	c.say("make it")
+	c.awaitScreen("to have it")
+	child.awaitPresence("", "Codex")
+	time.Sleep(2 * time.Second) // time for an interruption
+	c.press("y")
+	until(t, "it is made", func() bool { _, err := os.Stat(made); return err == nil })
+	child.awaitPresence("", "")
+
+	if err := os.Remove(made); err != nil {
+		t.Fatal(err)
 	}
-	now.awaitPresence("", "has had no turn yet")
-	c.say("again")
-	p.model.awaitRequest("user", "again")
-	now.awaitPresence("", "")
-	p.wakeCodex(now)
-	c.awaitScreen("1 message from desk waits")
+	child.giveUp(false)
+	p.model.on("waits, id", escalated)
+	p.wakeCodex(child)
+	child.awaitPresence("", "Codex")
+	c.Process.Stop()
+	time.Sleep(2 * time.Second) // time for an interruption
+	child.awaitPresence("", "Codex")
+	child.giveUp(true)
+	child.awaitPresence("its terminal is closed", "")
+	if _, err := os.Stat(made); err == nil {
+		t.Error("it is made")
+	}
 }
 
-// Of two terminals in a directory each has its own thread woken, and when one is closed, its thread is
-// gone while the other's is not.
+// Of two terminals in a directory each has its own thread woken. When one is closed, its session says so,
+// and the other's goes on.
 func TestCodexIsOpenedTwice(t *testing.T) {
 	t.Parallel()
 	p := newPerson(t)
@@ -339,65 +385,15 @@ func TestCodexIsOpenedTwice(t *testing.T) {
 	first.awaitPresence("", "")
 	two := p.openCodex()
 	second := awaitOtherChild(t, sockets, first)
-	second.awaitPresence("", "has had no turn yet")
-	two.say("good day")
-	p.model.awaitRequest("user", "good day")
 	second.awaitPresence("", "")
-	first.awaitPresence("", "")
 	for child, terminal := range map[*child]*codexTerminal{first: one, second: two} {
 		post := p.wakeCodex(child)
 		terminal.awaitScreen(post.Message.String())
 	}
 	one.Process.Stop()
-	first.awaitPresence("not connected", "")
+	first.awaitPresence("its terminal is closed", "")
 	if r := first.post(newPost()); r.Err != "unattended" {
 		t.Errorf("post without a terminal: %+v", r)
 	}
 	p.wakeCodex(second)
-}
-
-// A task that the model begins in the background, with a tool of the terminal's, is shown by nobody and not
-// woken.
-func TestCodexBeginsATask(t *testing.T) {
-	t.Parallel()
-	p := newPerson(t)
-	sockets := live.MakeTempDir(t)
-	c, shown := p.startCodexChildIn(sockets)
-	shown.awaitPresence("", "")
-	p.model.on("begin it", call("create_thread", map[string]any{"prompt": "do the task"}))
-	c.say("begin it")
-	c.awaitScreen(`to run tool "create_thread"?`)
-	c.press("\r")
-	task := awaitOtherChild(t, sockets, shown)
-	p.model.awaitRequest("result", "do the task")
-	task.awaitPresence("another conversation works in it", "")
-	if r := task.post(newPost()); r.Err != "unattended" {
-		t.Errorf("post to a task in the background: %+v", r)
-	}
-}
-
-// What a terminal goes back to with /resume can be woken again, and what it leaves cannot.
-func TestCodexGoesBack(t *testing.T) {
-	t.Parallel()
-	p := newPerson(t)
-	sockets := live.MakeTempDir(t)
-	c, before := p.startCodexChildIn(sockets)
-	before.awaitPresence("", "")
-	c.say("/clear")
-	between := awaitOtherChild(t, sockets, before)
-	c.say("second one") // perhaps before its acpctl has looked at the thread
-	p.model.awaitRequest("user", "second one")
-	between.awaitPresence("", "")
-	known, left := []*child{before, between}, between
-	for _, text := range []string{"hello", "second one"} {
-		c.say("/resume")
-		c.awaitScreen("Resume a previous session")
-		c.say(text)
-		now := awaitOtherChild(t, sockets, known...)
-		now.awaitPresence("", "")
-		left.awaitPresence("its terminal shows another conversation", "")
-		post := p.wakeCodex(now)
-		c.awaitScreen(post.Message.String())
-		known, left = append(known, now), now
-	}
 }
