@@ -1,51 +1,104 @@
 package cli
 
 import (
+	"context"
+	"fmt"
+	"slices"
 	"strconv"
 	"strings"
+	"sync"
+	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/internal/cli/ui"
 	"github.com/acpd/acpd/kinds"
 )
 
 func (a *app) newDiscoverCmd() *cobra.Command {
 	var fresh bool
 	cmd := &cobra.Command{
-		Use:   "discover PEER[/AGENT]",
+		Use:   "discover [PEER[/AGENT]]",
 		Short: "Ask what a peer can do",
-		Example: `  acpctl discover desk
+		Example: `  acpctl discover
+  acpctl discover desk
   acpctl discover desk/reviewer --fresh`,
+		Long: `Without PEER it asks all connected peers, each for 5 seconds at most.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return a.discoverAll(cmd.Context(), fresh)
+			}
 			answer, err := a.Daemon.Discover(cmd.Context(), client.DiscoverParams{To: args[0], Fresh: fresh})
 			if err != nil {
 				return err
 			}
-			if a.JSON {
-				return a.PrintJSON(answer)
-			}
-			c, err := kinds.ParsePayload[kinds.Capabilities](answer.Payload)
-			if err != nil {
-				return err
-			}
-			list := func(s []string) string { return client.Line(strings.Join(s, ", ")) }
-			most := ""
-			if c.MaxConcurrentTasks > 0 {
-				most = strconv.FormatUint(c.MaxConcurrentTasks, 10)
-			}
-			a.PrintFields(
-				[2]string{"agent", client.Line(c.AgentName)},
-				[2]string{"agents", list(c.Agents)},
-				[2]string{"domains", list(c.Domains)},
-				[2]string{"channels", list(c.Channels)},
-				[2]string{"tools", list(c.Tools)},
-				[2]string{"model", client.Line(c.Model)},
-				[2]string{"at once", most},
-			)
-			return nil
+			return a.printCapabilities(answer)
 		},
 	}
 	cmd.Flags().BoolVar(&fresh, "fresh", false, "ask again, whatever is remembered (for 60 s)")
 	return cmd
+}
+
+// discoverAll asks all connected peers what they can do, at the same time, and prints what each answers.
+func (a *app) discoverAll(ctx context.Context, fresh bool) error {
+	peers, err := a.Daemon.Peers(ctx)
+	if err != nil {
+		return err
+	}
+	peers = slices.DeleteFunc(peers, func(p client.Peer) bool { return p.State != client.PeerConnected })
+	if len(peers) == 0 {
+		a.PrintForPerson("no peer is connected: acpctl peers shows those that there are")
+		return nil
+	}
+	answers, errs := make([]*client.Answer, len(peers)), make([]error, len(peers))
+	asking, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	var running sync.WaitGroup
+	for i, p := range peers {
+		running.Go(func() {
+			answers[i], errs[i] = a.Daemon.Discover(asking, client.DiscoverParams{To: p.ID.String(), Fresh: fresh})
+		})
+	}
+	running.Wait()
+	for i := range peers {
+		if !a.JSON {
+			a.PrintFields([2]string{"peer", ui.FormatPeerName(&peers[i])})
+		}
+		err := errs[i]
+		if err == nil {
+			err = a.printCapabilities(answers[i])
+		}
+		if err != nil {
+			e, _ := a.ClassifyError(ctx, err)
+			fmt.Fprintf(a.Err, "acpctl discover: %s: %s\n", ui.FormatPeerName(&peers[i]), client.Line(a.DescribeError(ctx, e)))
+		}
+	}
+	return nil
+}
+
+// printCapabilities prints what a peer says that it can do.
+func (a *app) printCapabilities(answer *client.Answer) error {
+	if a.JSON {
+		return a.PrintJSON(answer)
+	}
+	c, err := kinds.ParsePayload[kinds.Capabilities](answer.Payload)
+	if err != nil {
+		return err
+	}
+	list := func(s []string) string { return client.Line(strings.Join(s, ", ")) }
+	most := ""
+	if c.MaxConcurrentTasks > 0 {
+		most = strconv.FormatUint(c.MaxConcurrentTasks, 10)
+	}
+	a.PrintFields(
+		[2]string{"agent", client.Line(c.AgentName)},
+		[2]string{"agents", list(c.Agents)},
+		[2]string{"domains", list(c.Domains)},
+		[2]string{"channels", list(c.Channels)},
+		[2]string{"tools", list(c.Tools)},
+		[2]string{"model", client.Line(c.Model)},
+		[2]string{"at once", most},
+	)
+	return nil
 }

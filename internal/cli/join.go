@@ -132,9 +132,21 @@ func parsePastedInvitation(text string) (identity.Invitation, error) {
 	}
 	inv, err := identity.ParseInvitation(text)
 	if err != nil {
-		return inv, frame.UsageErrorf("%w", err)
+		return inv, explainInvitation(text, err)
 	}
 	return inv, nil
+}
+
+// explainInvitation returns the error of text that is no invitation. A shell ends a command at an & that is not in
+// quotes, so that only what is before it gets here.
+func explainInvitation(uri string, err error) error {
+	switch {
+	case !strings.HasPrefix(uri, "acp:"):
+		return frame.Instead{Err: frame.UsageErrorf("%w", err), Type: "acpctl join, and paste the line that acpctl invite printed on the other machine"}
+	case strings.Contains(uri, "?") && !strings.Contains(uri, "&"):
+		return frame.Instead{Err: frame.UsageErrorf("this is not a whole invitation: the shell has cut it at the first &"), Type: "acpctl join 'acp://…', with the whole line between quotes"}
+	}
+	return frame.Instead{Err: frame.UsageErrorf("this is not a whole invitation: %w", err), Type: "acpctl join, and paste the line"}
 }
 
 // withoutRelays returns the params that join by an invitation as if it named no relay. An older

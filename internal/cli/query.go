@@ -48,7 +48,11 @@ daemon was away. The answer to such a question is kept until the delegation ends
 			if q.ref != "" {
 				args = append([]string{"none"}, args...) // the daemon knows who it is
 			}
-			return q.checkArgs(cmd, args)
+			err := q.checkArgs(cmd, args)
+			if err != nil && len(args) == 1 && a.InTTY && q.checkArgs(cmd, append(args, "asked for")) == nil {
+				return nil
+			}
+			return err
 		},
 		RunE: func(cmd *cobra.Command, args []string) error { return a.runQuery(cmd, args, &q) },
 	}
@@ -82,6 +86,14 @@ func (a *app) runQuery(cmd *cobra.Command, args []string, q *queryFlags) error {
 		}
 	} else {
 		params.To, args = args[0], args[1:]
+	}
+	if len(args) == 0 && q.payload == "" {
+		fmt.Fprintf(a.Err, "Question for %s: ", client.Line(params.To))
+		question, err := a.ReadLine(ctx)
+		if err != nil {
+			return err
+		}
+		args = []string{question}
 	}
 	h, p, err := q.composeMessage(ctx, a, func() (_ any, err error) {
 		if q.query.Question, err = a.ReadArgument(ctx, "QUESTION", args[0]); err != nil {

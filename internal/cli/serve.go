@@ -3,7 +3,9 @@ package cli
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -142,8 +144,13 @@ func (s *server) run(cmd *cobra.Command, args []string, p client.AttachParams) e
 		p.Name = makeAgentName(args[0])
 	}
 	path, err := exec.LookPath(args[0])
-	if err != nil {
-		return fmt.Errorf("CMD: %w", err)
+	switch {
+	case err != nil && errors.Is(err, fs.ErrPermission):
+		return frame.Instead{Err: fmt.Errorf("CMD: %s cannot be run", client.Line(args[0])), Type: "chmod +x " + shellpath.Quote(client.Line(args[0]))}
+	case err != nil && strings.Contains(args[0], "/"):
+		return frame.Instead{Err: fmt.Errorf("CMD: there is no %s here", client.Line(args[0])), Type: "acpctl serve --prompt -- ./answer.sh, with the path of a program that is there"}
+	case err != nil:
+		return frame.Instead{Err: fmt.Errorf("CMD: there is no program %s in PATH", client.Line(args[0])), Type: "acpctl serve --prompt -- ./answer.sh, with a slash for a program in this folder"}
 	}
 	s.argv = append([]string{path}, args[1:]...)
 	return s.serveUntilSignal(cmd.Context(), p, h)

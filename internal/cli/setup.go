@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -54,6 +55,13 @@ broken, or other: their server acp is something else), and the file that says so
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 1 {
 				return errors.New("connect one program at a time")
+			}
+			if len(args) == 1 && !slices.Contains(programs, args[0]) {
+				hint := frame.HintForWord(cmd.Root(), args[0], nil)
+				if !strings.HasPrefix(hint, "acpctl setup ") && !strings.HasPrefix(hint, "acpctl mcp") {
+					hint = "acpctl mcp, as the command of an MCP server in the configuration of that program"
+				}
+				return frame.Instead{Err: fmt.Errorf("setup does not know %q, only %s", args[0], strings.Join(programs, ", ")), Type: hint}
 			}
 			return frame.NamedArgs("[PROGRAM]")(cmd, args)
 		},

@@ -24,9 +24,9 @@ func (a *app) newTrustCmd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "trust ID|NAME | --file ROSTER",
 		Short: "Trust a stranger or a roster of machines, or change a peer's name or addresses",
-		Example: `  acpctl trust --name desk \
+		Example: `  acpctl trust laptop               a stranger in acpctl peers: compare fingerprints, type yes
+  acpctl trust --name desk \
       9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08
-  acpctl trust laptop               a stranger in acpctl peers: compare fingerprints, type yes
   acpctl trust desk --addr desk.example:7117 --name office
   acpctl trust desk --addr none     forgets the addresses that were given, and where it was before
   acpctl trust --file roster.yaml   shows what that changes, and asks

@@ -40,15 +40,16 @@ func NamedArgs(names ...string) cobra.PositionalArgs {
 		case len(args) > len(names):
 			return fmt.Errorf("%q is one argument too many: %s", args[len(names)], adviseTooMany(names))
 		case len(args) < len(names) && names[len(args)][0] != '[':
-			return fmt.Errorf("%s is missing", names[len(args)])
+			return missingArg{names[len(args)]}
 		}
 		for i, arg := range args {
+			name := strings.Trim(names[i], "[]")
 			switch id, err := identity.ParseID(arg); {
-			case names[i] != "PEER" && names[i] != "ID or NAME":
+			case name != "PEER" && name != "ID or NAME":
 			case strings.TrimSpace(arg) == "":
-				return fmt.Errorf("%s is empty", names[i])
+				return fmt.Errorf("%s is empty", name)
 			case err == nil && id.IsZero():
-				return fmt.Errorf("%s: %w", names[i], identity.ErrNobody)
+				return fmt.Errorf("%s: %w", name, identity.ErrNobody)
 			}
 		}
 		return nil
@@ -81,6 +82,8 @@ func (f *Frame) addVerbDefaults(cmd *cobra.Command) {
 	if cmd.Args == nil {
 		cmd.Args = NamedArgs(ListArgNames(cmd)...)
 	}
+	check := cmd.Args
+	cmd.Args = func(cmd *cobra.Command, args []string) error { return f.withInstead(cmd, args, check(cmd, args)) }
 	if cmd.ValidArgsFunction == nil && cmd.ValidArgs == nil && !cmd.HasSubCommands() {
 		cmd.ValidArgsFunction = f.completeByUsage
 	}
@@ -97,7 +100,7 @@ func (f *Frame) addVerbDefaults(cmd *cobra.Command) {
 // completeByUsage completes a first argument that is PEER or FILE, and nothing else.
 func (f *Frame) completeByUsage(cmd *cobra.Command, args []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	switch FirstOrEmpty(ListArgNames(cmd)) {
-	case "PEER":
+	case "PEER", "[PEER]":
 		return f.CompletePeers(cmd, args, begun, client.PeerConnected, client.PeerTrusted)
 	case "FILE":
 		return nil, cobra.ShellCompDirectiveDefault

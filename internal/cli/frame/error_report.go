@@ -111,8 +111,12 @@ func (f *Frame) reportError(ctx context.Context, cmd *cobra.Command, args []stri
 	if h, ok := errors.AsType[hint](err); ok {
 		told.Message += "; " + h.next
 	}
+	instead, hasInstead := errors.AsType[Instead](err)
 	e = &told
 	if f.JSON || !f.understood && wantsJSON(args) {
+		if hasInstead {
+			e.Message += "; type: " + instead.Type
+		}
 		if f.PrintJSON(struct {
 			Error *kinds.Error `json:"error"`
 		}{e}) == nil {
@@ -124,7 +128,10 @@ func (f *Frame) reportError(ctx context.Context, cmd *cobra.Command, args []stri
 		message = f.DescribeError(ctx, e)
 	}
 	fmt.Fprintln(f.Err, f.WrapTalk(cmd.CommandPath()+": "+message+DescribeDelivery(e)+f.DescribeQuoted(e)))
-	if code == ExitUsage {
+	switch {
+	case hasInstead:
+		fmt.Fprintf(f.Err, "Type: %s\n", instead.Type)
+	case code == ExitUsage:
 		fmt.Fprintf(f.Err, "See: %s --help\n", cmd.CommandPath())
 	}
 	return code

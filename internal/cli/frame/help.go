@@ -1,7 +1,6 @@
 package frame
 
 import (
-	"errors"
 	"fmt"
 	"io"
 	"regexp"
@@ -151,13 +150,5 @@ func checkNoUnknownVerb(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
 	}
-	problem := fmt.Sprintf("unknown verb %q", args[0])
-	if args[0] == "" { // which all verbs begin with
-		return errors.New(problem + ": name one of those that the help lists")
-	}
-	cmd.SuggestionsMinimumDistance = 2
-	if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
-		problem += ": did you mean " + strings.Join(near, " or ") + "?"
-	}
-	return errors.New(problem)
+	return reportUnknownVerb(cmd, args)
 }

@@ -11,6 +11,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -97,6 +98,14 @@ func (f *Frame) Run(ctx context.Context, root *cobra.Command, args []string) int
 	root.SetArgs(args)
 	cmd, err := root.ExecuteContextC(ctx)
 	err = cmp.Or(err, f.misnamed)
+	if err != nil && cmd == root { // what is wrong behind a word that is no verb does not matter
+		for i, arg := range args {
+			if !strings.HasPrefix(arg, "-") && (i == 0 || args[i-1] != "--home") {
+				err = reportUnknownVerb(root, args[i:])
+				break
+			}
+		}
+	}
 	code := 0
 	if _, ok := errors.AsType[*ui.UnwrittenError](err); err != nil && !ok {
 		code = f.reportError(ctx, cmd, args, err)

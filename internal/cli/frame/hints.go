@@ -1,0 +1,159 @@
+package frame
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/internal/shellpath"
+)
+
+// Instead is a mistake in what was typed, with what to type instead.
+type Instead struct {
+	Err  error
+	Type string
+}
+
+func (i Instead) Error() string { return i.Err.Error() }
+
+func (i Instead) Unwrap() error { return i.Err }
+
+// otherWords maps words that people try to the verbs that do what they expect. Nothing of it is run. Where there are
+// several verbs, each that this acpctl has is named.
+var otherWords = map[string][]string{
+	"ask": {"query"}, "chat": {"query"}, "message": {"query", "notify"}, "msg": {"query", "notify"},
+	"tell": {"notify"}, "say": {"notify"}, "publish": {"notify"}, "broadcast": {"notify"},
+	"do": {"delegate"}, "task": {"delegate", "tasks"}, "jobs": {"tasks"}, "answer": {"reply", "serve"},
+	"ls": {"peers"}, "list": {"peers"}, "who": {"peers"}, "nodes": {"peers"}, "sessions": {"agents"},
+	"logs": {"tail", "service logs"}, "log": {"tail", "service logs"}, "watch": {"tail", "web"}, "ui": {"web"}, "dashboard": {"web"},
+	"start": {"up", "service install"}, "run": {"up", "service install", "serve"}, "install": {"setup", "service install"},
+	"stop": {"drain"}, "quit": {"drain"}, "kill": {"drain"}, "shutdown": {"drain"}, "restart": {"drain", "reload"},
+	"connect": {"up", "invite", "join"}, "pair": {"up", "invite", "join"}, "add": {"invite", "join", "trust"},
+	"remove": {"untrust"}, "rm": {"untrust"}, "block": {"untrust"}, "forget": {"untrust"},
+	"allow": {"wake allow"}, "mute": {"agents mute"}, "yes": {"approvals yes"}, "approve": {"approvals yes"},
+	"id": {"whoami"}, "me": {"whoami"}, "info": {"status"}, "health": {"status", "doctor"}, "check": {"doctor"}, "init": {"up", "setup"},
+	"claude": {"setup claude"}, "codex": {"setup codex"}, "opencode": {"setup opencode"}, "claude-code": {"setup claude"}, "claudecode": {"setup claude"}, "open-code": {"setup opencode"},
+}
+
+// mcpPrograms are programs that speak MCP, and that acpctl setup does not know.
+var mcpPrograms = []string{"cursor", "gemini", "vscode", "copilot", "windsurf", "zed", "cline", "antigravity", "aider", "goose", "continue"}
+
+// HintForWord returns what to type instead of a word that is no verb, followed by args; "" if there is nothing.
+func HintForWord(root *cobra.Command, word string, args []string) string {
+	word = strings.ToLower(word)
+	if slices.Contains(mcpPrograms, word) {
+		return "acpctl mcp, as the command of an MCP server in the configuration of " + word
+	}
+	var known []string
+	for _, path := range otherWords[word] {
+		verb, left, err := root.Find(strings.Fields(path))
+		if len(left) > 0 && verb.Name() == "setup" { // the name of a program
+			known = append(known, "acpctl "+path)
+		} else if err == nil && len(left) == 0 && verb != root {
+			known = append(known, formatTyped(verb, args))
+		}
+	}
+	return strings.Join(known, "  or: ")
+}
+
+// formatTyped returns the command line of a verb with the arguments that were typed, if it takes them. Else it is the
+// verb's first example, for the peer that was typed.
+func formatTyped(verb *cobra.Command, args []string) string {
+	if len(args) > 0 && verb.Args(verb, args) == nil {
+		typed := verb.CommandPath()
+		for _, arg := range args {
+			typed += " " + shellpath.Quote(client.Line(arg))
+		}
+		return typed
+	}
+	return formatExample(verb, FirstOrEmpty(args))
+}
+
+// formatExample returns the first example of a verb, with the peer that was typed if it is one.
+func formatExample(verb *cobra.Command, peer string) string {
+	example := strings.TrimSpace(explained.Split(strings.TrimLeft(verb.Example, " "), 2)[0])
+	if FirstOrEmpty(ListArgNames(verb)) == "PEER" && isPeer(peer) {
+		example = strings.Replace(example, " desk", " "+peer, 1)
+	}
+	return example
+}
+
+// explained matches what follows the command of an example.
+var explained = regexp.MustCompile(`  |\n`)
+
+// isPeer reports whether an argument looks like PEER or PEER/AGENT.
+func isPeer(arg string) bool {
+	name, _, _ := strings.Cut(arg, "/")
+	return identity.CheckName(name) == nil
+}
+
+// missingArg is the error of an argument that is missing.
+type missingArg struct{ name string }
+
+func (m missingArg) Error() string { return m.name + " is missing" }
+
+// withInstead adds to the error of arguments what to type instead, if that is known.
+func (f *Frame) withInstead(cmd *cobra.Command, args []string, err error) error {
+	names := ListArgNames(cmd)
+	missing, isMissing := errors.AsType[missingArg](err)
+	switch {
+	case len(args) == 2 && len(names) == 2 && names[0] == "PEER" && slices.Contains(textArgs, names[1]) && strings.ContainsAny(args[0], " ?") && isPeer(args[1]):
+		return Instead{UsageErrorf("PEER and %s are turned round", names[1]), formatTyped(cmd, []string{args[1], args[0]})}
+	case isMissing && len(args) == 0 && missing.name == "PEER":
+		return f.namePeers(cmd, err)
+	case isMissing:
+		return Instead{err, formatExample(cmd, FirstOrEmpty(args))}
+	case err != nil && len(names) > 0 && len(args) > len(names) && slices.Contains(textArgs, strings.Trim(names[len(names)-1], "[]")):
+		n := len(names) - 1
+		joined := append(slices.Clone(args[:n]), strings.Join(args[n:], " "))
+		return Instead{err, formatTyped(cmd, joined)}
+	}
+	return err
+}
+
+// namePeers adds to the error that PEER is missing which peers there are.
+func (f *Frame) namePeers(cmd *cobra.Command, missing error) error {
+	var names []string
+	if f.ChooseDaemon() == nil {
+		ctx, cancel := context.WithTimeout(cmd.Context(), time.Second)
+		defer cancel()
+		peers, _ := f.Daemon.Peers(ctx)
+		for _, state := range []client.PeerState{client.PeerConnected, client.PeerTrusted} {
+			for _, p := range peers {
+				if p.Name != "" && p.State == state {
+					names = append(names, client.Line(p.Name))
+				}
+			}
+		}
+	}
+	if len(names) > 0 {
+		missing = fmt.Errorf("%w: there are %s", missing, strings.Join(names, ", "))
+	}
+	return Instead{UsageError{missing}, formatExample(cmd, FirstOrEmpty(names))}
+}
+
+// reportUnknownVerb returns the error of a word that is no verb.
+func reportUnknownVerb(cmd *cobra.Command, args []string) error {
+	problem := fmt.Sprintf("unknown verb %q", args[0])
+	if args[0] == "" { // which all verbs begin with
+		return errors.New(problem + ": name one of those that the help lists")
+	}
+	if !cmd.HasParent() {
+		if hint := HintForWord(cmd, args[0], args[1:]); hint != "" {
+			return Instead{errors.New(problem), hint}
+		}
+	}
+	cmd.SuggestionsMinimumDistance = 2
+	if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
+		problem += ": did you mean " + strings.Join(near, " or ") + "?"
+	}
+	return errors.New(problem)
+}

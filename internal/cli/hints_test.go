@@ -1,0 +1,102 @@
+package cli
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/internal/cli/clitest"
+	"github.com/acpd/acpd/internal/cli/frame"
+	"github.com/acpd/acpd/internal/cli/ui"
+	"github.com/acpd/acpd/kinds"
+	"github.com/acpd/acpd/wire"
+)
+
+// What people type wrong is answered in two lines: what is wrong, and what to type instead. Nothing of it is run.
+func TestWhatToTypeInstead(t *testing.T) {
+	f := newDaemon(t)
+	f.SetAnswer(client.MethodPeers, &client.Peers{Peers: []client.Peer{
+		{ID: clitest.MyID, Name: "shelf", State: client.PeerTrusted}, {ID: clitest.DeskID, Name: "laptop", State: client.PeerConnected}, {State: client.PeerPending, Claim: "evil"},
+	}})
+	const (
+		example  = "Type: acpctl query laptop 'Which branch is deployed?'"
+		anyMCP   = "Type: acpctl mcp, as the command of an MCP server in the configuration of "
+		unquoted = "put what contains spaces in quotes"
+	)
+	for _, row := range [][]string{ // what is typed, what is wrong, what to type
+		{"ask laptop Why?", `acpctl: unknown verb "ask"`, "Type: acpctl query laptop 'Why?'"},
+		{"ask laptop", `acpctl: unknown verb "ask"`, example},
+		{"ask", `acpctl: unknown verb "ask"`, "Type: acpctl query desk 'Which branch is deployed?'"},
+		{"Ask laptop --deadline 3s", `acpctl: unknown verb "Ask"`, example},
+		{"chat laptop", `acpctl: unknown verb "chat"`, example},
+		{"tell laptop ci.done yes", `acpctl: unknown verb "tell"`, "Type: acpctl notify laptop ci.done yes"},
+		{"tell laptop done", `acpctl: unknown verb "tell"`, `Type: acpctl notify laptop build.status '{"branch": "main", "ok": true}'`},
+		{"send laptop hello", `acpctl: unknown verb "send"`, "See: acpctl --help"}, // it may mean several verbs
+		{"ls", `acpctl: unknown verb "ls"`, "Type: acpctl peers"},
+		{"list", `acpctl: unknown verb "list"`, "Type: acpctl peers"},
+		{"who", `acpctl: unknown verb "who"`, "Type: acpctl peers"},
+		{"logs", `acpctl: unknown verb "logs"`, "Type: acpctl tail  or: acpctl service logs"},
+		{"start", `acpctl: unknown verb "start"`, "acpctl service install"},
+		{"stop", `acpctl: unknown verb "stop"`, "Type: acpctl drain"},
+		{"connect", `acpctl: unknown verb "connect"`, "acpctl invite  or: acpctl join"},
+		{"rm laptop", `acpctl: unknown verb "rm"`, "Type: acpctl untrust laptop"},
+		{"allow laptop", `acpctl: unknown verb "allow"`, "Type: acpctl wake allow laptop"},
+		{"yes 482913", `acpctl: unknown verb "yes"`, "Type: acpctl approvals yes 482913"},
+		{"claude-code", `acpctl: unknown verb "claude-code"`, "Type: acpctl setup claude"},
+		{"setup claude-code", `acpctl setup: setup does not know "claude-code", only claude, codex, opencode`, "Type: acpctl setup claude"},
+		{"setup cursor", `acpctl setup: setup does not know "cursor", only claude, codex, opencode`, anyMCP + "cursor"},
+		{"setup ls", `acpctl setup: setup does not know "ls", only claude, codex, opencode`, anyMCP + "that program"},
+		{"gemini", `acpctl: unknown verb "gemini"`, anyMCP + "gemini"},
+		{"vscode", `acpctl: unknown verb "vscode"`, anyMCP + "vscode"},
+		{"qurey laptop", `acpctl: unknown verb "qurey": did you mean query?`, "See: acpctl --help"},
+		{"query Which? laptop", "acpctl query: PEER and QUESTION are turned round", "Type: acpctl query laptop 'Which?'"},
+		{"delegate Test? laptop/reviewer", "acpctl delegate: PEER and TASK are turned round", "Type: acpctl delegate laptop/reviewer 'Test?'"},
+		{"query laptop", "acpctl query: QUESTION is missing", example},
+		{"query", "acpctl query: PEER is missing: there are laptop, shelf", example},
+		{"query laptop which one", `acpctl query: "one" is one argument too many: ` + unquoted, "Type: acpctl query laptop 'which one'"},
+		{"delegate laptop/reviewer Test it all", `acpctl delegate: "it" is one argument too many: ` + unquoted, "Type: acpctl delegate laptop/reviewer 'Test it all'"},
+		{"delegate laptop", "acpctl delegate: TASK is missing", "Type: acpctl delegate laptop 'Run the test suite'"},
+		{"notify laptop ci.done", "acpctl notify: DATA is missing", `Type: acpctl notify laptop build.status '{"branch": "main", "ok": true}'`},
+		{"ping", "acpctl ping: PEER is missing: there are laptop, shelf", "Type: acpctl ping laptop"},
+		{"trust", "acpctl trust: ID or NAME is missing", "Type: acpctl trust laptop"},
+		{"join acp://foo?a=1", "acpctl join: this is not a whole invitation: the shell has cut it at the first &", "Type: acpctl join 'acp://…', with the whole line between quotes"},
+		{"join acp://foo", "acpctl join: this is not a whole invitation: ", "Type: acpctl join, and paste the line"},
+		{"join laptop", "acpctl join: invitation: does not begin with acp://", "Type: acpctl join, and paste the line that acpctl invite printed on the other machine"},
+		{"serve --prompt ./nosuch", "acpctl serve: CMD: there is no ./nosuch here", "Type: acpctl serve --prompt -- ./answer.sh"},
+		{"serve --prompt nosuch-at-all", "acpctl serve: CMD: there is no program nosuch-at-all in PATH", "Type: acpctl serve --prompt -- ./answer.sh"},
+		{"serve --prompt ./hints_test.go", "acpctl serve: CMD: ./hints_test.go cannot be run", "Type: chmod +x ./hints_test.go"},
+	} {
+		got := f.Run(strings.Fields(row[0])...)
+		lines := strings.Split(got.Err, "\n")
+		if got.Code == 0 || got.Out != "" || len(lines) != 3 || !strings.HasPrefix(lines[0], row[1]) || !strings.Contains(lines[1], row[2]) {
+			t.Errorf("acpctl %s: exit code %d, %q\n%s", row[0], got.Code, got.Out, got.Err)
+		}
+	}
+	if got := f.Run("query", "laptop", "--json"); got.Err != "" || !strings.Contains(got.Out, `"message":"QUESTION is missing; type: acpctl query laptop 'Which branch is deployed?'"`) {
+		t.Errorf("%+v", got)
+	}
+}
+
+// At a terminal query asks for the question that is missing.
+func TestQueryAsksForTheQuestion(t *testing.T) {
+	f := newDaemon(t)
+	f.SetAnswer(client.MethodQuery, &client.Answer{ID: clitest.SomeID, From: clitest.DeskID, Kind: "response", Payload: wire.Payload(`{"summary":"main"}`)})
+	if got := f.RunAtTerminal(ui.Terminal{InTTY: true}, "Which branch?\n", "query", "laptop"); got.Code != 0 || got.Out != "main\n" || !strings.HasPrefix(got.Err, "Question for laptop: ") {
+		t.Errorf("%+v", got)
+	}
+	if got := f.RunAtTerminal(ui.Terminal{InTTY: true}, "\n", "query", "laptop"); got.Code != frame.ExitUsage || !strings.Contains(got.Err, "question: empty") {
+		t.Errorf("%+v", got)
+	}
+}
+
+// discover without a peer asks all that are connected, and goes on after one that fails.
+func TestDiscoverAll(t *testing.T) {
+	f := newDaemon(t)
+	f.SetAnswer(client.MethodPeers, &client.Peers{Peers: []client.Peer{{ID: clitest.MyID, Name: "shelf", State: client.PeerTrusted}, {ID: clitest.DeskID, Name: "laptop", State: client.PeerConnected}}})
+	f.SetAnswer(client.MethodDiscover, &client.Answer{ID: clitest.SomeID, From: clitest.DeskID, Kind: "capabilities", Payload: kinds.EncodePayload(&kinds.Capabilities{Agents: []string{"reviewer"}})})
+	f.WantResult(f.Run("discover"), 0, "peer\tlaptop\nagents\treviewer\n", "")
+	f.SetAnswer(client.MethodDiscover, kinds.Errorf(kinds.Timeout, "no answer"))
+	f.WantResult(f.Run("discover"), 0, "peer\tlaptop\n", "acpctl discover: laptop: no answer\n")
+	f.SetAnswer(client.MethodPeers, &client.Peers{})
+	f.WantResult(f.RunInteractive("", "discover"), 0, "", "no peer is connected: acpctl peers shows those that there are\n")
+}
