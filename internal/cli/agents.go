@@ -61,7 +61,11 @@ until when the turns of one are used up.`,
 				if g.About != "" {
 					state += ", " + quoteAbout(g.About)
 				}
-				rows = append(rows, []string{g.Name, ui.DashIfEmpty(program), a.FormatAge(g.Since), hour, day, by, state})
+				row := []string{g.Name, ui.DashIfEmpty(program), a.FormatAge(g.Since), hour, day, by, state}
+				if g.Session != nil && g.Session.Unwakeable != "" {
+					row = append(row, "cannot be woken: "+g.Session.Unwakeable)
+				}
+				rows = append(rows, row)
 			}
 			all := struct {
 				client.Agents
@@ -95,9 +99,6 @@ func (a *app) formatWaking(g *client.AgentState, state string) string {
 		}
 		if s.Asks != "" {
 			state += ", " + s.Asks + " asks its user"
-		}
-		if s.Unwakeable != "" {
-			state += ", cannot be woken: " + s.Unwakeable
 		}
 	}
 	if w.Refused != "" {

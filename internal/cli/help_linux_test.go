@@ -1,12 +1,15 @@
 package cli
 
 import (
+	"os"
 	"regexp"
 	"strings"
 	"testing"
 
 	"github.com/spf13/cobra"
 
+	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/internal/cli/clitest"
 	"github.com/acpd/acpd/internal/cli/frame"
 	"github.com/acpd/acpd/internal/cli/ui"
 )
@@ -48,5 +51,40 @@ func TestHelpListsAllVerbs(t *testing.T) {
 		if verb.IsAvailableCommand() && (!word.MatchString(strings.ReplaceAll(bare.Out, ",\n  ", ", ")) || !word.MatchString(all.Out)) {
 			t.Errorf("%s is not listed", verb.Name())
 		}
+	}
+}
+
+// What doctor has found is broken between words, below its text and not below its mark.
+func TestDoctorFitsItsTerminal(t *testing.T) {
+	user := t.TempDir()
+	t.Setenv("HOME", user)
+	t.Setenv("PATH", user)
+	f := newDaemon(t)
+	if err := os.Chmod(f.Home, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	f.SetAnswer(client.MethodStatus, &client.Status{Whoami: client.Whoami{ID: clitest.MyID, Name: "desk", Listen: []string{"127.0.0.1:7117"}}})
+	f.SetAnswer(client.MethodPeers, &client.Peers{})
+	f.SetHTTPAnswers(map[string]string{"GET unsent": "[]"})
+	begin := regexp.MustCompile(`^(\[.\]| {3}) \S`)
+	lines := runAtWidth(t, f, 60, 0, "doctor", "-v")
+	for _, line := range lines[:len(lines)-1] {
+		if ui.CountCells(line) > 60 || !begin.MatchString(line) {
+			t.Errorf("%q", line)
+		}
+	}
+}
+
+// Why a session cannot be woken is whole, on a line of its own.
+func TestAgentsFitTheirTerminal(t *testing.T) {
+	f := newDaemon(t)
+	why := "its thread has not begun, and it answers nothing before: say something to it once"
+	f.SetAnswer(client.MethodPeers, &client.Peers{})
+	f.SetAnswer(client.MethodAgents, &client.Agents{Agents: []client.AgentState{{
+		Agent: client.Agent{Name: "codex", MaxConcurrent: 1, Session: &client.SessionInfo{Harness: "codex", Unwakeable: why}}, Woken: &client.Woken{},
+	}}})
+	lines := runAtWidth(t, f, 80, 0, "agents")
+	if got := strings.Join(strings.Fields(strings.Join(lines[2:], " ")), " "); got != "cannot be woken: "+why || strings.Contains(lines[1], "woken") {
+		t.Errorf("%q", lines)
 	}
 }

@@ -119,9 +119,9 @@ func (a *app) printInbox(ctx context.Context, inbox *client.Inbox, taken bool) e
 			from = cmp.Or(peers[i].Name, from)
 		}
 		sent := time.UnixMilli(int64(m.Envelope.TS))
-		row := []string{strconv.FormatUint(m.Seq, 10), from, a.FormatTime(sent), client.Line(m.Envelope.Kind)}
+		row := []string{strconv.FormatUint(m.Seq, 10), from, a.FormatAge(sent), client.Line(m.Envelope.Kind)}
 		if taken {
-			row = append(row, client.Line(m.Agent), a.FormatTime(m.TakenAt.Time), describeEnvelope(&m.Envelope))
+			row = append(row, client.Line(m.Agent), a.FormatAge(m.TakenAt.Time), describeEnvelope(&m.Envelope))
 		} else {
 			row = append(row, ui.DashIfEmpty(m.Agent), describeEnvelope(&m.Envelope))
 		}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -19,9 +20,13 @@ func (a *app) newTasksCmd() *cobra.Command {
 		Short: "List the delegations given and taken, the newest first",
 		Example: `  acpctl tasks
   acpctl tasks --json`,
-		Long: `Lists the delegations given and taken, the newest first. On a terminal an id is cut to the
-beginning that cancel, wait and reply take, and a line to the width. STATE says declined for one that
-failed because its agent would not do it; with --json that is failed, with declined in outcome.`,
+		Long: `On a terminal, WHO shows who works for whom: "→ desk/reviewer" was given to that agent, "builder ← desk/planner"
+was taken from that one by the agent builder here. TIME shows how long ago it began; while it is open, also how long it
+may take. An id is cut to the beginning that cancel, wait and reply take.
+
+A script gets the columns id, direction, peer, state, deadline, task, time of the beginning, and the agent here.
+
+STATE is declined if the agent would not do it; with --json that is failed, and the outcome begins with declined.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			tasks, err := a.Daemon.Tasks(cmd.Context())
 			if err != nil {
@@ -39,11 +44,10 @@ func (a *app) printTasks(tasks []client.Task) {
 		ids[i] = tasks[i].ID
 	}
 	shown := a.shortenIDs(ids)
-	head := []string{"ID", "DIRECTION", "PEER", "STATE", "DEADLINE", "TASK"}
+	head := []string{"ID", "WHO", "STATE", "TIME", "TASK"}
 	rows := make([][]string, len(tasks))
 	for i := range tasks {
-		t := &tasks[i]
-		rows[i] = []string{shown[i], string(t.Direction), formatTaskPeer(t), formatTaskState(t), a.FormatTime(t.Deadline.Time)}
+		rows[i] = []string{shown[i], formatParties(&tasks[i]), formatTaskState(&tasks[i]), a.formatTaskTime(&tasks[i])}
 	}
 	room := a.MeasureTextRoom(head, rows)
 	for i := range tasks {
@@ -60,9 +64,30 @@ func (a *app) printTasks(tasks []client.Task) {
 		}
 		became += joinNotes(a.describeAgentAway(t.Agent, t.AgentAwaySince))
 		what, became = ui.ShareCells(what, became, room)
+		if !a.OutTTY {
+			rows[i] = []string{shown[i], string(t.Direction), formatTaskPeer(t), formatTaskState(t), a.FormatTime(t.Deadline.Time), what + became, a.FormatTime(t.Began.Time), ui.DashIfEmpty(t.Agent)}
+			continue
+		}
 		rows[i] = append(rows[i], what+became)
 	}
 	a.PrintTable(head, rows)
+}
+
+// formatParties returns who gave a delegation to whom, as far as it is known here.
+func formatParties(t *client.Task) string {
+	if t.Direction == client.Given {
+		return "→ " + formatTaskPeer(t)
+	}
+	return strings.TrimPrefix(client.Line(t.Agent)+" ← ", " ") + formatTaskPeer(t)
+}
+
+// formatTaskTime returns how long ago a delegation began and, until it has ended, how long it may take.
+func (a *app) formatTaskTime(t *client.Task) string {
+	if t.Began.IsZero() || t.State.IsFinal() {
+		return a.FormatAge(t.Began.Time)
+	}
+	took := time.Since(t.Began.Time).Round(time.Second)
+	return kinds.FormatDuration(took) + " of " + kinds.FormatDuration(t.Deadline.Sub(t.Began.Time).Round(time.Second))
 }
 
 // formatTaskState returns the state of a delegation; one that its agent has declined is in the state

@@ -3,9 +3,11 @@ package cli
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/internal/cli/clitest"
+	"github.com/acpd/acpd/internal/cli/ui"
 )
 
 // STATE tells what was declined from what has failed.
@@ -41,5 +43,25 @@ func TestTasksNameTheAgentThere(t *testing.T) {
 		if strings.Count(got.Out, want) != 1 {
 			t.Errorf("%q is not there once: %+v", want, got)
 		}
+	}
+}
+
+// On a terminal a person sees who works for whom, since when, and how long it may take; a script has both times.
+func TestTasksHaveTimesAndAgents(t *testing.T) {
+	f := newDaemon(t)
+	began := time.Now().Add(-90 * time.Minute)
+	f.SetAnswer(client.MethodTasks, &client.Tasks{Tasks: []client.Task{
+		{ID: clitest.SomeID, Peer: "laptop", Direction: client.Given, ToAgent: "reviewer", State: client.TaskAccepted, Task: "x", Began: client.Time{Time: began}, Deadline: client.Time{Time: began.Add(3 * time.Hour)}},
+		{ID: clitest.SomeID, Peer: "desk", Direction: client.Taken, FromAgent: "planner", Agent: "builder", State: client.TaskCompleted, Task: "y", Began: client.Time{Time: began}},
+		{ID: clitest.SomeID, Peer: "desk", Direction: client.Taken, State: client.TaskCompleted, Task: "of a daemon that says no time"},
+	}})
+	got := f.RunAtTerminal(ui.Terminal{OutTTY: true}, "", "tasks").Out
+	for _, want := range []string{"  → laptop/reviewer  ", " of 3h  x\n", "  builder ← desk/planner  completed  1h30m ago    y\n", "  -            of a daemon"} {
+		if !strings.Contains(got, want) {
+			t.Errorf("%q is not in\n%s", want, got)
+		}
+	}
+	if got := f.Run("tasks").Out; !strings.Contains(got, "\ty\t"+began.UTC().Format(time.RFC3339)+"\tbuilder\n") {
+		t.Errorf("a script: %s", got)
 	}
 }

@@ -79,7 +79,7 @@ func (o *verbs) formatReport(r mailbox.Report, project string, paint func(colour
 	}
 	mark := func(s mailbox.Severity) string {
 		m := map[mailbox.Severity][2]string{
-			mailbox.Fine: {ui.Green, "[+]"}, mailbox.Note: {"", "[-]"}, mailbox.Warn: {ui.Yellow, "[!]"}, mailbox.Bad: {ui.Red, "[x]"},
+			mailbox.Fine: {ui.Green, "[+]"}, mailbox.Note: {"", "[i]"}, mailbox.Warn: {ui.Yellow, "[!]"}, mailbox.Bad: {ui.Red, "[x]"},
 		}[s]
 		return paint(m[0], m[1])
 	}

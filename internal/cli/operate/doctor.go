@@ -21,6 +21,7 @@ import (
 // doctorFlags are the flags of doctor.
 type doctorFlags struct {
 	fix, yes    bool
+	verbose     bool
 	bundle, log string
 }
 
@@ -30,15 +31,16 @@ func (v *verbs) newDoctorCmd() *cobra.Command {
 		Use:   "doctor [PEER]",
 		Short: "Find out what is wrong, and what to do",
 		Example: `  acpctl doctor
+  acpctl doctor -v                  also what is fine
   acpctl doctor desk                each address of one peer, its versions, both policies
   acpctl doctor --fix               mend modes and leftovers
   acpctl doctor --bundle bug.tar.gz     what a bug report needs`,
-		Long: `Looks at the state directory, the daemon, the network of this machine, the peers, and at
-what is connected to the daemon. Each finding is one line that says what, and one that
-says what to do. docs/operate.md has the table of the codes in brackets.
+		Long: `Looks at the state directory, the daemon, the network of this machine, the peers, and what is connected to the
+daemon. It prints what is wrong or needs a decision, each with what to do, and counts the rest. The marks: [x] failed, [!]
+warning, [i] note, [+] fine. docs/operate.md lists the codes in brackets.
 
-It changes nothing without --fix, and works where no daemon runs: then it says what files
-show. With --json, each finding is an object: {code, severity, subject, what, remedy}.
+It changes nothing without --fix. Where no daemon runs it reads the files. With --json each finding is an object,
+{code, severity, subject, what, remedy}, also those that are fine.
 
 --bundle writes the findings, versions, settings, figures and the end of the log into a new
 file that only you can read, shows the list before, and asks. Names, ids, addresses, paths
@@ -56,6 +58,7 @@ Exit codes: 0 if nothing failed, also with warnings; 1 if something did.`,
 	f.BoolVar(&flags.fix, "fix", false, "mend what is safe: modes of files, the socket of a killed daemon")
 	f.Var((*shellpath.Flag)(&flags.bundle), "bundle", "write what a bug report needs into this new file")
 	f.Var((*shellpath.Flag)(&flags.log), "log", "with --bundle, the file that has the daemon's log (default: that of its systemd unit)")
+	f.BoolVarP(&flags.verbose, "verbose", "v", false, "show also what is fine")
 	f.BoolVar(&flags.yes, "yes", false, "with --bundle, do not ask")
 	return cmd
 }
@@ -91,7 +94,7 @@ func (v *verbs) runDoctor(ctx context.Context, peer string, flags *doctorFlags) 
 	if flags.fix {
 		doctor.Mend(findings)
 	}
-	if err := v.printFindings(findings); err != nil {
+	if err := v.printFindings(findings, flags.verbose || peer != ""); err != nil {
 		return err
 	}
 	if doctor.HasFailure(findings) {
@@ -128,44 +131,62 @@ func (v *verbs) findDoctorOptions(peer string) (o doctor.Options, err error) {
 
 // marks are what stands before a finding, and in which colour.
 var marks = map[doctor.Severity][2]string{
-	doctor.OK: {ui.Green, "[+]"}, doctor.Note: {"", "[-]"}, doctor.Warning: {ui.Yellow, "[!]"}, doctor.Failure: {ui.Red, "[x]"},
+	doctor.OK: {ui.Green, "[+]"}, doctor.Note: {"", "[i]"}, doctor.Warning: {ui.Yellow, "[!]"}, doctor.Failure: {ui.Red, "[x]"},
 }
 
-// printFindings prints each finding: as an object, or as a line that says what and one that says
-// what to do.
-func (v *verbs) printFindings(findings []doctor.Finding) error {
+// printFindings prints findings, as objects with --json. Unless all are wanted, those of which nothing is to be done
+// are only counted.
+func (v *verbs) printFindings(findings []doctor.Finding, all bool) error {
 	counts := make(map[doctor.Severity]int)
+	rest := 0
 	for i := range findings {
 		f := &findings[i]
 		counts[f.Severity]++
-		if v.JSON {
+		isFine := (f.Severity == doctor.OK || f.Severity == doctor.Note) && f.Remedy == "" && f.Fixed == ""
+		switch {
+		case v.JSON:
 			if err := v.PrintJSON(f); err != nil {
 				return err
 			}
-			continue
-		}
-		mark := marks[f.Severity]
-		v.PrintLine("%s %s (%s)", v.ColourText(mark[0], mark[1]), client.Line(f.What), f.Code)
-		if f.Fixed != "" {
-			v.PrintLine("    done: %s", client.Line(f.Fixed))
-		}
-		if f.Remedy != "" {
-			v.PrintLine("    %s", client.Line(f.Remedy))
+		case isFine && !all:
+			rest++
+		default:
+			v.printFinding(f)
 		}
 	}
 	if v.JSON {
 		return nil
 	}
-	v.PrintLine("")
+	colour, told := ui.Green, "nothing is wrong"
 	switch failures, warnings := counts[doctor.Failure], counts[doctor.Warning]; {
 	case failures > 0:
-		v.PrintLine("%s", v.ColourText(ui.Red, fmt.Sprintf("%d failed, marked [x]; warnings, marked [!]: %d", failures, warnings)))
+		colour, told = ui.Red, fmt.Sprintf("failed, marked [x]: %d; warnings, marked [!]: %d", failures, warnings)
 	case warnings > 0:
-		v.PrintLine("%s", v.ColourText(ui.Yellow, fmt.Sprintf("nothing failed; warnings, marked [!]: %d", warnings)))
-	default:
-		v.PrintLine("%s", v.ColourText(ui.Green, "nothing is wrong"))
+		colour, told = ui.Yellow, fmt.Sprintf("nothing failed; warnings, marked [!]: %d", warnings)
 	}
+	if rest > 0 {
+		told += fmt.Sprintf("; the other %d findings are fine (-v shows them)", rest)
+	}
+	v.PrintLine("%s", v.ColourText(colour, told))
 	return nil
+}
+
+// printFinding prints a line that says what was found, and one that says what to do.
+func (v *verbs) printFinding(f *doctor.Finding) {
+	line := func(before, text string) string {
+		if !v.OutTTY {
+			return before + text
+		}
+		return ui.WrapBehind(before, text, v.OutWidth())
+	}
+	mark := marks[f.Severity]
+	v.PrintLine("%s%s", v.ColourText(mark[0], mark[1]), line(mark[1]+" ", fmt.Sprintf("%s (%s)", client.Line(f.What), f.Code))[len(mark[1]):])
+	if f.Fixed != "" {
+		v.PrintLine("%s", line("    ", "done: "+client.Line(f.Fixed)))
+	}
+	if f.Remedy != "" {
+		v.PrintLine("%s", line("    ", client.Line(f.Remedy)))
+	}
 }
 
 // writeBundle shows what the bundle will hold, asks, and writes it.

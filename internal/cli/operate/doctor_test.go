@@ -74,3 +74,22 @@ func TestDoctorFlags(t *testing.T) {
 		}
 	}
 }
+
+// What is fine is counted, not shown, unless -v asks for it; what has a remedy is always shown.
+func TestDoctorShowsWhatIsNotFine(t *testing.T) {
+	d := newOwner(t)
+	few, all, json := d.Run("doctor"), d.Run("doctor", "-v"), d.Run("doctor", "--json")
+	if strings.Contains(few.Out, "[+]") || strings.Contains(few.Out, "[-]") || !strings.Contains(few.Out, " findings are fine (-v shows them)\n") {
+		t.Errorf("%+v", few)
+	}
+	if n := strings.Count(json.Out, "\n"); strings.Count(all.Out, "\n[")+1 != n || !strings.HasPrefix(all.Out, "[+] ") {
+		t.Errorf("%d findings, of which -v shows\n%s", n, all.Out)
+	}
+	for line := range strings.Lines(json.Out) {
+		_, what, _ := strings.Cut(line, `"what":"`)
+		what, _, _ = strings.Cut(what, `"`)
+		if needsWork := !strings.Contains(line, `"remedy":""`); needsWork && !strings.Contains(few.Out, what) {
+			t.Errorf("%s is not shown in\n%s", line, few.Out)
+		}
+	}
+}
