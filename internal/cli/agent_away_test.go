@@ -17,7 +17,7 @@ func TestAwayAgentIsTold(t *testing.T) {
 		{ID: clitest.SomeID, Peer: "desk", Direction: client.Taken, Agent: "reviewer", State: client.TaskAccepted, Task: "Build.", AgentAwaySince: since, AgentAwaitedUntil: since},
 		{ID: clitest.SomeID, Peer: "desk", Direction: client.Taken, Agent: "tester", State: client.TaskAccepted, Task: "Test."},
 	}})
-	if got := f.Run("tasks"); strings.Count(got.Out, "\tBuild. "+said+"\n") != 1 || !strings.Contains(got.Out, "\tTest.\n") {
+	if got := f.Run("tasks"); strings.Count(got.Out, "\tBuild. "+said+"\t") != 1 || !strings.Contains(got.Out, "\tTest.\t") {
 		t.Errorf("%+v", got)
 	}
 	f.SetAnswer(client.MethodPeers, &client.Peers{Peers: []client.Peer{{ID: clitest.DeskID, Name: "desk", State: client.PeerConnected}}})

@@ -17,12 +17,11 @@ func (a *app) newCancelCmd() *cobra.Command {
 		Short: "Call a delegation off",
 		Example: `  acpctl cancel 3f2b8c1e-6f0a-4d3c-9e57-0c1d2e3f4a5b
   acpctl cancel 3f2b8c1e 'plans have changed'`,
-		Long: `Calls off a delegation that was given; see tasks for its id, of which six or more
-characters that begin it are enough if no other one begins so. Exits 4 if the other
-side does not agree, for one because the task has ended.
+		Long: `ID is that of a delegation that you gave (see tasks); its first six or more characters are enough. The exit code is 4 if the
+other side does not agree, for example because the task has ended.
 
-Without an ack of the other side the delegation goes on. With --abandon it then ends here alone,
-after 5 s at most; the agent there may work on until its machine has taken word of it.`,
+Without an answer of the other side the delegation goes on. With --abandon it then ends here, after at most 5 s, but the agent
+there may work on until its machine has received the cancellation.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			id, err := a.findTaskID(cmd.Context(), "ID", args[0], givenTask)
 			if err != nil {
@@ -54,6 +53,6 @@ after 5 s at most; the agent there may work on until its machine has taken word 
 			return errors.Join(err, a.reportRefusal("cancel", ack))
 		},
 	}
-	cmd.Flags().BoolVar(&abandon, "abandon", false, "without an ack of the other side, end it here alone")
+	cmd.Flags().BoolVar(&abandon, "abandon", false, "if the other side does not answer, end it only here")
 	return cmd
 }

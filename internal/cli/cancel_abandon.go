@@ -16,14 +16,14 @@ func hintAtAbandoning(err error, id wire.MessageID, abandoned bool) error {
 	if !ok || abandoned || e.From != "" || e.Code != kinds.Unreachable && e.Code != kinds.Timeout {
 		return err
 	}
-	return frame.WithHint(err, fmt.Sprintf("the delegation goes on: acpctl cancel %s --abandon ends it here alone", id))
+	return frame.WithHint(err, fmt.Sprintf("the delegation stays open: acpctl cancel %s --abandon ends it only here", id))
 }
 
 // printAbandoned tells that a delegation has ended here alone. It tells scripts too why, because nobody
 // knows what becomes of the work.
 func (a *app) printAbandoned(answer *client.CancelAnswer) error {
 	if !a.JSON {
-		fmt.Fprintf(a.Err, "acpctl cancel: no ack of the other side: %s: it may work on, and is told until it answers\n", client.Line(answer.Abandoned))
+		fmt.Fprintf(a.Err, "acpctl cancel: the other side has not answered: %s: it may work on; the cancellation is sent until it answers\n", client.Line(answer.Abandoned))
 	}
 	return a.PrintData(answer, func() { a.PrintLine("abandoned") })
 }

@@ -33,12 +33,10 @@ func (a *app) newDelegateCmd() *cobra.Command {
   acpctl delegate desk --follow 'Run the test suite'   partial results, and then the outcome
   acpctl delegate desk/reviewer --context '{"branch": "main"}' 'Review it'
   acpctl delegate desk --no-report --urgent 'Restart the build'`,
-		Long: `Hands a task to an agent that is attached to the daemon of PEER, and prints the
-delegation's id once the agent has accepted it. With --wait the outcome follows
-when the task ends. With --follow, partial results go to standard error before it. Interrupting that leaves
-the task running. What the agent asks meanwhile is told as acpctl wait does. TASK and
---context may be - (standard input) or @file. With --wait-online it waits, here, for a peer
-that cannot be reached; the task is sent once.`,
+		Long: `The task goes to an agent that is attached to the daemon of PEER. Once the agent has accepted it, acpctl prints the
+delegation's id. With --wait the outcome follows when the task ends, and with --follow also partial results, on standard
+error. If you interrupt that, the task goes on. Questions of the agent are shown as acpctl wait shows them. TASK and --context
+may be - (standard input) or @file. With --wait-online acpctl waits for a peer that cannot be reached, and sends the task once.`,
 		Args: d.checkArgs,
 		RunE: func(cmd *cobra.Command, args []string) error { return a.runDelegate(cmd, args, &d) },
 	}

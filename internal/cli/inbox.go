@@ -30,10 +30,9 @@ func (a *app) newInboxCmd() *cobra.Command {
   acpctl inbox --taken              what agents removed that was for any of them
   acpctl inbox --for-model          whole messages, for an agent that reads them
   acpctl inbox --json`,
-		Long: `Shows the messages that wait in the inbox, the oldest first, and leaves them there.
-FOR is the agent that a message is for; "-": any. --ack removes those up to a number,
-and only what you, or the agent, were shown before: what could not be written was not. An agent sees and
-removes what is for it or for any; the latter --taken shows for 7 days, with its name.`,
+		Long: `It shows the messages that wait in the inbox, the oldest first, and leaves them there. FOR is the agent that a message is for,
+or - for any agent. --ack removes messages up to a number, but only those that you, or the agent, have seen. An agent sees and
+removes only messages for itself or for any agent; --taken shows for 7 days who took the latter.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := a.checkForModel(); err != nil {
 				return err

@@ -31,23 +31,19 @@ func (a *app) newInviteCmd() *cobra.Command {
   acpctl invite --uses 10 --name build --expires 1h     for ten machines: build, build-2, …
   acpctl invite --list              those that are open, and who has used them
   acpctl invite --revoke all        nobody comes in by one of them any more`,
-		Long: `Prints an invitation for one other daemon, whose owner gives it to acpctl join. It
-is a secret until it is used or expires. --qr shows it as a QR code first. Up to 8 that can still
-be used are open at a time.
+		Long: `It prints an invitation for one other daemon, whose owner gives it to acpctl join. The invitation is a secret until it is used
+or expires. --qr shows it as a QR code first. At most 8 invitations are open at a time.
 
-With --uses N, N daemons can join by it, each with a key of its own: whoever reads it before
-can take a place, so give it a short --expires, and see --list for who came. The second one
-of a name is called NAME-2.
+With --uses N, N daemons can join by it, each with a key of its own. Whoever reads the line can use one of these places, so
+give it a short --expires, and see with --list who came. The second daemon of a name is called NAME-2.
 
-Who has used an invitation may repeat it until it expires, since its answer may have
-been lost; untrust of one who came in by it ends it for all. --revoke ends one at once; who
-has come in by it stays trusted until untrust.
+A daemon that has used an invitation may use it again until it expires, because its answer may have been lost. If you untrust
+one that came in by it, the invitation ends for all. --revoke ends it at once, but those that came in by it stay trusted.
 
-It names the first two relays of this daemon (see relay list), so that the other one comes
-here from any network. --no-relay leaves them out and writes the invitation in a longer form:
-acpd 0.1.0 reads no other one. --with-credential also gives the token away of each that is
-marked for it (relay add --share): who has seen it can use the relay until its operator
-changes the token.`,
+It names the first two relays of this daemon (see relay list), so that the other one reaches it from any network. --no-relay
+leaves them out and writes the invitation in a longer form, the only one that acpd 0.1.0 reads. --with-credential also gives
+away the token of each relay that is marked for it (relay add --share): whoever has seen it can use the relay until its
+operator changes it.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			opens := cmd.Flags().Changed("expires") || cmd.Flags().Changed("name") || cmd.Flags().Changed("uses") || drawsQR || noRelay || withCredential
 			revokes := cmd.Flags().Changed("revoke")
@@ -131,7 +127,7 @@ func (a *app) openInvitation(ctx context.Context, p client.InviteParams) (*clien
 func (a *app) warnLoopbackOnly(ctx context.Context) {
 	me, err := a.Daemon.Whoami(ctx)
 	if err == nil && isLoopbackOnly(me.Listen) { // else the invitation is what was asked for
-		fmt.Fprintf(a.Err, "acpctl invite: the daemon listens on loopback alone (%s): no other machine can use the invitation\n", client.Line(strings.Join(me.Listen, ", ")))
+		fmt.Fprintf(a.Err, "acpctl invite: the daemon listens only on loopback (%s): no other machine can use the invitation\n", client.Line(strings.Join(me.Listen, ", ")))
 	}
 }
 

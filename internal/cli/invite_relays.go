@@ -24,7 +24,7 @@ func (a *app) warnRelays(ctx context.Context, inv *client.Invitation, withCreden
 		case !isUsed:
 			a.warnInvitation("%s is left out: %s", r.Name, r.Error)
 		case withCredential && !r.Share:
-			a.warnInvitation("%s is left out: --with-credential names those alone whose token may be given away", r.Name)
+			a.warnInvitation("%s is left out: --with-credential only takes relays whose token may be given away", r.Name)
 		}
 	}
 }
@@ -68,5 +68,5 @@ func (a *app) tellOfRelayLogin(r *client.Relay) {
 	default:
 		return
 	}
-	fmt.Fprintf(a.Err, "acpctl invite: a machine that joins over %s needs %s, and the invitation has none: %s\n", client.Line(r.Name), needs, client.Line(remedy))
+	fmt.Fprintf(a.Err, "acpctl invite: a machine that joins over %s needs %s, which the invitation does not have: %s\n", client.Line(r.Name), needs, client.Line(remedy))
 }

@@ -73,14 +73,14 @@ func TestInviteSaysWhatItsRelaysNeed(t *testing.T) {
 		want  string
 	}{
 		"nkey":        {client.Relay{Login: client.LoginNkey}, "", ""},
-		"token":       {client.Relay{Login: client.LoginToken, Share: true}, "", needs + "its token, and the invitation has none: acpctl invite --with-credential puts it in\n"},
-		"not shared":  {client.Relay{Login: client.LoginToken}, "", needs + "its token, and the invitation has none: to put it in: acpctl relay remove hub, relay add it again with --token-file FILE --share, then acpctl invite --with-credential\n"},
-		"of config":   {client.Relay{Login: client.LoginToken, Source: client.RelayOfConfig}, "", needs + "its token, and the invitation has none: to put it in: share: true in config.yaml, acpctl reload, then acpctl invite --with-credential\n"},
-		"user":        {client.Relay{Login: client.LoginPassword}, "", needs + "a user and password, and the invitation has none: before it joins, acpctl relay add " + url + " --user USER --password-file FILE there\n"},
-		"credentials": {client.Relay{Login: client.LoginCredentials}, "", needs + "credentials, and the invitation has none: before it joins, acpctl relay add " + url + " --credentials FILE there\n"},
+		"token":       {client.Relay{Login: client.LoginToken, Share: true}, "", needs + "its token, which the invitation does not have: acpctl invite --with-credential puts it in\n"},
+		"not shared":  {client.Relay{Login: client.LoginToken}, "", needs + "its token, which the invitation does not have: to put it in: acpctl relay remove hub, relay add it again with --token-file FILE --share, then acpctl invite --with-credential\n"},
+		"of config":   {client.Relay{Login: client.LoginToken, Source: client.RelayOfConfig}, "", needs + "its token, which the invitation does not have: to put it in: share: true in config.yaml, acpctl reload, then acpctl invite --with-credential\n"},
+		"user":        {client.Relay{Login: client.LoginPassword}, "", needs + "a user and password, which the invitation does not have: before it joins, acpctl relay add " + url + " --user USER --password-file FILE there\n"},
+		"credentials": {client.Relay{Login: client.LoginCredentials}, "", needs + "credentials, which the invitation does not have: before it joins, acpctl relay add " + url + " --credentials FILE there\n"},
 		"unused":      {client.Relay{URL: "tls://nats.example.com:4222", Login: client.LoginCredentials, State: client.RelayUnused, Error: "credentials: do this"}, "", "acpctl invite: warning: hub is left out: credentials: do this\n"},
 		"not wanted":  {client.Relay{URL: "tls://nats.example.com:4222", Login: client.LoginToken, State: client.RelayUnused, Error: "do this"}, "--no-relay", ""},
-		"not given":   {client.Relay{URL: "tls://nats.example.com:4222"}, "--with-credential", "acpctl invite: warning: hub is left out: --with-credential names those alone whose token may be given away\n"},
+		"not given":   {client.Relay{URL: "tls://nats.example.com:4222"}, "--with-credential", "acpctl invite: warning: hub is left out: --with-credential only takes relays whose token may be given away\n"},
 		"third":       {client.Relay{URL: "tls://nats.example.com:4222", Login: client.LoginToken}, "", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -161,7 +161,7 @@ func TestJoinTakesWhatPeoplePaste(t *testing.T) {
 func TestInviteWarnsOfALoopbackRelay(t *testing.T) {
 	f := newDaemon(t)
 	f.SetAnswer(client.MethodWhoami, &client.Whoami{Listen: []string{"127.0.0.1:7117"}})
-	const alone = "acpctl invite: the daemon listens on loopback alone (127.0.0.1:7117): no other machine can use the invitation\n"
+	const alone = "acpctl invite: the daemon listens only on loopback (127.0.0.1:7117): no other machine can use the invitation\n"
 	for url, want := range map[string]string{
 		"nats://127.0.0.1:4222":       alone + "acpctl invite: warning: hub is at nats://127.0.0.1:4222, where another machine finds itself: add the relay by a name that others reach, or leave it out with --no-relay\n",
 		"tls://nats.example.org:4222": "",

@@ -25,17 +25,13 @@ func (a *app) newJoinCmd() *cobra.Command {
 		Example: `  acpctl join                       then paste the line that acpctl invite printed
   ssh desk.example acpctl invite | acpctl join
   acpctl invite | ssh laptop.example acpctl join --keep-relay`,
-		Long: `Accepts an invitation: from then on the two daemons trust each other. Give it on
-standard input rather than as an argument: other users of this machine can read
-command lines, and shells remember them. White space in it, and quotes or angle brackets around it,
-are left out. A script reads the peer's name on standard output; what to do next goes to
-standard error.
+		Long: `From then on the two daemons trust each other. Give the invitation on standard input rather than as an argument: other users
+of this machine can read command lines, and shells remember them. White space in it, and quotes or angle brackets around it,
+are ignored. A script reads the peer's name on standard output; what to do next goes to standard error.
 
-An invitation may name a relay, a server that passes packets on between daemons. If this
-daemon does not use it yet, a person is asked, and a script says it: --keep-relay uses it
-from now on, --no-relay joins without it. So it is, by a question of its own, with a token
-for a relay that was kept before and that refuses this daemon. A relay of config.yaml stays
-as it is there.`,
+An invitation may name a relay, a server that passes packets on between daemons. If this daemon does not use it yet, acpctl
+asks. A script says it beforehand: --keep-relay uses the relay from now on, --no-relay joins without it. If you already use
+that relay and it rejects your saved token, join asks whether to replace it. A relay of config.yaml is not changed.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if keepRelay && noRelay {
 				return frame.UsageErrorf("--keep-relay and --no-relay: leave one of them out")
@@ -193,7 +189,7 @@ func (a *app) chooseJoinRelay(ctx context.Context, inv identity.Invitation) (cli
 		return p, frame.UsageErrorf("the invitation names the relay %s, which this daemon does not use: --keep-relay uses it from now on, --no-relay joins without it", text)
 	} else if len(unknown) > 0 {
 		yes, err := a.confirmRelay(ctx, fmt.Sprintf("The invitation names the relay %s, which this daemon does not use yet.\n"+
-			"A relay passes packets on. It sees who sends how much to whom, and nothing of what.\nUse it from now on?", text))
+			"A relay passes packets on. It can see who talks to whom and how much, but not what they say.\nUse it from now on?", text))
 		if err != nil {
 			return p, err
 		}

@@ -150,7 +150,7 @@ func TestInviteNamesRelays(t *testing.T) {
 		{Name: "two", URL: "tls://nats.example.net:4222", State: client.RelayRefused, Error: "it is not in the invitation"},
 	}})
 	f.WantResult(f.Run("invite", "--with-credential"), 0, "acp://…\n", shared+"acpctl invite: warning: nobody can join over hub while it is down: nothing listens there: start the server\n"+
-		"acpctl invite: warning: two is left out: --with-credential names those alone whose token may be given away\n")
+		"acpctl invite: warning: two is left out: --with-credential only takes relays whose token may be given away\n")
 	if r := f.RunInteractive("", "invite"); !strings.Contains(r.Err, "It names the relay tls://nats.example.org:4222. acpd 0.1.0 cannot read it: for that, --no-relay.\n") {
 		t.Errorf("%+v", r)
 	}

@@ -24,8 +24,8 @@ func (a *app) newMCPCmd() *cobra.Command {
 		Short: "Give an agent program tools to ask and answer other agents",
 		Example: `  claude mcp add acp -- acpctl mcp --attach
   acpctl mcp --http 127.0.0.1:0                       for a client that speaks HTTP`,
-		Long: `Serves the Model Context Protocol (MCP) on standard input and output, to the agent
-program that starts it. acpctl setup writes that into the program's settings. The tools:
+		Long: `It speaks the Model Context Protocol (MCP) on standard input and output with the agent program that starts it. acpctl setup
+writes that into the program's settings. The tools:
 
   acp_peers     who is there, and who answers now
   acp_query     ask and wait; after 45 s it goes on in the background
@@ -35,11 +35,10 @@ program that starts it. acpctl setup writes that into the program's settings. Th
   acp_inbox     read what came, and remove what was read
   acp_reply     answer it
 
-It uses the socket of the agents' folder, as ACP_SOCKET names it or below the state directory,
-and so can do what agents do and nothing that administers the daemon. Without --attach the
-session only calls. With it the session is an agent that others can ask: claude, claude-2, …
-by its program, or --name. Whether a message wakes it is up to the owner of the daemon: acpctl
-wake; else the message waits for the session's next tool call.
+It uses the socket of the agents' folder, which ACP_SOCKET names or which is below the state directory. So it can do what
+agents do, and nothing that administers the daemon. Without --attach the session only calls others. With it the session is
+an agent that others can ask: claude, claude-2 and so on by its program, or --name. The owner of the daemon decides with
+acpctl wake whether a message wakes it; else the message waits for the session's next tool call.
 
 It needs no daemon to start, and survives a restart of the daemon. Queries that wait are lost
 with the session; delegations are the daemon's, and known to a session that is attached

@@ -30,11 +30,11 @@ func (a *app) newNotifyCmd() *cobra.Command {
 		Example: `  acpctl notify desk build.status '{"branch": "main", "ok": true}'
   acpctl notify desk,laptop build.status 'all green' --importance high
   acpctl notify desk log.tail --text @build.log`,
-		Long: `Tells peers something, without an answer. DATA may be - (standard input) or @file. It is
-JSON if it is valid JSON, else text. DATA that begins with { or [ and is no valid JSON is an
-error. With --text it is text, whatever it looks like. Prints what became of it: handed (an
-agent has it), held (it lies in the peer's inbox) or, with --no-wait, sent. With
---wait-online it waits, here, for peers that cannot be reached; each is sent it once.`,
+		Long: `Nobody answers a notification. DATA may be - (standard input) or @file. It is sent as JSON if it is valid JSON, else as text.
+DATA that begins with { or [ and is not valid JSON is an error. With --text it is always text.
+
+It prints what became of the message: handed (an agent has it), held (it is stored in the peer's inbox) or, with --no-wait,
+sent. With --wait-online acpctl waits for peers that cannot be reached, and sends the message once to each.`,
 		Args: m.checkArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if isText && m.payload != "" {
@@ -57,7 +57,7 @@ agent has it), held (it lies in the peer's inbox) or, with --no-wait, sent. With
 			params := client.NotifyParams{Head: h, To: client.To(args[0]), Payload: p, Wait: &wait}
 			if peers := strings.Split(args[0], ","); len(peers) > 1 {
 				if slices.Contains(peers, "") {
-					return frame.UsageErrorf("PEER: %q: a name is missing beside a comma", args[0])
+					return frame.UsageErrorf("PEER: %q: a name is missing before or after a comma", args[0])
 				}
 				if m.id != "" {
 					return frame.UsageErrorf("--id: each of several peers gets a message with an id of its own")
@@ -71,7 +71,7 @@ agent has it), held (it lies in the peer's inbox) or, with --no-wait, sent. With
 	f := cmd.Flags()
 	f.StringVar(&n.Importance, "importance", "", "low, medium or high (default low)")
 	f.BoolVar(&isText, "text", false, "DATA is text, also if it looks like JSON")
-	f.BoolVar(&noWait, "no-wait", false, "do not wait for the word that it has arrived")
+	f.BoolVar(&noWait, "no-wait", false, "do not wait until it has arrived")
 	m.addFlags(cmd)
 	return cmd
 }
@@ -117,9 +117,9 @@ func (a *app) printReceipt(state client.ReceiptState) {
 // receiptMeanings says what holds after a message, and what is next.
 var receiptMeanings = map[client.ReceiptState]string{
 	client.Handed:   "An agent there has confirmed it.",
-	client.Held:     "It lies on disk there until an agent takes it, or somebody reads it: acpctl inbox.",
-	client.Replaced: "A newer partial result has left in its place.",
-	client.Sent:     "It is on its way, and nobody says whether it arrives: leave out --no-wait to hear that.",
+	client.Held:     "It is stored there until an agent takes it, or somebody reads it with acpctl inbox.",
+	client.Replaced: "A newer partial result was sent instead.",
+	client.Sent:     "It is on its way; leave out --no-wait to see whether it arrives.",
 }
 
 // maxAwaitedPeers bounds the peers for which one command waits at the same time.

@@ -45,7 +45,7 @@ func TestNotifyDataThatIsNearlyJSON(t *testing.T) {
 			t.Errorf("--text %q: %+v, sent %s", tt.data, got, sent)
 		}
 	}
-	f.WantResult(f.Run("notify", "desk", "a.b", `{"a": 1, "a": 2}`), frame.ExitUsage, "", "acpctl notify: DATA: the name \"a\" stands there twice; --text sends it as text\n"+help)
+	f.WantResult(f.Run("notify", "desk", "a.b", `{"a": 1, "a": 2}`), frame.ExitUsage, "", "acpctl notify: DATA: the name \"a\" is used twice; --text sends it as text\n"+help)
 	for data, want := range map[string]string{"all green": `"all green"`, "": `""`, "42": "42", ` {"a": [1]} `: `{"a":[1]}`, "trueish": `"trueish"`, "} {": `"} {"`} {
 		if got := f.Run("notify", "desk", "a.b", data); got.Code != 0 || sent != want {
 			t.Errorf("%q: %+v, sent %s", data, got, sent)
@@ -89,9 +89,9 @@ func TestAPersonHearsWhatAReceiptMeans(t *testing.T) {
 	f.SetAnswer(client.MethodAnswer, &client.Answered{ID: clitest.SomeID, Delegation: clitest.SomeID})
 	for state, means := range map[client.ReceiptState]string{
 		client.Handed:   "An agent there has confirmed it.\n",
-		client.Held:     "It lies on disk there until an agent takes it, or somebody reads it: acpctl inbox.\n",
-		client.Sent:     "It is on its way, and nobody says whether it arrives: leave out --no-wait to hear that.\n",
-		client.Replaced: "A newer partial result has left in its place.\n",
+		client.Held:     "It is stored there until an agent takes it, or somebody reads it with acpctl inbox.\n",
+		client.Sent:     "It is on its way; leave out --no-wait to see whether it arrives.\n",
+		client.Replaced: "A newer partial result was sent instead.\n",
 	} {
 		receipt := &client.Receipt{ID: clitest.SomeID, State: state}
 		f.SetAnswer(client.MethodNotify, receipt)

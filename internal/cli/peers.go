@@ -19,23 +19,21 @@ func (a *app) newPeersCmd() *cobra.Command {
   acpctl peers --json`,
 		Long: `STATE is one of these:
 
-  connected     a trusted peer; by relay or by pipe where no direct path is
+  connected     a trusted peer; by relay or by pipe if there is no direct path
   trusted       a trusted peer that is not connected now
   pending       a stranger that called, and waits to be trusted
-  discovered    a stranger that was heard on the network
+  discovered    a stranger that announces itself on the network
   blocked       a key that was untrusted
 
-Behind it stands "refuses us" if the peer does not trust this daemon, and "by certificate" if
-only an authority of config.yaml vouches for it: then it is dialled when it is called. What a
-stranger calls itself stands in quotes: it proves nothing.
+"refuses us" means that the peer does not trust this daemon. "by certificate" means that only an authority of config.yaml
+vouches for the peer; such a peer is dialled when somebody calls it. A name in quotes is what a stranger calls itself, and
+proves nothing.
 
-AGENTS says how many agents a connected peer has, and "?" if it does not say within 2s:
-acpctl agents lists them.
+AGENTS shows how many agents a connected peer has, and "?" if it does not answer within 2 s. acpctl agents lists them.
 
-SOURCE says where the first address comes from: worked (connected there; worked before: SEEN
-says when), static (config.yaml, trust --addr, an invitation), mdns (heard on the network), call
-(the stranger called from there). No address is cut: a narrow terminal has fewer columns, and
-+2 stands for two more addresses; --json has all.`,
+SOURCE shows where the first address comes from: worked (connected there), worked before (SEEN shows when), static
+(config.yaml, trust --addr, an invitation), mdns (announced on the network), call (the stranger called from there). A narrow
+terminal cuts the addresses; --json has all.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			peers, err := a.Daemon.Peers(cmd.Context())
 			if err != nil {

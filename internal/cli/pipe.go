@@ -19,11 +19,11 @@ func (a *app) newPipeCmd() *cobra.Command {
 		Short: "Join standard input and output to the daemon, for the daemon of another machine",
 		Example: `  peers: {build: {pipe: [ssh, build.example, acpctl, pipe]}}     in config.yaml of the other daemon
   ssh build.example acpctl pipe </dev/null; echo $?              by hand: 0, and nothing else, is well`,
-		Long: `Another daemon starts this through a command that leads here, such as ssh, kubectl exec -i
-or docker exec -i, and sends its packets through it. It has no use for a person, prints nothing
-but packets on standard output, and ends with its standard input, or with the daemon.
+		Long: `Another daemon starts this through a command that leads here, such as ssh, kubectl exec -i or docker exec -i, and sends its
+packets through it. It is not for people: it prints only packets on standard output, and ends when its standard input or the
+daemon ends.
 
-Who may run it gains no trust: each daemon proves its key to the other as on any network.`,
+Whoever runs it gains no trust: each daemon proves its key to the other as on any network.`,
 		Args: frame.NamedArgs(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			switch {

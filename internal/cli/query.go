@@ -35,15 +35,13 @@ func (a *app) newQueryCmd() *cobra.Command {
   git diff | acpctl query desk -
   acpctl query desk --json --payload '{"question": "Status?", "max_tokens": 50}'
   acpctl query --ref "$ACP_ID" 'Which branch?'         while working on a delegation`,
-		Long: `Asks an agent that is attached to the daemon of PEER. The answer's summary goes to
-standard output, its data below as JSON. QUESTION may be - (standard input) or
-@file. Interrupting gives the question up at the other side too. A question that is
-repeated, also under the same --id, is asked again. With --wait-online it waits, here,
-for a peer that cannot be reached; the question is sent once.
+		Long: `The question goes to an agent that is attached to the daemon of PEER. The answer's summary goes to standard output, and its
+data below that as JSON. QUESTION may be - (standard input) or @file; at a terminal acpctl asks for it if it is missing.
+An interrupt ends the question at the other side too. A question that is sent again, also under the same --id, is asked
+again. With --wait-online acpctl waits for a peer that cannot be reached, and sends the question once.
 
-With --ref, and without PEER, it asks back whoever gave a delegation to an agent here. It
-waits as long as the delegation lasts unless there is a --deadline, asking again when a
-daemon was away. The answer to such a question is kept until the delegation ends.`,
+With --ref, and without PEER, the question goes to whoever gave a delegation to an agent here. Without --deadline it waits as
+long as the delegation lasts, and asks again after a daemon was away. The answer is kept until the delegation ends.`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if q.ref != "" {
 				args = append([]string{"none"}, args...) // the daemon knows who it is

@@ -31,13 +31,14 @@ func (a *app) newReplyCmd() *cobra.Command {
   acpctl reply "$ACP_ID" 'all 40 tests pass'                            ends a delegation taken
   acpctl reply "$ACP_ID" --failed 'two tests fail' --data @failed.json
   acpctl reply "$ACP_ID" --declined 'deploying is not mine to do'`,
-		Long: `ID is a delegation, or a question about one; tasks and wait show both, and six or more
-characters that begin it are enough. For a
-delegation given from here, TEXT answers what its agent asks: TEXT is kept, and
-reaches the agent as soon as it asks again. For one taken here, TEXT is the result,
-with --partial one of several before it. TEXT and --data may be - (standard input)
-or @file. Four partial results leave in a second: of more, the newest. Of one nothing is
-printed but with --json: the output of a program under acpctl serve is its result.`,
+		Long: `ID is a delegation, or a question about one; tasks and wait show both. Its first six or more characters are enough.
+
+For a delegation that you gave, TEXT answers what its agent asks. It is kept, and reaches the agent when it asks again. For a
+delegation that you took, TEXT is the result, or with --partial one of several partial results before it. At most four partial
+results are sent in a second; of more, only the newest. They print nothing without --json, because under acpctl serve the
+printed text becomes the result.
+
+TEXT and --data may be - (standard input) or @file.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ctx := cmd.Context()
 			id, err := a.findTaskID(ctx, "ID", args[0], repliedTask)
@@ -70,7 +71,7 @@ printed but with --json: the output of a program under acpctl serve is its resul
 	f.StringVar(&r.message, "message", "", "with --partial: what is being done")
 	f.BoolVar(&r.failed, "failed", false, "the task has failed")
 	f.BoolVar(&r.declined, "declined", false, "the task is not done, for the reason that TEXT gives: whoever delegated sees it as declined")
-	f.StringVar(&r.data, "data", "", "data beside TEXT, any JSON, @file or -")
+	f.StringVar(&r.data, "data", "", "data in addition to TEXT, any JSON, @file or -")
 	f.StringVar(&r.id, "id", "", "id of the result, to repeat it safely (default: a new one)")
 	return cmd
 }

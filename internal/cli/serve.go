@@ -26,52 +26,48 @@ import (
 )
 
 // serveHelp is what acpctl serve --help says.
-const serveHelp = `Attaches an agent that runs CMD for each query and delegation, without a shell:
+const serveHelp = `CMD runs for each query and delegation, without a shell:
 
   stdin   the payload as JSON; with --prompt only the question or task
   env     ACP_ID ACP_FROM ACP_FROM_NAME ACP_FROM_AGENT (as that peer calls it) ACP_KIND
-          ACP_DOMAIN ACP_THREAD ACP_HOPS ACP_DEADLINE_MS (empty where there is none);
-          acpctl itself takes ACP_ID as the parent of what it sends. ACP_SOCKET,
-          ACP_AGENT and ACP_AGENT_KEY let it do what this agent may, and nothing that
-          administers the daemon; ACP_HOME is taken away
-  stdout  the answer. A JSON object with a summary is the response as it is;
-          anything else becomes the summary, marked truncated where it is over
-          what a message holds
-  exit    anything but 0 is an error; the peer hears the exit code alone, unless
-          --stderr=last adds the last lines of stderr, which may tell it of files here
+          ACP_DOMAIN ACP_THREAD ACP_HOPS ACP_DEADLINE_MS (empty if there is none).
+          acpctl takes ACP_ID as the parent of what CMD sends with it. With ACP_SOCKET,
+          ACP_AGENT and ACP_AGENT_KEY CMD can do what this agent may do, and nothing that
+          administers the daemon. ACP_HOME is removed
+  stdout  the answer. A JSON object with a summary is the whole response;
+          anything else becomes the summary, and is marked as truncated if it is
+          longer than a message can be
+  exit    anything but 0 is an error. The peer gets only the exit code, unless
+          --stderr=last adds the last lines of stderr, which may name files here
 
-A delegation is accepted at once, and its result sent when CMD ends: repeated until
-the other side has it. There the summary is the outcome, or stdout is a whole
-result: {"status": "completed", "outcome": "…"}.
+A delegation is accepted at once. Its result is sent when CMD ends, again and again until the other side has it. The summary
+is the outcome, or stdout is a whole result: {"status": "completed", "outcome": "…"}.
 
-Deadline and cancellation end CMD and all processes of its group: TERM, and KILL
-after 2 s. Serving survives a restart of the daemon. What peers ask is foreign text:
-CMD should treat it as such: nothing of it belongs where a program looks for options.
+A deadline or a cancellation ends CMD and all processes of its group: TERM, and KILL after 2 s. Serving survives a restart of
+the daemon. CMD should not trust what peers ask, and should not pass it where a program looks for options.
 
-With ACP_SOCKET set, as in a container, it serves through that socket. There a name
-whose agent was killed at work is kept for ten minutes for who has its key: --key-file
-keeps the key, so that this agent is back at once.
+With ACP_SOCKET set, as in a container, it serves through that socket. If an agent was killed at work, its name is reserved
+for ten minutes for whoever has its key. --key-file keeps the key, so that this agent is back at once.
 
-By default queries and delegations are taken, and cancellations with the latter.
-Notifications are left to other agents, or stay in the inbox.
+It takes queries and delegations by default, and cancellations of the latter. It leaves notifications to other agents, or in
+the inbox.
 
-With --profile, an agent program runs without a person instead of CMD: claude, codex,
-opencode, or a profile of your own, as NAME.yaml in the folder profiles of the state directory
-or as a file (a path with a slash in it). --show-profile prints one, to begin with.
+With --profile, an agent program runs without a person instead of CMD: claude, codex, opencode, or a profile of your own,
+which is NAME.yaml in the folder profiles of the state directory, or a file (a path with a slash in it). --show-profile
+prints one that you can begin with.
 
-  It sees --dir, else an empty folder, with its own program and credentials, and nothing else
-  of yours: neither your home nor the state directory. --tools says what it may do there: none;
-  read, the default with --dir; work, which is to write and to run commands. bubblewrap confines
-  it, else Landlock; on macOS sandbox-exec. Where nothing does, it has no tools, and serve says so.
-  It connects to the TCP ports 443 and 53, and to those of the model and the proxies that the profile
-  names; with --tools work also to free ports, for servers that its tests start, and to --ports.
-  With --tools work it leaves .git as it is, and what else your programs obey, such as AGENTS.md and
-  .vscode: so it does not commit. That needs bubblewrap, or your word, --landlock, that it may.
-  Your MCP servers, hooks, skills and memory are off. What it must know of your environment the
-  profile lists.
-  Messages of one peer, agent and thread are one conversation, for 7 days after the last one.
-  Messages without a thread are each a new one.
-  What it may cost stands under spending in config.yaml; acpctl agents --spent shows what it has.`
+  It sees --dir, or else an empty folder, and its own program and credentials. It sees nothing else of yours, neither your
+  home nor the state directory. --tools chooses what it may do there: none; read, the default with --dir; or work, which is
+  to write and to run commands. bubblewrap confines it, or else Landlock; on macOS sandbox-exec. If nothing can confine it,
+  it has no tools, and serve says so.
+  It can connect to the TCP ports 443 and 53, and to those of the model and the proxies in the profile; with --tools work
+  also to free ports, for servers that its tests start, and to --ports. With --tools work it cannot change .git and other
+  files that your programs obey, such as AGENTS.md and .vscode, so it does not commit. That needs bubblewrap; --landlock
+  allows it without.
+  Your MCP servers, hooks, skills and memory are off. The profile lists which variables of your environment it gets.
+  Messages of one peer, agent and thread are one conversation, until 7 days after the last one. Messages without a thread
+  each begin a new one.
+  spending in config.yaml limits what it may cost; acpctl agents --spent shows what it has cost.`
 
 func (a *app) newServeCmd() *cobra.Command {
 	p := client.AttachParams{}
@@ -96,9 +92,9 @@ func (a *app) newServeCmd() *cobra.Command {
 	f.StringSliceVar(&p.Domains, "domain", nil, "what to take only, like code.review (default: anything)")
 	f.IntVar(&p.MaxConcurrent, "concurrency", 4, "how many commands may run at once")
 	f.DurationVar(&s.timeout, "timeout", 0, "how long a command may run (default: until the deadline of the message)")
-	f.StringVar(&s.stderr, "stderr", stderrNone, "what peers hear of a failing command's stderr: none, or last, its last lines")
+	f.StringVar(&s.stderr, "stderr", stderrNone, "what peers get of a failing command's stderr: none, or last, its last lines")
 	f.Var((*shellpath.Flag)(&s.keyFile), "key-file", "where to keep the key of the agent, for the next start")
-	f.BoolVar(&s.prompt, "prompt", false, "stdin is the question or task alone, as text")
+	f.BoolVar(&s.prompt, "prompt", false, "stdin is only the question or task, as text")
 	s.profile.addFlags(f)
 	return cmd
 }

@@ -50,7 +50,7 @@ func (o *profileOptions) addFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.tools, "tools", "", "what it may do there: none, read or work (default: that of the profile, else read with --dir, none without)")
 	f.StringVar(&o.model, "model", "", "the model that it uses (default: its own choice)")
 	f.StringVar(&o.confinement, "confinement", "", "what confines it: bubblewrap, landlock, seatbelt; outside if a container made for it does; none (default: the best there is)")
-	f.BoolVar(&o.landlock, "landlock", false, "with --tools work: also where Landlock alone confines it, which lets it change .git and whatever your programs obey")
+	f.BoolVar(&o.landlock, "landlock", false, "with --tools work: also where only Landlock confines it, which lets it change .git and whatever your programs obey")
 	f.UintSliceVar(&o.ports, "ports", nil, "with --tools work: TCP ports to which it may connect, on this machine too, like 3000,5432")
 	f.Var((*shellpath.Flag)(&o.runs), "runs", "where its conversations are kept (default: the folder runs of the state directory)")
 }
@@ -81,7 +81,7 @@ func (s *server) serveProfile(cmd *cobra.Command, p client.AttachParams, h clien
 		return err
 	}
 	if s.prompt {
-		return frame.UsageErrorf("--prompt is for CMD: a profile always gets the text alone, under a cover that says whose it is")
+		return frame.UsageErrorf("--prompt is for CMD: a profile always gets only the text, under a cover that says whose it is")
 	}
 	if s.socket, err = s.app.findAgentSocket(); err != nil {
 		return err
@@ -233,7 +233,7 @@ func (s *server) chooseConfinement(ctx context.Context, r *profile.Runner) error
 		return explainLandlock(run.CheckConfinement(ctx, run.Bubblewrap))
 	}
 	if r.Profile.ACP && !r.Confinement.HasSockets() {
-		return fmt.Errorf("the profile wants acp: true, and %s cannot give a run the daemon's socket alone here: that needs bubblewrap and Linux 6.12 or later; or leave acp out", r.Confinement)
+		return fmt.Errorf("the profile wants acp: true, and %s cannot give a run only the daemon's socket here: that needs bubblewrap and Linux 6.12 or later; or leave acp out", r.Confinement)
 	}
 	if r.Profile.ACP {
 		r.Agent = func() []string {
@@ -246,7 +246,7 @@ func (s *server) chooseConfinement(ctx context.Context, r *profile.Runner) error
 // explainLandlock returns why runs do not change a folder under Landlock alone, and what to do. missing
 // is what keeps bubblewrap from working, nil if it works and --confinement asks for Landlock.
 func explainLandlock(missing error) error {
-	const why = "--tools work needs bubblewrap: Landlock alone lets a run change .git and what else your programs obey in the folder"
+	const why = "--tools work needs bubblewrap: with only Landlock, a run can change .git and what else your programs obey in the folder"
 	if missing == nil {
 		return fmt.Errorf("%s: leave out --confinement, or accept that with --landlock", why)
 	}

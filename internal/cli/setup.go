@@ -45,10 +45,9 @@ needs a yes:
      text to peers by itself, so --yes does not answer this one.
   4. a paragraph about the tools in the user's instructions (CLAUDE.md, AGENTS.md)
 
-In a change, … stands for what stays of a line.
-What else stands in these files stays as it is, byte for byte. What they were before is kept
-in $XDG_STATE_HOME/acpctl/setup, usually ~/.local/state/acpctl/setup, and --undo goes back.
-Run setup again after acpctl has moved.
+In a change, … means that a part of the line is not shown. The rest of these files does not change. A copy of each file from
+before is in $XDG_STATE_HOME/acpctl/setup, usually ~/.local/state/acpctl/setup, and --undo removes what setup wrote. Run setup
+again after acpctl has moved.
 
 Without a program it lists the programs: their versions, whether they are connected (yes, no,
 broken, or other: their server acp is something else), and the file that says so.`,
@@ -75,7 +74,7 @@ broken, or other: their server acp is something else), and the file that says so
 	}
 	f := cmd.Flags()
 	f.BoolVar(&flags.wake, "wake", false, "also let answers to what a session asked wake it; with --undo, let them no more")
-	f.BoolVar(&flags.project, "project", false, "for the project in this folder alone, in its own files")
+	f.BoolVar(&flags.project, "project", false, "only for the project in this folder, in its own files")
 	f.BoolVar(&flags.dryRun, "dry-run", false, "show what would be written, and write nothing")
 	f.BoolVar(&flags.undo, "undo", false, "take out again what setup wrote")
 	f.BoolVar(&flags.yes, "yes", false, "never ask: yes to all but sending without approval")
@@ -423,7 +422,7 @@ func (a *app) listPrograms(ctx context.Context, o setup.Options) error {
 			a.tell("acpctl setup " + s.Program + " connects it")
 		}
 		if s.Project != "" && s.ProjectServer == setup.Foreign {
-			a.tell(fmt.Sprintf("%s: in this folder, %s gives it another server acp: if you let %s start that one, it takes the place of acpctl", s.Program, s.Project, s.Title))
+			a.tell(fmt.Sprintf("%s: in this folder, %s gives it another server acp: if you let %s start that one, it replaces acpctl", s.Program, s.Project, s.Title))
 		}
 	}
 	a.tellOfDaemon(ctx)

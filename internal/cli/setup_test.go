@@ -99,7 +99,7 @@ func TestSetupAsksOnceMore(t *testing.T) {
 func TestSetupShowsTheQuestionOfWake(t *testing.T) {
 	f, _ := newSetupDaemon(t)
 	f.SetAnswer(client.MethodWakeList, kinds.Errorf(kinds.Internal, "asked"))
-	const question = "May answers wake any session here? This holds for the sessions of all programs, not of this one alone."
+	const question = "May answers wake any session here? This concerns the sessions of all programs, not only of this one."
 	if got := f.Run("setup", "codex", "--wake", "--dry-run"); got.Code != 0 || !strings.Contains(got.Out, "\n"+question) {
 		t.Errorf("%+v", got)
 	}

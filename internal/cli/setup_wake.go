@@ -37,7 +37,7 @@ const stepWake = "wake"
 
 // formatWakeQuestion returns the question whether answers may wake a session; "" stands for all.
 func formatWakeQuestion(agent string) string {
-	who := "any session here? This holds for the sessions of all programs, not of this one alone."
+	who := "any session here? This concerns the sessions of all programs, not only of this one."
 	if agent != "" {
 		who = "the session " + agent + "?"
 	}
@@ -49,7 +49,7 @@ func (a *app) takeBackAnswers(ctx context.Context, agent string) error {
 	if _, err := a.Daemon.SetWakeAnswers(ctx, client.WakeAnswersParams{Agent: agent}); err != nil {
 		return fmt.Errorf("setup: --wake: %w", err)
 	}
-	a.tell("Answers wake no session from now on, unless agents in config.yaml says so.")
+	a.tell("From now on answers wake no session, unless agents in config.yaml allows it.")
 	return nil
 }
 

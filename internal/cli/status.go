@@ -30,20 +30,17 @@ func (a *app) newStatusCmd() *cobra.Command {
   acpctl status --watch             until interrupted
   acpctl status --check --quiet     for a script or a container: the exit code says it
   acpctl status --json`,
-		Long: `Shows the daemon, its agents, how many peers are connected and how many delegations are
-open, given and taken.
+		Long: `It shows the daemon, its agents, how many peers are connected, and how many delegations are open, given and taken.
 
---budget shows what peers may cost, in the columns ROW (the name of what is counted),
-PEER (who, or all together), HELD (what is taken now), BOUND (what may be taken) and
-REFUSED (how often more was refused).
+--budget shows what peers may use, in the columns ROW (what is counted), PEER (who, or all together), HELD (what is used now),
+BOUND (what may be used) and REFUSED (how often more was refused).
 
---watch shows the status again every --interval: a terminal is drawn anew, a script gets
-blocks that an empty line ends, or with --json a line each time. If the daemon goes away it
-says so, and goes on. Only an interrupt ends it, with exit code 130.
+--watch shows the status again every --interval. A terminal is drawn anew; a script gets blocks that end with an empty line,
+or with --json one line each. If the daemon goes away it says so, and goes on. Only an interrupt ends it, with exit code 130.
 
---check says in one line whether the daemon is ready: that its accept loops and the writer of
-its store move, its UDP socket answers, and its disks have room for what peers send. It takes
-2 s at most. Exits 0 if it is ready, 1 if not, 6 if no daemon answers.`,
+--check says in one line whether the daemon is ready: its accept loops and the writer of its store run, its UDP socket answers,
+and its disks have room for what peers send. It takes at most 2 s. The exit code is 0 if the daemon is ready, 1 if it is not,
+and 6 if no daemon answers.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx := cmd.Context()
 			switch {

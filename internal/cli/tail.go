@@ -25,16 +25,15 @@ func (a *app) newTailCmd() *cobra.Command {
   acpctl tail desk/reviewer         an agent there
   acpctl tail --topic ci --payload
   acpctl tail --json | jq 'select(.entry.outcome == "timeout")'`,
-		Long: `Shows a line for each message that passes the daemon, when it has its outcome: time, agent
-here, direction (→ to a peer, ← from one), peer and agent there, kind, the beginning of
-what it says and of the answer, outcome and duration; and events of peers (·), unless
-flags select messages. A topic is also those below it. It begins with the last messages,
-which the daemon keeps unless config.yaml says history: off. Who reads more slowly than messages pass loses some: "lost 12".
-The terminal
-rings its bell when something begins to wait for you (acpctl approvals). It ends with ^C, or when what reads it has ended, and goes on after the daemon was away.
-discover, by which programs look who is there, is left out if it succeeds, unless --all or
---kind asks for it. Calls that are open: acpctl waiting. Mail of OACP is told as an event; channels
-have a tail of their own.`,
+		Long: `It shows a line for each message once it has its outcome: time, agent here, direction (→ to a peer, ← from one), peer and
+agent there, kind, outcome and duration, and the beginning of what it says and of the answer. Events of peers (·) are shown
+too, unless flags select messages. A topic includes the topics below it.
+
+It begins with the last messages, which the daemon keeps in memory unless config.yaml says history: off. If you read more
+slowly than messages pass, some are lost: "lost 12". The terminal rings its bell when something begins to wait for you
+(acpctl approvals). It ends with ^C, or when the program that reads it ends, and goes on after the daemon was away. A discover
+that succeeds is only shown with --all or --kind, because programs send it again and again to see who is there. acpctl waiting
+lists open calls. OACP mail is shown as an event; channels have a tail of their own.`,
 		ValidArgsFunction: a.completeTrusted,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := frame.CheckValuesNotEmpty(cmd, args); err != nil {
@@ -53,10 +52,10 @@ have a tail of their own.`,
 		},
 	}
 	f := cmd.Flags()
-	f.StringSliceVar(&t.params.Kinds, "kind", nil, "messages of these kinds alone")
-	f.StringSliceVar(&t.params.Topics, "topic", nil, "notifications with these topics alone")
-	f.StringArrayVar(&t.params.Threads, "thread", nil, "messages of this conversation alone")
-	f.StringSliceVar(&t.params.Agents, "agent", nil, "messages of these agents, or for them, alone")
+	f.StringSliceVar(&t.params.Kinds, "kind", nil, "only messages of these kinds")
+	f.StringSliceVar(&t.params.Topics, "topic", nil, "only notifications with these topics")
+	f.StringArrayVar(&t.params.Threads, "thread", nil, "only messages of this conversation")
+	f.StringSliceVar(&t.params.Agents, "agent", nil, "only messages of these agents, or for them")
 	f.BoolVar(&t.params.Payload, "payload", false, "with the whole payload, up to 64 KiB, below the id and the thread")
 	f.BoolVar(&t.all, "all", false, "discover too")
 	return cmd

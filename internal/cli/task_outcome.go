@@ -141,6 +141,6 @@ func (a *app) ackResult(ctx context.Context, verb string, t *client.Task) {
 		return
 	}
 	if _, err := a.Daemon.Ack(ctx, client.AckParams{Ref: t.ID}); err != nil && ctx.Err() == nil {
-		fmt.Fprintf(a.Err, "acpctl %s: the result lies in the inbox too: %s\n", verb, client.Line(kinds.AsError(err).Message))
+		fmt.Fprintf(a.Err, "acpctl %s: the result is in the inbox too: %s\n", verb, client.Line(kinds.AsError(err).Message))
 	}
 }

@@ -140,7 +140,7 @@ func TestAResultLeavesTheInboxWhenItIsWritten(t *testing.T) {
 	check("a task that was taken", 0)
 	f.SetAnswer(client.MethodWait, &done)
 	f.SetAnswer(client.MethodAck, kinds.Errorf(kinds.Internal, "the disk is gone"))
-	f.WantResult(f.Run("wait", id), 0, "x\n", "acpctl wait: the result lies in the inbox too: the disk is gone\n")
+	f.WantResult(f.Run("wait", id), 0, "x\n", "acpctl wait: the result is in the inbox too: the disk is gone\n")
 }
 
 // Whoever stops waiting for a task knows its id, and how to go on.

@@ -31,22 +31,19 @@ func (a *app) newTrustCmd() *cobra.Command {
   acpctl trust desk --addr none     forgets the addresses that were given, and where it was before
   acpctl trust --file roster.yaml   shows what that changes, and asks
   ssh build.example acpctl trust --file - --yes < roster.yaml`,
-		Long: `Trusts a key. The full id needs no question. A stranger (see peers) may be named by
-what it calls itself, or by the beginning of its id: then its fingerprint
-is shown, to be compared with what acpctl whoami shows there, and a typed yes is
-asked for. Both sides have to trust each other; acpctl invite does that in one go.
+		Long: `With the full id it asks nothing. You may also name a stranger (see peers) by what it calls itself, or by the beginning of its
+id. Then acpctl shows its fingerprint: compare it with the one that acpctl whoami shows there, and type yes. Both sides have
+to trust each other; acpctl invite does that in one go.
 
-Without --name a peer that was trusted before keeps its name; a new one is called what it
-calls itself, with a number if another peer has that name, config.yaml mentions it or an
-untrusted key had it; and where it does not say, or
-not in small letters, digits and hyphens, or a reserved name like user or claude, peer-
-and the first ten digits of its id.
+Without --name a peer that was trusted before keeps its name. A new one gets the name that it calls itself, with a number if
+that name is taken: another peer has it, config.yaml mentions it, or an untrusted key had it. If it has no name, a reserved
+one like user or claude, or one with other characters than small letters, digits and hyphens, it is called peer- and the
+first ten digits of its id.
 
-With --file it trusts the machines that a roster lists, all of them or none: peers: and
-below it, for each, what acpctl whoami --roster prints there. It shows what is new, renamed
-or has new addresses, and asks. It skips this daemon's own entry, and removes nobody. A
-blocked key, a name that another key has, or a reserved name keeps all from being changed.
-The same roster again changes nothing, so one file can be applied on every machine.`,
+With --file it trusts all machines that a roster lists, or none. A roster is peers: followed by what acpctl whoami --roster
+prints on each machine. acpctl shows what is new, renamed or has new addresses, and asks. It skips this daemon's own entry,
+and removes nobody. If one key is blocked, or one name is reserved or taken, nothing is changed. Using the same roster again
+changes nothing, so one file works on every machine.`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if !cmd.Flags().Changed("file") {
 				return frame.NamedArgs("ID or NAME")(cmd, args)

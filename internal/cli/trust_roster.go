@@ -114,7 +114,7 @@ func (a *app) confirmRoster(ctx context.Context, plan *client.Roster) error {
 		return nil
 	}
 	if !a.InTTY {
-		return frame.UsageErrorf("standard input is no terminal, so nobody can be asked: --yes trusts what is shown above")
+		return frame.UsageErrorf("standard input is not a terminal, so acpctl cannot ask: --yes trusts what is shown above")
 	}
 	yes, err := a.Confirm(ctx, fmt.Sprintf("Trust %d new, and change %d that are trusted already?", changes[client.RosterNew], changes[client.RosterChanged]))
 	switch {
@@ -203,7 +203,7 @@ func (a *app) printRosterEntry(ctx context.Context, who *client.Whoami) error {
 		e.Addrs = []string{} // who applies it forgets those that it knew
 	}
 	if isLoopbackOnly(addrs) && len(e.Relays) == 0 {
-		fmt.Fprintf(a.Err, "acpctl whoami: --roster: the daemon listens on loopback alone (%s): no other machine can reach it there\n", client.Line(strings.Join(addrs, ", ")))
+		fmt.Fprintf(a.Err, "acpctl whoami: --roster: the daemon listens only on loopback (%s): no other machine can reach it there\n", client.Line(strings.Join(addrs, ", ")))
 	}
 	return a.PrintData(client.RosterEntry(e), func() { fmt.Fprint(a.Out, e.String()) })
 }

@@ -164,7 +164,7 @@ func TestWhoamiForARoster(t *testing.T) {
 	}
 	f.SetAnswer(client.MethodWhoami, &client.Whoami{ID: clitest.MyID, Name: "desk", Listen: []string{"127.0.0.1:7117"}})
 	f.WantResult(f.Run("whoami", "--roster", "--json"), 0, `{"id":"`+clitest.MyID.String()+`","name":"desk","addrs":["127.0.0.1:7117"]}`+"\n",
-		"acpctl whoami: --roster: the daemon listens on loopback alone (127.0.0.1:7117): no other machine can reach it there\n")
+		"acpctl whoami: --roster: the daemon listens only on loopback (127.0.0.1:7117): no other machine can reach it there\n")
 	f.SetAnswer(client.MethodRelayList, client.Relays{Relays: []client.Relay{
 		{Name: "old", URL: "tls://old.example.org:4222", State: client.RelayUnused}, {Name: "hub", URL: "tls://nats.example.org:4222", State: client.RelayUp},
 		{Name: "spare", URL: "wss://nats.example.org:443", State: client.RelayDown}, {Name: "more", URL: "tls://more.example.org:4222", State: client.RelayUp},

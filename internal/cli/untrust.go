@@ -17,11 +17,10 @@ func (a *app) newUntrustCmd() *cobra.Command {
 		Example: `  acpctl untrust laptop
   acpctl trust --name desk \
       9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08`,
-		Long: `Ends the connections to a peer at once, drops what it sent and is still in the
-inbox, fails its delegations, ends the invitation that it has used, and blocks its
-key until trust with the full id. An invitation for several daemons ends for all of them:
-the peer knows it, and could come with another key. Invitations that nobody has used stay
-open (see invite --list).`,
+		Long: `It ends the connections to the peer at once, removes from the inbox what the peer sent, fails its delegations, ends the
+invitation that it has used, and blocks its key until you trust the full id. An invitation for several daemons ends for all of
+them, because the peer knows it and could come back with another key. Invitations that nobody has used stay open (see invite
+--list).`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			peer, err := a.Daemon.Untrust(cmd.Context(), args[0])
 			if err != nil {

@@ -26,20 +26,18 @@ func (a *app) newWaitCmd() *cobra.Command {
   acpctl wait "$(acpctl delegate desk 'Run the test suite')"
   acpctl wait desk --online --timeout 5m
   acpctl wait desk/reviewer --idle && acpctl delegate desk/reviewer 'Test it'`,
-		Long: `Waits until a delegation, given or taken, has ended: of its id, six or more characters that
-begin it are enough. Exits 0 if it was completed, 7 if it failed or was cancelled, 3 if its
-deadline passed or it has not ended after --timeout, 4 if it was refused or declined, 5 if its
-agent is gone. The result of one that you gave leaves the inbox when it is printed.
-What its agent asks meanwhile goes to standard error: acpctl reply answers. With
---follow, so do partial results, each on one line. With --json, a question is a line of its own before the
-last one: the task, with {"question": {"id", "text", "since"}}; acpctl reply ID TEXT
-answers that too.
+		Long: `ID is that of a delegation, given or taken; its first six or more characters are enough. The exit code is 0 if it was
+completed, 7 if it failed or was cancelled, 3 if its deadline has passed or it has not ended after --timeout, 4 if it was
+refused or declined, and 5 if its agent is gone. When the result of one that you gave is printed, it leaves the inbox.
 
-With --online it waits until the peer is connected and has answered a ping, and with /AGENT
-until that agent is attached there. With --idle it waits until nothing is under way there
-either, and until the agent, or some agent, takes work without waiting for a turn of its own:
-as far as the peer says. Exits 0 then, 3 after --timeout, 4 if the peer refuses to
-tell or does not trust this daemon, 5 if nobody here has that name.`,
+Questions of the agent go to standard error; answer them with acpctl reply. With --follow, partial results do so too, each on
+one line. With --json a question is a line of its own before the last one: the task, with {"question": {"id", "text",
+"since"}}.
+
+With --online it waits until the peer is connected and has answered a ping, and with /AGENT until that agent is attached
+there. With --idle it also waits until no work is under way there, and the agent, or some agent, takes work without waiting
+for a turn of its own, as far as the peer says. Then the exit code is 0; it is 3 after --timeout, 4 if the peer refuses to
+answer or does not trust this daemon, and 5 if nobody here has that name.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if p.online || p.idle {
 				if follow || a.ForModel {
@@ -99,7 +97,7 @@ func (a *app) awaitEnd(ctx context.Context, verb string, id wire.MessageID, foll
 			continue
 		}
 		if e, ok := errors.AsType[*kinds.Error](err); ok && e.Code == kinds.Timeout && limit > 0 {
-			return nil, kinds.Errorf(kinds.Timeout, "%s has not ended within %s, and goes on: acpctl wait %[1]s waits again; acpctl tasks shows how far it is", id, kinds.FormatDuration(limit))
+			return nil, kinds.Errorf(kinds.Timeout, "%s has not ended within %s, and continues: acpctl wait %[1]s waits again; acpctl tasks shows how far it is", id, kinds.FormatDuration(limit))
 		}
 		if err != nil {
 			return nil, err

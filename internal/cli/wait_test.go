@@ -40,7 +40,7 @@ func TestWaitWithTimeout(t *testing.T) {
 		return nil, kinds.Errorf(kinds.Timeout, "the deadline passed")
 	})
 	got := f.Run("wait", "--follow", id, "--timeout", "1h")
-	if got.Code != frame.ExitTimeout || got.Out != "" || !strings.Contains(got.Err, id+" has not ended within 1h, and goes on: acpctl wait "+id) {
+	if got.Code != frame.ExitTimeout || got.Out != "" || !strings.Contains(got.Err, id+" has not ended within 1h, and continues: acpctl wait "+id) {
 		t.Errorf("%+v", got)
 	}
 	if len(limits) != 2 || limits[0] == 0 || limits[0] > 3_600_000 || limits[1] == 0 || limits[1] > limits[0] {

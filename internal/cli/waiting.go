@@ -22,17 +22,15 @@ func (a *app) newWaitingCmd() *cobra.Command {
   acpctl waiting desk
   acpctl waiting desk/reviewer      an agent there
   acpctl waiting --json`,
-		Long: `Lists the queries and delegations that are open now, also those that began before, the
-longest first, 1,000 at most. WHO waits for the one in the next column: here/planner is an agent of
-this daemon, and "a program here" one without a name. Behind TEXT stands that the peer is not
-connected, or the agent not attached, and the deadline of a delegation.
+		Long: `It lists the queries and delegations that are open now, the oldest first, at most 1,000. WHO waits for the one in the next
+column: here/planner is an agent of this daemon, "a program here" one without a name. After the text it says if the peer is
+not connected or the agent not attached, and when a delegation must be done.
 
-Below a call stands what it led to: (└) as whoever asked has said, or (┊) as acpctl mcp has guessed. With
---json, "chain" is the name of the chain that a call belongs to, the same on each machine.
+The calls that a call led to are listed below it: with └ if whoever asked has said so, with ┊ if acpctl mcp has guessed it.
+With --json, "chain" is the name of the chain that a call belongs to, which is the same on each machine.
 
-A delegation is there until its outcome: acpctl tasks shows how far it has come, and cancel takes its
-ID. A query ends with its answer or its deadline, or with ^C where it was asked. acpctl tail shows a
-message when it has its outcome. On a terminal lines are cut to its width, the text first.`,
+A delegation stays in the list until its outcome: acpctl tasks shows how far it has come, and acpctl cancel ends it. A query
+ends with its answer or its deadline, or with ^C where it was asked. acpctl tail shows messages once they have an outcome.`,
 		ValidArgsFunction: a.completeTrusted,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := frame.CheckValuesNotEmpty(cmd, args); err != nil {

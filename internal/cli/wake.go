@@ -159,7 +159,7 @@ func (a *app) newWakeRevokeCmd() *cobra.Command {
 		Short: "Take back what wake allow gave a peer",
 		Example: `  acpctl wake revoke desk
   acpctl wake revoke desk --kinds notify --agent claude`,
-		Long: `Takes back rules of wake allow. It counts at once, also for messages that wait to wake a
+		Long: `Takes back rules of wake allow. It takes effect at once, also for messages that wait to wake a
 session. Rules in config.yaml are changed there.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			p.Peer = args[0]
@@ -246,10 +246,10 @@ func (a *app) newApprovalsCmd() *cobra.Command {
 		Example: `  acpctl approvals
   acpctl approvals yes 482913
   acpctl approvals always 482913    also what comes later of this peer and kind
-  acpctl approvals no 482913        its sender hears no, or it stays in the inbox`,
+  acpctl approvals no 482913        its sender gets a no, or it stays in the inbox`,
 		Long: `Lists messages of peers that wake allow --ask lets ask. TEXT is the beginning of what the
 peer wrote; the whole is in the inbox (acpctl inbox), except that of queries and
-delegations. no declines these, and their sender hears it; another message stays in the
+delegations. "no" declines these, and their sender gets that answer; another message stays in the
 inbox. One that you have approved stays in the list until its session is woken: it waits
 for its turn, or for room within the bounds of turns. Until then no takes it back.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {

@@ -25,7 +25,7 @@ func TestUnwakeableSessionsAreTold(t *testing.T) {
 		}
 	}
 	f.SetAnswer(client.MethodPeers, &client.Peers{})
-	if got := f.Run("agents"); !strings.Contains(got.Out, " under way, Codex asks its user\n") || !strings.Contains(got.Out, "0 of 16 under way, cannot be woken: it has no folder ~/.codex here\n") || strings.Count(got.Out, "cannot") != 1 || strings.Count(got.Out, "under way, newer than tested (2.") != 1 {
+	if got := f.Run("agents"); !strings.Contains(got.Out, " under way, Codex asks its user\n") || !strings.Contains(got.Out, "0 of 16 under way\tcannot be woken: it has no folder ~/.codex here\n") || strings.Count(got.Out, "cannot") != 1 || strings.Count(got.Out, "under way, newer than tested (2.") != 1 {
 		t.Errorf("%+v", got)
 	}
 }

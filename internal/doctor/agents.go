@@ -49,7 +49,7 @@ func (x *examination) examinePrograms(ctx context.Context) {
 		again := "acpctl setup " + s.Program
 		switch {
 		case s.Connected == setup.Broken:
-			x.add("program.broken", s.Program, fmt.Sprintf("%s: %s", s.Title, s.Problem), again+"; if it cannot read the file, mend that first", s.Config, s.Problem)
+			x.add("program.broken", s.Program, fmt.Sprintf("%s: %s", s.Title, s.Problem), again+"; if it cannot read the file, fix that first", s.Config, s.Problem)
 		case s.Connected == setup.Foreign:
 			x.add("program.foreign", s.Program, fmt.Sprintf("%s: %s", s.Title, s.Problem), asItSays, s.Config, s.Problem)
 		case s.Connected == setup.Connected && s.Problem != "":

@@ -108,7 +108,7 @@ func (x *examination) examineDescriptors() {
 	case open*5 >= most*4:
 		x.add("descriptors.near", subjectDaemon, fmt.Sprintf("%d of the %d descriptors that the daemon may have are open", open, most), remedy+"; acpctl peers and acpctl agents show who is connected")
 	case most < fewDescriptors:
-		x.add("descriptors.few", subjectDaemon, fmt.Sprintf("%s may have %d files and sockets open, of which peers get under half", who, most), remedy)
+		x.add("descriptors.few", subjectDaemon, fmt.Sprintf("%s may have %d files and sockets open; peers get less than half of them", who, most), remedy)
 	default:
 		x.add("descriptors.ok", subjectDaemon, fmt.Sprintf("%s may have %d files and sockets open, and has %d", who, most, open), "")
 	}

@@ -87,9 +87,9 @@ func (x *examination) addRecord(r record, warning *sealed.Warning, err error) {
 	case warning == nil:
 		x.add("record.ok", r.name, fmt.Sprintf("%s and %s are sound, or not there yet", r.name, r.copyName), "")
 	case warning.Condition == sealed.CopyCounts:
-		x.add("record.copy", r.name, fmt.Sprintf("%s is damaged or missing%s, so %s counts: %s", r.name, describeDamage(warning), r.copyName, count), fmt.Sprintf("check with %s that the last change is in it, and look at the disk", r.check))
+		x.add("record.copy", r.name, fmt.Sprintf("%s is damaged or missing%s, so %s is used: %s", r.name, describeDamage(warning), r.copyName, count), fmt.Sprintf("check with %s that the last change is in it, and look at the disk", r.check))
 	case warning.Condition == sealed.CopyDamaged:
-		x.add("record.copy_damaged", r.copyName, fmt.Sprintf("%s is damaged%s, and %s counts: %s", r.copyName, describeDamage(warning), r.name, count), "nothing is lost, but look at the disk")
+		x.add("record.copy_damaged", r.copyName, fmt.Sprintf("%s is damaged%s, and %s is used: %s", r.copyName, describeDamage(warning), r.name, count), "nothing is lost, but look at the disk")
 	default:
 		x.add("record.lost", r.name, fmt.Sprintf("%s and its copy do not show every change for certain%s: with the next start %s", r.name, describeDamage(warning), r.lost), r.lostRemedy)
 	}
@@ -124,7 +124,7 @@ func (x *examination) examineState() {
 	problem, version, err := x.findStateDamage()
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		x.add("state.none", statedir.StateName, "there is no state.db yet: no daemon has come so far here", "")
+		x.add("state.none", statedir.StateName, "there is no state.db yet: no daemon here has made one", "")
 	case err == nil && problem == "" && version > statedir.StateVersion:
 		x.add("state.newer", statedir.StateName, fmt.Sprintf("a newer acpd wrote state.db (version %d of its tables, this acpctl knows %d): an acpd of this version does not start", version, statedir.StateVersion),
 			"start the newer acpd again, or restore the backup from before the upgrade (acpctl restore)")

@@ -42,7 +42,7 @@ func (x *examination) examineKeptRelays() {
 	if all := config.ListErrors(err); len(all) > 0 {
 		what = fmt.Sprintf("line %d: %s: %s", all[0].Line, all[0].Problem, all[0].Remedy)
 	}
-	x.add("relay.file", statedir.RelaysName, "relays.yaml cannot be used, and none of its relays is: "+what, "mend or remove the file, then acpctl reload", what, x.Home)
+	x.add("relay.file", statedir.RelaysName, "relays.yaml cannot be used, and none of its relays is: "+what, "fix or remove the file, then acpctl reload", what, x.Home)
 }
 
 // addRelay says how the daemon stands to a relay.

@@ -23,7 +23,7 @@ func (c *verbs) newCreateCmd() *cobra.Command {
 		Example: `  acpctl channel create questions --title 'Research Q1'
   acpctl channel create progress --intent INTENT --audit --ttl 24h
   acpctl channel create private --intent INTENT --member planner`,
-		Long: `Prints the channel's id. With --member the channel is for these agents alone, else for
+		Long: `Prints the channel's id. With --member only these agents can use the channel, else
 everybody who has access to the intent.`,
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, args []string) error {

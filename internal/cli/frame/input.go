@@ -78,7 +78,7 @@ func ParseJSON(name, text string) (jsontext.Value, error) {
 	case !ok, errors.Is(err, io.ErrUnexpectedEOF):
 		return nil, UsageErrorf("%s: not valid JSON: %s: it ends too early", name, describePosition(text, int64(len(text))))
 	case errors.Is(err, jsontext.ErrDuplicateName):
-		return nil, UsageErrorf("%s: the name %q stands there twice", name, wrong.JSONPointer.LastToken())
+		return nil, UsageErrorf("%s: the name %q is used twice", name, wrong.JSONPointer.LastToken())
 	}
 	return nil, UsageErrorf("%s: not valid JSON: %s: %v", name, describePosition(text, wrong.ByteOffset), wrong.Err)
 }

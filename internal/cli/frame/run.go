@@ -124,7 +124,7 @@ func (f *Frame) ChooseDaemon() error {
 	case err != nil:
 		return UsageError{err}
 	case set && f.Home != "":
-		return UsageErrorf("--home: ACP_SOCKET is set, and an agent speaks through that socket alone: leave the flag out")
+		return UsageErrorf("--home: ACP_SOCKET is set, and an agent uses only that socket: leave the flag out")
 	case set:
 		f.AsGuest = true
 		f.Daemon.SpeakAs = client.SpeakParams{Name: os.Getenv("ACP_AGENT"), Key: os.Getenv("ACP_AGENT_KEY")}

@@ -51,7 +51,7 @@ func (o *verbs) newUnbindCmd() *cobra.Command {
 		Short: "Say that an agent lives on this machine again",
 		Example: `  acpctl oacp unbind demo reviewer
   acpctl oacp bindings demo`,
-		Long: `Ends a binding. What lies in the agent's inbox stays there and is carried no more,
+		Long: `Ends a binding. Mail in the agent's inbox stays there and is no longer carried,
 and the daemon takes mail from peers for the agent. The agent's folder, which bind has
 made, stays too: remove it where its name was mistyped.`,
 		ValidArgsFunction: o.completeArgs,

@@ -71,7 +71,7 @@ func (d *deliveryWatch) awaitDeliveriesWithin(ctx context.Context, patience time
 	case within.Err() != nil && ctx.Err() == nil && d.reason != "":
 		return fmt.Errorf("not stored there within %s: %s; it waits until it can go: see acpctl oacp queue %s", kinds.FormatDuration(patience), client.Line(d.reason), d.project)
 	case within.Err() != nil && ctx.Err() == nil:
-		return fmt.Errorf("not stored there within %s; it goes on its way by itself: see acpctl oacp queue %s", kinds.FormatDuration(patience), d.project)
+		return fmt.Errorf("not stored there within %s; acpd still delivers it: see acpctl oacp queue %s", kinds.FormatDuration(patience), d.project)
 	case errors.Is(err, &kinds.Error{Code: kinds.DaemonUnavailable}):
 		return fmt.Errorf("the daemon went away; it carries the message when it is back: see acpctl oacp queue %s", d.project)
 	}
@@ -137,7 +137,7 @@ func (d *deliveryWatch) askMailState(ctx context.Context, path, hash string) (cl
 	}
 	bindings, err := d.frame.Daemon.OACPBindings(ctx, d.project)
 	if err == nil && !slices.ContainsFunc(bindings, func(b client.OACPBinding) bool { return b.Agent == agent }) {
-		err = &withdrawnError{agent + " is bound no more: the message lies in " + path}
+		err = &withdrawnError{agent + " is no longer bound: the message is in " + path}
 	}
 	return client.OACPQueued{State: client.MailWaiting}, err
 }

@@ -129,7 +129,7 @@ func (o *verbs) examineDaemon(ctx context.Context, project string) []mailbox.Cat
 		for _, t := range twins {
 			findings = append(findings, mailbox.Finding{
 				Name: t.Agent, Severity: mailbox.Warn, Message: fmt.Sprintf("%s of project %s — hosted here and at %s: mail for it stays where it is sent", t.Agent, t.Project, t.Peer),
-				Hint: fmt.Sprintf("Give one of the two another name; or, if it lives at %s alone, acpctl oacp bind %s %s %s --take", t.Peer, t.Project, t.Agent, t.Peer),
+				Hint: fmt.Sprintf("Give one of the two another name; or, if it only lives at %s, acpctl oacp bind %s %s %s --take", t.Peer, t.Project, t.Agent, t.Peer),
 			})
 		}
 	}

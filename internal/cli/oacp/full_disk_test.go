@@ -37,7 +37,7 @@ func TestFullOutputOfOACP(t *testing.T) {
 	for _, form := range []string{"--json=false", "--json"} {
 		var stderr bytes.Buffer
 		code := f.RunOnFullDisk(&stderr, "oacp", "watch", "--agent", "reviewer", "--project", "demo", "--since", "epoch", "--follow", "--state-id", "of"+strings.TrimPrefix(form, "--json="), form)
-		if want := "acpctl oacp watch: write to standard output: no space left on device; what is lost there counts as told: acpctl oacp inbox shows it\n"; code != frame.ExitLocal || stderr.String() != want {
+		if want := "acpctl oacp watch: write to standard output: no space left on device; messages that are lost there were shown: acpctl oacp inbox has them\n"; code != frame.ExitLocal || stderr.String() != want {
 			t.Errorf("%s: exit code %d\n%s", form, code, &stderr)
 		}
 	}

@@ -26,7 +26,7 @@ func (o *verbs) newInitCmd() *cobra.Command {
 		Short: "Make a project with mailboxes",
 		Example: `  acpctl oacp init demo --agents planner,reviewer
   acpctl oacp init demo --agents '' --repo . --link docs/plan.md:plan.md`,
-		Long: `Makes the folders of a project and of its agents. What is there stays: it can be
+		Long: `Makes the folders of a project and of its agents. It keeps what is there, so it can be
 run again, for one more agent.`,
 		RunE: o.withReferenceErrors(func(ctx context.Context, args []string) error {
 			if strings.ContainsFunc(args[0], func(r rune) bool { return unicode.IsSpace(r) || unicode.IsControl(r) }) {

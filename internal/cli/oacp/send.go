@@ -146,7 +146,7 @@ func (o *verbs) awaitReply(ctx context.Context, w *mailbox.AnswerWaiter, m oacpm
 	defer cancel()
 	answer, err := w.AwaitAnswer(within, m)
 	if errors.Is(err, context.DeadlineExceeded) {
-		err = fmt.Errorf("there is no answer within %s: one will lie in the inbox of %s", kinds.FormatDuration(d), m.From)
+		err = fmt.Errorf("there is no answer within %s: a later one will be in the inbox of %s", kinds.FormatDuration(d), m.From)
 	}
 	return answer, err
 }

@@ -54,7 +54,7 @@ func (d *sendFlags) addFlags(o *verbs, cmd *cobra.Command) {
 	f.StringVar(&d.letter.Suffix, "suffix", "", "word at the end of the file's name")
 	f.BoolVar(&d.letter.DryRun, "dry-run", false, "print the message, write nothing")
 	f.BoolVar(&d.quiet, "quiet", false, "print nothing if it is sent")
-	f.DurationVar(&d.wait, "wait", 0, "wait for the answer and print it; exit code 3 if none comes in time")
+	f.DurationVar(&d.wait, "wait", 0, "wait for the answer and print it; exit code 3 if it does not come in time")
 	f.Lookup("wait").NoOptDefVal = "10m"
 	f.DurationVar(&d.waitDelivered, "wait-delivered", 0, "wait until it is stored where the recipients live, and say so; exit code 3 if that takes longer")
 	f.Lookup("wait-delivered").NoOptDefVal = "2m"

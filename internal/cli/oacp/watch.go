@@ -25,7 +25,7 @@ func (o *verbs) newWatchCmd() *cobra.Command {
 		Example: `  acpctl oacp watch --agent reviewer --project demo     what came since the last time
   acpctl oacp watch --agent reviewer --all-projects --follow --json  as it comes
   acpctl oacp watch --agent reviewer --project demo --since 2h --state-id mine`,
-		Long: `Tells each new message once, in a line. What was told is kept in a file of the
+		Long: `It shows each new message once, in a line. A file keeps which ones were shown, in the
 project, state/watch/AGENT.json, which all watches of the agent share; --state-id
 has one of its own. The first time, what came before --since is not told.
 
@@ -46,7 +46,7 @@ Exit codes: 0, 1 if something could not be read (the rest is told), 2 usage.`,
 			if w.Home, err = o.findHome(); err != nil {
 				return err
 			}
-			o.SetDoneNote("what is lost there counts as told: acpctl oacp inbox shows it")
+			o.SetDoneNote("messages that are lost there were shown: acpctl oacp inbox has them")
 			if follow {
 				return o.printWatchEvents(ctx, w)
 			}
@@ -60,7 +60,7 @@ Exit codes: 0, 1 if something could not be read (the rest is told), 2 usage.`,
 	f.StringVar(&w.Agent, "agent", "", "the agent whose inboxes to watch")
 	f.StringArrayVar(&w.Projects, "project", nil, "watch this project (repeatable)")
 	f.BoolVar(&all, "all-projects", false, "watch all projects that have an inbox of the agent")
-	f.StringVar(&w.StateID, "state-id", "", "keep what was told apart from other watches, under this word")
+	f.StringVar(&w.StateID, "state-id", "", "remember what was shown under this name, apart from other watches")
 	f.StringVar(&since, "since", "now", "the first time, tell what is newer: now, epoch, 30s 5m 2h 7d ago, or a time of ISO 8601")
 	f.BoolVar(&w.ShowArchived, "show-archived", false, "tell also what has left the inbox")
 	f.BoolVar(&follow, "follow", false, "go on until interrupted")

@@ -107,7 +107,7 @@ every size was measured to its end.`,
 	}
 	f := cmd.Flags()
 	f.IntVarP(&p.count, "count", "n", 100, "pings of each size")
-	f.DurationVar(&p.duration, "duration", 0, "how long pings of each size are sent, at most 1m, in place of --count")
+	f.DurationVar(&p.duration, "duration", 0, "how long pings of each size are sent, at most 1m, instead of --count")
 	f.StringVar(&sizes, "size", "0,1k,64k", "bytes of padding, one or several, like 0,512,64k")
 	f.IntVar(&p.concurrency, "concurrency", 1, "how many pings are under way at a time, at most 16")
 	return cmd

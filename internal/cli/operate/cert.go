@@ -53,7 +53,7 @@ type certRequest struct {
 func (v *verbs) newCertShowCmd() *cobra.Command {
 	return &cobra.Command{
 		Use:     "show",
-		Short:   "Show the certificate of this daemon, and whose certificates count here",
+		Short:   "Show the certificate of this daemon, and whose certificates are valid here",
 		Example: `  acpctl cert show`,
 		Long: `Shows the certificate that the daemon shows to others, what is wrong with it or will be soon,
 and the authorities under organisation in config.yaml. The exit code is 0 also if something is
@@ -71,7 +71,7 @@ wrong: acpctl status and acpctl doctor say that too.`,
 func (v *verbs) newCertCheckCmd() *cobra.Command {
 	return &cobra.Command{
 		Use:   "check FILE",
-		Short: "Say what a certificate file says, and whether it counts for this daemon",
+		Short: "Say what a certificate file says, and whether it is valid for this daemon",
 		Example: `  acpctl cert check acpd-cert.pub
   acpctl cert check - <acpd-cert.pub`,
 		Long: `Reads FILE, or standard input for -, and has the daemon check it as peers would that have the

@@ -54,7 +54,7 @@ yet. The daemon takes one profile at a time, of 8 MiB at most.`,
 			case file == "":
 				return frame.UsageErrorf("-o FILE is missing: name the file to write")
 			case !measured && cmd.Flags().Changed("seconds"):
-				return frame.UsageErrorf("--seconds: %s tells of this moment: leave it out", args[0])
+				return frame.UsageErrorf("--seconds: %s shows this moment: leave the flag out", args[0])
 			case seconds < 1 || seconds > most:
 				return frame.UsageErrorf("--seconds: %d: expected a number from 1 to %d", seconds, most)
 			}

@@ -33,7 +33,7 @@ func (v *verbs) newDoctorCmd() *cobra.Command {
 		Example: `  acpctl doctor
   acpctl doctor -v                  also what is fine
   acpctl doctor desk                each address of one peer, its versions, both policies
-  acpctl doctor --fix               mend modes and leftovers
+  acpctl doctor --fix               fix modes, remove leftovers
   acpctl doctor --bundle bug.tar.gz     what a bug report needs`,
 		Long: `Looks at the state directory, the daemon, the network of this machine, the peers, and what is connected to the
 daemon. It prints what is wrong or needs a decision, each with what to do, and counts the rest. The marks: [x] failed, [!]
@@ -55,7 +55,7 @@ Exit codes: 0 if nothing failed, also with warnings; 1 if something did.`,
 		return v.CompletePeers(cmd, args, begun, client.PeerConnected, client.PeerTrusted)
 	}
 	f := cmd.Flags()
-	f.BoolVar(&flags.fix, "fix", false, "mend what is safe: modes of files, the socket of a killed daemon")
+	f.BoolVar(&flags.fix, "fix", false, "fix what is safe to fix: modes of files, the socket of a killed daemon")
 	f.Var((*shellpath.Flag)(&flags.bundle), "bundle", "write what a bug report needs into this new file")
 	f.Var((*shellpath.Flag)(&flags.log), "log", "with --bundle, the file that has the daemon's log (default: that of its systemd unit)")
 	f.BoolVarP(&flags.verbose, "verbose", "v", false, "show also what is fine")

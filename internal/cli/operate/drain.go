@@ -27,7 +27,7 @@ func (v *verbs) newDrainCmd() *cobra.Command {
 		Short: "Let the daemon finish what is under way, and end it",
 		Example: `  acpctl drain
   acpctl drain --timeout 2m`,
-		Long: `From now on the daemon takes no new work: peers are told to try again later, and so are programs
+		Long: `From now on the daemon takes no new work: peers and programs get the answer to try again later
 here, but for what belongs to work that is under way. It waits until its agents have done the
 queries and delegations on which they work, and until calls to peers have returned. What is still
 open is told on standard error while it waits. Then the daemon ends with exit status 0, so that a
@@ -64,7 +64,7 @@ func (v *verbs) drain(ctx context.Context, p client.DrainParams) error {
 	stop()
 	<-watched
 	if ctx.Err() != nil {
-		return frame.WithHint(ctx.Err(), "the daemon goes on draining, and ends then: acpctl status shows until when")
+		return frame.WithHint(ctx.Err(), "the daemon still drains, and ends then: acpctl status shows until when")
 	}
 	if err != nil {
 		return err

@@ -21,7 +21,7 @@ func (v *verbs) newLogLevelCmd() *cobra.Command {
 		Short: "Show the level of the daemon's log, or change it for a time",
 		Example: `  acpctl log-level debug --for 10m
   acpctl log-level                  which level counts, and until when`,
-		Long: `LEVEL is debug, info, warn or error. It counts for the time of --for, and not longer than the
+		Long: `LEVEL is debug, info, warn or error. It applies for the time of --for, and not longer than the
 daemon runs; then the usual one counts again, which is that of config.yaml or of acpd's flags.
 No level shows payloads, keys or tokens.`,
 		ValidArgs: logLevels,
@@ -33,14 +33,14 @@ No level shows payloads, keys or tokens.`,
 			case len(args) > 0 && !slices.Contains(logLevels, p.Level):
 				return frame.UsageErrorf("LEVEL: %.64q: use %s", p.Level, strings.Join(logLevels, ", "))
 			case p.Level == "" && cmd.Flags().Changed("for"):
-				return frame.UsageErrorf("--for: nothing counts for a time without LEVEL: name one, or leave --for out")
+				return frame.UsageErrorf("--for needs a LEVEL: name one, or leave --for out")
 			case p.Level == "":
 				p.Secs = 0
 			}
 			return v.showLogLevel(cmd.Context(), p)
 		},
 	}
-	cmd.Flags().DurationVar(&duration, "for", 10*time.Minute, "how long LEVEL counts, from 1s to at most 24h")
+	cmd.Flags().DurationVar(&duration, "for", 10*time.Minute, "how long LEVEL applies, from 1s to at most 24h")
 	return cmd
 }
 

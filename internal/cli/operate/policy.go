@@ -78,7 +78,7 @@ func formatRulePlace(p *client.Policy) string {
 // formatRate returns the rate that counts, and what is left of it.
 func formatRate(r *client.PolicyRate) string {
 	if r == nil {
-		return "none in limits.rate counts for it"
+		return "no limit in limits.rate applies to it"
 	}
 	kinds := r.Kind
 	if kinds == "*" {

@@ -22,7 +22,7 @@ func (v *verbs) newRelayCmd() *cobra.Command {
   acpctl relay list
   acpctl relay test                 what is wrong, and what to do
   acpctl relay nkey                 for the configuration of the server`,
-		Long: `A relay passes packets on between daemons that do not reach each other. What they say stays
+		Long: `A relay passes packets on between daemons that do not reach each other. The content stays
 between the two: the relay sees who sends how much to whom, and when. Both daemons use
 the same relay; acpctl invite names it, and acpctl join asks before it keeps it.`,
 	}
@@ -231,7 +231,7 @@ func (v *verbs) newRelayTestCmd() *cobra.Command {
 		Short: "Try a relay, or all of them",
 		Example: `  acpctl relay test
   acpctl relay test hub`,
-		Long: `Logs in a second time beside what the daemon has open, sends a packet to itself and one to
+		Long: `Logs in a second time, in addition to the daemon, sends a packet to itself and one to
 nobody, and measures the round trip. Each step is ok, a warning or failed; what to do about the
 latter two goes to standard error. A warning comes if the account may listen to what is for
 others. With reach.stun in config.yaml it says too what kind of NAT this machine is behind: that

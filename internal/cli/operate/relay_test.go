@@ -93,7 +93,7 @@ func TestRelayAddRefuses(t *testing.T) {
 		"has several lines":                         {url, "--token-file", two},
 		"--token-file: it is empty":                 {url, "--token-file", empty},
 		"--password-file: it is empty":              {url, "--user", "acp", "--password-file", "-"},
-		"write the secret into it, readable by you": {url, "--token-file", filepath.Join(dir, "none")},
+		"write the secret into it, readable only by you": {url, "--token-file", filepath.Join(dir, "none")},
 		"unknown flag: --token":                     {url, "--token", secretText},
 	} {
 		got := f.Run(append([]string{"relay", "add"}, args...)...)

@@ -28,7 +28,7 @@ func (v *verbs) newRestoreCmd() *cobra.Command {
 		Example: `  acpctl --home ~/.acp restore acp-desk.tar
   acpctl restore acp-desk.tar --force               what is there now is kept in a folder
   acpctl restore acp-desk.tar --no-identity         as a new daemon, if the machine was stolen`,
-		Long: `Reads a file of acpctl backup (- stands for standard input), checks all of it, and
+		Long: `Reads a file of acpctl backup (- is standard input), checks all of it, and
 makes the state directory of it. No daemon may run there, and the directory must be
 empty; with --force, what is there is moved into a folder of it first.
 
@@ -160,7 +160,7 @@ func (v *verbs) printRestored(r *restored) {
 	v.PrintLine("%s", r.Home)
 	v.PrintForPerson("The state is that of %s. Trusted peers: %s.", v.FormatTime(r.Made), cmp.Or(strings.Join(r.Peers, ", "), "none"))
 	if r.Aside != "" {
-		v.PrintForPerson("What was there before lies in %s.", r.Aside)
+		v.PrintForPerson("The files from before are in %s.", r.Aside)
 	}
 }
 

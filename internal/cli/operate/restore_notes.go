@@ -45,7 +45,7 @@ func listRelayNotes(dir string, source backup.IdentitySource) []string {
 	}
 	if source == backup.IdentityNone && len(all) > 0 {
 		notes = append(notes, fmt.Sprintf("the new identity has a new key and id for relays (%s): where a relay's configuration has those of the old one (nkey, acp1.ID), "+
-			"have its operator put in their place what acpctl relay nkey and acpctl whoami print when acpd runs", strings.Join(all, ", ")))
+			"ask its operator to replace them by what acpctl relay nkey and acpctl whoami print when acpd runs", strings.Join(all, ", ")))
 	}
 	return notes
 }

@@ -33,10 +33,10 @@ func (v *verbs) readSecretFile(ctx context.Context, flag, path, prompt string) (
 		data, err = durable.ReadPrivateFile(path, maxSecretFile)
 		line, rest, _ := strings.Cut(string(data), "\n")
 		if err == nil && strings.TrimSpace(rest) != "" {
-			err = fmt.Errorf("%s has several lines: write the secret alone", path)
+			err = fmt.Errorf("%s has several lines: write only the secret", path)
 		}
 		if errors.Is(err, fs.ErrNotExist) {
-			err = fmt.Errorf("there is no file %s: write the secret into it, readable by you alone (chmod 600), or give - and type it", path)
+			err = fmt.Errorf("there is no file %s: write the secret into it, readable only by you (chmod 600), or give - and type it", path)
 		}
 		text = strings.TrimSuffix(line, "\r")
 	}

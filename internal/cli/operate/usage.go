@@ -18,10 +18,9 @@ func (v *verbs) newUsageCmd() *cobra.Command {
 		Example: `  acpctl usage
   acpctl usage laptop
   acpctl status --budget            all rows, also those that nobody uses`,
-		Long: `Shows the rows of the budget of which peers hold something, or were refused more, in the columns
-ROW (the name of what is counted), PEER (who, or all together), HELD (what is taken now), BOUND
-(what may be taken) and REFUSED (how often more was refused, since the daemon's start). On a
-terminal, and with --json, it says of each row what is counted, and how it is freed.`,
+		Long: `It shows the rows of the budget that peers use, or of which more was refused, in the columns ROW (what is counted), PEER (who,
+or all together), HELD (what is used now), BOUND (what may be used) and REFUSED (how often more was refused since the daemon's
+start). On a terminal, and with --json, it says what each row counts, and how to free it.`,
 		ValidArgsFunction: func(cmd *cobra.Command, args []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
 			return v.CompletePeers(cmd, args, begun, client.PeerConnected, client.PeerTrusted)
 		},
