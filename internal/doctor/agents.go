@@ -25,19 +25,19 @@ func (x *examination) examineAgents() {
 	for _, a := range x.status.Agents[:min(len(x.status.Agents), maxListed)] {
 		name, what := client.Line(a.Name), "answers by itself"
 		if s := a.Session; s != nil {
-			what = client.Line(fmt.Sprintf("is a session of %s %s", s.Harness, describeVersion(s.Harness, s.Version)))
+			what = addNewer(client.Line(fmt.Sprintf("is a session of %s %s", s.Harness, s.Version)), s.Harness, s.Version)
 		}
 		x.add("agent.ok", name, fmt.Sprintf("%s is attached, and %s", name, what), "", name)
 	}
 }
 
-// describeVersion returns the version of an agent program, and whether it is newer than those that were
-// tested.
-func describeVersion(program, version string) string {
+// addNewer adds to a sentence about a version of an agent program that it is newer than those that were
+// tested, if it is.
+func addNewer(what, program, version string) string {
 	if newer := harness.NewerThanTested(program, version); newer != "" {
-		return version + ", " + newer + ","
+		return what + "; this version is " + newer
 	}
-	return version
+	return what
 }
 
 // examinePrograms looks at the agent programs that setup can connect.
@@ -55,7 +55,7 @@ func (x *examination) examinePrograms(ctx context.Context) {
 		case s.Connected == setup.Connected && s.Problem != "":
 			x.add("program.elsewhere", s.Program, fmt.Sprintf("%s is connected by %s to another daemon than this one", s.Title, s.Config), again+" if it should not be", s.Config)
 		case s.Connected == setup.Connected:
-			x.add("program.ok", s.Program, fmt.Sprintf("%s %s is connected by %s, which starts %s", s.Title, describeVersion(s.Program, s.Version), s.Config, s.Command[0]), "", s.Config, s.Command[0])
+			x.add("program.ok", s.Program, addNewer(fmt.Sprintf("%s %s is connected by %s, which starts %s", s.Title, s.Version, s.Config, s.Command[0]), s.Program, s.Version), "", s.Config, s.Command[0])
 		case s.Path != "":
 			x.add("program.absent", s.Program, fmt.Sprintf("%s %s is here, and not connected", s.Title, s.Version), again+" if it shall have the tools", s.Path)
 		}
