@@ -30,6 +30,7 @@ var set = map[reflect.Type]any{
 	reflect.TypeFor[wire.Payload]():         wire.Payload(`{"summary":"s","status":"completed","outcome":"o","progress":0.5,"data":{"n":1},"accepted":true,"question":"q","topic":"t"}`),
 	reflect.TypeFor[jsontext.Value]():       jsontext.Value(`{"n":1}`),
 	reflect.TypeFor[client.TaskState]():     client.TaskCompleted,
+	reflect.TypeFor[client.PeerState]():     client.PeerConnected,
 	reflect.TypeFor[client.TaskDirection](): client.Given,
 	reflect.TypeFor[kinds.Code]():           kinds.Overloaded,
 }
