@@ -45,7 +45,7 @@ type peerRow struct {
 var answerWords = map[string]string{kinds.AnswersNow: "now", kinds.AnswersWakes: "wakes", kinds.AnswersTurn: "when-active"}
 
 // callPeers tells who is there. What peers say of themselves is shown under the cover, as far as it is
-// names of agents and of domains.
+// names of agents and of domains, and what agents are for.
 func (s *Server) callPeers(ctx context.Context, call *toolCall) (*result, error) {
 	var a peersArguments
 	if err := call.readArguments(&a); err != nil {
