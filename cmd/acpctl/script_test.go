@@ -23,7 +23,15 @@ import (
 
 func TestMain(m *testing.M) {
 	cli.ServeHelper()
-	testscript.Main(m, map[string]func(){"acpctl": main})
+	testscript.Main(tests{m}, map[string]func(){"acpctl": main})
+}
+
+// tests are the tests of this package, which share acpd.
+type tests struct{ *testing.M }
+
+func (m tests) Run() int {
+	defer live.RemovePrograms()
+	return m.M.Run()
 }
 
 // patience is how long a script waits for what must come.
@@ -36,7 +44,6 @@ func TestScripts(t *testing.T) {
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP)
 	t.Cleanup(func() { signal.Reset(syscall.SIGHUP) })
 	bin := t.TempDir() // of acpd alone: acpctl is this program
-	t.Cleanup(live.RemovePrograms)
 	if err := os.Symlink(live.ProgramPath(t, "acpd"), filepath.Join(bin, "acpd")); err != nil {
 		t.Fatal(err)
 	}
