@@ -154,8 +154,8 @@ func (s *upScreen) answers(question, keys string) {
 // ends waits until up has ended with that code.
 func (s *upScreen) ends(code int) {
 	s.t.Helper()
+	await.Receive(s.t, "the end of up", s.ended)
 	err := s.cmd.Wait()
-	<-s.ended
 	failed, _ := errors.AsType[*exec.ExitError](err)
 	if got := s.cmd.ProcessState.ExitCode(); got != code || err != nil && failed == nil {
 		s.t.Errorf("exit code %d, want %d: %v\n%s", got, code, err, s.seen)

@@ -33,7 +33,7 @@ func newServiceMachine(t *testing.T, state string) (d *upDaemon, calls string) {
 case "$2" in start|restart) [ ! -S '`+socket+`.off' ] || /bin/mv '`+socket+`.off' '`+socket+`' ;; esac`)
 	writeScript(t, filepath.Join(d.user, "loginctl"), `case "$1" in show-user) echo no ;; *) echo "$1" >>'`+calls+`' ;; esac`)
 	writeScript(t, filepath.Join(d.user, "acpd"), "echo it is started without a manager >&2; exit 1")
-	d.peers = []client.Peer{desk}
+	d.setState([]client.Peer{desk})
 	return d, calls
 }
 

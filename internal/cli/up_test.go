@@ -94,6 +94,20 @@ func (d *upDaemon) handle(method string, do func(*jsonrpc.Request) (any, error))
 	})
 }
 
+// setState says which peers and rules there are.
+func (d *upDaemon) setState(peers []client.Peer, rules ...client.WakeRule) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.peers, d.rules = peers, rules
+}
+
+// setOpen says which invitations are open.
+func (d *upDaemon) setOpen(open ...client.OpenInvitation) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.open = open
+}
+
 // takeDone returns what up had the daemon do since the last call.
 func (d *upDaemon) takeDone() string {
 	d.mu.Lock()
@@ -141,7 +155,7 @@ func TestUpGivesAModelNothing(t *testing.T) {
 	if text := readText(t, filepath.Join(d.user, ".claude/settings.json")); strings.Contains(text, `"allow": ["mcp__acp__acp_query"`) || strings.Contains(readText(t, filepath.Join(d.user, ".codex/config.toml")), "acp_query") {
 		t.Errorf("sending needs no approval:\n%s", text)
 	}
-	d.peers = []client.Peer{desk}
+	d.setState([]client.Peer{desk})
 	got := d.RunAtTerminal(ui.Terminal{}, "y\ny\n", "up", "--yes")
 	if did := d.takeDone(); got.Code != 0 || did != "" {
 		t.Errorf("with a peer: %q, %+v", did, got)
@@ -186,7 +200,7 @@ func TestUpAsksWhoMayWake(t *testing.T) {
 		{"y\n", "wake de5c query claude"}, // and then the end of input
 		{"", ""},
 	} {
-		d.peers, d.rules = []client.Peer{desk}, nil
+		d.setState([]client.Peer{desk})
 		got := d.RunInteractive(c.typed, "up")
 		if did := d.takeDone(); got.Code != 0 || did != c.did {
 			t.Errorf("%q: %q, want %q: %+v", c.typed, did, c.did, got)
@@ -198,7 +212,7 @@ func TestUpAsksWhoMayWake(t *testing.T) {
 			wantAll(t, got, "acpctl approvals")
 		}
 	}
-	d.rules = []client.WakeRule{{Peer: clitest.DeskID, Kind: kinds.KindQuery}}
+	d.setState([]client.Peer{desk}, client.WakeRule{Peer: clitest.DeskID, Kind: kinds.KindQuery})
 	got := d.RunInteractive("", "up")
 	if did := d.takeDone(); did != "" || strings.Contains(got.Err, "begin a turn of your") {
 		t.Errorf("what a rule says is asked for: %q, %+v", did, got)
@@ -207,7 +221,7 @@ func TestUpAsksWhoMayWake(t *testing.T) {
 
 	other := desk
 	other.ID, other.Name = identity.ID{7}, "tower"
-	d.peers, d.rules = append(d.peers, other), nil
+	d.setState([]client.Peer{desk, other})
 	if got := d.RunInteractive("y\ny\ny\ny\n", "up"); d.takeDone() != "" || got.Code != 0 {
 		t.Errorf("of several old peers each is asked for: %+v", got)
 	}
@@ -232,14 +246,14 @@ func TestUpJoins(t *testing.T) {
 		{odd.String() + "\nn\n", "", []string{`This makes "desk, fingerprint 1234 (verified)" (claimed name), fingerprint de5c`}},
 		{"", "", []string{"there is no peer yet"}},
 	} {
-		d.peers = nil
+		d.setState(nil)
 		got := d.RunInteractive(c.typed, "up")
 		if did := d.takeDone(); got.Code != 0 || did != c.did {
 			t.Errorf("%q: %q, want %q: %+v", c.typed, did, c.did, got)
 		}
 		wantAll(t, got, c.want...)
 	}
-	d.peers = nil
+	d.setState(nil)
 	got := d.RunInteractive("y\n", "up", line)
 	if did := d.takeDone(); did != "join de5c" {
 		t.Errorf("as an argument: %q, %+v", did, got)
@@ -249,7 +263,7 @@ func TestUpJoins(t *testing.T) {
 	if did := d.takeDone(); did != "" || got.Code != 0 {
 		t.Errorf("again: %q, %+v", did, got)
 	}
-	d.peers = nil
+	d.setState(nil)
 	if got = d.Run("up", line[:60]); got.Code != frame.ExitUsage || !strings.Contains(got.Err, "copy the whole line again") || strings.Contains(got.Err, "acpd runs") {
 		t.Errorf("half of a line: %+v", got)
 	}
@@ -264,7 +278,7 @@ func TestUpTrustsAStranger(t *testing.T) {
 	stranger := client.Peer{ID: clitest.DeskID, Claim: "desk", State: client.PeerDiscovered, Addrs: []string{"192.0.2.1:7117"}}
 	blocked := client.Peer{ID: identity.ID{9}, Claim: "tower", State: client.PeerBlocked}
 	for _, c := range []struct{ typed, did string }{{"1\nyes\n", "trust de5c"}, {"1\ny\n", ""}, {"2\nyes\nq\n", ""}, {"0\nq\n", ""}} {
-		d.peers = []client.Peer{blocked, stranger}
+		d.setState([]client.Peer{blocked, stranger})
 		got := d.RunInteractive(c.typed, "up")
 		if did := d.takeDone(); got.Code != 0 || did != c.did || strings.Contains(got.Err, "tower") {
 			t.Errorf("%q: %q, want %q: %+v", c.typed, did, c.did, got)
@@ -321,10 +335,8 @@ func TestUpInvites(t *testing.T) {
 	s.types("That line has ended. This is the next one.", "")
 	s.types("acp://second", "")
 	s.types("Without a relay, the line works only for machines on one network or VPN", "what?\n") // it goes on
-	d.mu.Lock()
-	d.peers = []client.Peer{desk}
-	d.open = []client.OpenInvitation{{ID: "2", UsedBy: &client.NamedPeer{ID: clitest.DeskID, Name: "desk"}}}
-	d.mu.Unlock()
+	d.setState([]client.Peer{desk})
+	d.setOpen(client.OpenInvitation{ID: "2", UsedBy: &client.NamedPeer{ID: clitest.DeskID, Name: "desk"}})
 	if code := await.Receive(t, "exit code", s.code); code != 0 {
 		t.Errorf("exit code %d", code)
 	}
@@ -337,16 +349,14 @@ func TestUpLeavesAnInvitationOpen(t *testing.T) {
 	for _, revoked := range []bool{false, true} {
 		d := newUpDaemon(t)
 		until := time.Now().Add(time.Hour)
-		d.open = []client.OpenInvitation{{ID: "1"}}
+		d.setOpen(client.OpenInvitation{ID: "1"})
 		d.SetAnswer(client.MethodInvite, &client.Invitation{URI: "acp://first", ID: "1", Expires: until})
 		s := d.startUp(t)
 		s.types("press Enter to make one: ", "\n")
 		want := "Left out: nobody has joined yet: the line works until " + until.Format("15:04") + "; acpctl invite --revoke all ends it\n"
 		if revoked {
 			s.types("q leaves it", "")
-			d.mu.Lock()
-			d.open = nil
-			d.mu.Unlock()
+			d.setOpen()
 			want = "the line was revoked"
 		} else {
 			s.types("q leaves it", "q\n")
