@@ -20,6 +20,7 @@ var claudeServer = &jsonServer{list: "mcpServers", kind: "stdio", splits: true, 
 // claudePlaces are the files of Claude Code that setup concerns.
 type claudePlaces struct {
 	servers, settings place
+	skill             place
 	instructions      []place // that it reads together, the one to write first
 	agentsFile        place   // which it reads if it has no instructions of its own; only in a project
 }
@@ -28,7 +29,7 @@ func findClaudePlaces(o *Options) (claudePlaces, error) {
 	if o.Project != "" {
 		in := func(path ...string) place { return projectPlace(o.Project, path...) }
 		return claudePlaces{
-			servers: in(".mcp.json"), settings: in(".claude", "settings.local.json"),
+			servers: in(".mcp.json"), settings: in(".claude", "settings.local.json"), skill: in(".claude", skillPath),
 			instructions: []place{in("CLAUDE.md"), in(".claude", "CLAUDE.md"), in("CLAUDE.local.md")},
 			agentsFile:   in("AGENTS.md"),
 		}, nil
@@ -48,7 +49,7 @@ func findClaudePlaces(o *Options) (claudePlaces, error) {
 	servers.lock = servers.path + ".lock"
 	instructions := ownPlace(dir, "CLAUDE.md")
 	instructions.mode = 0o644
-	return claudePlaces{servers: servers, settings: ownPlace(dir, "settings.json"), instructions: []place{instructions}}, nil
+	return claudePlaces{servers: servers, settings: ownPlace(dir, "settings.json"), skill: ownPlace(dir, skillPath), instructions: []place{instructions}}, nil
 }
 
 func listClaudeSteps(o *Options) ([]Step, error) {
@@ -69,7 +70,7 @@ func listClaudeSteps(o *Options) ([]Step, error) {
 	} else if o.Project != "" && exists(at.agentsFile) { // a new CLAUDE.md would hide it
 		instructions = at.agentsFile
 	}
-	return append(steps, newInstructionsStep(claude, instructions)), nil
+	return append(steps, o.withSkill(newInstructionsStep(claude, instructions), claude, at.skill)), nil
 }
 
 func listClaudeParts(o *Options) ([]part, error) {
@@ -104,7 +105,7 @@ func listClaudeParts(o *Options) ([]part, error) {
 	if o.Project != "" {
 		parts = append(parts, newSnippetPart(at.agentsFile, true))
 	}
-	return parts, nil
+	return append(parts, newSkillPart(at.skill)), nil
 }
 
 // setClaudeServer writes the server.

@@ -55,7 +55,7 @@ func listCodexSteps(o *Options) ([]Step, error) {
 			step.Note = "There is no AGENTS.md in the project, and project_doc_fallback_filenames names what Codex reads instead: no instructions are added."
 		}
 	}
-	return append(steps, step), nil
+	return append(steps, o.withSkill(step, codex, o.agentsSkill())), nil
 }
 
 // hasFallback reports whether Codex reads other files in a project that has no AGENTS.md.
@@ -100,7 +100,7 @@ func listCodexParts(o *Options) ([]part, error) {
 	for _, p := range at.instructions {
 		parts = append(parts, newSnippetPart(p, o.Project != ""))
 	}
-	return parts, nil
+	return append(parts, newSkillPart(o.agentsSkill())), nil
 }
 
 func readCodexEntry(text []byte) (serverEntry, error) {

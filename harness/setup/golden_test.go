@@ -131,9 +131,8 @@ func setUp(t *testing.T, program string, o Options, sending bool) (written []Wri
 		}
 		if diff == "" && note != "" && step.Name != StepServer {
 			diffs += "note: " + note + "\n"
-			continue
 		}
-		if step.Name == StepServer && note != "" && diff != "" {
+		if note != "" && diff != "" {
 			diffs += "note: " + note + "\n"
 		}
 		diffs += diff

@@ -88,12 +88,12 @@ func listOpenCodeSteps(o *Options) ([]Step, error) {
 			instructions.edits = nil
 			if f, err := readFile(at.claudeFile); err == nil && bytes.Contains(f.text, []byte(snippetBegin)) {
 				instructions.Note = fmt.Sprintf("OpenCode reads %s, which has the paragraph already: no instructions are added.", at.claudeFile.path)
-				return append(steps, instructions), nil
+				return append(steps, o.withSkill(instructions, openCode, o.agentsSkill())), nil
 			}
 			instructions.Note = fmt.Sprintf("OpenCode has no %s, and so reads %s: no instructions are added, since a new file would hide that one.", at.instructions.path, at.claudeFile.path)
 		}
 	}
-	return append(steps, instructions), nil
+	return append(steps, o.withSkill(instructions, openCode, o.agentsSkill())), nil
 }
 
 // readOpenCodeWord returns the one word that a configuration has for all permissions, "" if it has
@@ -130,7 +130,7 @@ func listOpenCodeParts(o *Options) ([]part, error) {
 	if o.Project != "" {
 		parts = append(parts, newSnippetPart(at.claudeFile, true))
 	}
-	return parts, nil
+	return append(parts, newSkillPart(o.agentsSkill())), nil
 }
 
 func removeFromOpenCode(text []byte, made [][]string, o *Options) ([]byte, error) {

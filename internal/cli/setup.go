@@ -43,7 +43,8 @@ needs a yes:
   2. that acp_peers, acp_inbox, acp_task and acp_reply need no approval
   3. that acp_query, acp_delegate and acp_notify need none either. With these the model sends
      text to peers by itself, so --yes does not answer this one.
-  4. a paragraph about the tools in the user's instructions (CLAUDE.md, AGENTS.md)
+  4. a paragraph about the tools in the user's instructions (CLAUDE.md, AGENTS.md), and a skill
+     that tells how to ask and answer
 
 In a change, … means that a part of the line is not shown. The rest of these files does not change. A copy of each file from
 before is in $XDG_STATE_HOME/acpctl/setup, usually ~/.local/state/acpctl/setup, and --undo removes what setup wrote. Run setup
