@@ -33,7 +33,7 @@ func (a *app) newDiscoverCmd() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.printCapabilities(answer)
+			return a.printCapabilities(answer, "")
 		},
 	}
 	cmd.Flags().BoolVar(&fresh, "fresh", false, "ask again, whatever is remembered (for 60 s)")
@@ -62,12 +62,9 @@ func (a *app) discoverAll(ctx context.Context, fresh bool) error {
 	}
 	running.Wait()
 	for i := range peers {
-		if !a.JSON {
-			a.PrintFields([2]string{"peer", ui.FormatPeerName(&peers[i])})
-		}
 		err := errs[i]
 		if err == nil {
-			err = a.printCapabilities(answers[i])
+			err = a.printCapabilities(answers[i], ui.FormatPeerName(&peers[i]))
 		}
 		if err != nil {
 			e, _ := a.ClassifyError(ctx, err)
@@ -77,8 +74,8 @@ func (a *app) discoverAll(ctx context.Context, fresh bool) error {
 	return nil
 }
 
-// printCapabilities prints what a peer says that it can do.
-func (a *app) printCapabilities(answer *client.Answer) error {
+// printCapabilities prints what a peer says that it can do, below its name if that is given.
+func (a *app) printCapabilities(answer *client.Answer, peer string) error {
 	if a.JSON {
 		return a.PrintJSON(answer)
 	}
@@ -92,6 +89,7 @@ func (a *app) printCapabilities(answer *client.Answer) error {
 		most = strconv.FormatUint(c.MaxConcurrentTasks, 10)
 	}
 	a.PrintFields(
+		[2]string{"peer", peer},
 		[2]string{"agent", client.Line(c.AgentName)},
 		[2]string{"agents", list(c.Agents)},
 		[2]string{"domains", list(c.Domains)},

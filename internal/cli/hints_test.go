@@ -96,7 +96,7 @@ func TestDiscoverAll(t *testing.T) {
 	f.SetAnswer(client.MethodDiscover, &client.Answer{ID: clitest.SomeID, From: clitest.DeskID, Kind: "capabilities", Payload: kinds.EncodePayload(&kinds.Capabilities{Agents: []string{"reviewer"}})})
 	f.WantResult(f.Run("discover"), 0, "peer\tlaptop\nagents\treviewer\n", "")
 	f.SetAnswer(client.MethodDiscover, kinds.Errorf(kinds.Timeout, "no answer"))
-	f.WantResult(f.Run("discover"), 0, "peer\tlaptop\n", "acpctl discover: laptop: no answer\n")
+	f.WantResult(f.Run("discover"), 0, "", "acpctl discover: laptop: no answer\n")
 	f.SetAnswer(client.MethodPeers, &client.Peers{})
 	f.WantResult(f.RunInteractive("", "discover"), 0, "", "no peer is connected: acpctl peers shows those that there are\n")
 }

@@ -167,7 +167,7 @@ func (v *verbs) printFindings(findings []doctor.Finding, all bool) error {
 	if rest > 0 {
 		told += fmt.Sprintf("; the other %d findings are fine (-v shows them)", rest)
 	}
-	v.PrintLine("%s", v.ColourText(colour, told))
+	v.PrintLine("%s", v.ColourText(colour, ui.WrapLines(told, v.OutWidth())))
 	return nil
 }
 
