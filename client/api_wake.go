@@ -153,7 +153,7 @@ const MaxOwnerNotify = 10 * time.Second
 type OwnerNotifyParams struct {
 	Set     bool     `json:"set,omitzero"`      // command is to be the command from now on
 	Command []string `json:"command,omitempty"` // word by word, as no shell reads it; empty: none
-	Try     bool     `json:"try,omitzero"`      // it is started, with test as ACP_EVENT
+	Test    bool     `json:"test,omitzero"`     // it is started, with test as ACP_EVENT
 }
 
 // OwnerNotify is the command that tells the owner what waits for him.
@@ -204,7 +204,7 @@ func (c *Client) Agents(ctx context.Context) ([]AgentState, error) {
 // NotifyOwner returns the command that tells the owner what waits for him, and sets or tries it before.
 func (c *Client) NotifyOwner(ctx context.Context, p OwnerNotifyParams) (*OwnerNotify, error) {
 	limit := c.Patience
-	if p.Try && limit > 0 {
+	if p.Test && limit > 0 {
 		limit += MaxOwnerNotify
 	}
 	return callWithin[OwnerNotify](ctx, c, limit, MethodWakeNotify, &p)

@@ -193,7 +193,7 @@ func (d *Daemon) serveOwnerNotify(ctx context.Context, _ *localConn, p *client.O
 	}
 	argv, source := d.findOwnerCommand()
 	answer := &client.OwnerNotify{Command: append([]string{}, argv...), Source: source}
-	if p.Try && len(argv) > 0 {
+	if p.Test && len(argv) > 0 {
 		if err := startOwnerCommand(ctx, argv, &ownerEvent{event: eventTest}); err != nil {
 			answer.Failed = ownwords.Of(err)
 		}

@@ -1156,7 +1156,7 @@ export interface OwnerNotifyParams {
   /** word by word, as no shell reads it; empty: none */
   command?: Array<string>;
   /** it is started, with test as ACP_EVENT */
-  try?: boolean;
+  test?: boolean;
 }
 
 /** Path says how packets travel between a daemon and a peer that is connected. */

@@ -46,7 +46,7 @@ func TestOwnerNotifyIsOffered(t *testing.T) {
 	if got := f.RunInteractive("no\n", allow...); got.Code != 0 || len(asked) != 1 || asked[0].Set || !strings.Contains(got.Err, "It would start: notify-send acpd 'An agent needs you: acpctl approvals'\nTell you so? Type yes: ") {
 		t.Errorf("%+v, %+v", got, asked)
 	}
-	if got := f.RunInteractive("yes\n", allow...); got.Code != 0 || len(asked) != 3 || !asked[2].Set || !asked[2].Try || asked[2].Command[0] != "notify-send" {
+	if got := f.RunInteractive("yes\n", allow...); got.Code != 0 || len(asked) != 3 || !asked[2].Set || !asked[2].Test || asked[2].Command[0] != "notify-send" {
 		t.Errorf("%+v, %+v", got, asked)
 	}
 	set, asked = client.OwnerNotify{Command: []string{"say"}, Source: "wake.yaml"}, nil
@@ -73,12 +73,12 @@ func TestWakeNotify(t *testing.T) {
 		want client.OwnerNotifyParams
 	}{
 		{nil, client.OwnerNotifyParams{}},
-		{[]string{"--try"}, client.OwnerNotifyParams{Try: true}},
+		{[]string{"--try"}, client.OwnerNotifyParams{Test: true}},
 		{[]string{"--off"}, client.OwnerNotifyParams{Set: true}},
-		{[]string{"say", "--off", "a b"}, client.OwnerNotifyParams{Set: true, Try: true, Command: []string{"say", "--off", "a b"}}},
+		{[]string{"say", "--off", "a b"}, client.OwnerNotifyParams{Set: true, Test: true, Command: []string{"say", "--off", "a b"}}},
 	} {
 		got := f.Run(append([]string{"wake", "notify"}, test.args...)...)
-		if got.Code != 0 || got.Out != "say 'it'\\''s' (config.yaml)\n" || got.Err != failed || asked.Set != test.want.Set || asked.Try != test.want.Try || !slices.Equal(asked.Command, test.want.Command) {
+		if got.Code != 0 || got.Out != "say 'it'\\''s' (config.yaml)\n" || got.Err != failed || asked.Set != test.want.Set || asked.Test != test.want.Test || !slices.Equal(asked.Command, test.want.Command) {
 			t.Errorf("%q: %+v, %+v", test.args, got, asked)
 		}
 	}

@@ -53,7 +53,7 @@ nobody watches.`,
 			if err != nil {
 				return err
 			}
-			a.tellOfSessions(cmd.Context(), p.Agent)
+			a.tellOfSessions(cmd.Context(), &p)
 			a.tellOfOtherKinds(&p, rules)
 			if err := a.printWakeRules(rules); err != nil || !p.Ask {
 				return err
@@ -91,21 +91,49 @@ func (a *app) tellOfOtherKinds(p *client.WakeAllowParams, rules *client.WakeRule
 	}
 }
 
-// tellOfSessions tells a person of the sessions that nothing can wake, and that no agent of a name
-// is attached: the name may be mistyped. "" stands for every session.
-func (a *app) tellOfSessions(ctx context.Context, name string) {
+// tellOfSessions tells a person which sessions a new permission concerns, whether each could be woken now,
+// and what to do if not.
+func (a *app) tellOfSessions(ctx context.Context, p *client.WakeAllowParams) {
 	agents, err := a.Daemon.Agents(ctx)
 	if err != nil {
-		return // the rule counts
+		return // the rule is valid
 	}
+	concerned := 0
 	for _, g := range agents {
-		if s := g.Session; s != nil && s.Unwakeable != "" && (name == "" || name == g.Name) {
-			a.tell(g.Name + " cannot be woken: " + s.Unwakeable)
+		if g.Session == nil || g.Woken == nil || p.Agent != "" && p.Agent != g.Name {
+			continue
 		}
+		concerned++
+		a.tell(g.Name + " " + a.describeWakeable(&g, p))
 	}
-	if name != "" && !slices.ContainsFunc(agents, func(g client.AgentState) bool { return g.Name == name }) {
-		a.tell("No agent " + name + " is attached: the rule waits for one. acpctl agents lists those that are.")
+	switch {
+	case p.Agent != "" && !slices.ContainsFunc(agents, func(g client.AgentState) bool { return g.Name == p.Agent }):
+		a.tell("No agent " + p.Agent + " is attached: the rule waits for one. acpctl agents lists those that are.")
+	case p.Agent != "" && concerned == 0:
+		a.tell(p.Agent + " answers by itself, so nothing wakes it: the rule is for a session of that name.")
+	case concerned == 0:
+		a.tell("No session is attached now: the rule waits for one. To connect Claude Code, Codex or OpenCode: acpctl setup")
 	}
+}
+
+// describeWakeable says whether a session could be woken now by what a new permission allows.
+func (a *app) describeWakeable(g *client.AgentState, p *client.WakeAllowParams) string {
+	usedUp := slices.IndexFunc(g.Woken.By, func(by client.WokenBy) bool {
+		return (by.Name == p.Peer || by.Peer.String() == p.Peer) && !by.UsedUpUntil.IsZero()
+	})
+	switch {
+	case g.Session.Unwakeable != "":
+		return "cannot be woken: " + g.Session.Unwakeable
+	case !g.Woken.MutedUntil.IsZero():
+		return "is muted until " + a.FormatTime(g.Woken.MutedUntil.Time) + ": acpctl agents mute " + g.Name + " 0s ends that"
+	case usedUp >= 0:
+		return "can be woken by it again from " + a.FormatTime(g.Woken.By[usedUp].UsedUpUntil.Time) + " on: its turns are used up (turns of agents in config.yaml)"
+	case g.Woken.Refused != "":
+		return "was not woken a moment ago: " + g.Woken.Refused
+	case p.Ask:
+		return "can be woken, after your yes: acpctl approvals"
+	}
+	return "can be woken now"
 }
 
 func (a *app) newWakeListCmd() *cobra.Command {
@@ -225,7 +253,7 @@ config.yaml says (owner, notify) is used before it.`,
 			if off && len(args) > 0 {
 				return frame.UsageErrorf("--off: leave the command out")
 			}
-			p.Set, p.Command, p.Try = off || len(args) > 0, args, p.Try || len(args) > 0
+			p.Set, p.Command, p.Test = off || len(args) > 0, args, p.Test || len(args) > 0
 			set, err := a.SetOwnerNotify(cmd.Context(), p)
 			if err != nil {
 				return err
@@ -235,7 +263,7 @@ config.yaml says (owner, notify) is used before it.`,
 	}
 	cmd.Flags().SetInterspersed(false) // the command's own flags are its own
 	cmd.Flags().BoolVar(&off, "off", false, "start nothing from now on")
-	cmd.Flags().BoolVar(&p.Try, "try", false, "start it now, with test as ACP_EVENT")
+	cmd.Flags().BoolVar(&p.Test, "try", false, "start it now, with test as ACP_EVENT")
 	return cmd
 }
 

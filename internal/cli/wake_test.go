@@ -19,7 +19,8 @@ func TestUnwakeableSessionsAreTold(t *testing.T) {
 	f.SetAnswer(client.MethodAgents, client.Agents{Agents: []client.AgentState{session("claude", "999.0.0", ""), {Agent: client.Agent{Name: "codex-2", Session: &client.SessionInfo{Harness: "codex", Asks: "Codex"}}, Woken: &client.Woken{}}, session("codex", "0.169.0", "it has no folder ~/.codex here"), {Agent: client.Agent{Name: "serve"}}}})
 	f.SetAnswer(client.MethodWakeAllow, &client.WakeRules{Rules: []client.WakeRule{{Peer: clitest.DeskID, Name: "desk", Kind: kinds.KindQuery}}})
 	told := "codex cannot be woken: it has no folder ~/.codex here\n"
-	for agent, err := range map[string]string{"": told, "codex": told, "claude": ""} {
+	can := "claude can be woken now\n"
+	for agent, err := range map[string]string{"": can + told, "codex": told, "claude": can, "serve": "serve answers by itself, so nothing wakes it: the rule is for a session of that name.\n"} {
 		if got := f.Run("wake", "allow", "desk", "--agent", agent); got.Code != 0 || got.Err != err {
 			t.Errorf("for %q: %+v", agent, got)
 		}
@@ -27,6 +28,24 @@ func TestUnwakeableSessionsAreTold(t *testing.T) {
 	f.SetAnswer(client.MethodPeers, &client.Peers{})
 	if got := f.Run("agents"); !strings.Contains(got.Out, " under way, Codex asks its user\n") || !strings.Contains(got.Out, "0 of 16 under way\tcannot be woken: it has no folder ~/.codex here\n") || strings.Count(got.Out, "cannot") != 1 || strings.Count(got.Out, "under way, newer than tested (2.") != 1 {
 		t.Errorf("%+v", got)
+	}
+}
+
+// Who lets a peer wake a session reads whether that could be woken now, and what to do if not.
+func TestWhatKeepsASessionFromBeingWokenIsTold(t *testing.T) {
+	f := newDaemon(t)
+	f.SetAnswer(client.MethodWakeAllow, &client.WakeRules{})
+	later := client.Time{Time: time.Date(2026, 11, 29, 3, 0, 0, 0, time.UTC)}
+	for want, woken := range map[string]client.Woken{
+		"claude is muted until 2026-11-29T03:00:00Z: acpctl agents mute claude 0s ends that\n":                                   {MutedUntil: later},
+		"claude can be woken by it again from 2026-11-29T03:00:00Z on: its turns are used up (turns of agents in config.yaml)\n": {By: []client.WokenBy{{Name: "other"}, {Name: "desk", UsedUpUntil: later}}},
+		"claude was not woken a moment ago: the session is unattended\n":                                                         {Refused: "the session is unattended"},
+		"claude can be woken, after your yes: acpctl approvals\n":                                                                {By: []client.WokenBy{{Name: "other", UsedUpUntil: later}}},
+	} {
+		f.SetAnswer(client.MethodAgents, client.Agents{Agents: []client.AgentState{{Agent: client.Agent{Name: "claude", Session: &client.SessionInfo{Harness: "claude"}}, Woken: &woken}}})
+		if got := f.Run("wake", "allow", "desk", "--ask"); got.Code != 0 || got.Err != want {
+			t.Errorf("%+v, want %q", got, want)
+		}
 	}
 }
 
@@ -44,10 +63,11 @@ func TestKindsThatStayAllowedAreTold(t *testing.T) {
 		"Allowed before, and still: notify. To take that back: acpctl wake revoke desk --kinds notify. What config.yaml allows is changed there.\n": {rule(kinds.KindQuery, "", now), rule(kinds.KindNotify, "", now), rule(kinds.KindError, "claude", time.Time{})},
 	} {
 		f.SetAnswer(client.MethodWakeAllow, &client.WakeRules{Rules: rules})
-		if got := f.Run("wake", "allow", "desk", "--kinds", "query"); got.Code != 0 || got.Err != want {
+		const nobody = "No session is attached now: the rule waits for one. To connect Claude Code, Codex or OpenCode: acpctl setup\n"
+		if got := f.Run("wake", "allow", "desk", "--kinds", "query"); got.Code != 0 || got.Err != nobody+want {
 			t.Errorf("%+v, want %q", got, want)
 		}
-		if got := f.Run("wake", "allow", "desk"); got.Code != 0 || got.Err != "" {
+		if got := f.Run("wake", "allow", "desk"); got.Code != 0 || got.Err != nobody {
 			t.Errorf("without kinds: %+v", got)
 		}
 	}

@@ -13,7 +13,7 @@ func (x *examination) examineOwnerNotify(ctx context.Context) {
 	if x.status == nil {
 		return
 	}
-	set, err := x.Daemon.NotifyOwner(ctx, client.OwnerNotifyParams{Try: true})
+	set, err := x.Daemon.NotifyOwner(ctx, client.OwnerNotifyParams{Test: true})
 	if err != nil || len(set.Command) == 0 {
 		return
 	}

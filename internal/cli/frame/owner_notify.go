@@ -35,7 +35,7 @@ func (f *Frame) OfferOwnerNotify(ctx context.Context) error {
 		if yes, err := f.Confirm(ctx, "Tell you so?"); err != nil || !yes {
 			return err
 		}
-		_, err := f.SetOwnerNotify(ctx, client.OwnerNotifyParams{Set: true, Command: argv, Try: true})
+		_, err := f.SetOwnerNotify(ctx, client.OwnerNotifyParams{Set: true, Command: argv, Test: true})
 		return err
 	}
 	return nil
@@ -49,7 +49,7 @@ func (f *Frame) SetOwnerNotify(ctx context.Context, p client.OwnerNotifyParams) 
 		return nil, err
 	case set.Failed != "":
 		fmt.Fprintf(f.Err, "The command did not work: %s. To set another: acpctl wake notify --help\n", client.Line(set.Failed))
-	case p.Try && len(set.Command) > 0:
+	case p.Test && len(set.Command) > 0:
 		fmt.Fprintln(f.Err, "The command was tried, and worked. To take it back: acpctl wake notify --off")
 	}
 	return set, nil

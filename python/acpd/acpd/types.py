@@ -964,7 +964,7 @@ class OwnerNotifyParams(TypedDict):
 
     set: NotRequired[bool]  # command is to be the command from now on
     command: NotRequired[list[str]]  # word by word, as no shell reads it; empty: none
-    try: NotRequired[bool]  # it is started, with test as ACP_EVENT
+    test: NotRequired[bool]  # it is started, with test as ACP_EVENT
 
 
 class Peer(TypedDict):
