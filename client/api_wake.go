@@ -70,6 +70,9 @@ type WakeRules struct {
 	Answers []WakeAnswersRule `json:"answers"`
 }
 
+// ApprovalsCommand is the command that lists approvals. A warning of a daemon that names it is about them.
+const ApprovalsCommand = "acpctl approvals"
+
 // Approval is a message that waits for the owner's word before it wakes a session, or that has the
 // word and waits to wake the session. The whole text lies in the inbox, unless the message is a query
 // or a delegation.

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/identity"
 )
 
@@ -120,9 +121,9 @@ func (w *Waker) Notices(agent string) []string {
 	}
 	switch n := w.countApprovals(agent, now); {
 	case n == 1:
-		all = append(all, fmt.Sprintf("1 message for %s waits for the owner's word: acpctl approvals", agent))
+		all = append(all, fmt.Sprintf("1 message for %s waits for the owner's word: %s", agent, client.ApprovalsCommand))
 	case n > 1:
-		all = append(all, fmt.Sprintf("%d messages for %s wait for the owner's word: acpctl approvals", n, agent))
+		all = append(all, fmt.Sprintf("%d messages for %s wait for the owner's word: %s", n, agent, client.ApprovalsCommand))
 	}
 	return append(all, w.describeKept(agent, now)...)
 }
@@ -135,5 +136,5 @@ func (w *Waker) describeKept(agent string, now time.Time) []string {
 		return nil
 	}
 	first := slices.MinFunc(kept, func(a, b *approval) int { return a.keptUntil.Compare(b.keptUntil) })
-	return []string{fmt.Sprintf("approved messages that wait to wake %s: %d, until %s at the earliest: %v (acpctl approvals)", agent, len(kept), first.keptUntil.UTC().Format(time.RFC3339), first.keptBy)}
+	return []string{fmt.Sprintf("approved messages that wait to wake %s: %d, until %s at the earliest: %v (%s)", agent, len(kept), first.keptUntil.UTC().Format(time.RFC3339), first.keptBy, client.ApprovalsCommand)}
 }

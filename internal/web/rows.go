@@ -121,11 +121,12 @@ type warningRow struct {
 	Place int    `json:"place"`
 }
 
-// listWarnings returns what is wrong with the daemon, first what keeps it from its work.
+// listWarnings returns what is wrong with the daemon, first what keeps it from its work. It leaves out warnings about
+// approvals, which have a part of their own.
 func listWarnings(s *client.Status) (rows []warningRow) {
 	for _, w := range slices.Concat(s.Unready, s.Warnings) {
 		text := showLine(w, 1024)
-		if !slices.ContainsFunc(rows, func(r warningRow) bool { return r.Text == text }) {
+		if !strings.Contains(w, client.ApprovalsCommand) && !slices.ContainsFunc(rows, func(r warningRow) bool { return r.Text == text }) {
 			rows = append(rows, warningRow{rowKey: rowKey{text}, Text: text, Place: len(rows)})
 		}
 	}

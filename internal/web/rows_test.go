@@ -291,3 +291,15 @@ func TestRoundRTT(t *testing.T) {
 		t.Error("none became one")
 	}
 }
+
+// TestWarnings: a warning is there once, and none that is about approvals, which have rows of their own.
+func TestWarnings(t *testing.T) {
+	rows := listWarnings(&client.Status{Unready: []string{"the disk is full"}, Warnings: []string{"the disk is full", "1 message for planner waits for the owner's word: " + client.ApprovalsCommand, "nobody is trusted"}})
+	var got []string
+	for _, r := range rows {
+		got = append(got, r.Text)
+	}
+	if diff := cmp.Diff([]string{"the disk is full", "nobody is trusted"}, got); diff != "" {
+		t.Error(diff)
+	}
+}
