@@ -58,7 +58,8 @@ type SessionInfo struct {
 // WakeGrant is the daemon's word that a session may be woken for a message. It rests on what
 // the daemon's owner has allowed, and on the bounds of woken turns.
 type WakeGrant struct {
-	Unattended bool `json:"unattended"` // also if nobody is there to be asked for permissions
+	Unattended bool `json:"unattended"`    // also if nobody is there to be asked for permissions
+	Test       bool `json:"test,omitzero"` // its owner tries whether it can be woken: there is no message
 }
 
 // WakeAnswer is the answer of a session to wake.

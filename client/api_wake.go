@@ -19,6 +19,7 @@ const (
 	MethodAgents      = "agents"
 	MethodMuteAgent   = "agents.mute"
 	MethodWakeNotify  = "wake.notify"
+	MethodWakeTest    = "wake.test"
 )
 
 // WakeAllowParams are the params of wake.allow, whose result is WakeRules: those that count for
@@ -43,6 +44,19 @@ type WakeAnswersParams struct {
 	On         bool   `json:"on"`                  // the final result, error or question of what a session asked wakes it
 	Agent      string `json:"agent,omitzero"`      // the session; "": every session
 	Unattended bool   `json:"unattended,omitzero"` // also if nobody is there to be asked for permissions
+}
+
+// WakeTestParams are the params of wake.test, whose result is WakeTested.
+type WakeTestParams struct {
+	Agent      string `json:"agent"`               // the session
+	Unattended bool   `json:"unattended,omitzero"` // also if nobody is there to be asked for permissions
+}
+
+// WakeTested says what became of the owner's own wake of a session. It counts against no peer.
+type WakeTested struct {
+	Agent   string `json:"agent"`
+	Posted  bool   `json:"posted"`           // its program has taken the line, so a turn begins
+	Refused string `json:"refused,omitzero"` // else why not
 }
 
 // WakeRule lets messages of one kind of a peer wake a session.
@@ -202,6 +216,11 @@ func (c *Client) Approve(ctx context.Context, p ApproveParams) (*Approval, error
 func (c *Client) Agents(ctx context.Context) ([]AgentState, error) {
 	r, err := callBounded[Agents](ctx, c, MethodAgents, nil)
 	return r.Agents, err
+}
+
+// TestWake wakes a session for its owner, and returns what its program did.
+func (c *Client) TestWake(ctx context.Context, p WakeTestParams) (*WakeTested, error) {
+	return callBounded[WakeTested](ctx, c, MethodWakeTest, &p)
 }
 
 // NotifyOwner returns the command that tells the owner what waits for him, and sets or tries it before.

@@ -56,6 +56,7 @@ var methods = map[string]method{
 	client.MethodApprove:       {newMethodWithParams((*Daemon).serveApprove), forOwner},
 	client.MethodAgents:        {newMethodWithParams((*Daemon).serveAgents), forOwner},
 	client.MethodMuteAgent:     {newMethodWithParams((*Daemon).serveMuteAgent), forOwner},
+	client.MethodWakeTest:      {newMethodWithParams((*Daemon).serveWakeTest), forOwner},
 	client.MethodWakeNotify:    {newMethodWithParams((*Daemon).serveOwnerNotify), forOwner},
 	client.MethodBudgetReserve: {newMethodWithParams((*Daemon).serveBudgetReserve), forAgents},
 	client.MethodBudgetSettle:  {withDiskReserve(newMethodWithParams((*Daemon).serveBudgetSettle)), forAgents},

@@ -133,3 +133,31 @@ func TestASessionThatCanBeWokenLater(t *testing.T) {
 		t.Errorf("woken for %v", woken)
 	}
 }
+
+// The owner wakes a session that he has opened, with a line of his own, and reads what its program did.
+func TestTheOwnerWakesASession(t *testing.T) {
+	t.Parallel()
+	_, laptop := pair(t)
+	s := laptop.session("claude")
+	laptop.guest(nil).refused(kinds.NotAuthorized, "wake.test", client.WakeTestParams{Agent: "claude"})
+	laptop.dial().refused(kinds.NotAuthorized, "wake.test", client.WakeTestParams{Agent: "claude"})
+	laptop.dial().refused(kinds.NoAgent, "wake.test", client.WakeTestParams{Agent: "claud"})
+	laptop.allow(client.WakeAllowParams{Peer: "desk", Ask: true})
+	for _, said := range []client.WakeAnswer{{Posted: true}, {Refused: "the session is unattended"}} {
+		s.says(func(in *client.Inbound) client.WakeAnswer {
+			if in.Wake == nil || !in.Wake.Test || in.Wake.Unattended || in.From != laptop.ID() {
+				t.Errorf("%+v, %+v", in, in.Wake)
+			}
+			return said
+		})
+		var tested client.WakeTested
+		laptop.dial().must("wake.test", client.WakeTestParams{Agent: "claude"}, &tested)
+		if want := (client.WakeTested{Agent: "claude", Posted: said.Posted, Refused: said.Refused}); tested != want {
+			t.Errorf("%+v, want %+v", tested, want)
+		}
+		s.next(true)
+	}
+	if w := laptop.waker.Describe("claude"); w.Day != 0 || laptop.rows("daemon_inbox") != 0 || len(laptop.waker.Approvals()) != 0 {
+		t.Errorf("%+v, %d held", w, laptop.rows("daemon_inbox"))
+	}
+}

@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"maps"
@@ -15,6 +16,7 @@ import (
 	"github.com/acpd/acpd/disk"
 	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/kinds"
+	"github.com/acpd/acpd/wire"
 )
 
 // The sources of a rule, as wake.list names them.
@@ -104,6 +106,38 @@ func explainWakeError(op string, err error) error {
 
 func (d *Daemon) serveWakeList(context.Context, *localConn, *noParams) (any, error) {
 	return d.listWakeRules(), nil
+}
+
+// serveWakeTest wakes a session with a line of the owner's own, if the owner lets anything wake it. That is
+// no message, lies in no inbox, and counts against no peer.
+func (d *Daemon) serveWakeTest(ctx context.Context, _ *localConn, p *client.WakeTestParams) (any, error) {
+	a := d.agents.FindByName(p.Agent)
+	switch {
+	case a == nil:
+		remedy := identity.FormatSuggestion(p.Agent, d.listSessionNames(), "acpctl agents lists those that are")
+		return nil, kinds.Errorf(kinds.NoAgent, "wake.test: agent: no agent %.64q is attached: %s", p.Agent, remedy)
+	case !a.IsSession():
+		return nil, kinds.Errorf(kinds.Invalid, "wake.test: agent: %s answers by itself, and nothing wakes it: ask it instead", p.Agent)
+	case !d.waker.MayAnyWake(p.Agent):
+		return nil, kinds.Errorf(kinds.NotAuthorized, "wake.test: nothing may wake %s yet: let a peer wake it, acpctl wake allow", p.Agent)
+	}
+	if until := d.waker.Rules.MutedUntil(p.Agent, time.Now()); !until.IsZero() {
+		return nil, kinds.Errorf(kinds.Invalid, "wake.test: %s is muted until %s: acpctl agents mute %[1]s 0s ends that", p.Agent, until.Format(time.RFC3339))
+	}
+	tested := &client.WakeTested{Agent: a.Name, Refused: a.Session.Unwakeable}
+	if tested.Refused != "" {
+		return tested, nil
+	}
+	in := &client.Inbound{Envelope: *wire.NewEnvelope(d.id, d.id, kinds.KindNotify, kinds.EncodePayload(&kinds.Notify{Topic: "acpd.test"})), Name: "your owner"}
+	in.Wake = &client.WakeGrant{Unattended: p.Unattended, Test: true}
+	var said client.WakeAnswer
+	if err := a.Conn.CallFor(ctx, d.id, confirmTime, client.MethodWake, in, &said); err != nil {
+		return nil, kinds.Errorf(kinds.Timeout, "wake.test: %s does not answer: start it again", p.Agent)
+	}
+	if tested.Posted = said.Posted; !tested.Posted {
+		tested.Refused = cmp.Or(limitReason(said.Refused), "its acpctl is older than this daemon: start the session again")
+	}
+	return tested, nil
 }
 
 // listWakeRules returns all rules: those of the owner's calls in the order of peers, then those

@@ -202,3 +202,31 @@ func TestAVersionThatTakesNothingIsLeftAlone(t *testing.T) {
 		})
 	}
 }
+
+// The owner's own wake is a line of ours, about no message.
+func TestTheOwnersWake(t *testing.T) {
+	d := newFakeDaemon(t)
+	f := newFakeSession()
+	p, agent := attachedProgram(t, d, &Server{FindSession: func(context.Context, string, string) (harness.Session, error) { return f, nil }})
+	for _, test := range []struct {
+		err  error
+		want client.WakeAnswer
+	}{
+		{nil, client.WakeAnswer{Posted: true}},
+		{&harness.Error{Harness: "claude", Err: harness.ErrUnattended}, client.WakeAnswer{Refused: "the session is unattended"}},
+	} {
+		f.set(false, test.err)
+		in := newInbound(kinds.KindNotify, &kinds.Notify{Topic: "acpd.test"})
+		in.Wake = &client.WakeGrant{Test: true}
+		var got client.WakeAnswer
+		if err := agent.conn.Call(await.NewContext(t), client.MethodWake, in, &got); err != nil || got != test.want {
+			t.Errorf("%+v, %v, want %+v", got, err, test.want)
+		}
+		if post := await.Receive(t, "a post", f.posts); !strings.HasPrefix(post.Pointer, "Your user tries ") || post.Untrusted != "" || post.Unattended {
+			t.Errorf("%+v", post)
+		}
+	}
+	if p.server.parents.newest() != (messageKey{}) {
+		t.Error("it is a parent of calls")
+	}
+}

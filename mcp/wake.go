@@ -29,6 +29,9 @@ func (s *Server) wake(ctx context.Context, in *client.Inbound) (*client.WakeAnsw
 	if in.Wake == nil || s.agent.currentSession() == nil {
 		return nil, nil
 	}
+	if in.Wake.Test {
+		return s.testWake(ctx, in), nil
+	}
 	limit := time.After(s.timing.wake)
 	w, done := s.beginWake(ctx, in)
 	if w == nil {
@@ -56,6 +59,23 @@ func (s *Server) wake(ctx context.Context, in *client.Inbound) (*client.WakeAnsw
 	// The program is busy. It gets the line when its turn has ended, if the message is not read
 	// by then. The daemon counts that now, and is told if it does not happen.
 	return &client.WakeAnswer{Posted: true}, nil
+}
+
+// testWake wakes the session for its owner. There is no message, so nothing is kept of it.
+func (s *Server) testWake(ctx context.Context, in *client.Inbound) *client.WakeAnswer {
+	ctx, cancel := context.WithTimeout(ctx, s.timing.wake)
+	defer cancel()
+	_, err := s.agent.currentSession().Post(ctx, harness.Post{
+		Message: in.ID, Sender: in.From, Came: time.UnixMilli(int64(in.TS)), Unattended: in.Wake.Unattended,
+		Pointer: "Your user tries whether acpd can begin a turn here. It can: say so in one sentence, and do nothing else.",
+	})
+	switch {
+	case err == nil:
+		return &client.WakeAnswer{Posted: true}
+	case ctx.Err() != nil:
+		return &client.WakeAnswer{Refused: "it is busy, or does not say that it is idle: try again when its turn has ended"}
+	}
+	return &client.WakeAnswer{Refused: makeReason(err)}
 }
 
 // beginWake returns what a wake for a message needs to know, nil if the session needs no wake: the

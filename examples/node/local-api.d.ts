@@ -105,6 +105,8 @@ export interface Methods {
   "approvals.decide": { params: ApproveParams; result: Approval };
   /** lists the attached agents, and who woke those that are sessions */
   agents: { params: {}; result: Agents };
+  /** wakes a session for the owner, to see whether that works */
+  "wake.test": { params: WakeTestParams; result: WakeTested };
   /** returns the command that tells the owner what waits for him, and sets or tries it before */
   "wake.notify": { params: OwnerNotifyParams; result: OwnerNotify };
   /** keeps anything from waking a session for a time */
@@ -2052,6 +2054,8 @@ export interface WakeAnswersRule {
 export interface WakeGrant {
   /** also if nobody is there to be asked for permissions */
   unattended: boolean;
+  /** its owner tries whether it can be woken: there is no message */
+  test?: boolean;
 }
 
 /** WakeRevokeParams are the params of wake.revoke, whose result is Revoked. */
@@ -2082,6 +2086,23 @@ export interface WakeRule {
 export interface WakeRules {
   rules: Array<WakeRule>;
   answers: Array<WakeAnswersRule>;
+}
+
+/** WakeTestParams are the params of wake.test, whose result is WakeTested. */
+export interface WakeTestParams {
+  /** the session */
+  agent: string;
+  /** also if nobody is there to be asked for permissions */
+  unattended?: boolean;
+}
+
+/** WakeTested says what became of the owner's own wake of a session. It counts against no peer. */
+export interface WakeTested {
+  agent: string;
+  /** its program has taken the line, so a turn begins */
+  posted: boolean;
+  /** else why not */
+  refused?: string;
 }
 
 /** Whoami is the result of whoami, which has no params. */

@@ -97,6 +97,7 @@ var daemonCalls = []call{
 	{client.MethodApprovals, owner, nil, of[client.Approvals](), "lists the messages that wait for the owner's word before they wake a session"},
 	{client.MethodApprove, owner, of[client.ApproveParams](), of[client.Approval](), "says what becomes of such a message"},
 	{client.MethodAgents, owner, nil, of[client.Agents](), "lists the attached agents, and who woke those that are sessions"},
+	{client.MethodWakeTest, owner, of[client.WakeTestParams](), of[client.WakeTested](), "wakes a session for the owner, to see whether that works"},
 	{client.MethodWakeNotify, owner, of[client.OwnerNotifyParams](), of[client.OwnerNotify](), "returns the command that tells the owner what waits for him, and sets or tries it before"},
 	{client.MethodMuteAgent, owner, of[client.MuteAgentParams](), of[client.Muted](), "keeps anything from waking a session for a time"},
 	{client.MethodPipe, owner, nil, nothing, "makes the connection a pipe for packets of another daemon (docs/protocol.md): behind the answer it carries no lines any more"},

@@ -38,6 +38,7 @@ func TestFullOutput(t *testing.T) {
 	f.SetAnswer(client.MethodTasks, client.Tasks{Tasks: []client.Task{{ID: clitest.SomeID}}})
 	f.SetAnswer(client.MethodAgents, client.Agents{Agents: []client.AgentState{{Agent: client.Agent{Name: "claude", Session: &client.SessionInfo{Harness: "claude"}}, Woken: &client.Woken{By: []client.WokenBy{{Name: "desk", Day: 3}}}}}})
 	f.SetAnswer(client.MethodMuteAgent, &client.Muted{Name: "claude"})
+	f.SetAnswer(client.MethodWakeTest, &client.WakeTested{Agent: "claude", Posted: true})
 	f.SetAnswer(client.MethodWakeNotify, &client.OwnerNotify{})
 	f.SetAnswer(client.MethodWakeList, &client.WakeRules{Rules: []client.WakeRule{{Name: "desk", Kind: "query"}}})
 	f.SetAnswer(client.MethodWakeAllow, &client.WakeRules{Rules: []client.WakeRule{{Name: "desk", Kind: "query"}}})

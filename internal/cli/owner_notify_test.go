@@ -104,3 +104,11 @@ func TestTailRings(t *testing.T) {
 		t.Errorf("%q", stderr)
 	}
 }
+
+func TestWakeTest(t *testing.T) {
+	f := newDaemon(t)
+	f.SetAnswer(client.MethodWakeTest, &client.WakeTested{Agent: "claude", Posted: true})
+	f.WantResult(f.Run("wake", "test", "claude"), 0, "claude was woken: its program has taken the line\n", "")
+	f.SetAnswer(client.MethodWakeTest, &client.WakeTested{Agent: "claude", Refused: "the session is unattended"})
+	f.WantResult(f.Run("wake", "test", "claude"), 1, "", "acpctl wake test: claude was not woken: the session is unattended\n")
+}

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -28,7 +29,7 @@ wake list does.`,
 	}
 	list := a.newWakeListCmd()
 	cmd.RunE = list.RunE
-	cmd.AddCommand(a.newWakeAllowCmd(), list, a.newWakeRevokeCmd(), a.newWakeAnswersCmd(), a.newWakeNotifyCmd())
+	cmd.AddCommand(a.newWakeAllowCmd(), list, a.newWakeRevokeCmd(), a.newWakeAnswersCmd(), a.newWakeTestCmd(), a.newWakeNotifyCmd())
 	return cmd
 }
 
@@ -53,10 +54,16 @@ nobody watches.`,
 			if err != nil {
 				return err
 			}
+			if err := a.printWakeRules(rules); err != nil {
+				return err
+			}
+			if err := a.CheckOutput(); err != nil {
+				return err
+			}
 			a.tellOfSessions(cmd.Context(), &p)
 			a.tellOfOtherKinds(&p, rules)
-			if err := a.printWakeRules(rules); err != nil || !p.Ask {
-				return err
+			if !p.Ask {
+				return nil
 			}
 			return a.OfferOwnerNotify(cmd.Context())
 		},
@@ -133,7 +140,7 @@ func (a *app) describeWakeable(g *client.AgentState, p *client.WakeAllowParams) 
 	case p.Ask:
 		return "can be woken, after your yes: acpctl approvals"
 	}
-	return "can be woken now"
+	return "can be woken now. To try it: acpctl wake test " + g.Name
 }
 
 func (a *app) newWakeListCmd() *cobra.Command {
@@ -229,6 +236,32 @@ and so does a question about it, whichever peer was asked. Partial results wake 
 		},
 	}
 	cmd.Flags().StringVar(&p.Agent, "agent", "", "only the session of this name (default: every session)")
+	cmd.Flags().BoolVar(&p.Unattended, "unattended", false, "also if nobody is there to be asked for permissions")
+	return cmd
+}
+
+func (a *app) newWakeTestCmd() *cobra.Command {
+	var p client.WakeTestParams
+	cmd := &cobra.Command{
+		Use:   "test SESSION",
+		Short: "Wake a session yourself, to see whether that works",
+		Example: `  acpctl wake test claude
+  acpctl wake test claude --json`,
+		Long: `Begins a turn of a session that something may wake, with one line of your own, and says what
+its program did. The turn costs what any turn costs, and counts against no peer.`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			p.Agent = args[0]
+			tested, err := a.Daemon.TestWake(cmd.Context(), p)
+			if err != nil {
+				return err
+			}
+			name := client.Line(tested.Agent)
+			if !tested.Posted {
+				return fmt.Errorf("%s was not woken: %s", name, client.Line(tested.Refused))
+			}
+			return a.PrintData(tested, func() { a.PrintLine("%s was woken: its program has taken the line", name) })
+		},
+	}
 	cmd.Flags().BoolVar(&p.Unattended, "unattended", false, "also if nobody is there to be asked for permissions")
 	return cmd
 }

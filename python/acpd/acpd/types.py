@@ -531,6 +531,7 @@ class WakeGrant(TypedDict):
     """WakeGrant is the daemon's word that a session may be woken for a message. It rests on what the daemon's owner has allowed, and on the bounds of woken turns."""
 
     unattended: bool  # also if nobody is there to be asked for permissions
+    test: NotRequired[bool]  # its owner tries whether it can be woken: there is no message
 
 
 Inbound = TypedDict(
@@ -1632,6 +1633,21 @@ class WakeRules(TypedDict):
 
     rules: list[WakeRule]
     answers: list[WakeAnswersRule]
+
+
+class WakeTestParams(TypedDict):
+    """WakeTestParams are the params of wake.test, whose result is WakeTested."""
+
+    agent: str  # the session
+    unattended: NotRequired[bool]  # also if nobody is there to be asked for permissions
+
+
+class WakeTested(TypedDict):
+    """WakeTested says what became of the owner's own wake of a session. It counts against no peer."""
+
+    agent: str
+    posted: bool  # its program has taken the line, so a turn begins
+    refused: NotRequired[str]  # else why not
 
 
 class Whoami(TypedDict):
