@@ -78,15 +78,9 @@ func TestClaudeReplies(t *testing.T) {
 func TestAMessageThatWasPostedTwiceIsAnswered(t *testing.T) {
 	f := newFakeClaude(t)
 	replies := make(chan wire.MessageID, 1)
-	s, err := findClaude(&Environment{
-		Version: "2.1.330",
-		Getenv:  func(name string) string { return map[string]string{"CLAUDE_CODE_MESSAGING_SOCKET": f.socket}[name] },
-		Reply:   func(_ context.Context, to wire.MessageID, _ string) error { replies <- to; return nil },
-	}, newFamily())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer s.Close()
+	env := f.environment()
+	env.Reply = func(_ context.Context, to wire.MessageID, _ string) error { replies <- to; return nil }
+	s := f.find(env, newFamily())
 	p := newPost()
 	for _, refused := range []bool{true, false} {
 		f.mu.Lock()
