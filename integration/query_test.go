@@ -54,10 +54,11 @@ func TestTheAgentThatIsMeantAnswers(t *testing.T) {
 		}
 	}
 
+	builder, reviewer := kinds.AgentDetails{Name: "builder", Answers: kinds.AnswersNow}, kinds.AgentDetails{Name: "reviewer", Answers: kinds.AnswersNow}
 	for to, want := range map[string]kinds.Capabilities{
-		"desk":          {AgentName: "desk", Agents: []string{"builder", "reviewer"}, Domains: []string{"build", "code", "code.review"}, MaxConcurrentTasks: 11},
-		"desk/builder":  {AgentName: "builder", Domains: []string{"build", "code"}, MaxConcurrentTasks: 7},
-		"desk/reviewer": {AgentName: "reviewer", Domains: []string{"code.review"}, MaxConcurrentTasks: 4},
+		"desk":          {AgentName: "desk", Agents: []string{"builder", "reviewer"}, Domains: []string{"build", "code", "code.review"}, MaxConcurrentTasks: 11, Details: []kinds.AgentDetails{builder, reviewer}},
+		"desk/builder":  {AgentName: "builder", Domains: []string{"build", "code"}, MaxConcurrentTasks: 7, Details: []kinds.AgentDetails{builder}},
+		"desk/reviewer": {AgentName: "reviewer", Domains: []string{"code.review"}, MaxConcurrentTasks: 4, Details: []kinds.AgentDetails{reviewer}},
 	} {
 		answer, err := laptop.Client.Discover(await.NewContext(t), client.DiscoverParams{To: to})
 		if err != nil {

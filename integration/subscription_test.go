@@ -38,7 +38,7 @@ func TestThreadsAndCopies(t *testing.T) {
 			}
 		}
 	}
-	laptop.MustOutput("query", "desk", "there?", "--thread", "release 7")
+	laptop.MustOutput("query", "desk", "there?", "--thread", "release 7", "--deadline", "30s") // else acpctl asks first whom it asks
 	expect("out query release 7", "in response release 7")
 	d := work("desk", "Tidy up.")
 	d.Thread = "chores"

@@ -124,7 +124,7 @@ func TestTakeOverNeedsConnectionAlone(t *testing.T) {
 				t.Fatal(err)
 			}
 			line, err := bufio.NewReader(near).ReadString('\n')
-			if err != nil || !strings.Contains(line, `"error"`) || !strings.Contains(line, string(kinds.Invalid)) || !strings.Contains(line, "alone") {
+			if err != nil || !strings.Contains(line, `"error"`) || !strings.Contains(line, string(kinds.Invalid)) || !strings.Contains(line, "separate") {
 				t.Errorf("answer %q, %v", line, err)
 			}
 		})

@@ -14,6 +14,7 @@ package registry
 
 import (
 	"slices"
+	"sort"
 	"strings"
 	"sync"
 	"time"
@@ -402,7 +403,7 @@ func (r *Registry) DescribeCapabilities(self, name string) (*kinds.Capabilities,
 		slices.Sort(*list)
 		*list = slices.Compact(*list)
 	}
-	slices.SortFunc(sum.Details, func(a, b kinds.AgentDetails) int { return strings.Compare(a.Name, b.Name) })
+	sort.Slice(sum.Details, func(i, k int) bool { return sum.Details[i].Name < sum.Details[k].Name })
 	sum.Details = sum.Details[:min(len(sum.Details), kinds.MaxDetails)]
 	return sum, nil
 }

@@ -666,7 +666,7 @@ class TestRestarts(Case):
     def test_lines_with_other_types(self) -> None:
         fake = self.fake(lambda message: {"result": {}} if message["method"] == "whoami" else {})
         lines = (b'{"id": 2, "error": "no"}', b'{"method": "rpc.cancel", "params": [1]}', b'{"id": {}, "method": "query"}', b"[" * 100_000)
-        with acpd.Client(fake.socket) as client, self.assertNoLogs("asyncio"):
+        with acpd.Client(fake.socket) as client, self.assertNoLogs("asyncio", "ERROR"):
             for line in lines:
                 client.whoami()
                 connection = client._async._connection
