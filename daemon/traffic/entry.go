@@ -65,7 +65,7 @@ type draft struct {
 func draftEntry(m *Message, most int) (d draft) {
 	env := m.Request.Envelope
 	d.texts = [manyTexts]string{
-		kindText: m.Request.Spec.Name, agentText: env.Agent, fromAgentText: env.FromAgent, threadText: env.Thread, topicText: m.Request.Topic, outcomeText: m.Outcome,
+		kindText: env.Kind, agentText: env.Agent, fromAgentText: env.FromAgent, threadText: env.Thread, topicText: m.Request.Topic, outcomeText: m.Outcome,
 	}
 	if m.Agent != "" {
 		d.texts[agentText] = m.Agent

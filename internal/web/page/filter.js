@@ -35,7 +35,7 @@ export function drawFilter(lines) {
   for (const l of lines) {
     if (!l.dir) continue;
     peers.set(l.id, l.peer);
-    kinds.add(l.kind);
+    if (l.kind) kinds.add(l.kind);
     for (const name of [l.from, l.to]) if (name) agents.add(name);
   }
   const only = findRow("peers", view.only);
