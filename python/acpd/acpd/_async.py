@@ -345,7 +345,7 @@ class AsyncClient:
         partial results of what the agent has delegated too. Each call is a task of its own. An
         Error that is raised goes to the peer; of other exceptions the peer hears the type.
 
-        More params are those of the method attach: domains, topics, capabilities,
+        More params are those of the method attach: about, domains, topics, capabilities,
         max_concurrent, key, take_over. A client has one agent at a time, because its calls
         count as that agent's.
         """
