@@ -146,6 +146,9 @@ func (s *server) newRunner(ctx context.Context, p *profile.Profile, state string
 	if r.Program, err = p.FindProgram(); err != nil {
 		return nil, err
 	}
+	if err := p.CheckLogin(ctx, r.Program); err != nil {
+		return nil, err
+	}
 	if r.Executable, err = os.Executable(); err == nil {
 		r.Executable, err = filepath.EvalSymlinks(r.Executable)
 	}
