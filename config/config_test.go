@@ -238,7 +238,7 @@ func TestErrors(t *testing.T) {
 		"peers: {desk: {pipe: [bin/ssh, desk]}}":                                 {`"bin/ssh": use the name of a program`},
 		"peers: {desk: {pipe: [ssh desk acpctl pipe]}}":                          {`no shell divides it`},
 		"peers: {desk: {pipe: ssh desk acpctl pipe}}":                            {`peers.desk.pipe`},
-		"peers: {desk: {pipe: [ssh, \"a\\0b\"]}}":                                {`no word of a command has a NUL`},
+		"peers: {desk: {pipe: [ssh, \"a\\0b\"]}}":                                {`a command cannot contain a NUL`},
 		"peers: {desk: {pipe: [" + strings.Repeat("w,", 65) + "]}}":              {`65 words`},
 		"peers: {desk: {pipe: [w, " + strings.Repeat("w", 8190) + "]}}":          {`8193 bytes`},
 		"peers: {desk: {addrs: []}}":                                             {`0 addresses: give 1 to 8`},

@@ -71,7 +71,7 @@ func TestInvitationIsForNoMore(t *testing.T) {
 		start(t, stateDir(t), name).dial().must("join", client.JoinParams{URI: inv.URI}, nil)
 	}
 	e := start(t, stateDir(t), "third").dial().refused(kinds.NotAuthorized, "join", client.JoinParams{URI: inv.URI})
-	if !strings.Contains(e.Message, "was used by others") || desk.trust.Len() != 2 {
+	if !strings.Contains(e.Message, "others have used up the invitation") || desk.trust.Len() != 2 {
 		t.Errorf("%v; trusted: %+v", e, desk.trust.Peers())
 	}
 }

@@ -272,8 +272,10 @@ func (c *codex) explain(err error) error {
 		return c.fail(ErrGone, err)
 	case refusal.Code == codexNotFound:
 		return c.fail(ErrUnsupported, err)
+	case refusal.Code == codexOverloaded:
+		return c.fail(ErrRefused, err)
 	}
-	return c.fail(ErrRefused, err)
+	return c.fail(ErrNotTaken, err)
 }
 
 func (c *codex) fail(err, saw error) error {

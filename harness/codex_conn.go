@@ -64,8 +64,9 @@ func (e *codexError) OwnWords() string { return fmt.Sprintf("it answers with the
 
 // Codes of the app-server.
 const (
-	codexRefused  = -32600 // also of what it does not let happen to a thread
-	codexNotFound = -32601 // an unknown method
+	codexRefused    = -32600 // also of what it does not let happen to a thread
+	codexNotFound   = -32601 // an unknown method
+	codexOverloaded = -32001 // it is busy, and may take the same call later
 )
 
 // codexNotice is a notification, as far as it is needed here.

@@ -115,7 +115,7 @@ func TestCertificates(t *testing.T) {
 		{name: "wildcard", change: func(c *ssh.Certificate) { c.ValidPrincipals = []string{"*"} }, want: "does not begin with acp:"},
 		{name: "wildcard behind the prefix", change: func(c *ssh.Certificate) { c.ValidPrincipals = []string{"acp:*"} }, want: "use lower-case letters"},
 		{name: "no principal", change: func(c *ssh.Certificate) { c.ValidPrincipals = nil }, want: "it names nobody"},
-		{name: "groups alone", change: func(c *ssh.Certificate) { c.ValidPrincipals = []string{"acp:group:ci"} }, want: "groups alone"},
+		{name: "groups alone", change: func(c *ssh.Certificate) { c.ValidPrincipals = []string{"acp:group:ci"} }, want: "only groups"},
 		{name: "two names", change: func(c *ssh.Certificate) { c.ValidPrincipals = []string{"acp:build-7", "acp:build-8"} }, want: "two names"},
 		{name: "a name with a dot", change: func(c *ssh.Certificate) { c.ValidPrincipals = []string{"acp:build-7.corp"} }, want: "use lower-case letters"},
 		{name: "a name like an id", change: func(c *ssh.Certificate) { c.ValidPrincipals = []string{"acp:deadbeef"} }, want: "beginning of an id"},

@@ -46,6 +46,7 @@ func newUpDaemon(t *testing.T, programs ...string) *upDaemon {
 	d.handle(client.MethodWakeList, func(*jsonrpc.Request) (any, error) {
 		return &client.WakeRules{Rules: slices.Clone(d.rules), Answers: []client.WakeAnswersRule{}}, nil
 	})
+	d.SetAnswer(client.MethodWakeNotify, client.OwnerNotify{Command: []string{"notify-send"}})
 	d.handle(client.MethodWakeAllow, func(r *jsonrpc.Request) (any, error) {
 		var p client.WakeAllowParams
 		err := r.ReadParams(&p)
@@ -264,7 +265,7 @@ func TestUpJoins(t *testing.T) {
 		t.Errorf("again: %q, %+v", did, got)
 	}
 	d.setState(nil)
-	if got = d.Run("up", line[:60]); got.Code != frame.ExitUsage || !strings.Contains(got.Err, "copy the whole line again") || strings.Contains(got.Err, "acpd runs") {
+	if got = d.Run("up", line[:60]); got.Code != frame.ExitUsage || !strings.Contains(got.Err, "this is not a whole invitation") || strings.Contains(got.Err, "acpd runs") {
 		t.Errorf("half of a line: %+v", got)
 	}
 	d.SetAnswer(client.MethodJoin, kinds.Errorf(kinds.Unreachable, "join: nobody answers"))

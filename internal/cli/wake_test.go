@@ -19,8 +19,8 @@ func TestUnwakeableSessionsAreTold(t *testing.T) {
 	f.SetAnswer(client.MethodAgents, client.Agents{Agents: []client.AgentState{session("claude", "999.0.0", ""), {Agent: client.Agent{Name: "codex-2", Session: &client.SessionInfo{Harness: "codex", Asks: "Codex"}}, Woken: &client.Woken{}}, session("codex", "0.169.0", "it has no folder ~/.codex here"), {Agent: client.Agent{Name: "serve"}}}})
 	f.SetAnswer(client.MethodWakeAllow, &client.WakeRules{Rules: []client.WakeRule{{Peer: clitest.DeskID, Name: "desk", Kind: kinds.KindQuery}}})
 	told := "codex cannot be woken: it has no folder ~/.codex here\n"
-	can := "claude can be woken now. To try it: acpctl wake test claude\n"
-	for agent, err := range map[string]string{"": can + told, "codex": told, "claude": can, "serve": "serve answers by itself, so nothing wakes it: the rule is for a session of that name.\n"} {
+	can, asks := "claude can be woken now. To try it: acpctl wake test claude\n", "codex-2 can be woken now. To try it: acpctl wake test codex-2\n"
+	for agent, err := range map[string]string{"": can + asks + told, "codex": told, "claude": can, "serve": "serve answers by itself, so nothing wakes it: the rule is for a session of that name.\n"} {
 		if got := f.Run("wake", "allow", "desk", "--agent", agent); got.Code != 0 || got.Err != err {
 			t.Errorf("for %q: %+v", agent, got)
 		}

@@ -68,7 +68,7 @@ relays: []
 		`5: bad "peers[1]": it has no id: write what acpctl whoami --roster prints`,
 		`5: bad "peers[1].name": a roster gives nobody the reserved name claude`,
 		`6: bad "peers[1].addrs[0]": address "nowhere": use host:port`,
-		`7: bad "peers[2].id": an id of zeros`,
+		`7: bad "peers[2].id": an id of only zeros`,
 		`8: bad "peers[3].name": it is that of peers[2].name too, on line 7`,
 		`9: bad "peers[4].id": it is that of peers[3].id too, on line 8`,
 		`10: "peers[5].id" has no value`,

@@ -46,7 +46,10 @@ func (u *run) askWhoMayWake(ctx context.Context) error {
 				return err
 			}
 			if answer == "a" {
-				u.offerToTellOwner()
+				u.say("acpctl approvals lists what waits for your yes.")
+				if err := u.OfferOwnerNotify(ctx); err != nil {
+					return err
+				}
 			}
 		}
 	}
@@ -62,9 +65,4 @@ func findWakeRule(rules *client.WakeRules, peer identity.ID, agent string) *clie
 		return nil
 	}
 	return &rules.Rules[i]
-}
-
-// offerToTellOwner is called when messages are to wait for the owner's yes, and says how the owner learns of them.
-func (u *run) offerToTellOwner() {
-	u.say("acpctl approvals lists what waits for your yes.")
 }
