@@ -161,31 +161,47 @@ func TestTheReasonsNotToWake(t *testing.T) {
 	}
 }
 
-// TestLinks follows every relative link of the documents.
+// TestLinks follows every relative link of the documents, to the file and to the heading or anchor in it.
 func TestLinks(t *testing.T) {
-	pages, err := filepath.Glob("../docs/*.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	pages = append(pages, "../README.md", "../CHANGELOG.md", "../CONTRIBUTING.md", "vectors/README.md", "../examples/README.md", "../python/acpd/README.md", "../python/acp_openintent/README.md")
-	link := regexp.MustCompile(`\]\(([^)#:]+)(#[^)]*)?\)`)
+	pages := slices.Concat(glob(t, "../docs/*.md"), glob(t, "../docs/howto/*.md"), glob(t, "../python/*/README.md"),
+		[]string{"../README.md", "../CHANGELOG.md", "../CONTRIBUTING.md", "vectors/README.md", "../examples/README.md"})
+	link := regexp.MustCompile(`\]\(([^)#:]*)(?:#([^)]*))?\)`)
 	program := regexp.MustCompile("(?s)```.*?```")
+	anchors := map[string][]string{}
+	for _, page := range pages {
+		anchors[page] = listAnchors(program.ReplaceAllString(readFile(t, page), ""))
+	}
 	found := 0
 	for _, page := range pages {
-		text, err := os.ReadFile(page)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, m := range link.FindAllStringSubmatch(program.ReplaceAllString(string(text), ""), -1) {
+		for _, m := range link.FindAllStringSubmatch(program.ReplaceAllString(readFile(t, page), ""), -1) {
 			found++
-			if _, err := os.Stat(filepath.Join(filepath.Dir(page), m[1])); err != nil {
+			path := page
+			if m[1] != "" {
+				path = filepath.Join(filepath.Dir(page), m[1])
+			}
+			if _, err := os.Stat(path); err != nil {
 				t.Errorf("%s links to %s: %v", page, m[1], err)
+			}
+			if known := anchors[path]; known != nil && m[2] != "" && !slices.Contains(known, m[2]) {
+				t.Errorf("%s links to %s, which has no heading #%s", page, path, m[2])
 			}
 		}
 	}
-	if found < 5 {
+	if found < 50 {
 		t.Errorf("%d links found: has their form changed?", found)
 	}
+}
+
+// listAnchors returns what a link may name in a page: its headings, as a forge writes them in links, and its anchors.
+func listAnchors(text string) (anchors []string) {
+	for _, m := range regexp.MustCompile(`(?m)^#+ (.*)$`).FindAllStringSubmatch(text, -1) {
+		heading := regexp.MustCompile(`[^\p{L}\p{N} _-]`).ReplaceAllString(strings.ToLower(strings.TrimSpace(m[1])), "")
+		anchors = append(anchors, strings.ReplaceAll(heading, " ", "-"))
+	}
+	for _, m := range regexp.MustCompile(`<a (?:id|name)="([^"]+)">`).FindAllStringSubmatch(text, -1) {
+		anchors = append(anchors, m[1])
+	}
+	return anchors
 }
 
 // TestNoMergeIsUnresolved: no text, in a document or elsewhere, has the marks that a merge left.
