@@ -22,7 +22,7 @@ func TestWebEnds(t *testing.T) {
 		p = show(t, b, w.serve(serving), 800, 600, false)
 		p.until("a row asks", yesOf("11"))
 	})
-	p.until("the page says so", `!document.getElementById("away").hidden && document.getElementById("away").textContent.includes("run acpctl web again")`)
+	p.until("the page says so", `!document.getElementById("away").hidden && document.getElementById("away").textContent.includes("run it again")`)
 	eval[bool](p, `(window.scrollTo(0, 1e6), true)`)
 	p.until("it is in sight, wherever somebody reads", `(() => { const r = document.getElementById("away").getBoundingClientRect(); return scrollY > 100 && r.top >= document.querySelector(".jump").getBoundingClientRect().bottom && r.bottom < innerHeight; })()`)
 	if !eval[bool](p, `document.querySelector("main").hasAttribute("data-old") && `+yesOf("11")+`.disabled && document.getElementById("waiting").getAttribute("aria-describedby") === "away"`) {
