@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -25,11 +26,24 @@ func TestOwnerNotifyIsBounded(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		began := time.Now()
+		var mu sync.Mutex // guards what follows
 		var told []string
 		answered := map[string]bool{}
 		command := []string{"x"}
-		n := newOwnerNotifier(func() []string { return command }, func(number string) bool { return !answered[number] }, slog.New(slog.DiscardHandler))
+		read := func() []string {
+			mu.Lock()
+			defer mu.Unlock()
+			return command
+		}
+		waits := func(number string) bool {
+			mu.Lock()
+			defer mu.Unlock()
+			return !answered[number]
+		}
+		n := newOwnerNotifier(read, waits, slog.New(slog.DiscardHandler))
 		n.start = func(_ context.Context, _ []string, e *ownerEvent) error {
+			mu.Lock()
+			defer mu.Unlock()
 			told = append(told, fmt.Sprintf("%s %s%s", time.Since(began), e.name, e.number))
 			return nil
 		}
@@ -41,6 +55,8 @@ func TestOwnerNotifyIsBounded(t *testing.T) {
 		expect := func(want ...string) {
 			t.Helper()
 			synctest.Wait()
+			mu.Lock()
+			defer mu.Unlock()
 			if !slices.Equal(told, want) {
 				t.Errorf("told %q, want %q", told, want)
 			}
@@ -53,20 +69,27 @@ func TestOwnerNotifyIsBounded(t *testing.T) {
 		}
 		tell('b', "4")
 		tell('c', "5")
+		mu.Lock()
 		answered["4"] = true
+		mu.Unlock()
 		time.Sleep(time.Hour - time.Nanosecond)
 		expect("30s a2", "1m0s c5")
 		for range 20 {
 			tell('a', "6")
 			time.Sleep(ownerNotifyPause)
 		}
+		synctest.Wait()
+		mu.Lock()
 		if got := len(told); got != ownerNotifyHour {
 			t.Errorf("a peer starts it %d times: %q", got, told)
 		}
 		told = nil
+		mu.Unlock()
 		tell('b', "7")
 		expect(fmt.Sprintf("%s b7", time.Since(began)))
+		mu.Lock()
 		command = nil
+		mu.Unlock()
 		time.Sleep(ownerNotifyPause)
 		tell('b', "8")
 		time.Sleep(time.Hour)

@@ -242,7 +242,7 @@ func (c *codex) startTurn(ctx context.Context, conn *codexConn, thread string, p
 		_, refused := errors.AsType[*codexError](err)
 		return Posted{}, !refused && !errors.Is(err, errNotSent), c.explain(err)
 	}
-	c.noteTurn(&codexTurn{thread: thread, id: begun.Turn.ID, post: &p})
+	c.noteTurn(&codexTurn{thread: thread, id: begun.Turn.ID, post: &p, begun: time.Now()})
 	enough := time.After(proofTime)
 	for {
 		select {

@@ -26,7 +26,11 @@ const (
 type codexTurn struct {
 	thread, id string
 	post       *Post
-	askedAt    time.Time // since when the user is asked; zero if nobody is. Only the watch uses it.
+	begun      time.Time
+
+	// Only the watch uses these.
+	seen    bool      // the thread was seen at work since
+	askedAt time.Time // since when the user is asked; zero if nobody is
 }
 
 // Watch reports whether the thread can be woken, and whether Codex asks its user in it. It ends a turn
@@ -107,6 +111,9 @@ func (c *codex) lookAround(ctx context.Context, conn *codexConn) (p Presence, pa
 		return Presence{Unwakeable: err}, lookPause
 	case t.Status.Type == statusActive:
 		c.noteClosed(false)
+		if turn != nil {
+			turn.seen = true
+		}
 	}
 	switch {
 	case t.Status.isAsking():
@@ -117,7 +124,9 @@ func (c *codex) lookAround(ctx context.Context, conn *codexConn) (p Presence, pa
 		}
 		return Presence{}, lookPause
 	}
-	c.forgetTurn(turn)
+	if turn != nil && (turn.seen || time.Since(turn.begun) > lookPause) { // else it may only be about to begin
+		c.forgetTurn(turn)
+	}
 	err = c.checkIdle(ctx, conn, &t)
 	if err == nil && c.isUnbegun(thread) {
 		err = &Error{Harness: codexName, Version: c.readVersion(), Err: ErrNoTurn}

@@ -95,11 +95,12 @@ func TestCodexTerminalIsClosed(t *testing.T) {
 // or when the user was asked for long. In the latter case its sender is told. The user's own turns stay.
 func TestCodexAsksItsUser(t *testing.T) {
 	for name, row := range map[string]struct {
-		posted, abandoned, long, ends bool
+		posted, late, abandoned, long, ends bool
 	}{
 		"the user's own turn":  {abandoned: true, long: true},
 		"somebody waits":       {posted: true},
 		"nobody waits":         {posted: true, abandoned: true, ends: true},
+		"it begins late":       {posted: true, late: true, abandoned: true, ends: true},
 		"the user takes long":  {posted: true, long: true, ends: true},
 		"nobody waits, and so": {posted: true, abandoned: true, long: true, ends: true},
 	} {
@@ -123,6 +124,10 @@ func TestCodexAsksItsUser(t *testing.T) {
 				if posted, err := s.Post(t.Context(), p); err != nil || !posted.Proven {
 					t.Fatalf("Post: %+v, %v", posted, err)
 				}
+			}
+			if looks := len(f.list("thread/read")); row.late { // Codex has said that the turn begins, and the thread seems idle
+				f.setStatus(statusIdle)
+				await.Until(t, "a look at an idle thread", func() bool { return len(f.list("thread/read")) > looks })
 			}
 			abandoned.Store(row.abandoned)
 			f.setStatus(statusActive, "waitingOnApproval")
