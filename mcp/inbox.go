@@ -93,7 +93,7 @@ func (s *Server) readFilter(ctx context.Context, a *inboxArguments) (f waitingFi
 	}
 	if a.Peer != "" {
 		if f.from, _ = s.names.find(ctx, s, a.Peer); f.from.IsZero() {
-			return f, kinds.Errorf(kinds.UnknownPeer, "peer: there is none of this name")
+			return f, kinds.Errorf(kinds.UnknownPeer, "peer: no peer has this name: acp_peers lists them")
 		}
 	}
 	return f, nil

@@ -285,7 +285,7 @@ func (s *Server) sendBack(ctx context.Context, key messageKey, way replyWay, a *
 // answerQuestion answers a question about a delegation of the session's, which acp_task has shown.
 func (s *Server) answerQuestion(ctx context.Context, id wire.MessageID, a *replyArguments) (*result, error) {
 	if a.Status != replyCompleted {
-		return nil, kinds.Errorf(kinds.Invalid, "status: a question has an answer alone: leave it out")
+		return nil, kinds.Errorf(kinds.Invalid, "status: a question takes only an answer: leave status out")
 	}
 	payload, err := newPayload(kinds.KindResponse, &kinds.Response{Summary: a.Text, Data: a.Data})
 	if err != nil {
@@ -294,5 +294,5 @@ func (s *Server) answerQuestion(ctx context.Context, id wire.MessageID, a *reply
 	if _, err = s.Daemon.Answer(ctx, client.AnswerParams{Ref: id, Payload: payload}); err != nil {
 		return nil, err
 	}
-	return &result{State: "answered", ID: id, Text: "The question is answered; the work goes on."}, nil
+	return &result{State: "answered", ID: id, Text: "The question is answered; the work continues."}, nil
 }

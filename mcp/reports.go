@@ -30,11 +30,11 @@ func (s *Server) reportOn(ctx context.Context, r *openRequest, a *replyArguments
 			return nil, err
 		}
 		s.replyIDs.forget(keyOf(&r.Envelope), what.params.Payload) // the same may be said again later
-		return &result{State: string(receipt.State), ID: r.ID, From: r.Name, Text: "It is reported. The delegation goes on."}, nil
+		return &result{State: string(receipt.State), ID: r.ID, From: r.Name, Text: "The report is sent. The delegation continues."}, nil
 	}
 	pending := &result{State: "pending", ID: r.ID, From: r.Name}
 	if !s.requests.beginReply(r, what) {
-		pending.Text = "A result for it is kept already, and sent as soon as it can be: nothing to do. What this call says is not sent."
+		pending.Text = "Its result is already kept, and is sent as soon as possible: you need not do anything. The text of this call is not sent."
 		return pending, nil
 	}
 	type sent struct {

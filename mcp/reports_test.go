@@ -48,7 +48,7 @@ func TestAResultWaitsForTheDaemon(t *testing.T) {
 	if r := p.must("pending", "acp_reply", args{"id": in.ID.String(), "text": "Done."}); !strings.Contains(r.said, "No daemon answers on this machine") {
 		t.Errorf("no daemon: %s", r.said)
 	}
-	if r := p.must("pending", "acp_reply", args{"id": in.ID.String(), "text": "Again."}); !strings.Contains(r.said, "is kept already") || !strings.Contains(r.said, "nothing to do") {
+	if r := p.must("pending", "acp_reply", args{"id": in.ID.String(), "text": "Again."}); !strings.Contains(r.said, "is already kept") || !strings.Contains(r.said, "you need not do anything") {
 		t.Errorf("a second reply: %s", r.said)
 	}
 	d.start()

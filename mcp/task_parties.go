@@ -53,4 +53,4 @@ func (p *taskParties) describeAway(until client.Time) string {
 func formatSecond(t client.Time) string { return t.UTC().Format(time.RFC3339) }
 
 // abandonedText says what it means that a delegation was abandoned.
-const abandonedText = " It was abandoned: it has ended here alone, and the agent there may work on."
+const abandonedText = " It was abandoned: it has ended only here, and the agent there may still work on it."

@@ -42,7 +42,7 @@ func TestTaskTellsWhoWorksOnIt(t *testing.T) {
 	for i, want := range []string{
 		"accepted: desk/tester works on it.",
 		"accepted: nobody works on it: reviewer is not attached since 2026-11-27T12:00:00Z, and is waited for until 2026-11-27T12:10:00Z.",
-		"The delegation was cancelled. It was abandoned: it has ended here alone, and the agent there may work on.",
+		"The delegation was cancelled. It was abandoned: it has ended only here, and the agent there may still work on it.",
 		"The delegation was cancelled.",
 	} {
 		d.answer(client.MethodTask, &tasks[i])

@@ -108,7 +108,7 @@ func (s *Server) markUnposted(in *client.Inbound, a client.WakeAnswer) {
 	ctx, cancel := context.WithTimeout(context.Background(), s.timing.farewell)
 	defer cancel()
 	if err := s.Daemon.MarkUnposted(ctx, client.UnpostedParams{Peer: in.From, ID: in.ID, Refused: a.Refused, NeedsPerson: a.NeedsPerson}); err != nil {
-		s.logf("message %s from %s counts as a turn that was none: %v", in.ID, in.Name, err)
+		s.logf("message %s from %s began no turn, but is charged as one: %v", in.ID, in.Name, err)
 	}
 }
 
