@@ -45,13 +45,13 @@ func (b *bill) noteCost(read *reading, tokens uint64, limits *Limits) {
 // what was reserved stays.
 func (r *Runner) settle(ctx context.Context, b *bill) {
 	if !b.known {
-		r.log("what the run has cost is not known: the most that it may cost counts, %d tokens and %.2f US dollars", r.Profile.Limits.Tokens, r.Profile.Limits.Cost)
+		r.log("the cost of the run is not known: it is charged the most that it may cost, %d tokens and %.2f US dollars", r.Profile.Limits.Tokens, r.Profile.Limits.Cost)
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTime)
 	defer cancel()
 	if err := r.Budget.SettleRun(ctx, b.spent); err != nil {
-		r.log("what a run has cost could not be told to the daemon: the most that it may cost counts: %v", err)
+		r.log("the cost of a run could not be reported to the daemon: it is charged the most that it may cost: %v", err)
 	}
 }
 

@@ -122,7 +122,7 @@ func (p *Profile) checkFiles() error {
 
 func (p *Profile) checkCost() error {
 	if p.Limits.Cost > 0 && !slices.ContainsFunc(p.Output.Rules, func(r Rule) bool { return r.Cost != "" }) {
-		return errors.New("limits: cost: no rule of output has cost, so every run would count as its most, and its tokens not at all: add cost to a rule, or leave limits.cost out")
+		return errors.New("limits: cost: no rule of output has cost, so every run would be charged the whole limit, and its tokens would be ignored: add cost to a rule, or leave limits.cost out")
 	}
 	return nil
 }

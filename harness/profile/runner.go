@@ -474,7 +474,7 @@ func (p *Profile) CheckPathsOutside(dir string) error {
 		}
 		for ; at != "/"; at = filepath.Dir(at) {
 			if real, err := realPath(at); err == nil && isWithin(real, dir) {
-				return fmt.Errorf("read, credentials: %s lies in %s, which runs may change: leave it out, or move it elsewhere", path, dir)
+				return fmt.Errorf("read, credentials: %s is in %s, which runs may change: leave it out, or move it elsewhere", path, dir)
 			}
 		}
 	}

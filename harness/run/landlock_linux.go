@@ -70,7 +70,7 @@ func landlockVersion() int {
 func checkLandlock() error {
 	switch v := landlockVersion(); {
 	case v == 0:
-		return errors.New("the kernel has none: install bubblewrap, or use a kernel with Landlock")
+		return errors.New("the kernel does not have it: install bubblewrap, or use a kernel with Landlock")
 	case v < landlockTruncate:
 		return fmt.Errorf("the kernel has version %d of it, and %d is needed: install bubblewrap", v, landlockTruncate)
 	case v < landlockSockets && seccompArch == 0:

@@ -55,7 +55,7 @@ func readFile(p place) (*file, error) {
 			return nil, err
 		}
 		if f.target, err = filepath.EvalSymlinks(p.path); err != nil {
-			return nil, fmt.Errorf("%s is a link that leads nowhere: mend or remove it (%w)", p.path, err)
+			return nil, fmt.Errorf("%s is a link that leads nowhere: fix or remove it (%w)", p.path, err)
 		}
 		info, err = os.Lstat(f.target)
 	} else if dir, dirErr := filepath.EvalSymlinks(filepath.Dir(p.path)); dirErr == nil {
@@ -156,7 +156,7 @@ func checkFolder(path string) error {
 // checkOwner returns an error unless what is at path belongs to this user.
 func checkOwner(path string, info fs.FileInfo) error {
 	if s, ok := info.Sys().(*syscall.Stat_t); ok && int(s.Uid) != os.Geteuid() {
-		return fmt.Errorf("%s belongs to the user with the number %d, not to you: setup changes your own files alone", path, s.Uid)
+		return fmt.Errorf("%s belongs to the user with the number %d, not to you: setup changes only your own files", path, s.Uid)
 	}
 	return nil
 }

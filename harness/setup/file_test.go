@@ -53,7 +53,7 @@ var configs = map[string]string{
 }
 
 // hasRemedy matches errors that say what to do.
-var hasRemedy = regexp.MustCompile(`run setup again|mend or remove|remove it|write it`)
+var hasRemedy = regexp.MustCompile(`run setup again|fix or remove|remove it|write it`)
 
 // A file that is not valid is left alone, and the error says where it is wrong, but nothing of what
 // stands there.
@@ -80,8 +80,8 @@ func TestBrokenFiles(t *testing.T) {
 		{"claude", ".claude.json", "{\"mcpServers\": {\"acp\": null}}", "not acpctl"},
 		{"claude", ".claude/settings.json", "{\"permissions\": {\"allow\": \"Read\"}}", "permissions.allow is no list"},
 		{"claude", ".claude/settings.json", "{\"permissions\": true}", "permissions is no object"},
-		{"claude", ".claude/CLAUDE.md", snippetBegin + "\nno end\n", "do not stand there once each"},
-		{"claude", ".claude/CLAUDE.md", snippetEnd + snippetBegin, "do not stand there once each"},
+		{"claude", ".claude/CLAUDE.md", snippetBegin + "\nno end\n", "must be there once each"},
+		{"claude", ".claude/CLAUDE.md", snippetEnd + snippetBegin, "must be there once each"},
 		{"claude", ".claude/CLAUDE.md", "\xff", "it is not UTF-8"},
 		{"codex", ".codex/config.toml", "model = \n", "line 1: expected a value"},
 		{"codex", ".codex/config.toml", "secret\n", "line 1: expected an equals sign"},

@@ -72,7 +72,7 @@ func listOpenCodeSteps(o *Options) ([]Step, error) {
 	config := findOpenCodeConfig(at)
 	steps := newConfigSteps(openCode, o, config, setOpenCodeServer, config, allowOpenCodeTools)
 	server := &steps[0]
-	server.Note = "OpenCode asks for nothing unless a rule says so: with the server comes the rule that it asks for each of its tools."
+	server.Note = "OpenCode asks for nothing unless a rule makes it ask: setup writes one for the tools of this server."
 	if word := readOpenCodeWord(config); word != "" {
 		server.Note = fmt.Sprintf("%s has %q as the permission for everything, so that holds for each of its tools, those that send text to peers too.", config.path, word)
 	}

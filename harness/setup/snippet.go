@@ -104,7 +104,7 @@ func findSnippet(text []byte) (s span, found bool, err error) {
 	s.start = bytes.Index(text, []byte(snippetBegin))
 	s.end = bytes.Index(text, []byte(snippetEnd)) + len(snippetEnd)
 	if begins != 1 || ends != 1 || s.end < s.start+len(snippetBegin)+len(snippetEnd) {
-		return s, false, fmt.Errorf("the marks %s and %s do not stand there once each, in this order: mend or remove them", snippetBegin, snippetEnd)
+		return s, false, fmt.Errorf("the marks %s and %s must be there once each, in this order: fix or remove them", snippetBegin, snippetEnd)
 	}
 	if rest := text[s.end:]; bytes.HasPrefix(rest, []byte("\r\n")) {
 		s.end += 2

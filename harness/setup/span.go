@@ -55,5 +55,5 @@ func addRemedy(err error) error {
 	if err == nil {
 		return nil
 	}
-	return fmt.Errorf("%w: mend the file, then run setup again", err)
+	return fmt.Errorf("%w: fix the file, then run setup again", err)
 }
