@@ -44,7 +44,7 @@ type toolCall struct {
 var tools = []*tool{
 	{
 		name: "acp_peers", readOnly: true, call: (*Server).callPeers,
-		description: `Lists the peers with their agents, when they answer, and what they are for. now: at once; wakes: a session in which your question begins a turn; when-active: a session that reads it only when it works. Also names you.`,
+		description: `List the peers with their agents, when they answer, and what they are for. now: at once; wakes: a session in which your question begins a turn; when-active: a session that reads it only when it works. It shows your own name too.`,
 		schema:      schema(`"peer":{"type":"string","description":"only this one"},"page":{"type":"integer","description":"next of the page before"}`),
 	},
 	{
@@ -64,7 +64,7 @@ var tools = []*tool{
 	},
 	{
 		name: "acp_task", always: true, call: (*Server).callTask,
-		description: `Shows how a query or delegation of yours stands. Without id: a list.`,
+		description: `Show how a query or delegation of yours stands. Without id: a list.`,
 		schema:      schema(`"id":{"type":"string"},"do":{"type":"string","enum":["status","wait","result","cancel"],"description":"default status; wait waits up to 45 s; result shows the whole, page by page"},"reason":{"type":"string","description":"of cancel"},"page":{"type":"integer","description":"next of the page before"}`),
 	},
 	{
