@@ -129,7 +129,7 @@ func (d *Daemon) checkAgentKey(agent string, r *http.Request) error {
 	if !known || registry.KeyHash(sha256.Sum256([]byte(r.Header.Get("X-API-Key")))) == key {
 		return nil
 	}
-	return &api.Error{Status: http.StatusForbidden, Code: "agent_key", Message: "X-API-Key: an agent of that name is attached: send the key that its attach returned (acpctl: ACP_AGENT_KEY beside ACP_AGENT), or be another agent"}
+	return &api.Error{Status: http.StatusForbidden, Code: "agent_key", Message: "X-API-Key: an agent of that name is attached: send the key that its attach returned (acpctl: ACP_AGENT_KEY with ACP_AGENT), or be another agent"}
 }
 
 // listChannelHosts returns the connected peers that offer channels.

@@ -140,7 +140,7 @@ func (d *Daemon) serveCancel(ctx context.Context, s *localConn, p *client.Cancel
 	patience := kinds.AckDeadline
 	if p.Abandon {
 		if t == nil {
-			return nil, kinds.Errorf(kinds.NotFound, "ref: %s names no delegation of this daemon: there is none to abandon", p.Ref)
+			return nil, kinds.Errorf(kinds.NotFound, "ref: %s names no delegation of this daemon: there is nothing to abandon", p.Ref)
 		}
 		patience = abandonPatience
 	}

@@ -156,7 +156,7 @@ func TestACertifiedPeerLeavesHalfOfThePlaces(t *testing.T) {
 	}
 	for range 8 {
 		err := await.Receive(t, "refusal", refused)
-		if !errors.Is(err, &kinds.Error{Code: kinds.Overloaded, RetryAfterMS: 1000}) || !strings.Contains(err.Error(), "peers that count by certificates") {
+		if !errors.Is(err, &kinds.Error{Code: kinds.Overloaded, RetryAfterMS: 1000}) || !strings.Contains(err.Error(), "of certified peers") {
 			t.Fatalf("the certified peer was refused with %v", err)
 		}
 	}

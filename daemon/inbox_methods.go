@@ -77,7 +77,7 @@ func (d *Daemon) serveAck(ctx context.Context, s *localConn, p *client.AckParams
 		return d.acknowledgeResult(ctx, s, p.Ref)
 	}
 	if !p.Ref.IsZero() || (len(p.IDs) > 0) == (p.UpTo > 0) || len(p.IDs) > 0 && len(p.Kinds) > 0 {
-		return nil, kinds.Errorf(kinds.Invalid, "ack: expected either ids, with or without peers, or up_to with the filter that inbox was called with, or ref alone")
+		return nil, kinds.Errorf(kinds.Invalid, "ack: expected either ids, with or without peers, or up_to with the filter that inbox was called with, or only ref")
 	}
 	peers, err := d.resolveFilterPeers(p.Kinds, p.Peers, s.isGuest)
 	if err != nil {

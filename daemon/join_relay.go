@@ -72,7 +72,7 @@ func (d *Daemon) joinOverRelays(ctx context.Context, inv identity.Invitation, ch
 	var names []string
 	if len(unknown)+len(renewed) > 0 {
 		if _, failure := d.relays.getKept(); failure != nil {
-			return nil, kinds.Errorf(kinds.Internal, "join: relays.yaml cannot be used, so no relay can be kept: %v: mend or remove the file, then acpctl reload", failure)
+			return nil, kinds.Errorf(kinds.Internal, "join: relays.yaml cannot be used, so no relay can be kept: %v: fix or remove the file, then acpctl reload", failure)
 		}
 		for _, s := range slices.Concat(unknown, renewed) {
 			names = append(names, s.Name)

@@ -125,7 +125,7 @@ func (d *Daemon) serveLogLevel(ctx context.Context, _ *localConn, p *client.LogL
 	case p.Secs > most:
 		return nil, kinds.Errorf(kinds.Invalid, "secs: %d: at most %d, which is %s", p.Secs, most, kinds.FormatDuration(client.MaxLogLevelTime))
 	case p.Secs > 0 && p.Level == "":
-		return nil, kinds.Errorf(kinds.Invalid, "secs: without a level nothing counts for a time: give level, or leave secs out")
+		return nil, kinds.Errorf(kinds.Invalid, "secs: it limits how long a level is used, and no level is given: give level, or leave secs out")
 	case p.Secs > 0:
 		duration = time.Duration(p.Secs) * time.Second
 	}
@@ -136,7 +136,7 @@ func (d *Daemon) serveLogLevel(ctx context.Context, _ *localConn, p *client.LogL
 		}
 		until := time.Now().Add(duration)
 		d.level.forTime.Store(&levelForTime{level, until})
-		d.log.Log(ctx, max(level, slog.LevelInfo), "the level of the log counts for a time", "level", p.Level, "until", until.UTC())
+		d.log.Log(ctx, max(level, slog.LevelInfo), "the level of the log is changed for a time", "level", p.Level, "until", until.UTC())
 	}
 	l := &client.LogLevel{Level: formatLogLevel(d.level.Level()), Usual: formatLogLevel(d.level.usual.Level())}
 	if t := d.level.findLevelForTime(); t != nil {

@@ -98,10 +98,10 @@ func (d *Daemon) listNetworkFamilies() []metrics.Family {
 		{Name: "acpd_budget_refusals_total", Type: metrics.Counter, Help: "What peers were refused, by the row of the budget.", Write: eachRow(func(t budget.Total) (float64, bool) {
 			return float64(t.Refused), true
 		})},
-		{Name: "acpd_budget_used_ratio", Type: metrics.Gauge, Help: "What all peers together hold of the row, as part of what they may hold.", Write: eachRow(func(t budget.Total) (float64, bool) {
+		{Name: "acpd_budget_used_ratio", Type: metrics.Gauge, Help: "How much of the row all peers together hold, as part of what they may hold.", Write: eachRow(func(t budget.Total) (float64, bool) {
 			return float64(t.Held) / float64(t.Row.All), t.Row.All > 0
 		})},
-		{Name: "acpd_budget_peer_used_ratio", Type: metrics.Gauge, Help: "What that peer holds of the row that holds most, as part of what one peer may hold.", Write: eachRow(func(t budget.Total) (float64, bool) {
+		{Name: "acpd_budget_peer_used_ratio", Type: metrics.Gauge, Help: "How much of the row the peer that holds most has, as part of what one peer may hold.", Write: eachRow(func(t budget.Total) (float64, bool) {
 			return float64(t.Most) / float64(t.Row.Peer), t.Row.Peer > 0
 		})},
 	}

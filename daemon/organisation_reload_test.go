@@ -22,7 +22,7 @@ func TestACertificateOfNoAuthorityHere(t *testing.T) {
 	t.Parallel()
 	_, _, build := fleet(t, "", "")
 	build.write("acpd-cert.pub", authority.New(t, "other").SignFile(build.ID(), 300*24*time.Hour, "acp:build-7"))
-	const want = "does not count here: certificate: no authority that is configured here has signed it"
+	const want = "is not valid here: certificate: no authority that is configured here has signed it"
 	l := build.dial()
 	var r client.Reloaded
 	if l.must("reload", nil, &r); len(r.Warnings) != 1 || !strings.Contains(r.Warnings[0], want) {

@@ -79,7 +79,7 @@ func (d *Daemon) checkOwnCertificate(now time.Time) string {
 		return notice
 	}
 	if _, err := identity.CheckCertificate(own.raw, d.id, authorities, now); err != nil {
-		return fmt.Sprintf("the certificate of this daemon does not count here: %v", err)
+		return fmt.Sprintf("the certificate of this daemon is not valid here: %v", err)
 	}
 	return ""
 }

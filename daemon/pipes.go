@@ -44,7 +44,7 @@ func servePipe(ctx context.Context, s *localConn, r *jsonrpc.Request) (any, erro
 	}
 	d := s.daemon
 	if d.agents.FindByConn(s.conn) != nil || d.subscribers.isSubscribed(s.conn) {
-		return nil, kinds.Errorf(kinds.Invalid, "pipe: an agent or a subscription has this connection: open one for this call alone")
+		return nil, kinds.Errorf(kinds.Invalid, "pipe: an agent or a subscription has this connection: open one only for this call")
 	}
 	return nil, d.pipes.Join(ctx, func() (net.Conn, error) { return r.TakeOver(nil) })
 }

@@ -17,7 +17,7 @@ import (
 func TestPipeNeedsConnectionAlone(t *testing.T) {
 	d := start(t, stateDir(t), "desk")
 	agent := d.agent(client.AttachParams{Name: "reviewer", Kinds: []string{"query"}}, say(`{}`))
-	if e := agent.refused(kinds.Invalid, "pipe", nil); !strings.Contains(e.Message, "this call alone") {
+	if e := agent.refused(kinds.Invalid, "pipe", nil); !strings.Contains(e.Message, "only for this call") {
 		t.Errorf("an agent hears %q", e.Message)
 	}
 	subscriber := d.dial()

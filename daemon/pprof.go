@@ -118,7 +118,7 @@ func (x *profiler) readPart(s *localConn, offset, most int) (*client.Pprof, erro
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if x.of != s || offset >= len(x.data) {
-		return nil, kinds.Errorf(kinds.NotFound, "offset: there is no profile of this connection that goes on there: take it anew")
+		return nil, kinds.Errorf(kinds.NotFound, "offset: this connection has no profile that continues there: take it again")
 	}
 	return x.cutPart(offset, most), nil
 }

@@ -45,7 +45,7 @@ func (d *Daemon) changeKeptRelays(change func(kept []config.Relay) ([]config.Rel
 	defer r.keeping.Unlock()
 	kept, failure := r.getKept()
 	if failure != nil {
-		return ownwords.Errorf("%s: %w: mend or remove the file, then acpctl reload", statedir.RelaysName, failure)
+		return ownwords.Errorf("%s: %w: fix or remove the file, then acpctl reload", statedir.RelaysName, failure)
 	}
 	next, err := change(slices.Clone(kept))
 	if err != nil {

@@ -124,7 +124,7 @@ func (d *Daemon) serveRelayRemove(_ context.Context, _ *localConn, p *client.Rel
 			return slices.Delete(kept, i, i+1), nil
 		}
 		if slices.ContainsFunc(d.config.Load().Reach.Relays, func(c config.Relay) bool { return c.Name == p.Name }) {
-			return nil, kinds.Errorf(kinds.Invalid, "%.64s stands in config.yaml: take it out there, then acpctl reload", p.Name)
+			return nil, kinds.Errorf(kinds.Invalid, "%.64s is in config.yaml: remove it there, then acpctl reload", p.Name)
 		}
 		return nil, kinds.Errorf(kinds.NotFound, "there is no relay %.64q: acpctl relay list shows those that there are", p.Name)
 	})

@@ -99,9 +99,9 @@ func (d *Daemon) listWantedRelays() []relaySettings {
 			switch {
 			case other.unused != nil:
 			case other.Name == s.Name && other.source != source:
-				next.unused = ownwords.Errorf("config.yaml has another relay of this name, which counts: acpctl relay remove %s takes this one out", s.Name)
+				next.unused = ownwords.Errorf("config.yaml has another relay of this name, which is used: acpctl relay remove %s removes this one", s.Name)
 			case other.URL == s.URL:
-				next.unused = ownwords.Errorf("%s has the same URL, and counts: acpctl relay remove %s takes this one out", other.Name, s.Name)
+				next.unused = ownwords.Errorf("%s has the same URL, and is used: acpctl relay remove %s removes this one", other.Name, s.Name)
 			}
 		}
 		if next.unused == nil && countUsable(wanted) == config.MaxRelays {

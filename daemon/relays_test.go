@@ -180,7 +180,7 @@ func TestDamagedRelaysFile(t *testing.T) {
 			t.Errorf("%q, want %s", s.Warnings, want)
 		}
 		e := owner.refused(kinds.Internal, "relay.add", client.RelayAddParams{URL: "tls://127.0.0.1:1", NoCheck: true})
-		if !strings.Contains(e.Message, want) || !strings.Contains(e.Message, "mend or remove the file") {
+		if !strings.Contains(e.Message, want) || !strings.Contains(e.Message, "fix or remove the file") {
 			t.Errorf("%v", e)
 		}
 		write("relays: [{url: \"tls://127.0.0.1:1\"}]\n", 0o644)

@@ -81,7 +81,7 @@ func (d *Daemon) reloadConfig() (*client.Reloaded, error) {
 	r := d.describeReload(old, next)
 	changed := next.ListChangedSettings(old)
 	if later := slices.DeleteFunc(slices.Clone(r.Deferred), func(name string) bool { return !slices.Contains(changed, name) }); len(later) > 0 {
-		d.log.Warn("settings have changed that count from the next start: start acpd again for them", "settings", strings.Join(later, ", "))
+		d.log.Warn("settings have changed that take effect at the next start: start acpd again", "settings", strings.Join(later, ", "))
 	}
 	d.logUnmatchedSettings()
 	d.log.Info("configuration reloaded", "changed", strings.Join(changed, ", "))

@@ -278,7 +278,7 @@ func (d *Daemon) callWake(ctx context.Context, a *registry.Agent, in *client.Inb
 		defer func() { d.measures.countWake(said, err) }()
 	}
 	if err = a.Conn.CallFor(ctx, in.From, confirmTime, client.MethodWake, in, &said); err != nil {
-		d.log.Debug("a session was not told of a message", "agent", a.Name, "kind", in.Kind, "id", in.ID, "code", kinds.AsError(err).Code)
+		d.log.Debug("a session got no notice of a message", "agent", a.Name, "kind", in.Kind, "id", in.ID, "code", kinds.AsError(err).Code)
 	}
 	return said, err
 }

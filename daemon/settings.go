@@ -70,7 +70,7 @@ func (r *reloadFailure) String() string {
 	if len(why) > maxReasonBytes {
 		why = strings.ToValidUTF8(why[:maxReasonBytes], "") + " …"
 	}
-	return fmt.Sprintf("config.yaml was not taken over at %s (%s): the settings of before count, and acpd will not start with this file; mend it and reload it",
+	return fmt.Sprintf("config.yaml was not taken over at %s (%s): the settings of before stay in effect, and acpd will not start with this file; fix it and reload it",
 		r.at.UTC().Format(time.RFC3339), why)
 }
 
@@ -91,14 +91,14 @@ func (d *Daemon) listWarnings() []string {
 		all = append(all, r.String())
 	}
 	if _, failure := d.relays.getKept(); failure != nil {
-		all = append(all, fmt.Sprintf("relays.yaml cannot be used (%v): none of its relays is used; mend or remove it, then acpctl reload", failure))
+		all = append(all, fmt.Sprintf("relays.yaml cannot be used (%v): none of its relays is used; fix or remove it, then acpctl reload", failure))
 	}
 	failures := d.pipes.Failures()
 	for _, f := range failures[:min(len(failures), maxNamesInWarning)] {
 		all = append(all, fmt.Sprintf("%s led nowhere at %s: %s", f.Addr, f.At.UTC().Format(time.RFC3339), f.Why.Message))
 	}
 	if later := listDeferredSettings(d.startConfig, d.config.Load()); len(later) > 0 {
-		all = append(all, "settings in config.yaml that have changed count from the next start: "+strings.Join(later, ", ")+"; start acpd again for them")
+		all = append(all, "settings in config.yaml that have changed take effect at the next start: "+strings.Join(later, ", ")+"; start acpd again for them")
 	}
 	var attached []string
 	for _, a := range d.agents.ListAgents() {

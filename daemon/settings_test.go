@@ -109,7 +109,7 @@ func TestStatusTellsOfSettingsThatDoNotCount(t *testing.T) {
 		desk.dial().must("status", nil, &s)
 		return failed, s.Warnings
 	}
-	const later = "settings in config.yaml that have changed count from the next start: limits.min_free, channels.quiet_agents; start acpd again for them"
+	const later = "settings in config.yaml that have changed take effect at the next start: limits.min_free, channels.quiet_agents; start acpd again for them"
 	if failed, w := reload("limits: {min_free: 4194304}\nchannels: {quiet_agents: true}\n"); failed || !slices.Equal(w, []string{later}) {
 		t.Errorf("failed is %t, %q", failed, w)
 	}
@@ -123,7 +123,7 @@ func TestStatusTellsOfSettingsThatDoNotCount(t *testing.T) {
 			t.Errorf("%v in %q", err, w[0])
 		}
 		if len(rest) < 150 || len(rest) > 2*maxReasonBytes || strings.Contains(rest, "\n") ||
-			!strings.HasSuffix(rest, "): the settings of before count, and acpd will not start with this file; mend it and reload it") {
+			!strings.HasSuffix(rest, "): the settings of before stay in effect, and acpd will not start with this file; fix it and reload it") {
 			t.Errorf("%q", rest)
 		}
 	}

@@ -56,7 +56,7 @@ func (d *Daemon) serveBudgetReserve(ctx context.Context, s *localConn, p *client
 func (d *Daemon) serveBudgetSettle(ctx context.Context, s *localConn, p *client.SettleParams) (any, error) {
 	cut, err := d.spending.Settle(ctx, p, d.spendingLimits())
 	if cut {
-		d.log.Warn("a headless run is said to have cost more than its peer may spend on a day: the rest does not count", "agent", s.callerCredential().Name, "cost", p.Cost, "tokens", p.Tokens)
+		d.log.Warn("a headless run has reported a higher cost than its peer may spend on a day: the rest is ignored", "agent", s.callerCredential().Name, "cost", p.Cost, "tokens", p.Tokens)
 	}
 	switch {
 	case err != nil:

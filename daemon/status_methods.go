@@ -46,7 +46,7 @@ func (d *Daemon) serveStatus(ctx context.Context, _ *localConn, _ *noParams) (an
 // servePolicy says what would become of a message of a peer, and by which rule.
 func (d *Daemon) servePolicy(_ context.Context, _ *localConn, p *client.PolicyParams) (any, error) {
 	if !config.IsPolicyKind(p.Kind) {
-		return nil, kinds.Errorf(kinds.Invalid, "kind: %.64q is none: expected one of %s", p.Kind, strings.Join(config.ListPolicyKinds(), ", "))
+		return nil, kinds.Errorf(kinds.Invalid, "kind: %.64q is unknown: expected one of %s", p.Kind, strings.Join(config.ListPolicyKinds(), ", "))
 	}
 	who, err := d.resolvePeer("peer", p.Peer)
 	if err != nil {

@@ -38,7 +38,7 @@ func (d *Daemon) serveInvite(_ context.Context, _ *localConn, p *client.InvitePa
 		return nil, err
 	}
 	if len(relays) == 0 && !p.NoRelay && d.node.StaysOnRelays() {
-		return nil, kinds.Errorf(kinds.Invalid, "invite: direct is off, and there is no relay that an invitation can name: mend one of acpctl relay list, or acpctl invite --no-relay, which names the addresses of this machine")
+		return nil, kinds.Errorf(kinds.Invalid, "invite: direct is off, and there is no relay that an invitation can name: fix one that acpctl relay list shows, or use acpctl invite --no-relay, which names the addresses of this machine")
 	}
 	token, opened, err := d.node.Invitations().Issue(time.Duration(p.ExpiresSecs)*time.Second, p.Name, max(1, int(p.Uses)))
 	if err != nil {

@@ -180,7 +180,7 @@ func (b *Inbox) AddMessage(ctx context.Context, env *wire.Envelope, agent string
 		}
 	}
 	if err := b.reserveShare(key, size); err != nil {
-		return kinds.Errorf(kinds.Overloaded, "the inbox is full for this peer (%v): its owner has to read and acknowledge what lies there; try again later", err)
+		return kinds.Errorf(kinds.Overloaded, "the inbox is full for this peer (%v): its owner has to read and acknowledge messages; try again later", err)
 	}
 	if err := b.db.Write(ctx, true, func(tx *store.Tx) error { return insertHeldMessage(tx, env, agent, buf.Bytes()) }); err != nil {
 		b.releaseShares([]MessageKey{key})

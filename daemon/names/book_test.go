@@ -142,7 +142,7 @@ func TestFirstAnswerThatCountsIsKept(t *testing.T) {
 			t.Errorf("asked %d times", hub.asked.Load())
 		}
 		time.Sleep(time.Hour + identity.ClockTolerance)
-		mustMiss(t, b, "build-7.corp", "does not count: certificate: it expired")
+		mustMiss(t, b, "build-7.corp", "are not valid: certificate: it expired")
 	})
 }
 
@@ -212,7 +212,7 @@ func TestAnswersThatDoNotCount(t *testing.T) {
 		} {
 			hub.answer(answer)
 			began := time.Now()
-			mustMiss(t, b, "build-7.corp", "what answers for it on the relays does not count: ")
+			mustMiss(t, b, "build-7.corp", "the answers for it on the relays are not valid: ")
 			mustMiss(t, b, "build-7.corp", why)
 			if took := time.Since(began); took != lookupTime {
 				t.Errorf("%s: after %s", why, took)

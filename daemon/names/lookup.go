@@ -69,7 +69,7 @@ func (b *Book) run(l *lookup) {
 	}
 	if !l.isDone {
 		if l.refusal != nil {
-			why = fmt.Sprintf("what answers for it on the relays does not count: %s", l.refusal)
+			why = fmt.Sprintf("the answers for it on the relays are not valid: %s", l.refusal)
 		}
 		l.err = newUnreachableError(l.name, why)
 	}
@@ -135,7 +135,7 @@ func (b *Book) ask(ctx context.Context, l *lookup) (why string) {
 	relays := b.relays()
 	switch {
 	case len(keys) == 0:
-		return "its authority counts no more here"
+		return "its authority is no longer configured here"
 	case len(relays) == 0:
 		return "there is no relay that could be asked: see acpctl relay list"
 	}

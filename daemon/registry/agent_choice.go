@@ -35,7 +35,7 @@ type ShareError struct {
 
 func (e *ShareError) Error() string {
 	if e.ofFleet {
-		return fmt.Sprintf("agent %s works on %s of peers that count by certificates, as many as it takes of them while a trusted peer is connected (budget: %s)", e.agent, formatRequestCount(e.n), budget.Places.Name)
+		return fmt.Sprintf("agent %s works on %s of certified peers, the most that it takes from them while a trusted peer is connected (budget: %s)", e.agent, formatRequestCount(e.n), budget.Places.Name)
 	}
 	return fmt.Sprintf("agent %s works on %s of this peer, as many as it takes of one while others are connected (budget: %s)", e.agent, formatRequestCount(e.n), budget.Places.Name)
 }

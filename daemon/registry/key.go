@@ -54,7 +54,7 @@ func (r *Registry) CheckCredential(as Credential) error {
 	case !known:
 		return kinds.Errorf(kinds.NoAgent, "speak: no agent %q is attached: attach, or try again when it is back", as.Name)
 	case key != as.KeyHash:
-		return kinds.Errorf(kinds.NotAuthorized, "speak: key: another agent has the name %q: show the key that its attach returned (acpctl: ACP_AGENT_KEY beside ACP_AGENT)", as.Name)
+		return kinds.Errorf(kinds.NotAuthorized, "speak: key: another agent has the name %q: show the key that its attach returned (acpctl: ACP_AGENT_KEY with ACP_AGENT)", as.Name)
 	}
 	return nil
 }

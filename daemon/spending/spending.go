@@ -147,7 +147,7 @@ func (t *Table) Reserve(ctx context.Context, r Reservation, l Limits) (id string
 	}
 	t.noteRefusal(day, r.Peer, over)
 	if over != "" {
-		e := kinds.Errorf(kinds.Overloaded, "%s: the budget of today does not hold another run for this peer, beside what was spent and what runs under way may cost: %s: wait until these have ended, or for tomorrow, or raise spending in config.yaml", client.MethodBudgetReserve, over)
+		e := kinds.Errorf(kinds.Overloaded, "%s: the budget of today has no room for another run of this peer, after what was spent and what the runs under way may cost: %s: wait until these have ended, or for tomorrow, or raise spending in config.yaml", client.MethodBudgetReserve, over)
 		e.RetryAfterMS = uint64(NextDay(now).Sub(now).Milliseconds())
 		e.Details = kinds.EncodePayload(map[string]string{"reason": string(kinds.ReasonBudgetUsed), "budget": over}).Object()
 		return "", 0, e

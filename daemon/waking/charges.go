@@ -259,7 +259,7 @@ func (w *Waker) Finish(ctx context.Context, m Message, o Outcome) {
 	w.mu.Unlock()
 	if c != nil {
 		if err := w.DB.Write(context.WithoutCancel(ctx), false, func(tx *store.Tx) error { return deleteCharge(tx, c) }); err != nil {
-			w.Log.Debug("a turn that was none counts until tomorrow if acpd is started again", "agent", m.Agent, "err", err)
+			w.Log.Debug("a turn that did not begin is charged until tomorrow if acpd is started again", "agent", m.Agent, "err", err)
 		}
 	}
 }
@@ -304,7 +304,7 @@ func (w *Waker) CountSend(ctx context.Context, from identity.ID, parent wire.Mes
 		w.mu.Lock()
 		w.removeCharge(c)
 		w.mu.Unlock()
-		return ownwords.Errorf("count what a woken turn sends: %w", err)
+		return ownwords.Errorf("charge what a woken turn sends: %w", err)
 	}
 	return nil
 }

@@ -121,9 +121,9 @@ func (w *Waker) Notices(agent string) []string {
 	}
 	switch n := w.countApprovals(agent, now); {
 	case n == 1:
-		all = append(all, fmt.Sprintf("1 message for %s waits for the owner's word: %s", agent, client.ApprovalsCommand))
+		all = append(all, fmt.Sprintf("1 message for %s waits for the owner's approval: %s", agent, client.ApprovalsCommand))
 	case n > 1:
-		all = append(all, fmt.Sprintf("%d messages for %s wait for the owner's word: %s", n, agent, client.ApprovalsCommand))
+		all = append(all, fmt.Sprintf("%d messages for %s wait for the owner's approval: %s", n, agent, client.ApprovalsCommand))
 	}
 	return append(all, w.describeKept(agent, now)...)
 }

@@ -312,7 +312,7 @@ func (r *Rules) Save() error {
 		}
 		written, err := r.writeRecord(s.ruleRecord)
 		if err != nil {
-			return ownwords.Errorf("it counts until acpd ends, and is not on disk: %w", err)
+			return ownwords.Errorf("it holds until acpd ends, and is not on disk: %w", err)
 		}
 		if r.current.CompareAndSwap(s, written) {
 			return nil

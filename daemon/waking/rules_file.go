@@ -12,7 +12,7 @@ const (
 	rulesVersion     = 1
 	maxRuleFileBytes = 4 << 20
 
-	rulesHeader = `# Whose messages may wake which session. The daemon alone writes this file: an edit makes
+	rulesHeader = `# Whose messages may wake which session. Only the daemon writes this file: an edit makes
 # it invalid (see the last line). Use acpctl wake and acpctl agents mute.
 `
 )

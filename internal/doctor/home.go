@@ -121,7 +121,7 @@ func (x *examination) examineDisk(ctx context.Context) {
 	}
 	if taken := x.askFloor(ctx); taken > 0 && taken != bound {
 		isTold := slices.ContainsFunc(x.status.Warnings, func(w string) bool {
-			return strings.Contains(w, "count from the next start: ") && strings.Contains(w, "limits.min_free")
+			return strings.Contains(w, "take effect at the next start: ") && strings.Contains(w, "limits.min_free")
 		})
 		if !isTold { // after a reload, as daemon.warning
 			x.add("disk.later", subjectHome, fmt.Sprintf("limits.min_free was %d bytes when the daemon started, and is %d by config.yaml now", taken, bound), "start acpd again for it")

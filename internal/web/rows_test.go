@@ -294,7 +294,7 @@ func TestRoundRTT(t *testing.T) {
 
 // TestWarnings: a warning is there once, and none that is about approvals, which have rows of their own.
 func TestWarnings(t *testing.T) {
-	rows := listWarnings(&client.Status{Unready: []string{"the disk is full"}, Warnings: []string{"the disk is full", "1 message for planner waits for the owner's word: " + client.ApprovalsCommand, "nobody is trusted"}})
+	rows := listWarnings(&client.Status{Unready: []string{"the disk is full"}, Warnings: []string{"the disk is full", "1 message for planner waits for the owner's approval: " + client.ApprovalsCommand, "nobody is trusted"}})
 	var got []string
 	for _, r := range rows {
 		got = append(got, r.Text)

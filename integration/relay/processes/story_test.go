@@ -210,7 +210,7 @@ func TestReloadOfRelays(t *testing.T) {
 		t.Errorf("a link whose settings are the same was made anew: %+v, before %+v", again, up)
 	}
 	e := desk.RunAcpctl(1, "relay", "remove", "hub").Stderr.String()
-	if !strings.Contains(e, "hub stands in config.yaml: take it out there") {
+	if !strings.Contains(e, "hub is in config.yaml: remove it there") {
 		t.Error(e)
 	}
 	write("")
