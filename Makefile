@@ -38,12 +38,13 @@ test: build ## all tests, on loopback and a virtual network
 
 # On one core, because Go's race detector counts all timers of a synctest bubble as one thread, and crashes
 # when several run at once (golang/go#78156). It still finds what is not ordered in what runs; orders that only
-# several cores give are for the programs that tests start, and for make test. SQLite is C made into Go: watched
+# several cores give are for the programs that tests start, and for make test. The scripts of cmd/acpctl, which
+# take minutes, are left to it: the packages that they call are watched in their own tests. SQLite is C made into Go: watched
 # too, it would take most of the time. integration/live compiles programs with the same flags.
 RACE = -race -pgo=off -tags $(TAGS) -gcflags=modernc.org/sqlite/lib=-race=false -gcflags=modernc.org/libc/...=-race=false
 race: ## the same under the race detector, which does not watch SQLite's C, with fewer repetitions (needs a C compiler)
 	CGO_ENABLED=1 $(GO) build $(RACE) ./cmd/acpd ./cmd/acpctl
-	CGO_ENABLED=1 $(GO) test $(RACE) -short -cpu=1 -shuffle=on -timeout 20m $(LONGEST) ./...
+	CGO_ENABLED=1 $(GO) test $(RACE) -short -cpu=1 -shuffle=on -timeout 20m $(LONGEST) $$($(GO) list ./... | grep -v '/cmd/acpctl$$')
 
 seeds: ## both sides dialling at once, 10,000 seeds
 	$(GO) test ./peer -run TestSimultaneousDial -seeds 10000
