@@ -1,4 +1,4 @@
-# make help lists the targets. All but bench, race, fuzz, faults, netns, programs, interop, agents, agents-newest, web, web-picture, reach-wide and packages need Go alone.
+# make help lists the targets. All but bench, race, fuzz, faults, netns, programs, interop, agents, agents-newest, web, web-picture, pictures, reach-wide and packages need Go alone.
 
 GO      ?= go
 RELEASE = 0.1.0
@@ -142,9 +142,9 @@ bench: build ## latency, throughput, CPU and memory against the floor
 pgo: ## cmd/acpd/default.pgo anew, from the daemons of the benchmarks
 	cd bench && $(GO) run . pgo
 
-pictures: ## docs/pictures/demo.svg from make demo, and the plots and tables of docs/benchmarks.md from its records; other pictures are drawn by hand
-	$(GO) test ./integration -run TestDemoPicture -count=1 -update-pictures
+pictures: ## the plots and tables of docs/benchmarks.md from its records, and docs/pictures/film.svg from a run of the agent programs, which make programs installs in AGENTS; other pictures are drawn by hand
 	cd bench && $(GO) run . draw
+	ACPD_AGENTS='$(AGENTS)' $(GO) test -tags $(TAGS),agents -count=1 ./integration/agents -run '^TestFilm$$' -update-film
 
 # Without the compiler's profile, which makes the first build half as long again.
 demo: ## two daemons on this machine, and everything that they say

@@ -239,12 +239,18 @@ func TestClaudeAnswersByItself(t *testing.T) {
 func (p *person) startClaudeInATerminal(flags ...string) (*program, *child) {
 	p.t.Helper()
 	sockets := live.MakeTempDir(p.t)
-	p.write(".claude.json", `{"hasCompletedOnboarding":true,"theme":"dark","customApiKeyResponses":{"approved":["sk-ant-dummy"],"rejected":[]},"projects":{"`+p.dir+`":{"hasTrustDialogAccepted":true,"hasCompletedProjectOnboarding":true}}}`)
-	argv := append([]string{programs["claude"]}, p.configureClaude(childCommand(p.t, sockets))...)
-	c := p.startInTerminal(p.claudeEnvironment(), append(argv, flags...)...)
+	c := p.openClaude(childCommand(p.t, sockets), flags...)
 	child := awaitChild(p.t, sockets)
 	child.mustFind("claude", findVersion(p.t, "claude"))
 	return c, child
+}
+
+// openClaude starts Claude Code in a terminal.
+func (p *person) openClaude(server []string, flags ...string) *program {
+	p.t.Helper()
+	p.write(".claude.json", `{"hasCompletedOnboarding":true,"theme":"dark-ansi","customApiKeyResponses":{"approved":["sk-ant-dummy"],"rejected":[]},"projects":{"`+p.dir+`":{"hasTrustDialogAccepted":true,"hasCompletedProjectOnboarding":true}}}`)
+	argv := append([]string{programs["claude"]}, p.configureClaude(server)...)
+	return p.startInTerminal(p.claudeEnvironment(), append(argv, flags...)...)
 }
 
 // A session in a terminal is woken while its user types.

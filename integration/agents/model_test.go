@@ -47,6 +47,7 @@ type step struct {
 	echo  bool            // a text: all that tools have answered
 	code  string          // instead of a tool: a script for Codex's code mode
 	pause <-chan struct{} // the answer waits until this is closed; nil: it does not wait
+	think time.Duration   // before the answer
 }
 
 // item is a part of a conversation.
@@ -237,6 +238,7 @@ func (m *model) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
+	time.Sleep(s.think)
 	answer(w, q, s)
 }
 

@@ -28,12 +28,14 @@ type person struct {
 	dir   string
 	model *model
 
+	rows, columns uint16 // of a terminal
+
 	profileEnd string // of profiles for headless runs
 }
 
 func newPerson(t *testing.T, rules ...rule) *person {
 	t.Helper()
-	p := &person{t: t, home: live.MakeTempDir(t), model: newModel(t, rules...)}
+	p := &person{t: t, home: live.MakeTempDir(t), model: newModel(t, rules...), rows: 50, columns: 160}
 	p.dir = filepath.Join(p.home, "work")
 	p.makeDir(p.dir)
 	return p
@@ -90,7 +92,7 @@ func (p *person) start(env []string, argv ...string) *program {
 // startInTerminal starts a program on a terminal of its own, at which nobody sits but the test.
 func (p *person) startInTerminal(env []string, argv ...string) *program {
 	p.t.Helper()
-	master, slave, err := live.OpenTerminal(50, 160)
+	master, slave, err := live.OpenTerminal(p.rows, p.columns)
 	if err != nil {
 		p.t.Fatal(err)
 	}

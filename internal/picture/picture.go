@@ -1,5 +1,5 @@
 // Package picture draws what the documents show, as SVG: the frame and the colours that all their
-// pictures share, and what a terminal shows. A picture needs no font, script or file but its own.
+// pictures share, and films of what terminals show. A picture needs no font, script or file but its own.
 package picture
 
 import (
@@ -8,6 +8,7 @@ import (
 	"math"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // Style is the style sheet of every picture: classes for text, areas and lines, for light pages and,
@@ -24,6 +25,8 @@ type Picture struct {
 	title, description string
 	width, height      float64
 	body               strings.Builder
+	length             time.Duration // of a film
+	shown              []Interval    // its parts, in the order in which they are drawn
 }
 
 // New begins a picture. Screen readers read its title and its description.
@@ -83,7 +86,7 @@ func (p *Picture) Encode() []byte {
 	var b strings.Builder
 	fmt.Fprintf(&b, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %s %s" width="%s" height="%s" role="img" aria-labelledby="title description">`+"\n", width, height, width, height)
 	fmt.Fprintf(&b, "<title id=\"title\">%s</title>\n<desc id=\"description\">%s</desc>\n", escape(p.title), escape(p.description))
-	fmt.Fprintf(&b, "<style>\n%s</style>\n", Style)
+	fmt.Fprintf(&b, "<style>\n%s%s</style>\n", Style, p.encodeMotion())
 	fmt.Fprintf(&b, `<rect class="paper" x="0.5" y="0.5" width="%s" height="%s" rx="8"/>`+"\n", formatLength(p.width-1), formatLength(p.height-1))
 	b.WriteString(p.body.String())
 	b.WriteString("</svg>\n")
