@@ -90,7 +90,7 @@ faults: ## what breaks beneath running daemons, and whether their promises hold:
 netns: ## real daemons on hosts that are network namespaces: root, or user namespaces; iproute2, nftables, avahi-daemon, avahi-utils, dbus, coturn
 	$(GO) test -tags $(TAGS),netns -count=1 -timeout 20m -v ./integration/netns
 
-programs: ## install what make interop, make agents and make packages run
+programs: ## install what make interop, make agents, make pictures and make packages run
 	./integration/interop/install.sh .interop
 	./integration/agents/install.sh '$(AGENTS)'
 	./integration/packages/debian.sh '$(DEBIAN)'
