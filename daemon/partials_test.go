@@ -207,12 +207,18 @@ func TestATaskKeepsItsBeginAndItsAgent(t *testing.T) {
 	before := time.Now().Truncate(time.Millisecond)
 	given := delegateTo(desk.dial(), "laptop", task1(""))
 	worker.must("result", client.ResultParams{Ref: given.ID, Payload: completed("done")}, nil)
+	began := map[string]time.Time{}
 	check := func(when string) {
 		t.Helper()
 		for d, agent := range map[*running]string{desk: "", laptop: "reviewer"} {
-			if s := d.dial().state(given.ID); s.State != client.TaskCompleted || s.Agent != agent || s.Began.Before(before) || s.Began.After(time.Now()) {
+			s := d.dial().state(given.ID)
+			if s.State != client.TaskCompleted || s.Agent != agent || s.Began.Before(before) || s.Began.After(time.Now()) {
 				t.Errorf("%s: %+v", when, s)
 			}
+			if was := began[agent]; !was.IsZero() && !s.Began.Equal(was) {
+				t.Errorf("%s it began at %s, and before that at %s", when, s.Began, was)
+			}
+			began[agent] = s.Began.Time
 		}
 	}
 	check("when it is final")

@@ -96,7 +96,7 @@ func (d *Daemon) listenOnPort(cfg *config.Config, host, port string) (*peer.Node
 func (d *Daemon) listAbsentAddrs() (all []string) {
 	warn := func(setting, addr, remedy string) {
 		if at, err := netip.ParseAddrPort(addr); err == nil && !peer.HasAddr(at.Addr()) {
-			all = append(all, fmt.Sprintf("%s: %s is no address of this machine now, and nobody reaches the daemon there until it is: start what brings it, or %s", setting, at.Addr(), remedy))
+			all = append(all, fmt.Sprintf("%s: %s is not an address of this machine now, and nobody reaches the daemon there until it is: start what brings it, or %s", setting, at.Addr(), remedy))
 		}
 	}
 	warn("listen", d.udpAddr, "choose another one with listen in config.yaml or --listen")

@@ -21,7 +21,7 @@ func TestListenOnAnAddressThatIsNotThereYet(t *testing.T) {
 	var status client.Status
 	desk.dial().must("status", nil, &status)
 	all := strings.Join(status.Warnings, "\n")
-	for _, want := range []string{"listen: 192.0.2.1 is no address of this machine now, and nobody reaches the daemon there until it is: start what brings it, or choose another one with listen", "metrics.listen: 192.0.2.9 is no address"} {
+	for _, want := range []string{"listen: 192.0.2.1 is not an address of this machine now, and nobody reaches the daemon there until it is: start what brings it, or choose another one with listen", "metrics.listen: 192.0.2.9 is not an address"} {
 		if !strings.Contains(all, want) {
 			t.Errorf("the warnings are %q, want %q", all, want)
 		}

@@ -249,7 +249,7 @@ func (ts *Table) evictIfFull(direction client.TaskDirection, peer identity.ID) (
 // fails, the text is left out.
 func (ts *Table) DescribeTask(ctx context.Context, t *Delegation, payloads bool) (*client.Task, error) {
 	ts.mu.Lock()
-	shown := client.Task{ID: t.ID, Direction: t.Direction, FromAgent: t.FromAgent, ToAgent: t.ToAgent, State: t.state, Over: t.isOverNow(), Began: client.Time{Time: t.Created}, Deadline: client.Time{Time: t.Deadline}, Partials: t.partials}
+	shown := client.Task{ID: t.ID, Direction: t.Direction, FromAgent: t.FromAgent, ToAgent: t.ToAgent, State: t.state, Over: t.isOverNow(), Began: client.Time{Time: t.Created.Truncate(time.Millisecond)}, Deadline: client.Time{Time: t.Deadline}, Partials: t.partials}
 	if t.countsAsWork || t.Direction == client.Taken && t.acked && t.state.IsFinal() {
 		shown.Agent = t.Agent
 	}

@@ -55,12 +55,12 @@ func TestAddressThatComesLater(t *testing.T) {
 			g.start("--no-mdns", "--listen", at(c.other))
 			d.Trust(g.Machine, at(c.other))
 			g.Trust(d.Machine, at(c.later))
-			if said := d.MustOutput("status"); !strings.Contains(said, c.later+" is no address of this machine now") {
+			if said := d.MustOutput("status"); !strings.Contains(said, c.later+" is not an address of this machine now") {
 				t.Errorf("status says\n%s", said)
 			}
 			ping := d.StartAcpctl("ping", "laptop", "-c", "1")
 			ping.AwaitExit(5)
-			if said := ping.Stdout.String() + ping.Stderr.String(); !strings.Contains(said, at(c.later)+" is no address of this machine now") {
+			if said := ping.Stdout.String() + ping.Stderr.String(); !strings.Contains(said, at(c.later)+" is not an address of this machine now") {
 				t.Errorf("ping says %q", said)
 			}
 			desk.addrs("eth0", c.later+mask)
@@ -70,7 +70,7 @@ func TestAddressThatComesLater(t *testing.T) {
 				return strings.Contains(p.Stdout.String(), "1 received")
 			})
 			g.StartAcpctl("ping", "desk", "-c", "1").AwaitExit(0)
-			if said := d.MustOutput("status"); strings.Contains(said, "is no address of this machine") {
+			if said := d.MustOutput("status"); strings.Contains(said, "is not an address of this machine") {
 				t.Errorf("status still says\n%s", said)
 			}
 		})

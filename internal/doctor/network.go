@@ -74,7 +74,7 @@ func (x *examination) examinePort() {
 	case errors.Is(err, syscall.EACCES), errors.Is(err, syscall.EPERM):
 		x.add("port.forbidden", subject, fmt.Sprintf("this user may not use UDP port %s: acpd does not start", port), "choose one from 1024 up with listen in config.yaml")
 	case errors.Is(err, syscall.EADDRNOTAVAIL) && x.Machine.OS == "linux":
-		x.add("port.absent", subject, fmt.Sprintf("%s is no address of this machine now: acpd starts, and nobody reaches it there until it is", host), "nothing, if it comes later, as that of a VPN; else choose another one with listen in config.yaml, or none for all", host)
+		x.add("port.absent", subject, fmt.Sprintf("%s is not an address of this machine now: acpd starts, and nobody reaches it there until it is", host), "nothing, if it comes later, as that of a VPN; else choose another one with listen in config.yaml, or none for all", host)
 	default:
 		x.add("port.address", subject, fmt.Sprintf("nothing can listen on %s: acpd does not start (%v)", net.JoinHostPort(host, port), err), "choose an address of this machine with listen in config.yaml, or none for all", host)
 	}
