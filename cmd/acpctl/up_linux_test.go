@@ -10,6 +10,7 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/integration/await"
@@ -186,8 +187,12 @@ func TestUpOnTwoMachines(t *testing.T) {
 	d.shows("q leaves it")
 
 	l := laptop.up("--yes")
-	l.answers(aPeer, "acp://nonsense\n\n")             // and no more of it
-	l.answers(aPeer, line[:80]+"\n"+line[80:]+"\nn\n") // what is pasted behind the line is no answer
+	l.answers(aPeer, "acp://nonsense\n\n") // and no more of it
+	l.answers(aPeer, line[:80]+"\n"+line[80:]+"\n")
+	for range 100 { // what is pasted behind the line is no answer, however slowly it comes
+		l.types("z\ny\n")
+		time.Sleep(5 * time.Millisecond)
+	}
 	l.answers(`This makes desk \(claimed name\), fingerprint ([0-9a-f]{4} ?){8}, a trusted peer: its agents may send messages to yours\. Trust it\? \[y/N\]: `, "y\n")
 	l.answers(mayWake, "\n") // there is no default
 	l.answers(mayWake, "y\n")

@@ -88,11 +88,13 @@ func (t *Terminal) IsInBackground() bool {
 }
 
 // DiscardTyped discards what was typed ahead and not read, if standard input is a terminal. Else
-// whatever reads that terminal next, such as a shell, would get it.
-func (t *Terminal) DiscardTyped() {
-	if f, ok := t.In.(*os.File); ok && t.InTTY {
+// whatever reads that terminal next, such as a shell, would get it. It reports whether it is one.
+func (t *Terminal) DiscardTyped() (isTerminal bool) {
+	f, ok := t.In.(*os.File)
+	if ok = ok && t.InTTY; ok {
 		discardTyped(int(f.Fd()))
 	}
+	return ok
 }
 
 // ShareStreams lets several goroutines write to the streams from now on. From then on, output

@@ -143,7 +143,10 @@ func (u *run) choose(ctx context.Context, question, meaning string, answers ...s
 	if !u.asks {
 		return "", nil
 	}
-	for u.DiscardTyped(); !u.InputEnded(); {
+	for {
+		if err := u.awaitSilence(ctx); err != nil || u.InputEnded() {
+			return "", err
+		}
 		fmt.Fprintf(u.Err, "%s %s: ", question, meaning)
 		line, err := u.ReadLine(ctx)
 		if err != nil {
@@ -156,7 +159,28 @@ func (u *run) choose(ctx context.Context, question, meaning string, answers ...s
 			}
 		}
 	}
-	return "", nil
+}
+
+// silence is how long nobody must have typed before a question that only a person may answer.
+const silence = 300 * time.Millisecond
+
+// awaitSilence discards what is typed until nothing comes any more: the rest of a pasted text is no answer.
+func (u *run) awaitSilence(ctx context.Context) error {
+	for u.DiscardTyped() && !u.InputEnded() {
+		bounded, cancel := context.WithTimeout(ctx, silence)
+		_, err := u.ReadLine(bounded)
+		cancel()
+		switch {
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case errors.Is(err, context.DeadlineExceeded):
+			u.DiscardTyped() // a line without its end
+			return nil
+		case err != nil:
+			return err
+		}
+	}
+	return nil
 }
 
 // lookPause is how often it is looked, while a person may type, whether there is something to wait for any more.
