@@ -87,7 +87,11 @@ func (n *ownerNotifier) run(ctx context.Context) error {
 	for {
 		e, wait := n.take(time.Now())
 		if e != nil {
-			if err := n.start(ctx, n.command(), e); err != nil && ctx.Err() == nil {
+			argv := n.command()
+			if len(argv) == 0 { // it was taken back meanwhile
+				continue
+			}
+			if err := n.start(ctx, argv, e); err != nil && ctx.Err() == nil {
 				n.log.Warn("owner.notify: the owner was not told", "event", e.event, "err", err)
 			}
 			continue
