@@ -191,7 +191,7 @@ func TestUpOnTwoMachines(t *testing.T) {
 	l.answers(aPeer, line[:80]+"\n"+line[80:]+"\n")
 	for range 100 { // what is pasted behind the line is no answer, however slowly it comes
 		l.types("z\ny\n")
-		time.Sleep(5 * time.Millisecond)
+		time.Sleep(5 * time.Millisecond) // the pace of a paste over ssh: at once, the kernel would have all of it to discard
 	}
 	l.answers(`This makes desk \(claimed name\), fingerprint ([0-9a-f]{4} ?){8}, a trusted peer: its agents may send messages to yours\. Trust it\? \[y/N\]: `, "y\n")
 	l.answers(mayWake, "\n") // there is no default

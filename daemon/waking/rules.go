@@ -202,13 +202,15 @@ func (r *Rules) listPeers(agent string) map[identity.ID]bool {
 	return found
 }
 
-// Allow gives permissions, in place of those with the same peer, agent and kind. It blocks
-// until that is durable.
+// Allow gives permissions, instead of those with the same peer, agent and kind. One for every session
+// replaces those for single sessions too. It blocks until that is durable.
 func (r *Rules) Allow(given ...Permission) error {
 	return r.widen(func(next *ruleRecord) {
 		for _, p := range given {
 			p.Since = p.Since.UTC().Truncate(time.Second)
-			same := func(o Permission) bool { return o.Peer == p.Peer && o.Agent == p.Agent && o.Kind == p.Kind }
+			same := func(o Permission) bool {
+				return o.Peer == p.Peer && o.Kind == p.Kind && (p.Agent == "" || o.Agent == p.Agent)
+			}
 			next.Permissions = append(slices.DeleteFunc(next.Permissions, same), p)
 		}
 	})

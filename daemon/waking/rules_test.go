@@ -119,6 +119,27 @@ func TestRulesOutliveARestart(t *testing.T) {
 
 // Whatever becomes of one file, or of both: the rules are those of the last change, or none. They
 // are never those of before a change, since that may have been a revoke.
+func TestARuleForEverySessionReplacesThoseOfOne(t *testing.T) {
+	r := openRules(t, t.TempDir())
+	rule := func(peer identity.ID, agent, kind string, ask bool) Permission {
+		return Permission{Peer: peer, Agent: agent, Kind: kind, Ask: ask}
+	}
+	if err := r.Allow(rule(desk, "codex", "query", false), rule(desk, "codex", "notify", false), rule(laptop, "codex", "query", false)); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.Allow(rule(desk, "", "query", true)); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []Permission{rule(desk, "codex", "notify", false), rule(laptop, "codex", "query", false)} {
+		if p, ok := r.findPermission("codex", want.Peer, want.Kind); !ok || p.Ask {
+			t.Errorf("of another peer or kind: %+v, %v", p, ok)
+		}
+	}
+	if p, ok := r.findPermission("codex", desk, "query"); ok {
+		t.Errorf("the rule of one session is left: %+v", p)
+	}
+}
+
 func TestDamageNeverWidensWhatWakes(t *testing.T) {
 	dir := t.TempDir()
 	r := openRules(t, dir)

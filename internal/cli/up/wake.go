@@ -56,13 +56,16 @@ func (u *run) askWhoMayWake(ctx context.Context) error {
 	return nil
 }
 
-// findWakeRule returns the rule by which a peer's questions may wake an agent, nil if there is none.
+// findWakeRule returns the rule by which a peer's questions may wake an agent, nil if there is none. A rule
+// for the agent goes before one for every session, as in the daemon.
 func findWakeRule(rules *client.WakeRules, peer identity.ID, agent string) *client.WakeRule {
-	i := slices.IndexFunc(rules.Rules, func(r client.WakeRule) bool {
-		return r.Peer == peer && r.Kind == kinds.KindQuery && (r.Agent == "" || r.Agent == agent)
-	})
-	if i < 0 {
-		return nil
+	for _, name := range []string{agent, ""} {
+		i := slices.IndexFunc(rules.Rules, func(r client.WakeRule) bool {
+			return r.Peer == peer && r.Kind == kinds.KindQuery && r.Agent == name
+		})
+		if i >= 0 {
+			return &rules.Rules[i]
+		}
 	}
-	return &rules.Rules[i]
+	return nil
 }
