@@ -218,12 +218,13 @@ func (l *Link) runCommand(p *pipe, argv []string) {
 		l.log.Debug("pipe ended", "pipe", p.addr.text)
 		return
 	}
-	says, byHand := command.words(), ""
-	if says == "" && (err == nil || errors.Is(err, errSilent)) {
-		byHand = "; run the command by hand to see it"
-	}
-	if err == nil { // how it ended says why
+	ended := err == nil
+	if ended { // how it ended says why; end waits for its last words
 		err = ownwords.New(command.end())
+	}
+	says, byHand := command.words(), ""
+	if says == "" && (ended || errors.Is(err, errSilent)) {
+		byHand = "; run the command by hand to see it"
 	}
 	if banner, ok := errors.AsType[*bannerError](err); ok {
 		says = string(banner.text)

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -123,4 +124,34 @@ func TestWhatCommandIsGiven(t *testing.T) {
 			t.Errorf("its environment has %s", v)
 		}
 	}
+}
+
+// lateWords is a command whose standard error is read only when it is ended.
+type lateWords struct {
+	process
+	ended atomic.Bool
+}
+
+func (p *lateWords) end() string {
+	defer p.ended.Store(true)
+	return p.process.end()
+}
+
+func (p *lateWords) words() string {
+	if !p.ended.Load() {
+		return ""
+	}
+	return p.process.words()
+}
+
+// TestLastWords: what a command has said before its end is quoted, however late it is read.
+func TestLastWords(t *testing.T) {
+	late := func(l *Link) {
+		start := l.start
+		l.start = func(argv []string) (process, error) {
+			p, err := start(argv)
+			return &lateWords{process: p}, err
+		}
+	}
+	startLab(t, late, "exit", "255", "no route").fails("ended with exit code 255; it says: no route$")
 }
