@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Gives an agent a task, prints how far it is, and then the result: delegate.py PEER TASK
+"""Gives an agent a task, prints its progress, and then the result: delegate.py PEER TASK
 
 It exits with 1 unless the task is completed.
 """

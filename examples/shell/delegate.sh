@@ -1,5 +1,5 @@
 #!/bin/sh
-# Gives an agent a task, prints how far it is (on standard error), and then the result: delegate.sh PEER TASK
+# Gives an agent a task, prints its progress (on standard error), and then the result: delegate.sh PEER TASK
 # Interrupting it leaves the task running; acpctl cancel ends that.
 set -eu
 if [ $# -ne 2 ]; then

@@ -1,4 +1,4 @@
-// Command delegate gives an agent a task, prints how far it is, and then the result.
+// Command delegate gives an agent a task, prints its progress, and then the result.
 //
 //	delegate PEER TASK
 //

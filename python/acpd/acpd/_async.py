@@ -32,7 +32,7 @@ AsyncHandler = Callable[[Message], Awaitable[Any]]
 
 
 def draw_id() -> str:
-    """Returns an id for a message. A call that is repeated with the same one takes effect once."""
+    """Returns an id for a message. A call that is repeated with the same id takes effect only once."""
     return str(uuid.uuid4())
 
 
@@ -53,13 +53,14 @@ def millis(seconds: Optional[float]) -> Optional[int]:
 class AsyncClient:
     """A daemon on this machine, for programs that use asyncio. It belongs to one event loop.
 
-    It connects with the first call, and again after the daemon was restarted. A call that was
-    under way when the connection broke raises DaemonUnavailable, and ``delivered`` says what is
-    known; it is never repeated here. To repeat it, call again with the ``id`` of the error.
+    It connects with the first call, and again after the daemon was restarted. If the connection
+    breaks during a call, the call raises DaemonUnavailable, whose ``delivered`` says whether the
+    message arrived. The client never repeats a call: to repeat it, call again with the ``id`` of
+    the error.
     """
 
     def __init__(self, socket: Optional[StrPath] = None, *, patience: float = 5.0, reconnect: float = 60.0) -> None:
-        """socket is the path of the daemon's socket; None: that of ``$ACP_SOCKET``, else the one of the agents' folder in ``$ACP_HOME`` or ``~/.acp``.
+        """socket is the path of the daemon's socket. None means that of ``$ACP_SOCKET``, else the one of the agents' folder in ``$ACP_HOME`` or ``~/.acp``.
 
         patience is how many seconds the daemon may be silent beyond what a call waits for.
         reconnect is how many seconds `AsyncDelegation.result` waits for a daemon that went away.
@@ -79,7 +80,7 @@ class AsyncClient:
         await self.close()
 
     async def close(self) -> None:
-        """Detaches the agent, if there is one, and ends the connection, and the calls under way with DaemonUnavailable. A later call connects again."""
+        """Detaches the agent, if there is one, and ends the connection. Calls under way raise DaemonUnavailable. A later call connects again."""
         if self._attachment:
             await self._attachment.close()
         self._closes += 1
@@ -112,8 +113,8 @@ class AsyncClient:
     ) -> types.QueryAnswer:
         """Asks an agent of a peer (``peer``, or ``peer/agent``) and returns its answer: ``answer["payload"]["summary"]``.
 
-        deadline is in seconds, 30 unless it says otherwise, at most 600. A call from a handler
-        follows from the message that the handler got, unless parent says otherwise.
+        deadline is in seconds, by default 30 and at most 600. A call from a handler follows from
+        the message that the handler got, unless parent says otherwise.
         """
         payload = without_none(domain=domain, max_tokens=max_tokens, deadline_ms=millis(deadline))
         asked = dict[str, Any](question) if isinstance(question, dict) else {"question": question}
@@ -122,7 +123,7 @@ class AsyncClient:
         return cast(types.QueryAnswer, await self._send("query", {"to": to, "payload": payload}, id, thread, parent, wait / 1000))
 
     async def query_all(self, to: Sequence[str], question: QuestionLike, **options: Any) -> list[Union[types.QueryAnswer, Error]]:
-        """Asks several agents at the same time. The list has an answer or an error of each, in the order of to. Options are those of `query`, without id."""
+        """Asks several agents at the same time. The list has the answer or the error of each, in the order of to. Options are those of `query`, except id."""
         if "id" in options:
             raise Invalid("id: each question of several has its own: leave it out")
 
@@ -148,7 +149,7 @@ class AsyncClient:
         thread: Optional[str] = None,
         parent: Optional[str] = INHERIT,
     ) -> AsyncDelegation:
-        """Gives an agent of a peer a task, and returns when the agent has accepted it. Raises the error of its code if the agent refuses."""
+        """Gives an agent of a peer a task, and returns when the agent has accepted it. If the agent refuses, it raises the error with the code of the refusal."""
         payload = without_none(
             context=context, domain=domain, deadline_ms=millis(deadline), priority="urgent" if urgent else None, report_back=None if report_back else False
         )
@@ -162,7 +163,7 @@ class AsyncClient:
         return AsyncDelegation(self, answer["id"], self._connection)
 
     def delegation(self, id: str) -> AsyncDelegation:
-        """Returns a delegation that was given earlier, by its id, perhaps by another process."""
+        """Returns a delegation that was given earlier, perhaps by another process, by its id."""
         return AsyncDelegation(self, id)
 
     async def notify(
@@ -177,14 +178,14 @@ class AsyncClient:
         thread: Optional[str] = None,
         parent: Optional[str] = INHERIT,
     ) -> Any:
-        """Sends a message to a peer, and returns the Receipt: its state is handed or held. For a list of peers it returns a list of receipts, in which an error does not raise."""
+        """Sends a notice to a peer, and returns the Receipt. Its state is handed (an agent has confirmed the notice) or held (the notice is stored in the inbox there). For a list of peers it returns a list of receipts, which has errors instead of raising them."""
         payload = without_none(topic=topic, data=data, importance=importance)
         several = not isinstance(to, str)
         params = {"to": list(to) if several else to, "payload": payload, **({} if wait else {"wait": False})}
         return await self._send("notify", params, id, thread, parent, 5, draw=not several)
 
     async def ping(self, to: str, *, timeout: float = 5.0) -> types.PingAnswer:
-        """Asks a peer's daemon for a sign of life."""
+        """Asks whether a peer's daemon answers."""
         return cast(types.PingAnswer, await self._within(timeout, "ping", {"to": to, "timeout_ms": millis(timeout)}))
 
     async def discover(self, to: str, *, timeout: float = 5.0, fresh: bool = False) -> types.DiscoverAnswer:
@@ -192,7 +193,7 @@ class AsyncClient:
         return cast(types.DiscoverAnswer, await self._within(timeout, "discover", {"to": to, "timeout_ms": millis(timeout), "fresh": fresh}))
 
     async def whoami(self) -> types.Whoami:
-        """Says who the daemon is."""
+        """Returns who the daemon is."""
         return cast(types.Whoami, await self._within(0, "whoami"))
 
     async def peers(self) -> list[types.Peer]:
@@ -200,7 +201,7 @@ class AsyncClient:
         return cast("list[types.Peer]", (await self._within(0, "peers"))["peers"])
 
     async def tasks(self) -> AsyncIterator[types.Task]:
-        """Goes through the delegations, given and taken, the newest first."""
+        """Yields the delegations, given and taken, the newest first."""
         after = 0
         while True:
             page = cast(types.Tasks, await self._within(0, "tasks", {"after": after}))
@@ -212,12 +213,12 @@ class AsyncClient:
     async def inbox(
         self, *, limit: int = 0, after: int = 0, kinds: Sequence[str] = (), peers: Sequence[str] = (), peek: bool = False, taken: bool = False
     ) -> types.Inbox:
-        """Returns a page of the messages that no agent has taken, and removes none. On the agents' socket it is for a client that has attached."""
+        """Returns a page of the messages that no agent has taken, and removes none. On the agents' socket only a client that has attached can call it."""
         params = {"limit": limit, "after": after, "kinds": list(kinds), "peers": list(peers), "peek": peek, "taken": taken}
         return cast(types.Inbox, await self._within(0, "inbox", {name: value for name, value in params.items() if value}))
 
     async def messages(self, *, kinds: Sequence[str] = (), peers: Sequence[str] = ()) -> AsyncIterator[types.HeldMessage]:
-        """Goes through all messages of the inbox, page by page, and removes none."""
+        """Yields all messages of the inbox, page by page, and removes none."""
         after = 0
         while True:
             page = await self.inbox(after=after, kinds=kinds, peers=peers)
@@ -227,7 +228,7 @@ class AsyncClient:
                 return
 
     async def ack(self, *messages: Union[str, types.HeldMessage]) -> int:
-        """Removes messages that inbox has returned, which may also be named by their ids, and returns how many."""
+        """Removes messages that inbox has returned, or messages with these ids, and returns how many."""
         ids: dict[str, list[str]] = {}  # by their peers, because another peer's message may have the same one
         for m in messages:
             peer, id = ("", m) if isinstance(m, str) else (m["envelope"]["from"], m["envelope"]["id"])
@@ -337,17 +338,18 @@ class AsyncClient:
         error: Optional[AsyncHandler] = None,
         **params: Any,
     ) -> AsyncAttachment:
-        """Attaches an agent, whose messages the handlers get, and returns when it is attached. It stays so until `AsyncAttachment.close`, also when the daemon is restarted.
+        """Attaches an agent, and returns when it is attached. The handlers get its messages. It stays attached until `AsyncAttachment.close`, even if the daemon is restarted.
 
         query returns the answer: a text, or the payload of a response. delegate works on a
         delegation, which is accepted before it is called, and returns the result: a text, or
-        the payload of a result. The three others return when they have the message; result gets
-        partial results of what the agent has delegated too. Each call is a task of its own. An
-        Error that is raised goes to the peer; of other exceptions the peer hears the type.
+        the payload of a result. The three others return when they have the message; result also
+        gets the partial results of what the agent has delegated. Each call of a handler is a task
+        of its own. If a handler raises an Error, the peer gets it; if it raises another exception,
+        the peer gets only its type.
 
         More params are those of the method attach: about, domains, topics, capabilities,
-        max_concurrent, key, take_over. A client has one agent at a time, because its calls
-        count as that agent's.
+        max_concurrent, key, take_over. A client has one agent at a time, because its calls are
+        made as that agent.
         """
         if self._attachment:
             raise Invalid("attach: this client has an agent attached already: use another client")
@@ -406,8 +408,8 @@ class AsyncClient:
 class AsyncDelegation:
     """A delegation that was given. It outlives this process and both daemons.
 
-    On the agents' socket it is the agent's that is attached; if none is, the connection's on
-    which it was given, and after a restart of the daemon nobody's.
+    On the agents' socket it belongs to the agent that is attached. If no agent is attached, it
+    belongs to the connection on which it was given, and to nobody after a restart of the daemon.
     """
 
     def __init__(self, client: AsyncClient, id: str, given_on: Optional[Connection] = None) -> None:
@@ -415,11 +417,11 @@ class AsyncDelegation:
         self.id = id
 
     async def status(self) -> types.Task:
-        """Returns how it stands, at once."""
+        """Returns its present state, without waiting."""
         return cast(types.Task, await self._client._within(0, "task", {"id": self.id}))
 
     async def progress(self) -> AsyncIterator[types.Result]:
-        """Goes through the partial results as they come, until the delegation is over. If several come at once, the last of them."""
+        """Yields the partial results as they come, until the delegation is over. If several come at once, it yields the last of them."""
         seen = 0
         while True:
             task = await self._wait({"after_partials": seen})
@@ -430,7 +432,7 @@ class AsyncDelegation:
             seen = task.get("partials", 0)
 
     async def questions(self) -> AsyncIterator[types.QuestionBack]:
-        """Goes through what the agent that works on it asks, until the delegation is over. `answer` answers, or, if an agent is attached here that takes queries, that agent."""
+        """Yields the questions of the agent that works on it, until the delegation is over. `answer` answers them; if an agent is attached here that takes queries, that agent does."""
         seen = 0
         while True:
             task = await self._wait({"after_questions": seen})
@@ -441,11 +443,11 @@ class AsyncDelegation:
             seen = task.get("questions", 0)
 
     async def answer(self, answer: Any) -> None:
-        """Answers the question that is open: with a text, or with the payload of a response."""
+        """Answers the open question with a text, or with the payload of a response."""
         await self._client._within(0, "answer", {"ref": self.id, "payload": make_response(answer)})
 
     async def result(self, *, timeout: Optional[float] = None) -> types.Result:
-        """Waits until the delegation is over, and returns its result. Raises TaskFailed, or the error of its code; after timeout seconds Timeout."""
+        """Waits until the delegation is over, and returns its result. Raises TaskFailed if the agent reported that, otherwise the error with which the delegation ended, and Timeout after timeout seconds."""
         task = await self._wait(without_none(timeout_ms=millis(timeout)))
         if task["state"] == "accepted":
             raise Invalid("result: none comes: the delegation was given with report_back=False")
@@ -460,7 +462,7 @@ class AsyncDelegation:
         raise make_error({"code": code, "message": f"the delegation is {task['state']}: {task['outcome']}"})
 
     async def cancel(self, reason: str = "") -> bool:
-        """Asks the peer to end it, and returns whether it agrees."""
+        """Asks the peer to end it, and returns whether the peer agrees."""
         params = {"ref": self.id, "payload": {"reason": reason} if reason else {}}
         return bool((await self._client._send("cancel", params, None, None, None, 30))["payload"]["accepted"])
 
@@ -521,14 +523,14 @@ class AsyncAttachment:
         await self.close()
 
     async def wait(self) -> None:
-        """Waits until the agent is closed. Raises what keeps it from being attached again."""
+        """Waits until the agent is closed. Raises the error that keeps it from being attached again."""
         if self._keeping:
             await asyncio.wait([self._keeping])
             if not self._keeping.cancelled():
                 self._keeping.result()
 
     async def close(self) -> None:
-        """Detaches the agent. What it works on is cancelled, also a handler that calls this, and those who delegated it are told."""
+        """Detaches the agent. Cancels the handlers that work on delegations, including one that calls this, and informs those who delegated."""
         self._closing = self._closing or asyncio.create_task(self._close())
         await asyncio.shield(self._closing)
 

@@ -5,10 +5,10 @@ from typing import Any, Literal, Optional
 
 
 class Error(Exception):
-    """What went wrong. There is a subclass for each code; one that this package does not know is an ``Error`` itself."""
+    """A call that failed. There is a subclass for each code; an error with a code that this package does not know is an ``Error``."""
 
     code: str = ""
-    """The word of the code table."""
+    """The code, a word of the table of codes."""
     retryable: bool = False
     """The same call may succeed later."""
 
@@ -33,18 +33,18 @@ class Error(Exception):
         """How many seconds to wait before another try, if it is known."""
         self.details: Mapping[str, Any] = details or {}
         self.peer = peer
-        """The id of the peer that raised it; "": the daemon here, or this package."""
+        """The id of the peer that raised it; "" if the daemon here or this package did."""
         self.quoted = quoted
-        """What another program said, as the command of a pipe: for a person to read, and no words for a model. It is not in ``str()``."""
+        """The words of another program, such as the command of a pipe: for a person to read, not for a model. They are not in ``str()``."""
         self.id = ""
-        """The id of the message that the call sent: a repeat of the call takes it, so that it takes effect once."""
+        """The id of the message that the call sent. A repeat of the call with this id takes effect only once."""
 
     def __str__(self) -> str:
         return f"{self.message} ({self.code})" if self.code else self.message
 
     @property
     def delivered(self) -> Optional[Literal["no", "unknown"]]:
-        """What is known of the message: "no" if it has not reached the peer, so that a new call is safe, "unknown" if only a repeat under the same id is; None if the answer itself is the error."""
+        """Whether the message reached the peer: "no" if a new call is safe, "unknown" if only a repeat under the same id is; None if the answer itself is the error."""
         said = self.details.get("delivered")
         return said if said in ("no", "unknown") else None
 
@@ -58,7 +58,7 @@ class MalformedCall(Error):
 
 
 class TaskFailed(Error):
-    """The agent that worked on a delegation says that it failed. ``result`` is what it says."""
+    """The agent that worked on a delegation reported that it failed. ``result`` is its report."""
 
     code = "failed"
 

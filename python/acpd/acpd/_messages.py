@@ -36,7 +36,7 @@ class Message:
 
     @property
     def peer(self) -> str:
-        """The name that the sending daemon has here."""
+        """The name that the sender's daemon has here."""
         return self.envelope["name"]
 
     @property
@@ -51,13 +51,13 @@ class Message:
 
     @property
     def deadline(self) -> Optional[float]:
-        """How many seconds there were when the message came; None: no deadline."""
+        """How many seconds were left when the message came; None if it has no deadline."""
         millis = self.envelope.get("deadline_ms")
         return millis / 1000 if millis else None
 
     @property
     def delegation(self) -> Optional[types.Task]:
-        """The delegation that a result or an error belongs to, or a question of the agent that works on it."""
+        """The delegation that a result, an error or a question back belongs to."""
         return self.envelope.get("delegation")
 
 
@@ -85,18 +85,18 @@ class AsyncWork(Message):
     async def progress(self, outcome: str = "", data: Any = None, *, done: Optional[float] = None, message: str = "") -> bool:
         """Sends a partial result: how much is done, from 0 to 1, what is being done, and what there is so far. Returns whether the peer has it.
 
-        The daemon lets four out in a second; of more the last counts. A daemon or a peer that is
-        away for the moment is no error: the work goes on. Raises Cancelled if the delegation is
-        over.
+        The daemon sends at most four in a second; if there are more, it sends the last. If the
+        daemon or the peer is away for a moment, this returns False and the work continues. Raises
+        Cancelled if the delegation is over.
         """
         return await self._client._send_partial(self.id, partial(outcome, data, done, message))
 
     async def ask(self, question: str) -> dict[str, Any]:
-        """Asks back whoever delegated this, and returns the payload of the answer, however long that takes.
+        """Asks the agent that delegated this, and returns the payload of the answer, however long that takes.
 
-        It is one question under one id, which is asked again when there is no answer for a
-        while. Raises the error with which it was answered, Cancelled if the delegation is over,
-        and UnknownKind if the peer's daemon is too old for it.
+        It is one question under one id, which is asked again if no answer comes for a while.
+        Raises the error with which it was answered, Cancelled if the delegation is over, and
+        UnknownKind if the peer's daemon is too old for it.
         """
         return await self._client._ask_back(self.id, question)
 

@@ -18,7 +18,7 @@ M = TypeVar("M", bound=Message)
 
 
 async def _in_thread(function: Callable[[M], T], message: M) -> T:
-    """Calls a function in a thread of its own. If nobody waits for it any more, message.cancelled is set; the thread goes on until the function returns."""
+    """Calls a function in a thread of its own. If nobody waits for it any more, message.cancelled is set; the thread continues until the function returns."""
     loop = asyncio.get_running_loop()
     answer: asyncio.Future[T] = loop.create_future()
 
@@ -59,9 +59,10 @@ async def _end_tasks() -> None:
 class Client:
     """A daemon on this machine, for programs without asyncio. Any number of threads may use it.
 
-    It connects with the first call, and again after the daemon was restarted. A call that was
-    under way when the connection broke raises DaemonUnavailable, and ``delivered`` says what is
-    known; it is never repeated here. To repeat it, call again with the ``id`` of the error.
+    It connects with the first call, and again after the daemon was restarted. If the connection
+    breaks during a call, the call raises DaemonUnavailable, whose ``delivered`` says whether the
+    message arrived. The client never repeats a call: to repeat it, call again with the ``id`` of
+    the error.
 
     The methods are those of `AsyncClient`, which documents them.
     """
