@@ -14,13 +14,13 @@ func (a *app) newCancelCmd() *cobra.Command {
 	var abandon bool
 	cmd := &cobra.Command{
 		Use:   "cancel ID [REASON]",
-		Short: "Call a delegation off",
+		Short: "Cancel a delegation",
 		Example: `  acpctl cancel 3f2b8c1e-6f0a-4d3c-9e57-0c1d2e3f4a5b
   acpctl cancel 3f2b8c1e 'plans have changed'`,
 		Long: `ID is that of a delegation that you gave (see tasks); its first six or more characters are enough. The exit code is 4 if the
 other side does not agree, for example because the task has ended.
 
-Without an answer of the other side the delegation goes on. With --abandon it then ends here, after at most 5 s, but the agent
+If the other side does not answer, the delegation continues. With --abandon it then ends here, after at most 5 s, but the agent
 there may work on until its machine has received the cancellation.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			id, err := a.findTaskID(cmd.Context(), "ID", args[0], givenTask)

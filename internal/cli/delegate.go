@@ -27,15 +27,15 @@ func (a *app) newDelegateCmd() *cobra.Command {
 	d := delegateFlags{messageFlags: messageFlags{kind: kinds.KindDelegate}}
 	cmd := &cobra.Command{
 		Use:   "delegate PEER[/AGENT] TASK",
-		Short: "Hand a task to an agent, which reports later",
+		Short: "Give an agent a task, and get the result later",
 		Example: `  acpctl delegate desk 'Run the test suite'            prints the id: see wait, cancel, tasks
   acpctl delegate desk --wait --deadline 1h 'Run the test suite'
   acpctl delegate desk --follow 'Run the test suite'   partial results, and then the outcome
   acpctl delegate desk/reviewer --context '{"branch": "main"}' 'Review it'
   acpctl delegate desk --no-report --urgent 'Restart the build'`,
-		Long: `The task goes to an agent that is attached to the daemon of PEER. Once the agent has accepted it, acpctl prints the
-delegation's id. With --wait the outcome follows when the task ends, and with --follow also partial results, on standard
-error. If you interrupt that, the task goes on. Questions of the agent are shown as acpctl wait shows them. TASK and --context
+		Long: `It gives the task to an agent at PEER. Once the agent has accepted it, acpctl prints the delegation's id. With --wait it also
+prints the outcome when the task ends, and with --follow partial results too, on standard error. If you interrupt that, the
+task continues. Questions of the agent are shown as acpctl wait shows them. TASK and --context
 may be - (standard input) or @file. With --wait-online acpctl waits for a peer that cannot be reached, and sends the task once.`,
 		Args: d.checkArgs,
 		RunE: func(cmd *cobra.Command, args []string) error { return a.runDelegate(cmd, args, &d) },

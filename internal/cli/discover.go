@@ -20,7 +20,7 @@ func (a *app) newDiscoverCmd() *cobra.Command {
 	var fresh bool
 	cmd := &cobra.Command{
 		Use:   "discover [PEER[/AGENT]]",
-		Short: "Ask what a peer can do",
+		Short: "Ask what the agents of a peer can do",
 		Example: `  acpctl discover
   acpctl discover desk
   acpctl discover desk/reviewer --fresh`,

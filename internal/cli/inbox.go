@@ -23,11 +23,11 @@ func (a *app) newInboxCmd() *cobra.Command {
 	var taken bool
 	cmd := &cobra.Command{
 		Use:   "inbox",
-		Short: "Show the messages that no agent took",
+		Short: "Show the messages that no agent has taken yet",
 		Example: `  acpctl inbox
   acpctl inbox --after 100          go on where a long list ended
   acpctl inbox --ack 17             remove what was shown up to number 17
-  acpctl inbox --taken              what agents removed that was for any of them
+  acpctl inbox --taken              what agents removed that was for any agent
   acpctl inbox --for-model          whole messages, for an agent that reads them
   acpctl inbox --json`,
 		Long: `It shows the messages that wait in the inbox, the oldest first, and leaves them there. FOR is the agent that a message is for,

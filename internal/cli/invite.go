@@ -24,18 +24,18 @@ func (a *app) newInviteCmd() *cobra.Command {
 	var list, drawsQR, noRelay, withCredential bool
 	cmd := &cobra.Command{
 		Use:   "invite",
-		Short: "Invite another daemon, or several, to trust each other",
+		Short: "Invite another machine, or several, to become peers",
 		Example: `  acpctl invite
   acpctl invite --name laptop --expires 1h
   acpctl invite | ssh laptop.example acpctl join
   acpctl invite --uses 10 --name build --expires 1h     for ten machines: build, build-2, …
-  acpctl invite --list              those that are open, and who has used them
-  acpctl invite --revoke all        nobody comes in by one of them any more`,
-		Long: `It prints an invitation for one other daemon, whose owner gives it to acpctl join. The invitation is a secret until it is used
+  acpctl invite --list              which invitations are open, and who has used them
+  acpctl invite --revoke all        ends all open invitations`,
+		Long: `It prints an invitation for one other daemon: paste it there into acpctl join. The invitation is a secret until it is used
 or expires. --qr shows it as a QR code first. At most 8 invitations are open at a time.
 
-With --uses N, N daemons can join by it, each with a key of its own. Whoever reads the line can use one of these places, so
-give it a short --expires, and see with --list who came. The second daemon of a name is called NAME-2.
+With --uses N, N daemons can use it to join. Anybody who reads the line can be one of them, so give it a short --expires, and
+look with --list who came. The second daemon of a name is called NAME-2.
 
 A daemon that has used an invitation may use it again until it expires, because its answer may have been lost. If you untrust
 one that came in by it, the invitation ends for all. --revoke ends it at once, but those that came in by it stay trusted.

@@ -21,11 +21,11 @@ func (a *app) newJoinCmd() *cobra.Command {
 	var keepRelay, noRelay bool
 	cmd := &cobra.Command{
 		Use:   "join [URI]",
-		Short: "Accept an invitation of another daemon",
+		Short: "Accept the invitation of another machine",
 		Example: `  acpctl join                       then paste the line that acpctl invite printed
   ssh desk.example acpctl invite | acpctl join
   acpctl invite | ssh laptop.example acpctl join --keep-relay`,
-		Long: `From then on the two daemons trust each other. Give the invitation on standard input rather than as an argument: other users
+		Long: `After that, the two daemons trust each other. Give the invitation on standard input rather than as an argument: other users
 of this machine can read command lines, and shells remember them. White space in it, and quotes or angle brackets around it,
 are ignored. A script reads the peer's name on standard output; what to do next goes to standard error.
 

@@ -26,14 +26,14 @@ func (a *app) newNotifyCmd() *cobra.Command {
 	var noWait, isText bool
 	cmd := &cobra.Command{
 		Use:   "notify PEER[,PEER…] TOPIC DATA",
-		Short: "Tell one or several peers something",
+		Short: "Send a notice to one or several peers",
 		Example: `  acpctl notify desk build.status '{"branch": "main", "ok": true}'
   acpctl notify desk,laptop build.status 'all green' --importance high
   acpctl notify desk log.tail --text @build.log`,
-		Long: `Nobody answers a notification. DATA may be - (standard input) or @file. It is sent as JSON if it is valid JSON, else as text.
+		Long: `A notice needs no answer. DATA may be - (standard input) or @file. It is sent as JSON if it is valid JSON, else as text.
 DATA that begins with { or [ and is not valid JSON is an error. With --text it is always text.
 
-It prints what became of the message: handed (an agent has it), held (it is stored in the peer's inbox) or, with --no-wait,
+It prints what became of the notice: handed (an agent has confirmed it), held (it is stored in the peer's inbox) or, with --no-wait,
 sent. With --wait-online acpctl waits for peers that cannot be reached, and sends the message once to each.`,
 		Args: m.checkArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -42,12 +42,12 @@ func (a *app) newPingCmd() *cobra.Command {
 	var interval time.Duration
 	cmd := &cobra.Command{
 		Use:   "ping PEER",
-		Short: "Measure the way to a peer and back",
+		Short: "Check whether a peer answers, and how fast",
 		Example: `  acpctl ping desk                  until interrupted
   acpctl ping desk -c 3
   acpctl ping desk -c 100 -i 10ms`,
-		Long: `Pings the daemon of a peer, which answers without its agents. The times are of
-the way between the two daemons. Exits 0 if any answer came.`,
+		Long: `The peer's daemon answers by itself, without an agent. Each time is the time to that daemon
+and back. The exit code is 0 if any answer came.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if count < 0 || cmd.Flags().Changed("count") && count == 0 {
 				return frame.UsageErrorf("--count: expected 1 or more")

@@ -35,12 +35,11 @@ func (a *app) newQueryCmd() *cobra.Command {
   git diff | acpctl query desk -
   acpctl query desk --json --payload '{"question": "Status?", "max_tokens": 50}'
   acpctl query --ref "$ACP_ID" 'Which branch?'         while working on a delegation`,
-		Long: `The question goes to an agent that is attached to the daemon of PEER. The answer's summary goes to standard output, and its
-data below that as JSON. QUESTION may be - (standard input) or @file; at a terminal acpctl asks for it if it is missing.
-An interrupt ends the question at the other side too. A question that is sent again, also under the same --id, is asked
+		Long: `It asks an agent at PEER, and prints the answer to standard output: its summary, and below that its data as JSON. QUESTION may be - (standard input) or @file; at a terminal acpctl asks for it if it is missing.
+An interrupt ends the question at the other side too. A question that is sent again, even under the same --id, is asked
 again. With --wait-online acpctl waits for a peer that cannot be reached, and sends the question once.
 
-With --ref, and without PEER, the question goes to whoever gave a delegation to an agent here. Without --deadline it waits as
+With --ref, and without PEER, it asks the agent that gave a delegation to an agent here. Without --deadline it waits as
 long as the delegation lasts, and asks again after a daemon was away. The answer is kept until the delegation ends.`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if q.ref != "" {

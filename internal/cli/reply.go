@@ -35,7 +35,7 @@ func (a *app) newReplyCmd() *cobra.Command {
 
 For a delegation that you gave, TEXT answers what its agent asks. It is kept, and reaches the agent when it asks again. For a
 delegation that you took, TEXT is the result, or with --partial one of several partial results before it. At most four partial
-results are sent in a second; of more, only the newest. They print nothing without --json, because under acpctl serve the
+results are sent in a second; if there are more, only the newest. They print nothing without --json, because under acpctl serve the
 printed text becomes the result.
 
 TEXT and --data may be - (standard input) or @file.`,

@@ -39,7 +39,7 @@ func NewRootCmd(f *frame.Frame, version string) *cobra.Command {
 	a := &app{f, version}
 	root := &cobra.Command{
 		Use:   "acpctl",
-		Short: "Talk to other agents, and look after the daemon acpd through which they talk",
+		Short: "Talk to agents on other machines, and manage the daemon acpd that carries the messages",
 		Long: `acpctl finds the daemon by its state directory: --home, else $ACP_HOME, else ~/.acp. Where ACP_SOCKET names a
 socket of the agents' folder it uses only that socket, as the agent of ACP_AGENT and ACP_AGENT_KEY if these are set.
 

@@ -26,7 +26,7 @@ import (
 )
 
 // serveHelp is what acpctl serve --help says.
-const serveHelp = `CMD runs for each query and delegation, without a shell:
+const serveHelp = `It runs CMD for each query and delegation, without a shell:
 
   stdin   the payload as JSON; with --prompt only the question or task
   env     ACP_ID ACP_FROM ACP_FROM_NAME ACP_FROM_AGENT (as that peer calls it) ACP_KIND
@@ -44,13 +44,13 @@ A delegation is accepted at once. Its result is sent when CMD ends, again and ag
 is the outcome, or stdout is a whole result: {"status": "completed", "outcome": "…"}.
 
 A deadline or a cancellation ends CMD and all processes of its group: TERM, and KILL after 2 s. Serving survives a restart of
-the daemon. CMD should not trust what peers ask, and should not pass it where a program looks for options.
+the daemon. CMD should not trust what peers ask, and should not pass it to a program as an option.
 
 With ACP_SOCKET set, as in a container, it serves through that socket. If an agent was killed at work, its name is reserved
 for ten minutes for whoever has its key. --key-file keeps the key, so that this agent is back at once.
 
-It takes queries and delegations by default, and cancellations of the latter. It leaves notifications to other agents, or in
-the inbox.
+It takes queries and delegations by default, and cancellations of the latter. It leaves notices to other agents, or in the
+inbox.
 
 With --profile, an agent program runs without a person instead of CMD: claude, codex, opencode, or a profile of your own,
 which is NAME.yaml in the folder profiles of the state directory, or a file (a path with a slash in it). --show-profile

@@ -35,19 +35,19 @@ func (a *app) newSetupCmd() *cobra.Command {
   acpctl setup claude               asks before each change, and shows it
   acpctl setup codex --dry-run      shows what would be written
   acpctl setup opencode --undo`,
-		Long: `Writes acpctl mcp into the configuration of an agent program, so that its sessions have the
-tools acp_peers, acp_query, … and peers can leave them messages. Each change is shown and
-needs a yes:
+		Long: `Adds acpctl mcp to the configuration of an agent program. Then its sessions have the tools
+acp_peers, acp_query and so on, and peers can send them messages. setup shows each change,
+and asks before it writes:
 
   1. the MCP server acp
   2. that acp_peers, acp_inbox, acp_task and acp_reply need no approval
   3. that acp_query, acp_delegate and acp_notify need none either. With these the model sends
      text to peers by itself, so --yes does not answer this one.
   4. a paragraph about the tools in the user's instructions (CLAUDE.md, AGENTS.md), and a skill
-     that tells how to ask and answer
+     that explains how to ask and answer
 
-In a change, … means that a part of the line is not shown. The rest of these files does not change. A copy of each file from
-before is in $XDG_STATE_HOME/acpctl/setup, usually ~/.local/state/acpctl/setup, and --undo removes what setup wrote. Run setup
+In a change, … means that a part of the line is not shown. The rest of these files does not change. A copy of each file as it
+was before is in $XDG_STATE_HOME/acpctl/setup, usually ~/.local/state/acpctl/setup, and --undo removes what setup wrote. Run setup
 again after acpctl has moved.
 
 Without a program it lists the programs: their versions, whether they are connected (yes, no,

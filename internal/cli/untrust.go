@@ -13,7 +13,7 @@ import (
 func (a *app) newUntrustCmd() *cobra.Command {
 	return &cobra.Command{
 		Use:   "untrust PEER",
-		Short: "Trust a peer no more, and block its key",
+		Short: "Stop trusting a peer, and block its key",
 		Example: `  acpctl untrust laptop
   acpctl trust --name desk \
       9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08`,

@@ -17,14 +17,13 @@ func (v *verbs) newPolicyCmd() *cobra.Command {
 	var p client.PolicyParams
 	cmd := &cobra.Command{
 		Use:   "policy PEER KIND",
-		Short: "Say whether a peer may send a kind of message, and which rule decides",
+		Short: "Show whether a peer may send a kind of message, and which rule decides",
 		Example: `  acpctl policy laptop query --domain code.review
   acpctl policy laptop mail`,
 		Long: `KIND is ping, discover, query, delegate or notify, or mail (OACP) or channel (OpenIntent), or
-cancel, result or error, which belong to a delegation. What decides is what decides about
-messages: the settings policy and limits.rate of config.yaml as they count now. It shows the rule,
-its line, the rate that counts and how many messages the peer may send at once now; nothing is
-counted. The exit code is 0 if the policy allows it, and 4 if it does not.`,
+cancel, result or error, which belong to a delegation. It checks the settings policy and
+limits.rate of config.yaml that are in effect now, as for a message. It shows the rule, its line,
+the rate, and how many messages the peer may send at once now; it uses up none of them. The exit code is 0 if the policy allows it, and 4 if it does not.`,
 		ValidArgsFunction: func(cmd *cobra.Command, args []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
 			if len(args) == 1 {
 				return config.ListPolicyKinds(), cobra.ShellCompDirectiveNoFileComp
