@@ -19,60 +19,60 @@ import (
 
 // Handler has the functions of an attached agent, one for each kind of message. Each call is
 // in a goroutine of its own. Its context ends if the sender gives up or the connection
-// breaks, and for Query also at the deadline. An error goes to the sender: a *kinds.Error
-// as it is. Of any other the sender hears only that the agent failed, because its text may tell of this
-// machine: log it, or return a *kinds.Error.
+// breaks, and for Query also at the deadline.
 //
-// A query, delegation or notification that a function sends with its context, or with one made of that, follows
-// from the message that the function got, unless its Head names a parent or a thread. So chains of calls that
-// lead back to an agent end, and a query ends when nobody waits any more for what it was asked for.
+// If a function returns a *kinds.Error, the sender gets it. If it returns any other error, the sender gets only
+// the news that the agent failed, because the text may be about this machine: log it, or return a *kinds.Error.
 //
-// A nil function means that the agent does not take the kind. The daemon is told so when
-// the agent attaches. It then answers the sender, or keeps the message in the inbox.
+// A query, delegation or notice that a function sends with its context, or with one made from it, follows
+// from the message that the function got, unless its Head names a parent or a thread. So the daemon can end chains of
+// calls that lead back to an agent, and queries that nobody waits for any more.
+//
+// A nil function means that the agent does not take the kind. The daemon then answers the sender, or keeps the
+// message in the inbox.
 type Handler struct {
-	// Answer returns the text that answers a question. It is for programs that need no more of [Handler.Query],
-	// which is not called then.
+	// Answer returns the text that answers a question. If it is set, [Handler.Query] is not called.
 	Answer func(context.Context, *Question) (string, error)
 
-	// Work does what was delegated, and returns its outcome. Its context ends if the delegator cancels the work, or
-	// if nobody waits for it any more, or when the agent detaches; not when the connection breaks. The outcome is
-	// sent again until the delegator's daemon has it. Delegate and Cancel are not called then.
+	// Work does what was delegated, and returns its outcome. If it is set, Delegate and Cancel are not called. Its
+	// context ends if the delegator cancels the work, if nobody waits for it any more, or when the agent detaches. It
+	// continues when the connection breaks. The client sends the outcome again until the delegator's daemon has it.
 	Work func(context.Context, *Work) (string, error)
 
 	// Query returns the payload of the response: a *kinds.Response, a wire.Payload,
-	// or a value that marshals to one. If Delegation is set, it is a question about that
+	// or a value that marshals to one. If [Inbound.Delegation] is set, the question is about that
 	// delegation, which this agent gave.
 	Query func(context.Context, *Inbound) (any, error)
 
 	// Delegate decides whether the agent takes the task, and must return soon: a nil
-	// *kinds.Ack with a nil error takes it. The work goes on afterwards, under another
-	// context, and ends with [Client.SendResult] or [Client.SendError]. With a context that
-	// context.WithoutCancel makes of this one, its calls follow from the delegation.
+	// *kinds.Ack with a nil error takes it. The work continues afterwards, under another
+	// context, and ends with [Client.SendResult] or [Client.SendError]. If that context is
+	// made of this one by context.WithoutCancel, its calls follow from the delegation.
 	Delegate func(context.Context, *Inbound) (*kinds.Ack, error)
 	// Cancel decides whether the agent gives up the delegation that Ref names. A nil
 	// *kinds.Ack with a nil error gives it up.
 	Cancel func(context.Context, *Inbound) (*kinds.Ack, error)
 
-	// By returning nil, each of these three confirms that the agent has the message. If
-	// no agent does so within 4 s, the message goes to the inbox; a partial result lies with its
-	// task instead.
+	// Each of these three returns nil to confirm that the agent has the message. If no
+	// agent does so within 4 s, the message is stored in the inbox; a partial result is stored
+	// with its task instead.
 	Notify func(context.Context, *Inbound) error
 	Result func(context.Context, *Inbound) error
 	Error  func(context.Context, *Inbound) error
 
-	// Wake is for sessions ([AttachParams.Session]), in place of the three above. The daemon calls
-	// it for each notify, result and error that now lies in the inbox for the session. The call
-	// has a grant in [Inbound.Wake] or none; if a grant comes later, there is one more call.
+	// Wake is for sessions ([AttachParams.Session]), instead of the three above. The daemon calls
+	// it for each notify, result and error that is now stored in the inbox for the session. The
+	// call may have a grant in [Inbound.Wake]; if a grant comes later, there is one more call.
 	//
 	// The daemon also calls it for a query or delegation that has a grant. That call may come
-	// before the one of Query or Delegate, with it or later. Of a payload over 64 KiB it has the
-	// beginning alone.
+	// before the one of Query or Delegate, with it or later. If the payload is over 64 KiB, the
+	// call has only its beginning.
 	//
 	// A nil *WakeAnswer means that nothing was posted. If the message is not proven to be read,
-	// and the session does not acknowledge it within 4 s, its sender hears that it is held.
+	// and the session does not acknowledge it within 4 s, its sender gets the receipt held.
 	Wake func(context.Context, *Inbound) (*WakeAnswer, error)
 
-	// OnAttached is called each time the agent was attached: at first, and after a broken
+	// OnAttached is called each time the agent was attached: the first time, and after a broken
 	// connection was renewed. It must return soon. Other functions may be called before it.
 	OnAttached func()
 }
@@ -87,15 +87,15 @@ type attachedAgent struct {
 	handlers  sync.WaitGroup // those that run, on whichever connection; Add is called with Client.mu held
 }
 
-// Attach attaches an agent, whose messages the functions of h get, and blocks until ctx ends.
+// Attach attaches an agent, and blocks until ctx ends. The functions of h get the agent's messages.
 // If p names no kinds, they are those that h has functions for. If the connection breaks,
 // Attach renews it with the key that the first attach returned. It returns the error of ctx,
 // any error of the first attempt to attach, or a later one that is not retryable.
 //
-// A client has one agent at a time, because its calls count as that agent's: the daemon
+// A client has one agent at a time, because it makes its calls as that agent: the daemon
 // hands the result of a delegation to the agent that delegated. At the end Attach closes
 // the connection, and calls that are under way fail. It returns when the functions of h
-// have returned: one that waits for Attach to return waits for ever.
+// have returned: a function that waits for Attach to return waits for ever.
 func (c *Client) Attach(ctx context.Context, p AttachParams, h Handler) error {
 	if h.Answer != nil {
 		h.Query = answerText(h.Answer)

@@ -15,27 +15,27 @@ import (
 // Client calls a daemon. The zero value is ready: it connects with its first call, and
 // again after the connection broke. Any number of goroutines may use it.
 //
-// A call under way when the connection breaks fails with daemon_unavailable; the details
-// of the error say whether the message may have been delivered. The client never repeats
-// a message whose fate is unknown. The caller may, with the same id.
+// If the connection breaks during a call, the call fails with daemon_unavailable; the details
+// of the error say whether the message may have been delivered. The client never repeats such
+// a message. The caller may repeat it with the same id.
 //
 // Errors are, or wrap, a *kinds.Error, a *jsonrpc.Error if the call or its answer was malformed, or
 // the error of the context. Attach also returns a plain error if an agent is attached already.
 type Client struct {
-	// Socket is the path of the daemon's socket. "": the one that $ACP_SOCKET names, or if
-	// that is not set, the one for agents in [Home]. Whoever administers the daemon names
-	// the owner's socket, acp.sock in [Home].
+	// Socket is the path of the daemon's socket. If it is "", the client uses the one that
+	// $ACP_SOCKET names, or if that is not set, the one for agents in [Home]. A program that
+	// administers the daemon sets it to the owner's socket, acp.sock in [Home].
 	Socket string
-	// SpeakAs names an agent that another client has attached: calls of this client count as
-	// that agent's. It is ignored while this client has an agent of its own. The zero
-	// value names none.
+	// SpeakAs names an agent that another client has attached: this client makes its calls as
+	// that agent. It is ignored while this client has an agent of its own. The zero value
+	// names no agent.
 	SpeakAs SpeakParams
-	// Patience is how long the daemon may be silent. 0: every call waits as long as its
-	// context.
+	// Patience is how long the daemon may be silent. If it is 0, every call waits as long as
+	// its context.
 	//
-	// A call that the daemon answers by itself, attach and subscribe among them, fails with
+	// A call that the daemon answers by itself, such as attach and subscribe, fails with
 	// daemon_unavailable if the answer takes longer. A call that waits for a peer, or for a
-	// delegation, goes on as long as the daemon lives: the client asks it, by whoami. The
+	// delegation, continues as long as the daemon lives: the client asks it, by whoami. The
 	// call fails with daemon_unavailable if that answer takes longer, but not before 2 s
 	// after the call's own deadline. Wait has no deadline in this sense.
 	Patience time.Duration
@@ -271,9 +271,9 @@ func (c *Client) Discover(ctx context.Context, p DiscoverParams) (*Answer, error
 }
 
 // Query asks a peer's agent a question and waits for the response, until the deadline that
-// the payload names: 30 s if it names none. With p.Ref it asks the agent that gave a delegation
-// back. That may take its time: after timeout or unreachable, repeat the call with the same id, which
-// gets the answer at once if it was given meanwhile.
+// the payload names, or for 30 s. With p.Ref it asks back: the question goes to the agent that
+// gave the delegation. That may take its time: after timeout or unreachable, repeat the call with the
+// same id. It returns at once if the answer was given meanwhile.
 func (c *Client) Query(ctx context.Context, p QueryParams) (*Answer, error) {
 	var deadline time.Duration
 	if c.Patience > 0 { // nothing else needs the deadline, and parsing the payload costs
@@ -284,7 +284,7 @@ func (c *Client) Query(ctx context.Context, p QueryParams) (*Answer, error) {
 	})
 }
 
-// Delegate gives a peer's agent a task and waits for its answer, a kinds.Ack, 30 s at most.
+// Delegate gives a peer's agent a task and waits for its answer, a kinds.Ack, for at most 30 s.
 // [Client.Wait] waits for the end of the delegation.
 func (c *Client) Delegate(ctx context.Context, p DelegateParams) (*DelegateAnswer, error) {
 	var deadline time.Duration
@@ -302,7 +302,7 @@ func (c *Client) Cancel(ctx context.Context, p CancelParams) (*CancelAnswer, err
 	return callForPeer[CancelAnswer](ctx, c, kinds.AckDeadline, MethodCancel, &p, p.Payload)
 }
 
-// Notify sends a message to one peer: p.To is [To] of it. It waits for the receipt, 5 s at most,
+// Notify sends a notice to one peer: p.To is [To] of its name. It waits for the receipt for at most 5 s,
 // unless p.Wait is false.
 func (c *Client) Notify(ctx context.Context, p NotifyParams) (*Receipt, error) {
 	p.To.List = false

@@ -25,8 +25,8 @@ type Work struct {
 	client *Client
 }
 
-// Progress sends a partial result: what there is so far, and how much is done, from 0 to 1. The daemon sends four in
-// a second; of more, it sends the last. The work may go on after an error, as the peer may only be away.
+// Progress sends a partial result: what there is so far, and how much is done, from 0 to 1. The daemon sends at most
+// four in a second; if there are more, it sends the last. After an error the work may continue: the peer may only be away.
 func (w *Work) Progress(ctx context.Context, outcome string, done float64) error {
 	_, err := w.client.SendResult(ctx, ResultParams{
 		Head: Head{ID: wire.NewMessageID()}, Ref: w.Message.ID,
