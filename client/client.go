@@ -302,7 +302,7 @@ func (c *Client) Cancel(ctx context.Context, p CancelParams) (*CancelAnswer, err
 	return callForPeer[CancelAnswer](ctx, c, kinds.AckDeadline, MethodCancel, &p, p.Payload)
 }
 
-// Notify sends a notice to one peer: p.To is [To] of its name. It waits for the receipt for at most 5 s,
+// Notify sends a notice to one peer: p.To is what [To] returns. It waits for the receipt for at most 5 s,
 // unless p.Wait is false.
 func (c *Client) Notify(ctx context.Context, p NotifyParams) (*Receipt, error) {
 	p.To.List = false
