@@ -73,6 +73,9 @@ until when the turns of one are used up.`,
 			}{client.Agents{Agents: agents}, there}
 			return a.PrintData(all, func() {
 				a.PrintTable([]string{"NAME", "PROGRAM", "SINCE", "HOUR", "DAY", "BY", "STATE"}, rows)
+				if len(rows) == 0 {
+					a.PrintForPerson("No agent is attached here. acpctl setup connects Claude Code, Codex or OpenCode; acpctl serve --help shows how a program of yours answers.")
+				}
 				a.printPeerAgents(there)
 			})
 		},

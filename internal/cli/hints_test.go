@@ -20,7 +20,7 @@ func TestWhatToTypeInstead(t *testing.T) {
 	}})
 	const (
 		example  = "Type: acpctl query laptop 'Which branch is deployed?'"
-		anyMCP   = "Type: acpctl mcp, as the command of an MCP server in the configuration of "
+		anyMCP   = "Type: acpctl mcp --help, which shows what to write into the configuration of "
 		unquoted = "put what contains spaces in quotes"
 	)
 	for _, row := range [][]string{ // what is typed, what is wrong, what to type
@@ -31,14 +31,33 @@ func TestWhatToTypeInstead(t *testing.T) {
 		{"chat laptop", `acpctl: unknown verb "chat"`, example},
 		{"tell laptop ci.done yes", `acpctl: unknown verb "tell"`, "Type: acpctl notify laptop ci.done yes"},
 		{"tell laptop done", `acpctl: unknown verb "tell"`, `Type: acpctl notify laptop build.status '{"branch": "main", "ok": true}'`},
-		{"send laptop hello", `acpctl: unknown verb "send"`, "See: acpctl --help"}, // it may mean several verbs
+		{"send laptop hello", `acpctl: unknown verb "send"`, "Type: acpctl query laptop hello  or: acpctl notify laptop "},
+		{"history", `acpctl: unknown verb "history"`, "Type: acpctl tail"},
+		{"login", `acpctl: unknown verb "login"`, "Type: acpctl up"},
+		{"cancel", "acpctl cancel: ID is missing: acpctl tasks lists them", "Type: acpctl cancel 3f2b8c1e"},
+		{"wait", "acpctl wait: ID|PEER is missing: acpctl tasks lists them", "Type: acpctl wait 3f2b8c1e"},
+		{"reply", "acpctl reply: ID is missing: acpctl tasks lists them", "Type: acpctl reply 3f2b8c1e"},
+		{"approvals yes", "acpctl approvals yes: ID is missing: acpctl approvals lists them", "Type: acpctl approvals"},
+		{"agents mute", "acpctl agents mute: NAME is missing: acpctl agents lists them", "Type: acpctl agents mute claude"},
+		{"wake test", "acpctl wake test: SESSION is missing: acpctl agents lists them", "Type: acpctl wake test claude"},
+		{"wake laptop", `acpctl wake: unknown verb "laptop"`, "Type: acpctl wake allow laptop"},
+		{"wake desk", `acpctl wake: unknown verb "desk"`, "Type: acpctl wake allow desk"}, // not test
+		{"wake alow laptop", `acpctl wake: unknown verb "alow": did you mean allow?`, "See: acpctl wake --help"},
+		{"approvals foo", `acpctl approvals: unknown verb "foo"`, "Type: acpctl approvals"},
+		{"approvals 482913", `acpctl approvals: unknown verb "482913"`, "Type: acpctl approvals yes 482913"},
+		{"ping -c", "acpctl ping: --count: its value is missing: how many pings", "Type: acpctl ping desk -c 3"},
+		{"trust --file", "acpctl trust: --file: its value is missing: trust the machines", "Type: acpctl trust --file roster.yaml"},
+		{"invite laptop", `acpctl invite: "laptop" is one argument too many`, "Type: acpctl invite --name laptop"},
+		{"up laptop", `acpctl up: "laptop" is no invitation`, "Type: acpctl up"},
+		{"up --no-mdns", "acpctl up: unknown flag: --no-mdns, which is one of acpd", "Type: acpctl up, once config.yaml in the state directory has the line discovery: {mdns: off}"},
 		{"ls", `acpctl: unknown verb "ls"`, "Type: acpctl peers"},
 		{"list", `acpctl: unknown verb "list"`, "Type: acpctl peers"},
 		{"who", `acpctl: unknown verb "who"`, "Type: acpctl peers"},
 		{"logs", `acpctl: unknown verb "logs"`, "Type: acpctl tail  or: acpctl service logs"},
-		{"start", `acpctl: unknown verb "start"`, "acpctl service install"},
+		{"start", `acpctl: unknown verb "start"`, "Type: acpctl up"},
 		{"stop", `acpctl: unknown verb "stop"`, "Type: acpctl drain"},
-		{"connect", `acpctl: unknown verb "connect"`, "acpctl invite  or: acpctl join"},
+		{"connect", `acpctl: unknown verb "connect"`, "Type: acpctl up"},
+		{"pair laptop", `acpctl: unknown verb "pair"`, "Type: acpctl up"},
 		{"rm laptop", `acpctl: unknown verb "rm"`, "Type: acpctl untrust laptop"},
 		{"allow laptop", `acpctl: unknown verb "allow"`, "Type: acpctl wake allow laptop"},
 		{"yes 482913", `acpctl: unknown verb "yes"`, "Type: acpctl approvals yes 482913"},
@@ -51,14 +70,14 @@ func TestWhatToTypeInstead(t *testing.T) {
 		{"qurey laptop", `acpctl: unknown verb "qurey": did you mean query?`, "See: acpctl --help"},
 		{"query Which? laptop", "acpctl query: PEER and QUESTION are turned round", "Type: acpctl query laptop 'Which?'"},
 		{"delegate Test? laptop/reviewer", "acpctl delegate: PEER and TASK are turned round", "Type: acpctl delegate laptop/reviewer 'Test?'"},
-		{"query laptop", "acpctl query: QUESTION is missing", example},
+		{"query laptop", "acpctl query: QUESTION is missing: - reads it from standard input", example},
 		{"query", "acpctl query: PEER is missing: there are laptop, shelf", example},
 		{"query laptop which one", `acpctl query: "one" is one argument too many: ` + unquoted, "Type: acpctl query laptop 'which one'"},
 		{"delegate laptop/reviewer Test it all", `acpctl delegate: "it" is one argument too many: ` + unquoted, "Type: acpctl delegate laptop/reviewer 'Test it all'"},
-		{"delegate laptop", "acpctl delegate: TASK is missing", "Type: acpctl delegate laptop 'Run the test suite'"},
+		{"delegate laptop", "acpctl delegate: TASK is missing: - reads it from standard input", "Type: acpctl delegate laptop 'Run the test suite'"},
 		{"notify laptop ci.done", "acpctl notify: DATA is missing", `Type: acpctl notify laptop build.status '{"branch": "main", "ok": true}'`},
 		{"ping", "acpctl ping: PEER is missing: there are laptop, shelf", "Type: acpctl ping laptop"},
-		{"trust", "acpctl trust: ID or NAME is missing", "Type: acpctl trust laptop"},
+		{"trust", "acpctl trust: ID or NAME is missing: acpctl peers lists them", "Type: acpctl trust laptop"},
 		{"join acp://foo?a=1", "acpctl join: this is not a whole invitation: the shell has cut it at the first &", "Type: acpctl join 'acp://…', with the whole line between quotes"},
 		{"join acp://foo", "acpctl join: this is not a whole invitation: ", "Type: acpctl join, and paste the line"},
 		{"join laptop", "acpctl join: invitation: does not begin with acp://", "Type: acpctl join, and paste the line that acpctl invite printed on the other machine"},
@@ -72,7 +91,22 @@ func TestWhatToTypeInstead(t *testing.T) {
 			t.Errorf("acpctl %s: exit code %d, %q\n%s", row[0], got.Code, got.Out, got.Err)
 		}
 	}
-	if got := f.Run("query", "laptop", "--json"); got.Err != "" || !strings.Contains(got.Out, `"message":"QUESTION is missing; type: acpctl query laptop 'Which branch is deployed?'"`) {
+	if got := f.Run("query", "laptop", "--json"); got.Err != "" || !strings.Contains(got.Out, `"message":"QUESTION is missing: - reads it from standard input; type: acpctl query laptop 'Which branch is deployed?'"`) {
+		t.Errorf("%+v", got)
+	}
+}
+
+// An empty question is found out as a missing one is, and without a peer query says how to get one.
+func TestNobodyToAskAndNothingToAsk(t *testing.T) {
+	f := newDaemon(t)
+	f.SetAnswer(client.MethodPeers, &client.Peers{Peers: []client.Peer{{State: client.PeerPending, Claim: "evil"}}})
+	for _, verb := range []string{"query", "delegate", "ping", "wake allow"} {
+		args := strings.Fields(verb)
+		f.WantResult(f.Run(args...), frame.ExitUsage, "", "acpctl "+verb+": PEER is missing, and there is no peer yet\nType: acpctl up, which connects another machine\n")
+	}
+	f.WantResult(f.Run("query", "desk", ""), frame.ExitUsage, "", "acpctl query: QUESTION is empty\nType: acpctl query desk 'Which branch is deployed?'\n")
+	f.WantResult(f.Run("delegate", "desk", ""), frame.ExitUsage, "", "acpctl delegate: TASK is empty\nType: acpctl delegate desk 'Run the test suite'\n")
+	if got := f.RunInteractive("", "delegate", "desk"); !strings.HasPrefix(got.Err, "acpctl delegate: TASK is missing\n") { // nothing is piped into it
 		t.Errorf("%+v", got)
 	}
 }

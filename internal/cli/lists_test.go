@@ -44,4 +44,7 @@ func TestListsForScriptsHaveNoHeads(t *testing.T) {
 			t.Errorf("%s, an empty list on a terminal: %+v", list.verb, got)
 		}
 	}
+	if got := f.RunInteractive("", "agents"); !strings.Contains(got.Err, "none\nNo agent is attached here. acpctl setup connects Claude Code, Codex or OpenCode; ") {
+		t.Errorf("agents without one: %+v", got)
+	}
 }

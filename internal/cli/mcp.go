@@ -25,7 +25,12 @@ func (a *app) newMCPCmd() *cobra.Command {
 		Example: `  claude mcp add acp -- acpctl mcp --attach
   acpctl mcp --http 127.0.0.1:0                       for a client that speaks HTTP`,
 		Long: `It speaks the Model Context Protocol (MCP) on standard input and output with the agent program that starts it. acpctl setup
-writes that into the program's settings. The tools:
+writes that into the configuration of Claude Code, Codex and OpenCode. In that of Cursor, Gemini or another program, write it
+yourself; the member is called mcpServers there, or servers in VS Code:
+
+  {"mcpServers": {"acp": {"command": "acpctl", "args": ["mcp", "--attach"]}}}
+
+The tools:
 
   acp_peers     who is there, and who answers now
   acp_query     ask and wait; after 45 s it goes on in the background

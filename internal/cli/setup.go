@@ -59,7 +59,7 @@ broken, or other: their server acp is something else), and the file that says so
 			if len(args) == 1 && !slices.Contains(programs, args[0]) {
 				hint := frame.HintForWord(cmd.Root(), args[0], nil)
 				if !strings.HasPrefix(hint, "acpctl setup ") && !strings.HasPrefix(hint, "acpctl mcp") {
-					hint = "acpctl mcp, as the command of an MCP server in the configuration of that program"
+					hint = frame.HintMCP("that program")
 				}
 				return frame.Instead{Err: fmt.Errorf("setup does not know %q, only %s", args[0], strings.Join(programs, ", ")), Type: hint}
 			}

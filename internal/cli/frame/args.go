@@ -40,11 +40,15 @@ func NamedArgs(names ...string) cobra.PositionalArgs {
 		case len(args) > len(names):
 			return fmt.Errorf("%q is one argument too many: %s", args[len(names)], adviseTooMany(names))
 		case len(args) < len(names) && names[len(args)][0] != '[':
-			return missingArg{names[len(args)]}
+			return unfitArg{names[len(args)], "missing"}
 		}
 		for i, arg := range args {
 			name := strings.Trim(names[i], "[]")
 			switch id, err := identity.ParseID(arg); {
+			case arg == "" && (name == "QUESTION" || name == "TASK"):
+				return unfitArg{name, "empty"}
+			case name == "INVITATION" && !strings.Contains(arg, "acp:"):
+				return unfitArg{fmt.Sprintf("%q", arg), "no invitation"}
 			case name != "PEER" && name != "ID or NAME":
 			case strings.TrimSpace(arg) == "":
 				return fmt.Errorf("%s is empty", name)
@@ -139,6 +143,9 @@ func ReadMilliseconds(cmd *cobra.Command, name string, d, most time.Duration) (u
 
 // textArgs are the arguments that are words of a person's, which a shell takes apart at spaces.
 var textArgs = []string{"QUESTION", "TASK", "TEXT", "REASON", "DATA", "NAME"}
+
+// pipedArgs are those of them that - reads from standard input.
+var pipedArgs = []string{"QUESTION", "TASK", "TEXT", "DATA"}
 
 // adviseTooMany returns what to do if a verb with these arguments gets one more.
 func adviseTooMany(names []string) string {

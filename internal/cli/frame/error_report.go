@@ -39,6 +39,9 @@ func findLongestDuration(usage string) string {
 // another one was meant.
 var timeFlags = []string{"deadline", "timeout", "expires", "wait"}
 
+// settingsOfDaemon has the lines of config.yaml that say what flags of acpd say.
+var settingsOfDaemon = map[string]string{"no-mdns": "discovery: {mdns: off}", "listen": "listen: HOST:PORT"}
+
 // explainUnknownFlag adds to the error of a flag that cmd does not have what may have been meant:
 // a flag of another name, or text.
 func explainUnknownFlag(cmd *cobra.Command, unknown *pflag.NotExistError) error {
@@ -47,6 +50,9 @@ func explainUnknownFlag(cmd *cobra.Command, unknown *pflag.NotExistError) error 
 			return unknown
 		}
 		return fmt.Errorf("%w: put -- before text that begins with a hyphen", unknown)
+	}
+	if setting := settingsOfDaemon[unknown.GetSpecifiedName()]; setting != "" && cmd.Name() == "up" {
+		return Instead{fmt.Errorf("%w, which is one of acpd", unknown), "acpctl up, once config.yaml in the state directory has the line " + setting}
 	}
 	if slices.Contains(timeFlags, unknown.GetSpecifiedName()) {
 		for _, name := range timeFlags {
@@ -70,6 +76,17 @@ func explainUnknownFlag(cmd *cobra.Command, unknown *pflag.NotExistError) error 
 func explainFlagError(cmd *cobra.Command, err error) error {
 	if unknown, ok := errors.AsType[*pflag.NotExistError](err); ok {
 		return explainUnknownFlag(cmd, unknown)
+	}
+	if bare, ok := errors.AsType[*pflag.ValueRequiredError](err); ok {
+		flag := bare.GetFlag()
+		_, usage := pflag.UnquoteUsage(flag)
+		err = fmt.Errorf("--%s: its value is missing: %s", flag.Name, usage)
+		for line := range strings.Lines(cmd.Example) {
+			if words := strings.Fields(line); slices.Contains(words, "--"+flag.Name) || flag.Shorthand != "" && slices.Contains(words, "-"+flag.Shorthand) {
+				return Instead{err, strings.TrimSpace(explained.Split(strings.TrimLeft(line, " "), 2)[0])}
+			}
+		}
+		return err
 	}
 	wrong, ok := errors.AsType[*pflag.InvalidValueError](err)
 	if !ok {

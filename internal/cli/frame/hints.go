@@ -30,27 +30,41 @@ func (i Instead) Unwrap() error { return i.Err }
 // several verbs, each that this acpctl has is named.
 var otherWords = map[string][]string{
 	"ask": {"query"}, "chat": {"query"}, "message": {"query", "notify"}, "msg": {"query", "notify"},
-	"tell": {"notify"}, "say": {"notify"}, "publish": {"notify"}, "broadcast": {"notify"},
+	"send": {"query", "notify"}, "tell": {"notify"}, "say": {"notify"}, "publish": {"notify"}, "broadcast": {"notify"},
 	"do": {"delegate"}, "task": {"delegate", "tasks"}, "jobs": {"tasks"}, "answer": {"reply", "serve"},
 	"ls": {"peers"}, "list": {"peers"}, "who": {"peers"}, "nodes": {"peers"}, "sessions": {"agents"},
-	"logs": {"tail", "service logs"}, "log": {"tail", "service logs"}, "watch": {"tail", "web"}, "ui": {"web"}, "dashboard": {"web"},
-	"start": {"up", "service install"}, "run": {"up", "service install", "serve"}, "install": {"setup", "service install"},
+	"logs": {"tail", "service logs"}, "log": {"tail", "service logs"}, "history": {"tail"}, "watch": {"tail", "web"}, "ui": {"web"}, "dashboard": {"web"},
+	"start": {"up"}, "run": {"up", "serve"}, "install": {"up"}, "init": {"up"}, "login": {"up"}, "register": {"up"},
 	"stop": {"drain"}, "quit": {"drain"}, "kill": {"drain"}, "shutdown": {"drain"}, "restart": {"drain", "reload"},
-	"connect": {"up", "invite", "join"}, "pair": {"up", "invite", "join"}, "add": {"invite", "join", "trust"},
+	"connect": {"up"}, "pair": {"up"}, "add": {"up"},
 	"remove": {"untrust"}, "rm": {"untrust"}, "block": {"untrust"}, "forget": {"untrust"},
 	"allow": {"wake allow"}, "mute": {"agents mute"}, "yes": {"approvals yes"}, "approve": {"approvals yes"},
-	"id": {"whoami"}, "me": {"whoami"}, "info": {"status"}, "health": {"status", "doctor"}, "check": {"doctor"}, "init": {"up", "setup"},
+	"id": {"whoami"}, "me": {"whoami"}, "info": {"status"}, "health": {"status", "doctor"}, "check": {"doctor"},
 	"claude": {"setup claude"}, "codex": {"setup codex"}, "opencode": {"setup opencode"}, "claude-code": {"setup claude"}, "claudecode": {"setup claude"}, "open-code": {"setup opencode"},
 }
 
 // mcpPrograms are programs that speak MCP, and that acpctl setup does not know.
 var mcpPrograms = []string{"cursor", "gemini", "vscode", "copilot", "windsurf", "zed", "cline", "antigravity", "aider", "goose", "continue"}
 
+// HintMCP returns what to type for a program that speaks MCP, and that acpctl setup does not know.
+func HintMCP(program string) string {
+	return "acpctl mcp --help, which shows what to write into the configuration of " + program
+}
+
+// usualVerbs has, by a verb, the verb below it that is meant where what that one takes was typed in its place.
+var usualVerbs = map[string]string{"wake": "allow", "approvals": "yes"}
+
+// listedBy has, by a verb, which verb lists what its first argument may be.
+var listedBy = map[string]string{
+	"cancel": "tasks", "wait": "tasks", "reply": "tasks", "yes": "approvals", "always": "approvals", "no": "approvals",
+	"trust": "peers", "untrust": "peers", "mute": "agents", "test": "agents",
+}
+
 // HintForWord returns what to type instead of a word that is no verb, followed by args; "" if there is nothing.
 func HintForWord(root *cobra.Command, word string, args []string) string {
 	word = strings.ToLower(word)
 	if slices.Contains(mcpPrograms, word) {
-		return "acpctl mcp, as the command of an MCP server in the configuration of " + word
+		return HintMCP(word)
 	}
 	var known []string
 	for _, path := range otherWords[word] {
@@ -95,22 +109,28 @@ func isPeer(arg string) bool {
 	return identity.CheckName(name) == nil
 }
 
-// missingArg is the error of an argument that is missing.
-type missingArg struct{ name string }
+// unfitArg is the error of an argument that is missing, empty or something else than the verb takes.
+type unfitArg struct{ name, how string }
 
-func (m missingArg) Error() string { return m.name + " is missing" }
+func (u unfitArg) Error() string { return u.name + " is " + u.how }
 
 // withInstead adds to the error of arguments what to type instead, if that is known.
 func (f *Frame) withInstead(cmd *cobra.Command, args []string, err error) error {
 	names := ListArgNames(cmd)
-	missing, isMissing := errors.AsType[missingArg](err)
+	unfit, isUnfit := errors.AsType[unfitArg](err)
 	switch {
 	case len(args) == 2 && len(names) == 2 && names[0] == "PEER" && slices.Contains(textArgs, names[1]) && strings.ContainsAny(args[0], " ?") && isPeer(args[1]):
 		return Instead{UsageErrorf("PEER and %s are turned round", names[1]), formatTyped(cmd, []string{args[1], args[0]})}
-	case isMissing && len(args) == 0 && missing.name == "PEER":
+	case isUnfit && len(args) == 0 && unfit.name == "PEER":
 		return f.namePeers(cmd, err)
-	case isMissing:
+	case isUnfit && len(args) == 0 && listedBy[cmd.Name()] != "":
+		return Instead{fmt.Errorf("%w: acpctl %s lists them", err, listedBy[cmd.Name()]), formatExample(cmd, "")}
+	case isUnfit && !f.InTTY && unfit.how == "missing" && slices.Contains(pipedArgs, unfit.name):
+		return Instead{fmt.Errorf("%w: - reads it from standard input", err), formatExample(cmd, FirstOrEmpty(args))}
+	case isUnfit:
 		return Instead{err, formatExample(cmd, FirstOrEmpty(args))}
+	case err != nil && len(names) == 0 && len(args) == 1 && cmd.Flags().Lookup("name") != nil && isPeer(args[0]):
+		return Instead{fmt.Errorf("%q is one argument too many", args[0]), cmd.CommandPath() + " --name " + args[0]}
 	case err != nil && len(names) > 0 && len(args) > len(names) && slices.Contains(textArgs, strings.Trim(names[len(names)-1], "[]")):
 		n := len(names) - 1
 		joined := append(slices.Clone(args[:n]), strings.Join(args[n:], " "))
@@ -125,13 +145,16 @@ func (f *Frame) namePeers(cmd *cobra.Command, missing error) error {
 	if f.ChooseDaemon() == nil {
 		ctx, cancel := context.WithTimeout(cmd.Context(), time.Second)
 		defer cancel()
-		peers, _ := f.Daemon.Peers(ctx)
+		peers, err := f.Daemon.Peers(ctx)
 		for _, state := range []client.PeerState{client.PeerConnected, client.PeerTrusted} {
 			for _, p := range peers {
 				if p.Name != "" && p.State == state {
 					names = append(names, client.Line(p.Name))
 				}
 			}
+		}
+		if err == nil && len(names) == 0 {
+			return Instead{UsageError{fmt.Errorf("%w, and there is no peer yet", missing)}, "acpctl up, which connects another machine"}
 		}
 	}
 	if len(names) > 0 {
@@ -152,8 +175,15 @@ func reportUnknownVerb(cmd *cobra.Command, args []string) error {
 		}
 	}
 	cmd.SuggestionsMinimumDistance = 2
-	if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
-		problem += ": did you mean " + strings.Join(near, " or ") + "?"
+	near := slices.DeleteFunc(cmd.SuggestionsFor(args[0]), func(verb string) bool { return verb[0] != args[0][0] })
+	if len(near) > 0 {
+		return errors.New(problem + ": did you mean " + strings.Join(near, " or ") + "?")
+	}
+	if usual := findVerb(cmd, usualVerbs[cmd.Name()]); usual != nil {
+		if isPeer(args[0]) != (ListArgNames(usual)[0] == "PEER") {
+			args = nil
+		}
+		return Instead{errors.New(problem), formatTyped(usual, args)}
 	}
 	return errors.New(problem)
 }
