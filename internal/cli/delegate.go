@@ -130,7 +130,7 @@ func (a *app) delegateTask(ctx context.Context, params client.DelegateParams, pa
 	}
 	if !ack.Accepted && a.ForModel {
 		a.printForModel(ctx, client.PeerMessage{ID: given.From, Kind: kinds.KindAck, Ref: given.ID, Payload: given.Payload})
-		fmt.Fprintln(a.Err, "acpctl delegate: refused")
+		a.Tell("acpctl delegate: refused")
 		return frame.Exit(frame.ExitRefused)
 	}
 	if !ack.Accepted || !wait {

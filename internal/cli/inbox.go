@@ -157,9 +157,9 @@ func (a *app) tellOfMore(inbox *client.Inbox, taken bool) {
 	switch { // also if no person reads: a script must not take this for all
 	case inbox.Next == 0:
 	case taken:
-		fmt.Fprintf(a.Err, "acpctl inbox: there is more: acpctl inbox --taken --after %d shows it\n", inbox.Next)
+		a.Tell("acpctl inbox: there is more: acpctl inbox --taken --after %d shows it", inbox.Next)
 	default:
-		fmt.Fprintf(a.Err, "acpctl inbox: there is more: acpctl inbox --after %[1]d shows it, acpctl inbox --ack %[1]d removes these\n", inbox.Next)
+		a.Tell("acpctl inbox: there is more: acpctl inbox --after %[1]d shows it, acpctl inbox --ack %[1]d removes these", inbox.Next)
 	}
 }
 

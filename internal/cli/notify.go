@@ -191,7 +191,7 @@ func (a *app) notifyAll(ctx context.Context, params client.NotifyParams, patienc
 			}
 		case r.Error != nil:
 			said := strings.TrimPrefix(strings.TrimPrefix(a.DescribeError(ctx, r.Error), "to: "), r.To+": ")
-			fmt.Fprintf(a.Err, "acpctl notify: %s: %s%s%s\n", client.Line(r.To), client.Line(said), frame.DescribeDelivery(r.Error), a.DescribeQuoted(r.Error))
+			a.Tell("acpctl notify: %s: %s%s%s", client.Line(r.To), client.Line(said), frame.DescribeDelivery(r.Error), a.DescribeQuoted(r.Error))
 		default:
 			a.PrintLine("%s\t%s", client.Line(r.To), a.ColourState(string(r.State)))
 		}

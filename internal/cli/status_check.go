@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"fmt"
 	"strings"
 	"time"
 
@@ -36,7 +35,7 @@ func (a *app) checkStatus(ctx context.Context, quiet bool) error {
 			a.PrintLine("ready")
 			return
 		}
-		fmt.Fprintf(a.Err, "acpctl status: not ready: %s\n", client.Line(strings.Join(s.Unready, "; ")))
+		a.Tell("acpctl status: not ready: %s", client.Line(strings.Join(s.Unready, "; ")))
 	})
 	if err == nil && !s.Ready {
 		err = frame.Exit(frame.ExitLocal)

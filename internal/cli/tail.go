@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"sync"
 	"time"
@@ -123,7 +122,7 @@ func (t *tail) follow(ctx context.Context) error {
 		case <-t.nextRelease():
 		case line := <-t.talk:
 			t.partial = ""
-			fmt.Fprintf(t.Err, "acpctl tail: %s\n", line)
+			t.Tell("acpctl tail: %s", line)
 			if line == daemonIsBack && t.wantsEvents() {
 				settled = time.After(settleTime)
 			}

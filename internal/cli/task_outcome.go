@@ -3,7 +3,6 @@ package cli
 import (
 	"cmp"
 	"context"
-	"fmt"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -61,7 +60,7 @@ func isResultTruncated(result wire.Payload) bool {
 // warnTruncated tells that an answer is not whole. It tells scripts too, because they must not
 // take the answer for whole.
 func (a *app) warnTruncated(verb string) {
-	fmt.Fprintf(a.Err, "acpctl %s: the answer is not whole, the agent has cut it: ask for less at a time\n", verb)
+	a.Tell("acpctl %s: the answer is not whole, the agent has cut it: ask for less at a time", verb)
 }
 
 // exitCodeOfState has the exit codes of the states in which a wait for a task ends. Any other
@@ -87,7 +86,7 @@ func (a *app) reportRefusal(verb string, ack *kinds.Ack) error {
 		return nil
 	}
 	if why := cmp.Or(ack.Message, string(ack.Code), "no reason given"); !a.JSON {
-		fmt.Fprintf(a.Err, "acpctl %s: refused: %s\n", verb, client.Line(why))
+		a.Tell("acpctl %s: refused: %s", verb, client.Line(why))
 	}
 	return frame.Exit(frame.ExitRefused)
 }
@@ -113,13 +112,13 @@ func (a *app) reportOutcome(ctx context.Context, verb string, t *client.Task) er
 		switch {
 		case shown && code == 0:
 		case shown:
-			fmt.Fprintf(a.Err, "acpctl %s: %s\n", verb, how)
+			a.Tell("acpctl %s: %s", verb, how)
 		case t.State == client.TaskAccepted:
 			a.PrintForPerson("accepted: no report is wanted")
 		case code == 0:
 			a.PrintAnswer(words, data)
 		default:
-			_, unwritten = fmt.Fprintf(a.Err, "acpctl %s: %s: %s\n", verb, how, client.Line(words))
+			unwritten = a.Tell("acpctl %s: %s: %s", verb, how, client.Line(words))
 		}
 		if isResultTruncated(t.Result) {
 			a.warnTruncated(verb)
@@ -141,6 +140,6 @@ func (a *app) ackResult(ctx context.Context, verb string, t *client.Task) {
 		return
 	}
 	if _, err := a.Daemon.Ack(ctx, client.AckParams{Ref: t.ID}); err != nil && ctx.Err() == nil {
-		fmt.Fprintf(a.Err, "acpctl %s: the result is in the inbox too: %s\n", verb, client.Line(kinds.AsError(err).Message))
+		a.Tell("acpctl %s: the result is in the inbox too: %s", verb, client.Line(kinds.AsError(err).Message))
 	}
 }

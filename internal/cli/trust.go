@@ -110,7 +110,7 @@ func (a *app) trustPeer(ctx context.Context, ref string, yes bool, p client.Trus
 	return a.PrintData(peer, func() {
 		a.printTrusted(peer)
 		if peer.Warning != "" {
-			fmt.Fprintf(a.Err, "acpctl trust: %s\n", client.Line(peer.Warning))
+			a.Tell("acpctl trust: %s", client.Line(peer.Warning))
 		}
 		if a.ErrTTY {
 			a.PrintForPerson("%s", a.describeMutualTrust(ctx, peer))

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 
@@ -32,7 +31,7 @@ them, because the peer knows it and could come back with another key. Invitation
 				case len(peer.Unwritten) > 0:
 					a.warnUnwrittenUntrust(peer)
 				case peer.Already:
-					fmt.Fprintf(a.Err, "acpctl untrust: %s is blocked already\n", client.Line(peer.Name))
+					a.Tell("acpctl untrust: %s is blocked already", client.Line(peer.Name))
 				}
 			})
 		},
@@ -42,9 +41,9 @@ them, because the peer knows it and could come back with another key. Invitation
 // warnUnwrittenUntrust tells what is not on the disk yet. It tells scripts too: a restart may be
 // next.
 func (a *app) warnUnwrittenUntrust(peer *client.Untrusted) {
-	fmt.Fprintf(a.Err, "acpctl untrust: %s is cut off, but not all of it is on disk (%s): %s. The daemon tries again until it is.\n",
+	a.Tell("acpctl untrust: %s is cut off, but not all of it is on disk (%s): %s. The daemon tries again until it is.",
 		peer.Name, strings.Join(peer.Unwritten, ", "), client.Line(peer.Reason))
 	if slices.Contains(peer.Unwritten, client.PartTrust) {
-		fmt.Fprintf(a.Err, "Until then a restart of acpd trusts %s again. Free some space; then acpctl untrust %s says that it is blocked already, and no more.\n", peer.Name, peer.ID)
+		a.Tell("Until then a restart of acpd trusts %s again. Free some space; then acpctl untrust %s says that it is blocked already, and no more.", peer.Name, peer.ID)
 	}
 }

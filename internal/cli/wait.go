@@ -132,7 +132,7 @@ func (a *app) tellPartial(ctx context.Context, verb string, task *client.Task) {
 		return
 	}
 	if said := describePartial(r); !a.printTaskForModel(ctx, task, task.Partial) && said != "" {
-		fmt.Fprintf(a.Err, "acpctl %s: %s\n", verb, said)
+		a.Tell("acpctl %s: %s", verb, said)
 	}
 	if isResultTruncated(task.Partial) {
 		a.warnTruncated(verb)
@@ -153,5 +153,5 @@ func (a *app) tellQuestion(ctx context.Context, verb string, t *client.Task) {
 		})
 		return
 	}
-	fmt.Fprintf(a.Err, "acpctl %s: %s asks: %s: "+how+"\n", verb, client.Line(t.Peer), client.Line(t.Question.Text), t.ID)
+	a.Tell("acpctl %s: %s asks: %s: "+how, verb, client.Line(t.Peer), client.Line(t.Question.Text), t.ID)
 }

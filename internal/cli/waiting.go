@@ -2,7 +2,6 @@ package cli
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 	"strings"
 
@@ -65,7 +64,7 @@ ends with its answer or its deadline, or with ^C where it was asked. acpctl tail
 				}
 				a.printWaiting(open, notes)
 				if answer.OpenMore > 0 {
-					fmt.Fprintf(a.Err, "acpctl waiting: %d more calls are open than have room in one answer: name a peer, as acpctl waiting PEER does\n", answer.OpenMore)
+					a.Tell("acpctl waiting: %d more calls are open than have room in one answer: name a peer, as acpctl waiting PEER does", answer.OpenMore)
 				}
 			})
 		},

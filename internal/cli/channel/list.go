@@ -3,7 +3,6 @@ package channel
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -64,7 +63,7 @@ and says so: --json has all.`,
 			}
 			c.PrintTable(head, rows)
 			if len(rows) == 0 && len(args) == 0 && c.callingAgentID() == "" {
-				fmt.Fprintln(c.Err, "acpctl channel list: no channels live here; --as AGENT shows those of other machines too")
+				c.Tell("acpctl channel list: no channels live here; --as AGENT shows those of other machines too")
 			}
 			return nil
 		},
@@ -87,7 +86,7 @@ func printJSONLines[T any](c *verbs, list []T, text func(T) jsontext.Value) erro
 // warnUnlistedIntents tells of intents whose channels are not listed, and why.
 func (c *verbs) warnUnlistedIntents(ctx context.Context, intents []channels.Unlisted) {
 	for _, u := range intents {
-		fmt.Fprintf(c.Err, "acpctl channel: %s: %s\n", client.Line(u.Intent), client.Line(c.describeError(ctx, u.Err)))
+		c.Tell("acpctl channel: %s: %s", client.Line(u.Intent), client.Line(c.describeError(ctx, u.Err)))
 	}
 }
 
@@ -106,7 +105,7 @@ func (c *verbs) warnPeersOutOfReach(ctx context.Context, missing []string) error
 				names[i] += " (out of reach)"
 			}
 		}
-		fmt.Fprintf(c.Err, "acpctl channel list: not in this list: %s\n", client.Line(strings.Join(names, ", ")))
+		c.Tell("acpctl channel list: not in this list: %s", client.Line(strings.Join(names, ", ")))
 	}
 	return err
 }

@@ -87,7 +87,7 @@ daemon sends it when that is back; "pending: …" on standard error tells of tha
 func (c *verbs) printSent(m *channels.Message) error {
 	c.SetDoneNote("the message was sent, and its id is %s", client.Line(m.ID))
 	if m.Status == channels.StatusPending && !c.JSON {
-		fmt.Fprintln(c.Err, "pending: its host is out of reach; it is sent when that is back; acpctl channel unsent tells what becomes of it")
+		c.Tell("pending: its host is out of reach; it is sent when that is back; acpctl channel unsent tells what becomes of it")
 	}
 	return c.printCreated(m.ID, m.JSON)
 }

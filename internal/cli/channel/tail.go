@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"time"
 
@@ -107,7 +106,7 @@ func (c *verbs) newRetryCondition(ctx context.Context) func(error) bool {
 		}
 		if !told {
 			told = true
-			fmt.Fprintf(c.Err, "acpctl channel tail: %s (still trying)\n", client.Text(c.describeError(ctx, err)))
+			c.Tell("acpctl channel tail: %s (still trying)", client.Text(c.describeError(ctx, err)))
 		}
 		return true
 	}

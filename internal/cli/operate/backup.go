@@ -101,12 +101,12 @@ func (v *verbs) backUp(ctx context.Context, file string, o backupOptions) error 
 	if _, _, warning, err := identity.InspectTrust(dir); err != nil {
 		return err
 	} else if warning != nil {
-		fmt.Fprintf(v.Err, "acpctl backup: warning: %s\n", client.Text(warning.Error()))
+		v.Tell("acpctl backup: warning: %s", client.Text(warning.Error()))
 	}
 	const withoutIdentity = "the identity is not in it: --identity adds it, encrypted"
 	if file == "-" {
 		if secret == nil {
-			fmt.Fprintf(v.Err, "acpctl backup: note: %s\n", withoutIdentity)
+			v.Tell("acpctl backup: note: %s", withoutIdentity)
 		}
 		return backup.Write(ctx, v.Out, m, members)
 	}

@@ -195,12 +195,12 @@ func (v *verbs) writeBundle(ctx context.Context, o doctor.Options, findings []do
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(v.Err, "%s will hold:\n", client.Line(flags.bundle))
+	v.Tell("%s will hold:", client.Line(flags.bundle))
 	for _, f := range files {
 		fmt.Fprintf(v.Err, "  %-14s %7d bytes  %s\n", f.Name, len(f.Content), f.Holds)
 	}
 	if !slices.ContainsFunc(files, func(f doctor.BundleFile) bool { return f.Name == doctor.BundledLog }) {
-		fmt.Fprintf(v.Err, "acpctl doctor: no log of the daemon was found, and none will be in it: --log names the file\n")
+		v.Tell("acpctl doctor: no log of the daemon was found, and none will be in it: --log names the file")
 	}
 	if !flags.yes {
 		yes, err := v.Confirm(ctx, "It is only written, and sent nowhere. Write it?")

@@ -98,7 +98,7 @@ func (v *verbs) tellOpenWork(ctx context.Context) {
 		}
 		open := formatOpenWork(s.Drain.Open)
 		if open != "" && open != told {
-			fmt.Fprintf(v.Err, "open: %s (until %s)\n", open, v.FormatTime(s.Drain.Until))
+			v.Tell("open: %s (until %s)", open, v.FormatTime(s.Drain.Until))
 		}
 		told = open
 	}

@@ -55,7 +55,7 @@ func (v *verbs) newPassphraseFunc(ctx context.Context, file string) func(wrong i
 		case file != "" || wrong == maxPassphraseTries:
 			return "", backup.ErrWrongPassphrase
 		case wrong > 0:
-			fmt.Fprintln(v.Err, "It is wrong.")
+			v.Tell("It is wrong.")
 		}
 		return v.askPassphrase(ctx, "Passphrase of the identity in the backup: ")
 	}

@@ -2,7 +2,6 @@ package operate
 
 import (
 	"context"
-	"fmt"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -150,7 +149,7 @@ func (v *verbs) printRemedies(cmd *cobra.Command, before string, steps []client.
 		if s.Verdict == client.StepWarning {
 			what = "warning: " + what
 		}
-		fmt.Fprintf(v.Err, "%s: %s%s\n", cmd.CommandPath(), before, client.Line(what))
+		v.Tell("%s: %s%s", cmd.CommandPath(), before, client.Line(what))
 	}
 }
 
@@ -221,7 +220,7 @@ cannot be used); why, standard error has. The daemon goes on trying. SOURCE is c
 // not.
 func (v *verbs) tellOfRelay(cmd *cobra.Command, name, what string) {
 	if !v.JSON {
-		fmt.Fprintf(v.Err, "%s: %s: %s\n", cmd.CommandPath(), client.Line(name), client.Line(what))
+		v.Tell("%s: %s: %s", cmd.CommandPath(), client.Line(name), client.Line(what))
 	}
 }
 
@@ -273,7 +272,7 @@ func (v *verbs) printChecks(cmd *cobra.Command, checks []client.RelayCheck) erro
 	}
 	for _, c := range checks {
 		if c.Error != nil && len(c.Steps) == 0 && !v.JSON {
-			fmt.Fprintf(v.Err, "%s: %s: %s%s\n", cmd.CommandPath(), client.Line(c.Name), client.Line(c.Error.Message), v.DescribeQuoted(c.Error))
+			v.Tell("%s: %s: %s%s", cmd.CommandPath(), client.Line(c.Name), client.Line(c.Error.Message), v.DescribeQuoted(c.Error))
 		}
 		v.printRemedies(cmd, client.Line(c.Name)+": ", c.Steps)
 	}

@@ -108,11 +108,11 @@ func (v *verbs) restore(ctx context.Context, file string, o restoreOptions) erro
 	}
 	result.Aside = r.Aside
 	if r.Warning != nil {
-		fmt.Fprintf(v.Err, "acpctl restore: warning: %s\n", client.Text(r.Warning.Error()))
+		v.Tell("acpctl restore: warning: %s", client.Text(r.Warning.Error()))
 	}
 	result.Notes = slices.Concat(listCommandNotes(dir), listRelayNotes(dir, r.Identity), listRestoreNotes(result))
 	for _, note := range result.Notes {
-		fmt.Fprintf(v.Err, "acpctl restore: note: %s\n", note)
+		v.Tell("acpctl restore: note: %s", note)
 	}
 	return v.PrintData(result, func() { v.printRestored(result) })
 }
@@ -134,7 +134,7 @@ func (v *verbs) confirmReturning(ctx context.Context, returning []identity.Peer,
 	if len(returning) == 0 {
 		return nil
 	}
-	fmt.Fprintf(v.Err, "%s trusts peers that this directory does not trust:\n", file)
+	v.Tell("%s trusts peers that this directory does not trust:", file)
 	for _, p := range returning {
 		what := "unknown here"
 		if blocked[p.ID] {

@@ -69,7 +69,7 @@ func (v *verbs) serveWeb(ctx context.Context, port int, open bool) error {
 	v.Daemon.Close()
 	o := web.Options{
 		Socket: v.Daemon.Socket, Home: v.Home, Port: port,
-		Tell: func(line string) { fmt.Fprintf(v.Err, "acpctl web: %s\n", client.Line(line)) },
+		Tell: func(line string) { v.Tell("acpctl web: %s", client.Line(line)) },
 	}
 	opener := ""
 	if open {
@@ -94,11 +94,11 @@ func (v *verbs) serveWeb(ctx context.Context, port int, open bool) error {
 	}
 	switch {
 	case opener != "" && v.InTTY && v.ErrTTY && !canAsk:
-		fmt.Fprintln(v.Err, "acpctl web: no browser is opened: other programs can read its command line, and in the background nothing can be typed that would show which browser has the link: open it yourself within a minute, or run acpctl web in the foreground")
+		v.Tell("acpctl web: no browser is opened: other programs can read its command line, and in the background nothing can be typed that would show which browser has the link: open it yourself within a minute, or run acpctl web in the foreground")
 	case opener != "" && !canAsk:
-		fmt.Fprintln(v.Err, "acpctl web: no browser is opened: other programs can read its command line, and there is no terminal to ask at which browser has the link: open it yourself within a minute, and use --no-open")
+		v.Tell("acpctl web: no browser is opened: other programs can read its command line, and there is no terminal to ask at which browser has the link: open it yourself within a minute, and use --no-open")
 	case opener != "" && openBrowser(opener, link):
-		fmt.Fprintln(v.Err, "it opens in your browser, which shows a number to type here; ^C ends it")
+		v.Tell("it opens in your browser, which shows a number to type here; ^C ends it")
 	default:
 		v.PrintForPerson("open this link in your browser within a minute: it works once; ^C ends it")
 	}
@@ -140,7 +140,7 @@ func (v *verbs) askNumber(ctx context.Context) (string, error) {
 	for lost := 0; ; lost++ {
 		if v.IsInBackground() {
 			lost = 0
-			fmt.Fprintln(v.Err, "acpctl web: a browser has opened the link and shows a number; to type it, bring acpctl web to the foreground: fg")
+			v.Tell("acpctl web: a browser has opened the link and shows a number; to type it, bring acpctl web to the foreground: fg")
 		}
 		for v.IsInBackground() {
 			if err := pace.Sleep(ctx, foregroundPause); err != nil {

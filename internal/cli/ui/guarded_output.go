@@ -75,7 +75,7 @@ func (t *Terminal) SetDoneNote(format string, args ...any) {
 func (t *Terminal) ReportUnwritten(verb string) bool {
 	failed := t.CheckOutput()
 	if failed != nil {
-		fmt.Fprintf(t.Err, "%s: %v%s\n", verb, failed, t.Out.(*guardedOutput).done)
+		t.Tell("%s: %v%s", verb, failed, t.Out.(*guardedOutput).done)
 	}
 	return failed != nil
 }

@@ -33,10 +33,16 @@ func (t *Terminal) PrintData(v any, printText func()) error {
 // PrintLine writes a line of data.
 func (t *Terminal) PrintLine(format string, args ...any) { fmt.Fprintf(t.Out, format+"\n", args...) }
 
-// PrintForPerson writes a line to standard error, if that is a terminal.
+// Tell writes a line to standard error, whoever reads it. A terminal breaks it between words.
+func (t *Terminal) Tell(format string, args ...any) error {
+	_, err := fmt.Fprintln(t.Err, t.WrapTalk(fmt.Sprintf(format, args...)))
+	return err
+}
+
+// PrintForPerson writes a line as Tell does, if standard error is a terminal.
 func (t *Terminal) PrintForPerson(format string, args ...any) {
 	if t.ErrTTY && !t.JSON {
-		fmt.Fprintln(t.Err, t.WrapTalk(fmt.Sprintf(format, args...)))
+		t.Tell(format, args...)
 	}
 }
 
