@@ -118,7 +118,7 @@ func (d *Daemon) chooseSession(from identity.ID, kind, domain string, why error)
 	isKnown := d.permissions.decideByPolicy(sender, kinds.KindDiscover, "").Allowed
 	name := ""
 	if isKnown {
-		name = fmt.Sprintf("name a session, such as %q, which reads it at its next tool call", sessions[0].Name)
+		name = fmt.Sprintf("name a session, such as %q, which reads it at its next turn", sessions[0].Name)
 	}
 	switch {
 	case best == waking.UsedUp:

@@ -68,7 +68,7 @@ func TestUsedUpTurnsAreToldOf(t *testing.T) {
 	e := asker.refused(kinds.Overloaded, "query", ask)
 	left := time.Duration(e.RetryAfterMS) * time.Millisecond
 	if left < 59*time.Minute || left > time.Hour || left%time.Minute != 0 ||
-		e.Message != `the turns that you may cause there are used up: try again in `+kinds.FormatDuration(left)+`, or name a session, such as "claude", which reads it at its next tool call` {
+		e.Message != `the turns that you may cause there are used up: try again in `+kinds.FormatDuration(left)+`, or name a session, such as "claude", which reads it at its next turn` {
 		t.Errorf("after %v: %v", left, e)
 	}
 	if told := await.Receive(t, "event", events); told.Name != "desk" || !strings.Contains(string(told.Details), `"until":"2`) {

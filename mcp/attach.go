@@ -128,7 +128,7 @@ func (s *Server) findSession(ctx context.Context, program, version string) {
 	}
 	switch {
 	case err != nil:
-		s.logf("%v; messages wait for its next tool call", err)
+		s.logf("%v; messages wait for its next turn", err)
 		info.Unwakeable = makeReason(err)
 	case session == nil:
 		info.Unwakeable = "acpctl knows no way to wake this program"

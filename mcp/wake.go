@@ -156,7 +156,7 @@ func (s *Server) post(ctx context.Context, w *wakeup) (answer client.WakeAnswer)
 		s.noteTaken(ctx, session, err)
 	}
 	if err != nil && ctx.Err() == nil {
-		s.logf("message %s from %s waits for the next tool call: %v", w.ID, w.Name, err)
+		s.logf("message %s from %s waits for the next turn: %v", w.ID, w.Name, err)
 		if !answer.Posted {
 			answer.Refused = makeReason(err)
 		}

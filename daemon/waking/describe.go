@@ -108,7 +108,7 @@ func (w *Waker) Notices(agent string) []string {
 	defer w.mu.Unlock()
 	if s := w.sessions[agent]; s != nil {
 		if now.Before(s.refusal.until) {
-			all = append(all, fmt.Sprintf("%s was not woken: %s: what comes waits for its next tool call", agent, s.refusal.why))
+			all = append(all, fmt.Sprintf("%s was not woken: %s: what comes waits for its next turn", agent, s.refusal.why))
 		}
 		bounds := []string{}
 		for key, b := range s.bounds {

@@ -22,9 +22,9 @@ func (a *app) newAgentsCmd() *cobra.Command {
   acpctl agents mute claude 1h      nothing wakes it
   acpctl agents --json`,
 		Long: `Lists whom others can ask here, and below them whom you can ask at connected peers, as those
-say: an agent answers now; it is a session that your question wakes; or it reads the question at
-its next tool call. What an agent says that it is for stands last, in quotes. "?" stands for what
-an older peer does not say.
+say: an agent answers now; it is a session that your question wakes; or the question waits for its
+next turn, or for its owner's yes. What an agent says that it is for stands last, in quotes. "?"
+stands for what an older peer does not say.
 
 Of the agents here, PROGRAM is that of a session, which
 answers only while it has a turn. HOUR and DAY say how many turns of it peers have caused
@@ -132,7 +132,7 @@ func (a *app) newMuteAgentCmd() *cobra.Command {
   acpctl agents mute claude 8h
   acpctl agents mute claude 0s      it may be woken again`,
 		Long: `Nothing wakes the session for that time, 1h unless DURATION says otherwise, at most 720h:
-what comes for it waits for its next tool call. A restart of acpd does not end it.`,
+what comes for it waits for its next turn. A restart of acpd does not end it.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			d := time.Hour
 			if len(args) > 1 {

@@ -101,7 +101,7 @@ func formatAnswers(answers string) string {
 	case kinds.AnswersWakes:
 		return "wakes for you"
 	case kinds.AnswersTurn:
-		return "at its next tool call"
+		return "at its next turn"
 	}
 	return "?"
 }

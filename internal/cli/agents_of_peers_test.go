@@ -52,20 +52,20 @@ func newDaemonWithAgents(t *testing.T) *clitest.FakeDaemon {
 func TestAgentsOfPeers(t *testing.T) {
 	f := newDaemonWithAgents(t)
 	const rows = `desk/claude	wakes for you	"reads 'German' and more"
-desk/codex	at its next tool call	
+desk/codex	at its next turn	
 desk/evil x	?	
 desk/old	?	
 desk/serve	now	
 empty	-	no agents now
 mute	?	it does not say: not_authorized
 older/claude	?	
-older/codex	at its next tool call	
+older/codex	at its next turn	
 `
 	if got := f.Run("agents"); got.Code != 0 || got.Err != "" || !strings.HasSuffix(got.Out, "\t0 of 4 under way, \"writes notes\"\n"+rows) || strings.Count(got.Out, "\n") != 10 {
 		t.Errorf("a script: %+v", got)
 	}
 	got := f.RunAtTerminal(ui.Terminal{OutTTY: true}, "", "agents")
-	if !strings.Contains(got.Out, "\n\nAT PEERS      ANSWERS                ABOUT\ndesk/claude   wakes for you          \"reads 'German' and more\"\n") {
+	if !strings.Contains(got.Out, "\n\nAT PEERS      ANSWERS           ABOUT\ndesk/claude   wakes for you     \"reads 'German' and more\"\n") {
 		t.Errorf("a terminal: %s", got.Out)
 	}
 	got = f.Run("agents", "--json")

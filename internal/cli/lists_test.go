@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"os"
 	"strings"
 	"testing"
 
@@ -46,5 +47,19 @@ func TestListsForScriptsHaveNoHeads(t *testing.T) {
 	}
 	if got := f.RunInteractive("", "agents"); !strings.Contains(got.Err, "none\nNo agent is attached here. acpctl setup connects Claude Code, Codex or OpenCode; ") {
 		t.Errorf("agents without one: %+v", got)
+	}
+}
+
+// The first page that shows agents has the words that it prints, and wake allow says whom it wakes.
+func TestDocumentsHaveTheWordsOfTheLists(t *testing.T) {
+	page, err := os.ReadFile("../../docs/howto/ask-a-colleague.md")
+	for _, answers := range []string{kinds.AnswersNow, kinds.AnswersWakes, kinds.AnswersTurn} {
+		if row := "| `" + formatAnswers(answers) + "` | "; err != nil || !strings.Contains(string(page), row) {
+			t.Errorf("docs/howto/ask-a-colleague.md has no row %q: %v", row, err)
+		}
+	}
+	help := strings.Join(strings.Fields(newDaemon(t).Run("wake", "allow", "--help").Out), " ")
+	if !strings.Contains(help, "A Claude Code in its default mode, auto, is woken without it, ") {
+		t.Error(help)
 	}
 }

@@ -43,7 +43,7 @@ The tools:
 It uses the socket of the agents' folder, which ACP_SOCKET names or which is below the state directory. So it can do what
 agents do, and nothing that administers the daemon. Without --attach the session only calls others. With it the session is
 an agent that others can ask: claude, claude-2 and so on by its program, or --name. The owner of the daemon decides with
-acpctl wake whether a message wakes it; else the message waits for the session's next tool call.
+acpctl wake whether a message wakes it; else the message waits for the session's next turn.
 
 It needs no daemon to start, and survives a restart of the daemon. Queries that wait are lost
 with the session; delegations are the daemon's, and known to a session that is attached

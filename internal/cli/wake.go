@@ -21,7 +21,7 @@ func (a *app) newWakeCmd() *cobra.Command {
   acpctl wake list
   acpctl wake revoke desk`,
 		Long: `A session, such as a Claude Code or Codex that somebody works with, answers only while
-it has a turn. What comes for it waits for its next tool call, unless its sender is
+it has a turn. What comes for it waits for its next turn, unless its sender is
 allowed here to wake it: then a turn begins, which costs money, and the session is told
 that a message waits. No peer is allowed at first. What peers cause so is bounded: see
 agents, which shows who woke whom. Without a verb it lists what may wake sessions, as
@@ -47,7 +47,8 @@ allowed before for other kinds, or for every session, stays until wake revoke ta
 
 A session where nobody is there to be asked for permissions, or that has skipped them, is
 not woken without --unattended: what the peer writes is then read by a model whose tools
-nobody watches.`,
+nobody watches. A Claude Code in its default mode, auto, is woken without it, and then decides
+by its own rules what runs without asking you.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			p.Peer = args[0]
 			rules, err := a.Daemon.AllowWake(cmd.Context(), p)
