@@ -51,7 +51,7 @@ func (x *examination) examinePrograms(ctx context.Context) {
 		case s.Connected == setup.Broken:
 			x.add("program.broken", s.Program, fmt.Sprintf("%s: %s", s.Title, s.Problem), again+"; if it cannot read the file, fix that first", s.Config, s.Problem)
 		case s.Connected == setup.Foreign:
-			x.add("program.foreign", s.Program, fmt.Sprintf("%s: %s", s.Title, s.Problem), asItSays, s.Config, s.Problem)
+			x.add("program.foreign", s.Program, fmt.Sprintf("%s: %s", s.Title, s.Problem), "give that one another name, then: "+again, s.Config, s.Problem)
 		case s.Connected == setup.Connected && s.Problem != "":
 			x.add("program.elsewhere", s.Program, fmt.Sprintf("%s is connected by %s to another daemon than this one", s.Title, s.Config), again+" if it should not be", s.Config)
 		case s.Connected == setup.Connected:

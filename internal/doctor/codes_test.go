@@ -340,7 +340,7 @@ var reproductions = []reproduction{
 		o.Peer = "laptop"
 		all := examine(t, o)
 		for _, code := range []Code{"peer.unreached", "address.dead"} {
-			if f := findCode(all, code); !strings.Contains(f.What, "relay:hub is down; acpctl relay test hub") || f.Remedy != asItSays {
+			if f := findCode(all, code); !strings.Contains(f.What, "relay:hub is down; acpctl relay test hub") || !strings.HasPrefix(f.Remedy, "do what it says") {
 				t.Errorf("%+v", f)
 			}
 		}

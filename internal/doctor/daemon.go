@@ -59,15 +59,12 @@ func (x *examination) examineDaemon() {
 		if ofConfig && x.has("config.broken") {
 			continue // that says more
 		}
-		f := x.add("daemon.warning", subjectDaemon, w, asItSays)
+		f := x.add("daemon.warning", subjectDaemon, w, "do what it says; acpctl status shows whether the warning is gone")
 		if ofConfig {
 			f.private = []string{w} // it quotes the file
 		}
 	}
 }
-
-// asItSays is the remedy of a finding that quotes an error or a warning: whole, with what to do at its end.
-const asItSays = "as it says"
 
 // examineServices tells of services whose program is gone, as after an update that moved it.
 func (x *examination) examineServices() {

@@ -86,9 +86,9 @@ func (x *examination) addAddrs(p *client.Peer, addrs []client.ProbedAddr) {
 		case e == nil:
 			x.add("address.ok", a.Addr, fmt.Sprintf("%s (%s): %s has proved its key there; round trip %.1f ms", a.Addr, a.Source, p.Name, float64(a.RTTUS)/1000), "", a.Addr, p.Name)
 		case e.Code == kinds.IdentityConflict:
-			x.add("address.wrong", a.Addr, fmt.Sprintf("%s (%s): %s", a.Addr, a.Source, e.Message), asItSays, a.Addr, p.Name)
+			x.add("address.wrong", a.Addr, fmt.Sprintf("%s (%s): %s", a.Addr, a.Source, e.Message), fmt.Sprintf("correct the address: acpctl trust %s --addr HOST:PORT, or config.yaml", p.Name), a.Addr, p.Name)
 		default:
-			remedy := asItSays
+			remedy := "do what it says; acpctl ping " + p.Name + " shows whether that was enough"
 			if a.Source != client.SourceRelay {
 				remedy += "; where nothing answers, look for a firewall between, and for an MTU below 1,280"
 			}

@@ -131,7 +131,7 @@ func (x *examination) addPeer(p *client.Peer, answer *pong) {
 		x.add("peer.ok", name, fmt.Sprintf("%s is connected%s%s", name, at, software), "", private...)
 		x.addPeerVersion(p, private)
 	case e != nil && e.From == "" && e.Code == kinds.IdentityConflict:
-		x.add("peer.conflict", name, client.Line(e.Message), asItSays, private...)
+		x.add("peer.conflict", name, client.Line(e.Message), "do what it says; acpctl ping "+name+" shows whether that was enough", private...)
 	case e != nil && e.Code == kinds.IncompatibleVersion:
 		x.add("peer.incompatible", name, tellError(name, e), "update the older side; post_quantum: require in a config.yaml demands a peer that has it", private...)
 	case e != nil && (e.Code == kinds.NotAuthorized || e.Code == kinds.Overloaded):
@@ -147,10 +147,10 @@ func (x *examination) addPeer(p *client.Peer, answer *pong) {
 	default:
 		why, remedy := "it does not answer", "start its daemon"
 		if e != nil {
-			why, remedy = tellError(name, e), asItSays
-			if e.From != "" { // a peer's words are no remedy of ours
-				remedy = "start its daemon"
-			}
+			why = tellError(name, e)
+		}
+		if e != nil && e.From == "" { // a peer's words are no remedy of ours
+			remedy = "do what it says, and start its daemon if it does not run"
 		}
 		x.add(away, name, fmt.Sprintf("%s is not connected%s: %s", name, tellLastSeen(p), strings.TrimPrefix(why, name+": ")), remedy+x.adviseAddresses(name), private...)
 	}

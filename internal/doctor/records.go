@@ -28,7 +28,7 @@ func (x *examination) examineConfig() {
 		var warnings []string
 		warnings, err = c.CheckStateFiles(path, x.Home)
 		for _, w := range warnings {
-			x.add("config.file", statedir.ConfigName, w, "as it says", x.Home)
+			x.add("config.file", statedir.ConfigName, w, "do what it says, then: acpctl reload", x.Home)
 		}
 	}
 	if err == nil {
@@ -40,10 +40,10 @@ func (x *examination) examineConfig() {
 		return
 	}
 	for _, err := range joinedErrors(err) {
-		what, remedy, line := err.Error(), "mend it", ""
-		private := []string{what}
+		what, remedy, line := err.Error(), "correct it; acpctl config check "+path+" shows whether it is valid", ""
+		private := []string{what, x.Home}
 		if e, ok := errors.AsType[*config.Error](err); ok {
-			what, remedy, private = e.Problem, cmp.Or(e.Remedy, "as it says"), []string{e.Problem, e.Remedy}
+			what, remedy, private = e.Problem, cmp.Or(e.Remedy, remedy), []string{e.Problem, e.Remedy, x.Home}
 			if e.Line > 0 {
 				line = fmt.Sprintf("line %d: ", e.Line)
 			}

@@ -49,15 +49,16 @@ func (x *examination) examineKeptRelays() {
 func (x *examination) addRelay(ctx context.Context, r *client.Relay) {
 	private := []string{r.Name, r.URL, hostOf(r.URL), r.Server, r.Error}
 	subject := "relay " + r.Name
+	tryIt := "acpctl relay test " + r.Name + " tries it step by step"
 	switch r.State {
 	case client.RelayUp:
 		x.add("relay.ok", subject, fmt.Sprintf("%s is connected: %s", r.Name, client.Line(r.Server)), "", private...)
 		if r.Error != "" {
-			x.add("relay.limited", subject, r.Name+": "+client.Line(r.Error), "as it says", private...)
+			x.add("relay.limited", subject, r.Name+": "+client.Line(r.Error), tryIt, private...)
 		}
 		x.tryRelay(ctx, r, subject, private)
 	case client.RelayRefused:
-		x.add("relay.refused", subject, r.Name+": "+client.Line(r.Error), "as it says; acpctl relay test "+r.Name+" tries it step by step", private...)
+		x.add("relay.refused", subject, r.Name+": "+client.Line(r.Error), tryIt, private...)
 	case client.RelayUnused:
 		remedy := "correct what it says, then acpctl reload; or acpctl relay remove " + r.Name
 		if r.Source == client.RelayOfConfig {
@@ -65,7 +66,7 @@ func (x *examination) addRelay(ctx context.Context, r *client.Relay) {
 		}
 		x.add("relay.unused", subject, r.Name+": "+client.Line(r.Error), remedy, private...)
 	case client.RelayDown:
-		x.add("relay.down", subject, r.Name+": "+client.Line(r.Error), "as it says; acpctl relay test "+r.Name+" tries it step by step", private...)
+		x.add("relay.down", subject, r.Name+": "+client.Line(r.Error), tryIt, private...)
 	}
 	if r.Clone {
 		x.add("relay.clone", subject, "another process uses "+r.Name+" with this daemon's identity", "stop one of the two for good; docs/operate.md says what to send again", private...)
