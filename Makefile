@@ -153,5 +153,9 @@ demo: ## two daemons on this machine, and everything that they say
 	./integration/demo.sh
 
 install: build ## to PREFIX/bin (~/.local/bin)
-	install -d $(PREFIX)/bin
-	install bin/acpd bin/acpctl $(PREFIX)/bin/
+	install -d '$(PREFIX)/bin'
+	install bin/acpd bin/acpctl '$(PREFIX)/bin/'
+	@case ":$$PATH:" in \
+	*':$(PREFIX)/bin:'*) echo 'Now: acpctl up' ;; \
+	*) printf '%s\n' '$(PREFIX)/bin is not in your PATH. Type this line, and add it to the profile of your shell:' '' '    export PATH='"'"'$(PREFIX)/bin'"'"':"$$PATH"' '' 'Then: acpctl up' ;; \
+	esac
