@@ -17,7 +17,7 @@ import (
 )
 
 // TestWaitingWords: the page says in words that a peer is not connected, and that nobody waits for what
-// is only told.
+// is only told, beside what needs an approval.
 func TestWaitingWords(t *testing.T) {
 	b := startBrowser(t)
 	w := newWorld(t)
@@ -35,7 +35,7 @@ func TestWaitingWords(t *testing.T) {
 			t.Errorf("%q is in %q", word, text)
 		}
 	}
-	says("nobody waits", "#waiting-sum", "Nobody is waiting.")
+	says("nobody else waits", "#waiting-sum", "Nobody else is waiting.")
 	says("the row says what it is", "#approvals-list li", "a notice of desk for here/planner")
 	says("the row asks", "#approvals-list li", "May it wake planner?")
 	lacks("#waiting", "waits for here/planner")
@@ -45,8 +45,9 @@ func TestWaitingWords(t *testing.T) {
 	}
 	p.until("the peers are there", `document.querySelectorAll("#peers > li").length === 3`)
 	before := places()
+	w.change(func() { w.wait = nil })
+	says("nobody waits", "#waiting-sum", "Nobody is waiting.")
 	w.change(func() {
-		w.wait = nil
 		w.open = []client.TrafficEntry{{At: since, Direction: client.Out, Peer: peerID(1), Name: "build", Kind: kinds.KindQuery, ID: wire.NewMessageID(), Text: "Is it built?"}}
 	})
 	p.until("the notice is gone", `document.querySelectorAll("#waiting-list > li").length === 1 && document.getElementById("approvals").hidden`)

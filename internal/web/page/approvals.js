@@ -42,6 +42,7 @@ function drawApprovals() {
   if (items.some((x) => x.over)) redraw = setTimeout(() => dirty("approvals"), 1000); // nobody may point at it then
   $("approvals").hidden = !items.length && !findProblem("approvals");
   document.querySelector("[data-nav=approvals]").hidden = !all.length;
+  dirty("waiting"); // which says who else waits
   const mine = all.filter((r) => !r.approved).length;
   setCount("approvals", mine, "warn");
   document.title = (mine ? "(" + mine + ") " : "") + ($("name").textContent || "acpd") + " · acpd";

@@ -41,7 +41,8 @@ setDraw("waiting", drawWaiting);
 // isStuck: nobody works on a call now, as whoever is called is not there.
 const isStuck = (r) => !!(r.missing || r.agent_away);
 
-// drawSum says in a line how many wait, and what is wrong; nothing while that cannot be read.
+// drawSum says in a line how many wait beside what needs an approval, and what is wrong; nothing while that cannot
+// be read.
 function drawSum(all) {
   const missing = all.filter((r) => r.missing), away = all.filter((r) => r.agent_away);
   const oldest = all.sort(byAge).find((r) => r.since);
@@ -49,7 +50,7 @@ function drawSum(all) {
   if (findProblem("waiting")) return $("waiting-sum").replaceChildren();
   if (!isKnown("waiting")) return $("waiting-sum").replaceChildren("…");
   $("waiting-sum").replaceChildren(
-    all.length ? h("strong", {}, count(all.length, "call waits", "calls wait")) : "Nobody is waiting.",
+    all.length ? h("strong", {}, count(all.length, "call waits", "calls wait")) : rows("approvals").length ? "Nobody else is waiting." : "Nobody is waiting.",
     oldest ? h("span", {}, all.length > 1 ? ", the longest for " : " for ", since(oldest.since)) : "",
     all.length ? "." : soft(" Open queries and delegations are listed here."),
     missing.length ? warn(...missing.length === 1 ? [said(missing[0].missing), " is not connected."] : [missing.length + " are with peers that are not connected."]) : "",
