@@ -17,8 +17,25 @@ fail() {
 
 has() { command -v "$1" >/dev/null 2>&1; }
 
-# read_version PROGRAM prints its version, or nothing if the program does not say one.
-read_version() { "$1" --version 2>/dev/null | sed -n '1s/^acp[a-z]* \([0-9][^ ]*\) .*/\1/p'; }
+# read_version PROGRAM prints its version, or nothing if the program does not say one within 10 seconds.
+read_version() {
+	{
+		"$1" --version </dev/null >"$new/version" &
+		asked=$!
+		(sleep 10 && kill -9 "$asked") </dev/null >/dev/null &
+		wait "$asked" || :
+		kill "$!" || :
+	} 2>/dev/null
+	sed -n '1s/^acp[a-z]* v\{0,1\}\([0-9][^ ]*\) .*/\1/p' "$new/version"
+}
+
+# quote WORD prints it as a shell takes it.
+quote() {
+	case $1 in
+	*[!A-Za-z0-9/._-]*) printf '%s\n' "$1" | sed "s/'/'\\\\''/g; 1s/^/'/; \$s/\$/'/" ;;
+	*) printf '%s\n' "$1" ;;
+	esac
+}
 
 # read_time VERSION prints the time in the version of a build between two releases.
 read_time() { printf '%s\n' "$1" | sed -n 's/^[0-9.]*+\([0-9]\{14\}\)\(\..*\)\{0,1\}$/\1/p'; }
@@ -38,6 +55,7 @@ is_newer() {
 main() {
 	set -eu
 	umask 022
+	ulimit -f 200000 2>/dev/null || : # blocks of 512 bytes: no file that this script writes or downloads fills the disk
 	force='' old=''
 	for arg; do
 		[ "$arg" = --force ] || fail "unknown argument $arg: the only one is --force"
@@ -50,7 +68,11 @@ main() {
 	'') fail "ACPD_BASE_URL is not set: set it to the URL of the folder with the archives of acpd $version" ;;
 	*@*) fail "ACPD_BASE_URL must not have a user or an @: remove it" ;;
 	https://*) protocol='=https' ;;
-	http://127.0.0.1 | http://127.0.0.1[:/]*) protocol='=http' ;;
+	http://127.0.0.1 | http://127.0.0.1/* | http://127.0.0.1:[0-9]*)
+		protocol='=http' port=${base#http://127.0.0.1}
+		port=${port#:} port=${port%%/*}
+		case $port in *[!0-9]*) fail "ACPD_BASE_URL is $base: its port must be a number" ;; esac
+		;;
 	*) fail "ACPD_BASE_URL is $base: use https (http only works for 127.0.0.1)" ;;
 	esac
 
@@ -76,6 +98,12 @@ main() {
 	*) prefix=$PWD/$prefix ;;
 	esac
 	bin=$prefix/bin
+	# Unpacked beside the programs, they can take the place of the old ones at once.
+	{ mkdir -p "$bin" && new=$(mktemp -d "$bin/.acpd.XXXXXX"); } 2>/dev/null ||
+		fail "cannot write to $bin: set PREFIX to a folder in which you may write"
+	trap 'rm -rf "$new"' EXIT
+	trap 'exit 130' INT
+	trap 'exit 143' HUP TERM
 	for name in acpctl acpd; do
 		[ ! -d "$bin/$name" ] || fail "$bin/$name is a folder: move it away"
 		[ -e "$bin/$name" ] || continue
@@ -84,12 +112,6 @@ main() {
 		[ -n "$old" ] || fail "$bin/$name does not say its version: use --force to replace it"
 		! is_newer "$old" "$version" || fail "$bin/$name is $old, which is newer than $version: use --force to replace it"
 	done
-	# Unpacked beside the programs, they can take the place of the old ones at once.
-	{ mkdir -p "$bin" && new=$(mktemp -d "$bin/.acpd.XXXXXX"); } 2>/dev/null ||
-		fail "cannot write to $bin: set PREFIX to a folder in which you may write"
-	trap 'rm -rf "$new"' EXIT
-	trap 'exit 130' INT
-	trap 'exit 143' HUP TERM
 
 	echo "Downloading $base/$archive"
 	if has curl; then
@@ -121,9 +143,13 @@ main() {
 	echo "acpd and acpctl $version are installed in $bin."
 	case :$PATH: in
 	*":$bin:"*) echo "That folder is in your PATH." ;;
-	*) printf 'That folder is not in your PATH. Add this line to the profile of your shell:\n\n    export PATH="%s:$PATH"\n\n' "$bin" ;;
+	*) printf 'That folder is not in your PATH. Add this line to the profile of your shell:\n\n    export PATH=%s:"$PATH"\n\n' "$(quote "$bin")" ;;
 	esac
-	[ -z "$old" ] || echo "A daemon that is running is still version $old: restart it (systemctl --user restart acpd; or acpctl drain, then acpd)."
+	if [ -n "$old" ]; then
+		echo "A daemon that is running is still version $old: restart it (acpctl drain, then acpctl up)."
+	else
+		echo "Now: acpctl up"
+	fi
 }
 
 main "$@"

@@ -32,7 +32,7 @@ type clean struct {
 }
 
 // usedTools are the programs that the script may use besides curl or wget and sha256sum or shasum.
-var usedTools = []string{"sh", "uname", "sed", "sort", "tail", "mkdir", "mktemp", "tar", "gzip", "mv", "rm"}
+var usedTools = []string{"sh", "uname", "sed", "sort", "tail", "mkdir", "mktemp", "sleep", "tar", "gzip", "mv", "rm"}
 
 // newClean makes a root: "debian" has Debian and busybox as its wget, "busybox" has only busybox, "curl" is this
 // machine with the tools and curl alone.
@@ -184,7 +184,7 @@ func TestInstall(t *testing.T) {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
 			c := newClean(t, kind)
-			if said := c.mustInstall(); !strings.Contains(said, "That folder is not in your PATH.") || strings.Contains(said, "running") {
+			if said := c.mustInstall(); !strings.Contains(said, "That folder is not in your PATH.") || !strings.HasSuffix(said, "\nNow: acpctl up\n") {
 				t.Errorf("it says %q", said)
 			}
 			c.path += ":" + strings.TrimPrefix(c.home, c.root) + "/.local/bin"
@@ -209,8 +209,11 @@ func TestInstallAsSomebody(t *testing.T) {
 	if err == nil || !strings.Contains(string(out), "cannot write to /home/.local/bin") {
 		t.Errorf("%v, it says %q", err, out)
 	}
-	if said, err := c.run("PREFIX=/opt"); err != nil || !strings.Contains(said, "are installed in /opt/bin.") {
-		t.Errorf("%v, it says %q", err, said)
+	for prefix, shown := range map[string]string{"/opt": "/opt/bin", "/opt/it's $(id)": `'/opt/it'\''s $(id)/bin'`} {
+		said, err := c.run("PREFIX=" + prefix)
+		if err != nil || !strings.Contains(said, "are installed in "+prefix+"/bin.") || !strings.Contains(said, "    export PATH="+shown+`:"$PATH"`+"\n") {
+			t.Errorf("%v, it says %q", err, said)
+		}
 	}
 }
 
@@ -222,9 +225,9 @@ func TestInstallOverAnother(t *testing.T) {
 	says := func(version string) string {
 		return "#!/bin/sh\necho \"acpd " + version + " (commit 0123456, protocol 1)\"\n"
 	}
-	for _, version := range []string{"0.0.1", "0.0.2", "0.0.2+5ce7fd7-dirty", "0.0.2+20261126151159.0123456", newer} {
+	for _, version := range []string{"0.0.1", "0.0.2", "0.0.2+5ce7fd7-dirty", "0.0.2+20261126151159.0123456", "v0.0.0-20261126151159-0123456789ab+dirty", newer} {
 		c.writeProgram("acpd", says(version))
-		if said := c.mustInstall(); !strings.Contains(said, "A daemon that is running is still version "+version+": restart it") {
+		if said := c.mustInstall(); !strings.Contains(said, "A daemon that is running is still version "+strings.TrimPrefix(version, "v")+": restart it (acpctl drain, then acpctl up).") {
 			t.Errorf("over %s it says %q", version, said)
 		}
 	}
@@ -233,8 +236,11 @@ func TestInstallOverAnother(t *testing.T) {
 		c.mustRefuse("acpd is " + version + ", which is newer than " + newer + ": use --force to replace it")
 	}
 	c.mustInstall("--force")
+	for _, program := range []string{"exit 1", "exec sleep 600"} {
+		c.writeProgram("acpctl", "#!/bin/sh\n"+program+"\n")
+		c.mustRefuse("acpctl does not say its version: use --force to replace it")
+	}
 	c.writeProgram("acpctl", "#!/bin/sh\nexit 1\n")
-	c.mustRefuse("acpctl does not say its version: use --force to replace it")
 	c.mustInstall("--force")
 }
 
@@ -247,10 +253,22 @@ func TestInstallTakesNothingElse(t *testing.T) {
 	for _, url := range []string{"http://192.0.2.1", "http://127.0.0.1.example.org", "http://127.0.0.1:80@example.org", "ftp://127.0.0.1", "file:///tmp", "/tmp"} {
 		c.mustRefuse("ACPD_BASE_URL", "ACPD_BASE_URL="+url)
 	}
+	for _, path := range []string{"", "/acpd"} {
+		c.mustRefuse("its port must be a number", "ACPD_BASE_URL=http://127.0.0.1:8000.example.org"+path)
+	}
 	c.mustRefuse("unknown argument --yes", "--yes")
 	empty := httptest.NewServer(http.NotFoundHandler())
 	defer empty.Close()
 	c.mustRefuse("cannot download "+empty.URL, "ACPD_BASE_URL="+empty.URL)
+	endless := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		for block := make([]byte, 1<<20); ; {
+			if _, err := w.Write(block); err != nil {
+				return
+			}
+		}
+	}))
+	defer endless.Close()
+	c.mustRefuse("cannot download "+endless.URL, "ACPD_BASE_URL="+endless.URL)
 	for name, change := range map[string]func([]byte) []byte{
 		"another byte": func(b []byte) []byte { b[len(b)-9] ^= 1; return b },
 		"a byte more":  func(b []byte) []byte { return append(b, 0) },
