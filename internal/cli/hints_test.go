@@ -42,6 +42,7 @@ func TestWhatToTypeInstead(t *testing.T) {
 		{"wake test", "acpctl wake test: SESSION is missing: acpctl agents lists them", "Type: acpctl wake test claude"},
 		{"wake laptop", `acpctl wake: unknown verb "laptop"`, "Type: acpctl wake allow laptop"},
 		{"wake desk", `acpctl wake: unknown verb "desk"`, "Type: acpctl wake allow desk"}, // not test
+		{"wake laptop --ask", "acpctl wake: unknown flag: --ask, which is one of acpctl wake allow", "Type: acpctl wake allow laptop --ask"},
 		{"wake alow laptop", `acpctl wake: unknown verb "alow": did you mean allow?`, "See: acpctl wake --help"},
 		{"approvals foo", `acpctl approvals: unknown verb "foo"`, "Type: acpctl approvals"},
 		{"approvals 482913", `acpctl approvals: unknown verb "482913"`, "Type: acpctl approvals yes 482913"},

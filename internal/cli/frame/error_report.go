@@ -51,6 +51,11 @@ func explainUnknownFlag(cmd *cobra.Command, unknown *pflag.NotExistError) error 
 		}
 		return fmt.Errorf("%w: put -- before text that begins with a hyphen", unknown)
 	}
+	if usual := findVerb(cmd, usualVerbs[cmd.Name()]); usual != nil {
+		if flag := usual.Flags().Lookup(unknown.GetSpecifiedName()); flag != nil && flag.NoOptDefVal != "" { // it needs no value
+			return Instead{fmt.Errorf("%w, which is one of %s", unknown, usual.CommandPath()), formatExample(usual, cmd.Flags().Arg(0)) + " --" + flag.Name}
+		}
+	}
 	if setting := settingsOfDaemon[unknown.GetSpecifiedName()]; setting != "" && cmd.Name() == "up" {
 		return Instead{fmt.Errorf("%w, which is one of acpd", unknown), "acpctl up, once config.yaml in the state directory has the line " + setting}
 	}
