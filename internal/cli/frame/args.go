@@ -47,8 +47,6 @@ func NamedArgs(names ...string) cobra.PositionalArgs {
 			switch id, err := identity.ParseID(arg); {
 			case arg == "" && (name == "QUESTION" || name == "TASK"):
 				return unfitArg{name, "empty"}
-			case name == "INVITATION" && !strings.Contains(arg, "acp:"):
-				return unfitArg{fmt.Sprintf("%q", arg), "no invitation"}
 			case name != "PEER" && name != "ID or NAME":
 			case strings.TrimSpace(arg) == "":
 				return fmt.Errorf("%s is empty", name)

@@ -81,7 +81,8 @@ func HintForWord(root *cobra.Command, word string, args []string) string {
 // formatTyped returns the command line of a verb with the arguments that were typed, if it takes them. Else it is the
 // verb's first example, for the peer that was typed.
 func formatTyped(verb *cobra.Command, args []string) string {
-	if len(args) > 0 && verb.Args(verb, args) == nil {
+	isTaken := len(args) > 0 && (verb.Name() != "up" || strings.Contains(args[0], "acp:")) // up takes no name
+	if isTaken && verb.Args(verb, args) == nil {
 		typed := verb.CommandPath()
 		for _, arg := range args {
 			typed += " " + shellpath.Quote(client.Line(arg))
@@ -109,7 +110,7 @@ func isPeer(arg string) bool {
 	return identity.CheckName(name) == nil
 }
 
-// unfitArg is the error of an argument that is missing, empty or something else than the verb takes.
+// unfitArg is the error of an argument that is missing or empty.
 type unfitArg struct{ name, how string }
 
 func (u unfitArg) Error() string { return u.name + " is " + u.how }
