@@ -96,21 +96,6 @@ func TestWhatToTypeInstead(t *testing.T) {
 	}
 }
 
-// An empty question is found out as a missing one is, and without a peer query says how to get one.
-func TestNobodyToAskAndNothingToAsk(t *testing.T) {
-	f := newDaemon(t)
-	f.SetAnswer(client.MethodPeers, &client.Peers{Peers: []client.Peer{{State: client.PeerPending, Claim: "evil"}}})
-	for _, verb := range []string{"query", "delegate", "ping", "wake allow"} {
-		args := strings.Fields(verb)
-		f.WantResult(f.Run(args...), frame.ExitUsage, "", "acpctl "+verb+": PEER is missing, and there is no peer yet\nType: acpctl up, which connects another machine\n")
-	}
-	f.WantResult(f.Run("query", "desk", ""), frame.ExitUsage, "", "acpctl query: QUESTION is empty\nType: acpctl query desk 'Which branch is deployed?'\n")
-	f.WantResult(f.Run("delegate", "desk", ""), frame.ExitUsage, "", "acpctl delegate: TASK is empty\nType: acpctl delegate desk 'Run the test suite'\n")
-	if got := f.RunInteractive("", "delegate", "desk"); !strings.HasPrefix(got.Err, "acpctl delegate: TASK is missing\n") { // nothing is piped into it
-		t.Errorf("%+v", got)
-	}
-}
-
 // At a terminal query asks for the question that is missing.
 func TestQueryAsksForTheQuestion(t *testing.T) {
 	f := newDaemon(t)
@@ -133,4 +118,19 @@ func TestDiscoverAll(t *testing.T) {
 	f.WantResult(f.Run("discover"), 0, "", "acpctl discover: laptop: no answer\n")
 	f.SetAnswer(client.MethodPeers, &client.Peers{})
 	f.WantResult(f.RunInteractive("", "discover"), 0, "", "no peer is connected: acpctl peers shows those that there are\n")
+}
+
+// An empty question is found out as a missing one is, and without a peer query says how to get one.
+func TestNobodyToAskAndNothingToAsk(t *testing.T) {
+	f := newDaemon(t)
+	f.SetAnswer(client.MethodPeers, &client.Peers{Peers: []client.Peer{{State: client.PeerPending, Claim: "evil"}}})
+	for _, verb := range []string{"query", "delegate", "ping", "wake allow"} {
+		args := strings.Fields(verb)
+		f.WantResult(f.Run(args...), frame.ExitUsage, "", "acpctl "+verb+": PEER is missing, and there is no peer yet\nType: acpctl up, which connects another machine\n")
+	}
+	f.WantResult(f.Run("query", "desk", ""), frame.ExitUsage, "", "acpctl query: QUESTION is empty\nType: acpctl query desk 'Which branch is deployed?'\n")
+	f.WantResult(f.Run("delegate", "desk", ""), frame.ExitUsage, "", "acpctl delegate: TASK is empty\nType: acpctl delegate desk 'Run the test suite'\n")
+	if got := f.RunInteractive("", "delegate", "desk"); !strings.HasPrefix(got.Err, "acpctl delegate: TASK is missing\n") { // nothing is piped into it
+		t.Errorf("%+v", got)
+	}
 }
