@@ -49,7 +49,8 @@ type Config struct {
 	Metrics      Metrics         `yaml:"metrics" doc:"What this daemon does, counted, as text for Prometheus, and whether it is well, over HTTP."`
 	Log          Log             `yaml:"log" doc:"The daemon's log, on standard error."`
 
-	Lines Lines `yaml:"-"` // of the file; no setting
+	Lines   Lines    `yaml:"-"` // of the file; no setting
+	Skipped []string `yaml:"-"` // what the owner is told of each setting that is gone and was skipped; no setting
 }
 
 // Lines has the line of each key of a configuration file, from 1. A key is written as in

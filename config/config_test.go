@@ -184,6 +184,24 @@ func TestDefaults(t *testing.T) {
 	}
 }
 
+// A setting that is gone keeps nobody from starting: it is skipped, whatever is under it, and told.
+func TestSettingsThatAreGone(t *testing.T) {
+	c, err := load(t, "name: desk\nhistory: {messages: 1000, bytes: 4MiB}\n")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := `config.yaml:2: "history" is as an earlier version had it: it is skipped now, and the next version will refuse it: remove it to keep the last 1000 messages, at most 4 MiB of them, or write history: off to keep none`
+	if c.Name != "desk" || c.History != On || c.Lines["history"] != 0 || len(c.Skipped) != 1 || !strings.HasSuffix(c.Skipped[0], want) {
+		t.Errorf("%+v", c)
+	}
+	if c, err := load(t, "history: off\n"); err != nil || c.History != Off || len(c.Skipped) > 0 {
+		t.Errorf("%+v, %v", c, err)
+	}
+	if _, err := load(t, "history: {messages: 1000}\nlog: {level: x}\n"); len(ListErrors(err)) != 1 {
+		t.Errorf("%v", err)
+	}
+}
+
 func TestErrors(t *testing.T) {
 	for text, want := range map[string][]string{
 		"lisen: x":                                              {`1: unknown key "lisen": did you mean "listen"?`},
@@ -253,7 +271,6 @@ func TestErrors(t *testing.T) {
 		"agents: {claude: {turns: {hour: 101}}}":                                 {`bad "agents.claude.turns.hour": 101: a day has 100: raise day too`},
 		"agents: {claude: {turns: {}}}":                                          {`bad "agents.claude.turns": an empty entry`},
 		"agents: {\"*\": {turns: {hour: 1}}}":                                    {`bad "agents.*.turns.hour": 1`},
-		"history: {messages: 1000, bytes: 4MiB}":                                 {`1: "history" must be text, not settings: how many messages are kept is no setting any more: remove it to keep the last 1000 of them, at most 4 MiB, or write history: off to keep none`},
 		"history: 1000":                                                          {`1: bad "history": "1000": use on, off`},
 		"spending: {runs: 0}":                                                    {`bad "spending.runs": 0: use a number from 1`},
 		"spending: {tokens: 1000000001}":                                         {`bad "spending.tokens"`},

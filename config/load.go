@@ -45,7 +45,12 @@ type parser struct{ *yamldoc.Document }
 var textExamples = map[string]string{
 	"listen":          "write host:port, like 0.0.0.0:7117",
 	"channels.listen": "write host:port, like 127.0.0.1:7118",
-	"history":         "how many messages are kept is no setting any more: remove it to keep the last 1000 of them, at most 4 MiB, or write history: off to keep none",
+}
+
+// goneSettings says what to do about settings that only the minor version before this one had. They are skipped, so
+// that an upgrade does not keep acpd from starting. The next minor version refuses them: remove them from here.
+var goneSettings = map[string]string{
+	"history": "remove it to keep the last 1000 messages, at most 4 MiB of them, or write history: off to keep none",
 }
 
 // parseFile does what LoadConfig does, with the content of the file.
@@ -55,12 +60,15 @@ func parseFile(file string, data []byte) (*Config, error) {
 		return nil, errors.Join(&Error{File: file, Line: line, Problem: "the file is over 1 MiB", Remedy: "shorten it"})
 	}
 	var c Config
-	p := parser{yamldoc.Decode(data, &c, yamldoc.Options{File: file, Examples: textExamples})}
+	p := parser{yamldoc.Decode(data, &c, yamldoc.Options{File: file, Examples: textExamples, Gone: goneSettings})}
 	p.checkValues(&c)
 	if errs := p.ListErrors(); len(errs) > 0 {
 		return nil, joinErrors(errs)
 	}
 	c.setDefaults()
 	c.Lines = p.ListLines()
+	for _, s := range p.ListSkipped() {
+		c.Skipped = append(c.Skipped, s.Error())
+	}
 	return &c, nil
 }

@@ -373,7 +373,7 @@ func (d *Daemon) Run(ctx context.Context, reload <-chan os.Signal) error {
 	if d.trustWasLost {
 		d.log.Warn("trust store", "warning", trustLostWarning)
 	}
-	d.logUnmatchedSettings()
+	d.logSettingsWithoutEffect()
 	d.log.Info("ready", "id", d.id, "name", d.name, "addr", d.node.Addr(), "socket", d.home.ownerSocketPath(), "took", time.Since(d.started))
 	d.readiness.serving.Store(true)
 	d.tellSystemd(stateReady)

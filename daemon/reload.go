@@ -83,7 +83,7 @@ func (d *Daemon) reloadConfig() (*client.Reloaded, error) {
 	if later := slices.DeleteFunc(slices.Clone(r.Deferred), func(name string) bool { return !slices.Contains(changed, name) }); len(later) > 0 {
 		d.log.Warn("settings have changed that take effect at the next start: start acpd again", "settings", strings.Join(later, ", "))
 	}
-	d.logUnmatchedSettings()
+	d.logSettingsWithoutEffect()
 	d.log.Info("configuration reloaded", "changed", strings.Join(changed, ", "))
 	r.Changed = append(r.Changed, files...)
 	return r, nil

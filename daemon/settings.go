@@ -43,7 +43,7 @@ func (d *Daemon) serveReload(context.Context, *localConn, *noParams) (any, error
 
 // describeReload returns in what a configuration that counts now differs from the one before.
 func (d *Daemon) describeReload(old, next *config.Config) *client.Reloaded {
-	r := &client.Reloaded{Changed: []client.SettingChange{}, Deferred: append([]string{}, listDeferredSettings(d.startConfig, next)...), Warnings: append(d.listUnmatchedSettings(), d.listRelayWarnings()...)}
+	r := &client.Reloaded{Changed: []client.SettingChange{}, Deferred: append([]string{}, listDeferredSettings(d.startConfig, next)...), Warnings: append(d.listSettingsWithoutEffect(), d.listRelayWarnings()...)}
 	if notice := d.checkOwnCertificate(time.Now()); notice != "" {
 		r.Warnings = append(r.Warnings, notice)
 	}
@@ -118,21 +118,21 @@ func (d *Daemon) listWarnings() []string {
 	}
 	all = append(all, d.describeUsedUpBudgets()...)
 	all = append(all, d.listKeptNames()...)
-	return append(all, d.listUnmatchedSettings()...)
+	return append(all, d.listSettingsWithoutEffect()...)
 }
 
 const trustLostWarning = "neither trust.yaml nor trust.copy.yaml was there at the start, but identity.key was: nobody is trusted, and no key is blocked; " +
 	"if somebody was, stop acpd and restore them from a backup, or trust, and untrust, anew"
 
-// listUnmatchedSettings returns warnings about names in the settings that no trusted peer
-// has, so that nothing follows from them.
-func (d *Daemon) listUnmatchedSettings() []string {
+// listSettingsWithoutEffect returns warnings about settings from which nothing follows: those that
+// are gone, and those that name peers which nobody trusts.
+func (d *Daemon) listSettingsWithoutEffect() []string {
 	known := make(map[string]bool)
 	for _, p := range d.trust.Peers() {
 		known[p.Name], known[p.ID.String()] = true, true
 	}
-	fleet := d.trust.HasAuthorities()
-	unmatched := d.config.Load().FindPeerRefs(func(ref string) bool {
+	fleet, cfg := d.trust.HasAuthorities(), d.config.Load()
+	unmatched := cfg.FindPeerRefs(func(ref string) bool {
 		if fleet { // a key may show a certificate at any time
 			if id, err := identity.ParseID(ref); err == nil && !d.trust.IsBlocked(id) {
 				return false
@@ -140,7 +140,7 @@ func (d *Daemon) listUnmatchedSettings() []string {
 		}
 		return !known[ref]
 	})
-	all := []string{}
+	all := append([]string{}, cfg.Skipped...)
 	for _, setting := range slices.Sorted(maps.Keys(unmatched)) {
 		var peers, certified []string
 		for _, ref := range slices.Compact(slices.Sorted(slices.Values(unmatched[setting]))) {
@@ -169,9 +169,9 @@ func appendUnmatched(all []string, setting string, refs []string, why string) []
 	return append(all, fmt.Sprintf("%s in config.yaml names %s%s: %s", setting, strings.Join(refs, ", "), more, why))
 }
 
-// logUnmatchedSettings logs these warnings.
-func (d *Daemon) logUnmatchedSettings() {
-	for _, doubt := range d.listUnmatchedSettings() {
+// logSettingsWithoutEffect logs these warnings.
+func (d *Daemon) logSettingsWithoutEffect() {
+	for _, doubt := range d.listSettingsWithoutEffect() {
 		d.log.Warn("settings without effect", "warning", doubt)
 	}
 }

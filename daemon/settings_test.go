@@ -17,7 +17,7 @@ import (
 func TestSettingsWithoutEffectAreNamed(t *testing.T) {
 	t.Parallel()
 	dir := stateDir(t)
-	writeConfig(t, dir, "policy: {labtop: {kinds: []}}\n")
+	writeConfig(t, dir, "policy: {labtop: {kinds: []}}\nhistory: {messages: 1000}\n")
 	var log bytes.Buffer
 	d, err := OpenDaemon(t.Context(), Options{Home: dir, Name: "desk", Listen: "127.0.0.1:0", NoMDNS: true, Log: &log})
 	if err != nil {
@@ -32,8 +32,8 @@ func TestSettingsWithoutEffectAreNamed(t *testing.T) {
 		}
 		return log.String()
 	}
-	said := reload("policy: {labtop: {kinds: []}}\nchannels: {open_to: [laptob], quiet_agents: true}\nlimits: {min_free: 2097152}\n")
-	for _, want := range []string{`settings="limits.min_free, channels.quiet_agents"`, "policy in config.yaml names labtop: ", "channels.open_to in config.yaml names laptob: "} {
+	said := reload("policy: {labtop: {kinds: []}}\nchannels: {open_to: [laptob], quiet_agents: true}\nlimits: {min_free: 2097152}\nhistory: {messages: 1000}\n")
+	for _, want := range []string{`settings="limits.min_free, channels.quiet_agents"`, `\"history\" is as an earlier version had it: `, "policy in config.yaml names labtop: ", "channels.open_to in config.yaml names laptob: "} {
 		if !strings.Contains(said, want) {
 			t.Errorf("the log says %q, want %s", said, want)
 		}
@@ -61,6 +61,14 @@ func TestStatusWarns(t *testing.T) {
 	}
 	desk.dial().must("status", nil, &s)
 	if len(s.Warnings) != 2 || s.Warnings[1] != "policy in config.yaml names build-7.korp, group:ci.korp: organisation has no authority of the name behind the dot, so nothing follows from it; acpctl cert show lists those that it has" {
+		t.Errorf("%q", s.Warnings)
+	}
+	writeConfig(t, desk.dir, "history: {messages: 1000}\n")
+	if r, err := desk.reloadConfig(); err != nil || len(r.Warnings) != 1 {
+		t.Errorf("%+v, %v", r, err)
+	}
+	desk.dial().must("status", nil, &s)
+	if len(s.Warnings) != 1 || !strings.Contains(s.Warnings[0], `config.yaml:1: "history" is as an earlier version had it: `) {
 		t.Errorf("%q", s.Warnings)
 	}
 	laptop.dial().must("status", nil, &s)

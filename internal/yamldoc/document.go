@@ -14,6 +14,7 @@ import (
 type Document struct {
 	options Options
 	errs    []*Error
+	skipped []*Error
 	failed  map[string]bool // keys of errs
 	lines   map[string]int  // the line of each key
 }
@@ -22,6 +23,7 @@ type Document struct {
 type Options struct {
 	File      string            // names the document in errors
 	Examples  map[string]string // by its key, how a text is written that quotes alone would not make valid
+	Gone      map[string]string // by its key, what to do about a setting that is skipped, since only earlier versions had it, or had settings under it
 	LooseText bool              // text that looks like a number, a truth value or a date needs no quotes
 }
 
@@ -74,6 +76,9 @@ func (d *Document) ListErrors() []*Error {
 	}
 	return list
 }
+
+// ListSkipped returns the settings of the document that are skipped, in its order.
+func (d *Document) ListSkipped() []*Error { return d.skipped }
 
 // Error is one thing wrong with a document.
 type Error struct {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -37,7 +38,8 @@ func (v *verbs) newConfigCheckCmd() *cobra.Command {
   acpd --settings                   what the file may hold`,
 		Long: `Reads FILE, or standard input for -, as acpd would. It prints a line for each thing that is
 wrong: the file, the line, what is wrong and what to write instead; the first 20, and how many
-more there are. The exit code is 0 if acpd would start with the file, else 2.
+more there are. The exit code is 0 if acpd would start with the file and use all of it, 1 if it
+would skip settings that are gone, of which it warns, and 2 if it would not start.
 
 It reads the files that organisation.authorities names too, and warns of a certificate that cannot be
 read, and of credentials of relays that are not there, or open to others; a relative path is in the
@@ -66,8 +68,11 @@ type configError struct {
 }
 
 func (v *verbs) checkConfig(ctx context.Context, file string) error {
-	var warnings []string
+	var warnings, skipped []string
 	conf, err := v.readConfig(ctx, file)
+	if err == nil {
+		skipped = conf.Skipped
+	}
 	if home, homeErr := v.FindStateDir(); err == nil && homeErr == nil {
 		warnings, err = conf.CheckStateFiles(file, home)
 	}
@@ -80,7 +85,7 @@ func (v *verbs) checkConfig(ctx context.Context, file string) error {
 		check.Errors = append(check.Errors, configError{e.Line, e.Key, e.Problem, e.Remedy})
 	}
 	if check.Valid {
-		check.Warnings = warnings
+		check.Warnings = slices.Concat(skipped, warnings)
 	}
 	err = v.PrintData(check, func() {
 		for _, e := range wrong {
@@ -95,6 +100,9 @@ func (v *verbs) checkConfig(ctx context.Context, file string) error {
 	})
 	if err == nil && !check.Valid {
 		return frame.Exit(frame.ExitUsage)
+	}
+	if err == nil && len(skipped) > 0 {
+		return frame.Exit(frame.ExitLocal)
 	}
 	return err
 }
