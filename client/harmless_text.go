@@ -37,10 +37,31 @@ func Text(s string) string {
 	return b.String()
 }
 
-// Line is [Text] on one line: line feeds and tabs become spaces.
-func Line(s string) string { return lineBreaks.Replace(Text(s)) }
+// Line is [Text] on one line: line feeds and tabs become spaces. A character keeps three marks that
+// combine with it, so that it does not reach over the lines above and below.
+func Line(s string) string { return lineBreaks.Replace(thinMarks(Text(s))) }
 
 var lineBreaks = strings.NewReplacer("\n", " ", "\t", " ")
+
+// maxMarks is how many combining marks a character keeps. Scripts that are in use need no more.
+const maxMarks = 3
+
+// thinMarks takes out marks that combine with a character (Unicode, general categories Mn and Me) and are
+// more than maxMarks.
+func thinMarks(s string) string {
+	marks := 0
+	return strings.Map(func(r rune) rune {
+		switch {
+		case r < utf8.RuneSelf || !unicode.In(r, unicode.Mn, unicode.Me):
+			marks = 0
+		case marks == maxMarks:
+			return -1
+		default:
+			marks++
+		}
+		return r
+	}, s)
+}
 
 // JSON makes a JSON text fit for a terminal: what [Text] takes out of a string is written
 // as \uXXXX there, which means the same.

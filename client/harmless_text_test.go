@@ -5,6 +5,8 @@ import (
 	"testing"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/acpd/acpd/kinds"
 )
 
 func TestText(t *testing.T) {
@@ -44,6 +46,19 @@ func TestText(t *testing.T) {
 	}
 	if got := Line("a\r\nb\tc\x1b[m"); got != "a b c" {
 		t.Errorf("got %q", got)
+	}
+	// A syllable of Hebrew with all its points, one of Thai and one of Tibetan are whole; a tower is not.
+	for said, want := range map[string]string{
+		"n" + strings.Repeat("\u0323", 31) + "ext": "n\u0323\u0323\u0323ext", "\u0323\u0323\u0323\u20dd\u0323": "\u0323\u0323\u0323",
+		"\u05e9\u05c1\u05bc\u05b8": "\u05e9\u05c1\u05bc\u05b8", "\u0e17\u0e35\u0e48": "\u0e17\u0e35\u0e48", "\u0f66\u0f92\u0fb2\u0f74": "\u0f66\u0f92\u0fb2\u0f74",
+	} {
+		if got := Line(said); got != want {
+			t.Errorf("%+q became %+q", said, got)
+		}
+	}
+	tower := kinds.EncodePayload(&kinds.Query{Question: "n" + strings.Repeat("\u0323", 31) + "ext\nline"})
+	if got := FormatPeerText(kinds.KindQuery, tower); got != "n\u0323\u0323\u0323ext\nline" {
+		t.Errorf("%+q", got)
 	}
 }
 

@@ -19,7 +19,7 @@ func newDaemonWithAgents(t *testing.T) *clitest.FakeDaemon {
 	var peers []client.Peer
 	said := map[string]any{
 		"desk": &kinds.Capabilities{Agents: []string{"claude", "codex", "evil\x1b[2J\nx", "old", "serve"}, Sessions: []string{"codex"}, Details: []kinds.AgentDetails{
-			{Name: "claude", Answers: kinds.AnswersWakes, About: "reads \u202e\"German\"\x1b[31m\nand more"}, {Name: "codex", Answers: kinds.AnswersTurn}, {Name: "evil\x1b[2J\nx", Answers: "soon"}, {Name: "serve", Answers: kinds.AnswersNow}}},
+			{Name: "claude", Answers: kinds.AnswersWakes, About: "reads \u202e\"German\"\x1b[31m\nand more" + strings.Repeat("\u0323", 99)}, {Name: "codex", Answers: kinds.AnswersTurn}, {Name: "evil\x1b[2J\nx", Answers: "soon"}, {Name: "serve", Answers: kinds.AnswersNow}}},
 		"empty": &kinds.Capabilities{},
 		"mute":  kinds.Errorf(kinds.NotAuthorized, "no\x1b[31m"),
 		"older": &kinds.Capabilities{Agents: []string{"claude", "codex"}, Sessions: []string{"codex"}},
@@ -51,7 +51,7 @@ func newDaemonWithAgents(t *testing.T) *clitest.FakeDaemon {
 // peers write is harmless.
 func TestAgentsOfPeers(t *testing.T) {
 	f := newDaemonWithAgents(t)
-	const rows = `desk/claude	wakes for you	"reads 'German' and more"
+	const rows = `desk/claude	wakes for you	"reads 'German' and more` + "\u0323\u0323\u0323" + `"
 desk/codex	at its next turn	
 desk/evil x	?	
 desk/old	?	
@@ -65,7 +65,7 @@ older/codex	at its next turn
 		t.Errorf("a script: %+v", got)
 	}
 	got := f.RunAtTerminal(ui.Terminal{OutTTY: true}, "", "agents")
-	if !strings.Contains(got.Out, "\n\nAT PEERS      ANSWERS           ABOUT\ndesk/claude   wakes for you     \"reads 'German' and more\"\n") {
+	if !strings.Contains(got.Out, "\n\nAT PEERS      ANSWERS           ABOUT\ndesk/claude   wakes for you     \"reads 'German' and more\u0323\u0323\u0323\"\n") {
 		t.Errorf("a terminal: %s", got.Out)
 	}
 	got = f.Run("agents", "--json")

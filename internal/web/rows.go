@@ -6,8 +6,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	"unicode"
-	"unicode/utf8"
 
 	"github.com/acpd/acpd/client"
 )
@@ -38,28 +36,7 @@ const (
 
 // showLine makes what somebody else wrote fit to be shown, on one line of at most so many bytes.
 func showLine(s string, most int) string {
-	return client.ClipText(thinMarks(client.Line(s[:min(len(s), 16*most)])), most) // much of a text may be characters that are not shown
-}
-
-// maxMarks is how many marks a character keeps. Scripts that are in use need no more; many of them reach
-// far over what stands above and below.
-const maxMarks = 3
-
-// thinMarks takes out marks that combine with a character (Unicode, general categories Mn and Me) and are
-// more than maxMarks.
-func thinMarks(s string) string {
-	marks := 0
-	return strings.Map(func(r rune) rune {
-		switch {
-		case r < utf8.RuneSelf || !unicode.In(r, unicode.Mn, unicode.Me):
-			marks = 0
-		case marks == maxMarks:
-			return -1
-		default:
-			marks++
-		}
-		return r
-	}, s)
+	return client.ClipText(client.Line(s[:min(len(s), 16*most)]), most) // much of a text may be characters that are not shown
 }
 
 func showName(s string) string { return showLine(s, maxName) }

@@ -20,14 +20,14 @@ type wholeMessage struct {
 func newWholeMessage(e *client.TrafficEntry) (m wholeMessage) {
 	m.Text, m.Answer = e.Text, e.Answer
 	if len(e.Payload) > 0 {
-		m.Text = thinMarks(client.FormatPeerText(e.Kind, e.Payload))
+		m.Text = client.FormatPeerText(e.Kind, e.Payload)
 	}
 	if len(e.AnswerPayload) > 0 {
 		reply := "" // of a kind that this program does not know, the answer is shown as it was written
 		if kind, known := kinds.FindKind(e.Kind); known {
 			reply = kind.Reply
 		}
-		m.Answer = thinMarks(client.FormatPeerText(reply, e.AnswerPayload))
+		m.Answer = client.FormatPeerText(reply, e.AnswerPayload)
 	}
 	const cut = "…" // the last of a text that the daemon has shortened
 	m.Cut = len(e.Payload) == 0 && strings.HasSuffix(e.Text, cut) || len(e.AnswerPayload) == 0 && strings.HasSuffix(e.Answer, cut)
