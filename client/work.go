@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/internal/pace"
 	"github.com/acpd/acpd/kinds"
 	"github.com/acpd/acpd/wire"
@@ -58,12 +59,18 @@ type workers struct {
 	stop   context.CancelFunc
 
 	mu      sync.Mutex
-	running map[wire.MessageID]context.CancelFunc // the delegations whose function has not returned
-	all     sync.WaitGroup                        // Add is called with mu held, while ctx has not ended
+	running map[workKey]context.CancelFunc // the delegations whose function has not returned
+	all     sync.WaitGroup                 // Add is called with mu held, while ctx has not ended
+}
+
+// workKey names a delegation: two peers may choose the same id.
+type workKey struct {
+	from identity.ID
+	id   wire.MessageID
 }
 
 func newWorkers(ctx context.Context, c *Client, work func(context.Context, *Work) (string, error)) *workers {
-	w := &workers{client: c, work: work, running: make(map[wire.MessageID]context.CancelFunc)}
+	w := &workers{client: c, work: work, running: make(map[workKey]context.CancelFunc)}
 	w.ctx, w.stop = context.WithCancel(ctx)
 	return w
 }
@@ -87,9 +94,9 @@ func (w *workers) accept(_ context.Context, in *Inbound) (*kinds.Ack, error) {
 	if w.ctx.Err() != nil {
 		return nil, kinds.Errorf(kinds.NoAgent, "the agent is detaching: delegate this to another one")
 	}
-	if w.running[in.ID] == nil { // else it is a repeat
+	if key := (workKey{in.From, in.ID}); w.running[key] == nil { // else it is a repeat
 		ctx, cancel := context.WithCancel(context.WithValue(w.ctx, handledKey{}, in.ID))
-		w.running[in.ID] = cancel
+		w.running[key] = cancel
 		w.all.Go(func() { w.run(ctx, &Work{*task, in, w.client}) })
 	}
 	return nil, nil
@@ -99,10 +106,10 @@ func (w *workers) accept(_ context.Context, in *Inbound) (*kinds.Ack, error) {
 func (w *workers) cancel(_ context.Context, in *Inbound) (*kinds.Ack, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if in.Ref == nil || w.running[*in.Ref] == nil {
+	if in.Ref == nil || w.running[workKey{in.From, *in.Ref}] == nil {
 		return &kinds.Ack{Code: kinds.NotFound, Message: "nothing works on it: it has ended"}, nil
 	}
-	w.running[*in.Ref]()
+	w.running[workKey{in.From, *in.Ref}]()
 	return nil, nil
 }
 
@@ -112,8 +119,9 @@ func (w *workers) run(ctx context.Context, work *Work) {
 	w.mu.Lock()
 	detaches := w.ctx.Err() != nil
 	isCancelled := ctx.Err() != nil && !detaches
-	w.running[work.Message.ID]()
-	delete(w.running, work.Message.ID)
+	key := workKey{work.Message.From, work.Message.ID}
+	w.running[key]()
+	delete(w.running, key)
 	w.mu.Unlock()
 	if isCancelled || work.ReportBack != nil && !*work.ReportBack {
 		return

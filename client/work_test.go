@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/acpd/acpd/client/jsonrpc"
+	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/integration/await"
 	"github.com/acpd/acpd/kinds"
 	"github.com/acpd/acpd/wire"
@@ -130,19 +131,28 @@ func TestWorkIsCancelled(t *testing.T) {
 		return "", ctx.Err()
 	})
 	conn := await.Receive(t, "the agent", s.attached).conn
-	id := delegate(t, conn, task("long"))
-	cancel := func(want bool) {
+	long := task("long")
+	id := delegate(t, conn, long)
+	long.From = identity.ID{1} // another peer that has chosen the same id
+	delegate(t, conn, long)
+	cancel := func(from identity.ID, want bool) {
 		t.Helper()
 		in := inbound(kinds.KindCancel, `{}`)
-		in.Ref = &id
+		in.From, in.Ref = from, &id
 		var ack kinds.Ack
 		if err := conn.Call(await.NewContext(t), MethodCancel, in, &ack); err != nil || ack.Accepted != want {
 			t.Errorf("cancel: %+v, %v, want %v", ack, err, want)
 		}
 	}
-	cancel(true)
-	if err := await.Receive(t, "the end of the work", ended); !errors.Is(err, context.Canceled) {
-		t.Errorf("the context's error is %v", err)
+	cancel(identity.ID{2}, false)
+	for _, from := range []identity.ID{{}, {1}} {
+		cancel(from, true)
+		if err := await.Receive(t, "the end of the work", ended); !errors.Is(err, context.Canceled) {
+			t.Errorf("the context's error is %v", err)
+		}
+		if len(ended) > 0 {
+			t.Error("it has ended the work for another peer")
+		}
 	}
 	silent := task("short")
 	silent.Payload = wire.Payload(`{"task":"short","report_back":false}`)
