@@ -65,19 +65,27 @@ func newOwnerNotifier(command func() []string, asks func(string) bool, log *slog
 	return &ownerNotifier{command: command, asks: asks, start: startOwnerCommand, log: log, changed: pace.NewSignal(), started: make(map[identity.ID][]time.Time)}
 }
 
-// tell has the command told of an event, as soon as it may start again. Of each peer one event waits.
+// tell starts the command for an event, as soon as it may start again. Of each peer the last events wait,
+// as many as may start it in an hour.
 func (n *ownerNotifier) tell(e ownerEvent) {
 	if len(n.command()) == 0 {
 		return
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	i := slices.IndexFunc(n.waiting, func(w ownerEvent) bool { return w.peer == e.peer })
-	switch {
-	case i < 0:
-		n.waiting = append(n.waiting, e)
-	case n.waiting[i].number == "": // one that the owner can answer says more
-		n.waiting[i] = e
+	if slices.Contains(n.waiting, e) {
+		return
+	}
+	n.waiting = append(n.waiting, e)
+	of := 0
+	for _, w := range n.waiting {
+		if w.peer == e.peer {
+			of++
+		}
+	}
+	if of > ownerNotifyHour {
+		i := slices.IndexFunc(n.waiting, func(w ownerEvent) bool { return w.peer == e.peer })
+		n.waiting = slices.Delete(n.waiting, i, i+1)
 	}
 	n.changed.Set()
 }
@@ -88,9 +96,10 @@ func (n *ownerNotifier) run(ctx context.Context) error {
 		e, wait := n.take(time.Now())
 		if e != nil {
 			argv := n.command()
-			if len(argv) == 0 { // it was taken back meanwhile
+			if len(argv) == 0 || e.number != "" && !n.asks(e.number) { // it was taken back or answered meanwhile
 				continue
 			}
+			n.countStart(e.peer, time.Now())
 			if err := n.start(ctx, argv, e); err != nil && ctx.Err() == nil {
 				n.log.Warn("owner.notify: the owner was not told", "event", e.event, "err", err)
 			}
@@ -109,8 +118,8 @@ func (n *ownerNotifier) run(ctx context.Context) error {
 	}
 }
 
-// take returns the next event for which the command may start, and else when to look again; 0 if nothing
-// waits.
+// take returns the next event for which the command may start, of the peer that has started it least. If
+// there is none yet, it returns how long to wait, 0 if nothing waits.
 func (n *ownerNotifier) take(now time.Time) (e *ownerEvent, wait time.Duration) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -119,20 +128,30 @@ func (n *ownerNotifier) take(now time.Time) (e *ownerEvent, wait time.Duration) 
 			delete(n.started, id)
 		}
 	}
-	n.waiting = slices.DeleteFunc(n.waiting, func(e ownerEvent) bool {
-		return len(n.command()) == 0 || len(n.started[e.peer]) >= ownerNotifyHour || e.number != "" && !n.asks(e.number)
-	})
+	n.waiting = slices.DeleteFunc(n.waiting, func(e ownerEvent) bool { return len(n.started[e.peer]) >= ownerNotifyHour })
 	if len(n.waiting) == 0 {
 		return nil, 0
 	}
 	if wait := n.last.Add(ownerNotifyPause).Sub(now); wait > 0 && !n.last.IsZero() {
 		return nil, wait
 	}
-	first := n.waiting[0]
-	n.waiting = slices.Delete(n.waiting, 0, 1)
+	next := 0
+	for i, e := range n.waiting {
+		if len(n.started[e.peer]) < len(n.started[n.waiting[next].peer]) {
+			next = i
+		}
+	}
+	taken := n.waiting[next]
+	n.waiting = slices.Delete(n.waiting, next, next+1)
+	return &taken, 0
+}
+
+// countStart records that a peer's event starts the command.
+func (n *ownerNotifier) countStart(peer identity.ID, now time.Time) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
 	n.last = now
-	n.started[first.peer] = append(n.started[first.peer], now)
-	return &first, 0
+	n.started[peer] = append(n.started[peer], now)
 }
 
 // startOwnerCommand runs the owner's command, and ends it with all of its process group. It has no

@@ -19,8 +19,8 @@ import (
 	"github.com/acpd/acpd/kinds"
 )
 
-// The owner's command starts once in 30 s, and six times an hour for one peer; peers take turns, and
-// what was answered meanwhile is not told.
+// The owner's command starts once in 30 s, and six times an hour for one peer. Peers take turns. What was
+// answered meanwhile is not told, and what came after it is.
 func TestOwnerNotifyIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
@@ -64,16 +64,24 @@ func TestOwnerNotifyIsBounded(t *testing.T) {
 		}
 		tell('a', "1")
 		expect("0s a1")
-		for _, number := range []string{"", "2", "3"} {
-			tell('a', number) // of which the one with a number waits
+		for _, number := range []string{"2", "", "3", "3"} {
+			tell('a', number)
 		}
 		tell('b', "4")
 		tell('c', "5")
 		mu.Lock()
-		answered["4"] = true
+		answered["2"], answered["4"] = true, true
 		mu.Unlock()
-		time.Sleep(time.Hour - time.Nanosecond)
-		expect("30s a2", "1m0s c5")
+		time.Sleep(2*time.Hour - time.Nanosecond)
+		expect("30s c5", "1m0s a", "1m30s a3")
+		for number := range 9 { // the first is told at once, and of the others the last ones wait
+			tell('d', fmt.Sprint(10+number))
+		}
+		time.Sleep(time.Hour)
+		at := func(n int) string {
+			return (2*time.Hour - time.Nanosecond + time.Duration(n)*ownerNotifyPause).String()
+		}
+		expect(at(0)+" d10", at(1)+" d13", at(2)+" d14", at(3)+" d15", at(4)+" d16", at(5)+" d17")
 		for range 20 {
 			tell('a', "6")
 			time.Sleep(ownerNotifyPause)
