@@ -180,7 +180,7 @@ type Wake struct {
 
 // Owner says how the owner is told.
 type Owner struct {
-	Notify []string `yaml:"notify" example:"[notify-send, acpd, 'An agent needs you: acpctl approvals']" doc:"A command that starts when a message begins to wait for acpctl approvals, and when one did not wake a session because a person is needed there. Word by word: no shell reads it. It has ACP_EVENT (approval, needs-person or test), ACP_NUMBER (for acpctl approvals yes), ACP_PEER, ACP_AGENT and ACP_KIND in its environment, and nothing that a peer wrote. It starts once in 30 seconds at most, and 6 times an hour for one peer, and is ended after 10 seconds. Default: as acpctl wake notify says."`
+	Notify []string `yaml:"notify" example:"[notify-send, acpd, 'An agent needs you: acpctl approvals']" doc:"A command that starts when a message begins to wait for acpctl approvals, and when one did not wake a session because a person is needed there. Word by word: no shell reads it. acpctl wake notify --help says what is in its environment, and how often it starts. Default: as acpctl wake notify says."`
 }
 
 // OwnerNotifyExample is a command that tells the owner, as errors show it.

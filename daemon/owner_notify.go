@@ -31,7 +31,7 @@ const (
 	eventTest   = "test"
 )
 
-// ownerEvent is what the owner's command is told. No part of it is a text that a peer chose.
+// ownerEvent is what the owner's command is told. No part of it is from what a message says.
 type ownerEvent struct {
 	event  string
 	number string // for acpctl approvals yes; empty if it does not wait for that
@@ -41,9 +41,14 @@ type ownerEvent struct {
 	kind   string
 }
 
-// environ returns the variables of the command.
+// environ returns the variables of the command. Their values need no quotes in JSON or in a shell: an agent
+// whose name has other characters is left out.
 func (e *ownerEvent) environ() []string {
-	return []string{"ACP_EVENT=" + e.event, "ACP_NUMBER=" + e.number, "ACP_PEER=" + e.name, "ACP_AGENT=" + e.agent, "ACP_KIND=" + e.kind}
+	agent := e.agent
+	if !client.IsPlainAgentName(agent) {
+		agent = ""
+	}
+	return []string{"ACP_EVENT=" + e.event, "ACP_NUMBER=" + e.number, "ACP_PEER=" + e.name, "ACP_AGENT=" + agent, "ACP_KIND=" + e.kind}
 }
 
 // ownerNotifier starts the owner's command, one at a time and not too often. Whether the command works

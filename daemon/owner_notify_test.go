@@ -127,6 +127,11 @@ func TestStartOwnerCommand(t *testing.T) {
 	if got, _ := os.ReadFile(out); string(got) != want {
 		t.Errorf("%q, want %q", got, want)
 	}
+	for _, agent := range []string{`x"}; $(id)`, "Claude", "a b"} {
+		if env := strings.Join((&ownerEvent{agent: agent}).environ(), " "); !strings.Contains(env, " ACP_AGENT= ") {
+			t.Errorf("%q: %s", agent, env)
+		}
+	}
 	for text, want := range map[string]string{"exit 3": "ended with exit code 3", "kill -9 $$": "was ended by a signal"} {
 		if err := startOwnerCommand(t.Context(), []string{writeScript(t, text)}, &e); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %s", text, err, want)

@@ -278,10 +278,13 @@ func (a *app) newWakeNotifyCmd() *cobra.Command {
   acpctl wake notify --off`,
 		Long: `Shows, sets or removes the command that acpd starts when a message begins to wait for acpctl
 approvals, and when one did not wake a session because a person is needed there. No shell reads
-its words. In its environment it has ACP_EVENT (approval, needs-person or test), ACP_NUMBER (for
-acpctl approvals yes), ACP_PEER, ACP_AGENT and ACP_KIND, and nothing that a peer wrote. It starts
-at most once in 30 seconds, and 6 times an hour for one peer, and is ended after 10 seconds. What
-config.yaml says (owner, notify) is used before it.`,
+its words. Its environment has ACP_EVENT (approval, needs-person or test), ACP_NUMBER (for
+acpctl approvals yes), ACP_PEER (the name that the peer has here), ACP_AGENT and ACP_KIND. They
+have no character but a-z, 0-9, ".", "_" and "-", so that they need no quotes in JSON; ACP_AGENT
+is empty for an agent whose name has others. What a message says is in none of them.
+
+The command starts at most once in 30 seconds, and 6 times an hour for one peer. It is ended after
+10 seconds. One in config.yaml (owner, notify) is used instead.`,
 		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if off && len(args) > 0 {
