@@ -136,12 +136,37 @@ func TestDelegationsEndWithTheirParent(t *testing.T) {
 	if ended.State != client.TaskCancelled || ended.Outcome != "the request that this follows from ended" {
 		t.Errorf("%+v", ended)
 	}
+	again := client.DelegateParams{Head: client.Head{ID: child.ID, Parent: parent.ID}, To: "build", Payload: task1("")}
+	var given client.DelegateAnswer
+	if x.lead.must("delegate", again, &given); given.ID != child.ID || string(given.Payload) != accepted {
+		t.Errorf("a repeat gets %+v", given)
+	}
 	if s := x.lead.state(guess.ID).State; s != client.TaskAccepted {
 		t.Errorf("what follows from it by a guess is %s", s)
 	}
 	x.expectParentEnded(x.lead.call("delegate", client.DelegateParams{Head: client.Head{Parent: parent.ID}, To: "build", Payload: task1("")}, nil))
 	x.expectParentEnded(x.lead.call("query", client.QueryParams{Head: client.Head{Parent: parent.ID}, To: "build", Payload: query("?")}, nil))
 	x.lead.must("notify", notice, nil)
+}
+
+// A question back ends when the query that it names as its parent does.
+func TestQuestionsBackEndWithTheirParent(t *testing.T) {
+	t.Parallel()
+	x := newTrio(t)
+	work := x.lead.delegate(x.builder, "build", client.Head{})
+	ctx, giveUp := context.WithCancel(t.Context())
+	go x.lead.Call(ctx, "query", client.QueryParams{To: "build", Payload: query("?")}, nil)
+	parent := await.Receive(t, "the query", x.builder.asked)
+	go func() {
+		x.builder.ended <- x.builder.call("query", client.QueryParams{Head: client.Head{Parent: parent.ID}, Ref: work.ID, Payload: query("?")}, nil)
+	}()
+	await.Receive(t, "the question", x.lead.asked)
+	giveUp()
+	err := await.Receive(t, "the end", x.builder.ended)
+	x.expectParentEnded(err)
+	if e := kinds.AsError(err); e.Reason() != kinds.ReasonParentEnded || e.Delivered() != kinds.DeliveredUnknown {
+		t.Errorf("%s, %s", e.Reason(), e.Delivered())
+	}
 }
 
 // A delegation whose parent is cancelled before its ack ends as well.

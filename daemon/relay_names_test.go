@@ -119,15 +119,43 @@ func TestDialsByIDAreBounded(t *testing.T) {
 	desk := start(t, stateDir(t), "desk")
 	desk.joinFleet(authority.New(t, "corp"), "", "acp:desk")
 	desk.askFor(new(certificateRelay))
-	for ok := true; ok; { // until all slots are taken
-		ctx, stop := context.WithTimeout(t.Context(), 100*time.Millisecond)
-		_, ok = desk.names.TakeSlot(ctx, false)
-		stop()
-	}
+	desk.takeSlots()
 	e := desk.dial().refused(kinds.Overloaded, "query", client.QueryParams{To: identity.ID{8}.String(), Payload: wire.Payload(`{"question":"?","deadline_ms":50}`)})
 	if e.Delivered() != kinds.DeliveredNo {
 		t.Error(e)
 	}
+}
+
+// takeSlots takes all slots, and returns a function that gives one of them back.
+func (d *running) takeSlots() (giveBack func()) {
+	for {
+		ctx, stop := context.WithTimeout(d.t.Context(), 100*time.Millisecond)
+		free, ok := d.names.TakeSlot(ctx, false)
+		stop()
+		if !ok {
+			return giveBack
+		}
+		giveBack = free
+	}
+}
+
+// A search that dials keys and asks relays needs one slot: it does not keep the last one from itself.
+func TestASearchWaitsForNoSlotOfItsOwn(t *testing.T) {
+	t.Parallel()
+	desk, stranger := start(t, stateDir(t), "desk"), start(t, stateDir(t), "stranger")
+	desk.joinFleet(authority.New(t, "corp"), fmt.Sprintf("peers: {%s: {addrs: [%q]}}\n", stranger.ID(), stranger.node.Addr()), "acp:desk")
+	hub := new(certificateRelay)
+	desk.askFor(hub)
+	desk.takeSlots()()
+	l := desk.dial()
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	go func() {
+		for ctx.Err() == nil { // a slow dial may take as long as a lookup waits
+			l.Call(ctx, "ping", client.PingParams{To: "build-7.corp", TimeoutMS: 10_000}, nil)
+		}
+	}()
+	await.Until(t, "the name is asked for", func() bool { return hub.asked.Load() > 0 })
 }
 
 // certificateRelay answers each request with a certificate; without one it is silent.
