@@ -296,12 +296,19 @@ func serveQuery(ctx context.Context, s *localConn, r *jsonrpc.Request) (any, err
 	if err == nil {
 		return newAnswer(env, reply, rtt), nil
 	}
-	e := kinds.AsError(err)
-	ended := hasParentEnded(ctx) || e.Code == kinds.Timeout && !parentUntil.IsZero() && !time.Now().Before(parentUntil)
-	if ended && e.From == "" {
+	if e := kinds.AsError(err); hasEndedWithParent(ctx, e, parentUntil) {
 		return nil, newParentEndedError(e.Delivered())
 	}
 	return nil, err
+}
+
+// hasEndedWithParent reports whether a query has failed with e because its parent has ended. The peer, which has
+// as long as the parent lasts, may be the first to see that it is over.
+func hasEndedWithParent(ctx context.Context, e *kinds.Error, parentUntil time.Time) bool {
+	if e.Code == kinds.Timeout && !parentUntil.IsZero() && !time.Now().Before(parentUntil) {
+		return true
+	}
+	return hasParentEnded(ctx) && (e.From == "" || e.Code == kinds.Timeout)
 }
 
 func queryTimeout(query kinds.Checked) time.Duration {
