@@ -95,7 +95,7 @@ func TestAnswersThatAgentsDoNotRead(t *testing.T) {
 	fmt.Fprint(hog, strings.Repeat(`{"jsonrpc":"2.0","id":"i","method":"inbox","params":{"limit":16,"peek":true}}`+"\n", n))
 	var read bytes.Buffer
 	readSlowly := func() { // as much as keeps the connection, also on a machine that does much else
-		if _, err := io.CopyN(&read, hog, 3000); err != nil {
+		if _, err := io.CopyN(&read, hog, 5000); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -3,6 +3,7 @@ package daemon
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -108,14 +109,18 @@ func TestCancelBeforeTheAckEndsTheExchange(t *testing.T) {
 func TestDeadlineBeforeTheAck(t *testing.T) {
 	t.Parallel()
 	desk, laptop := pair(t)
-	ended := make(chan struct{}, 1)
+	began, ended := make(chan struct{}, 99), make(chan struct{}, 99)
 	laptop.agent(client.AttachParams{Name: "reviewer"}, func(ctx context.Context, r *jsonrpc.Request) {
+		began <- struct{}{}
 		<-ctx.Done()
 		ended <- struct{}{}
 	})
 	asker := desk.dial()
-	id := wire.NewMessageID()
-	asker.refused(kinds.Timeout, "delegate", client.DelegateParams{Head: client.Head{ID: id}, To: "laptop", Payload: task1(`,"deadline_ms":500`)})
+	var id wire.MessageID
+	for ms := 500; len(began) == 0; ms *= 2 { // until it has come before its deadline
+		id = wire.NewMessageID()
+		asker.refused(kinds.Timeout, "delegate", client.DelegateParams{Head: client.Head{ID: id}, To: "laptop", Payload: task1(fmt.Sprintf(`,"deadline_ms":%d`, ms))})
+	}
 	await.Receive(t, "the agent's rpc.cancel", ended)
 	for _, l := range []*local{asker, laptop.dial()} {
 		await.Until(t, "the end of the delegation", func() bool { return l.state(id).State.IsFinal() })

@@ -157,7 +157,7 @@ func TestPingSaysHowBusyTheAgentsAre(t *testing.T) {
 func TestInterruptedQueryIsCancelledAtTheAgent(t *testing.T) {
 	t.Parallel()
 	desk, laptop := pair(t)
-	began, ended := make(chan struct{}, 1), make(chan struct{}, 1)
+	began, ended := make(chan struct{}, 99), make(chan struct{}, 99)
 	laptop.agent(client.AttachParams{Name: "reviewer"}, func(ctx context.Context, r *jsonrpc.Request) {
 		began <- struct{}{}
 		<-ctx.Done() // by rpc.cancel: the connection lives
@@ -189,7 +189,9 @@ func TestInterruptedQueryIsCancelledAtTheAgent(t *testing.T) {
 	})
 	t.Run("by the deadline", func(t *testing.T) {
 		asker := desk.dial()
-		asker.refused(kinds.Timeout, "query", client.QueryParams{To: "laptop", Payload: wire.Payload(`{"question":"?","deadline_ms":1000}`)})
+		for ms := 1000; len(began) == 0; ms *= 2 { // until it has come before its deadline
+			asker.refused(kinds.Timeout, "query", client.QueryParams{To: "laptop", Payload: wire.Payload(fmt.Sprintf(`{"question":"?","deadline_ms":%d}`, ms))})
+		}
 		await.Receive(t, "query", began)
 		await.Receive(t, "the agent's rpc.cancel", ended)
 	})

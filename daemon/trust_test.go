@@ -96,7 +96,7 @@ func TestUntrustCutsTheLiveConnection(t *testing.T) {
 	begun := time.Now()
 	owner.must("untrust", client.UntrustParams{Peer: "desk"}, nil)
 	err := await.Receive(t, "the end of the query", failed)
-	if took := time.Since(begun); took > 5*time.Second { // a second, and what a slow machine adds; its deadline is 30 s
+	if took := time.Since(begun); took > 15*time.Second { // a second, and what a slow machine adds; its deadline is 30 s
 		t.Errorf("the connection lived for %v", took)
 	}
 	if !errors.Is(err, &kinds.Error{Code: kinds.NotTrusted}) {
