@@ -151,9 +151,9 @@ func newSocketError(err error, path, home string) error {
 	if above := filepath.Dir(home); filepath.Base(home) == AgentFolder && isUnusedHome(home, usual) && !isUnusedHome(above, usual) {
 		home = above
 	}
-	start := "acpd --home " + shellpath.Quote(home)
+	start := "acpctl up --home " + shellpath.Quote(home)
 	if usualErr == nil && isSameFolder(home, usual) && os.Getenv("ACP_HOME") == "" {
-		start = "acpd"
+		start = "acpctl up"
 	}
 	switch {
 	case (errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR)) && usualErr == nil && isUnusedHome(home, usual):

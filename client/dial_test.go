@@ -31,13 +31,13 @@ func TestNoDaemon(t *testing.T) {
 		t.Fatal(err)
 	}
 	never := func(dir string) string {
-		return "no daemon at " + dir + "/acp.sock, nor the state of one in that directory: name the one that acpd was started with, usually " + usual + ", or start one with: acpd --home " + dir
+		return "no daemon at " + dir + "/acp.sock, nor the state of one in that directory: name the one that acpd was started with, usually " + usual + ", or start one with: acpctl up --home " + dir
 	}
 	for path, words := range map[string]string{
-		filepath.Join(dir, "acp.sock"):                  "no daemon at " + dir + "/acp.sock: start one with: acpd --home " + dir,
-		filepath.Join(usual, AgentFolder, "acp.sock"):   "no daemon at " + usual + "/agent/acp.sock: start one with: acpd",
-		filepath.Join(dir, AgentFolder, "acp.sock"):     "no daemon at " + dir + "/agent/acp.sock: start one with: acpd --home " + dir,
-		filepath.Join(usual, "acp.sock"):                "no daemon at " + usual + "/acp.sock: start one with: acpd",
+		filepath.Join(dir, "acp.sock"):                  "no daemon at " + dir + "/acp.sock: start one with: acpctl up --home " + dir,
+		filepath.Join(usual, AgentFolder, "acp.sock"):   "no daemon at " + usual + "/agent/acp.sock: start one with: acpctl up",
+		filepath.Join(dir, AgentFolder, "acp.sock"):     "no daemon at " + dir + "/agent/acp.sock: start one with: acpctl up --home " + dir,
+		filepath.Join(usual, "acp.sock"):                "no daemon at " + usual + "/acp.sock: start one with: acpctl up",
 		filepath.Join(empty, "acp.sock"):                never(empty),
 		filepath.Join(dir, "no", "such", "acp.sock"):    never(filepath.Join(dir, "no", "such")),
 		filepath.Join(file, "acp.sock"):                 never(file),
@@ -45,7 +45,7 @@ func TestNoDaemon(t *testing.T) {
 		filepath.Join(dir, strings.Repeat("x", 120)):    "choose a shorter home",
 		filepath.Join(empty, strings.Repeat("x", 120)):  "choose a shorter home",
 		filepath.Join(empty, "no", "such", "directory"): "no daemon at",
-		filepath.Join(empty, "two words", "acp.sock"):   "start one with: acpd --home '" + filepath.Join(empty, "two words") + "'",
+		filepath.Join(empty, "two words", "acp.sock"):   "start one with: acpctl up --home '" + filepath.Join(empty, "two words") + "'",
 	} {
 		c := Client{Socket: path}
 		_, err := c.Whoami(t.Context())
@@ -159,7 +159,7 @@ func TestHome(t *testing.T) {
 	defer c.Close()
 	_, err := c.Whoami(t.Context()) // what is there is the owner's
 	wantUnavailable(t, err, "no daemon at "+home+"/agent/acp.sock")
-	wantUnavailable(t, err, "start one with: acpd --home "+home)
+	wantUnavailable(t, err, "start one with: acpctl up --home "+home)
 	if err := os.Mkdir(filepath.Join(home, AgentFolder), 0o700); err != nil {
 		t.Fatal(err)
 	}

@@ -432,9 +432,6 @@ func (d *Daemon) ID() identity.ID { return d.id }
 // HasNewIdentity reports whether the identity was made when OpenDaemon opened the home.
 func (d *Daemon) HasNewIdentity() bool { return d.isNew }
 
-// UsesMDNS reports whether the daemon looks for others on the local network.
-func (d *Daemon) UsesMDNS() bool { return d.config.Load().Discovery.MDNS == config.On }
-
 // Addrs returns the addresses at which peers can reach the daemon, as host:port.
 func (d *Daemon) Addrs() []string { return d.node.LocalAddrs() }
 

@@ -196,6 +196,15 @@ func TestOneMessageIsInASessionAtATime(t *testing.T) {
 	}
 	s.next(false)
 	laptop.dial().must("agents.mute", client.MuteAgentParams{Name: "claude"}, nil)
+	for method, params := range map[string]any{"agents.mute": client.MuteAgentParams{Name: "nobody", Secs: 1}, "wake.test": client.WakeTestParams{Agent: "nobody"}} {
+		const with, without = `no agent "nobody" is attached: acpctl agents lists those that are`, `no agent "nobody" is attached: start a program that acpctl setup has connected`
+		if e := laptop.dial().refused(kinds.NoAgent, method, params); !strings.HasSuffix(e.Message, with) {
+			t.Error(e)
+		}
+		if e := desk.dial().refused(kinds.NoAgent, method, params); !strings.HasSuffix(e.Message, without) {
+			t.Error(e)
+		}
+	}
 	asker.notify(s.notice("laptop"))
 	s.next(true)
 	for _, near := range []string{"cluade", "claude-code", "clau"} {

@@ -82,7 +82,7 @@ func TestTrafficShowsWhatPasses(t *testing.T) {
 	}
 	ask := client.QueryParams{Head: client.Head{Thread: "release 7"}, To: "laptop", Payload: query("Which\nbranch?")}
 	planner.refused(kinds.NoAgent, "query", ask)
-	both("out laptop planner> query Which branch? = no agent is attached that takes a query: acpctl serve or acpctl setup on that machine attaches one no_agent", "in desk planner> query Which branch? = no agent is attached that takes a query: acpctl serve or acpctl setup on that machine attaches one no_agent")
+	both("out laptop planner> query Which branch? = no agent is attached that takes a query: on that machine, start a program that acpctl setup has connected, or acpctl serve no_agent", "in desk planner> query Which branch? = no agent is attached that takes a query: on that machine, start a program that acpctl setup has connected, or acpctl serve no_agent")
 	notify := client.NotifyParams{To: client.To("laptop"), Payload: wire.Payload(`{"topic":"ci.test","data":"green"}`)}
 	planner.must("notify", notify, nil)
 	both("out laptop planner> notify ci.test green = held", "in desk planner> notify ci.test green = held")

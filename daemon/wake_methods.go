@@ -114,8 +114,7 @@ func (d *Daemon) serveWakeTest(ctx context.Context, _ *localConn, p *client.Wake
 	a := d.agents.FindByName(p.Agent)
 	switch {
 	case a == nil:
-		remedy := identity.FormatSuggestion(p.Agent, d.listSessionNames(), "acpctl agents lists those that are")
-		return nil, kinds.Errorf(kinds.NoAgent, "wake.test: agent: no agent %.64q is attached: %s", p.Agent, remedy)
+		return nil, kinds.Errorf(kinds.NoAgent, "wake.test: agent: no agent %.64q is attached: %s", p.Agent, d.suggestSession(p.Agent))
 	case !a.IsSession():
 		return nil, kinds.Errorf(kinds.Invalid, "wake.test: agent: %s answers by itself, and nothing wakes it: ask it instead", p.Agent)
 	case !d.waker.MayAnyWake(p.Agent):
@@ -267,8 +266,7 @@ func (d *Daemon) serveMuteAgent(_ context.Context, _ *localConn, p *client.MuteA
 	case a != nil && !a.IsSession():
 		return nil, kinds.Errorf(kinds.Invalid, "agents.mute: name: %s answers by itself, and nothing wakes it: end it instead", p.Name)
 	case a == nil && p.Secs > 0 || p.Name == "":
-		remedy := identity.FormatSuggestion(p.Name, d.listSessionNames(), "acpctl agents lists those that are")
-		return nil, kinds.Errorf(kinds.NoAgent, "agents.mute: name: no agent %.64q is attached: %s", p.Name, remedy)
+		return nil, kinds.Errorf(kinds.NoAgent, "agents.mute: name: no agent %.64q is attached: %s", p.Name, d.suggestSession(p.Name))
 	}
 	mute := func() error { return d.waker.Rules.Mute(p.Name, now.Add(time.Duration(p.Secs)*time.Second)) }
 	if err := d.narrowWakeRules(p.Secs == 0, mute); err != nil {
@@ -278,14 +276,18 @@ func (d *Daemon) serveMuteAgent(_ context.Context, _ *localConn, p *client.MuteA
 	return &client.Muted{Name: p.Name, Until: client.Time{Time: d.waker.Rules.MutedUntil(p.Name, now)}}, nil
 }
 
-func (d *Daemon) listSessionNames() []string {
+// suggestSession returns what to do where no agent of a name is attached, and a session is meant.
+func (d *Daemon) suggestSession(name string) string {
 	var names []string
 	for _, a := range d.agents.ListAgents() {
 		if a.Session != nil {
 			names = append(names, a.Name)
 		}
 	}
-	return names
+	if len(names) == 0 {
+		return kinds.StartSession
+	}
+	return identity.FormatSuggestion(name, names, "acpctl agents lists those that are")
 }
 
 // serveUnposted gives a turn back that a session's program did not begin.

@@ -23,7 +23,7 @@ import (
 func TestFirstStart(t *testing.T) {
 	t.Parallel()
 	desk := running(t, "desk")
-	want := fmt.Sprintf("New identity %s\nListening on %s\nConnect another machine: ACP_HOME=%s acpctl invite\n", desk.ID, desk.Addr, desk.Home)
+	want := fmt.Sprintf("New identity %s\nListening on %s\nConnect another machine: ACP_HOME=%s acpctl up\n", desk.ID, desk.Addr, desk.Home)
 	await.Until(t, "it prints "+want, func() bool { return desk.Acpd.Stdout.String() == want })
 	// The next command works as it was printed.
 	_, next, _ := strings.Cut(want, "machine: ")
@@ -255,7 +255,7 @@ func TestNoDaemon(t *testing.T) {
 	m := newMachine(t, "desk")
 	for _, verb := range [][]string{{"whoami"}, {"status"}, {"query", "desk", "x"}, {"serve", "--", "cat"}, {"ping", "desk", "-c", "1"}} {
 		stderr := m.StartAcpctl(verb...).AwaitFailure(6)
-		if want := "start one with: acpd --home " + m.Home; !strings.Contains(stderr, want) {
+		if want := "start one with: acpctl up --home " + m.Home; !strings.Contains(stderr, want) {
 			t.Errorf("%s says %q, want %q", verb[0], stderr, want)
 		}
 	}
@@ -265,7 +265,7 @@ func TestNoDaemon(t *testing.T) {
 	// A killed daemon leaves its socket.
 	m.StartDaemon()
 	m.KillDaemon()
-	if stderr := m.StartAcpctl("whoami").AwaitFailure(6); !strings.Contains(stderr, "start one with: acpd") {
+	if stderr := m.StartAcpctl("whoami").AwaitFailure(6); !strings.Contains(stderr, "start one with: acpctl up") {
 		t.Errorf("after a kill: %q", stderr)
 	}
 	long := "/tmp/" + strings.Repeat("x", 120)

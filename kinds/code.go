@@ -29,6 +29,12 @@ const (
 	IdentityConflict  Code = "identity_conflict"
 )
 
+// What attaches an agent where [NoAgent] says that none is.
+const (
+	StartSession = "start a program that acpctl setup has connected"
+	StartAgent   = StartSession + ", or acpctl serve"
+)
+
 // CodeInfo is a row of the code table.
 type CodeInfo struct {
 	Code      Code

@@ -224,11 +224,7 @@ func printWelcome(w io.Writer, d *daemon.Daemon) {
 	if usual, err := daemon.ResolveHome(""); err != nil || usual != d.Dir() {
 		home = "ACP_HOME=" + shellpath.Quote(d.Dir()) + " "
 	}
-	next := "Connect another machine: " + home + "acpctl invite"
-	if d.UsesMDNS() {
-		next = "Find other machines: " + home + "acpctl peers"
-	}
-	fmt.Fprintf(w, "New identity %s\nListening on %s\n%s\n", d.ID(), strings.Join(d.Addrs(), ", "), next)
+	fmt.Fprintf(w, "New identity %s\nListening on %s\nConnect another machine: %sacpctl up\n", d.ID(), strings.Join(d.Addrs(), ", "), home)
 }
 
 // renderVersion returns what --version prints.

@@ -117,8 +117,8 @@ func TestLossSaysWhetherItWasDelivered(t *testing.T) {
 		line := append([]string{verb, "desk", "--id", clitest.SomeID.String()}, args...)
 		f.SetAnswer(verb, kinds.Errorf(kinds.Unreachable, "gone; repeat with the same id when it is back").WithDelivered(kinds.DeliveredUnknown))
 		f.WantResult(f.Run(line...), 5, "", "acpctl "+verb+": gone; repeat with --id "+clitest.SomeID.String()+" when it is back; delivered: unknown\n")
-		f.SetAnswer(verb, kinds.Errorf(kinds.DaemonUnavailable, "no daemon; start one with: acpd").WithDelivered(kinds.DeliveredNo))
-		f.WantResult(f.Run(line...), 6, "", "acpctl "+verb+": no daemon; start one with: acpd\n")
+		f.SetAnswer(verb, kinds.Errorf(kinds.DaemonUnavailable, "no daemon; start one with: acpctl up").WithDelivered(kinds.DeliveredNo))
+		f.WantResult(f.Run(line...), 6, "", "acpctl "+verb+": no daemon; start one with: acpctl up\n")
 	}
 	gone := kinds.Errorf(kinds.Unreachable, "desk: gone").WithDelivered(kinds.DeliveredNo)
 	f.SetAnswer(client.MethodPing, gone)

@@ -75,7 +75,7 @@ func (a *app) printPeers(peers []client.Peer, agents map[identity.ID]string) {
 	}
 	switch {
 	case len(peers) == 0:
-		a.PrintForPerson("start acpd on another machine of this network, or connect one anywhere: acpctl invite")
+		a.PrintForPerson("to connect another machine: acpctl up, here and there")
 	case slices.ContainsFunc(peers, isStranger):
 		a.PrintForPerson("to connect a stranger, on both sides: acpctl trust NAME")
 	}

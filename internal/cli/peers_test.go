@@ -68,5 +68,5 @@ func TestPeersSaysWhatIsNext(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 	f.SetAnswer(client.MethodPeers, &client.Peers{})
-	f.WantResult(f.RunInteractive("", "peers"), 0, "", "none\nstart acpd on another machine of this network, or connect one anywhere: acpctl invite\n")
+	f.WantResult(f.RunInteractive("", "peers"), 0, "", "none\nto connect another machine: acpctl up, here and there\n")
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/internal/cli/frame"
+	"github.com/acpd/acpd/kinds"
 	"github.com/acpd/acpd/wire"
 )
 
@@ -114,13 +115,17 @@ func (a *app) tellOfSessions(ctx context.Context, p *client.WakeAllowParams) {
 		concerned++
 		a.tell(g.Name + " " + a.describeWakeable(&g, p))
 	}
+	remedy := "To have one: " + kinds.StartSession
+	if len(agents) > 0 {
+		remedy = "acpctl agents lists those that are."
+	}
 	switch {
 	case p.Agent != "" && !slices.ContainsFunc(agents, func(g client.AgentState) bool { return g.Name == p.Agent }):
-		a.tell("No agent " + p.Agent + " is attached: the rule waits for one. acpctl agents lists those that are.")
+		a.tell("No agent " + p.Agent + " is attached: the rule waits for one. " + remedy)
 	case p.Agent != "" && concerned == 0:
 		a.tell(p.Agent + " answers by itself, so nothing wakes it: the rule is for a session of that name.")
 	case concerned == 0:
-		a.tell("No session is attached now: the rule waits for one. To connect Claude Code, Codex or OpenCode: acpctl setup")
+		a.tell("No session is attached now: the rule waits for one. To have one: " + kinds.StartSession)
 	}
 }
 

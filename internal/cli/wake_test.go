@@ -63,12 +63,15 @@ func TestKindsThatStayAllowedAreTold(t *testing.T) {
 		"Allowed before, and still: notify. To take that back: acpctl wake revoke desk --kinds notify. What config.yaml allows is changed there.\n": {rule(kinds.KindQuery, "", now), rule(kinds.KindNotify, "", now), rule(kinds.KindError, "claude", time.Time{})},
 	} {
 		f.SetAnswer(client.MethodWakeAllow, &client.WakeRules{Rules: rules})
-		const nobody = "No session is attached now: the rule waits for one. To connect Claude Code, Codex or OpenCode: acpctl setup\n"
+		const nobody = "No session is attached now: the rule waits for one. To have one: start a program that acpctl setup has connected\n"
 		if got := f.Run("wake", "allow", "desk", "--kinds", "query"); got.Code != 0 || got.Err != nobody+want {
 			t.Errorf("%+v, want %q", got, want)
 		}
 		if got := f.Run("wake", "allow", "desk"); got.Code != 0 || got.Err != nobody {
 			t.Errorf("without kinds: %+v", got)
+		}
+		if got := f.Run("wake", "allow", "desk", "--agent", "claude"); got.Code != 0 || got.Err != strings.Replace(nobody, "session is attached now", "agent claude is attached", 1) {
+			t.Errorf("for one session: %+v", got)
 		}
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/acpd/acpd/client/channels"
 	"github.com/acpd/acpd/harness"
 	"github.com/acpd/acpd/harness/setup"
+	"github.com/acpd/acpd/kinds"
 	"github.com/acpd/acpd/oacp/mailbox"
 )
 
@@ -20,7 +21,7 @@ func (x *examination) examineAgents() {
 		return
 	}
 	if len(x.status.Agents) == 0 {
-		x.add("agent.none", "agents", "no agent is attached: questions of peers are refused, notices are kept", "acpctl setup connects an agent program; acpctl serve makes a command one")
+		x.add("agent.none", "agents", "no agent is attached: questions of peers are refused, notices are kept", kinds.StartAgent)
 	}
 	for _, a := range x.status.Agents[:min(len(x.status.Agents), maxListed)] {
 		name, what := client.Line(a.Name), "answers by itself"

@@ -93,7 +93,7 @@ var codeTable = [...]CodeInfo{
 	{"budget.refused", Note, "a peer was refused something since the start, by policy or at a bound", "`acpctl status --budget`"},
 
 	{"peer.ok", OK, "the peer is connected: where, which version", ""},
-	{"peer.none", Note, "nobody is trusted", "`acpctl invite`"},
+	{"peer.none", Note, "nobody is trusted", "`acpctl up` on both machines"},
 	{"peer.unasked", Note, "no daemon runs, so who is in reach is not known", ""},
 	{"peer.away", Note, "the peer does not answer, or has no address", "start its daemon; `acpctl doctor PEER` tries each address"},
 	{"peer.unreached", Failure, "the same, of the PEER of `acpctl doctor PEER`", "do what the finding says, and start its daemon if it does not run"},
@@ -127,7 +127,7 @@ var codeTable = [...]CodeInfo{
 	{"owner.ok", OK, "the command that tells you what waits for you works: it was started once, as a test", ""},
 	{"owner.failed", Warning, "the command that tells you what waits for you does not work", "fix it: `acpctl wake notify`, or `owner.notify` in config.yaml"},
 	{"agent.ok", OK, "an agent is attached", ""},
-	{"agent.none", Note, "no agent is attached: questions are refused, notices are kept", "`acpctl setup`, or `acpctl serve`"},
+	{"agent.none", Note, "no agent is attached: questions are refused, notices are kept", "start a program that `acpctl setup` has connected, or `acpctl serve`"},
 	{"agent.away", Warning, "an agent that has accepted delegations is not attached: since when, and until when they wait for it", "`acpctl serve` under its name again, which reports them as failed; or `acpctl cancel ID`, where they were given"},
 	{"program.ok", OK, "an agent program is connected by `acpctl setup`", ""},
 	{"program.absent", Note, "an agent program is here and not connected", "`acpctl setup PROGRAM`"},

@@ -69,7 +69,7 @@ func (x *examination) examinePeers(ctx context.Context) {
 }
 
 func (x *examination) addNobody() {
-	x.add("peer.none", "peers", "nobody is trusted: no message comes or goes", "acpctl invite here and acpctl join there; or acpctl peers, and acpctl trust on both sides")
+	x.add("peer.none", "peers", "nobody is trusted: no message comes or goes", "acpctl up here and on the other machine")
 }
 
 // pong is the answer to a ping.
