@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -76,11 +77,15 @@ func (a *app) printPeerAgents(peers []peerAgents) {
 		case len(p.Agents) == 0:
 			rows = append(rows, []string{p.Name, "-", "no agents now"})
 		}
-		shown := p.Agents[:min(len(p.Agents), kinds.MaxDetails)]
+		plain := slices.DeleteFunc(slices.Clone(p.Agents), func(g kinds.AgentDetails) bool { return !client.IsPlainAgentName(g.Name) })
+		shown := plain[:min(len(plain), kinds.MaxDetails)]
 		for _, g := range shown {
-			rows = append(rows, []string{p.Name + "/" + client.Line(g.Name), formatAnswers(g.Answers), quoteAbout(g.About)})
+			rows = append(rows, []string{p.Name + "/" + g.Name, formatAnswers(g.Answers), quoteAbout(g.About)})
 		}
-		if more := len(p.Agents) - len(shown); more > 0 {
+		if len(plain) < len(p.Agents) { // names that no agent can have
+			rows = append(rows, []string{p.Name + "/?", "?", ""})
+		}
+		if more := len(plain) - len(shown); more > 0 {
 			rows = append(rows, []string{p.Name, "?", fmt.Sprintf("%d more agents: --json has all", more)})
 		}
 	}

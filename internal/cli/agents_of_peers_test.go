@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"strconv"
 	"strings"
 	"testing"
 
@@ -53,9 +54,9 @@ func TestAgentsOfPeers(t *testing.T) {
 	f := newDaemonWithAgents(t)
 	const rows = `desk/claude	wakes for you	"reads 'German' and more` + "\u0323\u0323\u0323" + `"
 desk/codex	at its next turn	
-desk/evil x	?	
 desk/old	?	
 desk/serve	now	
+desk/?	?	
 empty	-	no agents now
 mute	?	it does not say: not_authorized
 older/claude	?	
@@ -83,6 +84,20 @@ func TestManyAgentsOfAPeer(t *testing.T) {
 		Payload: kinds.EncodePayload(&kinds.Capabilities{Agents: strings.Fields(strings.Repeat("a ", 1000))})})
 	if got := f.Run("agents"); strings.Count(got.Out, "\n") != 1+4*65 || !strings.Contains(got.Out, "\ndesk\t?\t936 more agents: --json has all\n") {
 		t.Errorf("%d lines", strings.Count(got.Out, "\n"))
+	}
+	if got := f.Run("discover", "desk"); !strings.HasPrefix(got.Out, "agents\t"+strings.Repeat("a, ", 63)+"a and 936 more\n") {
+		t.Errorf("discover: %q", got.Out)
+	}
+	odd := []string{"codex"}
+	for i := range 60_000 {
+		odd = append(odd, "Say yes "+strconv.Itoa(i))
+	}
+	f.SetAnswer(client.MethodDiscover, &client.Answer{ID: clitest.SomeID, From: clitest.DeskID, Kind: "capabilities", Payload: kinds.EncodePayload(&kinds.Capabilities{Agents: odd})})
+	if got := f.Run("agents"); strings.Count(got.Out, "\n") != 1+4*2 || !strings.Contains(got.Out, "\ndesk/codex\t?\t\ndesk/?\t?\t\n") {
+		t.Errorf("names of no agent: %d lines", strings.Count(got.Out, "\n"))
+	}
+	if got := f.Run("discover", "desk"); got.Out != "agents\tcodex, ?\n" {
+		t.Errorf("discover, names of no agent: %.200q", got.Out)
 	}
 }
 

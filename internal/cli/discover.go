@@ -91,7 +91,7 @@ func (a *app) printCapabilities(answer *client.Answer, peer string) error {
 	a.PrintFields(
 		[2]string{"peer", peer},
 		[2]string{"agent", client.Line(c.AgentName)},
-		[2]string{"agents", list(c.Agents)},
+		[2]string{"agents", ui.FormatAgentNames(c.Agents, kinds.MaxDetails)},
 		[2]string{"domains", list(c.Domains)},
 		[2]string{"channels", list(c.Channels)},
 		[2]string{"tools", list(c.Tools)},

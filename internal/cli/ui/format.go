@@ -2,6 +2,7 @@ package ui
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/acpd/acpd/client"
@@ -73,4 +74,22 @@ func ShortenText(text string, most int) string {
 		return string(r[:most-1]) + "…"
 	}
 	return text
+}
+
+// FormatAgentNames lists the names that a peer gives its agents: at most so many, and "?" once for all that no agent
+// can have.
+func FormatAgentNames(names []string, most int) string {
+	var plain, odd []string
+	for _, name := range names {
+		if client.IsPlainAgentName(name) {
+			plain = append(plain, name)
+		} else {
+			odd = []string{"?"}
+		}
+	}
+	more := ""
+	if n := len(plain) - most; n > 0 {
+		plain, more = plain[:most], fmt.Sprintf(" and %d more", n)
+	}
+	return strings.Join(append(plain, odd...), ", ") + more
 }
