@@ -133,8 +133,7 @@ func (p *person) types(line string) {
 
 // upAnswers is what both say when acpctl up asks, but for the line of the other machine.
 var upAnswers = map[string]*regexp.Regexp{
-	"yes\n": regexp.MustCompile(`Type yes or no: `),
-	"y\n":   regexp.MustCompile(`Trust it\? \[y/N\]: |y = yes, a = ask me each time, n = no: `),
+	"y\n": regexp.MustCompile(`Type yes(, ask)? or no: `),
 }
 
 // up types acpctl up and answers its questions. Without a line it makes one and returns it while up goes on;

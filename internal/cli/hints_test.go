@@ -80,7 +80,9 @@ func TestWhatToTypeInstead(t *testing.T) {
 		{"trust", "acpctl trust: ID or NAME is missing: acpctl peers lists them", "Type: acpctl trust laptop"},
 		{"join acp://foo?a=1", "acpctl join: this is not a whole invitation: the shell has cut it at the first &", "Type: acpctl join 'acp://…', with the whole line between quotes"},
 		{"join acp://foo", "acpctl join: this is not a whole invitation: ", "Type: acpctl join, and paste the line"},
-		{"join laptop", "acpctl join: invitation: does not begin with acp://", "Type: acpctl join, and paste the line that acpctl invite printed on the other machine"},
+		{"join laptop", "acpctl join: invitation: does not begin with acp://", "Type: acpctl join, and paste the line of the other machine"},
+		{"up acp://foo?a=1", "acpctl up: this is not a whole invitation: the shell has cut it at the first &", "Type: acpctl up 'acp://…', with the whole line between quotes"},
+		{"up laptop", "acpctl up: invitation: does not begin with acp://", "Type: acpctl up, and paste the line of the other machine"},
 		{"serve --prompt ./nosuch", "acpctl serve: CMD: there is no ./nosuch here", "Type: acpctl serve --prompt -- ./answer.sh"},
 		{"serve --prompt nosuch-at-all", "acpctl serve: CMD: there is no program nosuch-at-all in PATH", "Type: acpctl serve --prompt -- ./answer.sh"},
 		{"serve --prompt ./hints_test.go", "acpctl serve: CMD: ./hints_test.go cannot be run", "Type: chmod +x ./hints_test.go"},
@@ -90,6 +92,9 @@ func TestWhatToTypeInstead(t *testing.T) {
 		if got.Code == 0 || got.Out != "" || len(lines) != 3 || !strings.HasPrefix(lines[0], row[1]) || !strings.Contains(lines[1], row[2]) {
 			t.Errorf("acpctl %s: exit code %d, %q\n%s", row[0], got.Code, got.Out, got.Err)
 		}
+	}
+	if got := f.RunAtTerminal(ui.Terminal{}, "acp://foo?a=1\n\n", "join"); got.Code != frame.ExitUsage || strings.Contains(got.Err, "shell") || !strings.Contains(got.Err, "this is not a whole invitation: ") {
+		t.Errorf("a line that no shell has cut: %+v", got)
 	}
 	if got := f.Run("query", "laptop", "--json"); got.Err != "" || !strings.Contains(got.Out, `"message":"QUESTION is missing: - reads it from standard input; type: acpctl query laptop 'Which branch is deployed?'"`) {
 		t.Errorf("%+v", got)

@@ -114,7 +114,7 @@ func (a *app) openInvitation(ctx context.Context, p client.InviteParams) (*clien
 		a.warnLoopbackOnly(ctx)
 	}
 	for _, url := range inv.Shared {
-		fmt.Fprintf(a.Err, "acpctl invite: it has the token of %s: who has seen it can use that relay until its operator changes the token; that cannot be taken back\n", client.Line(url))
+		a.Warn("it has the token of %s: who has seen it can use that relay until its operator changes the token; that cannot be taken back", url)
 	}
 	if !p.NoRelay {
 		a.warnRelays(ctx, inv, p.WithCredential)
@@ -127,7 +127,7 @@ func (a *app) openInvitation(ctx context.Context, p client.InviteParams) (*clien
 func (a *app) warnLoopbackOnly(ctx context.Context) {
 	me, err := a.Daemon.Whoami(ctx)
 	if err == nil && isLoopbackOnly(me.Listen) { // else the invitation is what was asked for
-		fmt.Fprintf(a.Err, "acpctl invite: the daemon listens only on loopback (%s): no other machine can use the invitation\n", client.Line(strings.Join(me.Listen, ", ")))
+		a.Warn("the daemon listens only on loopback (%s): no other machine can use the invitation", strings.Join(me.Listen, ", "))
 	}
 }
 
@@ -206,9 +206,9 @@ func (a *app) showQRCode(uri string) {
 	code, columns, err := ui.DrawQRCode(uri, a.Colours)
 	switch {
 	case err != nil:
-		fmt.Fprintf(a.Err, "acpctl invite: --qr: %v: use the line below\n", err)
+		a.Warn("--qr: %v: use the line below", err)
 	case columns > a.ErrWidth():
-		fmt.Fprintf(a.Err, "acpctl invite: --qr: the code has %d columns, and the terminal %d: make it wider, or use the line below\n", columns, a.ErrWidth())
+		a.Warn("--qr: the code has %d columns, and the terminal %d: make it wider, or use the line below", columns, a.ErrWidth())
 	default:
 		fmt.Fprint(a.Err, code, "\n")
 	}

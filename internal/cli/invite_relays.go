@@ -22,9 +22,9 @@ func (a *app) warnRelays(ctx context.Context, inv *client.Invitation, withCreden
 			a.warnNamedRelay(inv, &r)
 		case isNamed: // by another relay of this URL
 		case !isUsed:
-			a.warnInvitation("%s is left out: %s", r.Name, r.Error)
+			a.Warn("warning: %s is left out: %s", r.Name, r.Error)
 		case withCredential && !r.Share:
-			a.warnInvitation("%s is left out: --with-credential only takes relays whose token may be given away", r.Name)
+			a.Warn("warning: %s is left out: --with-credential only takes relays whose token may be given away", r.Name)
 		}
 	}
 }
@@ -36,18 +36,14 @@ func (a *app) warnNamedRelay(inv *client.Invitation, r *client.Relay) {
 		if r.Error != "" {
 			why = ": " + r.Error
 		}
-		a.warnInvitation("nobody can join over %s while it is %s%s", r.Name, r.State, why)
+		a.Warn("warning: nobody can join over %s while it is %s%s", r.Name, r.State, why)
 	}
 	if identity.IsLoopbackRelay(r.URL) {
-		a.warnInvitation("%s is at %s, where another machine finds itself: add the relay by a name that others reach, or leave it out with --no-relay", r.Name, r.URL)
+		a.Warn("warning: %s is at %s, where another machine finds itself: add the relay by a name that others reach, or leave it out with --no-relay", r.Name, r.URL)
 	}
 	if !slices.Contains(inv.Shared, r.URL) {
 		a.tellOfRelayLogin(r)
 	}
-}
-
-func (a *app) warnInvitation(format string, args ...any) {
-	fmt.Fprintf(a.Err, "acpctl invite: warning: %s\n", client.Line(fmt.Sprintf(format, args...)))
 }
 
 // tellOfRelayLogin says what a machine needs to join over a relay whose login is not in the invitation. With nkeys
@@ -68,5 +64,5 @@ func (a *app) tellOfRelayLogin(r *client.Relay) {
 	default:
 		return
 	}
-	fmt.Fprintf(a.Err, "acpctl invite: a machine that joins over %s needs %s, which the invitation does not have: %s\n", client.Line(r.Name), needs, client.Line(remedy))
+	a.Warn("a machine that joins over %s needs %s, which the invitation does not have: %s", r.Name, needs, remedy)
 }

@@ -39,7 +39,7 @@ that relay and it rejects your saved token, join asks whether to replace it. A r
 			var inv identity.Invitation
 			var err error
 			if len(args) > 0 {
-				inv, err = parsePastedInvitation(args[0])
+				inv, err = a.parseInvitationArg(args[0])
 			} else {
 				if a.InTTY {
 					a.PrintForPerson("Paste the invitation:")
@@ -71,7 +71,7 @@ that relay and it rejects your saved token, join asks whether to replace it. A r
 // join joins an invitation, by its relays or without them, or as a person chooses.
 func (a *app) join(ctx context.Context, inv identity.Invitation, keepRelay, noRelay bool) (peer *client.NamedPeer, err error) {
 	p := client.JoinParams{URI: inv.LongString()} // an older daemon takes it too
-	remedy := "type acpctl join again and answer yes, or give --keep-relay"
+	remedy := "type " + a.Verb + " again and answer yes"
 	switch {
 	case noRelay:
 		p, remedy = withoutRelays(inv), "leave --no-relay out"
@@ -86,7 +86,7 @@ func (a *app) join(ctx context.Context, inv identity.Invitation, keepRelay, noRe
 		return nil, addLeftOutRelay(err, inv, p, remedy)
 	}
 	if peer.Warning != "" {
-		fmt.Fprintf(a.Err, "acpctl join: %s\n", client.Line(peer.Warning))
+		a.Warn("%s", peer.Warning)
 	}
 	return peer, nil
 }
@@ -95,7 +95,7 @@ func (a *app) join(ctx context.Context, inv identity.Invitation, keepRelay, noRe
 // terminal has broken is read over several lines, until it is whole or a line is empty.
 func (a *app) readInvitation(ctx context.Context, begun string) (identity.Invitation, error) {
 	for {
-		inv, err := parsePastedInvitation(begun)
+		inv, err := a.parsePastedInvitation(begun)
 		if err == nil || !strings.Contains(begun, "acp://") || len(begun) > maxPasted {
 			return inv, err
 		}
@@ -113,9 +113,19 @@ func (a *app) readInvitation(ctx context.Context, begun string) (identity.Invita
 // maxPasted is more than any invitation has, and bounds what is read in the hope of the rest of one.
 const maxPasted = 8 << 10
 
+// parseInvitationArg parses an invitation that is an argument. A shell ends a command at an & that is not in quotes,
+// so that only what is before it gets here.
+func (a *app) parseInvitationArg(text string) (identity.Invitation, error) {
+	inv, err := a.parsePastedInvitation(text)
+	if err != nil && strings.HasPrefix(text, "acp:") && strings.Contains(text, "?") && !strings.Contains(text, "&") {
+		err = frame.Instead{Err: frame.UsageErrorf("this is not a whole invitation: the shell has cut it at the first &"), Type: a.Verb + " 'acp://…', with the whole line between quotes"}
+	}
+	return inv, err
+}
+
 // parsePastedInvitation parses an invitation as people paste it: with white space in it, in quotes or in angle
 // brackets.
-func parsePastedInvitation(text string) (identity.Invitation, error) {
+func (a *app) parsePastedInvitation(text string) (identity.Invitation, error) {
 	text = strings.Map(func(r rune) rune {
 		if unicode.IsSpace(r) || r == '\u200b' || r == '\ufeff' {
 			return -1
@@ -124,25 +134,16 @@ func parsePastedInvitation(text string) (identity.Invitation, error) {
 	}, text)
 	text = strings.Trim(text, "<>\"'`“”„‘’«»")
 	if text == "" {
-		return identity.Invitation{}, frame.UsageErrorf("URI: empty: give the line that acpctl invite printed on the other machine")
+		return identity.Invitation{}, frame.UsageErrorf("the invitation is empty: give the line of the other machine")
 	}
 	inv, err := identity.ParseInvitation(text)
+	if err != nil && strings.HasPrefix(text, "acp:") {
+		err = fmt.Errorf("this is not a whole invitation: %w", err)
+	}
 	if err != nil {
-		return inv, explainInvitation(text, err)
+		err = frame.Instead{Err: frame.UsageErrorf("%w", err), Type: a.Verb + ", and paste the line of the other machine"}
 	}
-	return inv, nil
-}
-
-// explainInvitation returns the error of text that is no invitation. A shell ends a command at an & that is not in
-// quotes, so that only what is before it gets here.
-func explainInvitation(uri string, err error) error {
-	switch {
-	case !strings.HasPrefix(uri, "acp:"):
-		return frame.Instead{Err: frame.UsageErrorf("%w", err), Type: "acpctl join, and paste the line that acpctl invite printed on the other machine"}
-	case strings.Contains(uri, "?") && !strings.Contains(uri, "&"):
-		return frame.Instead{Err: frame.UsageErrorf("this is not a whole invitation: the shell has cut it at the first &"), Type: "acpctl join 'acp://…', with the whole line between quotes"}
-	}
-	return frame.Instead{Err: frame.UsageErrorf("this is not a whole invitation: %w", err), Type: "acpctl join, and paste the line"}
+	return inv, err
 }
 
 // withoutRelays returns the params that join by an invitation as if it named no relay. An older

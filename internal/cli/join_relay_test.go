@@ -41,7 +41,7 @@ func TestJoinAsksForTheRelay(t *testing.T) {
 		}
 	}
 	keeps, skips, asIs := client.JoinParams{URI: inv.LongString(), Relay: client.JoinKeepsRelay}, client.JoinParams{URI: plain.LongString()}, client.JoinParams{URI: inv.LongString()}
-	const question, kept = "Use it from now on? Type yes: ", "acpctl join: hub is not in use yet: do this\nThis daemon uses the relay hub from now on: acpctl relay remove hub takes it out.\n"
+	const question, kept = "Use it from now on? Type yes or no: ", "acpctl join: hub is not in use yet: do this\nThis daemon uses the relay hub from now on: acpctl relay remove hub takes it out.\n"
 	use()
 	want("a person says yes", f.RunInteractive(inv.String()+"\nyes\n", "join"), keeps, kept, "")
 	want("a person is asked", f.RunInteractive(inv.String()+"\nyes\n", "join"), keeps, "names the relay "+relay+", which", "")
@@ -66,7 +66,7 @@ func TestJoinAsksForTheRelay(t *testing.T) {
 
 	// A relay that refuses the login gets the token of the invitation, if its owner says so.
 	stale := client.Relay{Name: "hub", URL: relay, State: client.RelayRefused, Source: client.RelayKept, Login: client.LoginToken}
-	const renewal = "The relay hub refuses this daemon, and the invitation has a token for it.\nUse that token from now on? Type yes: "
+	const renewal = "The relay hub refuses this daemon, and the invitation has a token for it.\nUse that token from now on? Type yes or no: "
 	use(stale)
 	want("a new token, yes", f.RunInteractive("yes\n", "join", inv.String()), keeps, renewal, "names the relay")
 	want("a new token, no", f.RunInteractive("no\n", "join", inv.String()), asIs, renewal+"The answer was not yes: joining without it.\n", "")
@@ -170,7 +170,7 @@ func TestJoinNamesTheRelayThatItLeftOut(t *testing.T) {
 	inv := identity.Invitation{ID: clitest.DeskID, Relays: []identity.InvitedRelay{{URL: "tls://nats.example.org:4222"}}, Token: [16]byte{1}}
 	f := newDaemon(t)
 	f.SetAnswer(client.MethodRelayList, &client.Relays{})
-	const said, asks, flag = "join: nothing leads there", "; or use the relay that it names: type acpctl join again and answer yes, or give --keep-relay\n", "; or use the relay that it names: leave --no-relay out\n"
+	const said, asks, flag = "join: nothing leads there", "; or use the relay that it names: type acpctl join again and answer yes\n", "; or use the relay that it names: leave --no-relay out\n"
 	for _, c := range []struct {
 		code    kinds.Code
 		addr    string
@@ -178,8 +178,8 @@ func TestJoinNamesTheRelayThatItLeftOut(t *testing.T) {
 		args    []string
 		want    string
 	}{
-		{kinds.Invalid, "", "y\n", nil, said + asks},
-		{kinds.Unreachable, "", "y\n", nil, said + asks},
+		{kinds.Invalid, "", "n\n", nil, said + asks},
+		{kinds.Unreachable, "", "n\n", nil, said + asks},
 		{kinds.Invalid, "", "", []string{"--no-relay"}, said + flag},
 		{kinds.Invalid, "", "", []string{"--keep-relay"}, said + "\n"},
 		{kinds.Invalid, "192.0.2.1:7117", "", []string{"--no-relay"}, said + "\n"},

@@ -43,7 +43,7 @@ func TestOwnerNotifyIsOffered(t *testing.T) {
 			t.Errorf("%s: %+v, %+v", name, got, asked)
 		}
 	}
-	if got := f.RunInteractive("no\n", allow...); got.Code != 0 || len(asked) != 1 || asked[0].Set || !strings.Contains(got.Err, "It would start: notify-send acpd 'An agent needs you: acpctl approvals'\nTell you so? Type yes: ") {
+	if got := f.RunInteractive("no\n", allow...); got.Code != 0 || len(asked) != 1 || asked[0].Set || !strings.Contains(got.Err, "It would start: notify-send acpd 'An agent needs you: acpctl approvals'\nTell you so? Type yes or no: ") {
 		t.Errorf("%+v, %+v", got, asked)
 	}
 	if got := f.RunInteractive("yes\n", allow...); got.Code != 0 || len(asked) != 3 || !asked[2].Set || !asked[2].Test || asked[2].Command[0] != "notify-send" {

@@ -291,23 +291,13 @@ func (a *app) showStep(step *setup.Step, diff, note string, flags *setupFlags) {
 
 var errNotYes = errors.New("the answer was not yes")
 
-// requireYes returns errNotYes unless the person types yes. What is neither a yes nor a no is asked
-// for once more, and is no yes then.
+// requireYes returns errNotYes unless the person answers the question that was shown with yes.
 func (a *app) requireYes(ctx context.Context) error {
-	for range 2 {
-		fmt.Fprint(a.Err, "Type yes or no: ")
-		answer, err := a.ReadLine(ctx)
-		if err != nil {
-			return err
-		}
-		switch strings.ToLower(answer) {
-		case "y", "yes":
-			return nil
-		case "n", "no":
-			return errNotYes
-		}
+	yes, err := a.Confirm(ctx, "")
+	if err == nil && !yes {
+		err = errNotYes
 	}
-	return errNotYes
+	return err
 }
 
 // tell writes a line to standard error, whoever reads it; [ui.Terminal.PrintForPerson] does so at a terminal alone.

@@ -20,7 +20,7 @@ const (
 	longestWatch  = time.Hour
 )
 
-// watchStatus prints the status again and again until ctx ends: on a terminal in the place of the
+// watchStatus prints the status again and again until ctx ends: on a terminal instead of the
 // last one, else as blocks that an empty line ends, and in JSON as lines. If the daemon goes
 // away it prints that, and goes on.
 func (a *app) watchStatus(ctx context.Context, interval time.Duration) error {

@@ -73,13 +73,13 @@ func TestRosterAsksFirst(t *testing.T) {
 	if r := f.Run("trust", "--file", path); r.Code != frame.ExitUsage || r.Out != table || !strings.Contains(r.Err, "--yes trusts what is shown above") || !slices.Equal(applied(), []bool{false}) {
 		t.Errorf("a script: %+v", r)
 	}
-	for _, answer := range []string{"", "y\n", "no\n"} {
+	for _, answer := range []string{"", "\n", "no\n"} {
 		if r := f.RunInteractive(answer, "trust", "--file", path); r.Code != frame.ExitLocal || !strings.Contains(r.Err, "nothing was changed") || !slices.Equal(applied(), []bool{false}) {
 			t.Errorf("%q: %+v", answer, r)
 		}
 	}
 	r := f.RunInteractive("yes\n", "trust", "--file", path)
-	if r.Code != 0 || strings.Count(r.Out, "desk.example:7117") != 1 || !strings.HasPrefix(r.Err, "Trust 0 new, and change 1 that are trusted already? Type yes: "+told[:20]) || !slices.Equal(applied(), []bool{false, true}) {
+	if r.Code != 0 || strings.Count(r.Out, "desk.example:7117") != 1 || !strings.HasPrefix(r.Err, "Trust 0 new, and change 1 that are trusted already? Type yes or no: "+told[:20]) || !slices.Equal(applied(), []bool{false, true}) {
 		t.Errorf("yes: %+v", r)
 	}
 	// With --json a person reads what the question is about on standard error.

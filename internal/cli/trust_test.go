@@ -28,7 +28,7 @@ func TestTrustTakesTheKeyThatWasShown(t *testing.T) {
 	if r := f.RunInteractive("yes\n", "trust", "desk"); r.Code != 0 || got.Peer != clitest.DeskID.String() || !strings.Contains(r.Err, clitest.DeskID.Fingerprint()) || r.Out != "trusted desk ("+clitest.DeskID.Fingerprint()+")\n" {
 		t.Errorf("%+v: trusted %+v", r, got)
 	}
-	for _, answer := range []string{"", "y\n", "Yes\n", "no\n", "yes please\n"} {
+	for _, answer := range []string{"", "\n", "n\n", "no\n", "yes please\n", "perhaps\nsure\nyes\n"} {
 		got = client.TrustParams{}
 		if r := f.RunInteractive(answer, "trust", clitest.DeskID.String()[:6]); r.Code != frame.ExitLocal || got.Peer != "" {
 			t.Errorf("%q: %+v: trusted %+v", answer, r, got)

@@ -36,7 +36,7 @@ func (a *app) newUpCmd() *cobra.Command {
 		Invite: func(ctx context.Context) (*client.Invitation, error) {
 			return a.openInvitation(ctx, client.InviteParams{})
 		},
-		ParseInvitation: parsePastedInvitation,
+		ParseInvitation: a.parseInvitationArg,
 		ReadInvitation:  a.readInvitation,
 		Join: func(ctx context.Context, inv identity.Invitation) (*client.NamedPeer, error) {
 			return a.join(ctx, inv, false, false)

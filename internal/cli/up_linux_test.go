@@ -1,15 +1,23 @@
 package cli
 
 import (
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/integration/await"
+	"github.com/acpd/acpd/integration/live"
+	"github.com/acpd/acpd/internal/cli/clitest"
 	"github.com/acpd/acpd/internal/cli/frame"
+	"github.com/acpd/acpd/internal/cli/ui"
+	"github.com/acpd/acpd/kinds"
 )
 
 // newServiceMachine returns a daemon that answers only after systemctl has started it, and the calls of systemctl and
@@ -72,4 +80,66 @@ func TestUpWithoutAService(t *testing.T) {
 	if entries, _ := os.ReadDir(filepath.Join(d.user, ".config")); len(entries) > 0 {
 		t.Errorf("files: %v", entries)
 	}
+}
+
+// A service that ends as soon as it is started is not waited for, and it is said how its log is shown.
+func TestUpWithAServiceThatEnds(t *testing.T) {
+	d, calls := newServiceMachine(t, `LoadState=loaded\nActiveState=activating\nSubState=auto-restart\nUnitFileState=enabled\nMainPID=0\nExecMainExitTimestamp=now\nExecMainCode=1\nExecMainStatus=2\n`)
+	socket := filepath.Join(d.Home, client.SocketName)
+	if err := os.Rename(socket+".off", socket+".never"); err != nil {
+		t.Fatal(err)
+	}
+	got := d.RunInteractive("", "up")
+	if did := readText(t, calls); got.Code != frame.ExitLocal || did != "start\n" {
+		t.Errorf("%q: %+v", did, got)
+	}
+	wantAll(t, got, "acpctl up: the service acpd-", ".service has ended (exit code 2, now): acpctl --home "+d.Home+" service logs shows its log\n")
+}
+
+// Up breaks its lines between words, so that none is wider than the terminal, but for the line of an invitation.
+func TestUpHasTheWidthOfItsTerminal(t *testing.T) {
+	const columns = 80
+	d := newUpDaemon(t, "claude")
+	d.connect(t, "claude")
+	stranger := client.Peer{ID: identity.ID{9}, Claim: strings.Repeat("stranger-", 6), State: client.PeerPending, Addrs: []string{"192.0.2.1:7117", "[2001:db8::1]:7117"}}
+	d.setState([]client.Peer{stranger})
+	d.setOpen(client.OpenInvitation{ID: "1"})
+	d.SetAnswer(client.MethodInvite, &client.Invitation{URI: deskLine.String(), ID: "1", Expires: time.Now().Add(time.Hour)})
+	d.SetAnswer(client.MethodRevoke, &client.Revoked{})
+	d.SetAnswer(client.MethodWhoami, &client.Whoami{ID: clitest.MyID, Name: "laptop", Listen: []string{"127.0.0.1:7117"}})
+	d.SetAnswer(client.MethodDiscover, &client.Answer{ID: clitest.SomeID, From: clitest.DeskID, Kind: "capabilities", Payload: kinds.EncodePayload(&kinds.Capabilities{})})
+	master, slave, err := live.OpenTerminal(50, columns)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer master.Close()
+	var shown await.Output
+	read := make(chan struct{})
+	go func() { // ends with the last who has the terminal
+		defer close(read)
+		io.Copy(&shown, master)
+	}()
+	keys, typed := io.Pipe()
+	defer typed.Close()
+	code := make(chan int, 1)
+	go func() {
+		code <- d.RunWithoutHome(t.Context(), ui.Terminal{In: keys, Out: slave, Err: slave, InTTY: true, OutTTY: true, ErrTTY: true}, "--home", d.Home, "up")
+		slave.Close()
+	}()
+	s := upTerminal{t: t, typed: typed, code: code}
+	for _, text := range []string{"\n", deskLine.String() + "\n", "y\n", "y\n"} {
+		if _, err := io.WriteString(s.typed, text); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if code := await.Receive(t, "exit code", s.code); code != 0 {
+		t.Errorf("exit code %d", code)
+	}
+	await.Receive(t, "what is shown", read)
+	for line := range strings.Lines(shown.String()) {
+		if line = strings.Trim(line, "\a\r\n"); ui.CountCells(line) > columns && !strings.HasPrefix(line, "acp://") {
+			t.Errorf("%d cells: %q", ui.CountCells(line), line)
+		}
+	}
+	wantAll(t, clitest.Result{Out: strings.ReplaceAll(shown.String(), "\r\n", "\n")}, "now\n  and later. A Claude Code in its default", "or acpctl serve.\n  Then: Say to Claude Code")
 }

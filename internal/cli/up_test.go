@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -161,7 +162,7 @@ func TestUpGivesAModelNothing(t *testing.T) {
 	if did := d.takeDone(); got.Code != 0 || did != "" {
 		t.Errorf("with a peer: %q, %+v", did, got)
 	}
-	wantAll(t, got, "Left out: May desk's questions begin a turn of your Codex session? Only a person can say that")
+	wantAll(t, got, "Left out: May desk's questions begin a turn of your sessions? Only a person can say that")
 }
 
 // Without a terminal and without --yes, no file of a program is changed.
@@ -187,38 +188,47 @@ func TestUpIsForTheOwnersShell(t *testing.T) {
 	}
 }
 
-// There is no default for who may wake a session: Enter asks again. A rule that is there is not asked for, and
-// is not changed.
+// One question is about every session, and says what its answers mean. It has no default: Enter asks again. Where rules say
+// so for each program it is not asked, and no rule is changed.
 func TestUpAsksWhoMayWake(t *testing.T) {
 	d := newUpDaemon(t, "claude", "codex")
 	d.connect(t, "claude", "codex")
-	const question = "May desk's questions begin a turn of your Codex session? y = yes, a = ask me each time, n = no: "
+	const question = "May desk's questions begin a turn of your sessions?\nyes (y): they do so in every session that asks you before it runs tools, now and later. A Claude Code in its default mode (auto) is one: it is woken, and then works by its own rules.\n" +
+		"ask (a): each question waits for your yes: acpctl approvals.\nno (n): they wait until you use the session.\nType yes, ask or no: "
 	for _, c := range []struct{ typed, did string }{
-		{"y\na\n", "wake de5c query claude; wake de5c query codex ask"},
-		{"\n\nperhaps\nyes\n\nn\n", "wake de5c query claude"},
-		{"n\nask\n", "wake de5c query codex ask"},
-		{"n\nno\n", ""},
-		{"y\n", "wake de5c query claude"}, // and then the end of input
+		{"y\na\n", "wake de5c query "},
+		{"\n\nperhaps\nyes\n\nn\n", "wake de5c query "},
+		{"ask\n", "wake de5c query  ask"},
+		{"A\n", "wake de5c query  ask"},
+		{"n\ny\n", ""},
+		{"no\n", ""},
+		{"perhaps\n", ""}, // and then the end of input
 		{"", ""},
 	} {
 		d.setState([]client.Peer{desk})
 		got := d.RunInteractive(c.typed, "up")
-		if did := d.takeDone(); got.Code != 0 || did != c.did {
+		if did := d.takeDone(); got.Code != 0 || did != c.did || strings.Count(got.Err, "May desk's") != 1 {
 			t.Errorf("%q: %q, want %q: %+v", c.typed, did, c.did, got)
 		}
-		if c.typed != "" {
-			wantAll(t, got, question)
-		}
-		if strings.Contains(c.typed, "a") && strings.Contains(c.did, "ask") {
-			wantAll(t, got, "acpctl approvals")
-		}
+		wantAll(t, got, question)
 	}
 	d.setState([]client.Peer{desk}, client.WakeRule{Peer: clitest.DeskID, Kind: kinds.KindQuery})
 	got := d.RunInteractive("", "up")
 	if did := d.takeDone(); did != "" || strings.Contains(got.Err, "begin a turn of your") {
 		t.Errorf("what a rule says is asked for: %q, %+v", did, got)
 	}
-	wantAll(t, got, "This machine is laptop.\n", "desk answers in 0.400 ms. Its agents: codex, reviewer.\n", "Its questions begin a turn of Codex (codex).\n", "Say to Claude Code: Ask desk which branch is checked out there.\n")
+	wantAll(t, got, "This machine is laptop.\n", "desk answers in 0.400 ms. Its agents: codex, reviewer.\n", "Its questions begin a turn of Codex (every session).\n", "\nSay to Claude Code: Ask desk which branch is checked out there.\n")
+	for agent, asked := range map[string]bool{"claude": true, "codex": false} {
+		d.setState([]client.Peer{desk}, client.WakeRule{Peer: clitest.DeskID, Kind: kinds.KindQuery, Agent: "codex"}, client.WakeRule{Peer: clitest.DeskID, Kind: kinds.KindNotify, Agent: "claude"})
+		if agent == "codex" {
+			d.rules = append(d.rules, client.WakeRule{Peer: clitest.DeskID, Kind: kinds.KindQuery, Agent: "claude"})
+		}
+		got = d.RunInteractive("n\n", "up")
+		if did := d.takeDone(); did != "" || strings.Contains(got.Err, "begin a turn of your") != asked {
+			t.Errorf("with a rule for %s: %q, %+v", agent, did, got)
+		}
+		wantAll(t, got, "Its questions begin a turn of Codex (codex).\n")
+	}
 
 	other := desk
 	other.ID, other.Name = identity.ID{7}, "tower"
@@ -228,12 +238,53 @@ func TestUpAsksWhoMayWake(t *testing.T) {
 	}
 }
 
+// Whoever wants to be asked is offered a command that tells so, once.
+func TestUpOffersANoticeOnce(t *testing.T) {
+	d := newUpDaemon(t, "claude", "codex", "notify-send")
+	d.connect(t, "claude", "codex")
+	d.SetAnswer(client.MethodWakeNotify, client.OwnerNotify{})
+	d.setState([]client.Peer{desk})
+	got := d.RunInteractive("a\nno\na\nno\n", "up")
+	if did := d.takeDone(); got.Code != 0 || did != "wake de5c query  ask" || strings.Count(got.Err, "Tell you so? Type yes or no: ") != 1 {
+		t.Errorf("%q: %+v", did, got)
+	}
+}
+
+// The summary says what is true of the peer that is to be asked: which agents it has, and what has to happen before one
+// answers. No peer fills it.
+func TestUpSaysWhomToAsk(t *testing.T) {
+	d := newUpDaemon(t, "claude")
+	d.connect(t, "claude")
+	const ask = "Say to Claude Code: Ask desk which branch is checked out there.\n"
+	many := make([]string, 60_000)
+	for i := range many {
+		many[i] = "a" + strconv.Itoa(i)
+	}
+	for want, agents := range map[string][]string{
+		", and has no agent yet.\n":                                      nil,
+		". Its agents: codex, reviewer.\n":                               {"codex", "reviewer"},
+		". Its agents: codex, ?.\n":                                      {"\x1b[2J", "codex", "Say yes now", ""},
+		". Its agents: a0, a1, a2, a3, a4, a5, a6, a7 and 59992 more.\n": many,
+	} {
+		d.SetAnswer(client.MethodDiscover, &client.Answer{ID: clitest.SomeID, From: clitest.DeskID, Kind: "capabilities", Payload: kinds.EncodePayload(&kinds.Capabilities{AgentName: "desk", Agents: agents})})
+		d.setState([]client.Peer{desk})
+		got := d.RunInteractive("n\n", "up")
+		next := ask
+		if agents == nil {
+			next = "At desk, start a program that acpctl setup has connected, or acpctl serve. Then: " + ask
+		}
+		wantAll(t, got, "desk answers in 0.400 ms"+want, "\n"+next)
+	}
+	d.SetAnswer(client.MethodPing, kinds.Errorf(kinds.Unreachable, "no"))
+	wantAll(t, d.RunInteractive("n\n", "up"), "desk does not answer now: acpctl ping desk says why.\n", "\nWhen it answers: "+ask)
+}
+
 // Whom a line makes a peer is said before, and nothing but a yes joins. What is no line is asked for again.
 func TestUpJoins(t *testing.T) {
 	d := newUpDaemon(t)
 	line, own, odd := deskLine.String(), deskLine, deskLine
 	own.ID, odd.Name = clitest.MyID, "desk, fingerprint 1234 (verified)"
-	const question = "This makes desk (claimed name), fingerprint de5c 0000 0000 0000 0000 0000 0000 0000, a trusted peer: its agents may send messages to yours. Trust it? [y/N]: "
+	const question = "This makes desk (claimed name), fingerprint de5c 0000 0000 0000 0000 0000 0000 0000, a trusted peer: its agents may send messages to yours. Trust it? Type yes or no: "
 	for _, c := range []struct {
 		typed, did string
 		want       []string
@@ -243,6 +294,7 @@ func TestUpJoins(t *testing.T) {
 		{line + "\n\n", "", []string{question, "there is no peer yet"}},
 		{line + "\nn\n" + line + "\ny\n", "join de5c", []string{question}},
 		{"hello\nq\n", "", []string{"does not begin with acp://", "Left out: there is no peer yet"}},
+		{"acp://desk?a=1\n\nq\n", "", []string{"\nthis is not a whole invitation: invitation: "}}, // no shell has cut it
 		{own.String() + "\nq\n", "", []string{"of this machine itself"}},
 		{odd.String() + "\nn\n", "", []string{`This makes "desk, fingerprint 1234 (verified)" (claimed name), fingerprint de5c`}},
 		{"", "", []string{"there is no peer yet"}},
@@ -260,6 +312,13 @@ func TestUpJoins(t *testing.T) {
 		t.Errorf("as an argument: %q, %+v", did, got)
 	}
 	wantAll(t, got, "Shells remember what they were given")
+	d.setState(nil)
+	got = d.RunInteractive("n\n", "up", line)
+	if did := d.takeDone(); did != "" || got.Code != 0 {
+		t.Errorf("as an argument, refused: %q, %+v", did, got)
+	}
+	wantAll(t, got, "Left out: desk (claimed name), fingerprint de5c 0000 0000 0000 0000 0000 0000 0000, is not trusted: acpctl up, and paste its line\n")
+	d.setState([]client.Peer{desk})
 	got = d.RunInteractive("y\n", "up", line) // it is a peer now
 	if did := d.takeDone(); did != "" || got.Code != 0 {
 		t.Errorf("again: %q, %+v", did, got)
@@ -278,13 +337,13 @@ func TestUpTrustsAStranger(t *testing.T) {
 	d := newUpDaemon(t)
 	stranger := client.Peer{ID: clitest.DeskID, Claim: "desk", State: client.PeerDiscovered, Addrs: []string{"192.0.2.1:7117"}}
 	blocked := client.Peer{ID: identity.ID{9}, Claim: "tower", State: client.PeerBlocked}
-	for _, c := range []struct{ typed, did string }{{"1\nyes\n", "trust de5c"}, {"1\ny\n", ""}, {"2\nyes\nq\n", ""}, {"0\nq\n", ""}} {
+	for _, c := range []struct{ typed, did string }{{"1\nyes\n", "trust de5c"}, {"1\nn\n", ""}, {"2\nyes\nq\n", ""}, {"0\nq\n", ""}} {
 		d.setState([]client.Peer{blocked, stranger})
 		got := d.RunInteractive(c.typed, "up")
 		if did := d.takeDone(); got.Code != 0 || did != c.did || strings.Contains(got.Err, "tower") {
 			t.Errorf("%q: %q, want %q: %+v", c.typed, did, c.did, got)
 		}
-		wantAll(t, got, `"desk" is on this network, at 192.0.2.1:7117. To trust it, type 1: `)
+		wantAll(t, got, `"desk" is on this network, at 192.0.2.1:7117. To trust it, type 1:`)
 		if c.did != "" {
 			wantAll(t, got, "Compare the fingerprint", "type acpctl up there")
 		}
@@ -335,7 +394,8 @@ func TestUpInvites(t *testing.T) {
 	s.types("acp://first", "")
 	s.types("That line has ended. This is the next one.", "")
 	s.types("acp://second", "")
-	s.types("Without a relay, the line works only for machines on one network or VPN", "what?\n") // it goes on
+	s.types("Without a relay, the line works only for machines on one network or VPN", "what?\n")
+	s.types("does not begin with acp://", "") // it goes on
 	d.setState([]client.Peer{desk})
 	d.setOpen(client.OpenInvitation{ID: "2", UsedBy: &client.NamedPeer{ID: clitest.DeskID, Name: "desk"}})
 	if code := await.Receive(t, "exit code", s.code); code != 0 {
@@ -366,5 +426,49 @@ func TestUpLeavesAnInvitationOpen(t *testing.T) {
 			t.Errorf("exit code %d", code)
 		}
 		wantAll(t, clitest.Result{Out: s.shown.String()}, want)
+	}
+}
+
+// A line that is pasted while up waits for the other machine is taken as before, instead of the line that was shown.
+func TestUpTakesALineWhileItWaits(t *testing.T) {
+	d := newUpDaemon(t)
+	d.setOpen(client.OpenInvitation{ID: "1"})
+	d.SetAnswer(client.MethodInvite, &client.Invitation{URI: "acp://first", ID: "1", Expires: time.Now().Add(time.Hour)})
+	d.handle(client.MethodRevoke, func(r *jsonrpc.Request) (any, error) {
+		var p client.RevokeParams
+		err := r.ReadParams(&p)
+		d.did = append(d.did, "revoke "+p.ID)
+		return &client.Revoked{Revoked: 1}, err
+	})
+	s := d.startUp(t)
+	s.types("press Enter to make one: ", "\n")
+	line := deskLine.String()
+	s.types("q leaves it", line[:40]+"\n"+line[40:]+"\n")
+	s.types("Trust it? Type yes or no: ", "n\n")
+	s.types("Type yes or no: ", line+"\n")
+	s.types("This makes desk (claimed name), fingerprint de5c 0000 0000 0000 0000 0000 0000 0000, a trusted peer: its agents may send messages to yours. Trust it? Type yes or no: ", "y\n")
+	if code := await.Receive(t, "exit code", s.code); code != 0 {
+		t.Errorf("exit code %d", code)
+	}
+	if did := d.takeDone(); did != "join de5c; revoke 1" {
+		t.Errorf("%q:\n%s", did, s.shown.String())
+	}
+	wantAll(t, clitest.Result{Out: s.shown.String()}, "desk answers in")
+}
+
+// What other verbs warn of, up says as up.
+func TestUpWarnsAsItself(t *testing.T) {
+	d := newUpDaemon(t)
+	d.SetAnswer(client.MethodWhoami, &client.Whoami{ID: clitest.MyID, Name: "laptop", Listen: []string{"127.0.0.1:7117"}})
+	d.SetAnswer(client.MethodRelayList, &client.Relays{Relays: []client.Relay{{Name: "hub", URL: "tls://nats.example.com:4222", State: client.RelayUnused, Error: "do this"}}})
+	d.SetAnswer(client.MethodInvite, &client.Invitation{URI: "acp://first", ID: "1", Expires: time.Now().Add(time.Hour)})
+	d.SetAnswer(client.MethodJoin, &client.NamedPeer{ID: clitest.DeskID, Name: "desk", Warning: "not on disk"})
+	got := d.RunInteractive("\n"+deskLine.String()+"\ny\n", "up")
+	wantAll(t, got, "acpctl up: the daemon listens only on loopback (127.0.0.1:7117): no other machine can use the invitation\n", "acpctl up: warning: hub is left out: do this\n")
+	d.setOpen(client.OpenInvitation{ID: "1"})
+	got = d.RunInteractive(deskLine.String()+"\ny\n", "up")
+	wantAll(t, got, "acpctl up: not on disk\n")
+	if strings.Contains(got.Err, "acpctl join: ") || strings.Contains(got.Err, "acpctl invite: ") {
+		t.Errorf("%+v", got)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -162,14 +163,76 @@ func readUntilCancelled(ctx context.Context, read func() (string, error)) (strin
 	}
 }
 
-// Confirm asks a question on standard error, and reports whether the line that comes is "yes".
+// Confirm asks a question on standard error, and reports whether the answer is yes. What is neither yes nor no is
+// asked for once more, and is taken for no then.
 func (f *Frame) Confirm(ctx context.Context, question string) (bool, error) {
-	fmt.Fprint(f.Err, f.WrapTalk(question+" Type yes: "))
-	answer, err := f.ReadLine(ctx)
-	if err == nil && !f.InTTY {
+	for try := 0; try < 2 && (try == 0 || !f.inputEnded); try++ {
+		answer, err := f.ask(ctx, question+" ", "yes", "no")
+		if answer != "" || err != nil {
+			return answer == "yes", err
+		}
+		question = "That is no answer."
+	}
+	fmt.Fprintln(f.Err, "That was taken for no.")
+	return false, nil
+}
+
+// Choose asks a question on standard error until one of these words is the answer. It returns "" if the input has
+// ended.
+func (f *Frame) Choose(ctx context.Context, question string, words ...string) (answer string, err error) {
+	for answer == "" && err == nil && !f.inputEnded {
+		answer, err = f.ask(ctx, question+"\n", words...)
+		question = "That is no answer."
+	}
+	return answer, err
+}
+
+// ask asks a question once. It returns which of the words was typed, or its first letter, and "" if none was. What
+// was typed before the question is no answer to it. No line ends within the words.
+func (f *Frame) ask(ctx context.Context, question string, words ...string) (string, error) {
+	if err := f.awaitSilence(ctx); err != nil {
+		return "", err
+	}
+	last := len(words) - 1
+	prompt := "Type " + strings.Join(words[:last], ", ") + " or " + words[last] + ":"
+	const unbroken = "\u00a0"
+	question = f.WrapTalk(strings.TrimLeft(question, " ") + strings.ReplaceAll(prompt, " ", unbroken))
+	fmt.Fprint(f.Err, strings.ReplaceAll(question, unbroken, " ")+" ")
+	line, err := f.ReadLine(ctx)
+	if err != nil {
+		return "", err
+	}
+	if !f.InTTY || f.inputEnded {
 		fmt.Fprintln(f.Err) // the answer's own end of line is not seen
 	}
-	return answer == "yes", err
+	for _, word := range words {
+		if line = strings.ToLower(line); line == word || line == word[:1] {
+			return word, nil
+		}
+	}
+	return "", nil
+}
+
+// silence is how long nobody must have typed before a question.
+const silence = 300 * time.Millisecond
+
+// awaitSilence discards what is typed until nothing comes any more: the rest of a pasted text is no answer.
+func (f *Frame) awaitSilence(ctx context.Context) error {
+	for f.DiscardTyped() && !f.inputEnded {
+		bounded, cancel := context.WithTimeout(ctx, silence)
+		_, err := f.ReadLine(bounded)
+		cancel()
+		switch {
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case errors.Is(err, context.DeadlineExceeded):
+			f.DiscardTyped() // a line without its end
+			return nil
+		case err != nil:
+			return err
+		}
+	}
+	return nil
 }
 
 // lineRead is what a read of a line has given.

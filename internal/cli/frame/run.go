@@ -8,6 +8,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -33,6 +34,7 @@ type Frame struct {
 	Daemon  client.Client // of the daemon that the flags and the environment name
 
 	Groups []Group // of the program's verbs, in its help
+	Verb   string  // that runs, as it is typed: acpctl wake allow
 
 	MachineRoot string // before the paths of the machine; "" outside of tests
 
@@ -61,6 +63,7 @@ func (f *Frame) SetUpRoot(root *cobra.Command, verbs ...*cobra.Command) {
 		if err := checkFlagsNotEmpty(cmd, "home", "name", "addr", "revoke", "key-file", "file"); err != nil {
 			return err
 		}
+		f.Verb = cmd.CommandPath()
 		return f.ChooseDaemon()
 	}
 	root.SetFlagErrorFunc(explainFlagError)
@@ -114,6 +117,11 @@ func (f *Frame) Run(ctx context.Context, root *cobra.Command, args []string) int
 		return ExitLocal
 	}
 	return code
+}
+
+// Warn writes a line to standard error behind the verb that runs, whoever reads it.
+func (f *Frame) Warn(format string, args ...any) {
+	fmt.Fprintln(f.Err, f.WrapTalk(f.Verb+": "+client.Line(fmt.Sprintf(format, args...))))
 }
 
 // ChooseDaemon points the client at the daemon that the flags and the environment name.

@@ -47,7 +47,7 @@ func (u *run) startDaemon(ctx context.Context) (err error) {
 	}
 	if statedir.FindHolder(dir) != nil { // it starts, or something keeps this program from it
 		u.say("acpd runs, and does not answer yet.")
-		return u.awaitDaemon(ctx, busyTime, nil)
+		return u.awaitDaemon(ctx, busyTime, func() error { return nil })
 	}
 	s := service.Service{Name: u.name}
 	if m, err := operate.OpenManager(u.Frame, &s); err == nil && m.CheckRunning(ctx, s) == nil {
@@ -56,7 +56,7 @@ func (u *run) startDaemon(ctx context.Context) (err error) {
 			return fmt.Errorf("up: %w", err)
 		}
 		if started {
-			return u.awaitDaemon(ctx, startTime, nil)
+			return u.awaitDaemon(ctx, startTime, watchService(ctx, m, s))
 		}
 	}
 	return u.startAlone(ctx, dir)
@@ -106,7 +106,8 @@ func (u *run) startAlone(ctx context.Context, dir string) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return fmt.Errorf("up: make the state directory: %w: name another one with --home", err)
 	}
-	args := []string{"--home", dir, "--log-file", filepath.Join(dir, statedir.LogName)}
+	log := filepath.Join(dir, statedir.LogName)
+	args := []string{"--home", dir, "--log-file", log}
 	if u.name != "" {
 		args = append(args, "--name", u.name)
 	}
@@ -123,27 +124,53 @@ func (u *run) startAlone(ctx context.Context, dir string) error {
 	if err := cmd.Start(); err != nil {
 		return fmt.Errorf("up: start acpd: %w", err)
 	}
-	u.say("started %s, which goes on until acpctl drain ends it or the machine stops; its log is %s", shellpath.Quote(program), shellpath.Quote(args[3]))
+	u.say("started %s, which goes on until acpctl drain ends it or the machine stops; its log is %s", shellpath.Quote(program), shellpath.Quote(log))
 	ended := make(chan error, 1)
 	go func() { // it ends with the daemon, or with this process
 		cmd.Wait()
 		text, _ := io.ReadAll(io.NewSectionReader(said, 0, 4<<10))
 		ended <- fmt.Errorf("up: acpd has ended: %s", strings.TrimPrefix(strings.TrimSpace(string(text)), "acpd: "))
 	}()
-	return u.awaitDaemon(ctx, startTime, ended)
+	return u.awaitDaemon(ctx, startTime, func() error {
+		select {
+		case err := <-ended:
+			return err
+		default:
+			return nil
+		}
+	})
 }
 
-// awaitDaemon waits until the daemon answers, or until ended says why it will not.
-func (u *run) awaitDaemon(ctx context.Context, patience time.Duration, ended <-chan error) (err error) {
+// watchService returns a function that returns an error if the process of a service has ended, and says how its log
+// is shown. It asks the manager once a second.
+func watchService(ctx context.Context, m service.Manager, s service.Service) func() error {
+	next := time.Now().Add(time.Second)
+	return func() error {
+		if time.Now().Before(next) {
+			return nil
+		}
+		next = time.Now().Add(time.Second)
+		st, err := m.Inspect(ctx, s)
+		if err != nil || st.PID != 0 || st.LastExit == "" || strings.Contains(st.LastExit, "never") { // it runs, or has not begun to
+			return nil
+		}
+		logs := "acpctl service logs"
+		if s.Home != "" {
+			logs = "acpctl --home " + shellpath.Quote(s.Home) + " service logs"
+		}
+		return fmt.Errorf("up: the service %s has ended (%s): %s shows its log", st.Unit, st.LastExit, logs)
+	}
+}
+
+// awaitDaemon waits until the daemon answers, or until check says why it will not.
+func (u *run) awaitDaemon(ctx context.Context, patience time.Duration, check func() error) (err error) {
 	for end := time.Now().Add(patience); ; {
 		if u.me, err = u.Daemon.Whoami(ctx); err == nil {
 			u.say("acpd runs, and this machine is %s.", client.Line(u.me.Name))
 			return nil
 		}
-		select {
-		case err := <-ended:
+		if err := check(); err != nil {
 			return err
-		default:
 		}
 		if time.Now().After(end) {
 			return frame.WithHint(err, "acpctl doctor says more")

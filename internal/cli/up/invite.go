@@ -30,9 +30,18 @@ func (u *run) invite(ctx context.Context) error {
 				return frame.WithHint(ctx.Err(), after)
 			case err != nil:
 				return err
-			case !over && (answer == "q" || u.InputEnded()):
+			case over || answer == "" && !u.InputEnded():
+			case answer == "q" || u.InputEnded():
 				u.leaveOut("nobody has joined yet: %s", after)
 				return nil
+			default: // the other machine has made a line too
+				if over, err = u.joinPasted(ctx, answer); err != nil {
+					return frame.WithHint(err, after)
+				}
+				if over {
+					_, err = u.Daemon.Revoke(ctx, client.RevokeParams{ID: inv.ID})
+					return err
+				}
 			}
 		}
 		switch {
@@ -67,7 +76,7 @@ func (u *run) findJoined(ctx context.Context, id string) (*client.NamedPeer, boo
 func (u *run) showInvitation(inv *client.Invitation) {
 	u.say("\nType acpctl up on the other machine, and paste this line there:\n")
 	u.PrintLine("%s", inv.URI)
-	u.say("\nIt works for one machine, until %s. Whoever has it can join: send it as you would send\na password. If acpd is not there yet: copy the programs acpd and acpctl to a machine of\nthe same kind, or build them there by make install.", inv.Expires.Local().Format("15:04"))
+	u.say("\nIt works for one machine, until %s. Whoever has it can join: send it as you would send a password. If acpd is not there yet: copy the programs acpd and acpctl to a machine of the same kind, or build them there by make install.", inv.Expires.Local().Format("15:04"))
 	if len(inv.Relays) == 0 {
 		u.say(otherNetworks)
 	}

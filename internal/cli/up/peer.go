@@ -19,7 +19,7 @@ import (
 const maxOffered = 8
 
 // otherNetworks says what a line without a relay is good for.
-const otherNetworks = "Without a relay, the line works only for machines on one network or VPN.\n" +
+const otherNetworks = "Without a relay, the line works only for machines on one network or VPN. " +
 	"For others, connect the two by ssh (pipes in config.yaml) or by a relay: acpctl relay add."
 
 // listPeers returns the peers.
@@ -34,7 +34,10 @@ func (u *run) listPeers(ctx context.Context) ([]client.Peer, error) {
 func (u *run) findPeer(ctx context.Context) error {
 	if !u.given.ID.IsZero() {
 		u.say("Shells remember what they were given: next time paste the line when acpctl up asks for it.")
-		_, err := u.join(ctx, u.given)
+		over, err := u.join(ctx, u.given)
+		if u.asks && !over && err == nil {
+			u.leaveOut("%s is not trusted: acpctl up, and paste its line", describeNewPeer(u.given.Name, u.given.ID))
+		}
 		return err
 	}
 	peers, err := u.listPeers(ctx)
@@ -52,7 +55,7 @@ func (u *run) findPeer(ctx context.Context) error {
 func (u *run) askForPeer(ctx context.Context) error {
 	u.say("\nType acpctl up on the other machine too. One of the two makes a line, and the other one gets it.\nThe fingerprint of this machine is %s.", u.me.ID.Fingerprint())
 	for {
-		fmt.Fprint(u.Err, "Paste the line of the other machine, or press Enter to make one: ")
+		fmt.Fprint(u.Err, u.WrapTalk("Paste the line of the other machine, or press Enter to make one:")+" ")
 		answer, over, err := u.readWhile(ctx, func() (bool, error) { return u.offerStrangers(ctx) })
 		number, notNumber := strconv.Atoi(answer)
 		switch {
@@ -64,21 +67,36 @@ func (u *run) askForPeer(ctx context.Context) error {
 		case answer == "":
 			return u.invite(ctx)
 		case notNumber == nil && number >= 1 && number <= len(u.offered):
-			over, err = u.trust(ctx, u.offered[number-1])
-		default:
-			var inv identity.Invitation
-			if inv, err = u.ReadInvitation(ctx, answer); err == nil {
-				over, err = u.join(ctx, inv)
+			if over, err = u.trust(ctx, u.offered[number-1]); err != nil {
+				err = u.sayProblem(ctx, err)
 			}
+		default:
+			over, err = u.joinPasted(ctx, answer)
 		}
-		if ctx.Err() != nil || over {
+		if err != nil || over {
 			return err
 		}
-		if err != nil { // the line was no good; the next one may be
-			e, _ := u.ClassifyError(ctx, err)
-			u.say("%s", client.Text(e.Message))
-		}
 	}
+}
+
+// joinPasted joins by a line that begins with what was pasted, and reports whether the daemon that made it is a peer.
+// It says what is wrong with a line: the next one may be good.
+func (u *run) joinPasted(ctx context.Context, begun string) (over bool, err error) {
+	inv, err := u.ReadInvitation(ctx, begun)
+	if err == nil {
+		over, err = u.join(ctx, inv)
+	}
+	return over, u.sayProblem(ctx, err)
+}
+
+// sayProblem says what an error is that does not end up. It returns the error if up was interrupted.
+func (u *run) sayProblem(ctx context.Context, err error) error {
+	if err == nil || ctx.Err() != nil {
+		return err
+	}
+	e, _ := u.ClassifyError(ctx, err)
+	u.say("%s", client.Text(e.Message))
+	return nil
 }
 
 // offerStrangers shows the strangers that were not shown yet, as peers to choose. It reports whether
@@ -101,7 +119,7 @@ func (u *run) offerStrangers(ctx context.Context) (bool, error) {
 			where = "wants to be your peer"
 			u.ring()
 		}
-		u.say("\n%s %s, at %s. To trust it, type %d: ", ui.FormatPeerName(&p), where, client.Line(strings.Join(p.Addrs, " ")), len(u.offered))
+		u.say("\n%s %s, at %s. To trust it, type %d:", ui.FormatPeerName(&p), where, client.Line(strings.Join(p.Addrs, " ")), len(u.offered))
 	}
 	return false, err
 }
@@ -131,15 +149,12 @@ func (u *run) join(ctx context.Context, inv identity.Invitation) (bool, error) {
 		return true, nil
 	}
 	who := describeNewPeer(inv.Name, inv.ID)
-	answer, err := u.choose(ctx, fmt.Sprintf("This makes %s a trusted peer: %s Trust it?", who, whatPeersMay), "[y/N]", "y", "n", "")
-	if err != nil {
-		return false, err
-	}
 	if !u.asks {
 		u.leaveOut("%s is not trusted: only a person can say that, at a terminal", who)
-	}
-	if answer != "y" {
 		return false, nil
+	}
+	if yes, err := u.Confirm(ctx, fmt.Sprintf("This makes %s a trusted peer: %s Trust it?", who, whatPeersMay)); err != nil || !yes {
+		return false, err
 	}
 	u.say("Joining…")
 	peer, err := u.Join(ctx, inv)

@@ -36,7 +36,7 @@ func (u *run) connectPrograms(ctx context.Context) error {
 		done, err := u.SetUp(ctx, s.Program, u.yes)
 		switch {
 		case ctx.Err() != nil:
-			return err
+			return ctx.Err()
 		case err != nil: // a broken file of one program keeps nobody from the rest
 			e, _ := u.ClassifyError(ctx, err)
 			u.leaveOut("%s is not connected: %s", s.Title, e.Message)
@@ -55,7 +55,7 @@ func (u *run) listConnected() []setup.Status {
 	return slices.DeleteFunc(slices.Clone(u.programs), func(s setup.Status) bool { return s.Connected != setup.Connected })
 }
 
-// findAgentName returns the name as which the first session of a program is attached.
+// findAgentName returns the agent name of the first session of a program.
 func findAgentName(s *setup.Status) string {
 	if i := slices.Index(s.Command, "--name"); i >= 0 && i+1 < len(s.Command) {
 		return client.Line(s.Command[i+1])

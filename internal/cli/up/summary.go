@@ -3,7 +3,6 @@ package up
 import (
 	"context"
 	"fmt"
-	"strings"
 	"sync"
 	"time"
 
@@ -27,74 +26,84 @@ func (u *run) tellAll(ctx context.Context) error {
 		return err
 	}
 	programs := u.listConnected()
-	told := make([]string, len(peers))
+	told, before := make([]string, len(peers)), make([]string, len(peers))
 	var asked sync.WaitGroup
 	for i, p := range peers {
-		asked.Go(func() { told[i] = u.describePeer(ctx, p) })
+		asked.Go(func() { told[i], before[i] = u.describePeer(ctx, p) })
 	}
 	asked.Wait()
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
 	u.say("")
-	u.PrintLine("This machine is %s.", client.Line(u.me.Name))
-	first := ""
+	u.tell("This machine is %s.", client.Line(u.me.Name))
+	first := 0 // the peer to ask
 	for i, p := range peers {
-		if p.ID == u.met || first == "" {
-			first = p.Name
+		if p.ID == u.met {
+			first = i
 		}
-		u.PrintLine("%s", told[i])
+		u.tell("%s", told[i])
 		for j := range programs {
-			u.PrintLine("  %s", describeWaking(rules, &p, &programs[j]))
+			u.tell("  %s", describeWaking(rules, &p, &programs[j]))
 		}
 	}
 	for _, what := range u.left {
-		u.PrintLine("Left out: %s", what)
+		u.tell("Left out: %s", what)
 	}
 	for _, s := range u.connected {
-		u.PrintLine("%s", setup.DescribeRestart(&s))
+		u.tell("%s", setup.DescribeRestart(&s))
 	}
-	switch {
-	case first == "":
-	case len(programs) == 0:
-		u.PrintLine("Ask a question: acpctl query %s 'Which branch is checked out there?'", first)
-	default:
-		u.PrintLine("Say to %s: Ask %s which branch is checked out there.", programs[0].Title, first)
+	if len(peers) == 0 {
+		return nil
+	}
+	if name := peers[first].Name; len(programs) == 0 {
+		u.tell("%sAsk a question: acpctl query %s 'Which branch is checked out there?'", before[first], name)
+	} else {
+		u.tell("%sSay to %s: Ask %s which branch is checked out there.", before[first], programs[0].Title, name)
 	}
 	return nil
 }
 
-// describePeer says whether a peer answers, how fast, and which agents it has.
-func (u *run) describePeer(ctx context.Context, p client.Peer) string {
+// maxNamed bounds the agents of a peer that are named.
+const maxNamed = 8
+
+// describePeer says whether a peer answers, how fast, and which agents it has. It also returns what has to happen
+// before one of them can be asked.
+func (u *run) describePeer(ctx context.Context, p client.Peer) (text, before string) {
 	ctx, cancel := context.WithTimeout(ctx, summaryTime)
 	defer cancel()
 	pong, err := u.Daemon.Ping(ctx, client.PingParams{To: p.ID.String(), TimeoutMS: uint64(summaryTime.Milliseconds())})
 	if err != nil {
-		return p.Name + " does not answer now: acpctl ping " + p.Name + " says why."
+		return p.Name + " does not answer now: acpctl ping " + p.Name + " says why.", "When it answers: "
 	}
-	text := fmt.Sprintf("%s answers in %s", p.Name, ui.FormatMilliseconds(pong.RTTUS))
+	text = fmt.Sprintf("%s answers in %s", p.Name, ui.FormatMilliseconds(pong.RTTUS))
 	answer, err := u.Daemon.Discover(ctx, client.DiscoverParams{To: p.ID.String(), Fresh: true})
 	if err != nil {
-		return text + "."
+		return text + ".", ""
 	}
 	c, err := kinds.ParsePayload[kinds.Capabilities](answer.Payload)
 	switch {
 	case err != nil:
-		return text + "."
+		return text + ".", ""
 	case len(c.Agents) == 0:
-		return text + ", and has no agent yet."
+		return text + ", and has no agent yet.", "At " + p.Name + ", " + kinds.StartAgent + ". Then: "
 	}
-	return text + ". Its agents: " + client.Line(strings.Join(c.Agents, ", ")) + "."
+	return text + ". Its agents: " + ui.FormatAgentNames(c.Agents, maxNamed) + ".", ""
 }
 
 // describeWaking says whether a peer's questions may begin a turn of a program here.
 func describeWaking(rules *client.WakeRules, p *client.Peer, s *setup.Status) string {
 	agent := findAgentName(s)
-	switch r := findWakeRule(rules, p.ID, agent); {
-	case r == nil:
-		return fmt.Sprintf("Its questions wait for the next tool call of %s (%s).", s.Title, agent)
-	case r.Ask:
-		return fmt.Sprintf("Its questions begin a turn of %s (%s) after your yes: acpctl approvals.", s.Title, agent)
+	r := findWakeRule(rules, p.ID, agent)
+	if r == nil {
+		return fmt.Sprintf("Its questions wait for the next tool call of %s.", s.Title)
 	}
-	return fmt.Sprintf("Its questions begin a turn of %s (%s).", s.Title, agent)
+	which, after := agent, ""
+	if r.Agent == "" {
+		which = "every session"
+	}
+	if r.Ask {
+		after = " after your yes: acpctl approvals"
+	}
+	return fmt.Sprintf("Its questions begin a turn of %s (%s)%s.", s.Title, which, after)
 }

@@ -9,8 +9,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -19,14 +17,15 @@ import (
 	"github.com/acpd/acpd/harness/setup"
 	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/internal/cli/frame"
+	"github.com/acpd/acpd/internal/cli/ui"
 )
 
-// Verbs are what up does as other verbs do it, with their questions and warnings.
+// Verbs holds what up does as other verbs do it, with their questions and warnings.
 type Verbs struct {
 	FindPrograms    func(context.Context) ([]setup.Status, error)
 	SetUp           func(ctx context.Context, program string, yes bool) (done bool, err error)
 	Invite          func(context.Context) (*client.Invitation, error)
-	ParseInvitation func(string) (identity.Invitation, error)
+	ParseInvitation func(argument string) (identity.Invitation, error)
 	ReadInvitation  func(ctx context.Context, begun string) (identity.Invitation, error)
 	Join            func(context.Context, identity.Invitation) (*client.NamedPeer, error)
 	ConfirmTrust    func(context.Context, *client.Peer) (yes bool, err error)
@@ -108,8 +107,15 @@ func (u *run) runSteps(ctx context.Context) error {
 	return nil
 }
 
-// say writes a line to standard error, whoever reads it.
-func (u *run) say(format string, args ...any) { fmt.Fprintf(u.Err, format+"\n", args...) }
+// say writes a text to standard error, whoever reads it.
+func (u *run) say(format string, args ...any) {
+	fmt.Fprintln(u.Err, u.WrapTalk(fmt.Sprintf(format, args...)))
+}
+
+// tell writes a line of the summary.
+func (u *run) tell(format string, args ...any) {
+	u.PrintLine("%s", ui.WrapLines(fmt.Sprintf(format, args...), u.OutWidth()))
+}
 
 // ring rings the bell of the terminal: somebody who may have gone away is to answer.
 func (u *run) ring() {
@@ -124,63 +130,18 @@ func (u *run) leaveOut(format string, args ...any) {
 }
 
 // confirm asks a question that --yes answers too. A no, and a missing terminal, leave out what it is about.
-func (u *run) confirm(ctx context.Context, question, what string) (bool, error) {
+func (u *run) confirm(ctx context.Context, question, what string) (yes bool, err error) {
 	if u.yes {
 		u.say("%s yes (--yes)", question)
 		return true, nil
 	}
-	answer, err := u.choose(ctx, question, "y = yes, n = no", "y", "n")
-	if err == nil && answer != "y" {
+	if u.asks {
+		yes, err = u.Confirm(ctx, question)
+	}
+	if err == nil && !yes {
 		u.leaveOut("%s", what)
 	}
-	return answer == "y", err
-}
-
-// choose asks a question until the answer is the first letter or the whole of one of these words, and
-// returns the first letter. It returns "" if nobody can be asked, or if the input has ended. What was
-// typed before the question is no answer to it.
-func (u *run) choose(ctx context.Context, question, meaning string, answers ...string) (string, error) {
-	if !u.asks {
-		return "", nil
-	}
-	for {
-		if err := u.awaitSilence(ctx); err != nil || u.InputEnded() {
-			return "", err
-		}
-		fmt.Fprintf(u.Err, "%s %s: ", question, meaning)
-		line, err := u.ReadLine(ctx)
-		if err != nil {
-			return "", err
-		}
-		line = strings.ToLower(line)
-		for _, a := range answers {
-			if line == a || line != "" && slices.Contains([]string{"yes", "no", "ask"}, line) && line[:1] == a {
-				return a, nil
-			}
-		}
-	}
-}
-
-// silence is how long nobody must have typed before a question that only a person may answer.
-const silence = 300 * time.Millisecond
-
-// awaitSilence discards what is typed until nothing comes any more: the rest of a pasted text is no answer.
-func (u *run) awaitSilence(ctx context.Context) error {
-	for u.DiscardTyped() && !u.InputEnded() {
-		bounded, cancel := context.WithTimeout(ctx, silence)
-		_, err := u.ReadLine(bounded)
-		cancel()
-		switch {
-		case ctx.Err() != nil:
-			return ctx.Err()
-		case errors.Is(err, context.DeadlineExceeded):
-			u.DiscardTyped() // a line without its end
-			return nil
-		case err != nil:
-			return err
-		}
-	}
-	return nil
+	return yes, err
 }
 
 // lookPause is how often it is looked, while a person may type, whether there is something to wait for any more.

@@ -6,54 +6,54 @@ import (
 	"slices"
 
 	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/harness/setup"
 	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/kinds"
 )
 
-// askWhoMayWake asks, for the peer that was found and for each program that is connected, whether the peer's questions
-// may begin a turn. Without a new peer it asks of the only one. It does not ask again where a rule says so already.
+// wakeMeaning says what the answers to the question who may wake mean.
+const wakeMeaning = "yes (y): they do so in every session that asks you before it runs tools, now and later. A Claude Code in its default mode (auto) is one: it is woken, and then works by its own rules.\n" +
+	"ask (a): each question waits for your yes: acpctl approvals.\n" +
+	"no (n): they wait until you use the session."
+
+// askWhoMayWake asks whether questions of the peer that was found may begin a turn of the sessions here. Without a new
+// peer it asks about the only one. It does not ask where rules say so for each program that is connected.
 func (u *run) askWhoMayWake(ctx context.Context) error {
 	peers, err := u.listPeers(ctx)
 	if err != nil {
 		return err
 	}
-	programs := u.listConnected()
 	rules, err := u.Daemon.WakeRules(ctx)
 	if err != nil {
 		return err
 	}
-	for _, p := range peers {
-		if p.ID != u.met && (len(peers) > 1 || !u.met.IsZero()) {
-			continue
-		}
-		for i := range programs {
-			agent := findAgentName(&programs[i])
-			if findWakeRule(rules, p.ID, agent) != nil {
-				continue
-			}
-			question := fmt.Sprintf("May %s's questions begin a turn of your %s session?", p.Name, programs[i].Title)
-			answer, err := u.choose(ctx, question, "y = yes, a = ask me each time, n = no", "y", "a", "n")
-			if err != nil {
-				return err
-			}
-			if answer == "" {
-				u.leaveOut("%s Only a person can say that, at a terminal", question)
-			}
-			if answer != "y" && answer != "a" {
-				continue
-			}
-			if _, err := u.Daemon.AllowWake(ctx, client.WakeAllowParams{Peer: p.ID.String(), Kinds: []string{kinds.KindQuery}, Agent: agent, Ask: answer == "a"}); err != nil {
-				return err
-			}
-			if answer == "a" {
-				u.say("acpctl approvals lists what waits for your yes.")
-				if err := u.OfferOwnerNotify(ctx); err != nil {
-					return err
-				}
-			}
+	i := slices.IndexFunc(peers, func(p client.Peer) bool { return p.ID == u.met })
+	if u.met.IsZero() && len(peers) == 1 {
+		i = 0
+	}
+	if i < 0 || !slices.ContainsFunc(u.listConnected(), func(s setup.Status) bool { return findWakeRule(rules, peers[i].ID, findAgentName(&s)) == nil }) {
+		return nil
+	}
+	question := fmt.Sprintf("May %s's questions begin a turn of your sessions?", peers[i].Name)
+	answer := ""
+	if u.asks {
+		if answer, err = u.Choose(ctx, question+"\n"+wakeMeaning, "yes", "ask", "no"); err != nil {
+			return err
 		}
 	}
-	return nil
+	switch answer {
+	case "no":
+		return nil
+	case "":
+		u.leaveOut("%s Only a person can say that, at a terminal", question)
+		return nil
+	}
+	p := client.WakeAllowParams{Peer: peers[i].ID.String(), Kinds: []string{kinds.KindQuery}, Ask: answer == "ask"}
+	if _, err := u.Daemon.AllowWake(ctx, p); err != nil || !p.Ask {
+		return err
+	}
+	u.say("acpctl approvals lists what waits for your yes.")
+	return u.OfferOwnerNotify(ctx)
 }
 
 // findWakeRule returns the rule by which a peer's questions may wake an agent, nil if there is none. A rule
