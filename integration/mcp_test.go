@@ -200,7 +200,7 @@ func TestToolsWithoutADaemon(t *testing.T) {
 	s := desk.startSession("planner")
 	attached := desk.startSession("reviewer", "--attach")
 	for _, s := range []*session{s, attached} {
-		if r := s.call("acp_peers", nil); r.Error == nil || r.Error.Code != "daemon_unavailable" || !strings.Contains(r.Error.Remedy, "start acpd") {
+		if r := s.call("acp_peers", nil); r.Error == nil || r.Error.Code != "daemon_unavailable" || !strings.Contains(r.Error.Remedy, "acpctl up") {
 			t.Errorf("without a daemon: %+v", r)
 		}
 	}

@@ -70,7 +70,7 @@ func (s *Server) callPeers(ctx context.Context, call *toolCall) (*result, error)
 	var text strings.Builder
 	fmt.Fprintf(&text, "You: %s on %s\n", cmp.Or(me.Agent, "no agent, so others cannot reach you,"), me.Daemon)
 	if len(peers) == 0 {
-		text.WriteString("No peers: your user adds one with acpctl invite and join, or acpctl trust.")
+		text.WriteString("No peers: your user adds one with acpctl up, here and on the other machine.")
 	}
 	first, end, err := cutRows(len(peers), peersOfPage, a.Page)
 	if err != nil {

@@ -163,7 +163,7 @@ var remedies = map[kinds.Code]string{
 	kinds.IncompatibleVersion: "One of the two daemons is too old. Tell your user.",
 	kinds.Internal:            "The other side failed. Tell your user if it fails again.",
 	kinds.Unreachable:         "Do what the message says, or tell your user. If the machine is off or away, try again later.",
-	kinds.DaemonUnavailable:   "No daemon answers on this machine. Ask your user to start acpd, then call again.",
+	kinds.DaemonUnavailable:   "No daemon answers on this machine. Ask your user to type acpctl up, then call again.",
 	kinds.UnknownPeer:         "acp_peers lists the peers. Only your user can add one.",
 	kinds.NotTrusted:          "The other machine's owner has to trust this daemon first. Tell your user.",
 	kinds.IdentityConflict:    "Two programs show one identity. Tell your user.",

@@ -25,7 +25,7 @@ func (c Code) info() *CodeInfo {
 
 var codeTable = [...]CodeInfo{
 	{"home.ok", OK, "only its owner can open the state directory", ""},
-	{"home.missing", Failure, "there is no state directory: no daemon was started with it", "start acpd, or name another directory with `--home`"},
+	{"home.missing", Failure, "there is no state directory: no daemon was started with it", "`acpctl up`, or name another directory with `--home`"},
 	{"home.owner", Failure, "the state directory belongs to another user", "run acpctl as that user"},
 	{"home.open", Failure, "other users can open the state directory: acpd does not start", "`chmod 700`; `--fix` does it"},
 	{"home.incomplete", Failure, "a restore into the state directory was interrupted: acpd does not start", "`acpctl restore --force FILE`, again"},
@@ -54,7 +54,7 @@ var codeTable = [...]CodeInfo{
 	{"state.damaged", Failure, "state.db is damaged: acpd does not start", "move it away, or restore it"},
 
 	{"daemon.ok", OK, "the daemon runs: since when, which version", ""},
-	{"daemon.down", Failure, "no daemon runs", "start acpd"},
+	{"daemon.down", Failure, "no daemon runs", "`acpctl up`"},
 	{"daemon.silent", Failure, "a daemon holds the lock and does not answer", "look at its log; end that process"},
 	{"daemon.socket", Note, "a killed daemon has left its socket", "the next start removes it; so does `--fix`"},
 	{"daemon.version", Warning, "the daemon and acpctl are of different versions", "start acpd again, or update the older one"},

@@ -27,7 +27,7 @@ func (x *examination) examineDaemon() {
 		return
 	}
 	if x.status == nil {
-		remedy := "start acpd: acpd --home " + shellpath.Quote(x.Home)
+		remedy := "acpctl up --home " + shellpath.Quote(x.Home)
 		if x.holder != nil {
 			remedy = fmt.Sprintf("start acpd when %s (process %d) has ended, which works on the state directory", x.holder.Program, x.holder.PID)
 		}
