@@ -348,6 +348,19 @@ func TestUpTrustsAStranger(t *testing.T) {
 			wantAll(t, got, "Compare the fingerprint", "type acpctl up there")
 		}
 	}
+	// A line of a machine that does not trust this one yet is good, also while up waits for that.
+	d.SetAnswer(client.MethodPing, kinds.Errorf(kinds.NotTrusted, "no"))
+	half := desk
+	half.Refuses = true
+	d.handle(client.MethodTrust, func(*jsonrpc.Request) (any, error) {
+		d.peers = []client.Peer{half}
+		return &client.NamedPeer{ID: clitest.DeskID, Name: "desk"}, nil
+	})
+	d.setState([]client.Peer{stranger})
+	got := d.RunInteractive("1\nyes\n"+deskLine.String()+"\ny\n", "up")
+	if did := d.takeDone(); got.Code != 0 || did != "join de5c" {
+		t.Errorf("%q: %+v", did, got)
+	}
 }
 
 // upTerminal is a terminal at which up runs, and what it shows.

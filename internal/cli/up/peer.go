@@ -143,7 +143,7 @@ func (u *run) join(ctx context.Context, inv identity.Invitation) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	if i := slices.IndexFunc(peers, func(p client.Peer) bool { return p.ID == inv.ID }); i >= 0 {
+	if i := slices.IndexFunc(peers, func(p client.Peer) bool { return p.ID == inv.ID && !p.Refuses }); i >= 0 {
 		u.say("%s is a trusted peer already.", peers[i].Name)
 		u.met = inv.ID
 		return true, nil
@@ -195,6 +195,10 @@ func (u *run) trust(ctx context.Context, p client.Peer) (bool, error) {
 			return true, nil
 		case err != nil || answer == "q" || u.InputEnded():
 			return true, err
+		case answer != "": // the other machine has made a line instead
+			if joined, err := u.joinPasted(ctx, answer); joined || err != nil {
+				return true, err
+			}
 		}
 	}
 }
