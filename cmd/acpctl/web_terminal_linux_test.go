@@ -80,13 +80,13 @@ func (s *screen) shows(text string) {
 	s.showsTimes(1, text)
 }
 
-// showsTimes waits until a text was shown so often.
+// showsTimes waits until a text was shown so often, wherever the terminal has broken it.
 func (s *screen) showsTimes(times int, text string) {
 	s.t.Helper()
 	await.Until(s.t, "the terminal shows "+text, func() bool {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		return strings.Count(s.seen.String(), text) >= times
+		return strings.Count(strings.Join(strings.Fields(s.seen.String()), " "), strings.TrimSpace(text)) >= times
 	})
 }
 
