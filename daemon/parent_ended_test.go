@@ -103,6 +103,18 @@ func TestWhoSeesFirstThatAParentHasEnded(t *testing.T) {
 	}
 }
 
+// Nothing begins that follows from a query whose deadline has passed, also while its agent still works on it.
+func TestNothingFollowsFromAQueryThatIsOver(t *testing.T) {
+	t.Parallel()
+	x := newTrio(t)
+	over := wire.NewEnvelope(x.desk.id, x.laptop.id, kinds.KindQuery, query("?"))
+	x.laptop.queries.add(over, x.laptop.agents.FindByName("lead"), time.Now())
+	x.expectParentEnded(x.lead.call("query", client.QueryParams{Head: client.Head{Parent: over.ID}, To: "build", Payload: query("?")}, nil))
+	if len(x.builder.asked) > 0 {
+		t.Error("the builder was asked")
+	}
+}
+
 func newEndedContext(cause error) context.Context {
 	ctx, end := context.WithCancelCause(context.Background())
 	end(cause)

@@ -276,7 +276,11 @@ func serveQuery(ctx context.Context, s *localConn, r *jsonrpc.Request) (any, err
 		parentUntil = d.queries.findDeadline(p.Parent)
 	}
 	if !parentUntil.IsZero() {
-		p.Payload = kinds.LimitDeadline(p.Payload, parentUntil.Sub(began))
+		left := parentUntil.Sub(began)
+		if left <= 0 {
+			return nil, newParentEndedError(kinds.DeliveredNo)
+		}
+		p.Payload = kinds.LimitDeadline(p.Payload, left)
 	}
 	env, err := d.composeRequest(ctx, s, kinds.KindQuery, &p.Head, p.To, p.Payload)
 	if err != nil {
