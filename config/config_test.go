@@ -190,7 +190,7 @@ func TestSettingsThatAreGone(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := `config.yaml:2: "history" is as an earlier version had it: it is skipped now, and the next version will refuse it: remove it to keep the last 1000 messages, at most 4 MiB of them, or write history: off to keep none`
+	want := `config.yaml:2: "history" is as an earlier version had it: it is skipped now, and the next minor version will refuse it: remove it to keep the last 1000 messages, at most 4 MiB of them, or write history: off to keep none`
 	if c.Name != "desk" || c.History != On || c.Lines["history"] != 0 || len(c.Skipped) != 1 || !strings.HasSuffix(c.Skipped[0], want) {
 		t.Errorf("%+v", c)
 	}
