@@ -233,16 +233,15 @@ func (c *codex) startTurn(ctx context.Context, conn *codexConn, thread string, p
 			id: map[string]any{"kind": "untrusted", "name": "acp_message", "value": p.Untrusted},
 		}
 	}
-	var begun struct {
-		Turn struct {
-			ID string `json:"id"`
-		} `json:"turn"`
+	err := conn.call(ctx, "turn/start", params, nil)
+	_, refused := errors.AsType[*codexError](err)
+	if refused || errors.Is(err, errNotSent) {
+		return Posted{}, false, c.explain(err)
 	}
-	if err := conn.call(ctx, "turn/start", params, &begun); err != nil {
-		_, refused := errors.AsType[*codexError](err)
-		return Posted{}, !refused && !errors.Is(err, errNotSent), c.explain(err)
+	c.noteTurn(&codexTurn{thread: thread, post: &p, begun: time.Now()}) // also if its answer was lost
+	if err != nil {
+		return Posted{}, true, c.explain(err)
 	}
-	c.noteTurn(&codexTurn{thread: thread, id: begun.Turn.ID, post: &p, begun: time.Now()})
 	enough := time.After(proofTime)
 	for {
 		select {

@@ -44,9 +44,11 @@ type fakeCodex struct {
 	after    map[string]string                   // and one after it
 	refuse   map[string]string                   // the error that a method is answered with
 	silent   map[string]bool                     // methods that are not answered
+	hangsUp  string                              // a method that ends its connection; empty: none does
 	calls    []codexCall
 	stray    []string // what came that is no call
 	conns    map[*websocket.Conn]bool
+	said     []testMap // the items of the only turn that it knows, t1, of which the first summarise it
 }
 
 // codexCall is a call that came.
@@ -131,7 +133,7 @@ func (f *fakeCodex) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 		f.mu.Lock()
 		f.calls = append(f.calls, c)
-		called := f.called
+		called, hangsUp := f.called, f.hangsUp == c.Method
 		before, after, silent := f.before[c.Method], f.after[c.Method], f.silent[c.Method]
 		result, refusal := f.answer(&c)
 		answer := `{"id":` + string(c.ID) + `,"result":` + result + `}`
@@ -144,6 +146,9 @@ func (f *fakeCodex) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 		if c.Method == "mcpServer/tool/call" {
 			called(c.thread())
+		}
+		if hangsUp {
+			return
 		}
 		for line := range strings.Lines(before) {
 			f.write(conn, line)
@@ -201,6 +206,20 @@ func (f *fakeCodex) answer(c *codexCall) (result, refusal string) {
 			return "", refuseWith("no rollout found for thread id " + c.thread())
 		}
 		answer = testMap{"thread": thread, "approvalPolicy": "on-request", "approvalsReviewer": "user", "sandbox": testMap{"type": "workspaceWrite", "networkAccess": false}}
+	case "thread/turns/list":
+		var p struct {
+			View  string `json:"itemsView"`
+			Limit int    `json:"limit"`
+		}
+		json.Unmarshal(c.Params, &p)
+		items := f.said
+		if p.View = cmp.Or(p.View, "summary"); p.View == "summary" {
+			items = items[:min(1, len(items))]
+		}
+		answer = testMap{"data": []any{testMap{"id": "t1", "status": "inProgress", "itemsView": p.View, "items": items}}}
+		if p.Limit != 1 {
+			return "", refuseWith("too much")
+		}
 	case "mcpServerStatus/list":
 		data := []any{testMap{"name": "acp", "httpOrigin": nil}}
 		if f.terminal != "" {
@@ -216,6 +235,11 @@ func (f *fakeCodex) answer(c *codexCall) (result, refusal string) {
 			}
 			return "", refuseWith("thread not found: " + noThread)
 		}
+		var p struct {
+			ClientID string `json:"clientUserMessageId"`
+		}
+		json.Unmarshal(c.Params, &p)
+		f.said = append(f.said, testMap{"type": "userMessage", "clientId": p.ClientID, "content": []any{}})
 		answer = testMap{"turn": testMap{"id": "t1", "status": "inProgress", "items": []any{}}}
 	}
 	if f.rewrite != nil {

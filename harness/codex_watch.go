@@ -22,11 +22,12 @@ const (
 	approvalTime = 10 * time.Minute
 )
 
-// codexTurn is a turn that this process has begun. The watch forgets it when it has ended.
+// codexTurn is a turn that this process has begun. The watch forgets it when it has ended, or when the user
+// has said something in it.
 type codexTurn struct {
-	thread, id string
-	post       *Post
-	begun      time.Time
+	thread string
+	post   *Post
+	begun  time.Time
 
 	// Only the watch uses these.
 	seen    bool      // the thread was seen at work since
@@ -117,7 +118,9 @@ func (c *codex) lookAround(ctx context.Context, conn *codexConn) (p Presence, pa
 	}
 	switch {
 	case t.Status.isAsking():
-		return Presence{Asks: codexTitle}, c.limitAsking(ctx, conn, turn)
+		p.Asks = codexTitle
+		pause, p.Unwakeable = c.limitAsking(ctx, conn, turn)
+		return p, pause
 	case t.Status.Type == statusActive:
 		if turn != nil {
 			turn.askedAt = time.Time{}
@@ -150,27 +153,63 @@ func (c *codex) checkIdle(ctx context.Context, conn *codexConn, t *codexThread) 
 }
 
 // limitAsking ends the turn in which the user is asked, if this process has begun it, when nobody waits
-// for it any more and after approvalTime. It returns how long to wait until the next look.
-func (c *codex) limitAsking(ctx context.Context, conn *codexConn, turn *codexTurn) time.Duration {
+// for it any more and after approvalTime. A turn in which the user has said something is the user's, and goes
+// on. It returns how long to wait until the next look, and an error if it cannot learn whose the turn is.
+func (c *codex) limitAsking(ctx context.Context, conn *codexConn, turn *codexTurn) (pause time.Duration, _ error) {
 	if turn == nil {
-		return lookPause
+		return lookPause, nil
 	}
 	if turn.askedAt.IsZero() {
 		turn.askedAt = time.Now()
 	}
 	abandoned := turn.post.Abandoned != nil && turn.post.Abandoned()
 	if !abandoned && time.Since(turn.askedAt) < c.approvalTime {
-		return askingPause
+		return askingPause, nil
 	}
-	err := conn.call(ctx, "turn/interrupt", map[string]any{"threadId": turn.thread, "turnId": turn.id}, nil)
+	id, err := turn.readID(ctx, conn)
+	switch {
+	case err != nil:
+		return askingPause, c.fail(ErrBusy, err)
+	case id == "":
+		c.forgetTurn(turn)
+		return lookPause, nil
+	}
+	err = conn.call(ctx, "turn/interrupt", map[string]any{"threadId": turn.thread, "turnId": id}, nil)
 	if _, refused := errors.AsType[*codexError](err); err != nil && !refused { // it is refused if the turn has ended
-		return askingPause
+		return askingPause, nil
 	}
 	c.forgetTurn(turn)
 	if err == nil && !abandoned && turn.post.Unanswered != nil {
 		turn.post.Unanswered(codexTitle)
 	}
-	return lookPause
+	return lookPause, nil
+}
+
+// readID returns the id of the thread's latest turn if it is this one, and the user has said nothing in it.
+// Otherwise the id is empty. What the user types while a turn runs becomes a part of that turn.
+func (t *codexTurn) readID(ctx context.Context, conn *codexConn) (id string, _ error) {
+	var result struct {
+		Turns []struct {
+			ID    string      `json:"id"`
+			View  string      `json:"itemsView"`
+			Items []codexItem `json:"items"`
+		} `json:"data"`
+	}
+	const whole = "full" // a summary leaves out what the user has added
+	err := conn.call(ctx, "thread/turns/list", map[string]any{"threadId": t.thread, "limit": 1, "itemsView": whole}, &result)
+	if err != nil || len(result.Turns) != 1 || result.Turns[0].View != whole {
+		return "", ownwords.New("what was said in it cannot be read, so acpd does not interrupt it: answer Codex in its terminal")
+	}
+	latest := &result.Turns[0]
+	for _, item := range latest.Items {
+		if item.Type != itemOfUser {
+			continue
+		}
+		if id = latest.ID; item.ClientID != t.post.Message.String() {
+			return "", nil
+		}
+	}
+	return id, nil
 }
 
 // noteBegun notes that a turn runs in the thread.

@@ -92,10 +92,28 @@ func TestCodexTerminalIsClosed(t *testing.T) {
 }
 
 // A turn that a post has begun, and in which the user is asked, is ended when nobody waits for it any more,
-// or when the user was asked for long. In the latter case its sender is told. The user's own turns stay.
+// or when the user was asked for long. In the latter case its sender is told. The user's own turns stay, and so
+// do those in which the user has said something, or may have.
 func TestCodexAsksItsUser(t *testing.T) {
+	say := func(item testMap) func(*fakeCodex) {
+		return func(f *fakeCodex) { f.said = append(f.said, item) }
+	}
+	turns := func(field string, value any) func(*fakeCodex) {
+		return func(f *fakeCodex) {
+			f.rewrite = func(method string, result testMap) {
+				if method == "thread/turns/list" {
+					setField(result["data"].([]any)[0].(testMap), field, value)
+				}
+			}
+		}
+	}
+	const unread = "what was said in it cannot be read, so acpd does not interrupt it: answer Codex in its terminal"
 	for name, row := range map[string]struct {
 		posted, late, abandoned, long, ends bool
+
+		lost       bool             // the answer to turn/start
+		change     func(*fakeCodex) // after the post
+		unwakeable string           // while the user is asked
 	}{
 		"the user's own turn":  {abandoned: true, long: true},
 		"somebody waits":       {posted: true},
@@ -103,6 +121,17 @@ func TestCodexAsksItsUser(t *testing.T) {
 		"it begins late":       {posted: true, late: true, abandoned: true, ends: true},
 		"the user takes long":  {posted: true, long: true, ends: true},
 		"nobody waits, and so": {posted: true, abandoned: true, long: true, ends: true},
+
+		"the answer is lost":           {posted: true, lost: true, abandoned: true, ends: true},
+		"the model has spoken":         {posted: true, abandoned: true, ends: true, change: say(testMap{"type": "agentMessage", "text": "one moment"})},
+		"the user has spoken":          {posted: true, abandoned: true, change: say(testMap{"type": "userMessage", "clientId": "the terminal's"})},
+		"the user has spoken, unnamed": {posted: true, abandoned: true, change: say(testMap{"type": "userMessage", "clientId": nil})},
+		"the user's turn came first":   {posted: true, abandoned: true, change: func(f *fakeCodex) { f.said = []testMap{{"type": "userMessage", "clientId": "the terminal's"}} }},
+		"nobody has spoken":            {posted: true, abandoned: true, change: func(f *fakeCodex) { f.said = []testMap{} }},
+		"only a summary":               {posted: true, abandoned: true, change: turns("itemsView", "summary"), unwakeable: unread},
+		"no view":                      {posted: true, abandoned: true, change: turns("itemsView", absent), unwakeable: unread},
+		"items of another type":        {posted: true, abandoned: true, change: turns("items", "none"), unwakeable: unread},
+		"items are refused":            {posted: true, abandoned: true, change: func(f *fakeCodex) { f.refuse["thread/turns/list"] = refuseWith("list_turns is not supported yet") }, unwakeable: unread},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -121,9 +150,15 @@ func TestCodexAsksItsUser(t *testing.T) {
 				p.Abandoned = func() bool { seen.Add(1); return abandoned.Load() }
 				p.Unanswered = func(program string) { told.Store(program == "Codex") }
 				f.change(func() { f.after["turn/start"] = proof(ownThread, p.Message.String()) })
-				if posted, err := s.Post(t.Context(), p); err != nil || !posted.Proven {
+				if row.lost {
+					f.change(func() { f.after["turn/start"], f.hangsUp = "", "turn/start" })
+				}
+				if posted, err := s.Post(t.Context(), p); row.lost != errors.Is(err, ErrGone) || posted.Proven == row.lost {
 					t.Fatalf("Post: %+v, %v", posted, err)
 				}
+			}
+			if row.change != nil {
+				f.change(func() { row.change(f) })
 			}
 			if looks := len(f.list("thread/read")); row.late { // Codex has said that the turn begins, and the thread seems idle
 				f.setStatus(statusIdle)
@@ -131,7 +166,7 @@ func TestCodexAsksItsUser(t *testing.T) {
 			}
 			abandoned.Store(row.abandoned)
 			f.setStatus(statusActive, "waitingOnApproval")
-			expectPresence(t, said, "", "Codex")
+			expectPresence(t, said, row.unwakeable, "Codex")
 			if row.ends {
 				await.Until(t, "the turn is ended", func() bool { return len(f.list("turn/interrupt")) == 1 && told.Load() == !row.abandoned })
 				if got := string(f.list("turn/interrupt")[0].Params); got != `{"threadId":"019a-own","turnId":"t1"}` && got != `{"turnId":"t1","threadId":"019a-own"}` {
@@ -142,11 +177,16 @@ func TestCodexAsksItsUser(t *testing.T) {
 			}
 			f.setStatus(statusActive)
 			expectPresence(t, said, "", "")
+			if n := len(f.list("turn/interrupt")); !row.ends && n > 0 {
+				t.Errorf("%d turns are ended", n)
+			}
 			f.setStatus(statusIdle)
 			abandoned.Store(true)
 			f.setStatus(statusActive, "waitingOnApproval") // perhaps before it was seen idle
-			expectPresence(t, said, "", "Codex")
-			if n := len(f.list("turn/interrupt")); !row.posted && n > 0 {
+			if p := await.Receive(t, "what the session says", said); p.Asks != "Codex" {
+				t.Errorf("%+v, want that Codex asks", p)
+			}
+			if n := len(f.list("turn/interrupt")); (!row.posted || row.change != nil && !row.ends) && n > 0 {
 				t.Errorf("%d turns of the user's are ended", n)
 			}
 			f.change(func() {

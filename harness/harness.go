@@ -14,7 +14,8 @@
 //     is, or where this is not known, only a post that allows it goes out.
 //   - At most one post is under way in a session, and at most one begins in 250 ms.
 //   - It answers no request of the program: approvals stay the user's. A turn that it has begun, and in which
-//     the user is asked, is interrupted when nobody waits for it any more, where the program says so.
+//     the user is asked, is interrupted when nobody waits for it any more, where the program says so. A turn
+//     in which the user has said something is never interrupted.
 //   - A program whose version is too old, or that lacks what waking needs, is left alone. The error
 //     names what is missing.
 //
