@@ -41,6 +41,7 @@ type Child struct {
 	calls   int
 	present SeenPresence
 	given   atomic.Bool   // up by those who have sent the messages of posts
+	asked   atomic.Int64  // how often the session has asked whether they have
 	ready   chan struct{} // closed when the session was sought
 }
 
@@ -64,14 +65,19 @@ func (c *Child) Look(_ struct{}, found *Found) error {
 	return nil
 }
 
-// SeenPresence is what a session that is a harness.Watcher said last of itself.
-type SeenPresence struct{ Seen, Unwakeable, Asks string }
+// SeenPresence is what a session that is a harness.Watcher said last of itself, and how often it has asked
+// whether somebody waits for what its turn does.
+type SeenPresence struct {
+	Seen, Unwakeable, Asks string
+	Asked                  int64
+}
 
 // Presence returns it.
 func (c *Child) Presence(_ struct{}, p *SeenPresence) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	*p = c.present
+	p.Asked = c.asked.Load()
 	return nil
 }
 
@@ -113,7 +119,7 @@ func (c *Child) Post(p PostParams, r *PostResult) error {
 		return errors.New("no session: " + c.found)
 	}
 	began := time.Now()
-	p.Post.Abandoned = c.given.Load
+	p.Post.Abandoned = func() bool { c.asked.Add(1); return c.given.Load() }
 	posted, err := c.session.Post(ctx, p.Post)
 	r.Proven, r.Took = posted.Proven, time.Since(began)
 	if err == nil {
@@ -282,6 +288,20 @@ func (c *child) awaitPresence(unwakeable, asks string) {
 		p = SeenPresence{} // gob leaves out what is empty
 		err := c.rpc.Call("Child.Presence", struct{}{}, &p)
 		return err == nil && p.Seen != "" && (p.Unwakeable == "") == (unwakeable == "") && strings.Contains(p.Unwakeable, unwakeable) && p.Asks == asks
+	})
+}
+
+// awaitLook waits until the session has decided anew whether to end the turn in which it asks its user.
+func (c *child) awaitLook() {
+	c.t.Helper()
+	asked := int64(-1)
+	until(c.t, "the session looks at its turn", func() bool {
+		var p SeenPresence
+		err := c.rpc.Call("Child.Presence", struct{}{}, &p)
+		if err == nil && asked < 0 {
+			asked = p.Asked
+		}
+		return err == nil && p.Asked >= asked+2 // so the first of these looks is over
 	})
 }
 

@@ -352,8 +352,7 @@ func TestCodexIsInterrupted(t *testing.T) {
 	p.model.on("make it", escalated)
 	c.say("make it")
 	c.awaitScreen("to have it")
-	child.awaitPresence("", "Codex")
-	time.Sleep(2 * time.Second) // time for an interruption
+	child.awaitPresence("", "Codex") // is said when it is decided that the turn goes on
 	c.press("y")
 	until(t, "it is made", func() bool { _, err := os.Stat(made); return err == nil })
 	child.awaitPresence("", "")
@@ -366,13 +365,34 @@ func TestCodexIsInterrupted(t *testing.T) {
 	p.wakeCodex(child)
 	child.awaitPresence("", "Codex")
 	c.Process.Stop()
-	time.Sleep(2 * time.Second) // time for an interruption
+	child.awaitLook()
 	child.awaitPresence("", "Codex")
 	child.giveUp(true)
 	child.awaitPresence("its terminal is closed", "")
 	if _, err := os.Stat(made); err == nil {
 		t.Error("it is made")
 	}
+}
+
+// What the user types into a turn that a post has begun makes the turn the user's: it goes on also if nobody
+// waits any more for what the post was about.
+func TestCodexUserSpeaksInAWokenTurn(t *testing.T) {
+	t.Parallel()
+	p := newPerson(t)
+	c, child := p.startCodexChild()
+	work := make(chan struct{})
+	made := filepath.Join(p.home, "made")
+	p.model.on("waits, id", step{tool: "acp_inbox", pause: work})
+	p.model.on("and make it", call("exec_command", map[string]any{"cmd": "touch " + made, "sandbox_permissions": "require_escalated", "justification": "to have it"}))
+	child.giveUp(true)
+	p.wakeCodex(child)
+	c.say("and make it")
+	close(work)
+	c.awaitScreen("to have it")
+	child.awaitPresence("", "Codex") // is said when it is decided that the turn goes on
+	c.press("y")
+	until(t, "it is made", func() bool { _, err := os.Stat(made); return err == nil })
+	child.awaitPresence("", "")
 }
 
 // Of two terminals in a directory each has its own thread woken. When one is closed, its session says so,
