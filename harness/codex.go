@@ -40,10 +40,10 @@ type codex struct {
 	mu       sync.Mutex // guards what follows
 	version  string     // as the app-server said at the latest connection
 	thread   string     // as the latest tool call named it; empty before
-	injected string     // the thread that has got an item of ours; empty: none has
-	closedAt time.Time  // since when the first terminal of the thread is closed, and nothing runs; zero: it is not
-	unbegun  string     // the thread that Codex has refused one, and that has had no turn since; empty: none
-	turn     *codexTurn // the latest that this process has begun; nil: none runs
+	injected string     // the thread to which acpd has added an item; empty if it has added none
+	closedAt time.Time  // when the thread's first terminal was first seen closed; zero if it was open at the latest look
+	turnless string     // the thread to which Codex let acpd add no item, and that has had no turn since; empty if there is none
+	turn     *codexTurn // the latest that this process has begun; nil if it has ended
 }
 
 // findCodex returns the thread of Codex that has started this process.

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/acpd/acpd/integration/await"
 )
 
 // Each fact by which Codex is known to ask its user is changed, left out, and given another type. Then
@@ -181,5 +183,42 @@ func TestCodexWaitsForItsFirstTurn(t *testing.T) {
 	f.setStatus(statusIdle)
 	if err := f.post(s); err != nil {
 		t.Errorf("Post after the first turn: %v", err)
+	}
+}
+
+// The first turn of a thread is noticed also if no notification of it comes: when the thread is looked at while
+// it runs, and when there is another connection.
+func TestCodexFirstTurnIsNoticed(t *testing.T) {
+	for name, begin := range map[string]func(*fakeCodex, Session, <-chan Presence){
+		"by a look": func(f *fakeCodex, s Session, said <-chan Presence) {
+			f.change(func() { f.threads[1].Status.Type = statusActive })
+			s.NoteCall(map[string]any{"threadId": ownThread})
+			expectPresence(f.t, said, "", "")
+		},
+		"by another connection": func(f *fakeCodex, _ Session, said <-chan Presence) {
+			f.hangUp()
+			expectPresence(f.t, said, ErrGone.Error(), "")
+			expectPresence(f.t, said, "", "")
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := newFakeCodex(t)
+			f.fresh = true
+			f.refuse["thread/inject_items"] = refuseWith("no")
+			s := f.mustFind()
+			said := f.watch(s)
+			expectPresence(t, said, "", "")
+			if err := f.post(s); !errors.Is(err, ErrNoTurn) {
+				t.Fatalf("Post: %v", err)
+			}
+			expectPresence(t, said, ErrNoTurn.Error(), "")
+			begin(f, s, said)
+			looks := len(f.list("mcpServerStatus/list"))
+			f.setStatus(statusIdle)
+			await.Until(t, "a look at an idle thread", func() bool { return len(f.list("mcpServerStatus/list")) > looks })
+			f.setStatus(statusActive, "waitingOnApproval")
+			expectPresence(t, said, "", "Codex")
+		})
 	}
 }

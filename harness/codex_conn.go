@@ -36,8 +36,8 @@ type codexConn struct {
 	ended   chan struct{}
 	stop    context.CancelFunc
 
-	mu    sync.Mutex // guards what follows
-	calls map[uint64]chan<- codexMessage
+	mu    sync.Mutex                     // guards what follows
+	calls map[uint64]chan<- codexMessage // each gets its answer, or is closed when the connection ends
 	last  uint64
 	cause error // why it ended
 }
@@ -262,20 +262,15 @@ func (c *codexConn) call(ctx context.Context, method string, params, result any)
 			return ownwords.Errorf("%s: %w", method, explainTalk(err))
 		}
 		return nil
-	case <-c.ended:
-		return ownwords.Errorf("%s: %w", method, c.readCause())
 	case <-ctx.Done():
 		return ownwords.Errorf("%s: %w", method, ctx.Err())
 	}
 }
 
-// readCause returns why the connection ended.
+// readCause returns why the connection has ended.
 func (c *codexConn) readCause() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.cause == nil {
-		return ErrClosed
-	}
 	return c.cause
 }
 

@@ -44,6 +44,7 @@ type fakeCodex struct {
 	after    map[string]string                   // and one after it
 	refuse   map[string]string                   // the error that a method is answered with
 	silent   map[string]bool                     // methods that are not answered
+	faulty   testMap                             // a thread, and the method that is refused of it, or not answered if it is a tool call
 	hangsUp  string                              // a method that ends its connection; empty: none does
 	calls    []codexCall
 	stray    []string // what came that is no call
@@ -139,6 +140,9 @@ func (f *fakeCodex) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		answer := `{"id":` + string(c.ID) + `,"result":` + result + `}`
 		if e := cmp.Or(f.refuse[c.Method], refusal); e != "" {
 			answer = `{"id":` + string(c.ID) + `,"error":` + e + `}`
+		}
+		if f.faulty[c.thread()] == c.Method {
+			answer, silent = `{"id":`+string(c.ID)+`,"error":`+refuseWith("broken")+`}`, c.Method == "mcpServer/tool/call"
 		}
 		f.mu.Unlock()
 		if len(c.ID) == 0 {

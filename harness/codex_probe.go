@@ -34,8 +34,8 @@ func probeCodex(ctx context.Context, conn *codexConn, version string) error {
 		}
 	}
 	for _, field := range codexFields {
-		const wrong = 5 // for all of them
-		answer, err := conn.readRefusal(ctx, "turn/start", map[string]any{"threadId": noThread, "input": []any{}, field: wrong})
+		// None of the fields is a number.
+		answer, err := conn.readRefusal(ctx, "turn/start", map[string]any{"threadId": noThread, "input": []any{}, field: 5})
 		if err != nil {
 			return err
 		}

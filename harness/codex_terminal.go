@@ -28,19 +28,19 @@ func (c *codex) isTerminalClosed(ctx context.Context, conn *codexConn, thread st
 	}
 	params := map[string]any{"threadId": thread, "serverName": codexTerminal, "detail": "toolsAndAuthOnly"}
 	if conn.call(ctx, "mcpServerStatus/list", params, &result) != nil {
-		return false
+		return c.noteTerminal(false)
 	}
 	for _, s := range result.Data {
 		if at, err := url.Parse(s.Origin); s.Name == codexTerminal && err == nil && at.Hostname() == "127.0.0.1" {
-			return c.noteClosed(refusesConnections(ctx, at.Host))
+			return c.noteTerminal(refusesConnections(ctx, at.Host))
 		}
 	}
-	return false
+	return c.noteTerminal(false)
 }
 
-// noteClosed notes whether the first terminal of the thread is closed, and reports whether the thread may
-// still be loaded without another one.
-func (c *codex) noteClosed(closed bool) bool {
+// noteTerminal notes whether the first terminal of the thread is closed, for all that is known. It reports
+// whether it is, and has been for less than unloadTime: a thread that is loaded for longer has another terminal.
+func (c *codex) noteTerminal(closed bool) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if !closed {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"path/filepath"
 	"slices"
@@ -150,23 +151,95 @@ func TestCodexBecomesBusy(t *testing.T) {
 	f.change(func() {
 		f.after["turn/start"] = proof(ownThread, p.Message.String())
 		f.resumed = func() { f.threads[1].Status.Type = "active" }
+		f.rewrite = func(method string, _ testMap) {
+			if method == "turn/start" && f.threads[1].Status.Type == "active" {
+				t.Error("posted into a turn")
+			}
+		}
 	})
 	done := make(chan error, 1)
 	go func() {
 		_, err := s.Post(t.Context(), p)
 		done <- err
 	}()
-	for len(f.list("thread/read")) < 4 && len(f.list("turn/start")) == 0 { // two to find the thread, its status, and its status again
-		time.Sleep(time.Millisecond)
-	}
-	if len(f.list("turn/start")) != 0 {
-		t.Error("posted into a turn")
-	}
+	await.Until(t, "the thread is looked at", func() bool { return len(f.list("thread/resume")) > 0 })
 	f.change(func() { f.threads[1].Status.Type, f.resumed = "idle", nil })
 	f.tell(`{"method":"thread/status/changed","params":{"threadId":"` + ownThread + `","status":{"type":"idle"}}}`)
 	if err := <-done; err != nil || len(f.list("turn/start")) != 1 {
 		t.Errorf("Post when the turn has ended: %v", err)
 	}
+}
+
+// A thread that is in no state of those that are known when it is joined is not woken, and not asked again and again.
+func TestCodexIsInAnUnknownState(t *testing.T) {
+	f := newFakeCodex(t)
+	f.rewrite = func(method string, result testMap) {
+		if method == "thread/resume" {
+			result["thread"].(testMap)["status"] = testMap{"type": "compacting"}
+		}
+	}
+	if _, err := f.mustFind().Post(await.NewContext(t), newPost()); !errors.Is(err, ErrGone) || len(f.list("thread/resume")) != 1 || len(f.list("turn/start")) != 0 {
+		t.Errorf("Post: %v, joined %d times", err, len(f.list("thread/resume")))
+	}
+}
+
+// A thread that is broken, or whose acpctl is slow, keeps nobody from finding his own. Nobody guesses which it is,
+// though, as long as the directory of one is not known.
+func TestCodexThreadIsFoundPastOthers(t *testing.T) {
+	for name, test := range map[string]struct {
+		fault string
+		own   bool // the own thread is asked, and says so
+		want  error
+	}{
+		"refused": {"thread/read", true, nil}, "silent": {"mcpServer/tool/call", true, nil}, "refused, not asked": {"thread/read", false, ErrNotTaken},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := newFakeCodex(t)
+			f.threads = append([]codexThread{fakeThread("019a-ill")}, f.threads...)
+			s := f.mustFind()
+			f.change(func() {
+				f.faulty = testMap{"019a-ill": test.fault}
+				f.called = func(thread string) {
+					if test.own && thread == ownThread {
+						s.NoteCall(map[string]any{"threadId": thread})
+					}
+				}
+			})
+			if err := f.post(s); !errors.Is(err, test.want) || (len(f.list("turn/start")) == 1) != (test.want == nil) {
+				t.Errorf("Post: %v, want %v", err, test.want)
+			}
+		})
+	}
+}
+
+// The answer to a call is taken also if the connection has ended when the caller looks.
+func TestCodexAnswerGoesFirst(t *testing.T) {
+	f := newFakeCodex(t)
+	stream, err := net.Dial("unix", f.socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	conn, err := newCodexConn(t.Context(), stream, await.Patience)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.close()
+	ended := make(chan struct{})
+	close(ended)
+	for range 20 {
+		half := &codexConn{socket: conn.socket, limit: await.Patience, ended: ended, calls: make(map[uint64]chan<- codexMessage)}
+		if err := half.call(t.Context(), "thread/read", answered{half}, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// answered are params of a call that is answered before it is sent.
+type answered struct{ conn *codexConn }
+
+func (a answered) MarshalJSON() ([]byte, error) {
+	return []byte("{}"), a.conn.take([]byte(`{"id":1,"result":{}}`))
 }
 
 // An app-server that does not answer a call is waited for no longer than codexTime.

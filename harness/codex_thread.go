@@ -1,6 +1,7 @@
 package harness
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -29,8 +30,9 @@ func (t *codexThread) isHidden() bool {
 // errHidden says that a turn in the thread would be seen by nobody.
 var errHidden = ownwords.New("its thread is one that nobody sees")
 
-// findThread returns the thread that this process belongs to: the one that a tool call has named.
-// Before the first it has one called. If Codex does not do that, it is the only one in this directory.
+// findThread returns the thread that this process belongs to: the one that the latest tool call has named.
+// Before the first call it has Codex call a tool in each thread. If Codex does not do that, it is the only
+// thread in this directory; then each thread must have said in which directory it is.
 func (c *codex) findThread(ctx context.Context, conn *codexConn) (string, error) {
 	if thread := c.knownThread(); thread != "" {
 		return thread, nil
@@ -40,26 +42,28 @@ func (c *codex) findThread(ctx context.Context, conn *codexConn) (string, error)
 		return "", err
 	}
 	var here []string
+	var unread error
 	for _, id := range loaded {
 		t, err := c.readThread(ctx, conn, id)
 		if err != nil {
-			return "", err
+			unread = cmp.Or(unread, err)
+			continue
 		}
 		if t.isHidden() || t.Dir != c.dir {
 			continue
 		}
 		here = append(here, id)
-		if err := c.haveCalled(ctx, conn, id); err != nil {
-			return "", err
-		}
+		c.haveCalled(ctx, conn, id)
 		if thread := c.knownThread(); thread != "" {
 			return thread, nil
 		}
 	}
-	switch len(here) {
-	case 0:
+	switch {
+	case unread != nil:
+		return "", unread
+	case len(here) == 0:
 		return "", c.fail(ErrNoThread, ownwords.New("it has no thread in this directory"))
-	case 1:
+	case len(here) == 1:
 		return here[0], nil
 	}
 	return "", c.fail(ErrNoThread, ownwords.New("it has several threads in this directory"))
@@ -72,14 +76,11 @@ const (
 )
 
 // haveCalled has the app-server call a tool of a thread's own acpctl. There is none of that name, so
-// nothing happens but that the acpctl is told its thread. If that is this one, it is known afterwards.
-func (c *codex) haveCalled(ctx context.Context, conn *codexConn, thread string) error {
+// nothing happens but that the acpctl is told its thread. If that is this one, it is known afterwards. An
+// error says nothing: Codex refuses the call, or the thread's acpctl is slow.
+func (c *codex) haveCalled(ctx context.Context, conn *codexConn, thread string) {
 	params := map[string]any{"threadId": thread, "server": ownServer, "tool": noTool, "arguments": struct{}{}}
-	err := conn.call(ctx, "mcpServer/tool/call", params, nil)
-	if _, refused := errors.AsType[*codexError](err); err != nil && !refused {
-		return c.explain(err)
-	}
-	return nil
+	conn.call(ctx, "mcpServer/tool/call", params, nil)
 }
 
 // listLoaded returns the threads that the app-server has in memory.
@@ -134,8 +135,16 @@ func (c *codex) awaitIdle(ctx context.Context, conn *codexConn, thread string, u
 		if saw := r.explainUnattended(); saw != "" && !unattended {
 			return c.fail(ErrUnattended, ownwords.New(saw))
 		}
-		if r.Thread.Status.Type == statusIdle {
+		switch r.Thread.Status.Type {
+		case statusIdle:
 			return nil
+		case statusActive: // a turn has begun meanwhile
+			err = c.awaitChange(ctx, conn, thread)
+		default:
+			err = c.checkIdle(ctx, conn, &r.Thread)
+		}
+		if err != nil {
+			return err
 		}
 	}
 }
@@ -189,7 +198,7 @@ func (c *codex) forgetInjected(refused bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if refused {
-		c.unbegun = c.injected
+		c.turnless = c.injected
 		c.changed.Set()
 	}
 	c.injected = ""

@@ -12,8 +12,8 @@ import (
 const (
 	// noticePause is between a notification and the look that follows it, so that several lead to one.
 	noticePause = 50 * time.Millisecond
-	// lookPause is between two looks at a thread of which no notification has come.
-	lookPause = 10 * time.Second
+	// quietPause is between two looks at a thread while no notification comes.
+	quietPause = 10 * time.Second
 	// askingPause is the same while the user is asked in a turn that this process has begun.
 	askingPause = time.Second
 	// connectPause is between two connections to the app-server.
@@ -71,6 +71,7 @@ func (c *codex) watchOnce(ctx context.Context, tell func(Presence)) error {
 		return err
 	}
 	defer conn.close()
+	c.noteBegun("") // a turn may have run while there was no connection
 	due := time.NewTimer(0)
 	for {
 		select {
@@ -109,9 +110,10 @@ func (c *codex) lookAround(ctx context.Context, conn *codexConn) (p Presence, pa
 	}
 	switch {
 	case err != nil:
-		return Presence{Unwakeable: err}, lookPause
+		return Presence{Unwakeable: err}, quietPause
 	case t.Status.Type == statusActive:
-		c.noteClosed(false)
+		c.noteTerminal(false)
+		c.noteBegun(thread)
 		if turn != nil {
 			turn.seen = true
 		}
@@ -125,16 +127,16 @@ func (c *codex) lookAround(ctx context.Context, conn *codexConn) (p Presence, pa
 		if turn != nil {
 			turn.askedAt = time.Time{}
 		}
-		return Presence{}, lookPause
+		return Presence{}, quietPause
 	}
-	if turn != nil && (turn.seen || time.Since(turn.begun) > lookPause) { // else it may only be about to begin
+	if turn != nil && (turn.seen || time.Since(turn.begun) > quietPause) { // else it may only be about to begin
 		c.forgetTurn(turn)
 	}
 	err = c.checkIdle(ctx, conn, &t)
-	if err == nil && c.isUnbegun(thread) {
+	if err == nil && c.isTurnless(thread) {
 		err = &Error{Harness: codexName, Version: c.readVersion(), Err: ErrNoTurn}
 	}
-	return Presence{Unwakeable: err}, lookPause
+	return Presence{Unwakeable: err}, quietPause
 }
 
 // checkIdle returns why a thread in which nothing runs cannot be woken.
@@ -157,7 +159,7 @@ func (c *codex) checkIdle(ctx context.Context, conn *codexConn, t *codexThread) 
 // on. It returns how long to wait until the next look, and an error if it cannot learn whose the turn is.
 func (c *codex) limitAsking(ctx context.Context, conn *codexConn, turn *codexTurn) (pause time.Duration, _ error) {
 	if turn == nil {
-		return lookPause, nil
+		return quietPause, nil
 	}
 	if turn.askedAt.IsZero() {
 		turn.askedAt = time.Now()
@@ -172,7 +174,7 @@ func (c *codex) limitAsking(ctx context.Context, conn *codexConn, turn *codexTur
 		return askingPause, c.fail(ErrBusy, err)
 	case id == "":
 		c.forgetTurn(turn)
-		return lookPause, nil
+		return quietPause, nil
 	}
 	err = conn.call(ctx, "turn/interrupt", map[string]any{"threadId": turn.thread, "turnId": id}, nil)
 	if _, refused := errors.AsType[*codexError](err); err != nil && !refused { // it is refused if the turn has ended
@@ -182,7 +184,7 @@ func (c *codex) limitAsking(ctx context.Context, conn *codexConn, turn *codexTur
 	if err == nil && !abandoned && turn.post.Unanswered != nil {
 		turn.post.Unanswered(codexTitle)
 	}
-	return lookPause, nil
+	return quietPause, nil
 }
 
 // readID returns the id of the thread's latest turn if it is this one, and the user has said nothing in it.
@@ -212,20 +214,20 @@ func (t *codexTurn) readID(ctx context.Context, conn *codexConn) (id string, _ e
 	return id, nil
 }
 
-// noteBegun notes that a turn runs in the thread.
+// noteBegun notes that a turn runs in the thread, or may have run in any if thread is empty.
 func (c *codex) noteBegun(thread string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.unbegun == thread {
-		c.unbegun = ""
+	if thread == "" || c.turnless == thread {
+		c.turnless = ""
 	}
 }
 
-// isUnbegun reports whether the thread can be woken only when it has had a turn.
-func (c *codex) isUnbegun(thread string) bool {
+// isTurnless reports whether the thread can be woken only when it has had a turn.
+func (c *codex) isTurnless(thread string) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.unbegun == thread
+	return c.turnless == thread
 }
 
 // noteTurn remembers a turn that has begun, in the place of the one before.

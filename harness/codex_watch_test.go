@@ -84,9 +84,18 @@ func TestCodexTerminalIsClosed(t *testing.T) {
 		"no port":                func() { f.terminal = "http://127.0.0.1" },
 		"no such method":         func() { f.refuse["mcpServerStatus/list"] = refuseWith("unknown variant") },
 	} {
+		at := f.terminal
+		c := s.(*codex)
+		c.mu.Lock()
+		c.closedAt = time.Now().Add(-2 * unloadTime)
+		c.mu.Unlock()
 		f.change(change)
 		if err := f.post(s); err != nil {
 			t.Errorf("%s: %v", name, err)
+		}
+		f.change(func() { f.terminal = at; delete(f.refuse, "mcpServerStatus/list") })
+		if err := f.post(s); !errors.Is(err, ErrUnattended) {
+			t.Errorf("closed again, after: %s: %v", name, err)
 		}
 	}
 }
