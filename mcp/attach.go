@@ -32,24 +32,26 @@ const (
 
 // attachment is the session as an agent of the daemon.
 type attachment struct {
-	once sync.Once
-	try  pace.Signal // attach now: somebody waits for it
+	once    sync.Once
+	try     pace.Signal // attach now: somebody waits for it
+	changed pace.Signal // info or told has changed
 
 	mu       sync.Mutex
 	session  harness.Session // how it is woken; nil: not at all
 	info     client.SessionInfo
-	untaken  int           // messages that its program has not taken, one after the other
-	stopped  string        // why the session is woken no more; empty if it is
-	seen     chan struct{} // closed when the program has said whether it can be woken
-	name     string        // as which it is attached, or was; "": never yet
-	key      string        // which the daemon gave it
+	told     client.SessionInfo // what the daemon knows of info
+	untaken  int                // messages that its program has not taken, one after the other
+	stopped  string             // why the session is woken no more; empty if it is
+	seen     chan struct{}      // closed when the program has said whether it can be woken
+	name     string             // as which it is attached, or was; "": never yet
+	key      string             // which the daemon gave it
 	attached bool
 	change   chan struct{} // closed when an attempt has ended; then there is a new one
 	problem  error         // of the last attempt
 }
 
 func (a *attachment) init() {
-	a.try = pace.NewSignal()
+	a.try, a.changed = pace.NewSignal(), pace.NewSignal()
 	a.change = make(chan struct{})
 	a.seen = make(chan struct{})
 }
@@ -74,6 +76,22 @@ func (a *attachment) currentInfo() client.SessionInfo {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.info
+}
+
+// findUntold returns what the daemon is to be told of the session. ok is false if the session is not attached,
+// or the daemon knows it.
+func (a *attachment) findUntold() (info client.SessionInfo, ok bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.info, a.attached && a.info != a.told
+}
+
+// noteTold notes what the daemon knows of the session.
+func (a *attachment) noteTold(info client.SessionInfo) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.told = info
+	a.changed.Set()
 }
 
 // watchChange returns a channel that is closed when the next attempt to attach has ended.
@@ -108,6 +126,7 @@ func (s *Server) beginAttaching(program *sdk.Implementation) {
 		}
 		s.goOn(func(ctx context.Context) {
 			s.findSession(ctx, name, version)
+			s.goOn(s.keepDeclared)
 			s.watchSession(ctx)
 			s.keepAttached(ctx)
 		})
@@ -192,9 +211,8 @@ func (s *Server) keepAttached(ctx context.Context) {
 		h := client.Handler{Query: s.takeQuery, Delegate: s.takeDelegation, Cancel: s.takeCancel, Wake: s.wake}
 		h.OnAttached = func() {
 			pause = time.Second
-			if s.agent.record(p.Name, s.Daemon.Key(), nil); s.agent.currentInfo() != info {
-				s.goOn(s.declareSession)
-			}
+			s.agent.record(p.Name, s.Daemon.Key(), nil)
+			s.agent.noteTold(info)
 		}
 		p.Session = &info
 		err := s.Daemon.Attach(ctx, p, h)

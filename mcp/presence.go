@@ -8,21 +8,26 @@ import (
 
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/harness"
+	"github.com/acpd/acpd/internal/pace"
 	"github.com/acpd/acpd/kinds"
 )
 
-// declarePatience bounds how long the daemon may take to hear that a session can be woken now.
-const declarePatience = 5 * time.Second
+const (
+	// declarePatience bounds how long the daemon may take to note that a session can be woken now.
+	declarePatience = 5 * time.Second
+	// declarePause is between two attempts to tell the daemon, the first time. It doubles up to longestPause.
+	declarePause = 100 * time.Millisecond
+)
 
-// watchSession keeps what the daemon knows of the session true, if its program tells when it can be
-// woken. It returns when that is known first, or after a moment.
+// watchSession keeps what the daemon knows of the session up to date, if its program tells when it can be
+// woken. It returns when the program has told that for the first time, or after a moment.
 func (s *Server) watchSession(ctx context.Context) {
 	watcher, ok := s.agent.currentSession().(harness.Watcher)
 	if !ok {
 		return
 	}
 	s.goOn(func(ctx context.Context) {
-		watcher.Watch(ctx, func(p harness.Presence) { s.notePresence(ctx, p) })
+		watcher.Watch(ctx, s.notePresence)
 	})
 	select {
 	case <-s.agent.seen:
@@ -31,10 +36,11 @@ func (s *Server) watchSession(ctx context.Context) {
 	}
 }
 
-// notePresence takes word of the session's program.
-func (s *Server) notePresence(ctx context.Context, p harness.Presence) {
+// notePresence notes what the session's program says of itself.
+func (s *Server) notePresence(p harness.Presence) {
 	a := &s.agent
 	a.mu.Lock()
+	defer a.mu.Unlock()
 	a.info.Unwakeable, a.info.Asks = a.stopped, p.Asks
 	if p.Unwakeable != nil {
 		a.info.Unwakeable = makeReason(p.Unwakeable)
@@ -42,35 +48,46 @@ func (s *Server) notePresence(ctx context.Context, p harness.Presence) {
 	if !isClosed(a.seen) {
 		close(a.seen)
 	}
-	attached := a.attached
-	a.mu.Unlock()
-	if attached {
-		s.declareSession(ctx)
+	a.changed.Set()
+}
+
+// keepDeclared tells the daemon of each change of the attached session until ctx ends. It alone does, so that no
+// change overtakes a later one. What the daemon does not take, it is told again after a pause.
+func (s *Server) keepDeclared(ctx context.Context) {
+	for pause := declarePause; pace.Gather(ctx, s.agent.changed, 0) == nil; {
+		info, ok := s.agent.findUntold()
+		if !ok {
+			continue
+		}
+		bounded, cancel := context.WithTimeout(ctx, declarePatience)
+		err := s.Daemon.DeclareSession(bounded, &info)
+		if cancel(); err == nil {
+			pause = declarePause
+			s.agent.noteTold(info)
+			continue
+		}
+		if pause == declarePause {
+			s.logf("the daemon does not know yet what has changed about the session: %v", err)
+		}
+		pace.Sleep(ctx, pause)
+		pause = min(2*pause, longestPause)
+		s.agent.changed.Set()
 	}
 }
 
-// declareSession tells the daemon of the attached session what is so now.
-func (s *Server) declareSession(ctx context.Context) {
-	info := s.agent.currentInfo()
-	ctx, cancel := context.WithTimeout(ctx, declarePatience)
-	defer cancel()
-	if err := s.Daemon.DeclareSession(ctx, &info); err != nil {
-		s.logf("the daemon does not know what is so of the session: %v", err)
-	}
-}
-
-// maxUntaken is how many messages in a row a version that no test has seen may not take.
+// maxUntaken is how many messages in a row a version that was not tested may leave untaken.
 const maxUntaken = 3
 
-// noteTaken keeps count of the messages that the session's program has not taken one after the other,
-// and ends waking a session whose version is newer than those that were tested when there are too many:
-// it may take them in another form. The session is not woken then until its program is started anew, and
-// its owner reads why. What the model does with a turn plays no part, and no other session's posts: so
-// neither a peer nor an outage of a model ends waking.
-func (s *Server) noteTaken(ctx context.Context, session harness.Session, err error) {
+// noteTaken counts the messages in a row that the session's program has not taken. If there are too many, and
+// the program is newer than every version that was tested, the session is not woken any more: the program may
+// take messages in another form. Its owner reads why, and it is woken again when the program was started anew.
+// What the model does with a turn makes no difference, and neither do posts to other sessions: so neither a peer
+// nor an outage of a model ends waking.
+func (s *Server) noteTaken(session harness.Session, err error) {
 	newer := harness.NewerThanTested(session.Harness())
 	a := &s.agent
 	a.mu.Lock()
+	defer a.mu.Unlock()
 	switch {
 	case err == nil, errors.Is(err, harness.ErrHeld):
 		a.untaken = 0
@@ -78,17 +95,12 @@ func (s *Server) noteTaken(ctx context.Context, session harness.Session, err err
 		a.untaken++
 	}
 	if newer == "" || a.untaken < maxUntaken || a.stopped != "" {
-		a.mu.Unlock()
 		return
 	}
 	why := fmt.Sprintf("it is %s, and did not take %d messages in a row: update acpctl, then start it again; the last one was %s", newer, maxUntaken, makeReason(err))
 	a.stopped = cutText(why, client.MaxReason)
 	a.info.Unwakeable = a.stopped
-	attached := a.attached
-	a.mu.Unlock()
-	if attached {
-		s.declareSession(ctx)
-	}
+	a.changed.Set()
 }
 
 // endUnanswered ends a request whose turn was interrupted, because the program asked its user in it and got

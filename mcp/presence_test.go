@@ -2,6 +2,7 @@ package mcp
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -61,6 +62,33 @@ func TestPresence(t *testing.T) {
 		t.Errorf("session %+v", asking.params.Session)
 	}
 	p.must("shown", "acp_inbox", nil)
+}
+
+// What the daemon has refused to note of a session, it is told again.
+func TestPresenceIsToldAgain(t *testing.T) {
+	d := newFakeDaemon(t)
+	w := &watchedSession{newFakeSession(), make(chan harness.Presence)}
+	failed := make(chan string, 16)
+	s := &Server{
+		FindSession: func(context.Context, string, string) (harness.Session, error) { return w, nil },
+		Log:         func(format string, args ...any) { failed <- fmt.Sprintf(format, args...) },
+	}
+	go func() { w.says <- harness.Presence{} }()
+	attachedProgram(t, d, s)
+	refuse := func(refuses bool) {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		d.names["claude"] = refuses
+	}
+	refuse(true)
+	w.says <- harness.Presence{Asks: "Codex"}
+	if why := await.Receive(t, "the daemon refuses it", failed); !strings.Contains(why, "the daemon does not know yet what has changed about the session") {
+		t.Errorf("log: %s", why)
+	}
+	refuse(false)
+	if told := await.Receive(t, "the daemon is told again", d.attached).params.Session; told.Asks != "Codex" {
+		t.Errorf("told %+v", told)
+	}
 }
 
 // A request whose turn was interrupted, because nobody answered what the program asked, ends with an error
@@ -194,7 +222,7 @@ func TestAVersionThatTakesNothingIsLeftAlone(t *testing.T) {
 					t.Errorf("session %+v", told)
 				}
 			}
-			w.says <- harness.Presence{}
+			w.says <- harness.Presence{Asks: "Codex"}
 			told := await.Receive(t, "the daemon hears what its program says", d.attached).params.Session
 			if stopped := told.Unwakeable != ""; stopped != test.stops {
 				t.Errorf("session %+v", told)

@@ -153,7 +153,7 @@ func (s *Server) post(ctx context.Context, w *wakeup) (answer client.WakeAnswer)
 		s.parents.forgetWake(key)
 	}
 	if ctx.Err() == nil {
-		s.noteTaken(ctx, session, err)
+		s.noteTaken(session, err)
 	}
 	if err != nil && ctx.Err() == nil {
 		s.logf("message %s from %s waits for the next turn: %v", w.ID, w.Name, err)
