@@ -58,7 +58,7 @@ type claude struct {
 }
 
 // findClaude returns the session of Claude Code that has started this process.
-func findClaude(env *Environment, ps *processes) (Session, error) {
+func findClaude(ctx context.Context, env *Environment, ps *processes) (Session, error) {
 	fail := func(format string, args ...any) (Session, error) {
 		return nil, &Error{Harness: claudeName, Version: env.Version, Err: ErrUnsupported, Saw: fmt.Sprintf(format, ownwords.Shown(args)...)}
 	}
@@ -80,7 +80,7 @@ func findClaude(env *Environment, ps *processes) (Session, error) {
 	if filepath.Base(socket) != fmt.Sprintf("%d.sock", parent.pid) {
 		return fail("%s is not that of process %d", socket, parent.pid)
 	}
-	if err := probeClaude(env.Getenv, parent.pid, socket); err != nil {
+	if err := probeClaude(ctx, env.Getenv, parent.pid, socket); err != nil {
 		return fail("%v", err)
 	}
 	dir, err := os.Stat(filepath.Dir(socket))

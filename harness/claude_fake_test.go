@@ -153,7 +153,7 @@ func (f *fakeClaude) writeSession(pid, fields string) {
 // find returns the session, which the test closes at its end.
 func (f *fakeClaude) find(env *Environment, ps *processes) Session {
 	f.t.Helper()
-	s, err := findClaude(env, ps)
+	s, err := findClaude(f.t.Context(), env, ps)
 	if err != nil {
 		f.t.Fatal(err)
 	}

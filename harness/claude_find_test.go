@@ -52,7 +52,7 @@ func TestClaudeIsFound(t *testing.T) {
 			defer os.Chmod(f.dir, 0o700)
 			env, ps := f.environment(), newFamily()
 			test.change(env, ps)
-			s, err := findClaude(env, ps)
+			s, err := findClaude(t.Context(), env, ps)
 			if test.saw == "" {
 				if err != nil {
 					t.Fatal(err)

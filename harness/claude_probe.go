@@ -1,6 +1,7 @@
 package harness
 
 import (
+	"context"
 	"os"
 	"path/filepath"
 	"slices"
@@ -11,6 +12,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/acpd/acpd/internal/ownwords"
+	"github.com/acpd/acpd/internal/pace"
 )
 
 const (
@@ -25,15 +27,18 @@ const (
 
 // probeClaude returns an error that names what the session of process pid lacks, so that it cannot
 // be woken, and nil if it lacks nothing. It reads what Claude Code writes of that session into a file
-// of its own, and nothing else: whatever is sent to the session's socket leaves a trace there.
-func probeClaude(getenv func(string) string, pid int, socket string) error {
+// of its own, and nothing else: whatever is sent to the session's socket leaves a trace there. It waits
+// for a file that lacks something, until ctx ends.
+func probeClaude(ctx context.Context, getenv func(string) string, pid int, socket string) error {
 	dir := getenv("CLAUDE_CONFIG_DIR")
 	if dir == "" {
 		dir = filepath.Join(getenv("HOME"), ".claude")
 	}
 	path := filepath.Join(dir, "sessions", strconv.Itoa(pid)+".json")
-	for end := time.Now().Add(sessionFileTime); ; time.Sleep(sessionFilePause) {
-		if err := checkSessionFile(path, socket); err == nil || time.Now().After(end) {
+	ctx, cancel := context.WithTimeout(ctx, sessionFileTime)
+	defer cancel()
+	for {
+		if err := checkSessionFile(path, socket); err == nil || pace.Sleep(ctx, sessionFilePause) != nil {
 			return err
 		}
 	}

@@ -1,9 +1,12 @@
 package harness
 
 import (
+	"context"
 	"errors"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
 )
@@ -52,7 +55,9 @@ func TestClaudeLacksAFeature(t *testing.T) {
 	env := f.environment()
 	f.writeSession("200", `"peerProtocol":1,"peerFeatures":[],"messagingSocketPath":"`+f.socket+`"`)
 	f.writeSession("201", `"peerProtocol":1,"peerFeatures":["notify_idle"],"messagingSocketPath":"`+f.socket+`"`)
-	_, err := findClaude(env, newFamily())
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel() // so that nobody waits for another file
+	_, err := findClaude(ctx, env, newFamily())
 	if want := "claude 2.1.330 cannot be woken: its session file has no peerFeatures notify_idle"; !errors.Is(err, ErrUnsupported) || err.Error() != want {
 		t.Errorf("%v, want %s", err, want)
 	}
@@ -61,21 +66,37 @@ func TestClaudeLacksAFeature(t *testing.T) {
 	}
 }
 
-// CLAUDE_CONFIG_DIR says where the session file is, and a file that is written late is read.
+// CLAUDE_CONFIG_DIR says where the session file is, and a file that is written late is read. One that never comes
+// is waited for no longer than sessionFileTime, and no longer than the caller waits.
 func TestClaudeProbeFindsTheFile(t *testing.T) {
 	f := newFakeClaude(t)
 	f.environment()
 	vars := map[string]string{"HOME": "/nowhere", "CLAUDE_CONFIG_DIR": f.dir + "/.claude"}
 	getenv := func(name string) string { return vars[name] }
-	if err := probeClaude(getenv, 200, f.socket); err != nil {
-		t.Error(err)
-	}
-	done := make(chan error, 1)
-	go func() { done <- probeClaude(getenv, 202, f.socket) }()
-	f.writeSession("202", `"peerProtocol":1,"peerFeatures":["notify_idle"],"messagingSocketPath":"`+f.socket+`"`)
-	if err := <-done; err != nil {
-		t.Error(err)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		began, done := time.Now(), make(chan error, 1)
+		probe := func(ctx context.Context, pid int) { done <- probeClaude(ctx, getenv, pid, f.socket) }
+		if probe(t.Context(), 200); <-done != nil || time.Since(began) != 0 {
+			t.Errorf("a file that is there is not read at once")
+		}
+		go probe(t.Context(), 202)
+		synctest.Wait() // it has looked in vain
+		f.writeSession("202", `"peerProtocol":1,"peerFeatures":["notify_idle"],"messagingSocketPath":"`+f.socket+`"`)
+		if err := <-done; err != nil || time.Since(began) != sessionFilePause {
+			t.Errorf("a late file, after %s: %v", time.Since(began), err)
+		}
+		began = time.Now()
+		if probe(t.Context(), 203); <-done == nil || time.Since(began) != sessionFileTime {
+			t.Errorf("a file that never comes is waited for %s", time.Since(began))
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		began = time.Now()
+		go probe(ctx, 203)
+		synctest.Wait()
+		if cancel(); <-done == nil || time.Since(began) != 0 {
+			t.Errorf("after ctx has ended it is waited for %s", time.Since(began))
+		}
+	})
 }
 
 // What safety needs of a frame is not there, or of another type: nobody is taken to be there, and a

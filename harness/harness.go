@@ -127,7 +127,7 @@ func FindSession(ctx context.Context, env Environment) (Session, error) {
 	ps := newProcesses(env.PID)
 	switch {
 	case strings.HasPrefix(env.Client, "claude"), env.Client == "" && env.Getenv("CLAUDE_CODE_MESSAGING_SOCKET") != "":
-		return findClaude(&env, ps)
+		return findClaude(ctx, &env, ps)
 	case strings.HasPrefix(env.Client, "codex"):
 		return findCodex(ctx, &env, ps)
 	case strings.HasPrefix(env.Client, "opencode"):

@@ -33,7 +33,7 @@ func (o *opencode) probe(ctx context.Context) error {
 // carry text out.
 var askedTools = []string{"bash", "edit", "webfetch"}
 
-// opencodeRule is a rule about a tool. Of those that match a call the last one is valid.
+// opencodeRule is a rule about a tool. OpenCode applies the last of the rules that match a call.
 type opencodeRule struct {
 	Tool    string `json:"permission"` // with * and ?
 	Pattern string `json:"pattern"`    // of what the tool is called with; * matches everything
@@ -81,8 +81,8 @@ func (o *opencode) explainUnattended(ctx context.Context, session string) (saw s
 // that allows some of the calls allows calls that nobody is asked about.
 func isAsked(rules []opencodeRule, tool string) (asked bool) {
 	for _, r := range rules {
-		matched, err := path.Match(r.Tool, tool)
-		isKnown := err == nil && r.Tool != ""
+		isKnown := r.Tool != "" && !strings.ContainsAny(r.Tool, `[\ `) // OpenCode reads these differently from path.Match
+		matched, _ := path.Match(r.Tool, tool)
 		switch closes := r.Action == "ask" || r.Action == "deny"; {
 		case isKnown && !matched:
 		case !closes:

@@ -9,21 +9,23 @@ import (
 // begins no turn and shows nothing to the user. It says nothing of safety: who is asked before tools run
 // is read anew at every wake.
 type verdict struct {
-	mu      sync.Mutex // held while the program is probed
+	mu      sync.Mutex // guards what follows
 	version string     // of which the rest is known; empty before the first probe
 	err     error
 }
 
 // judge returns what the probe of that version has found: nil, or an error of [lacks]. It calls probe if
-// that version was not probed yet. Any other error of probe is returned, and not kept.
+// that version was not probed yet, also while another call does. Any other error of probe is returned, and not kept.
 func (v *verdict) judge(version string, probe func() error) error {
 	v.mu.Lock()
-	defer v.mu.Unlock()
-	if v.version == version {
-		return v.err
+	known, err := v.version == version, v.err
+	v.mu.Unlock()
+	if known {
+		return err
 	}
-	err := probe()
-	if err == nil || errors.Is(err, ErrUnsupported) {
+	if err = probe(); err == nil || errors.Is(err, ErrUnsupported) {
+		v.mu.Lock()
+		defer v.mu.Unlock()
 		v.version, v.err = version, err
 	}
 	return err

@@ -3,33 +3,53 @@ package harness
 import (
 	"errors"
 	"testing"
+	"testing/synctest"
+	"time"
 )
 
 // A program is probed once for each version. Only a verdict is kept: a failed call is repeated.
 func TestAVersionIsProbedOnce(t *testing.T) {
 	var v verdict
 	calls := 0
+	lacksRead := lacks("codex", "1.0.1", "thread/read")
+	if want := "codex 1.0.1 cannot be woken: it has no thread/read"; !errors.Is(lacksRead, ErrUnsupported) || lacksRead.Error() != want {
+		t.Errorf("%v, want %s", lacksRead, want)
+	}
 	for _, row := range []struct {
-		version string
-		found   error
-		calls   int
+		version     string
+		found, want error
+		calls       int
 	}{
-		{"1.0.0", ErrGone, 1},
-		{"1.0.0", nil, 2},
-		{"1.0.0", ErrGone, 2},
-		{"1.0.1", lacks("codex", "1.0.1", "thread/read"), 3},
-		{"1.0.1", nil, 3},
-		{"1.0.0", nil, 4},
+		{"1.0.0", ErrGone, ErrGone, 1},
+		{"1.0.0", nil, nil, 2},
+		{"1.0.0", ErrGone, nil, 2},
+		{"1.0.1", lacksRead, lacksRead, 3},
+		{"1.0.1", nil, lacksRead, 3},
+		{"1.0.0", nil, nil, 4},
 	} {
 		err := v.judge(row.version, func() error { calls++; return row.found })
-		if calls != row.calls {
-			t.Errorf("%+v: %d calls", row, calls)
-		}
-		switch {
-		case row.version == "1.0.1" && (!errors.Is(err, ErrUnsupported) || err.Error() != "codex 1.0.1 cannot be woken: it has no thread/read"):
-			t.Errorf("%+v: %v", row, err)
-		case row.version == "1.0.0" && err != nil && calls != 1:
-			t.Errorf("%+v: %v", row, err)
+		if calls != row.calls || err != row.want {
+			t.Errorf("%+v: %v, %d calls", row, err, calls)
 		}
 	}
+}
+
+// While a program that does not answer is probed, nobody else waits for that.
+func TestAProbeKeepsNobodyWaiting(t *testing.T) {
+	var v verdict
+	synctest.Test(t, func(t *testing.T) {
+		err := v.judge("1.0.0", func() error {
+			other := make(chan error, 1)
+			go func() { other <- v.judge("1.0.0", func() error { return nil }) }()
+			select {
+			case err := <-other:
+				return err
+			case <-time.After(time.Hour):
+				return ErrGone
+			}
+		})
+		if err != nil {
+			t.Error(err)
+		}
+	})
 }

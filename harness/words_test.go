@@ -80,7 +80,7 @@ func TestProgramsWordsStayOut(t *testing.T) {
 			f := newFakeClaude(t)
 			e := f.environment()
 			e.Version = "2.1.330-" + strings.ReplaceAll(planted, `\n`, "\n")
-			_, err := findClaude(e, newFamily())
+			_, err := findClaude(t.Context(), e, newFamily())
 			return err
 		},
 		"opencode, an answer of another type": withOpenCode(func(f *fakeOpenCode) { f.sessions = `[{"id":{"` + planted + `":1}}]` }),
