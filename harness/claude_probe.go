@@ -26,9 +26,8 @@ const (
 )
 
 // probeClaude returns an error that names what the session of process pid lacks, so that it cannot
-// be woken, and nil if it lacks nothing. It reads what Claude Code writes of that session into a file
-// of its own, and nothing else: whatever is sent to the session's socket leaves a trace there. It waits
-// for a file that lacks something, until ctx ends.
+// be woken, and nil if it lacks nothing. It reads a file that Claude Code writes about that session, again
+// until ctx ends, and sends nothing: whatever is sent to the session's socket leaves a trace there.
 func probeClaude(ctx context.Context, getenv func(string) string, pid int, socket string) error {
 	dir := getenv("CLAUDE_CONFIG_DIR")
 	if dir == "" {

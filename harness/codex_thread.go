@@ -45,11 +45,8 @@ func (c *codex) findThread(ctx context.Context, conn *codexConn) (string, error)
 	var unread error
 	for _, id := range loaded {
 		t, err := c.readThread(ctx, conn, id)
-		if err != nil {
-			unread = cmp.Or(unread, err)
-			continue
-		}
-		if t.isHidden() || t.Dir != c.dir {
+		unread = cmp.Or(unread, err)
+		if err != nil || t.isHidden() || t.Dir != c.dir {
 			continue
 		}
 		here = append(here, id)
@@ -76,11 +73,10 @@ const (
 )
 
 // haveCalled has the app-server call a tool of a thread's own acpctl. There is none of that name, so
-// nothing happens but that the acpctl is told its thread. If that is this one, it is known afterwards. An
-// error says nothing: Codex refuses the call, or the thread's acpctl is slow.
+// nothing happens but that the acpctl is told its thread. If that is this one, it is known afterwards.
 func (c *codex) haveCalled(ctx context.Context, conn *codexConn, thread string) {
 	params := map[string]any{"threadId": thread, "server": ownServer, "tool": noTool, "arguments": struct{}{}}
-	conn.call(ctx, "mcpServer/tool/call", params, nil)
+	conn.call(ctx, "mcpServer/tool/call", params, nil) // it is refused, and may be slow
 }
 
 // listLoaded returns the threads that the app-server has in memory.
@@ -129,23 +125,19 @@ func (c *codex) awaitIdle(ctx context.Context, conn *codexConn, thread string, u
 		if err != nil {
 			return err
 		}
-		if r.Thread.isHidden() {
-			return c.fail(ErrNoThread, errHidden)
+		if r.Thread.Status.Type == statusActive { // a turn has begun meanwhile
+			if err := c.awaitChange(ctx, conn, thread); err != nil {
+				return err
+			}
+			continue
+		}
+		if err := c.checkIdle(ctx, conn, &r.Thread); err != nil {
+			return err
 		}
 		if saw := r.explainUnattended(); saw != "" && !unattended {
 			return c.fail(ErrUnattended, ownwords.New(saw))
 		}
-		switch r.Thread.Status.Type {
-		case statusIdle:
-			return nil
-		case statusActive: // a turn has begun meanwhile
-			err = c.awaitChange(ctx, conn, thread)
-		default:
-			err = c.checkIdle(ctx, conn, &r.Thread)
-		}
-		if err != nil {
-			return err
-		}
+		return nil
 	}
 }
 

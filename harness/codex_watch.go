@@ -22,8 +22,7 @@ const (
 	approvalTime = 10 * time.Minute
 )
 
-// codexTurn is a turn that this process has begun. The watch forgets it when it has ended, or when the user
-// has said something in it.
+// codexTurn is a turn that this process has begun. The watch forgets it when it has ended or is the user's.
 type codexTurn struct {
 	thread string
 	post   *Post
@@ -202,12 +201,11 @@ func (t *codexTurn) readID(ctx context.Context, conn *codexConn) (id string, _ e
 	if err != nil || len(result.Turns) != 1 || result.Turns[0].View != whole {
 		return "", ownwords.New("what was said in it cannot be read, so acpd does not interrupt it: answer Codex in its terminal")
 	}
-	latest := &result.Turns[0]
-	for _, item := range latest.Items {
+	for _, item := range result.Turns[0].Items {
 		if item.Type != itemOfUser {
 			continue
 		}
-		if id = latest.ID; item.ClientID != t.post.Message.String() {
+		if id = result.Turns[0].ID; item.ClientID != t.post.Message.String() {
 			return "", nil
 		}
 	}

@@ -72,15 +72,9 @@ func (a *attachment) currentName() string {
 	return a.name
 }
 
-func (a *attachment) currentInfo() client.SessionInfo {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return a.info
-}
-
-// findUntold returns what the daemon is to be told of the session. ok is false if the session is not attached,
-// or the daemon knows it.
-func (a *attachment) findUntold() (info client.SessionInfo, ok bool) {
+// currentInfo returns what is known of the session. isNews reports whether the session is attached and the
+// daemon does not know it.
+func (a *attachment) currentInfo() (info client.SessionInfo, isNews bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.info, a.attached && a.info != a.told
@@ -207,7 +201,7 @@ func (s *Server) keepAttached(ctx context.Context) {
 	base := cmp.Or(p.Name, s.agent.info.Harness)
 	for pause, n := time.Second, 1; ; {
 		p.Name = numberName(base, n)
-		info := s.agent.currentInfo()
+		info, _ := s.agent.currentInfo()
 		h := client.Handler{Query: s.takeQuery, Delegate: s.takeDelegation, Cancel: s.takeCancel, Wake: s.wake}
 		h.OnAttached = func() {
 			pause = time.Second

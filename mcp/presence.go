@@ -12,12 +12,8 @@ import (
 	"github.com/acpd/acpd/kinds"
 )
 
-const (
-	// declarePatience bounds how long the daemon may take to note that a session can be woken now.
-	declarePatience = 5 * time.Second
-	// declarePause is between two attempts to tell the daemon, the first time. It doubles up to longestPause.
-	declarePause = 100 * time.Millisecond
-)
+// declarePause is between the first two attempts to tell the daemon of a change. It doubles up to longestPause.
+const declarePause = 100 * time.Millisecond
 
 // watchSession keeps what the daemon knows of the session up to date, if its program tells when it can be
 // woken. It returns when the program has told that for the first time, or after a moment.
@@ -55,13 +51,12 @@ func (s *Server) notePresence(p harness.Presence) {
 // change overtakes a later one. What the daemon does not take, it is told again after a pause.
 func (s *Server) keepDeclared(ctx context.Context) {
 	for pause := declarePause; pace.Gather(ctx, s.agent.changed, 0) == nil; {
-		info, ok := s.agent.findUntold()
-		if !ok {
+		info, isNews := s.agent.currentInfo()
+		if !isNews {
 			continue
 		}
-		bounded, cancel := context.WithTimeout(ctx, declarePatience)
-		err := s.Daemon.DeclareSession(bounded, &info)
-		if cancel(); err == nil {
+		err := s.Daemon.DeclareSession(ctx, &info)
+		if err == nil {
 			pause = declarePause
 			s.agent.noteTold(info)
 			continue
