@@ -121,7 +121,7 @@ func (f *Frame) withInstead(cmd *cobra.Command, args []string, err error) error 
 	unfit, isUnfit := errors.AsType[unfitArg](err)
 	switch {
 	case len(args) == 2 && len(names) == 2 && names[0] == "PEER" && slices.Contains(textArgs, names[1]) && strings.ContainsAny(args[0], " ?") && isPeer(args[1]):
-		return Instead{UsageErrorf("PEER and %s are turned round", names[1]), formatTyped(cmd, []string{args[1], args[0]})}
+		return Instead{UsageErrorf("PEER and %s are swapped", names[1]), formatTyped(cmd, []string{args[1], args[0]})}
 	case isUnfit && len(args) == 0 && unfit.name == "PEER":
 		return f.namePeers(cmd, err)
 	case isUnfit && len(args) == 0 && listedBy[cmd.Name()] != "":

@@ -144,7 +144,7 @@ func (u *run) confirm(ctx context.Context, question, what string) (yes bool, err
 	return yes, err
 }
 
-// lookPause is how often it is looked, while a person may type, whether there is something to wait for any more.
+// lookPause is between two calls of look while a person may type.
 const lookPause = 500 * time.Millisecond
 
 // readWhile reads a line. Before, and meanwhile again and again, it calls look, and returns over as soon as that does.
