@@ -34,7 +34,7 @@ const (
 type attachment struct {
 	once    sync.Once
 	try     pace.Signal // attach now: somebody waits for it
-	changed pace.Signal // info or told has changed
+	changed pace.Signal // there may be news for the daemon: see currentInfo
 
 	mu       sync.Mutex
 	session  harness.Session // how it is woken; nil: not at all
@@ -85,7 +85,6 @@ func (a *attachment) noteTold(info client.SessionInfo) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.told = info
-	a.changed.Set()
 }
 
 // watchChange returns a channel that is closed when the next attempt to attach has ended.
@@ -108,6 +107,7 @@ func (a *attachment) record(name, key string, err error) {
 	}
 	close(a.change)
 	a.change = make(chan struct{})
+	a.changed.Set()
 }
 
 // beginAttaching finds the session of the program and keeps it attached until the server ends.
@@ -205,8 +205,8 @@ func (s *Server) keepAttached(ctx context.Context) {
 		h := client.Handler{Query: s.takeQuery, Delegate: s.takeDelegation, Cancel: s.takeCancel, Wake: s.wake}
 		h.OnAttached = func() {
 			pause = time.Second
-			s.agent.record(p.Name, s.Daemon.Key(), nil)
 			s.agent.noteTold(info)
+			s.agent.record(p.Name, s.Daemon.Key(), nil)
 		}
 		p.Session = &info
 		err := s.Daemon.Attach(ctx, p, h)
