@@ -96,7 +96,7 @@ func describeWaking(rules *client.WakeRules, p *client.Peer, s *setup.Status) st
 	agent := findAgentName(s)
 	r := findWakeRule(rules, p.ID, agent)
 	if r == nil {
-		return fmt.Sprintf("Its questions wait for the next tool call of %s.", s.Title)
+		return fmt.Sprintf("Its questions wait for the next turn of %s.", s.Title)
 	}
 	which, after := agent, ""
 	if r.Agent == "" {
