@@ -71,9 +71,8 @@ type tail struct {
 	talk   chan string // lines for a person, about the tail itself
 
 	// On a terminal.
-	widths  tailWidths // of columns
-	day     string     // of the last line
-	partial string     // the delegation of which the last line says how far it has come; "": of none
+	day     string // of the last line
+	partial string // the delegation of which the last line says how far it has come; "": of none
 }
 
 // holdTime is longer than any of the two ways takes, as a rule.

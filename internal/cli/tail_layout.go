@@ -15,13 +15,18 @@ const (
 	answerMark = " ⇒ "
 )
 
-// tailWidths has the cells that the names in a tail take by now. They grow, so that columns stay where they are, but
-// no further than one long name in many makes sense.
-type tailWidths struct{ here, there int }
+// sizeNames returns the cells of both columns of names. They depend only on the width of the terminal, so that all
+// columns stay where they are.
+func sizeNames(width int) (here, there int) {
+	return min(max(width/10, 8), 12), min(max((width-48)/2, 8), 24)
+}
 
-func (w *tailWidths) widen(l *tailLine) {
-	w.here = min(max(w.here, ui.CountCells(l.here), 6), 12)
-	w.there = min(max(w.there, ui.CountCells(l.there), 8), 24)
+// fitPeer returns PEER or PEER/AGENT with the agent cut in its middle, so that both take so many cells.
+func fitPeer(text string, cells int) string {
+	if peer, agent, named := strings.Cut(text, "/"); named {
+		text = peer + "/" + ui.CutMiddle(agent, max(cells-ui.CountCells(peer)-1, 4))
+	}
+	return ui.CutName(text)
 }
 
 // layOut returns a line for a terminal of that width, [math.MaxInt] if it is not known. What is said stands last, and
@@ -31,25 +36,27 @@ func (t *tail) layOut(l *tailLine, width int) string {
 	if width >= wideTail {
 		clock += ".000"
 	}
-	t.widths.widen(l)
+	here, there := sizeNames(width)
 	result := strings.TrimSpace(l.outcome + " " + l.took)
 	var b strings.Builder
-	room := width
+	room, end := width, 0
 	for _, column := range []struct {
-		least        int
+		cells        int // a longer text takes the room of those that follow
 		text, colour string
 	}{
-		{0, l.at.Local().Format(clock), ""},
-		{t.widths.here, ui.CutName(l.here), ""},
-		{0, l.sign, ""},
-		{t.widths.there, ui.CutName(l.there), ui.Bold},
+		{len(clock), l.at.Local().Format(clock), ""},
+		{here, ui.CutMiddle(l.here, here), ""},
+		{1, l.sign, ""},
+		{there, fitPeer(l.there, there), ui.Bold},
 		{8, l.kind, ""},
 		{tailResult, result, findOutcomeColour(l.outcome)},
 	} {
 		shown := ui.CutCells(column.text, room)
-		fill := min(max(column.least-ui.CountCells(shown), 0)+1, room-ui.CountCells(shown))
+		room -= ui.CountCells(shown)
+		end += column.cells + 1
+		fill := min(max(end-(width-room), 1), room)
 		b.WriteString(t.ColourText(column.colour, shown) + strings.Repeat(" ", fill))
-		room -= ui.CountCells(shown) + fill
+		room -= fill
 	}
 	b.WriteString(ui.CutCells(l.joinText(width >= wideTail, room), room))
 	return strings.TrimRight(b.String(), " ")

@@ -2,7 +2,9 @@ package cli
 
 import (
 	"context"
+	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -230,6 +232,29 @@ func TestTailWithoutADaemon(t *testing.T) {
 	}
 }
 
+// The columns stand where they are, however long the names of agents are, and whichever line comes first.
+func TestTailHoldsItsColumns(t *testing.T) {
+	tl := &tail{app: &app{Frame: &frame.Frame{Terminal: ui.Terminal{OutTTY: true}}}}
+	for _, width := range []int{72, 80, 100, 140, math.MaxInt} {
+		var columns []string
+		for _, agent := range []string{"", "codex", "claude-that-reads-the-parser-2", "codex"} {
+			e := client.TrafficEntry{At: noon, Name: "laptop", FromAgent: agent, Agent: agent, Kind: "query", Text: "?", Outcome: "ok"}
+			kind, text, _ := strings.Cut(tl.layOut(newEntryLine(&e), width), " query ")
+			columns = append(columns, fmt.Sprint(ui.CountCells(kind), ui.CountCells(text)))
+		}
+		if len(slices.Compact(columns)) != 1 {
+			t.Errorf("%d columns: the kind and the text stand at %q", width, columns)
+		}
+	}
+	at := func(kind, outcome string) int {
+		line, _, _ := strings.Cut(tl.layOut(&tailLine{at: noon, there: "laptop", sign: "·", kind: kind, outcome: outcome, text: "text"}, 80), "text")
+		return ui.CountCells(line)
+	}
+	if a, b := at("up", ""), at("discovered", ""); a != b {
+		t.Errorf("an event of a long name: its text stands at %d instead of %d", b, a)
+	}
+}
+
 // On a terminal no line is wider than that, whatever peers write, and names of peers are whole.
 func TestTailOnATerminal(t *testing.T) {
 	tl := &tail{app: &app{Frame: &frame.Frame{Terminal: ui.Terminal{OutTTY: true}}}}
@@ -250,11 +275,10 @@ func TestTailOnATerminal(t *testing.T) {
 	clock := l.at.Local().Format("15:04:05")
 	for width, want := range map[int]string{
 		56:          clock + " reviewer ← desk     query    ok 1.2s       Whi…",
-		80:          clock + " reviewer ← desk     query    ok 1.2s       Which branch? ⇒ main",
-		120:         clock + ".234 reviewer ← desk     query    ok 1.2s       Which branch? ⇒ main",
-		math.MaxInt: clock + ".234 reviewer ← desk     query    ok 1.2s       Which branch? ⇒ main",
+		80:          clock + " reviewer ← desk             query    ok 1.2s       Which branch? ⇒ main",
+		120:         clock + ".234 reviewer     ← desk                     query    ok 1.2s       Which branch? ⇒ main",
+		math.MaxInt: clock + ".234 reviewer     ← desk                     query    ok 1.2s       Which branch? ⇒ main",
 	} {
-		tl.widths = tailWidths{}
 		if got := tl.layOut(l, width); got != want {
 			t.Errorf("%d columns:\n%q, want\n%q", width, got, want)
 		}
@@ -269,7 +293,7 @@ func TestTailOnATerminal(t *testing.T) {
 			t.Errorf("%s: %q, want%s", kind, got, want)
 		}
 	}
-	tl.Colours, tl.widths = true, tailWidths{}
+	tl.Colours = true
 	if got := tl.layOut(l, 120); !strings.Contains(got, ui.Green+"ok 1.2s"+ui.Plain) || !strings.Contains(got, ui.Bold+"desk"+ui.Plain) {
 		t.Errorf("%q", got)
 	}
