@@ -114,7 +114,7 @@ func (s *Server) describePeers(ctx context.Context, peers []client.Peer) []peerR
 
 // describeAgents asks a peer what its agents are. It shows so many bytes of what these say that they are for.
 func (s *Server) describeAgents(ctx context.Context, row *peerRow, id identity.ID, room int) {
-	answer, err := s.Daemon.Discover(ctx, client.DiscoverParams{To: row.Name, TimeoutMS: uint64(discoverPatience.Milliseconds())})
+	answer, err := s.Daemon.Discover(ctx, client.DiscoverParams{To: row.Name, Fresh: true, TimeoutMS: uint64(discoverPatience.Milliseconds())})
 	if e := kinds.AsError(err); err != nil && e.Code == kinds.NotAuthorized && e.From == "" {
 		row.About = "your owner does not let this session call it: agents in config.yaml, key to"
 		return
