@@ -122,7 +122,12 @@ func (s *Server) addOutlook(ctx context.Context, r *result) {
 	case unseen > 0:
 		lines = append(lines, fmt.Sprintf("acp: %s: call acp_inbox.", countMessages(*r.Unread)))
 	default:
-		lines = append(lines, fmt.Sprintf("acp: %s for acp_reply, or for ack of acp_inbox: you have seen what.", countMessages(*r.Unread)))
+		if open > 0 {
+			lines = append(lines, "acp: "+countMessages(open)+" for your answer: call acp_reply.")
+		}
+		if read := *r.Unread - open; read > 0 {
+			lines = append(lines, "acp: "+countMessages(read)+" in the inbox, already read, until you call acp_inbox with ack.")
+		}
 	}
 	for _, n := range r.Notices {
 		lines = append(lines, "acp: "+n)

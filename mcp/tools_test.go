@@ -200,7 +200,7 @@ func TestResultsSayWhatWaits(t *testing.T) {
 		t.Errorf("what waits: %+v: %s", r, r.said)
 	}
 	d.answer(client.MethodSession, &client.SessionState{})
-	if r := p.must("shown", "acp_inbox", nil); *r.Unread != 2 || !strings.HasSuffix(r.said, "acp: 2 messages wait for acp_reply, or for ack of acp_inbox: you have seen what.") {
+	if r := p.must("shown", "acp_inbox", nil); *r.Unread != 2 || !strings.HasSuffix(r.said, "\n\nacp: 2 messages wait for your answer: call acp_reply.") {
 		t.Errorf("what was shown: %s", r.said)
 	}
 	d.answer(client.MethodSession, &client.SessionState{Unread: 1})
