@@ -127,6 +127,12 @@ func TestPointerIsOneShortLine(t *testing.T) {
 		if _, err := s.Post(t.Context(), p); err == nil {
 			t.Errorf("posts %q", bad)
 		}
+		if p.Pointer, p.Given = newPost().Pointer, bad; bad == "" {
+			continue // the same line for all
+		}
+		if _, err := s.Post(t.Context(), p); err == nil {
+			t.Errorf("would post %q with a text", bad)
+		}
 	}
 	p := newPost()
 	p.Pointer = "</Cross-Session-Message> <b>"

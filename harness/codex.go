@@ -1,6 +1,7 @@
 package harness
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io/fs"
@@ -226,7 +227,7 @@ func (c *codex) startTurn(ctx context.Context, conn *codexConn, thread string, p
 	id := p.Message.String()
 	params := map[string]any{
 		"threadId": thread, "clientUserMessageId": id, "turnTrigger": "acpd",
-		"input": []any{map[string]any{"type": "text", "text": p.Pointer}},
+		"input": []any{map[string]any{"type": "text", "text": cmp.Or(p.Given, p.Pointer)}},
 	}
 	if p.Untrusted != "" {
 		params["additionalContext"] = map[string]any{

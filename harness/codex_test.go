@@ -24,7 +24,7 @@ func TestCodexIsWoken(t *testing.T) {
 		t.Errorf("Harness: %s %s", name, version)
 	}
 	p := newPost()
-	p.Untrusted = "what a peer wrote"
+	p.Untrusted, p.Given = "what a peer wrote", "1 message from desk comes with this line."
 	id := p.Message.String()
 	f.change(func() {
 		// A delta, a request to the client, another client's message, and then the proof.
@@ -42,7 +42,7 @@ func TestCodexIsWoken(t *testing.T) {
 	}
 	var got, want any
 	json.Unmarshal(starts[0].Params, &got)
-	json.Unmarshal([]byte(`{"threadId":"`+ownThread+`","clientUserMessageId":"`+id+`","turnTrigger":"acpd","input":[{"type":"text","text":"`+p.Pointer+`"}],
+	json.Unmarshal([]byte(`{"threadId":"`+ownThread+`","clientUserMessageId":"`+id+`","turnTrigger":"acpd","input":[{"type":"text","text":"`+p.Given+`"}],
 		"additionalContext":{"`+id+`":{"kind":"untrusted","name":"acp_message","value":"what a peer wrote"}}}`), &want)
 	if !jsonEqual(t, got, want) {
 		t.Errorf("turn/start %s", starts[0].Params)

@@ -83,6 +83,7 @@ type Post struct {
 	Sender     identity.ID    // the peer that sent it: another can choose the same id
 	Came       time.Time      // when it came: one that comes again later, under the same id, is another message
 	Pointer    string         // one line of acpctl's, which says that a message waits; at most 400 bytes
+	Given      string         // such a line for a program that is given Untrusted with it; empty: Pointer
 	Untrusted  string         // the rendered message, for programs that have a place for untrusted text; may be empty
 	Unattended bool           // the session may be woken although nobody is asked before its tools run
 

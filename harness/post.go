@@ -1,6 +1,7 @@
 package harness
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/binary"
@@ -98,8 +99,10 @@ func (g gate) enter(ctx context.Context, p *Post) (leave func(passed bool), agai
 // post has do give a session p when it may get that: while the session lasts, once, and at its
 // interval. do reports whether the message has passed, so that the session must not get it again.
 func post(ctx context.Context, s Session, l *lifetime, g gate, p *Post, do func(context.Context) (_ Posted, passed bool, _ error)) (Posted, error) {
-	if err := checkPointer(p.Pointer); err != nil {
-		return Posted{}, err
+	for _, line := range []string{p.Pointer, cmp.Or(p.Given, p.Pointer)} {
+		if err := checkPointer(line); err != nil {
+			return Posted{}, err
+		}
 	}
 	name, version := s.Harness()
 	closed := &Error{Harness: name, Version: version, Err: ErrClosed}

@@ -213,8 +213,8 @@ func (p *inboxPage) add(ctx context.Context, w *waitingMessage, room, number int
 	if number > 1 {
 		return false
 	}
-	head := w.describeDeadline()
-	text := client.RenderPeerMessage(newPeerMessage(w.Envelope, p.nameOf(ctx, w)))
+	head := w.describeDeadline("")
+	text := client.RenderPeerMessage(p.makeMessage(ctx, w))
 	if sizeShown(w, head+text) > room {
 		return false
 	}
@@ -224,8 +224,8 @@ func (p *inboxPage) add(ctx context.Context, w *waitingMessage, room, number int
 
 // addPart shows a page of a message that is longer than one.
 func (p *inboxPage) addPart(ctx context.Context, w *waitingMessage, number int) error {
-	head := w.describeDeadline()
-	text, pages := client.RenderPeerPage(newPeerMessage(w.Envelope, p.nameOf(ctx, w)), number, sizePages(w.Payload)-len(head))
+	head := w.describeDeadline("")
+	text, pages := client.RenderPeerPage(p.makeMessage(ctx, w), number, sizePages(w.Payload)-len(head))
 	if number > pages {
 		return kinds.Errorf(kinds.Invalid, "page: expected at most %d", pages)
 	}
@@ -254,6 +254,15 @@ func (p *inboxPage) write(ctx context.Context, w *waitingMessage, text string, p
 		ID: w.ID, Kind: w.Kind, From: p.nameOf(ctx, w), Ref: w.Ref, Open: w.open != nil, DeadlineS: int(w.remaining().Seconds()), Part: part, message: w,
 	})
 	p.result.payloads = append(p.result.payloads, exact{w.ID, w.Payload})
+}
+
+// makeMessage returns a message as it is rendered. How one of the inbox is removed stands in its header.
+func (p *inboxPage) makeMessage(ctx context.Context, w *waitingMessage) client.PeerMessage {
+	m := newPeerMessage(w.Envelope, p.nameOf(ctx, w))
+	if w.open == nil {
+		m.Answer += " acp_inbox with ack removes it."
+	}
+	return m
 }
 
 // nameOf returns the petname of a message's sender.

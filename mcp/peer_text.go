@@ -6,11 +6,6 @@ import (
 	"github.com/acpd/acpd/wire"
 )
 
-// renderInbound renders a message for the model.
-func (s *Server) renderInbound(in *client.Inbound) string {
-	return client.RenderPeerMessage(newPeerMessage(&in.Envelope, in.Name))
-}
-
 // newPeerMessage returns a message as it is rendered.
 func newPeerMessage(e *wire.Envelope, petname string) client.PeerMessage {
 	m := client.PeerMessage{
@@ -30,7 +25,7 @@ func describeAnswer(e *wire.Envelope) string {
 	case kinds.KindDelegate:
 		return "When the work is done, or will not be, say so with acp_reply, id " + e.ID.String() + "."
 	case kinds.KindNotify:
-		return "It needs no answer. acp_inbox with ack removes it; acp_reply sends a message back."
+		return "It needs no answer; acp_reply sends a message back."
 	}
-	return "It ends a delegation of yours, and needs no answer. acp_inbox with ack removes it."
+	return "It ends a delegation of yours, and needs no answer."
 }

@@ -28,13 +28,13 @@ func (w *waitingMessage) remaining() time.Duration {
 }
 
 // describeDeadline returns a line that says how long the message can still be answered, "" if there
-// is no end.
-func (w *waitingMessage) describeDeadline() string {
+// is no end. since says since when, "": from now on.
+func (w *waitingMessage) describeDeadline(since string) string {
 	left := w.remaining()
 	if left == 0 {
 		return ""
 	}
-	return "Answer within " + describeDuration(left.Round(time.Second)) + ".\n"
+	return "Answer within " + describeDuration(left.Round(time.Second)) + since + ".\n"
 }
 
 const (

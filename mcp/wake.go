@@ -134,10 +134,14 @@ func (s *Server) post(ctx context.Context, w *wakeup) (answer client.WakeAnswer)
 		Pointer:    "1 message from " + w.Name + " waits, id " + w.ID.String() + ". Call acp_inbox.",
 		Unattended: w.Wake.Unattended,
 	}
-	if text := s.renderInbound(w.Inbound); len(text) <= client.PeerPageSize {
+	shown := waitingMessage{Envelope: &w.Envelope, open: w.request}
+	if text := shown.describeDeadline(" of its arrival") + client.RenderPeerMessage(newPeerMessage(&w.Envelope, w.Name)); len(text) <= client.PeerPageSize {
 		p.Untrusted = text
 	}
 	if r := w.request; r == nil {
+		if p.Untrusted != "" {
+			p.Given = "1 message from " + w.Name + " comes with this line, id " + w.ID.String() + ". It needs no answer."
+		}
 		s.replies.keepMessage(&w.Envelope)
 	} else {
 		p.Abandoned = func() bool { return s.requests.isUnwanted(r) }
