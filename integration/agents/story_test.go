@@ -343,7 +343,7 @@ func TestWokenByTheResult(t *testing.T) {
 			}); err != nil {
 				t.Fatal(err)
 			}
-			p.model.awaitRequest("user", "1 message from laptop waits")
+			p.model.awaitRequest("user", "1 message from laptop ")
 			p.model.awaitRequest("result", "counted to seven")
 			if n := findAgent(desk, name).Woken.Hour; n != 1 {
 				t.Errorf("%d turns were woken", n)
@@ -387,7 +387,7 @@ func TestSessionsAnswerEachOther(t *testing.T) {
 	tell := func(to string) map[string]any { return map[string]any{"to": []string{to}, "topic": "and you?"} }
 	one := newPerson(t, again(load("acp_notify"), call("mcp__acp__acp_notify", tell("laptop/codex"))))
 	one.model.on("begin", load("acp_notify"), call("mcp__acp__acp_notify", tell("laptop/codex")))
-	two := newPerson(t, again(call("acp_notify", tell("desk/claude"))))
+	two := newPerson(t, rule{"comes with this line", []step{call("acp_notify", tell("desk/claude"))}})
 	claude := one.startClaude(serverCommand(desk))
 	awaitSession(desk, "claude")
 	two.configureCodex(serverCommand(laptop))
