@@ -42,8 +42,8 @@ const MinPeerPageSize = 2048
 // In the text, control characters and those that hide or reorder others are removed; the
 // header counts them. Other systems' line breaks become line feeds. In the tags of agent
 // programs, and in tokens of models' formats, "<" becomes "&lt;" and "[" becomes "&#91;"; the
-// header counts them too. The rest is as the peer wrote it. A caller that needs the exact text reads
-// the payload.
+// header counts them too. The deadline of a question or a task is left out. The rest is as the peer
+// wrote it. A caller that needs the exact text reads the payload.
 //
 // It costs time and memory in proportion to the payload, and does not block.
 func RenderPeerMessage(m PeerMessage) string {

@@ -36,9 +36,9 @@ type payloadField struct {
 }
 
 // formatPeerPayload returns a payload as text: texts are decoded, all else is the peer's JSON. A
-// payload that is not valid for its kind is its JSON text as a whole. The fields named in leftOut are
-// left out where there are words.
-func formatPeerPayload(kind string, p wire.Payload, leftOut ...string) string {
+// payload that is not valid for its kind is its JSON text as a whole. A deadline is left out: it is for
+// the daemons, and whoever shows the message says how long it can still be answered.
+func formatPeerPayload(kind string, p wire.Payload) string {
 	k, known := kinds.FindKind(kind)
 	if !known || k.CheckPayload(p) != nil {
 		return string(p.Object())
@@ -57,7 +57,7 @@ func formatPeerPayload(kind string, p wire.Payload, leftOut ...string) string {
 	for _, f := range fields {
 		switch {
 		case slices.Contains(order.first, f.name):
-		case slices.Contains(leftOut, f.name) && order.words != "":
+		case f.name == "deadline_ms" && (kind == kinds.KindQuery || kind == kinds.KindDelegate):
 		case f.name == order.words:
 			words.WriteString(f.text() + "\n")
 		default:
@@ -82,9 +82,9 @@ func formatPeerPayload(kind string, p wire.Payload, leftOut ...string) string {
 const maxBegun = 16 << 10
 
 // BeginPeerText returns the beginning of what a peer's message says, as [ClipText] does, in one line
-// that is fit for a terminal. A deadline is none of it.
+// that is fit for a terminal.
 func BeginPeerText(kind string, p wire.Payload) string {
-	text := formatPeerPayload(kind, p, "deadline_ms")
+	text := formatPeerPayload(kind, p)
 	return ClipText(Line(text[:min(len(text), maxBegun)]), MaxBeginning)
 }
 

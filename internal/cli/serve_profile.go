@@ -330,7 +330,7 @@ func (s *server) doWork(ctx context.Context, in *client.Inbound, prompt, domain 
 	ctx, cancel, limit := s.withLimit(ctx, in)
 	defer cancel()
 	answer, err := s.runner.Run(ctx, profile.Request{
-		Peer: in.From, ID: in.ID, Agent: in.FromAgent, Thread: in.Thread, Prompt: renderWork(in, s.runner), Progress: progress,
+		Peer: in.From, ID: in.ID, Agent: in.FromAgent, Thread: in.Thread, Prompt: renderWork(in, s.runner, limit), Progress: progress,
 		Env: []string{"ACP_ID=" + in.ID.String(), "ACP_DEADLINE_MS=" + strconv.FormatInt(limit.Milliseconds(), 10)},
 	})
 	if _, ok := errors.AsType[*kinds.Error](err); err != nil && !ok {
@@ -342,8 +342,9 @@ func (s *server) doWork(ctx context.Context, in *client.Inbound, prompt, domain 
 	return (*profileAnswer)(answer), nil
 }
 
-// renderWork returns a message as an agent program that r runs reads it.
-func renderWork(in *client.Inbound, r *profile.Runner) string {
+// renderWork returns a message as an agent program that r runs reads it. limit is how long the run may take; 0: as long as
+// it wants.
+func renderWork(in *client.Inbound, r *profile.Runner, limit time.Duration) string {
 	how := "Your owner runs you to answer such questions, with the tools that you have: your last message goes back to the peer as the answer, as it is."
 	if in.Kind == kinds.KindDelegate {
 		how = "Your owner runs you to do such tasks, with the tools that you have: your last message goes back to the peer as the outcome, as it is."
@@ -352,7 +353,10 @@ func renderWork(in *client.Inbound, r *profile.Runner) string {
 		}
 	}
 	if r.Tools == profile.ToolsWork && r.Dir != "" && r.Confinement.KeepsObeyed() {
-		how += " You cannot commit, because .git is read-only, and so is " + strings.Join(run.Obeyed[1:], ", ") + ": leave your work in the folder, and your owner commits it."
+		how += " You cannot commit, because .git is read-only, and so are files that programs obey, such as AGENTS.md: leave your work in the folder, and your owner commits it."
+	}
+	if limit > 0 {
+		how += " You have " + kinds.FormatDuration(limit.Round(time.Second)) + " for it."
 	}
 	return client.RenderPeerMessage(client.PeerMessage{
 		Peer: in.Name, ID: in.From, Agent: in.FromAgent, Kind: in.Kind, Message: in.ID, Payload: in.Payload, Answer: how,
