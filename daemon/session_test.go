@@ -3,6 +3,7 @@ package daemon
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -174,9 +175,14 @@ func TestSessionsComeAfterAgentsThatAnswer(t *testing.T) {
 	if got := await.Receive(t, "the answer", answer); parse[kinds.Response](t, got.Payload).Summary != "claude" {
 		t.Errorf("the answer is %s", got.Payload)
 	}
-	asker.refused(kinds.NoAgent, "delegate", client.DelegateParams{To: "laptop", Payload: task1("")})
+	const allow = "its owner lets your %s wake it: acpctl wake allow PEER --kinds %[1]s" // of what was allowed, another kind
+	if e := asker.refused(kinds.NoAgent, "delegate", client.DelegateParams{To: "laptop", Payload: task1("")}); !strings.HasSuffix(e.Message, fmt.Sprintf(allow, "delegate")) {
+		t.Error(e)
+	}
 	laptop.dial().must("wake.revoke", client.WakeRevokeParams{Peer: "desk"}, nil)
-	asker.refused(kinds.NoAgent, "query", client.QueryParams{To: "laptop", Payload: query("?")})
+	if e := asker.refused(kinds.NoAgent, "query", client.QueryParams{To: "laptop", Payload: query("?")}); !strings.HasSuffix(e.Message, fmt.Sprintf(allow, "query")) {
+		t.Error(e)
+	}
 }
 
 // A peer that names no agent is told of a session that it may name, if it may discover that there

@@ -126,9 +126,14 @@ func (d *Daemon) chooseSession(from identity.ID, kind, domain string, why error)
 	case !isKnown || kinds.AsError(why).Code != kinds.NoAgent:
 		return "", why
 	case best == waking.Forbidden:
-		name += ", or its owner lets you wake it: acpctl wake allow"
+		name += ", or " + describeWakeAllow(kind)
 	}
 	return "", kinds.Errorf(kinds.NoAgent, "no agent there answers by itself: %s", name)
+}
+
+// describeWakeAllow says to the sender of a message what lets that kind wake a session: another kind may be allowed.
+func describeWakeAllow(kind string) string {
+	return fmt.Sprintf("its owner lets your %s wake it: acpctl wake allow PEER --kinds %[1]s", kind)
 }
 
 // newUsedUpError returns the error for a peer that may wake sessions, and whose share of their turns is
@@ -240,7 +245,7 @@ func (d *Daemon) newUnwokenError(m waking.Message) *kinds.Error {
 	remedy := "allow more time, or delegate it"
 	switch d.waker.FindStanding(m) {
 	case waking.Forbidden:
-		remedy += "; its owner lets you wake it: acpctl wake allow"
+		remedy += "; " + describeWakeAllow(m.Kind)
 	case waking.Asks:
 		remedy += "; its owner was asked, and has not answered"
 	case waking.UsedUp:

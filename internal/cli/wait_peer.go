@@ -122,7 +122,7 @@ func checkIdle(pong *kinds.Pong, c *kinds.Capabilities, agent string) error {
 	case len(agents) == 0:
 		return notYetError("no agent is attached there")
 	case !slices.ContainsFunc(agents, func(name string) bool { return !slices.Contains(c.Sessions, name) }):
-		return notYetError("it answers only while it has a turn, and messages from here do not wake it: acpctl wake allow, there, lets them")
+		return notYetError("it answers only while it has a turn, and questions from here do not wake it: acpctl wake allow, there, lets them")
 	case pong.Status != string(client.DaemonIdle):
 		return notYetError(fmt.Sprintf("%d questions and tasks are under way there", pong.ActiveTasks))
 	}
