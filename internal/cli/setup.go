@@ -272,8 +272,8 @@ func (a *app) refuseToAsk(plan *setup.Plan) error {
 	return frame.UsageErrorf("setup asks before it writes, and standard input is no terminal: --yes writes what is shown above")
 }
 
-// showStep shows a question and what a yes would write: on standard output if that is all that
-// is wanted.
+// showStep shows what a yes would write, and below it, where it is not scrolled away, the question: on standard
+// output if that is all that is wanted.
 func (a *app) showStep(step *setup.Step, diff, note string, flags *setupFlags) {
 	out, width := a.Err, a.ErrWidth()
 	switch {
@@ -282,11 +282,10 @@ func (a *app) showStep(step *setup.Step, diff, note string, flags *setupFlags) {
 	case flags.dryRun:
 		out, width = a.Out, a.OutWidth()
 	}
-	fmt.Fprintf(out, "\n%s\n", ui.WrapLines(client.Line(step.Question), width))
+	fmt.Fprintf(out, "\n%s%s\n", client.Text(diff), ui.WrapLines(client.Line(step.Question), width))
 	if note != "" {
 		fmt.Fprintln(out, ui.WrapLines(client.Line(note), width))
 	}
-	fmt.Fprint(out, client.Text(diff))
 }
 
 var errNotYes = errors.New("the answer was not yes")

@@ -5,6 +5,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"syscall"
 	"testing"
@@ -76,6 +77,24 @@ func TestSetupAsks(t *testing.T) {
 	got = f.RunInteractive("yes\n", "setup", "claude", "--undo")
 	if _, err := os.Stat(filepath.Join(home, ".claude.json")); got.Code != 0 || err == nil || !strings.Contains(got.Err, "Answers still wake sessions") {
 		t.Errorf("undone: %+v, %v", got, err)
+	}
+}
+
+// A question stands below what a yes writes, however long that is: the answer is typed in the lines after it.
+func TestSetupAsksBelowWhatItShows(t *testing.T) {
+	f, _ := newSetupDaemon(t)
+	questions := regexp.MustCompile(`\n(May Claude Code start|May Claude Code use|May the instructions of|Take what acpctl setup) `)
+	for _, argv := range [][]string{{"setup", "claude"}, {"setup", "claude", "--undo"}} {
+		got := f.RunInteractive("yes\nyes\nyes\nyes\n", argv...)
+		asked := strings.Split(got.Err, "Type yes or no: ")
+		for _, shown := range asked[:len(asked)-1] {
+			if at := questions.FindStringIndex(shown); at == nil || strings.Contains(shown[at[1]:], "\n+") || !strings.Contains(shown[:at[0]], "\n@@ ") {
+				t.Errorf("%q: %s", argv, shown)
+			}
+		}
+		if len(asked) < 2 || got.Code != 0 {
+			t.Errorf("%q: %+v", argv, got)
+		}
 	}
 }
 
