@@ -23,7 +23,7 @@ func (a *app) newAgentsCmd() *cobra.Command {
   acpctl agents --json`,
 		Long: `Lists whom others can ask here, and below them whom you can ask at connected peers, as those
 say: an agent answers now; it is a session that your question wakes; or the question waits for its
-next turn, or for its owner's yes. What an agent says that it is for stands last, in quotes. "?"
+next turn, or for its owner's yes, if that one is asked. What an agent says that it is for stands last, in quotes. "?"
 stands for what an older peer does not say.
 
 Of the agents here, PROGRAM is that of a session, which

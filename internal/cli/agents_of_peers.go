@@ -96,6 +96,9 @@ func (a *app) printPeerAgents(peers []peerAgents) {
 		a.PrintLine("")
 	}
 	a.PrintTable([]string{"AT PEERS", "ANSWERS", "ABOUT"}, rows)
+	if slices.ContainsFunc(rows, func(row []string) bool { return row[1] == formatAnswers(kinds.AnswersTurn) }) {
+		a.PrintForPerson("at its next turn: or earlier, if its owner is asked and says yes")
+	}
 }
 
 // formatAnswers returns when an agent answers, in words for a person.

@@ -65,9 +65,12 @@ older/codex	at its next turn
 	if got := f.Run("agents"); got.Code != 0 || got.Err != "" || !strings.HasSuffix(got.Out, "\t0 of 4 under way, \"writes notes\"\n"+rows) || strings.Count(got.Out, "\n") != 10 {
 		t.Errorf("a script: %+v", got)
 	}
-	got := f.RunAtTerminal(ui.Terminal{OutTTY: true}, "", "agents")
+	got := f.RunAtTerminal(ui.Terminal{OutTTY: true, ErrTTY: true}, "", "agents")
 	if !strings.Contains(got.Out, "\n\nAT PEERS      ANSWERS           ABOUT\ndesk/claude   wakes for you     \"reads 'German' and more\u0323\u0323\u0323\"\n") {
 		t.Errorf("a terminal: %s", got.Out)
+	}
+	if got.Err != "at its next turn: or earlier, if its owner is asked and says yes\n" {
+		t.Errorf("the legend of a terminal: %q", got.Err)
 	}
 	got = f.Run("agents", "--json")
 	for _, want := range []string{`"about":"writes notes"`, `"name":"older","agents":[{"name":"claude","answers":""},{"name":"codex","answers":"turn"}]}`, `"name":"mute","agents":[],"error":{"code":"not_authorized"`, `"name":"empty","agents":[]}`} {
