@@ -194,7 +194,7 @@ func TestUpAsksWhoMayWake(t *testing.T) {
 	d := newUpDaemon(t, "claude", "codex")
 	d.connect(t, "claude", "codex")
 	const question = "May desk's questions begin a turn of your sessions?\nyes (y): they do so in every session that asks you before it runs tools, now and later. A Claude Code in its default mode (auto) is one: it is woken, and then works by its own rules.\n" +
-		"ask (a): each question waits for your yes: acpctl approvals.\nno (n): they wait until you use the session.\nType yes, ask or no: "
+		"ask (a): each question waits for your yes: acpctl approvals.\nno (n): they wait until you use the session.\nFor its work too: acpctl wake allow desk --kinds delegate\nType yes, ask or no: "
 	for _, c := range []struct{ typed, did string }{
 		{"y\na\n", "wake de5c query "},
 		{"\n\nperhaps\nyes\n\nn\n", "wake de5c query "},
@@ -217,7 +217,7 @@ func TestUpAsksWhoMayWake(t *testing.T) {
 	if did := d.takeDone(); did != "" || strings.Contains(got.Err, "begin a turn of your") {
 		t.Errorf("what a rule says is asked for: %q, %+v", did, got)
 	}
-	wantAll(t, got, "This machine is laptop.\n", "desk answers in 0.400 ms. Its agents: codex, reviewer.\n", "Its questions begin a turn of Codex (every session).\n", "\nSay to Claude Code: Ask desk which branch is checked out there.\n")
+	wantAll(t, got, "This machine is laptop.\n", "desk answers in 0.400 ms. Its agents: codex, reviewer.\n", "Its questions begin a turn of Codex (every session).\n  For its work too: acpctl wake allow desk --kinds delegate\n", "\nSay to Claude Code: Ask desk which branch is checked out there.\n")
 	for agent, asked := range map[string]bool{"claude": true, "codex": false} {
 		d.setState([]client.Peer{desk}, client.WakeRule{Peer: clitest.DeskID, Kind: kinds.KindQuery, Agent: "codex"}, client.WakeRule{Peer: clitest.DeskID, Kind: kinds.KindNotify, Agent: "claude"})
 		if agent == "codex" {
@@ -277,6 +277,48 @@ func TestUpSaysWhomToAsk(t *testing.T) {
 	}
 	d.SetAnswer(client.MethodPing, kinds.Errorf(kinds.Unreachable, "no"))
 	wantAll(t, d.RunInteractive("n\n", "up"), "desk does not answer now: acpctl ping desk says why.\n", "\nWhen it answers: "+ask)
+}
+
+// The summary says what lets a peer's work wake sessions too, no wider than its questions may, until it may.
+func TestUpSaysWhatIsForWork(t *testing.T) {
+	d := newUpDaemon(t, "claude", "codex")
+	d.connect(t, "claude", "codex")
+	query := client.WakeRule{Peer: clitest.DeskID, Kind: kinds.KindQuery}
+	asks, ofOne, work := query, query, query
+	asks.Ask, ofOne.Agent, work.Kind = true, "claude", kinds.KindDelegate
+	for want, rules := range map[string][]client.WakeRule{
+		" --kinds delegate\n":                      {query},
+		" --kinds delegate --ask\n":                {asks},
+		" --kinds delegate --agent claude --ask\n": {{Peer: clitest.DeskID, Kind: kinds.KindQuery, Agent: "claude", Ask: true}},
+		" --kinds delegate --agent claude\n":       {ofOne, {Peer: identity.ID{7}, Kind: kinds.KindDelegate}},
+		"":                                         {query, work},
+	} {
+		d.setState([]client.Peer{desk}, rules...)
+		got := d.RunInteractive("n\n", "up")
+		if told := strings.Count(got.Out, "  For its work too: acpctl wake allow desk"+want); told != 1 && want != "" || want == "" && strings.Contains(got.Out, "work too") {
+			t.Errorf("%+v: %q is there %d times: %s", rules, want, told, got.Out)
+		}
+	}
+}
+
+// The sentence at the end names a session of the peer: without a name, a program that serves there would answer.
+func TestUpNamesASession(t *testing.T) {
+	d := newUpDaemon(t, "claude")
+	d.connect(t, "claude")
+	reviewer, codex, claude := kinds.AgentDetails{Name: "reviewer", Answers: kinds.AnswersNow}, kinds.AgentDetails{Name: "codex", Answers: kinds.AnswersTurn}, kinds.AgentDetails{Name: "claude", Answers: kinds.AnswersWakes}
+	for whom, there := range map[string][]kinds.AgentDetails{
+		"desk":        {reviewer},
+		"desk/codex":  {reviewer, {Name: "say yes", Answers: kinds.AnswersTurn}, codex},
+		"desk/claude": {codex, claude},
+	} {
+		c := kinds.Capabilities{AgentName: "desk", Details: there}
+		for _, a := range there {
+			c.Agents = append(c.Agents, a.Name)
+		}
+		d.SetAnswer(client.MethodDiscover, &client.Answer{ID: clitest.SomeID, From: clitest.DeskID, Kind: "capabilities", Payload: kinds.EncodePayload(&c)})
+		d.setState([]client.Peer{desk})
+		wantAll(t, d.RunInteractive("n\n", "up"), "\nSay to Claude Code: Ask "+whom+" which branch is checked out there.\n")
+	}
 }
 
 // Whom a line makes a peer is said before, and nothing but a yes joins. What is no line is asked for again.
@@ -345,7 +387,7 @@ func TestUpTrustsAStranger(t *testing.T) {
 		}
 		wantAll(t, got, `"desk" is on this network, at 192.0.2.1:7117. To trust it, type 1:`)
 		if c.did != "" {
-			wantAll(t, got, "Compare the fingerprint", "type acpctl up there")
+			wantAll(t, got, "Compare the fingerprint", "answer acpctl up there, or type it, and choose")
 		}
 	}
 	// A line of a machine that does not trust this one yet is good, also while up waits for that.

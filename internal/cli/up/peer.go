@@ -183,7 +183,7 @@ func (u *run) trust(ctx context.Context, p client.Peer) (bool, error) {
 	if peer.Warning != "" {
 		u.say("%s", client.Line(peer.Warning))
 	}
-	u.say("%s is trusted here. Waiting until it trusts this machine: type acpctl up there, and choose %s with the fingerprint\n%s. q goes on without.", peer.Name, client.Line(u.me.Name), u.me.ID.Fingerprint())
+	u.say("%s is trusted here. Waiting until it trusts this machine: answer acpctl up there, or type it, and choose %s with the fingerprint\n%s. q goes on without.", peer.Name, client.Line(u.me.Name), u.me.ID.Fingerprint())
 	for {
 		answer, over, err := u.readWhile(ctx, func() (bool, error) {
 			_, err := u.Daemon.Ping(ctx, client.PingParams{To: peer.ID.String(), TimeoutMS: 1000})

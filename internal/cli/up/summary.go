@@ -26,10 +26,10 @@ func (u *run) tellAll(ctx context.Context) error {
 		return err
 	}
 	programs := u.listConnected()
-	told, before := make([]string, len(peers)), make([]string, len(peers))
+	told := make([]peerSummary, len(peers))
 	var asked sync.WaitGroup
 	for i, p := range peers {
-		asked.Go(func() { told[i], before[i] = u.describePeer(ctx, p) })
+		asked.Go(func() { told[i] = u.describePeer(ctx, p) })
 	}
 	asked.Wait()
 	if ctx.Err() != nil {
@@ -42,9 +42,12 @@ func (u *run) tellAll(ctx context.Context) error {
 		if p.ID == u.met {
 			first = i
 		}
-		u.tell("%s", told[i])
+		u.tell("%s", told[i].text)
 		for j := range programs {
 			u.tell("  %s", describeWaking(rules, &p, &programs[j]))
+		}
+		if work := describeWork(rules, &p); work != "" {
+			u.tell("  %s", work)
 		}
 	}
 	for _, what := range u.left {
@@ -56,10 +59,10 @@ func (u *run) tellAll(ctx context.Context) error {
 	if len(peers) == 0 {
 		return nil
 	}
-	if name := peers[first].Name; len(programs) == 0 {
-		u.tell("%sAsk a question: acpctl query %s 'Which branch is checked out there?'", before[first], name)
+	if ask := &told[first]; len(programs) == 0 {
+		u.tell("%sAsk a question: acpctl query %s 'Which branch is checked out there?'", ask.before, ask.whom)
 	} else {
-		u.tell("%sSay to %s: Ask %s which branch is checked out there.", before[first], programs[0].Title, name)
+		u.tell("%sSay to %s: Ask %s which branch is checked out there.", ask.before, programs[0].Title, ask.whom)
 	}
 	return nil
 }
@@ -67,28 +70,51 @@ func (u *run) tellAll(ctx context.Context) error {
 // maxNamed bounds the agents of a peer that are named.
 const maxNamed = 8
 
-// describePeer says whether a peer answers, how fast, and which agents it has. It also returns what has to happen
-// before one of them can be asked.
-func (u *run) describePeer(ctx context.Context, p client.Peer) (text, before string) {
+// peerSummary is what the summary says of a peer.
+type peerSummary struct {
+	text   string // whether it answers, how fast, and which agents it has
+	before string // what has to happen before one of them can be asked
+	whom   string // to ask: a session of it, if it has one
+}
+
+func (u *run) describePeer(ctx context.Context, p client.Peer) peerSummary {
 	ctx, cancel := context.WithTimeout(ctx, summaryTime)
 	defer cancel()
+	s := peerSummary{whom: p.Name}
 	pong, err := u.Daemon.Ping(ctx, client.PingParams{To: p.ID.String(), TimeoutMS: uint64(summaryTime.Milliseconds())})
 	if err != nil {
-		return p.Name + " does not answer now: acpctl ping " + p.Name + " says why.", "When it answers: "
+		s.text, s.before = p.Name+" does not answer now: acpctl ping "+p.Name+" says why.", "When it answers: "
+		return s
 	}
-	text = fmt.Sprintf("%s answers in %s", p.Name, ui.FormatMilliseconds(pong.RTTUS))
+	s.text = fmt.Sprintf("%s answers in %s", p.Name, ui.FormatMilliseconds(pong.RTTUS))
+	var c *kinds.Capabilities
 	answer, err := u.Daemon.Discover(ctx, client.DiscoverParams{To: p.ID.String(), Fresh: true})
-	if err != nil {
-		return text + ".", ""
+	if err == nil {
+		c, err = kinds.ParsePayload[kinds.Capabilities](answer.Payload)
 	}
-	c, err := kinds.ParsePayload[kinds.Capabilities](answer.Payload)
 	switch {
 	case err != nil:
-		return text + ".", ""
+		s.text += "."
 	case len(c.Agents) == 0:
-		return text + ", and has no agent yet.", "At " + p.Name + ", " + kinds.StartAgent + ". Then: "
+		s.text, s.before = s.text+", and has no agent yet.", "At "+p.Name+", "+kinds.StartAgent+". Then: "
+	default:
+		s.text += ". Its agents: " + ui.FormatAgentNames(c.Agents, maxNamed) + "."
+		s.whom += findSession(c)
 	}
-	return text + ". Its agents: " + ui.FormatAgentNames(c.Agents, maxNamed) + ".", ""
+	return s
+}
+
+// findSession returns "/" and the name of a session of a peer, first of all of one that wakes. It returns "" if the
+// peer names none.
+func findSession(c *kinds.Capabilities) string {
+	for _, answers := range []string{kinds.AnswersWakes, kinds.AnswersTurn} {
+		for _, a := range c.Details {
+			if a.Answers == answers && client.IsPlainAgentName(a.Name) {
+				return "/" + a.Name
+			}
+		}
+	}
+	return ""
 }
 
 // describeWaking says whether a peer's questions may begin a turn of a program here.

@@ -16,6 +16,9 @@ const wakeMeaning = "yes (y): they do so in every session that asks you before i
 	"ask (a): each question waits for your yes: acpctl approvals.\n" +
 	"no (n): they wait until you use the session."
 
+// forWork says what lets a peer's work wake sessions too: the question is only about questions.
+const forWork = "For its work too: acpctl wake allow %s --kinds delegate%s"
+
 // askWhoMayWake asks whether questions of the peer that was found may begin a turn of the sessions here. Without a new
 // peer it asks about the only one. It does not ask where rules say so for each program that is connected.
 func (u *run) askWhoMayWake(ctx context.Context) error {
@@ -37,7 +40,7 @@ func (u *run) askWhoMayWake(ctx context.Context) error {
 	question := fmt.Sprintf("May %s's questions begin a turn of your sessions?", peers[i].Name)
 	answer := ""
 	if u.asks {
-		if answer, err = u.Choose(ctx, question+"\n"+wakeMeaning, "yes", "ask", "no"); err != nil {
+		if answer, err = u.Choose(ctx, question+"\n"+wakeMeaning+"\n"+fmt.Sprintf(forWork, peers[i].Name, ""), "yes", "ask", "no"); err != nil {
 			return err
 		}
 	}
@@ -68,4 +71,22 @@ func findWakeRule(rules *client.WakeRules, peer identity.ID, agent string) *clie
 		}
 	}
 	return nil
+}
+
+// describeWork says what lets the work of a peer wake sessions too, if only its questions may. Else it returns "".
+func describeWork(rules *client.WakeRules, p *client.Peer) string {
+	find := func(kind string) int {
+		return slices.IndexFunc(rules.Rules, func(r client.WakeRule) bool { return r.Peer == p.ID && r.Kind == kind })
+	}
+	i, flags := find(kinds.KindQuery), ""
+	if i < 0 || find(kinds.KindDelegate) >= 0 {
+		return ""
+	}
+	if r := rules.Rules[i]; r.Agent != "" {
+		flags = " --agent " + r.Agent
+	}
+	if rules.Rules[i].Ask {
+		flags += " --ask"
+	}
+	return fmt.Sprintf(forWork, p.Name, flags)
 }
