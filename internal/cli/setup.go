@@ -282,7 +282,7 @@ func (a *app) showStep(step *setup.Step, diff, note string, flags *setupFlags) {
 	case flags.dryRun:
 		out, width = a.Out, a.OutWidth()
 	}
-	fmt.Fprintf(out, "\n%s%s\n", client.Text(diff), ui.WrapLines(client.Line(step.Question), width))
+	fmt.Fprintf(out, "\n%s\n%s\n", client.Text(diff), ui.WrapLines(client.Line(step.Question), width))
 	if note != "" {
 		fmt.Fprintln(out, ui.WrapLines(client.Line(note), width))
 	}

@@ -194,7 +194,7 @@ func TestUpAsksWhoMayWake(t *testing.T) {
 	d := newUpDaemon(t, "claude", "codex")
 	d.connect(t, "claude", "codex")
 	const question = "May desk's questions begin a turn of your sessions?\nyes (y): they do so in every session that asks you before it runs tools, now and later. A Claude Code in its default mode (auto) is one: it is woken, and then works by its own rules.\n" +
-		"ask (a): each question waits for your yes: acpctl approvals.\nno (n): they wait until you use the session.\nFor its work too: acpctl wake allow desk --kinds delegate\nType yes, ask or no: "
+		"ask (a): each question waits for your yes: acpctl approvals.\nno (n): they wait until you use the session.\nTo let work that it delegates begin turns too: acpctl wake allow desk --kinds delegate\nType yes, ask or no: "
 	for _, c := range []struct{ typed, did string }{
 		{"y\na\n", "wake de5c query "},
 		{"\n\nperhaps\nyes\n\nn\n", "wake de5c query "},
@@ -217,7 +217,7 @@ func TestUpAsksWhoMayWake(t *testing.T) {
 	if did := d.takeDone(); did != "" || strings.Contains(got.Err, "begin a turn of your") {
 		t.Errorf("what a rule says is asked for: %q, %+v", did, got)
 	}
-	wantAll(t, got, "This machine is laptop.\n", "desk answers in 0.400 ms. Its agents: codex, reviewer.\n", "Its questions begin a turn of Codex (every session).\n  For its work too: acpctl wake allow desk --kinds delegate\n", "\nSay to Claude Code: Ask desk which branch is checked out there.\n")
+	wantAll(t, got, "This machine is laptop.\n", "desk answers in 0.400 ms. Its agents: codex, reviewer.\n", "Its questions begin a turn of Codex (every session).\n  To let work that it delegates begin turns too: acpctl wake allow desk --kinds delegate\n", "\nSay to Claude Code: Ask desk which branch is checked out there.\n")
 	for agent, asked := range map[string]bool{"claude": true, "codex": false} {
 		d.setState([]client.Peer{desk}, client.WakeRule{Peer: clitest.DeskID, Kind: kinds.KindQuery, Agent: "codex"}, client.WakeRule{Peer: clitest.DeskID, Kind: kinds.KindNotify, Agent: "claude"})
 		if agent == "codex" {
@@ -295,7 +295,7 @@ func TestUpSaysWhatIsForWork(t *testing.T) {
 	} {
 		d.setState([]client.Peer{desk}, rules...)
 		got := d.RunInteractive("n\n", "up")
-		if told := strings.Count(got.Out, "  For its work too: acpctl wake allow desk"+want); told != 1 && want != "" || want == "" && strings.Contains(got.Out, "work too") {
+		if told := strings.Count(got.Out, "  To let work that it delegates begin turns too: acpctl wake allow desk"+want); told != 1 && want != "" || want == "" && strings.Contains(got.Out, "that it delegates") {
 			t.Errorf("%+v: %q is there %d times: %s", rules, want, told, got.Out)
 		}
 	}

@@ -46,7 +46,7 @@ func (u *run) tellAll(ctx context.Context) error {
 		for j := range programs {
 			u.tell("  %s", describeWaking(rules, &p, &programs[j]))
 		}
-		if work := describeWork(rules, &p); work != "" {
+		if work := describeWork(rules, &p); work != "" && len(programs) > 0 {
 			u.tell("  %s", work)
 		}
 	}

@@ -17,7 +17,7 @@ const wakeMeaning = "yes (y): they do so in every session that asks you before i
 	"no (n): they wait until you use the session."
 
 // forWork says what lets a peer's work wake sessions too: the question is only about questions.
-const forWork = "For its work too: acpctl wake allow %s --kinds delegate%s"
+const forWork = "To let work that it delegates begin turns too: acpctl wake allow %s --kinds delegate%s"
 
 // askWhoMayWake asks whether questions of the peer that was found may begin a turn of the sessions here. Without a new
 // peer it asks about the only one. It does not ask where rules say so for each program that is connected.
