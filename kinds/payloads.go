@@ -124,14 +124,17 @@ func (c *Capabilities) ListAgents() []AgentDetails {
 	case len(names) == 0:
 		names = c.Sessions
 	}
+	known := make(map[string]AgentDetails) // a peer may name very many
+	for _, name := range c.Sessions {
+		known[name] = AgentDetails{Name: name, Answers: AnswersTurn}
+	}
+	for _, d := range slices.Backward(c.Details) { // the first one holds
+		known[d.Name] = d
+	}
 	all := make([]AgentDetails, 0, len(names))
 	for _, name := range names {
-		a := AgentDetails{Name: name}
-		if i := slices.IndexFunc(c.Details, func(d AgentDetails) bool { return d.Name == name }); i >= 0 {
-			a = c.Details[i]
-		} else if slices.Contains(c.Sessions, name) {
-			a.Answers = AnswersTurn
-		}
+		a := known[name]
+		a.Name = name
 		all = append(all, a)
 	}
 	return all
