@@ -193,8 +193,8 @@ func TestUpIsForTheOwnersShell(t *testing.T) {
 func TestUpAsksWhoMayWake(t *testing.T) {
 	d := newUpDaemon(t, "claude", "codex")
 	d.connect(t, "claude", "codex")
-	const question = "May desk's questions begin a turn of your sessions?\nyes (y): they do so in every session that asks you before it runs tools, now and later. A Claude Code in its default mode (auto) is one: it is woken, and then works by its own rules.\n" +
-		"ask (a): each question waits for your yes: acpctl approvals.\nno (n): they wait until you use the session.\nTo let work that it delegates begin turns too: acpctl wake allow desk --kinds delegate\nType yes, ask or no: "
+	const question = "May desk's questions begin a turn of your sessions?\nyes (y): they do so in every session that asks you before it runs tools, now and later. A Claude Code in its default mode (auto) counts as one: it is woken, and then works by its own rules.\n" +
+		"ask (a): each question waits for your yes: acpctl approvals.\nno (n): a question is refused, or waits for the session's next turn if it names the session.\nTo let work that it delegates begin turns too: acpctl wake allow desk --kinds delegate\nType yes, ask or no: "
 	for _, c := range []struct{ typed, did string }{
 		{"y\na\n", "wake de5c query "},
 		{"\n\nperhaps\nyes\n\nn\n", "wake de5c query "},

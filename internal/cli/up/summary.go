@@ -122,7 +122,7 @@ func describeWaking(rules *client.WakeRules, p *client.Peer, s *setup.Status) st
 	agent := findAgentName(s)
 	r := findWakeRule(rules, p.ID, agent)
 	if r == nil {
-		return fmt.Sprintf("Its questions wait for the next turn of %s.", s.Title)
+		return fmt.Sprintf("Its questions begin no turn of %s: one that names its session waits for the next turn.", s.Title)
 	}
 	which, after := agent, ""
 	if r.Agent == "" {

@@ -12,9 +12,9 @@ import (
 )
 
 // wakeMeaning says what the answers to the question who may wake mean.
-const wakeMeaning = "yes (y): they do so in every session that asks you before it runs tools, now and later. A Claude Code in its default mode (auto) is one: it is woken, and then works by its own rules.\n" +
+const wakeMeaning = "yes (y): they do so in every session that asks you before it runs tools, now and later. A Claude Code in its default mode (auto) counts as one: it is woken, and then works by its own rules.\n" +
 	"ask (a): each question waits for your yes: acpctl approvals.\n" +
-	"no (n): they wait until you use the session."
+	"no (n): a question is refused, or waits for the session's next turn if it names the session."
 
 // forWork says what lets a peer's work wake sessions too: the question is only about questions.
 const forWork = "To let work that it delegates begin turns too: acpctl wake allow %s --kinds delegate%s"
