@@ -188,8 +188,8 @@ func TestUpIsForTheOwnersShell(t *testing.T) {
 	}
 }
 
-// One question is about every session, and says what its answers mean. It has no default: Enter asks again. Where rules say
-// so for each program it is not asked, and no rule is changed.
+// One question is about every session, and says what its answers mean. It has no default: Enter asks again. Where a rule of
+// the peer's questions is there, for whichever program, it is not asked, and no rule is changed.
 func TestUpAsksWhoMayWake(t *testing.T) {
 	d := newUpDaemon(t, "claude", "codex")
 	d.connect(t, "claude", "codex")
@@ -218,13 +218,14 @@ func TestUpAsksWhoMayWake(t *testing.T) {
 		t.Errorf("what a rule says is asked for: %q, %+v", did, got)
 	}
 	wantAll(t, got, "This machine is laptop.\n", "desk answers in 0.400 ms. Its agents: codex, reviewer.\n", "Its questions begin a turn of Codex (every session).\n  To let work that it delegates begin turns too: acpctl wake allow desk --kinds delegate\n", "\nSay to Claude Code: Ask desk which branch is checked out there.\n")
-	for agent, asked := range map[string]bool{"claude": true, "codex": false} {
+	// A yes would replace what the owner has set for single programs.
+	for _, agent := range []string{"claude", "codex"} {
 		d.setState([]client.Peer{desk}, client.WakeRule{Peer: clitest.DeskID, Kind: kinds.KindQuery, Agent: "codex"}, client.WakeRule{Peer: clitest.DeskID, Kind: kinds.KindNotify, Agent: "claude"})
 		if agent == "codex" {
 			d.rules = append(d.rules, client.WakeRule{Peer: clitest.DeskID, Kind: kinds.KindQuery, Agent: "claude"})
 		}
-		got = d.RunInteractive("n\n", "up")
-		if did := d.takeDone(); did != "" || strings.Contains(got.Err, "begin a turn of your") != asked {
+		got = d.RunInteractive("y\n", "up")
+		if did := d.takeDone(); did != "" || strings.Contains(got.Err, "begin a turn of your") {
 			t.Errorf("with a rule for %s: %q, %+v", agent, did, got)
 		}
 		wantAll(t, got, "Its questions begin a turn of Codex (codex).\n")
@@ -511,6 +512,24 @@ func TestUpTakesALineWhileItWaits(t *testing.T) {
 	wantAll(t, clitest.Result{Out: s.shown.String()}, "desk answers in")
 }
 
+// Once the other machine is a peer, up goes on to its last step also if the line that it made cannot be revoked.
+func TestUpGoesOnIfItsLineStays(t *testing.T) {
+	d := newUpDaemon(t, "claude")
+	d.connect(t, "claude")
+	d.setOpen(client.OpenInvitation{ID: "1"})
+	d.SetAnswer(client.MethodInvite, &client.Invitation{URI: "acp://first", ID: "1", Expires: time.Now().Add(time.Hour)})
+	d.SetAnswer(client.MethodRevoke, kinds.Errorf(kinds.Internal, "the disk is full"))
+	s := d.startUp(t)
+	s.types("press Enter to make one: ", "\n")
+	s.types("q leaves it", deskLine.String()+"\n")
+	s.types("Trust it? Type yes or no: ", "y\n")
+	s.types("Type yes, ask or no: ", "n\n")
+	if code := await.Receive(t, "exit code", s.code); code != 0 {
+		t.Errorf("exit code %d", code)
+	}
+	wantAll(t, clitest.Result{Out: s.shown.String()}, "acpctl up: the line that was shown here is still good (the disk is full): acpctl invite --revoke all ends it\n", "This machine is laptop.")
+}
+
 // What other verbs warn of, up says as up.
 func TestUpWarnsAsItself(t *testing.T) {
 	d := newUpDaemon(t)
@@ -522,6 +541,10 @@ func TestUpWarnsAsItself(t *testing.T) {
 	wantAll(t, got, "acpctl up: the daemon listens only on loopback (127.0.0.1:7117): no other machine can use the invitation\n", "acpctl up: warning: hub is left out: do this\n")
 	d.setOpen(client.OpenInvitation{ID: "1"})
 	got = d.RunInteractive(deskLine.String()+"\ny\n", "up")
+	wantAll(t, got, "acpctl up: not on disk\n")
+	d.setState([]client.Peer{{ID: clitest.DeskID, Claim: "desk", State: client.PeerDiscovered, Addrs: []string{"192.0.2.1:7117"}}})
+	d.SetAnswer(client.MethodTrust, &client.NamedPeer{ID: clitest.DeskID, Name: "desk", Warning: "not on disk"})
+	got = d.RunInteractive("1\ny\n", "up")
 	wantAll(t, got, "acpctl up: not on disk\n")
 	if strings.Contains(got.Err, "acpctl join: ") || strings.Contains(got.Err, "acpctl invite: ") {
 		t.Errorf("%+v", got)

@@ -6,7 +6,6 @@ import (
 	"slices"
 
 	"github.com/acpd/acpd/client"
-	"github.com/acpd/acpd/harness/setup"
 	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/kinds"
 )
@@ -20,7 +19,8 @@ const wakeMeaning = "yes (y): they do so in every session that asks you before i
 const forWork = "To let work that it delegates begin turns too: acpctl wake allow %s --kinds delegate%s"
 
 // askWhoMayWake asks whether questions of the peer that was found may begin a turn of the sessions here. Without a new
-// peer it asks about the only one. It does not ask where rules say so for each program that is connected.
+// peer it asks about the only one. It does not ask if a rule for that peer's questions is there, because a yes is for
+// every session, and replaces the rules for single ones.
 func (u *run) askWhoMayWake(ctx context.Context) error {
 	peers, err := u.listPeers(ctx)
 	if err != nil {
@@ -34,7 +34,7 @@ func (u *run) askWhoMayWake(ctx context.Context) error {
 	if u.met.IsZero() && len(peers) == 1 {
 		i = 0
 	}
-	if i < 0 || !slices.ContainsFunc(u.listConnected(), func(s setup.Status) bool { return findWakeRule(rules, peers[i].ID, findAgentName(&s)) == nil }) {
+	if i < 0 || len(u.listConnected()) == 0 || findRule(rules, peers[i].ID, kinds.KindQuery) != nil {
 		return nil
 	}
 	question := fmt.Sprintf("May %s's questions begin a turn of your sessions?", peers[i].Name)
@@ -59,6 +59,15 @@ func (u *run) askWhoMayWake(ctx context.Context) error {
 	return u.OfferOwnerNotify(ctx)
 }
 
+// findRule returns a rule by which messages of a kind may wake an agent, nil if the peer has none.
+func findRule(rules *client.WakeRules, peer identity.ID, kind string) *client.WakeRule {
+	i := slices.IndexFunc(rules.Rules, func(r client.WakeRule) bool { return r.Peer == peer && r.Kind == kind })
+	if i < 0 {
+		return nil
+	}
+	return &rules.Rules[i]
+}
+
 // findWakeRule returns the rule by which a peer's questions may wake an agent, nil if there is none. A rule
 // for the agent goes before one for every session, as in the daemon.
 func findWakeRule(rules *client.WakeRules, peer identity.ID, agent string) *client.WakeRule {
@@ -75,17 +84,14 @@ func findWakeRule(rules *client.WakeRules, peer identity.ID, agent string) *clie
 
 // describeWork says what lets the work of a peer wake sessions too, if only its questions may. Else it returns "".
 func describeWork(rules *client.WakeRules, p *client.Peer) string {
-	find := func(kind string) int {
-		return slices.IndexFunc(rules.Rules, func(r client.WakeRule) bool { return r.Peer == p.ID && r.Kind == kind })
-	}
-	i, flags := find(kinds.KindQuery), ""
-	if i < 0 || find(kinds.KindDelegate) >= 0 {
+	r, flags := findRule(rules, p.ID, kinds.KindQuery), ""
+	if r == nil || findRule(rules, p.ID, kinds.KindDelegate) != nil {
 		return ""
 	}
-	if r := rules.Rules[i]; r.Agent != "" {
+	if r.Agent != "" {
 		flags = " --agent " + r.Agent
 	}
-	if rules.Rules[i].Ask {
+	if r.Ask {
 		flags += " --ask"
 	}
 	return fmt.Sprintf(forWork, p.Name, flags)
