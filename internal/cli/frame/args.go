@@ -142,7 +142,7 @@ func ReadMilliseconds(cmd *cobra.Command, name string, d, most time.Duration) (u
 // textArgs are the arguments that are words of a person's, which a shell takes apart at spaces.
 var textArgs = []string{"QUESTION", "TASK", "TEXT", "REASON", "DATA", "NAME"}
 
-// pipedArgs are those of them that - reads from standard input.
+// pipedArgs are arguments that may be -: standard input.
 var pipedArgs = []string{"QUESTION", "TASK", "TEXT", "DATA"}
 
 // adviseTooMany returns what to do if a verb with these arguments gets one more.

@@ -36,7 +36,7 @@ var otherWords = map[string][]string{
 	"logs": {"tail", "service logs"}, "log": {"tail", "service logs"}, "history": {"tail"}, "watch": {"tail", "web"}, "ui": {"web"}, "dashboard": {"web"},
 	"start": {"up"}, "run": {"up", "serve"}, "install": {"up"}, "init": {"up"}, "login": {"up"}, "register": {"up"},
 	"stop": {"drain"}, "quit": {"drain"}, "kill": {"drain"}, "shutdown": {"drain"}, "restart": {"drain", "reload"},
-	"connect": {"up"}, "pair": {"up"}, "add": {"up"},
+	"connect": {"up", "invite", "join"}, "pair": {"up", "invite", "join"}, "add": {"up", "invite", "join"},
 	"remove": {"untrust"}, "rm": {"untrust"}, "block": {"untrust"}, "forget": {"untrust"},
 	"allow": {"wake allow"}, "mute": {"agents mute"}, "yes": {"approvals yes"}, "approve": {"approvals yes"},
 	"id": {"whoami"}, "me": {"whoami"}, "info": {"status"}, "health": {"status", "doctor"}, "check": {"doctor"},
@@ -51,7 +51,7 @@ func HintMCP(program string) string {
 	return "acpctl mcp --help, which shows what to write into the configuration of " + program
 }
 
-// usualVerbs has, by a verb, the verb below it that is meant where what that one takes was typed in its place.
+// usualVerbs maps a verb to the verb below it that people leave out: wake desk means wake allow desk.
 var usualVerbs = map[string]string{"wake": "allow", "approvals": "yes"}
 
 // listedBy has, by a verb, which verb lists what its first argument may be.
@@ -81,7 +81,8 @@ func HintForWord(root *cobra.Command, word string, args []string) string {
 // formatTyped returns the command line of a verb with the arguments that were typed, if it takes them. Else it is the
 // verb's first example, for the peer that was typed.
 func formatTyped(verb *cobra.Command, args []string) string {
-	isTaken := len(args) > 0 && (verb.Name() != "up" || strings.Contains(args[0], "acp:")) // up takes no name
+	takesLine := verb.Name() == "up" || verb.Name() == "join" // an invitation, and no name
+	isTaken := len(args) > 0 && (!takesLine || strings.Contains(args[0], "acp:"))
 	if isTaken && verb.Args(verb, args) == nil {
 		typed := verb.CommandPath()
 		for _, arg := range args {
