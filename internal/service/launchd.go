@@ -206,6 +206,7 @@ func (m launchd) Inspect(ctx context.Context, s Service) (*State, error) {
 // parsePrinted reads what launchctl print says of a service. Its form is not promised: what is
 // not found stays empty.
 func (st *State) parsePrinted(out string) {
+	failed := false
 	for line := range strings.Lines(out) {
 		key, value, ok := strings.Cut(strings.TrimSpace(line), " = ")
 		switch {
@@ -214,14 +215,16 @@ func (st *State) parsePrinted(out string) {
 			st.Active, st.Running = value, value == "running"
 		case key == "pid":
 			st.PID, _ = strconv.Atoi(value)
-		case key == "last exit code":
+		case key == "last exit code" && value != "(never exited)":
 			st.LastExit = "exit code " + value
+			failed = value != "0"
 		case key == "runs":
 			if runs, err := strconv.Atoi(value); err == nil {
 				st.Restarts = max(runs-1, 0)
 			}
 		}
 	}
+	st.Ended = failed && st.PID == 0 // a 0 may be of the run before: launchd waits with the next one
 }
 
 // Logs runs tail on the log, which follows the name when acpd begins a new file.

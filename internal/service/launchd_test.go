@@ -108,6 +108,21 @@ func TestPlist(t *testing.T) {
 	}
 }
 
+// What launchd has not begun again yet has not ended.
+func TestEndedUnderLaunchd(t *testing.T) {
+	for printed, want := range map[string]State{
+		"state = spawn scheduled\nlast exit code = (never exited)\n": {Active: "spawn scheduled"},
+		"state = spawn scheduled\nruns = 2\nlast exit code = 0\n":    {Active: "spawn scheduled", LastExit: "exit code 0", Restarts: 1},
+		"state = spawn scheduled\nlast exit code = 78: EX_CONFIG\n":  {Active: "spawn scheduled", LastExit: "exit code 78: EX_CONFIG", Ended: true},
+		"state = running\nlast exit code = 1\npid = 71\n":            {Active: "running", Running: true, PID: 71, LastExit: "exit code 1"},
+	} {
+		var got State
+		if got.parsePrinted(printed); !cmp.Equal(got, want) {
+			t.Errorf("%q: %+v", printed, got)
+		}
+	}
+}
+
 func TestLaunchd(t *testing.T) {
 	h := newFakeHost(t)
 	m, s := launchd{h.Host}, Service{Program: "/usr/local/bin/acpd"}

@@ -139,6 +139,7 @@ type State struct {
 	Since     string        `json:"since,omitempty"`  // of the process, or of the state
 	PID       int           `json:"pid,omitempty"`
 	LastExit  string        `json:"last_exit,omitempty"`
+	Ended     bool          `json:"-"` // the process that began last has ended, and none is there
 	Restarts  int           `json:"restarts"`
 	Watchdog  time.Duration `json:"-"`
 	FedAt     string        `json:"watchdog_fed,omitempty"`

@@ -342,6 +342,7 @@ func parseShown(unit, out string) *State {
 	}
 	if p["ExecMainExitTimestamp"] != "" {
 		st.LastExit = describeExit(p["ExecMainCode"], p["ExecMainStatus"]) + ", " + p["ExecMainExitTimestamp"]
+		st.Ended = st.PID == 0
 	}
 	st.Watchdog, _ = time.ParseDuration(strings.NewReplacer("min", "m", " ", "").Replace(p["WatchdogUSec"]))
 	if st.Watchdog > 0 && st.Running {

@@ -322,7 +322,7 @@ InactiveEnterTimestamp=Thu 2026-11-26 16:03:08 UTC';; esac`)
 		t.Errorf("-want +got\n%s", diff)
 	}
 	got = parseShown("acpd.service", "LoadState=loaded\nActiveState=failed\nSubState=failed\nResult=watchdog\nMainPID=0\nExecMainExitTimestamp=now\nExecMainCode=1\nExecMainStatus=2\nInactiveEnterTimestamp=now\n")
-	if got.Running || got.Active != "failed (failed), watchdog" || got.LastExit != "exit code 2, now" || got.Since != "now" {
+	if got.Running || got.Active != "failed (failed), watchdog" || got.LastExit != "exit code 2, now" || !got.Ended || got.Since != "now" {
 		t.Errorf("a failed one: %+v", got)
 	}
 	if got = parseShown("acpd.service", "LoadState=not-found\nActiveState=inactive\n"); got.Installed {

@@ -151,7 +151,7 @@ func watchService(ctx context.Context, m service.Manager, s service.Service) fun
 		}
 		next = time.Now().Add(time.Second)
 		st, err := m.Inspect(ctx, s)
-		if err != nil || st.PID != 0 || st.LastExit == "" || strings.Contains(st.LastExit, "never") { // it runs, or has not begun to
+		if err != nil || !st.Ended {
 			return nil
 		}
 		logs := "acpctl service logs"
