@@ -94,7 +94,7 @@ var codeTable = [...]CodeInfo{
 
 	{"peer.ok", OK, "the peer is connected: where, which version", ""},
 	{"peer.none", Note, "nobody is trusted", "`acpctl up` on both machines"},
-	{"peer.unasked", Note, "no daemon runs, so who is in reach is not known", ""},
+	{"peer.unasked", Note, "no daemon runs, so who is in reach is not known", "`acpctl up`"},
 	{"peer.away", Note, "the peer does not answer, or has no address", "start its daemon; `acpctl doctor PEER` tries each address"},
 	{"peer.unreached", Failure, "the same, of the PEER of `acpctl doctor PEER`", "do what the finding says, and start its daemon if it does not run"},
 	{"peer.refuses", Failure, "the peer does not trust this daemon", "trust it there, or have this daemon's certificate signed anew; the finding has the command"},

@@ -7,6 +7,7 @@ import (
 
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/internal/cli/frame"
+	"github.com/acpd/acpd/kinds"
 )
 
 // invite shows a line and waits until another machine has joined by it. A line that ends meanwhile is replaced.
@@ -39,8 +40,10 @@ func (u *run) invite(ctx context.Context) error {
 					return frame.WithHint(err, after)
 				}
 				if over {
-					_, err = u.Daemon.Revoke(ctx, client.RevokeParams{ID: inv.ID})
-					return err
+					if _, err = u.Daemon.Revoke(ctx, client.RevokeParams{ID: inv.ID}); err != nil && ctx.Err() == nil {
+						u.Warn("the line that was shown here is still good (%s): acpctl invite --revoke all ends it", kinds.AsError(err).Message)
+					}
+					return ctx.Err()
 				}
 			}
 		}

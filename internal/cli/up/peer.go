@@ -181,7 +181,7 @@ func (u *run) trust(ctx context.Context, p client.Peer) (bool, error) {
 	}
 	u.met = peer.ID
 	if peer.Warning != "" {
-		u.say("%s", client.Line(peer.Warning))
+		u.Warn("%s", peer.Warning)
 	}
 	u.say("%s is trusted here. Waiting until it trusts this machine: answer acpctl up there, or type it, and choose %s with the fingerprint\n%s. q goes on without.", peer.Name, client.Line(u.me.Name), u.me.ID.Fingerprint())
 	for {
