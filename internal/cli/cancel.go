@@ -50,7 +50,7 @@ there may work on until its machine has received the cancellation.`,
 					a.PrintLine("cancelled")
 				}
 			})
-			return errors.Join(err, a.reportRefusal("cancel", ack))
+			return errors.Join(err, a.reportRefusal(ack))
 		},
 	}
 	cmd.Flags().BoolVar(&abandon, "abandon", false, "if the other side does not answer, end it only here")

@@ -23,7 +23,7 @@ func hintAtAbandoning(err error, id wire.MessageID, abandoned bool) error {
 // knows what becomes of the work.
 func (a *app) printAbandoned(answer *client.CancelAnswer) error {
 	if !a.JSON {
-		a.Tell("acpctl cancel: the other side has not answered: %s: it may work on; the cancellation is sent until it answers", client.Line(answer.Abandoned))
+		a.Warn("the other side has not answered: %s: it may work on; the cancellation is sent until it answers", answer.Abandoned)
 	}
 	return a.PrintData(answer, func() { a.PrintLine("abandoned") })
 }

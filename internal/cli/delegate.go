@@ -130,13 +130,13 @@ func (a *app) delegateTask(ctx context.Context, params client.DelegateParams, pa
 	}
 	if !ack.Accepted && a.ForModel {
 		a.printForModel(ctx, client.PeerMessage{ID: given.From, Kind: kinds.KindAck, Ref: given.ID, Payload: given.Payload})
-		a.Tell("acpctl delegate: refused")
+		a.Warn("refused")
 		return frame.Exit(frame.ExitRefused)
 	}
 	if !ack.Accepted || !wait {
-		return a.reportRefusal("delegate", ack)
+		return a.reportRefusal(ack)
 	}
-	task, err := a.awaitEnd(ctx, "delegate", given.ID, follow, 0)
+	task, err := a.awaitEnd(ctx, given.ID, follow, 0)
 	if err != nil {
 		return frame.WithHint(err, "the task was accepted: "+goOn)
 	}
@@ -146,5 +146,5 @@ func (a *app) delegateTask(ctx context.Context, params client.DelegateParams, pa
 			return err
 		}
 	}
-	return a.reportOutcome(ctx, "delegate", task)
+	return a.reportOutcome(ctx, task)
 }

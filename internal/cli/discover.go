@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -68,7 +67,7 @@ func (a *app) discoverAll(ctx context.Context, fresh bool) error {
 		}
 		if err != nil {
 			e, _ := a.ClassifyError(ctx, err)
-			fmt.Fprintf(a.Err, "acpctl discover: %s: %s\n", ui.FormatPeerName(&peers[i]), client.Line(a.DescribeError(ctx, e)))
+			a.Warn("%s: %s", ui.FormatPeerName(&peers[i]), a.DescribeError(ctx, e))
 		}
 	}
 	return nil

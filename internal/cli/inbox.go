@@ -157,9 +157,9 @@ func (a *app) tellOfMore(inbox *client.Inbox, taken bool) {
 	switch { // also if no person reads: a script must not take this for all
 	case inbox.Next == 0:
 	case taken:
-		a.Tell("acpctl inbox: there is more: acpctl inbox --taken --after %d shows it", inbox.Next)
+		a.Warn("there is more: acpctl inbox --taken --after %d shows it", inbox.Next)
 	default:
-		a.Tell("acpctl inbox: there is more: acpctl inbox --after %[1]d shows it, acpctl inbox --ack %[1]d removes these", inbox.Next)
+		a.Warn("there is more: acpctl inbox --after %[1]d shows it, acpctl inbox --ack %[1]d removes these", inbox.Next)
 	}
 }
 

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"fmt"
 	"net"
 	"os"
 	"os/signal"
@@ -75,9 +74,7 @@ func (a *app) newMCPServer(name string, attach bool) (*mcp.Server, error) {
 	}
 	s := &mcp.Server{
 		Daemon: &a.Daemon, Version: a.version,
-		Log: func(format string, args ...any) {
-			fmt.Fprintf(a.Err, "acpctl mcp: %s\n", client.Line(fmt.Sprintf(format, args...)))
-		},
+		Log: func(format string, args ...any) { a.Warn(format, args...) },
 	}
 	var err error
 	if a.Daemon.Socket, err = a.findAgentSocket(); err != nil {

@@ -181,7 +181,7 @@ func (a *app) queryAgent(ctx context.Context, params client.QueryParams, retry f
 		a.PrintAnswer(r.Summary, r.Data)
 	}
 	if r.Truncated {
-		a.warnTruncated("query")
+		a.warnTruncated()
 	}
 	if a.ErrTTY {
 		a.PrintForPerson("%s", a.formatAnswerer(ctx, answer))

@@ -240,5 +240,5 @@ func (s *server) printWorkReport(in *client.Inbound, started time.Time, err erro
 // logLine writes one line for the operator. What peers and commands wrote adds none that looks like
 // another of serve's.
 func (s *server) logLine(format string, args ...any) {
-	fmt.Fprintf(s.app.Err, "acpctl serve: %s\n", client.Line(fmt.Sprintf(format, args...)))
+	s.app.Warn(format, args...)
 }

@@ -299,8 +299,8 @@ func (a *app) requireYes(ctx context.Context) error {
 	return err
 }
 
-// tell writes a line to standard error, whoever reads it; [ui.Terminal.PrintForPerson] does so at a terminal alone.
-func (a *app) tell(text string) { fmt.Fprintln(a.Err, a.WrapTalk(client.Line(text))) }
+// tell writes one line to standard error as Tell does.
+func (a *app) tell(text string) { a.Tell("%s", client.Line(text)) }
 
 // printWritten prints which files were written, and where what they were before is.
 func (a *app) printWritten(written []setup.Written, unchanged bool) error {

@@ -35,7 +35,7 @@ func (a *app) checkStatus(ctx context.Context, quiet bool) error {
 			a.PrintLine("ready")
 			return
 		}
-		a.Tell("acpctl status: not ready: %s", client.Line(strings.Join(s.Unready, "; ")))
+		a.Warn("not ready: %s", strings.Join(s.Unready, "; "))
 	})
 	if err == nil && !s.Ready {
 		err = frame.Exit(frame.ExitLocal)

@@ -121,7 +121,7 @@ func (t *tail) follow(ctx context.Context) error {
 		case <-t.nextRelease():
 		case line := <-t.talk:
 			t.partial = ""
-			t.Tell("acpctl tail: %s", line)
+			t.Warn("%s", line)
 			if line == daemonIsBack && t.wantsEvents() {
 				settled = time.After(settleTime)
 			}

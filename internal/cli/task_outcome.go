@@ -59,8 +59,8 @@ func isResultTruncated(result wire.Payload) bool {
 
 // warnTruncated tells that an answer is not whole. It tells scripts too, because they must not
 // take the answer for whole.
-func (a *app) warnTruncated(verb string) {
-	a.Tell("acpctl %s: the answer is not whole, the agent has cut it: ask for less at a time", verb)
+func (a *app) warnTruncated() {
+	a.Warn("the answer is not whole, the agent has cut it: ask for less at a time")
 }
 
 // exitCodeOfState has the exit codes of the states in which a wait for a task ends. Any other
@@ -81,19 +81,19 @@ func newRefusalError(ack *kinds.Ack) *kinds.Error {
 }
 
 // reportRefusal tells a person of a refusal. The error sets the exit code.
-func (a *app) reportRefusal(verb string, ack *kinds.Ack) error {
+func (a *app) reportRefusal(ack *kinds.Ack) error {
 	if ack.Accepted {
 		return nil
 	}
 	if why := cmp.Or(ack.Message, string(ack.Code), "no reason given"); !a.JSON {
-		a.Tell("acpctl %s: refused: %s", verb, client.Line(why))
+		a.Warn("refused: %s", why)
 	}
 	return frame.Exit(frame.ExitRefused)
 }
 
 // reportOutcome tells a person how a task ended, and removes its result from the inbox when all is
 // written. The error sets the exit code.
-func (a *app) reportOutcome(ctx context.Context, verb string, t *client.Task) error {
+func (a *app) reportOutcome(ctx context.Context, t *client.Task) error {
 	code, known := exitCodeOfState[t.State]
 	if !known {
 		code = frame.ExitFailed
@@ -112,20 +112,20 @@ func (a *app) reportOutcome(ctx context.Context, verb string, t *client.Task) er
 		switch {
 		case shown && code == 0:
 		case shown:
-			a.Tell("acpctl %s: %s", verb, how)
+			a.Warn("%s", how)
 		case t.State == client.TaskAccepted:
 			a.PrintForPerson("accepted: no report is wanted")
 		case code == 0:
 			a.PrintAnswer(words, data)
 		default:
-			unwritten = a.Tell("acpctl %s: %s: %s", verb, how, client.Line(words))
+			unwritten = a.Warn("%s: %s", how, words)
 		}
 		if isResultTruncated(t.Result) {
-			a.warnTruncated(verb)
+			a.warnTruncated()
 		}
 	}
 	if cmp.Or(unwritten, a.CheckOutput()) == nil {
-		a.ackResult(ctx, verb, t)
+		a.ackResult(ctx, t)
 	}
 	if code != 0 {
 		return frame.Exit(code)
@@ -135,11 +135,11 @@ func (a *app) reportOutcome(ctx context.Context, verb string, t *client.Task) er
 
 // ackResult removes what ended a delegation from the inbox, as it was shown. It changes no exit code:
 // the outcome is told.
-func (a *app) ackResult(ctx context.Context, verb string, t *client.Task) {
+func (a *app) ackResult(ctx context.Context, t *client.Task) {
 	if t.Direction != client.Given || a.AsGuest && a.Daemon.SpeakAs.Key == "" { // the latter is no agent, and acks nothing
 		return
 	}
 	if _, err := a.Daemon.Ack(ctx, client.AckParams{Ref: t.ID}); err != nil && ctx.Err() == nil {
-		a.Tell("acpctl %s: the result is in the inbox too: %s", verb, client.Line(kinds.AsError(err).Message))
+		a.Warn("the result is in the inbox too: %s", kinds.AsError(err).Message)
 	}
 }

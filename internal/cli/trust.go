@@ -110,7 +110,7 @@ func (a *app) trustPeer(ctx context.Context, ref string, yes bool, p client.Trus
 	return a.PrintData(peer, func() {
 		a.printTrusted(peer)
 		if peer.Warning != "" {
-			a.Tell("acpctl trust: %s", client.Line(peer.Warning))
+			a.Warn("%s", peer.Warning)
 		}
 		if a.ErrTTY {
 			a.PrintForPerson("%s", a.describeMutualTrust(ctx, peer))

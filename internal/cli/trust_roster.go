@@ -167,11 +167,11 @@ func countChanges(r *client.Roster) map[client.RosterChange]int {
 func (a *app) tellOfRoster(r *client.Roster) {
 	for _, p := range r.Peers {
 		if p.Warning != "" {
-			a.Tell("acpctl trust: %s", client.Line(p.Warning))
+			a.Warn("%s", p.Warning)
 		}
 	}
 	for _, url := range r.Relays {
-		a.Tell("acpctl trust: the relay %s is not used here, and peers of the roster are at it: acpctl relay add %[1]s", client.Line(url))
+		a.Warn("the relay %s is not used here, and peers of the roster are at it: acpctl relay add %[1]s", url)
 	}
 	n := countChanges(r)
 	if n[client.RosterNew]+n[client.RosterChanged] == 0 {
@@ -192,7 +192,7 @@ func (a *app) printRosterEntry(ctx context.Context, who *client.Whoami) error {
 	e := roster.Entry{ID: who.ID, Name: strings.ToLower(who.Name), Addrs: addrs}
 	if identity.CheckName(e.Name) != nil || identity.IsReservedName(e.Name) {
 		e.Name = "peer-" + who.ID.Label()
-		a.Tell("acpctl whoami: --roster: the name %q cannot be a peer's: the entry says %s, change it as you like", client.Line(who.Name), e.Name)
+		a.Warn("--roster: the name %q cannot be a peer's: the entry says %s, change it as you like", who.Name, e.Name)
 	}
 	for _, r := range used {
 		if r.State != client.RelayUnused && len(e.Relays) < identity.MaxInvitedRelays {
@@ -203,7 +203,7 @@ func (a *app) printRosterEntry(ctx context.Context, who *client.Whoami) error {
 		e.Addrs = []string{} // who applies it forgets those that it knew
 	}
 	if isLoopbackOnly(addrs) && len(e.Relays) == 0 {
-		a.Tell("acpctl whoami: --roster: the daemon listens only on loopback (%s): no other machine can reach it there", client.Line(strings.Join(addrs, ", ")))
+		a.Warn("--roster: the daemon listens only on loopback (%s): no other machine can reach it there", strings.Join(addrs, ", "))
 	}
 	return a.PrintData(client.RosterEntry(e), func() { fmt.Fprint(a.Out, e.String()) })
 }

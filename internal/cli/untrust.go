@@ -31,7 +31,7 @@ them, because the peer knows it and could come back with another key. Invitation
 				case len(peer.Unwritten) > 0:
 					a.warnUnwrittenUntrust(peer)
 				case peer.Already:
-					a.Tell("acpctl untrust: %s is blocked already", client.Line(peer.Name))
+					a.Warn("%s is blocked already", peer.Name)
 				}
 			})
 		},
@@ -41,7 +41,7 @@ them, because the peer knows it and could come back with another key. Invitation
 // warnUnwrittenUntrust tells what is not on the disk yet. It tells scripts too: a restart may be
 // next.
 func (a *app) warnUnwrittenUntrust(peer *client.Untrusted) {
-	a.Tell("acpctl untrust: %s is cut off, but not all of it is on disk (%s): %s. The daemon tries again until it is.",
+	a.Warn("%s is cut off, but not all of it is on disk (%s): %s. The daemon tries again until it is.",
 		peer.Name, strings.Join(peer.Unwritten, ", "), client.Line(peer.Reason))
 	if slices.Contains(peer.Unwritten, client.PartTrust) {
 		a.Tell("Until then a restart of acpd trusts %s again. Free some space; then acpctl untrust %s says that it is blocked already, and no more.", peer.Name, peer.ID)

@@ -14,7 +14,7 @@ import (
 
 // newUpCmd returns the verb up, which asks what setup, join and trust ask as they do it.
 func (a *app) newUpCmd() *cobra.Command {
-	return up.NewCmd(a.Frame, up.Verbs{
+	return up.NewCmd(a.Frame, up.Borrowed{
 		FindPrograms: func(ctx context.Context) ([]setup.Status, error) {
 			o, err := a.findSetupOptions(&setupFlags{})
 			if err != nil {

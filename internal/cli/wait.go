@@ -67,20 +67,20 @@ answer or does not trust this daemon, and 5 if nobody here has that name.`,
 // waitForTask waits until a delegation has ended and tells how. With follow it tells partial
 // results too. Whatever its agent asks meanwhile is told. A limit of 0 is none.
 func (a *app) waitForTask(ctx context.Context, id wire.MessageID, follow bool, limit time.Duration) error {
-	task, err := a.awaitEnd(ctx, "wait", id, follow, limit)
+	task, err := a.awaitEnd(ctx, id, follow, limit)
 	if err != nil {
 		return err
 	}
 	if err := cmp.Or(a.PrintData(task, func() {}), a.CheckOutput()); err != nil {
 		return err
 	}
-	return a.reportOutcome(ctx, "wait", task)
+	return a.reportOutcome(ctx, task)
 }
 
 // awaitEnd waits until a delegation has ended. With follow it tells partial results meanwhile.
-// Whatever the delegation's agent asks is told. The verb is the command that waits. After the limit, unless
+// Whatever the delegation's agent asks is told. After the limit, unless
 // that is 0, the error is timeout, and the delegation goes on.
-func (a *app) awaitEnd(ctx context.Context, verb string, id wire.MessageID, follow bool, limit time.Duration) (*client.Task, error) {
+func (a *app) awaitEnd(ctx context.Context, id wire.MessageID, follow bool, limit time.Duration) (*client.Task, error) {
 	var partials, questions uint64
 	began := time.Now()
 	params := client.WaitParams{ID: id, AfterQuestions: &questions}
@@ -111,7 +111,7 @@ func (a *app) awaitEnd(ctx context.Context, verb string, id wire.MessageID, foll
 		if follow || isQuestion { // in JSON, a line of its own
 			err = a.PrintData(task, func() {
 				if isPartial {
-					a.tellPartial(ctx, verb, task)
+					a.tellPartial(ctx, task)
 				}
 			})
 		}
@@ -119,29 +119,29 @@ func (a *app) awaitEnd(ctx context.Context, verb string, id wire.MessageID, foll
 			return nil, err
 		}
 		if isQuestion {
-			a.tellQuestion(ctx, verb, task)
+			a.tellQuestion(ctx, task)
 		}
 	}
 }
 
 // tellPartial tells the last partial result of a task on one line of standard error, because standard
 // output has the outcome alone. For a model it is printed under a cover.
-func (a *app) tellPartial(ctx context.Context, verb string, task *client.Task) {
+func (a *app) tellPartial(ctx context.Context, task *client.Task) {
 	r, err := kinds.ParsePayload[kinds.Result](task.Partial)
 	if err != nil {
 		return
 	}
 	if said := describePartial(r); !a.printTaskForModel(ctx, task, task.Partial) && said != "" {
-		a.Tell("acpctl %s: %s", verb, said)
+		a.Warn("%s", said)
 	}
 	if isResultTruncated(task.Partial) {
-		a.warnTruncated(verb)
+		a.warnTruncated()
 	}
 }
 
 // tellQuestion tells what the agent that works on a task asks, and how to answer it. It is told to
 // scripts too, because the task does not go on; in JSON the task that was printed tells it.
-func (a *app) tellQuestion(ctx context.Context, verb string, t *client.Task) {
+func (a *app) tellQuestion(ctx context.Context, t *client.Task) {
 	if a.JSON {
 		return
 	}
@@ -153,5 +153,5 @@ func (a *app) tellQuestion(ctx context.Context, verb string, t *client.Task) {
 		})
 		return
 	}
-	a.Tell("acpctl %s: %s asks: %s: "+how, verb, client.Line(t.Peer), client.Line(t.Question.Text), t.ID)
+	a.Warn("%s asks: %s: "+how, t.Peer, t.Question.Text, t.ID)
 }

@@ -64,7 +64,7 @@ ends with its answer or its deadline, or with ^C where it was asked. acpctl tail
 				}
 				a.printWaiting(open, notes)
 				if answer.OpenMore > 0 {
-					a.Tell("acpctl waiting: %d more calls are open than have room in one answer: name a peer, as acpctl waiting PEER does", answer.OpenMore)
+					a.Warn("%d more calls are open than have room in one answer: name a peer, as acpctl waiting PEER does", answer.OpenMore)
 				}
 			})
 		},

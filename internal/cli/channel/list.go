@@ -63,7 +63,7 @@ and says so: --json has all.`,
 			}
 			c.PrintTable(head, rows)
 			if len(rows) == 0 && len(args) == 0 && c.callingAgentID() == "" {
-				c.Tell("acpctl channel list: no channels live here; --as AGENT shows those of other machines too")
+				c.Warn("no channels live here; --as AGENT shows those of other machines too")
 			}
 			return nil
 		},
@@ -86,7 +86,7 @@ func printJSONLines[T any](c *verbs, list []T, text func(T) jsontext.Value) erro
 // warnUnlistedIntents tells of intents whose channels are not listed, and why.
 func (c *verbs) warnUnlistedIntents(ctx context.Context, intents []channels.Unlisted) {
 	for _, u := range intents {
-		c.Tell("acpctl channel: %s: %s", client.Line(u.Intent), client.Line(c.describeError(ctx, u.Err)))
+		c.Warn("%s: %s", u.Intent, c.describeError(ctx, u.Err))
 	}
 }
 
@@ -105,7 +105,7 @@ func (c *verbs) warnPeersOutOfReach(ctx context.Context, missing []string) error
 				names[i] += " (out of reach)"
 			}
 		}
-		c.Tell("acpctl channel list: not in this list: %s", client.Line(strings.Join(names, ", ")))
+		c.Warn("not in this list: %s", strings.Join(names, ", "))
 	}
 	return err
 }

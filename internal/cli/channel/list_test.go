@@ -42,7 +42,7 @@ func TestChannelListGoesOn(t *testing.T) {
 		"GET intents/intent_2/channels": `{"error":"unreachable","message":"laptop is out of reach"}`,
 	})
 	got := f.Run("channel", "list")
-	if want := "questions\topen\tintent\t7\t-\tchan_1\tintent_1\tResearch Q1\n"; got != (clitest.Result{Out: want, Err: "acpctl channel: intent_2: laptop is out of reach\n"}) {
+	if want := "questions\topen\tintent\t7\t-\tchan_1\tintent_1\tResearch Q1\n"; got != (clitest.Result{Out: want, Err: "acpctl channel list: intent_2: laptop is out of reach\n"}) {
 		t.Errorf("%+v", got)
 	}
 	if got := f.Run("channel", "list", "intent_2"); got.Code != 5 {

@@ -9,7 +9,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/client/channels"
 	"github.com/acpd/acpd/internal/cli/frame"
 	"github.com/acpd/acpd/kinds"
@@ -106,7 +105,7 @@ func (c *verbs) newRetryCondition(ctx context.Context) func(error) bool {
 		}
 		if !told {
 			told = true
-			c.Tell("acpctl channel tail: %s (still trying)", client.Text(c.describeError(ctx, err)))
+			c.Warn("%s (still trying)", c.describeError(ctx, err))
 		}
 		return true
 	}

@@ -31,7 +31,7 @@ func (f *Frame) OfferOwnerNotify(ctx context.Context) error {
 		if _, err := exec.LookPath(argv[0]); err != nil {
 			continue
 		}
-		fmt.Fprintf(f.Err, "When something waits for you, acpd can tell you so. It would start: %s\n", quoteCommand(argv))
+		f.Tell("When something waits for you, acpd can tell you so. It would start: %s", quoteCommand(argv))
 		if yes, err := f.Confirm(ctx, "Tell you so?"); err != nil || !yes {
 			return err
 		}
@@ -48,9 +48,9 @@ func (f *Frame) SetOwnerNotify(ctx context.Context, p client.OwnerNotifyParams) 
 	case err != nil:
 		return nil, err
 	case set.Failed != "":
-		fmt.Fprintf(f.Err, "The command did not work: %s. To set another: acpctl wake notify --help\n", client.Line(set.Failed))
+		f.Tell("The command did not work: %s. To set another: acpctl wake notify --help", client.Line(set.Failed))
 	case p.Test && len(set.Command) > 0:
-		fmt.Fprintln(f.Err, "The command was tried, and worked. To take it back: acpctl wake notify --off")
+		f.Tell("The command was tried, and worked. To take it back: acpctl wake notify --off")
 	}
 	return set, nil
 }

@@ -119,9 +119,9 @@ func (f *Frame) Run(ctx context.Context, root *cobra.Command, args []string) int
 	return code
 }
 
-// Warn writes a line to standard error behind the verb that runs, whoever reads it.
-func (f *Frame) Warn(format string, args ...any) {
-	fmt.Fprintln(f.Err, f.WrapTalk(f.Verb+": "+client.Line(fmt.Sprintf(format, args...))))
+// Warn writes a line to standard error as Tell does, behind the verb that runs.
+func (f *Frame) Warn(format string, args ...any) error {
+	return f.Tell("%s: %s", f.Verb, client.Line(fmt.Sprintf(format, args...)))
 }
 
 // ChooseDaemon points the client at the daemon that the flags and the environment name.

@@ -101,12 +101,12 @@ func (v *verbs) backUp(ctx context.Context, file string, o backupOptions) error 
 	if _, _, warning, err := identity.InspectTrust(dir); err != nil {
 		return err
 	} else if warning != nil {
-		v.Tell("acpctl backup: warning: %s", client.Text(warning.Error()))
+		v.Warn("warning: %s", warning.Error())
 	}
 	const withoutIdentity = "the identity is not in it: --identity adds it, encrypted"
 	if file == "-" {
 		if secret == nil {
-			v.Tell("acpctl backup: note: %s", withoutIdentity)
+			v.Warn("note: %s", withoutIdentity)
 		}
 		return backup.Write(ctx, v.Out, m, members)
 	}

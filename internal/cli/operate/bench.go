@@ -196,7 +196,7 @@ func (v *verbs) printBench(rows []*benchRow) {
 			if r.Error.From != "" {
 				why = client.Line(r.Peer) + " says: " + why
 			}
-			v.Tell("acpctl bench: %d bytes: ended early: %s", r.Size, why)
+			v.Warn("%d bytes: ended early: %s", r.Size, why)
 		}
 	}
 }

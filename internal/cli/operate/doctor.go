@@ -200,7 +200,7 @@ func (v *verbs) writeBundle(ctx context.Context, o doctor.Options, findings []do
 		fmt.Fprintf(v.Err, "  %-14s %7d bytes  %s\n", f.Name, len(f.Content), f.Holds)
 	}
 	if !slices.ContainsFunc(files, func(f doctor.BundleFile) bool { return f.Name == doctor.BundledLog }) {
-		v.Tell("acpctl doctor: no log of the daemon was found, and none will be in it: --log names the file")
+		v.Warn("no log of the daemon was found, and none will be in it: --log names the file")
 	}
 	if !flags.yes {
 		yes, err := v.Confirm(ctx, "It is only written, and sent nowhere. Write it?")

@@ -118,7 +118,7 @@ func (v *verbs) addRelay(cmd *cobra.Command, p client.RelayAddParams, login rela
 		v.PrintForPerson("%s is used from now on.", client.Line(added.Relay.URL))
 		v.PrintForPerson("acpctl invite names it, and the other side keeps it when it joins.")
 	})
-	v.printRemedies(cmd, "", added.Steps)
+	v.printRemedies("", added.Steps)
 	return err
 }
 
@@ -137,7 +137,7 @@ func (v *verbs) readRelayLogin(ctx context.Context, login relayLogin, p *client.
 
 // printRemedies prints on standard error what to do about steps that did not go well. before stands before
 // each.
-func (v *verbs) printRemedies(cmd *cobra.Command, before string, steps []client.RelayStep) {
+func (v *verbs) printRemedies(before string, steps []client.RelayStep) {
 	for _, s := range steps {
 		if s.Verdict == client.StepOK || v.JSON {
 			continue
@@ -149,7 +149,7 @@ func (v *verbs) printRemedies(cmd *cobra.Command, before string, steps []client.
 		if s.Verdict == client.StepWarning {
 			what = "warning: " + what
 		}
-		v.Tell("%s: %s%s", cmd.CommandPath(), before, client.Line(what))
+		v.Warn("%s%s", before, what)
 	}
 }
 
@@ -202,10 +202,10 @@ cannot be used); why, standard error has. The daemon goes on trying. SOURCE is c
 			}
 			for _, r := range relays {
 				if r.Error != "" {
-					v.tellOfRelay(cmd, r.Name, r.Error)
+					v.tellOfRelay(r.Name, r.Error)
 				}
 				if r.Clone {
-					v.tellOfRelay(cmd, r.Name, "another process uses it with this daemon's identity: stop one of the two")
+					v.tellOfRelay(r.Name, "another process uses it with this daemon's identity: stop one of the two")
 				}
 			}
 			if len(relays) == 0 {
@@ -218,9 +218,9 @@ cannot be used); why, standard error has. The daemon goes on trying. SOURCE is c
 
 // tellOfRelay says on standard error what is wrong with a relay, also where no person reads: the list does
 // not.
-func (v *verbs) tellOfRelay(cmd *cobra.Command, name, what string) {
+func (v *verbs) tellOfRelay(name, what string) {
 	if !v.JSON {
-		v.Tell("%s: %s: %s", cmd.CommandPath(), client.Line(name), client.Line(what))
+		v.Warn("%s: %s", name, what)
 	}
 }
 
@@ -274,7 +274,7 @@ func (v *verbs) printChecks(cmd *cobra.Command, checks []client.RelayCheck) erro
 		if c.Error != nil && len(c.Steps) == 0 && !v.JSON {
 			v.Tell("%s: %s: %s%s", cmd.CommandPath(), client.Line(c.Name), client.Line(c.Error.Message), v.DescribeQuoted(c.Error))
 		}
-		v.printRemedies(cmd, client.Line(c.Name)+": ", c.Steps)
+		v.printRemedies(client.Line(c.Name)+": ", c.Steps)
 	}
 	if code != 0 {
 		return frame.Exit(code)

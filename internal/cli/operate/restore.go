@@ -108,11 +108,11 @@ func (v *verbs) restore(ctx context.Context, file string, o restoreOptions) erro
 	}
 	result.Aside = r.Aside
 	if r.Warning != nil {
-		v.Tell("acpctl restore: warning: %s", client.Text(r.Warning.Error()))
+		v.Warn("warning: %s", r.Warning.Error())
 	}
 	result.Notes = slices.Concat(listCommandNotes(dir), listRelayNotes(dir, r.Identity), listRestoreNotes(result))
 	for _, note := range result.Notes {
-		v.Tell("acpctl restore: note: %s", note)
+		v.Warn("note: %s", note)
 	}
 	return v.PrintData(result, func() { v.printRestored(result) })
 }

@@ -14,7 +14,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/internal/cli/frame"
 	"github.com/acpd/acpd/internal/pace"
 	"github.com/acpd/acpd/internal/web"
@@ -69,7 +68,7 @@ func (v *verbs) serveWeb(ctx context.Context, port int, open bool) error {
 	v.Daemon.Close()
 	o := web.Options{
 		Socket: v.Daemon.Socket, Home: v.Home, Port: port,
-		Tell: func(line string) { v.Tell("acpctl web: %s", client.Line(line)) },
+		Tell: func(line string) { v.Warn("%s", line) },
 	}
 	opener := ""
 	if open {
@@ -94,9 +93,9 @@ func (v *verbs) serveWeb(ctx context.Context, port int, open bool) error {
 	}
 	switch {
 	case opener != "" && v.InTTY && v.ErrTTY && !canAsk:
-		v.Tell("acpctl web: no browser is opened: other programs can read its command line, and in the background nothing can be typed that would show which browser has the link: open it yourself within a minute, or run acpctl web in the foreground")
+		v.Warn("no browser is opened: other programs can read its command line, and in the background nothing can be typed that would show which browser has the link: open it yourself within a minute, or run acpctl web in the foreground")
 	case opener != "" && !canAsk:
-		v.Tell("acpctl web: no browser is opened: other programs can read its command line, and there is no terminal to ask at which browser has the link: open it yourself within a minute, and use --no-open")
+		v.Warn("no browser is opened: other programs can read its command line, and there is no terminal to ask at which browser has the link: open it yourself within a minute, and use --no-open")
 	case opener != "" && openBrowser(opener, link):
 		v.Tell("it opens in your browser, which shows a number to type here; ^C ends it")
 	default:
@@ -140,7 +139,7 @@ func (v *verbs) askNumber(ctx context.Context) (string, error) {
 	for lost := 0; ; lost++ {
 		if v.IsInBackground() {
 			lost = 0
-			v.Tell("acpctl web: a browser has opened the link and shows a number; to type it, bring acpctl web to the foreground: fg")
+			v.Warn("a browser has opened the link and shows a number; to type it, bring acpctl web to the foreground: fg")
 		}
 		for v.IsInBackground() {
 			if err := pace.Sleep(ctx, foregroundPause); err != nil {

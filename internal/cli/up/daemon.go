@@ -37,16 +37,16 @@ func (u *run) startDaemon(ctx context.Context) (err error) {
 	u.me, err = u.Daemon.Whoami(ctx)
 	switch e, _ := errors.AsType[*kinds.Error](err); {
 	case err == nil && u.name != "" && u.name != u.me.Name:
-		u.say("acpd runs, and this machine is %s: name in %s changes that.", client.Line(u.me.Name), shellpath.Quote(filepath.Join(dir, statedir.ConfigName)))
+		u.Tell("acpd runs, and this machine is %s: name in %s changes that.", client.Line(u.me.Name), shellpath.Quote(filepath.Join(dir, statedir.ConfigName)))
 		return nil
 	case err == nil:
-		u.say("acpd runs, and this machine is %s.", client.Line(u.me.Name))
+		u.Tell("acpd runs, and this machine is %s.", client.Line(u.me.Name))
 		return nil
 	case e == nil || e.Code != kinds.DaemonUnavailable:
 		return err
 	}
 	if statedir.FindHolder(dir) != nil { // it starts, or something keeps this program from it
-		u.say("acpd runs, and does not answer yet.")
+		u.Tell("acpd runs, and does not answer yet.")
 		return u.awaitDaemon(ctx, busyTime, func() error { return nil })
 	}
 	s := service.Service{Name: u.name}
@@ -124,7 +124,7 @@ func (u *run) startAlone(ctx context.Context, dir string) error {
 	if err := cmd.Start(); err != nil {
 		return fmt.Errorf("up: start acpd: %w", err)
 	}
-	u.say("started %s, which goes on until acpctl drain ends it or the machine stops; its log is %s", shellpath.Quote(program), shellpath.Quote(log))
+	u.Tell("started %s, which goes on until acpctl drain ends it or the machine stops; its log is %s", shellpath.Quote(program), shellpath.Quote(log))
 	ended := make(chan error, 1)
 	go func() { // it ends with the daemon, or with this process
 		cmd.Wait()
@@ -166,7 +166,7 @@ func watchService(ctx context.Context, m service.Manager, s service.Service) fun
 func (u *run) awaitDaemon(ctx context.Context, patience time.Duration, check func() error) (err error) {
 	for end := time.Now().Add(patience); ; {
 		if u.me, err = u.Daemon.Whoami(ctx); err == nil {
-			u.say("acpd runs, and this machine is %s.", client.Line(u.me.Name))
+			u.Tell("acpd runs, and this machine is %s.", client.Line(u.me.Name))
 			return nil
 		}
 		if err := check(); err != nil {

@@ -51,13 +51,13 @@ func (u *run) invite(ctx context.Context) error {
 		case joined != nil:
 			u.met = joined.ID
 			u.ring()
-			u.say("\n%s a trusted peer now: %s\nIf you do not know it: acpctl untrust %s", describeNewPeer(joined.Name, joined.ID)+" has joined by this line and is", whatPeersMay, joined.Name)
+			u.Tell("\n%s a trusted peer now: %s\nIf you do not know it: acpctl untrust %s", describeNewPeer(joined.Name, joined.ID)+" has joined by this line and is", whatPeersMay, joined.Name)
 			return nil
 		case time.Now().Before(inv.Expires):
 			u.leaveOut("nobody has joined: the line was revoked, or acpd was started anew; acpctl up makes another one")
 			return nil
 		}
-		u.say("\nThat line has ended. This is the next one.")
+		u.Tell("\nThat line has ended. This is the next one.")
 	}
 }
 
@@ -77,11 +77,11 @@ func (u *run) findJoined(ctx context.Context, id string) (*client.NamedPeer, boo
 
 // showInvitation shows a line, and says what to do with it.
 func (u *run) showInvitation(inv *client.Invitation) {
-	u.say("\nType acpctl up on the other machine, and paste this line there:\n")
+	u.Tell("\nType acpctl up on the other machine, and paste this line there:\n")
 	u.PrintLine("%s", inv.URI)
-	u.say("\nIt works for one machine, until %s. Whoever has it can join: send it as you would send a password. If acpd is not there yet: copy the programs acpd and acpctl to a machine of the same kind, or build them there by make install.", inv.Expires.Local().Format("15:04"))
+	u.Tell("\nIt works for one machine, until %s. Whoever has it can join: send it as you would send a password. If acpd is not there yet: copy the programs acpd and acpctl to a machine of the same kind, or build them there by make install.", inv.Expires.Local().Format("15:04"))
 	if len(inv.Relays) == 0 {
-		u.say(otherNetworks)
+		u.Tell(otherNetworks)
 	}
-	u.say("Waiting for the other machine. q leaves it.")
+	u.Tell("Waiting for the other machine. q leaves it.")
 }

@@ -33,7 +33,7 @@ func (u *run) listPeers(ctx context.Context) ([]client.Peer, error) {
 // findPeer makes sure that there is a peer: the one of the command line, or any.
 func (u *run) findPeer(ctx context.Context) error {
 	if !u.given.ID.IsZero() {
-		u.say("Shells remember what they were given: next time paste the line when acpctl up asks for it.")
+		u.Tell("Shells remember what they were given: next time paste the line when acpctl up asks for it.")
 		over, err := u.join(ctx, u.given)
 		if u.asks && !over && err == nil {
 			u.leaveOut("%s is not trusted: acpctl up, and paste its line", describeNewPeer(u.given.Name, u.given.ID))
@@ -53,7 +53,7 @@ func (u *run) findPeer(ctx context.Context) error {
 
 // askForPeer asks for the line of another machine until there is a peer, or until the person leaves it.
 func (u *run) askForPeer(ctx context.Context) error {
-	u.say("\nType acpctl up on the other machine too. One of the two makes a line, and the other one gets it.\nThe fingerprint of this machine is %s.", u.me.ID.Fingerprint())
+	u.Tell("\nType acpctl up on the other machine too. One of the two makes a line, and the other one gets it.\nThe fingerprint of this machine is %s.", u.me.ID.Fingerprint())
 	for {
 		fmt.Fprint(u.Err, u.WrapTalk("Paste the line of the other machine, or press Enter to make one:")+" ")
 		answer, over, err := u.readWhile(ctx, func() (bool, error) { return u.offerStrangers(ctx) })
@@ -95,7 +95,7 @@ func (u *run) sayProblem(ctx context.Context, err error) error {
 		return err
 	}
 	e, _ := u.ClassifyError(ctx, err)
-	u.say("%s", client.Text(e.Message))
+	u.Tell("%s", client.Text(e.Message))
 	return nil
 }
 
@@ -107,7 +107,7 @@ func (u *run) offerStrangers(ctx context.Context) (bool, error) {
 		isNew := !slices.ContainsFunc(u.offered, func(o client.Peer) bool { return o.ID == p.ID })
 		switch {
 		case p.State == client.PeerConnected || p.State == client.PeerTrusted:
-			u.say("\n%s is a trusted peer now.", p.Name)
+			u.Tell("\n%s is a trusted peer now.", p.Name)
 			u.met = p.ID
 			return true, err
 		case p.State == client.PeerBlocked || !isNew || len(u.offered) == maxOffered:
@@ -119,7 +119,7 @@ func (u *run) offerStrangers(ctx context.Context) (bool, error) {
 			where = "wants to be your peer"
 			u.ring()
 		}
-		u.say("\n%s %s, at %s. To trust it, type %d:", ui.FormatPeerName(&p), where, client.Line(strings.Join(p.Addrs, " ")), len(u.offered))
+		u.Tell("\n%s %s, at %s. To trust it, type %d:", ui.FormatPeerName(&p), where, client.Line(strings.Join(p.Addrs, " ")), len(u.offered))
 	}
 	return false, err
 }
@@ -144,7 +144,7 @@ func (u *run) join(ctx context.Context, inv identity.Invitation) (bool, error) {
 		return false, err
 	}
 	if i := slices.IndexFunc(peers, func(p client.Peer) bool { return p.ID == inv.ID && !p.Refuses }); i >= 0 {
-		u.say("%s is a trusted peer already.", peers[i].Name)
+		u.Tell("%s is a trusted peer already.", peers[i].Name)
 		u.met = inv.ID
 		return true, nil
 	}
@@ -156,10 +156,10 @@ func (u *run) join(ctx context.Context, inv identity.Invitation) (bool, error) {
 	if yes, err := u.Confirm(ctx, fmt.Sprintf("This makes %s a trusted peer: %s Trust it?", who, whatPeersMay)); err != nil || !yes {
 		return false, err
 	}
-	u.say("Joining…")
+	u.Tell("Joining…")
 	peer, err := u.Join(ctx, inv)
 	if e, ok := errors.AsType[*kinds.Error](err); ok && (e.Code == kinds.Unreachable || e.Code == kinds.Timeout) && len(inv.Relays) == 0 {
-		u.say(otherNetworks)
+		u.Tell(otherNetworks)
 	}
 	if err != nil {
 		return false, err
@@ -183,7 +183,7 @@ func (u *run) trust(ctx context.Context, p client.Peer) (bool, error) {
 	if peer.Warning != "" {
 		u.Warn("%s", peer.Warning)
 	}
-	u.say("%s is trusted here. Waiting until it trusts this machine: answer acpctl up there, or type it, and choose %s with the fingerprint\n%s. q goes on without.", peer.Name, client.Line(u.me.Name), u.me.ID.Fingerprint())
+	u.Tell("%s is trusted here. Waiting until it trusts this machine: answer acpctl up there, or type it, and choose %s with the fingerprint\n%s. q goes on without.", peer.Name, client.Line(u.me.Name), u.me.ID.Fingerprint())
 	for {
 		answer, over, err := u.readWhile(ctx, func() (bool, error) {
 			_, err := u.Daemon.Ping(ctx, client.PingParams{To: peer.ID.String(), TimeoutMS: 1000})

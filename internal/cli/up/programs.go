@@ -16,14 +16,14 @@ func (u *run) connectPrograms(ctx context.Context) error {
 	}
 	u.programs = slices.DeleteFunc(all, func(s setup.Status) bool { return s.Path == "" })
 	if len(u.programs) == 0 {
-		u.say("No agent program is installed here: acpctl setup lists those that can be connected. Any other program can be an agent by acpctl serve.")
+		u.Tell("No agent program is installed here: acpctl setup lists those that can be connected. Any other program can be an agent by acpctl serve.")
 	}
 	for i := range u.programs {
 		s := &u.programs[i]
 		again := "acpctl setup " + s.Program
 		switch {
 		case s.Connected == setup.Connected:
-			u.say("%s is connected.", s.Title)
+			u.Tell("%s is connected.", s.Title)
 			continue
 		case s.Connected == setup.Foreign:
 			u.leaveOut("%s is not connected: %s", s.Title, s.Problem)
@@ -32,7 +32,7 @@ func (u *run) connectPrograms(ctx context.Context) error {
 			u.leaveOut("%s is not connected: %s, or acpctl up --yes", s.Title, again)
 			continue
 		}
-		u.say("\n%s is installed, and not connected.", s.Title)
+		u.Tell("\n%s is installed, and not connected.", s.Title)
 		done, err := u.SetUp(ctx, s.Program, u.yes)
 		switch {
 		case ctx.Err() != nil:

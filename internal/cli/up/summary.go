@@ -35,34 +35,34 @@ func (u *run) tellAll(ctx context.Context) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	u.say("")
-	u.tell("This machine is %s.", client.Line(u.me.Name))
+	u.Tell("")
+	u.printSummary("This machine is %s.", client.Line(u.me.Name))
 	first := 0 // the peer to ask
 	for i, p := range peers {
 		if p.ID == u.met {
 			first = i
 		}
-		u.tell("%s", told[i].text)
+		u.printSummary("%s", told[i].text)
 		for j := range programs {
-			u.tell("  %s", describeWaking(rules, &p, &programs[j]))
+			u.printSummary("  %s", describeWaking(rules, &p, &programs[j]))
 		}
 		if work := describeWork(rules, &p); work != "" && len(programs) > 0 {
-			u.tell("  %s", work)
+			u.printSummary("  %s", work)
 		}
 	}
 	for _, what := range u.left {
-		u.tell("Left out: %s", what)
+		u.printSummary("Left out: %s", what)
 	}
 	for _, s := range u.connected {
-		u.tell("%s", setup.DescribeRestart(&s))
+		u.printSummary("%s", setup.DescribeRestart(&s))
 	}
 	if len(peers) == 0 {
 		return nil
 	}
 	if ask := &told[first]; len(programs) == 0 {
-		u.tell("%sAsk a question: acpctl query %s 'Which branch is checked out there?'", ask.before, ask.whom)
+		u.printSummary("%sAsk a question: acpctl query %s 'Which branch is checked out there?'", ask.before, ask.whom)
 	} else {
-		u.tell("%sSay to %s: Ask %s which branch is checked out there.", ask.before, programs[0].Title, ask.whom)
+		u.printSummary("%sSay to %s: Ask %s which branch is checked out there.", ask.before, programs[0].Title, ask.whom)
 	}
 	return nil
 }

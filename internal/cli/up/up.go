@@ -20,8 +20,8 @@ import (
 	"github.com/acpd/acpd/internal/cli/ui"
 )
 
-// Verbs holds what up does as other verbs do it, with their questions and warnings.
-type Verbs struct {
+// Borrowed holds what up has other verbs do, with their questions and warnings.
+type Borrowed struct {
 	FindPrograms    func(context.Context) ([]setup.Status, error)
 	SetUp           func(ctx context.Context, program string, yes bool) (done bool, err error)
 	Invite          func(context.Context) (*client.Invitation, error)
@@ -34,7 +34,7 @@ type Verbs struct {
 // run is one run of up.
 type run struct {
 	*frame.Frame
-	Verbs
+	Borrowed
 	yes   bool
 	name  string
 	given identity.Invitation // of the command line; zero if there is none
@@ -49,7 +49,7 @@ type run struct {
 }
 
 // NewCmd returns the verb.
-func NewCmd(f *frame.Frame, verbs Verbs) *cobra.Command {
+func NewCmd(f *frame.Frame, borrowed Borrowed) *cobra.Command {
 	var yes bool
 	var name string
 	cmd := &cobra.Command{
@@ -82,10 +82,10 @@ terminal nobody is asked or waited for, and what was left out is told at the end
 					return frame.UsageErrorf("--name: %w", err)
 				}
 			}
-			u := &run{Frame: f, Verbs: verbs, yes: yes, name: name, asks: f.InTTY && !f.IsInBackground()}
+			u := &run{Frame: f, Borrowed: borrowed, yes: yes, name: name, asks: f.InTTY && !f.IsInBackground()}
 			if len(args) > 0 {
 				var err error
-				if u.given, err = verbs.ParseInvitation(args[0]); err != nil {
+				if u.given, err = borrowed.ParseInvitation(args[0]); err != nil {
 					return err
 				}
 			}
@@ -107,13 +107,8 @@ func (u *run) runSteps(ctx context.Context) error {
 	return nil
 }
 
-// say writes a text to standard error, whoever reads it.
-func (u *run) say(format string, args ...any) {
-	fmt.Fprintln(u.Err, u.WrapTalk(fmt.Sprintf(format, args...)))
-}
-
-// tell writes a line of the summary.
-func (u *run) tell(format string, args ...any) {
+// printSummary prints a line of the summary.
+func (u *run) printSummary(format string, args ...any) {
 	u.PrintLine("%s", ui.WrapLines(fmt.Sprintf(format, args...), u.OutWidth()))
 }
 
@@ -132,7 +127,7 @@ func (u *run) leaveOut(format string, args ...any) {
 // confirm asks a question that --yes answers too. A no, and a missing terminal, leave out what it is about.
 func (u *run) confirm(ctx context.Context, question, what string) (yes bool, err error) {
 	if u.yes {
-		u.say("%s yes (--yes)", question)
+		u.Tell("%s yes (--yes)", question)
 		return true, nil
 	}
 	if u.asks {

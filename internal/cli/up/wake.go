@@ -55,7 +55,7 @@ func (u *run) askWhoMayWake(ctx context.Context) error {
 	if _, err := u.Daemon.AllowWake(ctx, p); err != nil || !p.Ask {
 		return err
 	}
-	u.say("acpctl approvals lists what waits for your yes.")
+	u.Tell("acpctl approvals lists what waits for your yes.")
 	return u.OfferOwnerNotify(ctx)
 }
 
