@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/client/jsonrpc"
 	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/integration/await"
 	"github.com/acpd/acpd/integration/live"
@@ -94,6 +95,45 @@ func TestUpWithAServiceThatEnds(t *testing.T) {
 		t.Errorf("%q: %+v", did, got)
 	}
 	wantAll(t, got, "acpctl up: the service acpd-", ".service has ended (exit code 2, now): acpctl --home "+d.Home+" service logs shows its log\n")
+}
+
+// An Enter from before the question for the other machine's line makes none. A line that is being pasted then is taken.
+func TestUpTakesNoEnterFromBefore(t *testing.T) {
+	line := deskLine.String()
+	for ahead, then := range map[string]string{"\n\n": line + "\n", "\n" + line[:40]: line[40:] + "\n", "\n" + line + "\n": ""} {
+		d := newUpDaemon(t)
+		d.setOpen(client.OpenInvitation{ID: "1"})
+		d.handle(client.MethodInvite, func(*jsonrpc.Request) (any, error) {
+			d.did = append(d.did, "invite")
+			return &client.Invitation{URI: "acp://first", ID: "1", Expires: time.Now().Add(time.Hour)}, nil
+		})
+		master, slave, err := live.OpenTerminal(50, 300)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := master.WriteString(ahead); err != nil {
+			t.Fatal(err)
+		}
+		s := &upTerminal{t: t, code: make(chan int, 1)}
+		go func() {
+			s.code <- d.RunWithoutHome(t.Context(), ui.Terminal{In: slave, Out: &s.shown, Err: &s.shown, InTTY: true, ErrTTY: true}, "--home", d.Home, "up")
+		}()
+		for _, step := range [][2]string{{"press Enter to make one: ", then}, {"Trust it? Type yes or no: ", "y\n"}} {
+			if step[1] == "" {
+				continue
+			}
+			await.Until(t, "up shows "+step[0], func() bool { return strings.Contains(s.shown.String(), step[0]) })
+			if _, err := master.WriteString(step[1]); err != nil {
+				t.Fatal(err)
+			}
+		}
+		code := await.Receive(t, "exit code", s.code)
+		if did := d.takeDone(); code != 0 || did != "join de5c" {
+			t.Errorf("%q: exit code %d, %q:\n%s", ahead, code, did, s.shown.String())
+		}
+		master.Close()
+		slave.Close()
+	}
 }
 
 // Up breaks its lines between words, so that none is wider than the terminal, but for the line of an invitation.

@@ -235,6 +235,20 @@ func (f *Frame) awaitSilence(ctx context.Context) error {
 	return nil
 }
 
+// SkipEmptyLines discards the empty lines that are typed ahead at a terminal, until nothing comes any more or a line
+// that is not empty, which it returns. A line that has only begun is left to the next read.
+func (f *Frame) SkipEmptyLines(ctx context.Context) (line string, err error) {
+	for _, isFile := f.In.(*os.File); isFile && f.InTTY && line == "" && err == nil && !f.inputEnded; {
+		bounded, cancel := context.WithTimeout(ctx, silence)
+		line, err = f.ReadLine(bounded)
+		cancel()
+	}
+	if ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded) {
+		err = nil
+	}
+	return line, err
+}
+
 // lineRead is what a read of a line has given.
 type lineRead struct {
 	text  string

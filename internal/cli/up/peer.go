@@ -55,8 +55,12 @@ func (u *run) findPeer(ctx context.Context) error {
 func (u *run) askForPeer(ctx context.Context) error {
 	u.Tell("\nType acpctl up on the other machine too. One of the two makes a line, and the other one gets it.\nThe fingerprint of this machine is %s.", u.me.ID.Fingerprint())
 	for {
-		fmt.Fprint(u.Err, u.WrapTalk("Paste the line of the other machine, or press Enter to make one:")+" ")
-		answer, over, err := u.readWhile(ctx, func() (bool, error) { return u.offerStrangers(ctx) })
+		over := false
+		answer, err := u.SkipEmptyLines(ctx) // an Enter from before the question is no answer to it
+		if answer == "" && err == nil {
+			fmt.Fprint(u.Err, u.WrapTalk("Paste the line of the other machine, or press Enter to make one:")+" ")
+			answer, over, err = u.readWhile(ctx, func() (bool, error) { return u.offerStrangers(ctx) })
+		}
 		number, notNumber := strconv.Atoi(answer)
 		switch {
 		case err != nil || over:
