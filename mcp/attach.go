@@ -32,9 +32,9 @@ const (
 
 // attachment is the session as an agent of the daemon.
 type attachment struct {
-	once    sync.Once
-	try     pace.Signal // attach now: somebody waits for it
-	changed pace.Signal // there may be news for the daemon: see currentInfo
+	once sync.Once
+	try  pace.Signal // attach now: somebody waits for it
+	news pace.Signal // there may be news for the daemon: see currentInfo
 
 	mu       sync.Mutex
 	session  harness.Session // how it is woken; nil: not at all
@@ -46,13 +46,13 @@ type attachment struct {
 	name     string             // as which it is attached, or was; "": never yet
 	key      string             // which the daemon gave it
 	attached bool
-	change   chan struct{} // closed when an attempt has ended; then there is a new one
+	attempt  chan struct{} // closed when an attempt to attach has ended; then there is a new one
 	problem  error         // of the last attempt
 }
 
 func (a *attachment) init() {
-	a.try, a.changed = pace.NewSignal(), pace.NewSignal()
-	a.change = make(chan struct{})
+	a.try, a.news = pace.NewSignal(), pace.NewSignal()
+	a.attempt = make(chan struct{})
 	a.seen = make(chan struct{})
 }
 
@@ -80,18 +80,19 @@ func (a *attachment) currentInfo() (info client.SessionInfo, isNews bool) {
 	return a.info, a.attached && a.info != a.told
 }
 
-// noteTold notes what the daemon knows of the session.
+// noteTold notes what the daemon knows of the session, or will when it is attached; the zero value if that is
+// not known.
 func (a *attachment) noteTold(info client.SessionInfo) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.told = info
 }
 
-// watchChange returns a channel that is closed when the next attempt to attach has ended.
-func (a *attachment) watchChange() <-chan struct{} {
+// watchAttempt returns a channel that is closed when the next attempt to attach has ended.
+func (a *attachment) watchAttempt() <-chan struct{} {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return a.change
+	return a.attempt
 }
 
 // errAttaching is why a session is not attached before the first attempt has ended.
@@ -105,9 +106,9 @@ func (a *attachment) record(name, key string, err error) {
 	if a.attached, a.problem = err == nil, err; a.attached {
 		a.name, a.key = name, cmp.Or(key, a.key)
 	}
-	close(a.change)
-	a.change = make(chan struct{})
-	a.changed.Set()
+	close(a.attempt)
+	a.attempt = make(chan struct{})
+	a.news.Set()
 }
 
 // beginAttaching finds the session of the program and keeps it attached until the server ends.
@@ -205,10 +206,10 @@ func (s *Server) keepAttached(ctx context.Context) {
 		h := client.Handler{Query: s.takeQuery, Delegate: s.takeDelegation, Cancel: s.takeCancel, Wake: s.wake}
 		h.OnAttached = func() {
 			pause = time.Second
-			s.agent.noteTold(info)
 			s.agent.record(p.Name, s.Daemon.Key(), nil)
 		}
 		p.Session = &info
+		s.agent.noteTold(info)
 		err := s.Daemon.Attach(ctx, p, h)
 		if ctx.Err() != nil {
 			s.agent.record("", "", ctx.Err())
@@ -259,7 +260,7 @@ func (s *Server) awaitAttached(ctx context.Context) error {
 		return nil
 	}
 	s.agent.mu.Lock()
-	attached, change, begun := s.agent.attached, s.agent.change, s.agent.problem != error(errAttaching)
+	attached, attempt, begun := s.agent.attached, s.agent.attempt, s.agent.problem != error(errAttaching)
 	s.agent.mu.Unlock()
 	if attached {
 		return nil
@@ -268,7 +269,7 @@ func (s *Server) awaitAttached(ctx context.Context) error {
 		s.agent.try.Set()
 	}
 	select {
-	case <-change:
+	case <-attempt:
 	case <-time.After(attachPatience):
 	case <-ctx.Done():
 		return ctx.Err()

@@ -44,13 +44,13 @@ func (s *Server) notePresence(p harness.Presence) {
 	if !isClosed(a.seen) {
 		close(a.seen)
 	}
-	a.changed.Set()
+	a.news.Set()
 }
 
 // keepDeclared tells the daemon of each change of the attached session until ctx ends. It alone does, so that no
 // change overtakes a later one. What the daemon does not take, it is told again after a pause.
 func (s *Server) keepDeclared(ctx context.Context) {
-	for pause := declarePause; pace.Gather(ctx, s.agent.changed, 0) == nil; {
+	for pause := declarePause; pace.Gather(ctx, s.agent.news, 0) == nil; {
 		info, isNews := s.agent.currentInfo()
 		if !isNews {
 			continue
@@ -61,12 +61,13 @@ func (s *Server) keepDeclared(ctx context.Context) {
 			s.agent.noteTold(info)
 			continue
 		}
+		s.agent.noteTold(client.SessionInfo{}) // it may be sent yet, when the connection is renewed
 		if pause == declarePause {
 			s.logf("the daemon does not know yet what has changed about the session: %v", err)
 		}
 		pace.Sleep(ctx, pause)
 		pause = min(2*pause, longestPause)
-		s.agent.changed.Set()
+		s.agent.news.Set()
 	}
 }
 
@@ -95,7 +96,7 @@ func (s *Server) noteTaken(session harness.Session, err error) {
 	why := fmt.Sprintf("it is %s, and did not take %d messages in a row: update acpctl, then start it again; the last one was %s", newer, maxUntaken, makeReason(err))
 	a.stopped = cutText(why, client.MaxReason)
 	a.info.Unwakeable = a.stopped
-	a.changed.Set()
+	a.news.Set()
 }
 
 // endUnanswered ends a request whose turn was interrupted, because the program asked its user in it and got

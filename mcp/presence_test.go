@@ -91,6 +91,62 @@ func TestPresenceIsToldAgain(t *testing.T) {
 	}
 }
 
+// What the daemon has refused to note, and is not so any more, is not what the daemon has after the connection
+// was renewed.
+func TestARefusedPresenceIsTakenBack(t *testing.T) {
+	d := newFakeDaemon(t)
+	w := &watchedSession{newFakeSession(), make(chan harness.Presence)}
+	failed := make(chan string, 64)
+	s := &Server{
+		FindSession: func(context.Context, string, string) (harness.Session, error) { return w, nil },
+		Log:         func(format string, args ...any) { failed <- fmt.Sprintf(format, args...) },
+	}
+	go func() { w.says <- harness.Presence{} }()
+	_, agent := attachedProgram(t, d, s)
+	refuse := func(refuses bool) {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		d.names["claude"] = refuses
+	}
+	expect := func(when, asks string) {
+		t.Helper()
+		agent = await.Receive(t, when, d.attached)
+		if got := agent.params.Session.Asks; got != asks {
+			t.Errorf("%s: the daemon has that %q asks, want %q", when, got, asks)
+		}
+	}
+	refuse(true)
+	w.says <- harness.Presence{Asks: "Codex"}
+	await.Receive(t, "the daemon refuses it", failed)
+	w.says <- harness.Presence{}
+	await.Until(t, "it is taken back", func() bool { info, _ := s.agent.currentInfo(); return info.Asks == "" })
+	refuse(false)
+	expect("the daemon is told again", "")
+	agent.conn.Close()
+	expect("the connection is renewed", "")
+}
+
+// When the connection is renewed, the daemon is told what is so then, once.
+func TestPresenceOutlastsTheConnection(t *testing.T) {
+	d := newFakeDaemon(t)
+	w := &watchedSession{newFakeSession(), make(chan harness.Presence, 1)}
+	w.says <- harness.Presence{}
+	s := &Server{FindSession: func(context.Context, string, string) (harness.Session, error) { return w, nil }}
+	_, agent := attachedProgram(t, d, s)
+	for _, asks := range []string{"Codex", ""} {
+		w.says <- harness.Presence{Asks: asks}
+		for _, when := range []string{"a change", "a new connection"} {
+			agent = await.Receive(t, when, d.attached)
+			if got := agent.params.Session.Asks; got != asks {
+				t.Errorf("%s: the daemon has that %q asks, want %q", when, got, asks)
+			}
+			if when == "a change" {
+				agent.conn.Close()
+			}
+		}
+	}
+}
+
 // A request whose turn was interrupted, because nobody answered what the program asked, ends with an error
 // that says so. A post knows when the sender of its message wants no answer any more.
 func TestTheProgramAskedInVain(t *testing.T) {

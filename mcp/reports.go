@@ -122,7 +122,7 @@ func newResult(a *replyArguments) *kinds.Result {
 // the same id, at once when the session was attached again. It sets noDaemon when no daemon answers.
 func (s *Server) sendPatiently(ctx context.Context, what *report, noDaemon pace.Signal) (*client.Receipt, error) {
 	for pause := 200 * time.Millisecond; ; pause = min(2*pause, 15*time.Second) {
-		attached := s.agent.watchChange()
+		attached := s.agent.watchAttempt()
 		receipt, err := what.send(ctx, what.params)
 		e, ok := errors.AsType[*kinds.Error](err)
 		if err == nil || !ok || !e.Retryable || ctx.Err() != nil {
