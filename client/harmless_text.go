@@ -11,7 +11,9 @@ import (
 // Text makes text from a peer fit for a terminal: control sequences (ECMA-48),
 // other control characters but line feed and tab, and characters that hide or
 // reorder what stands around them are taken out, invalid UTF-8 becomes U+FFFD.
-// What is shown is then all that is there. It says nothing about the truth of it.
+// A character keeps four marks that combine with it, so that it does not reach
+// over the lines above and below. What is shown is then all that is there, but
+// for such marks. It says nothing about the truth of it.
 func Text(s string) string {
 	if isPrintableASCII(s) {
 		return s
@@ -19,6 +21,7 @@ func Text(s string) string {
 	var b strings.Builder
 	b.Grow(len(s))
 	previous := '\n' // what b ends with
+	marks := 0       // in b, on its last character
 	unended := 0     // no control string ends before this index
 	for i := 0; i < len(s); {
 		n, line := measureControlSequence(s[i:], i >= unended)
@@ -27,9 +30,10 @@ func Text(s string) string {
 		}
 		if n == 0 {
 			var r rune
-			if r, n = utf8.DecodeRuneInString(s[i:]); isVisible(r, previous) {
+			r, n = utf8.DecodeRuneInString(s[i:])
+			if m := countMarks(marks, r); m <= maxMarks && isVisible(r, previous) {
 				b.WriteRune(r)
-				previous = r
+				previous, marks = r, m
 			}
 		}
 		i += n
@@ -37,30 +41,25 @@ func Text(s string) string {
 	return b.String()
 }
 
-// Line is [Text] on one line: line feeds and tabs become spaces. A character keeps three marks that
-// combine with it, so that it does not reach over the lines above and below.
-func Line(s string) string { return lineBreaks.Replace(thinMarks(Text(s))) }
+// Line is [Text] on one line: line feeds and tabs become spaces.
+func Line(s string) string { return lineBreaks.Replace(Text(s)) }
 
 var lineBreaks = strings.NewReplacer("\n", " ", "\t", " ")
 
-// maxMarks is how many combining marks a character keeps. Scripts that are in use need no more.
-const maxMarks = 3
+// maxMarks is how many combining marks a character keeps: as many as pointed Hebrew with an accent needs, and
+// Burmese. Few texts that somebody can read need more.
+const maxMarks = 4
 
-// thinMarks takes out marks that combine with a character (Unicode, general categories Mn and Me) and are
-// more than maxMarks.
-func thinMarks(s string) string {
-	marks := 0
-	return strings.Map(func(r rune) rune {
-		switch {
-		case r < utf8.RuneSelf || !unicode.In(r, unicode.Mn, unicode.Me):
-			marks = 0
-		case marks == maxMarks:
-			return -1
-		default:
-			marks++
-		}
-		return r
-	}, s)
+// countMarks returns how many marks (Unicode, general categories Mn and Me) the last character has after r, if
+// it had marks before. Joiners and spacing marks (Mc) continue it.
+func countMarks(marks int, r rune) int {
+	switch {
+	case unicode.In(r, unicode.Mn, unicode.Me):
+		return marks + 1
+	case isJoiner(r), unicode.Is(unicode.Mc, r):
+		return marks
+	}
+	return 0
 }
 
 // JSON makes a JSON text fit for a terminal: what [Text] takes out of a string is written
@@ -70,11 +69,11 @@ func JSON(b []byte) []byte {
 		return b
 	}
 	out := make([]byte, 0, len(b)+len(b)/8)
-	previous := '\n'
+	previous, marks := '\n', 0
 	for len(b) > 0 {
 		r, n := utf8.DecodeRune(b)
 		b = b[n:]
-		if isVisible(r, previous) {
+		if marks = countMarks(marks, r); marks <= maxMarks && isVisible(r, previous) {
 			out = utf8.AppendRune(out, r)
 			previous = r
 			continue

@@ -88,10 +88,9 @@ func BeginPeerText(kind string, p wire.Payload) string {
 	return ClipText(Line(text[:min(len(text), maxBegun)]), MaxBeginning)
 }
 
-// FormatPeerText returns what a peer's message says, on lines that are fit for a terminal. A character
-// keeps as many marks as in [Line].
+// FormatPeerText returns what a peer's message says, on lines that are fit for a terminal.
 func FormatPeerText(kind string, p wire.Payload) string {
-	return thinMarks(Text(formatPeerPayload(kind, p)))
+	return Text(formatPeerPayload(kind, p))
 }
 
 // readPayloadFields returns the fields of a payload in its order, without those that are null.

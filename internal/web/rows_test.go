@@ -232,7 +232,7 @@ func TestShowLine(t *testing.T) {
 	if got := showLine("desk", maxName); got != "desk" {
 		t.Error(got)
 	}
-	if got := showLine("n"+strings.Repeat("\u0323", 31)+"ext", maxName); got != "n\u0323\u0323\u0323ext" {
+	if got := showLine("n"+strings.Repeat("\u0323", 31)+"ext", maxName); got != "n\u0323\u0323\u0323\u0323ext" {
 		t.Errorf("%+q", got)
 	}
 	if got := showNames(strings.Split("a,b,c,d,e,f,g,h,i,j", ",")); len(got) != 9 || got[8] != "+2" {

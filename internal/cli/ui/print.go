@@ -118,5 +118,5 @@ func (t *Terminal) PrintAnswer(words string, data jsontext.Value) {
 	if shape(&data) != nil {
 		return
 	}
-	t.PrintLine("%s", client.Text(string(data)))
+	t.PrintLine("%s", client.JSON(data))
 }

@@ -3,6 +3,8 @@ package ui
 import (
 	"strings"
 	"testing"
+
+	"github.com/go-json-experiment/json/jsontext"
 )
 
 func TestColoursCanBeRefused(t *testing.T) {
@@ -26,5 +28,16 @@ func TestAnEmptyListIsTold(t *testing.T) {
 		if said := err.String() == "none\n"; out.Len() > 0 || said != toPerson {
 			t.Errorf("%q, %q", out.String(), err.String())
 		}
+	}
+}
+
+// An answer does not reach over other lines, and its data say what they said: a script may read them.
+func TestPrintAnswer(t *testing.T) {
+	const marks = "\u0323\u0323\u0323\u0323"
+	var out strings.Builder
+	terminal := Terminal{Out: &out}
+	terminal.PrintAnswer("n"+marks+marks, jsontext.Value("{\"k\": \"n"+marks+"\u0323\u202e\"}"))
+	if want := "n" + marks + "\n{\"k\":\"n" + marks + `\u0323\u202e"}` + "\n"; out.String() != want {
+		t.Errorf("%+q, want %+q", out.String(), want)
 	}
 }
