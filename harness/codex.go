@@ -36,6 +36,7 @@ type codex struct {
 	callTime  time.Duration // bounds one call
 
 	approvalTime time.Duration // bounds how long the user is asked in a turn that this process has begun
+	connectPause time.Duration // between two connections of the watch
 	unloadTime   time.Duration // after which a thread that is still loaded has a terminal
 
 	mu       sync.Mutex // guards what follows
@@ -43,7 +44,7 @@ type codex struct {
 	thread   string     // as the latest tool call named it; empty before
 	injected string     // the thread to which acpd has added an item; empty if it has added none
 	closedAt time.Time  // when the thread's first terminal was first seen closed; zero if it was open at the latest look
-	turnless string     // the thread to which Codex let acpd add no item, and that has had no turn since; empty if there is none
+	turnless string     // the thread that cannot be woken before its first turn: Codex refused our item; empty if there is none
 	turn     *codexTurn // the latest that this process has begun; nil if it has ended
 }
 
@@ -52,7 +53,7 @@ func findCodex(ctx context.Context, env *Environment, ps *processes) (Session, e
 	fail := func(saw string) (Session, error) {
 		return nil, &Error{Harness: codexName, Version: env.Version, Err: ErrUnsupported, Saw: saw}
 	}
-	c := &codex{lifetime: newLifetime(), dir: env.Dir, processes: ps, posts: newGate(), changed: pace.NewSignal(), callTime: codexTime, approvalTime: approvalTime, unloadTime: unloadTime}
+	c := &codex{lifetime: newLifetime(), dir: env.Dir, processes: ps, posts: newGate(), changed: pace.NewSignal(), callTime: codexTime, approvalTime: approvalTime, connectPause: connectPause, unloadTime: unloadTime}
 	var err error
 	if c.socket, err = findCodexSocket(env, ps); err != nil {
 		return fail(ownwords.Of(err))

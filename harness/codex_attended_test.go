@@ -207,6 +207,7 @@ func TestCodexFirstTurnIsNoticed(t *testing.T) {
 			f.fresh = true
 			f.refuse["thread/inject_items"] = refuseWith("no")
 			s := f.mustFind()
+			s.(*codex).connectPause = 0
 			said := f.watch(s)
 			expectPresence(t, said, "", "")
 			if err := f.post(s); !errors.Is(err, ErrNoTurn) {

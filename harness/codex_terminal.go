@@ -39,7 +39,8 @@ func (c *codex) isTerminalClosed(ctx context.Context, conn *codexConn, thread st
 }
 
 // noteTerminal notes whether the first terminal of the thread is closed, for all that is known. It reports
-// whether it is, and has been for less than unloadTime: a thread that is loaded for longer has another terminal.
+// whether the terminal has been closed for less than unloadTime; later, another terminal must keep the thread
+// loaded.
 func (c *codex) noteTerminal(closed bool) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

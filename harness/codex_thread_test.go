@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/acpd/acpd/integration/await"
 )
@@ -87,6 +88,9 @@ func TestCodexThreadIsFoundPastOthers(t *testing.T) {
 			f := newFakeCodex(t)
 			f.threads = append([]codexThread{fakeThread("019a-ill")}, f.threads...)
 			s := f.mustFind()
+			if test.fault == "mcpServer/tool/call" {
+				s.(*codex).callTime = 500 * time.Millisecond
+			}
 			f.change(func() {
 				f.faulty = testMap{"019a-ill": test.fault}
 				f.called = func(thread string) {

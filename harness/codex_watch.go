@@ -29,8 +29,9 @@ type codexTurn struct {
 	begun  time.Time
 
 	// Only the watch uses these.
-	seen    bool      // the thread was seen at work since
-	askedAt time.Time // since when the user is asked; zero if nobody is
+	seen     bool      // the thread was seen at work since
+	askedAt  time.Time // since when the user is asked; zero if nobody is
+	unreadAt time.Time // when it could not be read; zero if it was not tried
 }
 
 // Watch reports whether the thread can be woken, and whether Codex asks its user in it. It ends a turn
@@ -53,7 +54,7 @@ func (c *codex) Watch(ctx context.Context, report func(Presence)) {
 		err := c.watchOnce(joined, tell)
 		if joined.Err() == nil {
 			tell(Presence{Unwakeable: err})
-			pace.Sleep(joined, connectPause)
+			pace.Sleep(joined, c.connectPause)
 		}
 	}
 }
@@ -70,7 +71,7 @@ func (c *codex) watchOnce(ctx context.Context, tell func(Presence)) error {
 		return err
 	}
 	defer conn.close()
-	c.noteBegun("") // a turn may have run while there was no connection
+	c.forgetTurnless() // a turn may have run while there was no connection
 	due := time.NewTimer(0)
 	for {
 		select {
@@ -167,10 +168,14 @@ func (c *codex) limitAsking(ctx context.Context, conn *codexConn, turn *codexTur
 	if !abandoned && time.Since(turn.askedAt) < c.approvalTime {
 		return askingPause, nil
 	}
+	if time.Since(turn.unreadAt) < quietPause { // a turn that is too long to be read ends each connection that tries it
+		return quietPause, c.fail(ErrBusy, errUnread)
+	}
 	id, err := turn.readID(ctx, conn)
 	switch {
 	case err != nil:
-		return askingPause, c.fail(ErrBusy, err)
+		turn.unreadAt = time.Now()
+		return quietPause, c.fail(ErrBusy, err)
 	case id == "":
 		c.forgetTurn(turn)
 		return quietPause, nil
@@ -186,6 +191,8 @@ func (c *codex) limitAsking(ctx context.Context, conn *codexConn, turn *codexTur
 	return quietPause, nil
 }
 
+var errUnread = ownwords.New("what was said in it cannot be read, so acpd does not interrupt it: answer Codex in its terminal")
+
 // readID returns the id of the thread's latest turn if it is this one, and the user has said nothing in it.
 // Otherwise the id is empty. What the user types while a turn runs becomes a part of that turn.
 func (t *codexTurn) readID(ctx context.Context, conn *codexConn) (id string, _ error) {
@@ -199,7 +206,7 @@ func (t *codexTurn) readID(ctx context.Context, conn *codexConn) (id string, _ e
 	const whole = "full" // a summary leaves out what the user has added
 	err := conn.call(ctx, "thread/turns/list", map[string]any{"threadId": t.thread, "limit": 1, "itemsView": whole}, &result)
 	if err != nil || len(result.Turns) != 1 || result.Turns[0].View != whole {
-		return "", ownwords.New("what was said in it cannot be read, so acpd does not interrupt it: answer Codex in its terminal")
+		return "", errUnread
 	}
 	for _, item := range result.Turns[0].Items {
 		if item.Type != itemOfUser {
@@ -212,13 +219,20 @@ func (t *codexTurn) readID(ctx context.Context, conn *codexConn) (id string, _ e
 	return id, nil
 }
 
-// noteBegun notes that a turn runs in the thread, or may have run in any if thread is empty.
+// noteBegun notes that a turn runs in the thread.
 func (c *codex) noteBegun(thread string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if thread == "" || c.turnless == thread {
+	if c.turnless == thread {
 		c.turnless = ""
 	}
+}
+
+// forgetTurnless notes that a turn may have run in any thread.
+func (c *codex) forgetTurnless() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.turnless = ""
 }
 
 // isTurnless reports whether the thread can be woken only when it has had a turn.

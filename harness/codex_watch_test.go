@@ -256,3 +256,26 @@ func TestCodexWatchIsRenewed(t *testing.T) {
 	s.Close()
 	s.(Watcher).Watch(t.Context(), func(Presence) { t.Error("a closed session says something") })
 }
+
+// A turn that cannot be read is not fetched every second: it may be long, and each fetch may end the connection.
+func TestCodexTurnThatCannotBeReadIsFetchedSeldom(t *testing.T) {
+	f := newFakeCodex(t)
+	f.hangsUp = "thread/turns/list" // as when its answer is too long
+	c := f.mustFind().(*codex)
+	p := newPost()
+	p.Abandoned = func() bool { return true }
+	turn := &codexTurn{thread: ownThread, post: &p}
+	for range 2 {
+		conn, err := c.connect(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if pause, err := c.limitAsking(t.Context(), conn, turn); pause != quietPause || !errors.Is(err, ErrBusy) {
+			t.Errorf("%v, %v", pause, err)
+		}
+		conn.close()
+	}
+	if n := len(f.list("thread/turns/list")); n != 1 {
+		t.Errorf("it was fetched %d times", n)
+	}
+}
