@@ -132,8 +132,11 @@ func (d *running) takeSlots() (giveBack func()) {
 		ctx, stop := context.WithTimeout(d.t.Context(), 100*time.Millisecond)
 		free, ok := d.names.TakeSlot(ctx, false)
 		stop()
-		if !ok {
+		if !ok && giveBack != nil {
 			return giveBack
+		}
+		if !ok { // the machine is slow
+			continue
 		}
 		giveBack = free
 	}
