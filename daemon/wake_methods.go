@@ -285,7 +285,7 @@ func (d *Daemon) suggestSession(name string) string {
 		}
 	}
 	if len(names) == 0 {
-		return kinds.StartSession
+		return kinds.RemedyNoSession
 	}
 	return identity.FormatSuggestion(name, names, "acpctl agents lists those that are")
 }

@@ -29,10 +29,10 @@ const (
 	IdentityConflict  Code = "identity_conflict"
 )
 
-// What attaches an agent where [NoAgent] says that none is.
+// How to attach an agent: the remedies of [NoAgent].
 const (
-	StartSession = "start a program that acpctl setup has connected"
-	StartAgent   = StartSession + ", or acpctl serve"
+	RemedyNoSession = "start a program that acpctl setup has connected"
+	RemedyNoAgent   = RemedyNoSession + ", or acpctl serve"
 )
 
 // CodeInfo is a row of the code table.

@@ -90,7 +90,7 @@ func (r *Registry) ReserveAgent(from identity.ID, all bool, kind, domain, name s
 	case name != "":
 		return nil, kinds.Errorf(kinds.NoAgent, "no agent %q is attached that takes a %s: name another, or none", name, describeMessageKind(kind))
 	}
-	return nil, kinds.Errorf(kinds.NoAgent, "no agent is attached that takes a %s: on that machine, "+kinds.StartAgent, describeMessageKind(kind))
+	return nil, kinds.Errorf(kinds.NoAgent, "no agent is attached that takes a %s: on that machine, "+kinds.RemedyNoAgent, describeMessageKind(kind))
 }
 
 // countPlacesOfOne returns how many places of the agent one peer may have; all says whether it

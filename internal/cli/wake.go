@@ -115,7 +115,7 @@ func (a *app) tellOfSessions(ctx context.Context, p *client.WakeAllowParams) {
 		concerned++
 		a.tell(g.Name + " " + a.describeWakeable(&g, p))
 	}
-	remedy := "To have one: " + kinds.StartSession
+	remedy := "To have one: " + kinds.RemedyNoSession
 	if len(agents) > 0 {
 		remedy = "acpctl agents lists those that are."
 	}
@@ -125,7 +125,7 @@ func (a *app) tellOfSessions(ctx context.Context, p *client.WakeAllowParams) {
 	case p.Agent != "" && concerned == 0:
 		a.tell(p.Agent + " answers by itself, so nothing wakes it: the rule is for a session of that name.")
 	case concerned == 0:
-		a.tell("No session is attached now: the rule waits for one. To have one: " + kinds.StartSession)
+		a.tell("No session is attached now: the rule waits for one. To have one: " + kinds.RemedyNoSession)
 	}
 }
 

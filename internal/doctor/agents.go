@@ -21,7 +21,7 @@ func (x *examination) examineAgents() {
 		return
 	}
 	if len(x.status.Agents) == 0 {
-		x.add("agent.none", "agents", "no agent is attached: questions of peers are refused, notices are kept", kinds.StartAgent)
+		x.add("agent.none", "agents", "no agent is attached: questions of peers are refused, notices are kept", kinds.RemedyNoAgent)
 	}
 	for _, a := range x.status.Agents[:min(len(x.status.Agents), maxListed)] {
 		name, what := client.Line(a.Name), "answers by itself"

@@ -96,7 +96,7 @@ func (u *run) describePeer(ctx context.Context, p client.Peer) peerSummary {
 	case err != nil:
 		s.text += "."
 	case len(c.Agents) == 0:
-		s.text, s.before = s.text+", and has no agent yet.", "At "+p.Name+", "+kinds.StartAgent+". Then: "
+		s.text, s.before = s.text+", and has no agent yet.", "At "+p.Name+", "+kinds.RemedyNoAgent+". Then: "
 	default:
 		s.text += ". Its agents: " + ui.FormatAgentNames(c.Agents, maxNamed) + "."
 		s.whom += findSession(c)
