@@ -286,7 +286,7 @@ func TestHostileNames(t *testing.T) {
 		answers [][]byte
 		want    string
 	}{
-		"garbage, ten thousand times":      {garbage, "does not count"},
+		"garbage, ten thousand times":      {garbage, "are not valid"},
 		"the certificate of another":       {[][]byte{copied(laptop)}, "it is of laptop, and not of "},
 		"one that is too long":             {[][]byte{make([]byte, 5000)}, "nobody answers"},
 		"that of the machine that is gone": {[][]byte{copied(build)}, ""},
