@@ -100,9 +100,9 @@ const (
 	statusActive = "active"
 )
 
-// isAsking reports whether the user is asked before a tool runs, or the program that it asks for.
+// isAsking reports whether the user is asked, by Codex before a tool runs or by the model, or the program that it asks for.
 func (s *codexStatus) isAsking() bool {
-	return s.Type == statusActive && slices.Contains(s.Flags, "waitingOnApproval")
+	return s.Type == statusActive && (slices.Contains(s.Flags, "waitingOnApproval") || slices.Contains(s.Flags, "waitingOnUserInput"))
 }
 
 const (

@@ -194,7 +194,8 @@ func (c *codex) limitAsking(ctx context.Context, conn *codexConn, turn *codexTur
 var errUnread = ownwords.New("what was said in it cannot be read, so acpd does not interrupt it: answer Codex in its terminal")
 
 // readID returns the id of the thread's latest turn if it is this one, and the user has said nothing in it.
-// Otherwise the id is empty. What the user types while a turn runs becomes a part of that turn.
+// Otherwise the id is empty. What the user types while a turn runs becomes a part of that turn once Codex has taken
+// it: nobody else can read it before.
 func (t *codexTurn) readID(ctx context.Context, conn *codexConn) (id string, _ error) {
 	var result struct {
 		Turns []struct {

@@ -1,6 +1,7 @@
 package harness
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -120,6 +121,7 @@ func TestCodexAsksItsUser(t *testing.T) {
 	for name, row := range map[string]struct {
 		posted, late, abandoned, long, ends bool
 
+		flag       string           // of the thread while the user is asked; "": before a tool runs
 		lost       bool             // the answer to turn/start
 		change     func(*fakeCodex) // after the post
 		unwakeable string           // while the user is asked
@@ -130,6 +132,10 @@ func TestCodexAsksItsUser(t *testing.T) {
 		"it begins late":       {posted: true, late: true, abandoned: true, ends: true},
 		"the user takes long":  {posted: true, long: true, ends: true},
 		"nobody waits, and so": {posted: true, abandoned: true, long: true, ends: true},
+
+		"the model asks":          {flag: "waitingOnUserInput", posted: true, abandoned: true, ends: true},
+		"the model asks too long": {flag: "waitingOnUserInput", posted: true, long: true, ends: true},
+		"the model asks its user": {flag: "waitingOnUserInput", posted: true, abandoned: true, change: say(testMap{"type": "userMessage", "clientId": "the terminal's"})},
 
 		"the answer is lost":           {posted: true, lost: true, abandoned: true, ends: true},
 		"the model has spoken":         {posted: true, abandoned: true, ends: true, change: say(testMap{"type": "agentMessage", "text": "one moment"})},
@@ -174,7 +180,7 @@ func TestCodexAsksItsUser(t *testing.T) {
 				await.Until(t, "a look at an idle thread", func() bool { return len(f.list("thread/read")) > looks })
 			}
 			abandoned.Store(row.abandoned)
-			f.setStatus(statusActive, "waitingOnApproval")
+			f.setStatus(statusActive, cmp.Or(row.flag, "waitingOnApproval"))
 			expectPresence(t, said, row.unwakeable, "Codex")
 			if row.ends {
 				await.Until(t, "the turn is ended", func() bool { return len(f.list("turn/interrupt")) == 1 && told.Load() == !row.abandoned })

@@ -15,7 +15,7 @@
 //   - At most one post is under way in a session, and at most one begins in 250 ms.
 //   - It answers no request of the program: approvals stay the user's. A turn that it has begun, and in which
 //     the user is asked, is interrupted when nobody waits for it any more, where the program says so. A turn
-//     in which the user has said something is not interrupted, unless it was said at that very moment.
+//     in which the user has said something is not interrupted once the program has taken what they typed.
 //   - A program whose version is too old, or that lacks what waking needs, is left alone. The error
 //     names what is missing.
 //
