@@ -6,6 +6,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"strings"
 
 	"github.com/acpd/acpd/internal/ownwords"
 	"github.com/acpd/acpd/internal/yamldoc"
@@ -48,7 +49,7 @@ var textExamples = map[string]string{
 }
 
 // goneSettings says what to do about settings that only the minor version before this one had. They are skipped, so
-// that an upgrade does not keep acpd from starting. The next minor version refuses them: remove them from here.
+// that an upgrade does not keep acpd from starting. Only a history of no messages is still off. The next minor version refuses them: remove them from here.
 var goneSettings = map[string]string{
 	"history": "remove it to keep the last 1000 messages, at most 4 MiB of them, or write history: off to keep none",
 }
@@ -68,7 +69,23 @@ func parseFile(file string, data []byte) (*Config, error) {
 	c.setDefaults()
 	c.Lines = p.ListLines()
 	for _, s := range p.ListSkipped() {
+		if s.Key == "history" && keptNoHistory(data) {
+			c.History = Off
+			s.Problem, s.Remedy = strings.Replace(s.Problem, "is skipped", "keeps none", 1), "write history: off"
+		}
 		c.Skipped = append(c.Skipped, s.Error())
 	}
 	return &c, nil
+}
+
+// keptNoHistory reports whether a file has the setting with which an earlier version kept no history.
+func keptNoHistory(data []byte) bool {
+	var old struct {
+		History struct {
+			Messages int `yaml:"messages"`
+		} `yaml:"history"`
+	}
+	old.History.Messages = -1
+	yamldoc.Decode(data, &old, yamldoc.Options{})
+	return old.History.Messages == 0
 }

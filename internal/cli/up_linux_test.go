@@ -78,6 +78,8 @@ func TestUpWithoutAService(t *testing.T) {
 		}
 		wantAll(t, got, "acpd has ended: it is started without a manager")
 	}
+	writeScript(t, filepath.Join(d.user, "acpd"), "exit 3") // what it says cannot be written where the disk is full
+	wantAll(t, d.RunInteractive("n\n", "up"), "acpctl up: acpd has ended (exit status 3), and has not said why: acpctl doctor says more\n")
 	if entries, _ := os.ReadDir(filepath.Join(d.user, ".config")); len(entries) > 0 {
 		t.Errorf("files: %v", entries)
 	}

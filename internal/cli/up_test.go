@@ -391,18 +391,28 @@ func TestUpTrustsAStranger(t *testing.T) {
 			wantAll(t, got, "Compare the fingerprint", "answer acpctl up there, or type it, and choose")
 		}
 	}
-	// A line of a machine that does not trust this one yet is good, also while up waits for that.
+	// A line of a machine that does not trust this one yet is good, also while up waits for that, and whether or not
+	// that machine has said so.
 	d.SetAnswer(client.MethodPing, kinds.Errorf(kinds.NotTrusted, "no"))
-	half := desk
-	half.Refuses = true
-	d.handle(client.MethodTrust, func(*jsonrpc.Request) (any, error) {
-		d.peers = []client.Peer{half}
-		return &client.NamedPeer{ID: clitest.DeskID, Name: "desk"}, nil
-	})
-	d.setState([]client.Peer{stranger})
-	got := d.RunInteractive("1\nyes\n"+deskLine.String()+"\ny\n", "up")
-	if did := d.takeDone(); got.Code != 0 || did != "join de5c" {
-		t.Errorf("%q: %+v", did, got)
+	for _, half := range []client.Peer{
+		{ID: clitest.DeskID, Name: "desk", State: client.PeerConnected, Refuses: true},
+		{ID: clitest.DeskID, Name: "desk", State: client.PeerTrusted, Refuses: true},
+		{ID: clitest.DeskID, Name: "desk", State: client.PeerTrusted},
+	} {
+		d.handle(client.MethodTrust, func(*jsonrpc.Request) (any, error) {
+			d.peers = []client.Peer{half}
+			return &client.NamedPeer{ID: clitest.DeskID, Name: "desk"}, nil
+		})
+		d.setState([]client.Peer{stranger})
+		got := d.RunInteractive("1\nyes\n"+deskLine.String()+"\ny\n", "up")
+		if did := d.takeDone(); got.Code != 0 || did != "join de5c" {
+			t.Errorf("%+v: %q: %+v", half, did, got)
+		}
+		d.setState([]client.Peer{half})
+		got = d.RunInteractive("y\n", "up", deskLine.String())
+		if did := d.takeDone(); got.Code != 0 || did != "join de5c" {
+			t.Errorf("%+v, as an argument: %q: %+v", half, did, got)
+		}
 	}
 }
 
