@@ -129,7 +129,11 @@ func (u *run) startAlone(ctx context.Context, dir string) error {
 	go func() { // it ends with the daemon, or with this process
 		cmd.Wait()
 		text, _ := io.ReadAll(io.NewSectionReader(said, 0, 4<<10))
-		ended <- fmt.Errorf("up: acpd has ended: %s", strings.TrimPrefix(strings.TrimSpace(string(text)), "acpd: "))
+		if why := strings.TrimPrefix(strings.TrimSpace(string(text)), "acpd: "); why != "" {
+			ended <- fmt.Errorf("up: acpd has ended: %s", why)
+			return
+		}
+		ended <- fmt.Errorf("up: acpd has ended (%s), and has not said why: acpctl doctor says more", cmd.ProcessState)
 	}()
 	return u.awaitDaemon(ctx, startTime, func() error {
 		select {

@@ -147,7 +147,9 @@ func (u *run) join(ctx context.Context, inv identity.Invitation) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	if i := slices.IndexFunc(peers, func(p client.Peer) bool { return p.ID == inv.ID && !p.Refuses }); i >= 0 {
+	if i := slices.IndexFunc(peers, func(p client.Peer) bool { // one that is not connected may not trust this daemon yet
+		return p.ID == inv.ID && !p.Refuses && (p.State == client.PeerConnected || !u.asks)
+	}); i >= 0 {
 		u.Tell("%s is a trusted peer already.", peers[i].Name)
 		u.met = inv.ID
 		return true, nil
