@@ -14,6 +14,7 @@ func (d *Daemon) serveAttach(ctx context.Context, s *localConn, p *client.Attach
 	if p.TakeOver && s.isGuest {
 		return nil, kinds.Errorf(kinds.NotAuthorized, "attach: take_over: no agent takes another's name on this socket: choose another name, or show the key of this one")
 	}
+	before := d.agents.FindByConn(s.conn)
 	a, err := d.attachAgent(s, p)
 	if err != nil {
 		return nil, err
@@ -25,7 +26,11 @@ func (d *Daemon) serveAttach(ctx context.Context, s *localConn, p *client.Attach
 	if a.IsSession() {
 		d.calls.Go(func() { d.wakeRestored(context.WithoutCancel(ctx), a, p.Key != "") })
 	}
-	d.agentLog.write("agent attached", "agent", a.Name, "domains", len(a.Domains), "kinds", a.Kinds)
+	if before != nil && before.Name == a.Name {
+		d.log.Debug("agent declared anew", "agent", a.Name)
+	} else {
+		d.agentLog.write("agent attached", "agent", a.Name, "domains", len(a.Domains), "kinds", a.Kinds)
+	}
 	return &client.Attached{Key: a.Key}, nil
 }
 

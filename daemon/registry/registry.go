@@ -113,6 +113,9 @@ func (r *Registry) Attach(conn *jsonrpc.Conn, p client.AttachParams, guest bool,
 	var others []*Agent
 	guests := 0
 	for _, old := range r.attached {
+		if old.Name == p.Name && old.Conn == conn {
+			a.since = old.since
+		}
 		switch {
 		case old.Name == p.Name && (p.TakeOver || old.KeyHash == key), old.Name != p.Name && old.Conn == conn:
 			replaced = append(replaced, old)

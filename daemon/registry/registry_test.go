@@ -53,6 +53,34 @@ func TestNamesAreKeptForTenMinutes(t *testing.T) {
 	})
 }
 
+// An agent that declares itself anew on its connection is attached since the first time; on another connection, anew.
+func TestSinceWhenAnAgentIsAttached(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r, conn := NewRegistry(), new(jsonrpc.Conn)
+		attach := func(conn *jsonrpc.Conn, name, key string) *Agent {
+			time.Sleep(time.Second)
+			a, _, err := r.Attach(conn, client.AttachParams{Name: name, Key: key}, false, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return a
+		}
+		first := attach(conn, "codex", "")
+		for _, key := range []string{first.Key, ""} {
+			if a := attach(conn, "codex", key); !a.since.Equal(first.since) {
+				t.Errorf("declared with key %q: since %v, want %v", key, a.since, first.since)
+			}
+		}
+		if a := attach(conn, "planner", first.Key); a.since.Equal(first.since) {
+			t.Error("under another name it keeps the time")
+		}
+		planner := attach(conn, "planner", first.Key)
+		if a := attach(new(jsonrpc.Conn), "planner", first.Key); a.since.Equal(planner.since) {
+			t.Error("on another connection it keeps the time")
+		}
+	})
+}
+
 // Agents in the folder shut nobody out of acp.sock.
 func TestGuestsLeavePlacesForTheOwner(t *testing.T) {
 	r := NewRegistry()
