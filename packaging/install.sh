@@ -104,6 +104,7 @@ main() {
 	trap 'rm -rf "$new"' EXIT
 	trap 'exit 130' INT
 	trap 'exit 143' HUP TERM
+	{ echo >"$new/version"; } 2>/dev/null || fail "the disk of $bin is full: make room there, or set PREFIX to a folder on another disk"
 	for name in acpctl acpd; do
 		[ ! -d "$bin/$name" ] || fail "$bin/$name is a folder: move it away"
 		[ -e "$bin/$name" ] || continue
@@ -115,9 +116,11 @@ main() {
 
 	echo "Downloading $base/$archive"
 	if has curl; then
-		curl --proto "$protocol" --fail --silent --show-error --location --output "$new/$archive" "$base/$archive"
+		curl --proto "$protocol" --fail --silent --show-error --location --connect-timeout 20 --speed-limit 1000 --speed-time 60 --output "$new/$archive" "$base/$archive"
 	elif has wget; then
-		wget -q -O "$new/$archive" "$base/$archive"
+		bounds='--timeout=60 --tries=2'
+		wget --version >/dev/null 2>&1 || bounds='' # busybox: some builds end at an option for the time
+		wget -q $bounds -O "$new/$archive" "$base/$archive"
 	else
 		fail "neither curl nor wget is here: install one of them"
 	fi || fail "cannot download $base/$archive: look whether ACPD_BASE_URL is right"
