@@ -52,7 +52,7 @@ func newDaemonWithAgents(t *testing.T) *clitest.FakeDaemon {
 // peers write is harmless.
 func TestAgentsOfPeers(t *testing.T) {
 	f := newDaemonWithAgents(t)
-	const rows = `desk/claude	wakes for you	"reads 'German' and more` + "\u0323\u0323\u0323" + `"
+	const rows = `desk/claude	wakes for you	"reads 'German' and more` + "\u0323\u0323\u0323\u0323" + `"
 desk/codex	at its next turn	
 desk/old	?	
 desk/serve	now	
@@ -66,7 +66,7 @@ older/codex	at its next turn
 		t.Errorf("a script: %+v", got)
 	}
 	got := f.RunAtTerminal(ui.Terminal{OutTTY: true, ErrTTY: true}, "", "agents")
-	if !strings.Contains(got.Out, "\n\nAT PEERS      ANSWERS           ABOUT\ndesk/claude   wakes for you     \"reads 'German' and more\u0323\u0323\u0323\"\n") {
+	if !strings.Contains(got.Out, "\n\nAT PEERS      ANSWERS           ABOUT\ndesk/claude   wakes for you     \"reads 'German' and more\u0323\u0323\u0323\u0323\"\n") {
 		t.Errorf("a terminal: %s", got.Out)
 	}
 	if got.Err != "at its next turn: or earlier, if its owner is asked and says yes\n" {
