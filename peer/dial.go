@@ -181,7 +181,7 @@ func (state *peerState) finishDial(failure *dialFailure) {
 	state.sharedFailure, state.sharedFailureAt = failure, time.Now()
 	switch {
 	case failure == nil:
-		state.lastDialFailure, state.refusesUs = nil, false
+		state.lastDialFailure, state.refusesUs, state.hostRefusedAddr = nil, false, ""
 		if state.late != nil {
 			state.late.err = nil
 			state.stopLateDial()
@@ -264,7 +264,7 @@ func (state *peerState) dialLeg(ctx context.Context, l leg) *dialFailure {
 	began := time.Now()
 	qc, open, err := l.dialHandshake(ctx, state.id, identity.ALPN)
 	if err != nil {
-		return l.toDialFailure(state.id, err)
+		return l.toDialFailure(state.id, state.recallHostRefusal(l, err))
 	}
 	if !l.mayGreet(ctx, qc, began) {
 		qc.CloseWithError(closeReplaced, "another path was quicker")

@@ -6,6 +6,7 @@ import (
 	"net"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/kinds"
@@ -173,6 +174,28 @@ func (l leg) toDialFailure(id identity.ID, err error) *dialFailure {
 func (f *dialFailure) beSilent(l leg, id identity.ID) {
 	f.isSilent = true
 	f.Error = l.on.node.newSilenceError(id, f.silence)
+}
+
+// hostRefusalCounts is how long a host that has refused a port is taken to refuse it while it is silent.
+const hostRefusalCounts = time.Minute
+
+// recallHostRefusal returns the error of a dial of the leg, or that the host refuses the port, if that was its last
+// word and it is silent now. Linux tells one machine about once a second that nothing listens, and a dial sends more
+// packets than that: dials that follow each other closely hear nothing.
+func (state *peerState) recallHostRefusal(l leg, err error) error {
+	if l.on.path != Direct {
+		return err
+	}
+	state.mu.Lock()
+	defer state.mu.Unlock()
+	timeout, ok := errors.AsType[net.Error](err)
+	switch {
+	case errors.Is(err, errRefused):
+		state.hostRefusedAddr, state.hostRefusedAt = l.text, time.Now()
+	case ok && timeout.Timeout() && l.text == state.hostRefusedAddr && time.Since(state.hostRefusedAt) < hostRefusalCounts:
+		return errRefused
+	}
+	return err
 }
 
 // recallRefusal returns the error of a dial, or that the peer does not trust this node: if that was the

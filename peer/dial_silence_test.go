@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -238,4 +240,42 @@ func TestManySilentAddresses(t *testing.T) {
 	if !strings.HasPrefix(text, "no answer from 192.0.2.0:7117, 192.0.2.1:7117, 192.0.2.2:7117, 5 others or relay:hub; ") || len(u.silent) != 9 || !slices.Contains(u.silent, "relay:hub") {
 		t.Error(text)
 	}
+}
+
+// A host that has said that nothing listens there may say it too seldom for each dial to hear it. Its last word counts for a
+// while, unless the peer was heard since.
+func TestRefusalOfAHostIsRecalled(t *testing.T) {
+	bubble(t, nil, func(t *testing.T, w *network) {
+		var found atomic.Int32
+		a := w.side(nil)
+		key := newKey(t)
+		a.trust.Trust(identity.Peer{ID: key.ID(), Name: "reviewer", Addrs: []string{nowhere}})
+		a.udp.prober = hostProber(func(context.Context, net.Addr) probeResult { return probeResult(found.Load()) })
+		w.start()
+		a.serve()
+		call := func() error {
+			time.Sleep(shareVerdict)
+			_, _, err := a.Exchange(t.Context(), key.ID(), query("?"))
+			return err
+		}
+		const refuses = "nothing listens at " + nowhere + "; start its daemon"
+		says(t, call(), kinds.Unreachable, "no answer from "+nowhere)
+		found.Store(int32(probeRefused))
+		says(t, call(), kinds.Unreachable, refuses)
+		found.Store(int32(probeSilent))
+		for range 3 {
+			says(t, call(), kinds.Unreachable, refuses)
+		}
+		time.Sleep(hostRefusalCounts)
+		says(t, call(), kinds.Unreachable, "no answer from "+nowhere)
+
+		found.Store(int32(probeRefused))
+		says(t, call(), kinds.Unreachable, refuses)
+		found.Store(int32(probeSilent))
+		state := a.findState(key.ID())
+		state.mu.Lock()
+		state.finishDial(nil) // as a connection does that becomes ready
+		state.mu.Unlock()
+		says(t, call(), kinds.Unreachable, "no answer from "+nowhere)
+	})
 }

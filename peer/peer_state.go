@@ -44,6 +44,8 @@ type peerState struct {
 	refusesUs        bool           // its last word, with its key proved, was that it does not trust this node
 	lastDialFailure  *kinds.Error   // why the last dial that had an address failed; nil: it did not
 	lastDialFailedAt time.Time      // when it did
+	hostRefusedAddr  string         // UDP address of which the host said last that nothing listens there; "": a connection became ready since
+	hostRefusedAt    time.Time      // when it did
 	lastAddr         string         // address of the connection in use, as the last event told
 	lastPath         Path           // its path
 	lastGoodAddr     string         // UDP address where the peer last proved its key; dialled first

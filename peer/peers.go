@@ -154,7 +154,7 @@ func (n *Node) Connect(id identity.ID) {
 	p, waited := n.pending.remove(id)
 	state := n.lockState(id)
 	state.keep = true
-	state.sharedFailure = nil
+	state.sharedFailure, state.hostRefusedAddr = nil, ""
 	state.backoff = 0
 	state.forgetRelayOnly()
 	if waited && state.lastGoodAddr == "" {
