@@ -23,8 +23,12 @@ func (u *run) invite(ctx context.Context) error {
 		for over := false; !over; {
 			var answer string
 			answer, over, err = u.readWhile(ctx, func() (over bool, err error) {
-				joined, over, err = u.findJoined(ctx, inv.ID)
-				return over, err
+				if joined, over, err = u.findJoined(ctx, inv.ID); over || err != nil {
+					return over, err
+				}
+				all, err := u.Daemon.Peers(ctx)
+				u.offerStrangers(all)
+				return false, err
 			})
 			switch {
 			case ctx.Err() != nil:
@@ -35,8 +39,8 @@ func (u *run) invite(ctx context.Context) error {
 			case answer == "q" || u.InputEnded():
 				u.leaveOut("nobody has joined yet: %s", after)
 				return nil
-			default: // the other machine has made a line too
-				if over, err = u.joinPasted(ctx, answer); err != nil {
+			default: // the other machine has made a line too, or trusts this one without a line
+				if over, err = u.takeAnswer(ctx, answer); err != nil {
 					return frame.WithHint(err, after)
 				}
 				if over {
@@ -82,6 +86,9 @@ func (u *run) showInvitation(inv *client.Invitation) {
 	u.Tell("\nIt works for one machine, until %s. Whoever has it can join: send it as you would send a password. If acpd is not there yet: copy the programs acpd and acpctl to a machine of the same kind, or build them there by make install.", inv.Expires.Local().Format("15:04"))
 	if len(inv.Relays) == 0 {
 		u.Tell(otherNetworks)
+	}
+	if len(u.offered) > 0 {
+		u.Tell("Instead of using the line, you can type the number of a machine that was shown here.")
 	}
 	u.Tell("Waiting for the other machine. q leaves it.")
 }

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/identity"
@@ -59,9 +60,8 @@ func (u *run) askForPeer(ctx context.Context) error {
 		answer, err := u.SkipEmptyLines(ctx) // an Enter from before the question is no answer to it
 		if answer == "" && err == nil {
 			fmt.Fprint(u.Err, u.WrapTalk("Paste the line of the other machine, or press Enter to make one:")+" ")
-			answer, over, err = u.readWhile(ctx, func() (bool, error) { return u.offerStrangers(ctx) })
+			answer, over, err = u.readWhile(ctx, func() (bool, error) { return u.lookForPeer(ctx) })
 		}
-		number, notNumber := strconv.Atoi(answer)
 		switch {
 		case err != nil || over:
 			return err
@@ -70,17 +70,21 @@ func (u *run) askForPeer(ctx context.Context) error {
 			return nil
 		case answer == "":
 			return u.invite(ctx)
-		case notNumber == nil && number >= 1 && number <= len(u.offered):
-			if over, err = u.trust(ctx, u.offered[number-1]); err != nil {
-				err = u.sayProblem(ctx, err)
-			}
-		default:
-			over, err = u.joinPasted(ctx, answer)
 		}
-		if err != nil || over {
+		if over, err = u.takeAnswer(ctx, answer); err != nil || over {
 			return err
 		}
 	}
+}
+
+// takeAnswer trusts the stranger whose number was typed, or joins by the line that was pasted. It reports whether there
+// is a peer.
+func (u *run) takeAnswer(ctx context.Context, answer string) (over bool, err error) {
+	if number, err := strconv.Atoi(answer); err == nil && number >= 1 && number <= len(u.offered) {
+		over, err = u.trust(ctx, u.offered[number-1])
+		return over, u.sayProblem(ctx, err)
+	}
+	return u.joinPasted(ctx, answer)
 }
 
 // joinPasted joins by a line that begins with what was pasted, and reports whether the daemon that made it is a peer.
@@ -103,29 +107,43 @@ func (u *run) sayProblem(ctx context.Context, err error) error {
 	return nil
 }
 
-// offerStrangers shows the strangers that were not shown yet, as peers to choose. It reports whether
-// there is a peer meanwhile.
-func (u *run) offerStrangers(ctx context.Context) (bool, error) {
+// lookForPeer reports whether there is a peer meanwhile. Until then it offers the strangers.
+func (u *run) lookForPeer(ctx context.Context) (bool, error) {
 	all, err := u.Daemon.Peers(ctx)
 	for _, p := range all {
-		isNew := !slices.ContainsFunc(u.offered, func(o client.Peer) bool { return o.ID == p.ID })
-		switch {
-		case p.State == client.PeerConnected || p.State == client.PeerTrusted:
+		if p.State == client.PeerConnected || p.State == client.PeerTrusted {
 			u.Tell("\n%s is a trusted peer now.", p.Name)
 			u.met = p.ID
 			return true, err
-		case p.State == client.PeerBlocked || !isNew || len(u.offered) == maxOffered:
+		}
+	}
+	u.offerStrangers(all)
+	return false, err
+}
+
+// offerStrangers shows the strangers that were not shown yet, as peers to choose, and once more each one that calls
+// meanwhile.
+func (u *run) offerStrangers(all []client.Peer) {
+	for _, p := range all {
+		i := slices.IndexFunc(u.offered, func(o client.Peer) bool { return o.ID == p.ID })
+		calls := p.State == client.PeerPending
+		switch {
+		case !calls && p.State != client.PeerDiscovered:
+			continue
+		case i < 0 && len(u.offered) < maxOffered:
+			i, u.offered = len(u.offered), append(u.offered, p)
+		case i >= 0 && calls && u.offered[i].State != client.PeerPending:
+			u.offered[i] = p
+		default:
 			continue
 		}
-		u.offered = append(u.offered, p)
 		where := "is on this network"
-		if p.State == client.PeerPending {
+		if calls {
 			where = "wants to be your peer"
 			u.ring()
 		}
-		u.Tell("\n%s %s, at %s. To trust it, type %d:", ui.FormatPeerName(&p), where, client.Line(strings.Join(p.Addrs, " ")), len(u.offered))
+		u.Tell("\n%s %s, at %s. To trust it, type %d:", ui.FormatPeerName(&p), where, client.Line(strings.Join(p.Addrs, " ")), i+1)
 	}
-	return false, err
 }
 
 // describeNewPeer says who would be, or is, a peer. What the peer calls itself is quoted, unless it can only be a name.
@@ -174,6 +192,10 @@ func (u *run) join(ctx context.Context, inv identity.Invitation) (bool, error) {
 	return true, nil
 }
 
+// callPause is between two calls to a machine that does not trust this one yet: its daemon logs each of them. As soon as
+// it does, it calls by itself, if it knows where.
+const callPause = 20 * time.Second
+
 // trust trusts a stranger if the person has compared its fingerprint, and waits until that trusts this
 // daemon too. It reports whether it is a peer.
 func (u *run) trust(ctx context.Context, p client.Peer) (bool, error) {
@@ -190,9 +212,20 @@ func (u *run) trust(ctx context.Context, p client.Peer) (bool, error) {
 		u.Warn("%s", peer.Warning)
 	}
 	u.Tell("%s is trusted here. Waiting until it trusts this machine: answer acpctl up there, or type it, and choose %s with the fingerprint\n%s. q goes on without.", peer.Name, client.Line(u.me.Name), u.me.ID.Fingerprint())
+	var next time.Time
 	for {
 		answer, over, err := u.readWhile(ctx, func() (bool, error) {
-			_, err := u.Daemon.Ping(ctx, client.PingParams{To: peer.ID.String(), TimeoutMS: 1000})
+			peers, err := u.listPeers(ctx)
+			if err == nil && slices.ContainsFunc(peers, func(p client.Peer) bool {
+				return p.ID == peer.ID && p.State == client.PeerConnected && !p.Refuses
+			}) {
+				return true, nil
+			}
+			if time.Now().Before(next) {
+				return false, nil
+			}
+			_, err = u.Daemon.Ping(ctx, client.PingParams{To: peer.ID.String(), TimeoutMS: 1000})
+			next = time.Now().Add(callPause)
 			return err == nil, nil
 		})
 		switch {
