@@ -212,20 +212,18 @@ func (u *run) trust(ctx context.Context, p client.Peer) (bool, error) {
 		u.Warn("%s", peer.Warning)
 	}
 	u.Tell("%s is trusted here. Waiting until it trusts this machine: answer acpctl up there, or type it, and choose %s with the fingerprint\n%s. q goes on without.", peer.Name, client.Line(u.me.Name), u.me.ID.Fingerprint())
-	var next time.Time
+	var called time.Time
 	for {
 		answer, over, err := u.readWhile(ctx, func() (bool, error) {
-			peers, err := u.listPeers(ctx)
-			if err == nil && slices.ContainsFunc(peers, func(p client.Peer) bool {
-				return p.ID == peer.ID && p.State == client.PeerConnected && !p.Refuses
-			}) {
+			peers, _ := u.listPeers(ctx)
+			if slices.ContainsFunc(peers, func(p client.Peer) bool { return p.ID == peer.ID && p.State == client.PeerConnected && !p.Refuses }) {
 				return true, nil
 			}
-			if time.Now().Before(next) {
+			if time.Since(called) < callPause {
 				return false, nil
 			}
-			_, err = u.Daemon.Ping(ctx, client.PingParams{To: peer.ID.String(), TimeoutMS: 1000})
-			next = time.Now().Add(callPause)
+			called = time.Now()
+			_, err := u.Daemon.Ping(ctx, client.PingParams{To: peer.ID.String(), TimeoutMS: 1000})
 			return err == nil, nil
 		})
 		switch {
