@@ -28,7 +28,7 @@ type WakeAllowParams struct {
 	Peer       string   `json:"peer"`
 	Kinds      []string `json:"kinds,omitempty"`     // of query, delegate, notify, result, error; empty: all of them
 	Agent      string   `json:"agent,omitzero"`      // the session; "": every session
-	Ask        bool     `json:"ask,omitzero"`        // each message waits for approvals.decide
+	Ask        bool     `json:"ask,omitzero"`        // the owner is asked before a message begins a turn: approvals.decide
 	Unattended bool     `json:"unattended,omitzero"` // also if nobody is there to be asked for permissions
 }
 

@@ -174,7 +174,7 @@ type Turns struct {
 // Wake says for what a peer may wake a session.
 type Wake struct {
 	Kinds      []string `yaml:"kinds" example:"[query, notify]" doc:"Any of query, delegate, notify, result and error. Partial results never wake. Default: all of them."`
-	Ask        bool     `yaml:"ask" example:"true" doc:"true: each message waits for acpctl approvals. Default: false."`
+	Ask        bool     `yaml:"ask" example:"true" doc:"true: acpctl approvals asks before a message begins a turn. Default: false."`
 	Unattended bool     `yaml:"unattended" example:"true" doc:"true: also if nobody is there to be asked for permissions. Default: false."`
 }
 

@@ -204,7 +204,7 @@ func TestUpOnTwoMachines(t *testing.T) {
 
 	d.shows(`\x07\r\nlaptop \(claimed name\), fingerprint ([0-9a-f]{4} ?){8}, has joined by this line`)
 	d.answers(mayWake, "a\n")
-	d.shows("Its questions begin a turn of Codex .every session. after your yes")
+	d.shows("Its questions may begin a turn of Codex .every session. after your yes")
 	d.ends(0)
 
 	for n, want := range map[*newcomer]string{desk: "laptop\tquery\tevery session\tafter acpctl approvals\twake.yaml\n", laptop: "desk\tquery\tevery session\tat once\twake.yaml\n"} {

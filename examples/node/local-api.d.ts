@@ -2013,7 +2013,7 @@ export interface WakeAllowParams {
   kinds?: Array<string>;
   /** the session; "": every session */
   agent?: string;
-  /** each message waits for approvals.decide */
+  /** the owner is asked before a message begins a turn: approvals.decide */
   ask?: boolean;
   /** also if nobody is there to be asked for permissions */
   unattended?: boolean;

@@ -117,7 +117,7 @@ func (a *app) printReceipt(state client.ReceiptState) {
 // receiptMeanings says what holds after a message, and what is next.
 var receiptMeanings = map[client.ReceiptState]string{
 	client.Handed:   "An agent there has confirmed it.",
-	client.Held:     "It is stored there until an agent takes it, or somebody reads it with acpctl inbox.",
+	client.Held:     "It is stored there until an agent takes it. acpctl inbox there shows it.",
 	client.Replaced: "A newer partial result was sent instead.",
 	client.Sent:     "It is on its way; leave out --no-wait to see whether it arrives.",
 }

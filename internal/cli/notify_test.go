@@ -89,7 +89,7 @@ func TestAPersonHearsWhatAReceiptMeans(t *testing.T) {
 	f.SetAnswer(client.MethodAnswer, &client.Answered{ID: clitest.SomeID, Delegation: clitest.SomeID})
 	for state, means := range map[client.ReceiptState]string{
 		client.Handed:   "An agent there has confirmed it.\n",
-		client.Held:     "It is stored there until an agent takes it, or somebody reads it with acpctl inbox.\n",
+		client.Held:     "It is stored there until an agent takes it. acpctl inbox there shows it.\n",
 		client.Sent:     "It is on its way; leave out --no-wait to see whether it arrives.\n",
 		client.Replaced: "A newer partial result was sent instead.\n",
 	} {

@@ -37,13 +37,14 @@ func TestOwnerNotifyIsOffered(t *testing.T) {
 		return set, nil
 	})
 	allow := []string{"wake", "allow", "desk", "--ask"}
+	const unset = "No command tells you when something waits for you. To set one: acpctl wake notify --help\n"
 	t.Setenv("PATH", dir)
 	for name, got := range map[string]clitest.Result{"a script": f.Run(allow...), "without --ask": f.RunInteractive("yes\n", allow[:3]...)} {
 		if got.Code != 0 || len(asked) > 0 || strings.Contains(got.Err, "notify-send") {
 			t.Errorf("%s: %+v, %+v", name, got, asked)
 		}
 	}
-	if got := f.RunInteractive("no\n", allow...); got.Code != 0 || len(asked) != 1 || asked[0].Set || !strings.Contains(got.Err, "It would start: notify-send acpd 'An agent needs you: acpctl approvals'\nTell you so? Type yes or no: ") {
+	if got := f.RunInteractive("no\n", allow...); got.Code != 0 || len(asked) != 1 || asked[0].Set || !strings.Contains(got.Err, "It would start: notify-send acpd 'An agent needs you: acpctl approvals'\nTell you so? Type yes or no: ") || !strings.HasSuffix(got.Err, unset) {
 		t.Errorf("%+v, %+v", got, asked)
 	}
 	if got := f.RunInteractive("yes\n", allow...); got.Code != 0 || len(asked) != 3 || !asked[2].Set || !asked[2].Test || asked[2].Command[0] != "notify-send" {
@@ -55,7 +56,7 @@ func TestOwnerNotifyIsOffered(t *testing.T) {
 	}
 	set, asked = client.OwnerNotify{}, nil
 	t.Setenv("PATH", t.TempDir())
-	if got := f.RunInteractive("yes\n", allow...); got.Code != 0 || len(asked) != 1 || strings.Contains(got.Err, "Type yes") {
+	if got := f.RunInteractive("yes\n", allow...); got.Code != 0 || len(asked) != 1 || strings.Contains(got.Err, "Type yes") || !strings.HasSuffix(got.Err, unset) {
 		t.Errorf("without a program: %+v, %+v", got, asked)
 	}
 }

@@ -183,5 +183,5 @@ func TestUpHasTheWidthOfItsTerminal(t *testing.T) {
 			t.Errorf("%d cells: %q", ui.CountCells(line), line)
 		}
 	}
-	wantAll(t, clitest.Result{Out: strings.ReplaceAll(shown.String(), "\r\n", "\n")}, "now\n  and later. A Claude Code in its default", "or acpctl serve.\n  Then: Say to Claude Code")
+	wantAll(t, clitest.Result{Out: strings.ReplaceAll(shown.String(), "\r\n", "\n")}, "now\n  and later. They also do so in a Claude Code", "or acpctl serve.\n  Then: Say to Claude Code")
 }

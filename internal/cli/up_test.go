@@ -193,8 +193,10 @@ func TestUpIsForTheOwnersShell(t *testing.T) {
 func TestUpAsksWhoMayWake(t *testing.T) {
 	d := newUpDaemon(t, "claude", "codex")
 	d.connect(t, "claude", "codex")
-	const question = "May desk's questions begin a turn of your sessions?\nyes (y): they do so in every session that asks you before it runs tools, now and later. A Claude Code in its default mode (auto) counts as one: it is woken, and then works by its own rules.\n" +
-		"ask (a): each question waits for your yes: acpctl approvals.\nno (n): a question is refused, or waits for the session's next turn if it names the session.\nTo let work that it delegates begin turns too: acpctl wake allow desk --kinds delegate\nType yes, ask or no: "
+	const question = "May desk's questions begin a turn of your sessions?\nIn a turn your model reads the question and answers it, which costs money.\n" +
+		"yes (y): they do so in every session that asks you before it runs tools, now and later. They also do so in a Claude Code in its default mode (auto), which decides itself what to ask you.\n" +
+		"ask (a): they do so after your yes in acpctl approvals. Until then a session reads the question only if it has a turn anyway.\n" +
+		"no (n): a question is refused, or waits for the session's next turn if it names the session. The next acpctl up asks again.\nTo let work that it delegates begin turns too: acpctl wake allow desk --kinds delegate\nType yes, ask or no: "
 	for _, c := range []struct{ typed, did string }{
 		{"y\na\n", "wake de5c query "},
 		{"\n\nperhaps\nyes\n\nn\n", "wake de5c query "},
@@ -217,7 +219,7 @@ func TestUpAsksWhoMayWake(t *testing.T) {
 	if did := d.takeDone(); did != "" || strings.Contains(got.Err, "begin a turn of your") {
 		t.Errorf("what a rule says is asked for: %q, %+v", did, got)
 	}
-	wantAll(t, got, "This machine is laptop.\n", "desk answers in 0.400 ms. Its agents: codex, reviewer.\n", "Its questions begin a turn of Codex (every session).\n  To let work that it delegates begin turns too: acpctl wake allow desk --kinds delegate\n", "\nSay to Claude Code: Ask desk which branch is checked out there.\n")
+	wantAll(t, got, "This machine is laptop.\n", "desk answers in 0.400 ms. Its agents: codex, reviewer.\n", "Its questions may begin a turn of Codex (every session).\n  To let work that it delegates begin turns too: acpctl wake allow desk --kinds delegate\n", "\nSay to Claude Code: Ask desk which branch is checked out there.\n")
 	// A yes would replace what the owner has set for single programs.
 	for _, agent := range []string{"claude", "codex"} {
 		d.setState([]client.Peer{desk}, client.WakeRule{Peer: clitest.DeskID, Kind: kinds.KindQuery, Agent: "codex"}, client.WakeRule{Peer: clitest.DeskID, Kind: kinds.KindNotify, Agent: "claude"})
@@ -228,7 +230,7 @@ func TestUpAsksWhoMayWake(t *testing.T) {
 		if did := d.takeDone(); did != "" || strings.Contains(got.Err, "begin a turn of your") {
 			t.Errorf("with a rule for %s: %q, %+v", agent, did, got)
 		}
-		wantAll(t, got, "Its questions begin a turn of Codex (codex).\n")
+		wantAll(t, got, "Its questions may begin a turn of Codex (codex).\n")
 	}
 
 	other := desk
@@ -237,6 +239,31 @@ func TestUpAsksWhoMayWake(t *testing.T) {
 	if got := d.RunInteractive("y\ny\ny\ny\n", "up"); d.takeDone() != "" || got.Code != 0 {
 		t.Errorf("of several old peers each is asked for: %+v", got)
 	}
+}
+
+// What a yes means for Claude Code is said only where Claude Code is connected.
+func TestUpSpeaksOfClaudeCodeWhereItIs(t *testing.T) {
+	d := newUpDaemon(t, "codex")
+	d.connect(t, "codex")
+	d.setState([]client.Peer{desk})
+	got := d.RunInteractive("n\n", "up")
+	if wantAll(t, got, "runs tools, now and later.\nask (a): "); strings.Contains(got.Err, "Claude") {
+		t.Errorf("%+v", got)
+	}
+}
+
+// The summary names all that may begin a turn, by rule: what is asked about first is not what begins a turn at once.
+func TestUpSaysAllThatMayWake(t *testing.T) {
+	d := newUpDaemon(t, "claude", "codex")
+	d.connect(t, "claude", "codex")
+	var rules []client.WakeRule
+	for _, kind := range []string{kinds.KindQuery, kinds.KindDelegate, kinds.KindResult, kinds.KindError} {
+		rules = append(rules, client.WakeRule{Peer: clitest.DeskID, Kind: kind, Ask: kind == kinds.KindDelegate})
+	}
+	d.setState([]client.Peer{desk}, rules...)
+	wantAll(t, d.RunInteractive("", "up"), "  Its questions, results, errors may begin a turn of Codex (every session). Its work may begin a turn of Codex (every session) after your yes: acpctl approvals.\n")
+	d.setState([]client.Peer{desk}, client.WakeRule{Peer: clitest.DeskID, Kind: kinds.KindDelegate, Agent: "codex"}, client.WakeRule{Peer: clitest.DeskID, Kind: kinds.KindQuery, Agent: "claude"})
+	wantAll(t, d.RunInteractive("", "up"), "  Its questions begin no turn of Codex: one that names its session waits for the next turn. Its work may begin a turn of Codex (codex).\n")
 }
 
 // Whoever wants to be asked is offered a command that tells so, once.

@@ -41,10 +41,13 @@ func (a *app) newWakeAllowCmd() *cobra.Command {
 		Short: "Let a peer's messages wake sessions",
 		Example: `  acpctl wake allow desk
   acpctl wake allow desk --kinds query --agent claude
-  acpctl wake allow laptop --ask    each message waits for acpctl approvals`,
+  acpctl wake allow laptop --ask    asks you before a message begins a turn`,
 		Long: `Lets messages of a peer wake sessions, from now on and until revoke or untrust. Kinds are
 query, delegate, notify, result and error; partial results wake nobody. It adds: what was
 allowed before for other kinds, or for every session, stays until wake revoke takes it back.
+
+With --ask, acpctl approvals asks you whether a message may begin a turn. That does not hold the
+message back: until your yes, its session reads it in its next turn, as without a rule.
 
 A session where nobody is there to be asked for permissions, or that has skipped them, is
 not woken without --unattended: what the peer writes is then read by a model whose tools
@@ -73,7 +76,7 @@ by its own rules what runs without asking you.`,
 	f := cmd.Flags()
 	f.StringSliceVar(&p.Kinds, "kinds", nil, "only for these: query, delegate, notify, result, error (default: all of them)")
 	f.StringVar(&p.Agent, "agent", "", "only the session of this name (default: every session)")
-	f.BoolVar(&p.Ask, "ask", false, "each message waits for acpctl approvals")
+	f.BoolVar(&p.Ask, "ask", false, "acpctl approvals asks you before a message begins a turn")
 	f.BoolVar(&p.Unattended, "unattended", false, "also if nobody is there to be asked for permissions")
 	return cmd
 }

@@ -17,8 +17,8 @@ var notifiers = [][]string{
 }
 
 // OfferOwnerNotify asks a person at a terminal whether the daemon shall start a command when something
-// waits for him, and tries the command after a yes. It does nothing without a terminal, if such a command
-// is set already, and on a machine without one that is known. [Frame.SetOwnerNotify] undoes it.
+// waits for him, and tries the command after a yes. Otherwise it names the verb that sets one. It does nothing
+// without a terminal, and if such a command is set already. [Frame.SetOwnerNotify] undoes it.
 func (f *Frame) OfferOwnerNotify(ctx context.Context) error {
 	if !f.InTTY || !f.ErrTTY || f.AsGuest {
 		return nil
@@ -32,12 +32,17 @@ func (f *Frame) OfferOwnerNotify(ctx context.Context) error {
 			continue
 		}
 		f.Tell("When something waits for you, acpd can tell you so. It would start: %s", quoteCommand(argv))
-		if yes, err := f.Confirm(ctx, "Tell you so?"); err != nil || !yes {
+		yes, err := f.Confirm(ctx, "Tell you so?")
+		if err != nil {
 			return err
 		}
-		_, err := f.SetOwnerNotify(ctx, client.OwnerNotifyParams{Set: true, Command: argv, Test: true})
+		if !yes {
+			break
+		}
+		_, err = f.SetOwnerNotify(ctx, client.OwnerNotifyParams{Set: true, Command: argv, Test: true})
 		return err
 	}
+	f.Tell("No command tells you when something waits for you. To set one: acpctl wake notify --help")
 	return nil
 }
 

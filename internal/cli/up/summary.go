@@ -1,8 +1,10 @@
 package up
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 
@@ -117,19 +119,35 @@ func findSession(c *kinds.Capabilities) string {
 	return ""
 }
 
-// describeWaking says whether a peer's questions may begin a turn of a program here.
+// wakeKinds are the kinds of messages that may wake a session, as the summary calls them.
+var wakeKinds = [...]struct{ kind, name string }{
+	{kinds.KindQuery, "questions"}, {kinds.KindDelegate, "work"}, {kinds.KindNotify, "notices"}, {kinds.KindResult, "results"}, {kinds.KindError, "errors"},
+}
+
+// describeWaking says which messages of a peer may begin a turn of a program here, and whether its questions may.
 func describeWaking(rules *client.WakeRules, p *client.Peer, s *setup.Status) string {
-	agent := findAgentName(s)
-	r := findWakeRule(rules, p.ID, agent)
-	if r == nil {
-		return fmt.Sprintf("Its questions begin no turn of %s: one that names its session waits for the next turn.", s.Title)
+	agent, said := findAgentName(s), ""
+	var ways []string
+	names := make(map[string][]string) // of the kinds that may wake in each way
+	for _, k := range wakeKinds {
+		r := findWakeRule(rules, p.ID, k.kind, agent)
+		if r == nil {
+			continue
+		}
+		way := fmt.Sprintf(" may begin a turn of %s (%s)", s.Title, cmp.Or(r.Agent, "every session"))
+		if r.Ask {
+			way += " after your yes: acpctl approvals"
+		}
+		if names[way] == nil {
+			ways = append(ways, way)
+		}
+		names[way] = append(names[way], k.name)
 	}
-	which, after := agent, ""
-	if r.Agent == "" {
-		which = "every session"
+	if findWakeRule(rules, p.ID, kinds.KindQuery, agent) == nil {
+		said = fmt.Sprintf(" Its questions begin no turn of %s: one that names its session waits for the next turn.", s.Title)
 	}
-	if r.Ask {
-		after = " after your yes: acpctl approvals"
+	for _, way := range ways {
+		said += " Its " + strings.Join(names[way], ", ") + way + "."
 	}
-	return fmt.Sprintf("Its questions begin a turn of %s (%s)%s.", s.Title, which, after)
+	return said[1:]
 }

@@ -6,14 +6,19 @@ import (
 	"slices"
 
 	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/harness/setup"
 	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/kinds"
 )
 
-// wakeMeaning says what the answers to the question who may wake mean.
-const wakeMeaning = "yes (y): they do so in every session that asks you before it runs tools, now and later. A Claude Code in its default mode (auto) counts as one: it is woken, and then works by its own rules.\n" +
-	"ask (a): each question waits for your yes: acpctl approvals.\n" +
-	"no (n): a question is refused, or waits for the session's next turn if it names the session."
+// wakeMeaning says what the answers to the question who may wake mean. It has a place for claudeMeaning.
+const wakeMeaning = "In a turn your model reads the question and answers it, which costs money.\n" +
+	"yes (y): they do so in every session that asks you before it runs tools, now and later.%s\n" +
+	"ask (a): they do so after your yes in acpctl approvals. Until then a session reads the question only if it has a turn anyway.\n" +
+	"no (n): a question is refused, or waits for the session's next turn if it names the session. The next acpctl up asks again."
+
+// claudeMeaning is for a person who has Claude Code.
+const claudeMeaning = " They also do so in a Claude Code in its default mode (auto), which decides itself what to ask you."
 
 // forWork says what lets a peer's work wake sessions too: the question is only about questions.
 const forWork = "To let work that it delegates begin turns too: acpctl wake allow %s --kinds delegate%s"
@@ -37,10 +42,14 @@ func (u *run) askWhoMayWake(ctx context.Context) error {
 	if i < 0 || len(u.listConnected()) == 0 || findRule(rules, peers[i].ID, kinds.KindQuery) != nil {
 		return nil
 	}
+	ofClaude := ""
+	if slices.ContainsFunc(u.listConnected(), func(s setup.Status) bool { return s.Program == "claude" }) {
+		ofClaude = claudeMeaning
+	}
 	question := fmt.Sprintf("May %s's questions begin a turn of your sessions?", peers[i].Name)
 	answer := ""
 	if u.asks {
-		if answer, err = u.Choose(ctx, question+"\n"+wakeMeaning+"\n"+fmt.Sprintf(forWork, peers[i].Name, ""), "yes", "ask", "no"); err != nil {
+		if answer, err = u.Choose(ctx, question+"\n"+fmt.Sprintf(wakeMeaning, ofClaude)+"\n"+fmt.Sprintf(forWork, peers[i].Name, ""), "yes", "ask", "no"); err != nil {
 			return err
 		}
 	}
@@ -55,7 +64,7 @@ func (u *run) askWhoMayWake(ctx context.Context) error {
 	if _, err := u.Daemon.AllowWake(ctx, p); err != nil || !p.Ask {
 		return err
 	}
-	u.Tell("acpctl approvals lists what waits for your yes.")
+	u.Tell("acpctl approvals lists the questions that may begin a turn after your yes.")
 	return u.OfferOwnerNotify(ctx)
 }
 
@@ -68,12 +77,12 @@ func findRule(rules *client.WakeRules, peer identity.ID, kind string) *client.Wa
 	return &rules.Rules[i]
 }
 
-// findWakeRule returns the rule by which a peer's questions may wake an agent, nil if there is none. A rule
+// findWakeRule returns the rule by which a peer's messages of a kind may wake an agent, nil if there is none. A rule
 // for the agent goes before one for every session, as in the daemon.
-func findWakeRule(rules *client.WakeRules, peer identity.ID, agent string) *client.WakeRule {
+func findWakeRule(rules *client.WakeRules, peer identity.ID, kind, agent string) *client.WakeRule {
 	for _, name := range []string{agent, ""} {
 		i := slices.IndexFunc(rules.Rules, func(r client.WakeRule) bool {
-			return r.Peer == peer && r.Kind == kinds.KindQuery && r.Agent == name
+			return r.Peer == peer && r.Kind == kind && r.Agent == name
 		})
 		if i >= 0 {
 			return &rules.Rules[i]

@@ -1578,7 +1578,7 @@ class WakeAllowParams(TypedDict):
     peer: str
     kinds: NotRequired[list[str]]  # of query, delegate, notify, result, error; empty: all of them
     agent: NotRequired[str]  # the session; "": every session
-    ask: NotRequired[bool]  # each message waits for approvals.decide
+    ask: NotRequired[bool]  # the owner is asked before a message begins a turn: approvals.decide
     unattended: NotRequired[bool]  # also if nobody is there to be asked for permissions
 
 
