@@ -26,6 +26,7 @@ help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
 
 build: ## bin/acpd and bin/acpctl
+	@echo 'Building acpd and acpctl: one to three minutes the first time, seconds later.'
 	CGO_ENABLED=0 $(GO) build -trimpath $(BUILDFLAGS) -tags $(TAGS) -ldflags '$(LDFLAGS)' -o bin/ ./cmd/acpd ./cmd/acpctl
 
 # The programs come first, since packages of tests that ran at once would each compile them. Tests and checks
@@ -148,7 +149,7 @@ pictures: ## the plots and tables of docs/benchmarks.md from its records, and do
 
 # Without the compiler's profile, which makes the first build half as long again.
 demo: ## two daemons on this machine, and everything that they say
-	@echo 'Building acpd and acpctl: one to three minutes the first time, seconds later. Then the demo takes ten seconds.'
+	@echo 'The demo takes ten seconds after the build.'
 	@$(MAKE) --no-print-directory build BUILDFLAGS=-pgo=off
 	./integration/demo.sh
 
