@@ -3,7 +3,9 @@ package setup
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"slices"
+	"strings"
 )
 
 // Plan is what setting up one program, or undoing it, would write. It writes nothing before
@@ -12,6 +14,7 @@ type Plan struct {
 	Title       string // of the program
 	IsInstalled bool   // its executable is in PATH or where its installer puts it
 	Steps       []Step
+	IsBrief     bool // Preview shows only the beginning of new instructions and of a new skill
 
 	o        *Options
 	program  *program
@@ -58,9 +61,25 @@ func (p *Plan) Preview(step *Step) (diff, note string, err error) {
 		if !drafted {
 			old = string(d.file.text)
 		}
-		diff += formatDiff(d.file.describe(), old, string(d.text))
+		shown := formatDiff(d.file.describe(), old, string(d.text))
+		if p.IsBrief && step.Name == StepInstructions && !d.file.exists && !drafted {
+			shown = p.cutNewFile(shown)
+		}
+		diff += shown
 	}
 	return diff, note, nil
+}
+
+// shownOfNewFile is how many lines of a new file a brief plan shows.
+const shownOfNewFile = 4
+
+// cutNewFile returns the beginning of the diff of a new file, and how long the file is.
+func (p *Plan) cutNewFile(diff string) string {
+	lines := strings.SplitAfter(diff, "\n") // three are above the file's first one, and behind the last one is ""
+	if length := len(lines) - 4; length > shownOfNewFile {
+		return strings.Join(lines[:3+shownOfNewFile], "") + fmt.Sprintf("… (%d lines; acpctl setup %s --dry-run shows them)\n", length, p.program.name)
+	}
+	return diff
 }
 
 // describe returns the name of a file for a person: with where it leads, if it is a link.

@@ -191,6 +191,7 @@ func (a *app) setUp(ctx context.Context, name string, o setup.Options, flags *se
 // person says yes to. It returns those that were shown, and how many were accepted.
 func (a *app) acceptSteps(ctx context.Context, plan *setup.Plan, name string, flags *setupFlags) (shown []shownStep, accepted int, err error) {
 	shown = []shownStep{}
+	plan.IsBrief = !flags.dryRun
 	for i := range plan.Steps {
 		step := &plan.Steps[i]
 		diff, note, err := plan.Preview(step)
@@ -214,6 +215,9 @@ func (a *app) acceptSteps(ctx context.Context, plan *setup.Plan, name string, fl
 		a.showStep(step, diff, note, flags)
 		if !flags.yes && !flags.dryRun {
 			err := a.requireYes(ctx)
+			if err == errNotYes && step.Name == setup.StepSending {
+				a.tell(plan.Title + " asks you each time, then. To change that: acpctl setup " + name)
+			}
 			if err == errNotYes && step.Name != setup.StepServer {
 				continue
 			}

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -95,6 +96,25 @@ func TestSetupAsksBelowWhatItShows(t *testing.T) {
 		if len(asked) < 2 || got.Code != 0 {
 			t.Errorf("%q: %+v", argv, got)
 		}
+	}
+}
+
+// Above a question is only the beginning of what is new and long. --dry-run shows all of it, and the file has it.
+func TestSetupShowsTheBeginningOfTheSkill(t *testing.T) {
+	f, home := newSetupDaemon(t)
+	const last = "\n+Send nothing that your user would not send" // is in the last line
+	if got := f.Run("setup", "claude", "--dry-run"); !strings.Contains(got.Out, last) || strings.Contains(got.Out, "--dry-run shows them") {
+		t.Errorf("--dry-run: %+v", got)
+	}
+	got := f.RunInteractive("yes\nyes\nno\nyes\n", "setup", "claude")
+	skill := filepath.Join(home, ".claude/skills/acpd/SKILL.md")
+	length := strings.Count(readText(t, skill), "\n")
+	want := fmt.Sprintf("+++ %s (new)\n@@ line 1 @@\n+---\n+name: acpd\n", skill)
+	if end := fmt.Sprintf("\n… (%d lines; acpctl setup claude --dry-run shows them)\n", length); !strings.Contains(got.Err, want) || !strings.Contains(got.Err, end) || strings.Contains(got.Err, last) {
+		t.Errorf("%q or %q is missing, or all is shown: %+v", want, end, got)
+	}
+	if !strings.Contains(got.Err, "Claude Code asks you each time, then. To change that: acpctl setup claude\n") {
+		t.Errorf("a no to sending: %+v", got)
 	}
 }
 
