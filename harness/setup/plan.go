@@ -62,24 +62,13 @@ func (p *Plan) Preview(step *Step) (diff, note string, err error) {
 			old = string(d.file.text)
 		}
 		shown := formatDiff(d.file.describe(), old, string(d.text))
-		if p.IsBrief && step.Name == StepInstructions && !d.file.exists && !drafted {
-			shown = p.cutNewFile(shown)
+		lines := strings.SplitAfter(shown, "\n") // three are above the file's first one, and behind the last one is ""
+		if p.IsBrief && step.Name == StepInstructions && !d.file.exists && !drafted && len(lines) > 8 {
+			shown = strings.Join(lines[:7], "") + fmt.Sprintf("… (%d lines; acpctl setup %s --dry-run shows them)\n", len(lines)-4, p.program.name)
 		}
 		diff += shown
 	}
 	return diff, note, nil
-}
-
-// shownOfNewFile is how many lines of a new file a brief plan shows.
-const shownOfNewFile = 4
-
-// cutNewFile returns the beginning of the diff of a new file, and how long the file is.
-func (p *Plan) cutNewFile(diff string) string {
-	lines := strings.SplitAfter(diff, "\n") // three are above the file's first one, and behind the last one is ""
-	if length := len(lines) - 4; length > shownOfNewFile {
-		return strings.Join(lines[:3+shownOfNewFile], "") + fmt.Sprintf("… (%d lines; acpctl setup %s --dry-run shows them)\n", length, p.program.name)
-	}
-	return diff
 }
 
 // describe returns the name of a file for a person: with where it leads, if it is a link.

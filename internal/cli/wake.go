@@ -45,7 +45,6 @@ func (a *app) newWakeAllowCmd() *cobra.Command {
 		Long: `Lets messages of a peer wake sessions, from now on and until revoke or untrust. Kinds are
 query, delegate, notify, result and error; partial results wake nobody. It adds: what was
 allowed before for other kinds, or for every session, stays until wake revoke takes it back.
-
 With --ask, acpctl approvals asks you whether a message may begin a turn. That does not hold the
 message back: until your yes, its session reads it in its next turn, as without a rule.
 

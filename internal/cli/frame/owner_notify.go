@@ -32,14 +32,12 @@ func (f *Frame) OfferOwnerNotify(ctx context.Context) error {
 			continue
 		}
 		f.Tell("When something waits for you, acpd can tell you so. It would start: %s", quoteCommand(argv))
-		yes, err := f.Confirm(ctx, "Tell you so?")
-		if err != nil {
+		if yes, err := f.Confirm(ctx, "Tell you so?"); err != nil {
 			return err
-		}
-		if !yes {
+		} else if !yes {
 			break
 		}
-		_, err = f.SetOwnerNotify(ctx, client.OwnerNotifyParams{Set: true, Command: argv, Test: true})
+		_, err := f.SetOwnerNotify(ctx, client.OwnerNotifyParams{Set: true, Command: argv, Test: true})
 		return err
 	}
 	f.Tell("No command tells you when something waits for you. To set one: acpctl wake notify --help")

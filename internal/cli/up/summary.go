@@ -127,8 +127,7 @@ var wakeKinds = [...]struct{ kind, name string }{
 // describeWaking says which messages of a peer may begin a turn of a program here, and whether its questions may.
 func describeWaking(rules *client.WakeRules, p *client.Peer, s *setup.Status) string {
 	agent, said := findAgentName(s), ""
-	var ways []string
-	names := make(map[string][]string) // of the kinds that may wake in each way
+	ways, names := []string{}, make(map[string][]string) // of the kinds that may wake in each way
 	for _, k := range wakeKinds {
 		r := findWakeRule(rules, p.ID, k.kind, agent)
 		if r == nil {

@@ -11,14 +11,11 @@ import (
 	"github.com/acpd/acpd/kinds"
 )
 
-// wakeMeaning says what the answers to the question who may wake mean. It has a place for claudeMeaning.
+// wakeMeaning says what the answers to the question who may wake mean. It has a place for what is so of Claude Code.
 const wakeMeaning = "In a turn your model reads the question and answers it, which costs money.\n" +
 	"yes (y): they do so in every session that asks you before it runs tools, now and later.%s\n" +
 	"ask (a): they do so after your yes in acpctl approvals. Until then a session reads the question only if it has a turn anyway.\n" +
 	"no (n): a question is refused, or waits for the session's next turn if it names the session. The next acpctl up asks again."
-
-// claudeMeaning is for a person who has Claude Code.
-const claudeMeaning = " They also do so in a Claude Code in its default mode (auto), which decides itself what to ask you."
 
 // forWork says what lets a peer's work wake sessions too: the question is only about questions.
 const forWork = "To let work that it delegates begin turns too: acpctl wake allow %s --kinds delegate%s"
@@ -44,7 +41,7 @@ func (u *run) askWhoMayWake(ctx context.Context) error {
 	}
 	ofClaude := ""
 	if slices.ContainsFunc(u.listConnected(), func(s setup.Status) bool { return s.Program == "claude" }) {
-		ofClaude = claudeMeaning
+		ofClaude = " They also do so in a Claude Code in its default mode (auto), which decides itself what to ask you."
 	}
 	question := fmt.Sprintf("May %s's questions begin a turn of your sessions?", peers[i].Name)
 	answer := ""
