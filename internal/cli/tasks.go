@@ -81,12 +81,16 @@ func formatParties(t *client.Task) string {
 	return strings.TrimPrefix(client.Line(t.Agent)+" ← ", " ") + formatTaskPeer(t)
 }
 
-// formatTaskTime returns how long ago a delegation began and, until it has ended, how long it may take.
+// formatTaskTime returns how long ago a delegation began and, until it has ended, how long it may take if it has
+// a deadline.
 func (a *app) formatTaskTime(t *client.Task) string {
 	if t.Began.IsZero() || t.State.IsFinal() {
 		return a.FormatAge(t.Began.Time)
 	}
 	took := time.Since(t.Began.Time).Round(time.Second)
+	if t.Deadline.IsZero() {
+		return kinds.FormatDuration(took)
+	}
 	return kinds.FormatDuration(took) + " of " + kinds.FormatDuration(t.Deadline.Sub(t.Began.Time).Round(time.Second))
 }
 

@@ -54,9 +54,10 @@ func TestTasksHaveTimesAndAgents(t *testing.T) {
 		{ID: clitest.SomeID, Peer: "laptop", Direction: client.Given, ToAgent: "reviewer", State: client.TaskAccepted, Task: "x", Began: client.Time{Time: began}, Deadline: client.Time{Time: began.Add(3 * time.Hour)}},
 		{ID: clitest.SomeID, Peer: "desk", Direction: client.Taken, FromAgent: "planner", Agent: "builder", State: client.TaskCompleted, Task: "y", Began: client.Time{Time: began}},
 		{ID: clitest.SomeID, Peer: "desk", Direction: client.Taken, State: client.TaskCompleted, Task: "of a daemon that says no time"},
+		{ID: clitest.SomeID, Peer: "desk", Direction: client.Taken, State: client.TaskAccepted, Task: "without a deadline", Began: client.Time{Time: began}},
 	}})
 	got := f.RunAtTerminal(ui.Terminal{OutTTY: true}, "", "tasks").Out
-	for _, want := range []string{"  → laptop/reviewer  ", " of 3h  x\n", "  builder ← desk/planner  completed  1h30m ago    y\n", "  -            of a daemon"} {
+	for _, want := range []string{"  → laptop/reviewer  ", " of 3h  x\n", "  builder ← desk/planner  completed  1h30m ago    y\n", "  -            of a daemon", "  accepted   1h30m        without a deadline"} {
 		if !strings.Contains(got, want) {
 			t.Errorf("%q is not in\n%s", want, got)
 		}

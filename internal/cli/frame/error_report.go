@@ -44,7 +44,7 @@ var settingsOfDaemon = map[string]string{"no-mdns": "discovery: {mdns: off}", "l
 
 // explainUnknownFlag adds to the error of a flag that cmd does not have what may have been meant:
 // a flag of another name, or text.
-func explainUnknownFlag(cmd *cobra.Command, unknown *pflag.NotExistError) error {
+func (f *Frame) explainUnknownFlag(cmd *cobra.Command, unknown *pflag.NotExistError) error {
 	if unknown.GetSpecifiedShortnames() != "" {
 		if len(splitUsage(cmd)) == 0 {
 			return unknown
@@ -53,6 +53,9 @@ func explainUnknownFlag(cmd *cobra.Command, unknown *pflag.NotExistError) error 
 	}
 	if usual := findVerb(cmd, usualVerbs[cmd.Name()]); usual != nil {
 		if flag := usual.Flags().Lookup(unknown.GetSpecifiedName()); flag != nil && flag.NoOptDefVal != "" { // it needs no value
+			if word := cmd.Flags().Arg(0); word != "" && !f.isMeant(cmd.Context(), usual, word) {
+				return f.withInstead(cmd, cmd.Flags().Args(), reportUnknownVerb(cmd, cmd.Flags().Args()))
+			}
 			return Instead{fmt.Errorf("%w, which is one of %s", unknown, usual.CommandPath()), formatExample(usual, cmd.Flags().Arg(0)) + " --" + flag.Name}
 		}
 	}
@@ -67,8 +70,8 @@ func explainUnknownFlag(cmd *cobra.Command, unknown *pflag.NotExistError) error 
 		}
 	}
 	names := &cobra.Command{SuggestionsMinimumDistance: 2} // cobra compares verbs alone
-	cmd.Flags().VisitAll(func(f *pflag.Flag) {
-		names.AddCommand(&cobra.Command{Use: f.Name, Run: func(*cobra.Command, []string) {}})
+	cmd.Flags().VisitAll(func(flag *pflag.Flag) {
+		names.AddCommand(&cobra.Command{Use: flag.Name, Run: func(*cobra.Command, []string) {}})
 	})
 	if near := names.SuggestionsFor(unknown.GetSpecifiedName()); len(near) > 0 {
 		return fmt.Errorf("%w: did you mean --%s?", unknown, strings.Join(near, " or --"))
@@ -78,9 +81,9 @@ func explainUnknownFlag(cmd *cobra.Command, unknown *pflag.NotExistError) error 
 
 // explainFlagError returns the error of a flag in terms of what the flag expects, or of which
 // flags there are.
-func explainFlagError(cmd *cobra.Command, err error) error {
+func (f *Frame) explainFlagError(cmd *cobra.Command, err error) error {
 	if unknown, ok := errors.AsType[*pflag.NotExistError](err); ok {
-		return explainUnknownFlag(cmd, unknown)
+		return f.explainUnknownFlag(cmd, unknown)
 	}
 	if bare, ok := errors.AsType[*pflag.ValueRequiredError](err); ok {
 		flag := bare.GetFlag()

@@ -38,7 +38,9 @@ var otherWords = map[string][]string{
 	"stop": {"drain"}, "quit": {"drain"}, "kill": {"drain"}, "shutdown": {"drain"}, "restart": {"drain", "reload"},
 	"connect": {"up", "invite", "join"}, "pair": {"up", "invite", "join"}, "add": {"up", "invite", "join"},
 	"remove": {"untrust"}, "rm": {"untrust"}, "block": {"untrust"}, "forget": {"untrust"},
-	"allow": {"wake allow"}, "mute": {"agents mute"}, "yes": {"approvals yes"}, "approve": {"approvals yes"},
+	"allow": {"wake allow"}, "grant": {"wake allow"}, "mute": {"agents mute"}, "yes": {"approvals yes"}, "approve": {"approvals yes"},
+	"deny": {"wake revoke", "untrust"}, "revoke": {"wake revoke"}, "disallow": {"wake revoke"}, "forbid": {"wake revoke"},
+	"no": {"approvals no"}, "decline": {"approvals no"}, "reject": {"approvals no"}, "refuse": {"approvals no"},
 	"id": {"whoami"}, "me": {"whoami"}, "info": {"status"}, "health": {"status", "doctor"}, "check": {"doctor"},
 	"claude": {"setup claude"}, "codex": {"setup codex"}, "opencode": {"setup opencode"}, "claude-code": {"setup claude"}, "claudecode": {"setup claude"}, "open-code": {"setup opencode"},
 }
@@ -54,6 +56,15 @@ func HintMCP(program string) string {
 // usualVerbs maps a verb to the verb below it that people leave out: wake desk means wake allow desk.
 var usualVerbs = map[string]string{"wake": "allow", "approvals": "yes"}
 
+// wordsBelow has, by a verb, the words that people try below it, by the verb there that does what they expect.
+var wordsBelow = map[string]map[string]string{
+	"wake": {
+		"revoke": "deny off forbid block delete del disallow stop disable no never remove rm refuse reject decline untrust cancel end mute",
+		"allow":  "add grant on enable permit yes let accept approve ok",
+	},
+	"approvals": {"no": "deny refuse reject decline block cancel stop off", "yes": "allow accept approve ok grant"},
+}
+
 // listedBy has, by a verb, which verb lists what its first argument may be.
 var listedBy = map[string]string{
 	"cancel": "tasks", "wait": "tasks", "reply": "tasks", "yes": "approvals", "always": "approvals", "no": "approvals",
@@ -67,7 +78,13 @@ func HintForWord(root *cobra.Command, word string, args []string) string {
 		return HintMCP(word)
 	}
 	var known []string
-	for _, path := range otherWords[word] {
+	paths := otherWords[word]
+	for answer, path := range map[string]string{"yes": "wake allow", "no": "wake revoke"} {
+		if isNumber(FirstOrEmpty(args)) && FirstOrEmpty(paths) == path {
+			paths = []string{"approvals " + answer}
+		}
+	}
+	for _, path := range paths {
 		verb, left, err := root.Find(strings.Fields(path))
 		if len(left) > 0 && verb.Name() == "setup" { // the name of a program
 			known = append(known, "acpctl "+path)
@@ -111,6 +128,9 @@ func isPeer(arg string) bool {
 	return identity.CheckName(name) == nil
 }
 
+// isNumber reports whether an argument looks like the number of a message that waits for approval.
+func isNumber(arg string) bool { return arg != "" && strings.Trim(arg, "0123456789") == "" }
+
 // unfitArg is the error of an argument that is missing or empty.
 type unfitArg struct{ name, how string }
 
@@ -120,7 +140,11 @@ func (u unfitArg) Error() string { return u.name + " is " + u.how }
 func (f *Frame) withInstead(cmd *cobra.Command, args []string, err error) error {
 	names := ListArgNames(cmd)
 	unfit, isUnfit := errors.AsType[unfitArg](err)
+	_, isKnown := errors.AsType[Instead](err)
+	usual := findVerb(cmd, usualVerbs[cmd.Name()])
 	switch {
+	case err != nil && !isKnown && usual != nil && len(args) > 0 && f.isMeant(cmd.Context(), usual, args[0]):
+		return Instead{fmt.Errorf("unknown verb %q", args[0]), formatTyped(usual, args)}
 	case len(args) == 2 && len(names) == 2 && names[0] == "PEER" && slices.Contains(textArgs, names[1]) && strings.ContainsAny(args[0], " ?") && isPeer(args[1]):
 		return Instead{UsageErrorf("PEER and %s are swapped", names[1]), formatTyped(cmd, []string{args[1], args[0]})}
 	case isUnfit && len(args) == 0 && unfit.name == "PEER":
@@ -143,26 +167,46 @@ func (f *Frame) withInstead(cmd *cobra.Command, args []string, err error) error 
 
 // namePeers adds to the error that PEER is missing which peers there are.
 func (f *Frame) namePeers(cmd *cobra.Command, missing error) error {
-	var names []string
-	if f.ChooseDaemon() == nil {
-		ctx, cancel := context.WithTimeout(cmd.Context(), time.Second)
-		defer cancel()
-		peers, err := f.Daemon.Peers(ctx)
-		for _, state := range []client.PeerState{client.PeerConnected, client.PeerTrusted} {
-			for _, p := range peers {
-				if p.Name != "" && p.State == state {
-					names = append(names, client.Line(p.Name))
-				}
-			}
-		}
-		if err == nil && len(names) == 0 {
-			return Instead{UsageError{fmt.Errorf("%w, and there is no peer yet", missing)}, "acpctl up, which connects another machine"}
-		}
-	}
-	if len(names) > 0 {
+	names, err := f.listPeers(cmd.Context())
+	switch {
+	case err == nil && len(names) == 0:
+		return Instead{fmt.Errorf("%w, and there is no peer yet", missing), "acpctl up, which connects another machine"}
+	case len(names) == 1:
+		missing = fmt.Errorf("%w: there is %s", missing, names[0])
+	case len(names) > 1:
 		missing = fmt.Errorf("%w: there are %s", missing, strings.Join(names, ", "))
 	}
-	return Instead{UsageError{missing}, formatExample(cmd, FirstOrEmpty(names))}
+	return Instead{missing, formatExample(cmd, FirstOrEmpty(names))}
+}
+
+// listPeers returns the names of the trusted peers, first of those that are connected.
+func (f *Frame) listPeers(ctx context.Context) (names []string, err error) {
+	defer func(understood bool) { f.understood = understood }(f.understood) // which the command line is not yet
+	if err := f.ChooseDaemon(); err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	peers, err := f.Daemon.Peers(ctx)
+	for _, state := range []client.PeerState{client.PeerConnected, client.PeerTrusted} {
+		for _, p := range peers {
+			if p.Name != "" && p.State == state {
+				names = append(names, client.Line(p.Name))
+			}
+		}
+	}
+	return names, err
+}
+
+// isMeant reports whether a word that is no verb is an argument of a verb that was left out. A verb that allows a
+// peer something is meant only by the name of a trusted peer.
+func (f *Frame) isMeant(ctx context.Context, usual *cobra.Command, word string) bool {
+	if ListArgNames(usual)[0] != "PEER" {
+		return isNumber(word)
+	}
+	name, _, _ := strings.Cut(word, "/")
+	names, _ := f.listPeers(ctx)
+	return slices.Contains(names, name)
 }
 
 // reportUnknownVerb returns the error of a word that is no verb.
@@ -176,16 +220,22 @@ func reportUnknownVerb(cmd *cobra.Command, args []string) error {
 			return Instead{errors.New(problem), hint}
 		}
 	}
+	for verb, words := range wordsBelow[cmd.Name()] {
+		if slices.Contains(strings.Fields(words), strings.ToLower(args[0])) {
+			return Instead{errors.New(problem), formatTyped(findVerb(cmd, verb), args[1:])}
+		}
+	}
 	cmd.SuggestionsMinimumDistance = 2
 	near := slices.DeleteFunc(cmd.SuggestionsFor(args[0]), func(verb string) bool { return verb[0] != args[0][0] })
 	if len(near) > 0 {
 		return errors.New(problem + ": did you mean " + strings.Join(near, " or ") + "?")
 	}
-	if usual := findVerb(cmd, usualVerbs[cmd.Name()]); usual != nil {
-		if isPeer(args[0]) != (ListArgNames(usual)[0] == "PEER") {
-			args = nil
+	if usualVerbs[cmd.Name()] != "" {
+		var verbs []string
+		for _, verb := range cmd.Commands() {
+			verbs = append(verbs, verb.Name())
 		}
-		return Instead{errors.New(problem), formatTyped(usual, args)}
+		problem += ": there are " + strings.Join(verbs, ", ")
 	}
 	return errors.New(problem)
 }

@@ -66,7 +66,7 @@ func (f *Frame) SetUpRoot(root *cobra.Command, verbs ...*cobra.Command) {
 		f.Verb = cmd.CommandPath()
 		return f.ChooseDaemon()
 	}
-	root.SetFlagErrorFunc(explainFlagError)
+	root.SetFlagErrorFunc(f.explainFlagError)
 	flags := root.PersistentFlags()
 	flags.Var((*shellpath.Flag)(&f.Home), "home", "state directory of the daemon (default $ACP_HOME or ~/.acp)")
 	flags.BoolVar(&f.JSON, "json", false, "print JSON, one object a line; most verbs of oacp indent it")
@@ -104,7 +104,9 @@ func (f *Frame) Run(ctx context.Context, root *cobra.Command, args []string) int
 	if err != nil && cmd == root { // what is wrong behind a word that is no verb does not matter
 		for i, arg := range args {
 			if !strings.HasPrefix(arg, "-") && (i == 0 || args[i-1] != "--home") {
-				err = reportUnknownVerb(root, args[i:])
+				if findVerb(root, arg) == nil {
+					err = reportUnknownVerb(root, args[i:])
+				}
 				break
 			}
 		}
