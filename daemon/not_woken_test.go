@@ -24,7 +24,7 @@ func TestATimeoutSaysThatTheSessionWasNotWoken(t *testing.T) {
 	for ms := 5000; e.From == "" && ms < int(await.Patience.Milliseconds()); ms *= 2 { // until the word comes before the asker's own deadline
 		e = l.refused(kinds.Timeout, "query", client.QueryParams{To: "laptop/claude", Payload: wire.Payload(fmt.Sprintf(`{"question":"?","deadline_ms":%d}`, ms))})
 	}
-	if e.From == "" || e.Message != unwoken+"; its owner lets a query of yours wake it: acpctl wake allow PEER --kinds query" {
+	if e.From == "" || e.Message != unwoken+"; its owner lets a query of yours wake it by typing there, with your name there as PEER: acpctl wake allow PEER --kinds query" {
 		t.Error(e)
 	}
 	sender, _ := laptop.trust.FindPeer(desk.ID())

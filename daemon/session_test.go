@@ -175,7 +175,7 @@ func TestSessionsComeAfterAgentsThatAnswer(t *testing.T) {
 	if got := await.Receive(t, "the answer", answer); parse[kinds.Response](t, got.Payload).Summary != "claude" {
 		t.Errorf("the answer is %s", got.Payload)
 	}
-	const allow = "its owner lets a %s of yours wake it: acpctl wake allow PEER --kinds %[1]s" // of what was allowed, another kind
+	const allow = "its owner lets a %s of yours wake it by typing there, with your name there as PEER: acpctl wake allow PEER --kinds %[1]s" // of what was allowed, another kind
 	if e := asker.refused(kinds.NoAgent, "delegate", client.DelegateParams{To: "laptop", Payload: task1("")}); !strings.HasSuffix(e.Message, fmt.Sprintf(allow, "delegate")) {
 		t.Error(e)
 	}

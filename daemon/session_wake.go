@@ -133,7 +133,7 @@ func (d *Daemon) chooseSession(from identity.ID, kind, domain string, why error)
 
 // describeWakeAllow says to the sender of a message what lets that kind wake a session: another kind may be allowed.
 func describeWakeAllow(kind string) string {
-	return fmt.Sprintf("its owner lets a %s of yours wake it: acpctl wake allow PEER --kinds %[1]s", kind)
+	return fmt.Sprintf("its owner lets a %s of yours wake it by typing there, with your name there as PEER: acpctl wake allow PEER --kinds %[1]s", kind)
 }
 
 // newUsedUpError returns the error for a peer that may wake sessions, and whose share of their turns is

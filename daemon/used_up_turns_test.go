@@ -80,7 +80,7 @@ func TestUsedUpTurnsAreToldOf(t *testing.T) {
 	asker.refused(kinds.Overloaded, "delegate", client.DelegateParams{To: "laptop", Payload: task1("")})
 
 	// Who may not wake a session hears nothing of it, and who may not discover no name.
-	if e := planner.dial().refused(kinds.NoAgent, "query", ask); strings.Contains(e.Message, "used up") || !strings.HasSuffix(e.Message, "or its owner lets a query of yours wake it: acpctl wake allow PEER --kinds query") {
+	if e := planner.dial().refused(kinds.NoAgent, "query", ask); strings.Contains(e.Message, "used up") || !strings.HasSuffix(e.Message, "or its owner lets a query of yours wake it by typing there, with your name there as PEER: acpctl wake allow PEER --kinds query") {
 		t.Error(e)
 	}
 	laptop.configure("{agents: {claude: {turns: {hour: 4}}}, policy: {desk: {kinds: [query]}}}")

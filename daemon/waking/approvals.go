@@ -144,7 +144,7 @@ func (w *Waker) Decide(id string, answer Answer) (Approval, error) {
 	a := w.findApproval(id, now)
 	if a == nil {
 		w.mu.Unlock()
-		return Approval{}, kinds.Errorf(kinds.NotFound, "nothing waits under %.64q: acpctl approvals lists what does", id)
+		return Approval{}, kinds.Errorf(kinds.NotFound, "nothing waits under %.64q: acpctl approvals lists what does: take its number in column ID", id)
 	}
 	err := w.checkAnswer(a, answer, now)
 	w.mu.Unlock()

@@ -26,7 +26,7 @@ func TestTwoDaemonsOnOneDirectory(t *testing.T) {
 	want := fmt.Sprintf("the daemon with pid %d runs on %s", c.desk.Acpd.Cmd.Process.Pid, c.desk.Home)
 	for range 5 {
 		second := c.desk.StartProcess(c.desk.DaemonCommand()...)
-		if said := second.AwaitFailure(1); !strings.Contains(said, want) || !strings.Contains(said, "stop it, or name another directory with --home") {
+		if said := second.AwaitFailure(1); !strings.Contains(said, want) || !strings.Contains(said, "stop it with acpctl drain, or name another directory with --home") {
 			t.Errorf("the second says %q", said)
 		}
 	}

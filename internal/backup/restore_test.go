@@ -72,7 +72,7 @@ func TestRestoreRefuses(t *testing.T) {
 		o    Options
 		want string
 	}{
-		{"a running daemon", Options{Dir: home, Force: true}, "stop it, or name another directory"},
+		{"a running daemon", Options{Dir: home, Force: true}, "stop it with acpctl drain, or name another directory"},
 		{"a directory that is open", Options{Dir: open}, "chmod 700"},
 		{"no folder for it", Options{Dir: filepath.Join(open, "none", "home")}, "make the folder"},
 		{"a wrong passphrase", Options{Dir: filepath.Join(t.TempDir(), "new"), Passphrase: askFor("wrong and long")}, "passphrase is wrong"},

@@ -80,12 +80,13 @@ func TestWhatToTypeInstead(t *testing.T) {
 		{"query Which? laptop", "acpctl query: PEER and QUESTION are swapped", "Type: acpctl query laptop 'Which?'"},
 		{"delegate Test? laptop/reviewer", "acpctl delegate: PEER and TASK are swapped", "Type: acpctl delegate laptop/reviewer 'Test?'"},
 		{"query laptop", "acpctl query: QUESTION is missing: - reads it from standard input", example},
-		{"query", "acpctl query: PEER is missing: there are laptop, shelf", example},
+		{"query", "acpctl query: PEER is missing: it may be laptop, shelf", example},
 		{"query laptop which one", `acpctl query: "one" is one argument too many: ` + unquoted, "Type: acpctl query laptop 'which one'"},
 		{"delegate laptop/reviewer Test it all", `acpctl delegate: "it" is one argument too many: ` + unquoted, "Type: acpctl delegate laptop/reviewer 'Test it all'"},
-		{"delegate laptop", "acpctl delegate: TASK is missing: - reads it from standard input", "Type: acpctl delegate laptop 'Run the test suite'"},
+		{"delegate laptop", "acpctl delegate: TASK is missing: - reads it from standard input", "Type: acpctl delegate laptop '…'"},
+		{"restart", `acpctl: unknown verb "restart"`, "Type: acpctl drain"},
 		{"notify laptop ci.done", "acpctl notify: DATA is missing", `Type: acpctl notify laptop build.status '{"branch": "main", "ok": true}'`},
-		{"ping", "acpctl ping: PEER is missing: there are laptop, shelf", "Type: acpctl ping laptop"},
+		{"ping", "acpctl ping: PEER is missing: it may be laptop, shelf", "Type: acpctl ping laptop"},
 		{"trust", "acpctl trust: ID or NAME is missing: acpctl peers lists them", "Type: acpctl trust laptop"},
 		{"join acp://foo?a=1", "acpctl join: this is not a whole invitation: the shell has cut it at the first &", "Type: acpctl join 'acp://…', with the whole line between quotes"},
 		{"join acp://foo", "acpctl join: this is not a whole invitation: ", "Type: acpctl join, and paste the line"},
@@ -122,7 +123,7 @@ func TestWordsBelowWake(t *testing.T) {
 			f.WantResult(f.Run("wake", word, "laptop"), frame.ExitUsage, "", "acpctl wake: unknown verb \""+word+"\"\nType: acpctl wake "+verb+" laptop\n")
 		}
 	}
-	f.WantResult(f.Run("ping"), frame.ExitUsage, "", "acpctl ping: PEER is missing: there is laptop\nType: acpctl ping laptop\n")
+	f.WantResult(f.Run("ping"), frame.ExitUsage, "", "acpctl ping: PEER is missing: it may be laptop\nType: acpctl ping laptop\n")
 }
 
 // At a terminal query asks for the question that is missing.
@@ -132,6 +133,11 @@ func TestQueryAsksForTheQuestion(t *testing.T) {
 	if got := f.RunAtTerminal(ui.Terminal{InTTY: true}, "Which branch?\n", "query", "laptop"); got.Code != 0 || got.Out != "main\n" || !strings.HasPrefix(got.Err, "Question for laptop: ") {
 		t.Errorf("%+v", got)
 	}
+	f.SetAnswer(client.MethodDiscover, kinds.Errorf(kinds.UnknownPeer, "to: no peer \"hi\" is known"))
+	if got := f.RunAtTerminal(ui.Terminal{InTTY: true}, "Which branch?\n", "query", "hi"); got.Code == 0 || strings.Contains(got.Err, "Question") || !strings.Contains(got.Err, `no peer "hi" is known`) {
+		t.Errorf("asked for a question to nobody: %+v", got)
+	}
+	f.SetAnswer(client.MethodDiscover, nil)
 	if got := f.RunAtTerminal(ui.Terminal{InTTY: true}, "\n", "query", "laptop"); got.Code != frame.ExitUsage || !strings.Contains(got.Err, "question: empty") {
 		t.Errorf("%+v", got)
 	}
@@ -158,7 +164,7 @@ func TestNobodyToAskAndNothingToAsk(t *testing.T) {
 		f.WantResult(f.Run(args...), frame.ExitUsage, "", "acpctl "+verb+": PEER is missing, and there is no peer yet\nType: acpctl up, which connects another machine\n")
 	}
 	f.WantResult(f.Run("query", "desk", ""), frame.ExitUsage, "", "acpctl query: QUESTION is empty\nType: acpctl query desk 'Which branch is deployed?'\n")
-	f.WantResult(f.Run("delegate", "desk", ""), frame.ExitUsage, "", "acpctl delegate: TASK is empty\nType: acpctl delegate desk 'Run the test suite'\n")
+	f.WantResult(f.Run("delegate", "desk", ""), frame.ExitUsage, "", "acpctl delegate: TASK is empty\nType: acpctl delegate desk '…'\n")
 	if got := f.RunInteractive("", "delegate", "desk"); !strings.HasPrefix(got.Err, "acpctl delegate: TASK is missing\n") { // nothing is piped into it
 		t.Errorf("%+v", got)
 	}

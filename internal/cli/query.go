@@ -85,6 +85,9 @@ func (a *app) runQuery(cmd *cobra.Command, args []string, q *queryFlags) error {
 		params.To, args = args[0], args[1:]
 	}
 	if len(args) == 0 && q.payload == "" {
+		if _, err := a.Daemon.Discover(ctx, client.DiscoverParams{To: params.To, TimeoutMS: 1000}); err != nil && kinds.AsError(err).Code == kinds.UnknownPeer {
+			return err
+		}
 		fmt.Fprintf(a.Err, "Question for %s: ", client.Line(params.To))
 		question, err := a.ReadLine(ctx)
 		if err != nil {

@@ -81,8 +81,7 @@ func formatParties(t *client.Task) string {
 	return strings.TrimPrefix(client.Line(t.Agent)+" ← ", " ") + formatTaskPeer(t)
 }
 
-// formatTaskTime returns how long ago a delegation began and, until it has ended, how long it may take if it has
-// a deadline.
+// formatTaskTime returns how long ago a delegation began and, until it has ended, how long it may take if that is bounded.
 func (a *app) formatTaskTime(t *client.Task) string {
 	if t.Began.IsZero() || t.State.IsFinal() {
 		return a.FormatAge(t.Began.Time)

@@ -170,7 +170,7 @@ func (a *app) choosePeerToTrust(ctx context.Context, ref string, p *client.Trust
 	}
 	switch {
 	case len(found) == 0 && blocked != nil:
-		return kinds.Errorf(kinds.UnknownPeer, "%q was untrusted and is blocked: trust it again by its full id, %s", ref, blocked.ID)
+		return kinds.Errorf(kinds.UnknownPeer, "%q was untrusted and is blocked: only its full id lifts that, acpctl trust %s", ref, blocked.ID)
 	case len(found) == 0:
 		return kinds.Errorf(kinds.UnknownPeer, "%q names neither a peer nor a stranger: give the full id of 64 digits, or see acpctl peers", ref)
 	case len(found) > 1:

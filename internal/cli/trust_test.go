@@ -120,3 +120,17 @@ func TestUpperCase(t *testing.T) {
 	})
 	f.WantResult(f.Run("trust", "--yes", strings.ToUpper(clitest.DeskID.String())), 0, "desk\n", "")
 }
+
+// Who cuts a peer off at a terminal reads that it stays blocked, and what lifts that; so does who would trust it again.
+func TestWhatLiftsABlockIsTold(t *testing.T) {
+	f := newDaemon(t)
+	lifts := "acpctl trust " + clitest.DeskID.String()
+	f.SetAnswer(client.MethodUntrust, &client.Untrusted{ID: clitest.DeskID, Name: "laptop"})
+	f.WantResult(f.Run("untrust", "laptop"), 0, clitest.DeskID.String()+"\n", "")
+	f.WantResult(f.RunAtTerminal(ui.Terminal{OutTTY: true}, "", "untrust", "laptop"), 0, "laptop is cut off and stays blocked: "+lifts+" lifts that\n", "")
+	f.SetAnswer(client.MethodPeers, &client.Peers{Peers: []client.Peer{{ID: clitest.DeskID, Name: "laptop", State: client.PeerBlocked}}})
+	f.SetAnswer(client.MethodTrust, kinds.Errorf(kinds.UnknownPeer, "peers.trust: laptop was untrusted here: only its full id lifts that, %s", lifts))
+	if got := f.Run("trust", "laptop"); !strings.HasSuffix(got.Err, "only its full id lifts that, "+lifts+"\n") {
+		t.Errorf("%+v", got)
+	}
+}

@@ -26,7 +26,11 @@ them, because the peer knows it and could come back with another key. Invitation
 				return err
 			}
 			return a.PrintData(peer, func() {
-				a.PrintLine("%s", peer.ID)
+				told := peer.ID.String()
+				if a.OutTTY && len(peer.Unwritten) == 0 && !peer.Already {
+					told = peer.Name + " is cut off and stays blocked: acpctl trust " + told + " lifts that"
+				}
+				a.PrintLine("%s", told)
 				switch {
 				case len(peer.Unwritten) > 0:
 					a.warnUnwrittenUntrust(peer)

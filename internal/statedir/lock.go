@@ -20,7 +20,7 @@ type HeldError struct {
 }
 
 func (e *HeldError) Error() string {
-	who, next := "another daemon", "stop it, or name another directory with --home"
+	who, next := "another daemon", "stop it with acpctl drain, or name another directory with --home"
 	switch {
 	case e.Program != "":
 		who, next = fmt.Sprintf("%s (pid %d)", e.Program, e.PID), "wait until it ends"

@@ -35,12 +35,11 @@ var otherWords = map[string][]string{
 	"ls": {"peers"}, "list": {"peers"}, "who": {"peers"}, "nodes": {"peers"}, "sessions": {"agents"},
 	"logs": {"tail", "service logs"}, "log": {"tail", "service logs"}, "history": {"tail"}, "watch": {"tail", "web"}, "ui": {"web"}, "dashboard": {"web"},
 	"start": {"up"}, "run": {"up", "serve"}, "install": {"up"}, "init": {"up"}, "login": {"up"}, "register": {"up"},
-	"stop": {"drain"}, "quit": {"drain"}, "kill": {"drain"}, "shutdown": {"drain"}, "restart": {"drain", "reload"},
+	"stop": {"drain"}, "quit": {"drain"}, "kill": {"drain"}, "shutdown": {"drain"}, "restart": {"drain"},
 	"connect": {"up", "invite", "join"}, "pair": {"up", "invite", "join"}, "add": {"up", "invite", "join"},
 	"remove": {"untrust"}, "rm": {"untrust"}, "block": {"untrust"}, "forget": {"untrust"},
-	"allow": {"wake allow"}, "grant": {"wake allow"}, "mute": {"agents mute"}, "yes": {"approvals yes"}, "approve": {"approvals yes"},
+	"allow": {"wake allow"}, "grant": {"wake allow"}, "mute": {"agents mute"}, "yes": {"approvals yes"}, "approve": {"approvals yes"}, "no": {"approvals no"}, "decline": {"approvals no"}, "reject": {"approvals no"},
 	"deny": {"wake revoke", "untrust"}, "revoke": {"wake revoke"}, "disallow": {"wake revoke"}, "forbid": {"wake revoke"},
-	"no": {"approvals no"}, "decline": {"approvals no"}, "reject": {"approvals no"}, "refuse": {"approvals no"},
 	"id": {"whoami"}, "me": {"whoami"}, "info": {"status"}, "health": {"status", "doctor"}, "check": {"doctor"},
 	"claude": {"setup claude"}, "codex": {"setup codex"}, "opencode": {"setup opencode"}, "claude-code": {"setup claude"}, "claudecode": {"setup claude"}, "open-code": {"setup opencode"},
 }
@@ -58,10 +57,7 @@ var usualVerbs = map[string]string{"wake": "allow", "approvals": "yes"}
 
 // wordsBelow has, by a verb, the words that people try below it, by the verb there that does what they expect.
 var wordsBelow = map[string]map[string]string{
-	"wake": {
-		"revoke": "deny off forbid block delete del disallow stop disable no never remove rm refuse reject decline untrust cancel end mute",
-		"allow":  "add grant on enable permit yes let accept approve ok",
-	},
+	"wake":      {"allow": "add grant on enable permit yes let accept approve ok", "revoke": "deny off forbid block delete del disallow stop disable no never remove rm refuse reject decline untrust cancel end mute"},
 	"approvals": {"no": "deny refuse reject decline block cancel stop off", "yes": "allow accept approve ok grant"},
 }
 
@@ -110,11 +106,15 @@ func formatTyped(verb *cobra.Command, args []string) string {
 	return formatExample(verb, FirstOrEmpty(args))
 }
 
-// formatExample returns the first example of a verb, with the peer that was typed if it is one.
+// formatExample returns the first example of a verb, with the peer that was typed if it is one. A task of the example
+// is left open: it would be worked on.
 func formatExample(verb *cobra.Command, peer string) string {
 	example := strings.TrimSpace(explained.Split(strings.TrimLeft(verb.Example, " "), 2)[0])
 	if FirstOrEmpty(ListArgNames(verb)) == "PEER" && isPeer(peer) {
 		example = strings.Replace(example, " desk", " "+peer, 1)
+	}
+	if verb.Name() == "delegate" {
+		example = strings.Replace(example, "Run the test suite", "…", 1)
 	}
 	return example
 }
@@ -171,10 +171,8 @@ func (f *Frame) namePeers(cmd *cobra.Command, missing error) error {
 	switch {
 	case err == nil && len(names) == 0:
 		return Instead{fmt.Errorf("%w, and there is no peer yet", missing), "acpctl up, which connects another machine"}
-	case len(names) == 1:
-		missing = fmt.Errorf("%w: there is %s", missing, names[0])
-	case len(names) > 1:
-		missing = fmt.Errorf("%w: there are %s", missing, strings.Join(names, ", "))
+	case len(names) > 0:
+		missing = fmt.Errorf("%w: it may be %s", missing, strings.Join(names, ", "))
 	}
 	return Instead{missing, formatExample(cmd, FirstOrEmpty(names))}
 }
@@ -231,11 +229,7 @@ func reportUnknownVerb(cmd *cobra.Command, args []string) error {
 		return errors.New(problem + ": did you mean " + strings.Join(near, " or ") + "?")
 	}
 	if usualVerbs[cmd.Name()] != "" {
-		var verbs []string
-		for _, verb := range cmd.Commands() {
-			verbs = append(verbs, verb.Name())
-		}
-		problem += ": there are " + strings.Join(verbs, ", ")
+		problem += ": there are " + strings.Join(cmd.SuggestionsFor(""), ", ")
 	}
 	return errors.New(problem)
 }
