@@ -84,7 +84,7 @@ func TestRemediesCanBeTyped(t *testing.T) {
 	f.WantResult(f.Run("query", "desk", "x"), frame.ExitLocal, "", "acpctl query: no such thing as typed\n")
 	f.SetAnswer(client.MethodPeers, &client.Peers{Peers: []client.Peer{{ID: clitest.DeskID, Name: "desk", State: client.PeerBlocked}}})
 	for _, ref := range []string{"desk", clitest.DeskID.String()[:8]} {
-		if got := f.Run("trust", ref); got.Code != kinds.UnknownPeer.Info().Exit || !strings.Contains(got.Err, "by its full id, "+clitest.DeskID.String()) {
+		if got := f.Run("trust", ref); got.Code != kinds.UnknownPeer.Info().Exit || !strings.Contains(got.Err, "its full id lifts that, acpctl trust "+clitest.DeskID.String()) {
 			t.Errorf("%+v", got)
 		}
 	}
