@@ -96,6 +96,9 @@ func HintForWord(root *cobra.Command, word string, args []string) string {
 func formatTyped(verb *cobra.Command, args []string) string {
 	takesLine := verb.Name() == "up" || verb.Name() == "join" // an invitation, and no name
 	isTaken := len(args) > 0 && (!takesLine || strings.Contains(args[0], "acp:"))
+	if split := splitPeer(verb, args); split != "" {
+		return split
+	}
 	if isTaken && verb.Args(verb, args) == nil {
 		typed := verb.CommandPath()
 		for _, arg := range args {
@@ -104,6 +107,20 @@ func formatTyped(verb *cobra.Command, args []string) string {
 		return typed
 	}
 	return formatExample(verb, FirstOrEmpty(args))
+}
+
+// splitPeer returns the command line of a verb that takes PEER, and not PEER/AGENT, if an agent was typed too: with the
+// flag that the verb has for it, or without the agent. "" if none was typed.
+func splitPeer(verb *cobra.Command, args []string) string {
+	peer, agent, _ := strings.Cut(strings.Join(args, "/"), "/")
+	if !strings.HasSuffix(verb.Use, " PEER") || identity.CheckName(peer) != nil || !client.IsPlainAgentName(agent) {
+		return ""
+	}
+	typed := verb.CommandPath() + " " + peer
+	if verb.Flags().Lookup("agent") != nil {
+		typed += " --agent " + agent
+	}
+	return typed
 }
 
 // formatExample returns the first example of a verb, with the peer that was typed if it is one. A task of the example
@@ -142,7 +159,13 @@ func (f *Frame) withInstead(cmd *cobra.Command, args []string, err error) error 
 	unfit, isUnfit := errors.AsType[unfitArg](err)
 	_, isKnown := errors.AsType[Instead](err)
 	usual := findVerb(cmd, usualVerbs[cmd.Name()])
+	split := splitPeer(cmd, args)
+	peer, agent, _ := strings.Cut(FirstOrEmpty(args), ":")
 	switch {
+	case split != "":
+		return Instead{errors.New("PEER is a name without an agent"), split}
+	case len(args) == 2 && strings.Contains(cmd.Use, "PEER[/AGENT]") && identity.CheckName(peer) == nil && client.IsPlainAgentName(agent):
+		return Instead{fmt.Errorf("PEER: %q: an agent stands behind a slash", args[0]), formatTyped(cmd, []string{peer + "/" + agent, args[1]})}
 	case err != nil && !isKnown && usual != nil && len(args) > 0 && f.isMeant(cmd.Context(), usual, args[0]):
 		return Instead{fmt.Errorf("unknown verb %q", args[0]), formatTyped(usual, args)}
 	case len(args) == 2 && len(names) == 2 && names[0] == "PEER" && slices.Contains(textArgs, names[1]) && strings.ContainsAny(args[0], " ?") && isPeer(args[1]):
