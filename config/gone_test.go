@@ -1,0 +1,36 @@
+package config
+
+import (
+	"strings"
+	"testing"
+)
+
+// A setting that is gone keeps nobody from starting: it is skipped, whatever is under it, and told.
+func TestSettingsThatAreGone(t *testing.T) {
+	c, err := load(t, "name: desk\nhistory: {messages: 1000, bytes: 4MiB}\n")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := `config.yaml:2: "history" is as an earlier version had it: it is skipped now, and the next minor version will refuse it: remove it to keep the last 1000 messages, at most 4 MiB of them, or write history: off to keep none`
+	if c.Name != "desk" || c.History != On || c.Lines["history"] != 0 || len(c.Skipped) != 1 || !strings.HasSuffix(c.Skipped[0], want) {
+		t.Errorf("%+v", c)
+	}
+	for text, kept := range map[string]Switch{
+		"{messages: 0}": Off, "{messages: 0, bytes: 4MiB}": Off, "{bytes: 4MiB}": On, "{messages: 1}": On, "{messages: none}": On, "{}": On,
+	} {
+		c, err := load(t, "history: "+text+"\n")
+		want := ": it is skipped now, and the next minor version will refuse it: remove it to keep the last 1000 messages"
+		if kept == Off {
+			want = ": it keeps none now, and the next minor version will refuse it: write history: off"
+		}
+		if err != nil || c.History != kept || len(c.Skipped) != 1 || !strings.Contains(c.Skipped[0], "earlier version had it"+want) {
+			t.Errorf("%s: %+v, %v", text, c, err)
+		}
+	}
+	if c, err := load(t, "history: off\n"); err != nil || c.History != Off || len(c.Skipped) > 0 {
+		t.Errorf("%+v, %v", c, err)
+	}
+	if _, err := load(t, "history: {messages: 1000}\nlog: {level: x}\n"); len(ListErrors(err)) != 1 {
+		t.Errorf("%v", err)
+	}
+}
