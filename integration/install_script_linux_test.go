@@ -10,6 +10,8 @@ import (
 	"github.com/acpd/acpd/integration/live"
 )
 
+const releases = "https://releases.example"
+
 // runInstallScript runs the script that installs a release, into prefix. In tools are programs that it finds,
 // besides those of the machine that it needs for anything else than a download. The script has to fail, and what it says is returned.
 func runInstallScript(t *testing.T, prefix string, tools map[string]string) string {
@@ -38,7 +40,7 @@ func runInstallScript(t *testing.T, prefix string, tools map[string]string) stri
 		t.Fatal(err)
 	}
 	cmd := exec.Command("/bin/sh", script)
-	cmd.Env = []string{"PATH=" + dir, "PREFIX=" + prefix, "ACPD_BASE_URL=https://releases.example"}
+	cmd.Env = []string{"PATH=" + dir, "PREFIX=" + prefix, "ACPD_BASE_URL=" + releases}
 	out, err := cmd.CombinedOutput()
 	if err == nil {
 		t.Errorf("it does not fail: %s", out)
@@ -56,7 +58,7 @@ func TestInstallScriptGivesUp(t *testing.T) {
 		"wget": " --timeout=60 --tries=2 ",
 	} {
 		said := runInstallScript(t, live.MakeTempDir(t), map[string]string{tool: `[ "$*" = --version ] || { echo "asked $*" >&2; exit 1; }`})
-		if !strings.Contains(said, want) || !strings.Contains(said, "cannot download https://releases.example/acpd_0.0.2_linux_amd64.tar.gz") {
+		if !strings.Contains(said, want) || !strings.Contains(said, "cannot download "+releases+"/acpd_0.0.2_linux_amd64.tar.gz") {
 			t.Errorf("%s: it says %q", tool, said)
 		}
 	}

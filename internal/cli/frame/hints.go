@@ -113,14 +113,16 @@ func formatTyped(verb *cobra.Command, args []string) string {
 // flag that the verb has for it, or without the agent. "" if none was typed.
 func splitPeer(verb *cobra.Command, args []string) string {
 	peer, agent, _ := strings.Cut(strings.Join(args, "/"), "/")
-	if !strings.HasSuffix(verb.Use, " PEER") || identity.CheckName(peer) != nil || !client.IsPlainAgentName(agent) {
+	hasFlag := verb.Flags().Lookup("agent") != nil
+	switch {
+	case !strings.HasSuffix(verb.Use, " PEER") || identity.CheckName(peer) != nil || !client.IsPlainAgentName(agent):
 		return ""
+	case hasFlag:
+		return verb.CommandPath() + " " + peer + " --agent " + agent
+	case len(args) == 1:
+		return verb.CommandPath() + " " + peer
 	}
-	typed := verb.CommandPath() + " " + peer
-	if verb.Flags().Lookup("agent") != nil {
-		typed += " --agent " + agent
-	}
-	return typed
+	return "" // several peers
 }
 
 // formatExample returns the first example of a verb, with the peer that was typed if it is one. A task of the example
