@@ -27,7 +27,7 @@ const (
 func (x *examination) examinePeers(ctx context.Context) {
 	if x.status == nil {
 		if len(x.trusted) > 0 {
-			x.add("peer.unasked", "peers", fmt.Sprintf("%d peers are trusted; whether they are in reach only a daemon that runs can say", len(x.trusted)), "acpctl up")
+			x.add("peer.unasked", "peers", fmt.Sprintf("trusted peers: %d; only a running daemon can say whether they are in reach", len(x.trusted)), "acpctl up")
 		} else if !x.has("record.lost", "record.newer") {
 			x.addNobody()
 		}
