@@ -190,7 +190,7 @@ func TestUpOnTwoMachines(t *testing.T) {
 	l := laptop.up("--yes")
 	l.answers(aPeer, "acp://nonsense\n\n") // and no more of it
 	l.answers(aPeer, line[:80]+"\n"+line[80:]+"\n")
-	for range 100 { // what is pasted behind the line is no answer, however slowly it comes
+	for range 20 { // what is pasted behind the line is no answer, however slowly it comes
 		l.types("z\ny\n")
 		time.Sleep(5 * time.Millisecond) // the pace of a paste over ssh: at once, the kernel would have all of it to discard
 	}
