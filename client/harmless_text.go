@@ -63,7 +63,7 @@ func countMarks(marks int, r rune) int {
 }
 
 // JSON makes a JSON text fit for a terminal: what [Text] takes out of a string is written
-// as \uXXXX there, which means the same.
+// as an escape there, such as \u202e, which means the same.
 func JSON(b []byte) []byte {
 	if isPrintableASCII(string(b)) {
 		return b

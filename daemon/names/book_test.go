@@ -131,17 +131,17 @@ func TestFirstAnswerThatCountsIsKept(t *testing.T) {
 		if hub.asked.Load() != 1 || time.Since(began) != 0 {
 			t.Errorf("asked %d times in %s", hub.asked.Load(), time.Since(began))
 		}
-		time.Sleep(missingTime)
+		time.Sleep(missingTime) // of the virtual clock
 		mustFind(t, b, "build-7.corp", build)
 		if want := trust.ListAuthorityKeys("corp")[0].Hash(); string(hub.request) != string(want[:]) {
 			t.Errorf("asked with %x", hub.request)
 		}
-		time.Sleep(23 * time.Hour)
+		time.Sleep(23 * time.Hour) // of the virtual clock
 		mustFind(t, b, "build-7.corp", build)
 		if hub.asked.Load() != 2 {
 			t.Errorf("asked %d times", hub.asked.Load())
 		}
-		time.Sleep(time.Hour + identity.ClockTolerance)
+		time.Sleep(time.Hour + identity.ClockTolerance) // of the virtual clock
 		mustMiss(t, b, "build-7.corp", "are not valid: certificate: it expired")
 	})
 }
@@ -217,7 +217,7 @@ func TestAnswersThatDoNotCount(t *testing.T) {
 			if took := time.Since(began); took != lookupTime {
 				t.Errorf("%s: after %s", why, took)
 			}
-			time.Sleep(missingTime)
+			time.Sleep(missingTime) // of the virtual clock
 
 			// Behind it, the right one counts.
 			hub.answer(answer, right)
