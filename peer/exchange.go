@@ -52,7 +52,8 @@ func (n *Node) Exchange(ctx context.Context, request kinds.Checked) (reply *wire
 var errNothingSent = kinds.Errorf(kinds.Unreachable, "the connection went away").WithDelivered(kinds.DeliveredNo)
 
 // sendOnReadyConn calls send with a ready connection. If nothing was sent, because that one is
-// leaving, it tries two more.
+// leaving, it tries two more. A connection is marked as leaving before another one is selected, so
+// sendOnReadyConn selects again itself: else all three tries could meet the same connection.
 func (state *peerState) sendOnReadyConn(ctx context.Context, send func(*conn) *kinds.Error) *kinds.Error {
 	for range 3 {
 		c, fail := state.ensureReadyConn(ctx)
@@ -62,6 +63,7 @@ func (state *peerState) sendOnReadyConn(ctx context.Context, send func(*conn) *k
 		if fail != errNothingSent {
 			return fail
 		}
+		state.reselectCurrentConn()
 	}
 	return state.node.newUnreachableError(state.id, kinds.DeliveredNo, "its connections go away as fast as they come; try again")
 }

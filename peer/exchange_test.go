@@ -46,6 +46,22 @@ func TestStreamsHearFirst(t *testing.T) {
 	})
 }
 
+// TestCallMeetsLeavingConn calls between the two steps of markLeaving: the current connection is
+// leaving, and no other one has been selected.
+func TestCallMeetsLeavingConn(t *testing.T) {
+	bubble(t, nil, func(t *testing.T, w *network) {
+		a, b := w.pair(nil)
+		a.ask(b, "first")
+		c := a.findState(b.ID()).current.Load()
+		c.mu.Lock()
+		c.leaving.Store(true)
+		c.leavingCode = closeReplaced
+		c.mu.Unlock()
+		a.ask(b, "second")
+		c.close(closeReplaced, "test")
+	})
+}
+
 // TestInvalidRepliesAreFoundHere: what is wrong with a reply is this daemon's word, an
 // error that is a reply is the peer's.
 func TestInvalidRepliesAreFoundHere(t *testing.T) {
