@@ -12,9 +12,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/acpd/acpd/internal/cli"
-	"github.com/acpd/acpd/internal/cli/frame"
-	"github.com/acpd/acpd/internal/doctor"
+	"github.com/acpd/acpd/internal/app/cli"
+	"github.com/acpd/acpd/internal/app/cli/frame"
+	"github.com/acpd/acpd/internal/app/doctor"
 	"github.com/acpd/acpd/kinds"
 )
 
@@ -76,7 +76,7 @@ func TestDoctorTable(t *testing.T) {
 		return
 	}
 	if !*updateDocs {
-		t.Fatalf("%s: the table is not that of internal/doctor; run go test ./integration -run TestDoctorTable -update-docs", path)
+		t.Fatalf("%s: the table is not that of internal/app/doctor; run go test ./integration -run TestDoctorTable -update-docs", path)
 	}
 	if err := os.WriteFile(path, []byte(head+begin+table.String()+end+tail), 0o644); err != nil {
 		t.Fatal(err)
@@ -131,7 +131,7 @@ func TestTheReasonsNotToWake(t *testing.T) {
 		t.Fatal(err)
 	}
 	var code strings.Builder
-	for _, name := range append(files, "../mcp/attach.go", "../mcp/presence.go", "../internal/cli/agents.go") {
+	for _, name := range append(files, "../mcp/attach.go", "../mcp/presence.go", "../internal/app/cli/agents.go") {
 		source, err := os.ReadFile(name)
 		if err != nil {
 			t.Fatal(err)

@@ -9,7 +9,7 @@ import (
 
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/identity"
-	"github.com/acpd/acpd/internal/cli/clitest"
+	"github.com/acpd/acpd/internal/app/cli/clitest"
 	"github.com/acpd/acpd/kinds"
 	"github.com/acpd/acpd/wire"
 )

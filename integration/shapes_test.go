@@ -14,8 +14,8 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/spf13/cobra"
 
-	"github.com/acpd/acpd/internal/cli"
-	"github.com/acpd/acpd/internal/cli/frame"
+	"github.com/acpd/acpd/internal/app/cli"
+	"github.com/acpd/acpd/internal/app/cli/frame"
 )
 
 var updateShapes = flag.Bool("update-shapes", false, "add to shapes/*.txt what has been added to what acpctl prints with --json, and to docs/local-api.json")

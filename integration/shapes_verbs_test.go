@@ -17,10 +17,10 @@ import (
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/client/jsonrpc"
 	"github.com/acpd/acpd/integration/await"
-	"github.com/acpd/acpd/internal/cli"
-	"github.com/acpd/acpd/internal/cli/clitest"
-	"github.com/acpd/acpd/internal/cli/frame"
-	"github.com/acpd/acpd/internal/cli/ui"
+	"github.com/acpd/acpd/internal/app/cli"
+	"github.com/acpd/acpd/internal/app/cli/clitest"
+	"github.com/acpd/acpd/internal/app/cli/frame"
+	"github.com/acpd/acpd/internal/app/cli/ui"
 	"github.com/acpd/acpd/kinds"
 )
 

@@ -14,7 +14,7 @@ import (
 	"os"
 	"os/signal"
 
-	"github.com/acpd/acpd/internal/cli"
+	"github.com/acpd/acpd/internal/app/cli"
 )
 
 func main() {

@@ -18,7 +18,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/acpd/acpd/integration/live"
-	"github.com/acpd/acpd/internal/cli"
+	"github.com/acpd/acpd/internal/app/cli"
 )
 
 func TestMain(m *testing.M) {

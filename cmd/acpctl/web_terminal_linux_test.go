@@ -17,7 +17,7 @@ import (
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/integration/await"
 	"github.com/acpd/acpd/integration/live"
-	"github.com/acpd/acpd/internal/cli/clitest"
+	"github.com/acpd/acpd/internal/app/cli/clitest"
 )
 
 // screen is a terminal that a shell controls, and what has been seen there.

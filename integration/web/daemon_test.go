@@ -18,8 +18,8 @@ import (
 	"github.com/acpd/acpd/client/jsonrpc"
 	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/integration/await"
-	"github.com/acpd/acpd/internal/cli/clitest"
-	page "github.com/acpd/acpd/internal/web"
+	"github.com/acpd/acpd/internal/app/cli/clitest"
+	page "github.com/acpd/acpd/internal/app/web"
 	"github.com/acpd/acpd/wire"
 )
 

@@ -10,8 +10,8 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/acpd/acpd/config"
-	"github.com/acpd/acpd/internal/cli"
-	"github.com/acpd/acpd/internal/cli/frame"
+	"github.com/acpd/acpd/internal/app/cli"
+	"github.com/acpd/acpd/internal/app/cli/frame"
 )
 
 // renderManual returns the man pages and the completions, as they are in an archive.

@@ -1,0 +1,58 @@
+package cli
+
+import (
+	"errors"
+
+	"github.com/spf13/cobra"
+
+	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/internal/app/cli/frame"
+	"github.com/acpd/acpd/kinds"
+)
+
+func (a *app) newCancelCmd() *cobra.Command {
+	var abandon bool
+	cmd := &cobra.Command{
+		Use:   "cancel ID [REASON]",
+		Short: "Cancel a delegation",
+		Example: `  acpctl cancel 3f2b8c1e-6f0a-4d3c-9e57-0c1d2e3f4a5b
+  acpctl cancel 3f2b8c1e 'plans have changed'`,
+		Long: `ID is that of a delegation that you gave (see tasks); its first six or more characters are enough. The exit code is 4 if the
+other side does not agree, for example because the task has ended.
+
+If the other side does not answer, the delegation continues. With --abandon it then ends here, after at most 5 s, but the agent
+there may work on until its machine has received the cancellation.`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			id, err := a.findTaskID(cmd.Context(), "ID", args[0], givenTask)
+			if err != nil {
+				return err
+			}
+			c := kinds.Cancel{Reason: frame.FirstOrEmpty(args[1:])}
+			answer, err := a.Daemon.Cancel(cmd.Context(), client.CancelParams{Ref: id, Payload: kinds.EncodePayload(&c), Abandon: abandon})
+			if e, ok := errors.AsType[*kinds.Error](err); ok && e.Code == kinds.NotFound && e.From == "" {
+				return kinds.Errorf(kinds.NotFound, "ID: %s names no delegation that was given here: see acpctl tasks", id)
+			}
+			if err != nil {
+				return hintAtAbandoning(err, id, abandon)
+			}
+			if answer.Abandoned != "" {
+				return a.printAbandoned(answer)
+			}
+			ack, err := kinds.ParsePayload[kinds.Ack](answer.Payload)
+			if err != nil {
+				return err
+			}
+			err = a.PrintData(struct {
+				*client.CancelAnswer
+				Error *kinds.Error `json:"error,omitzero"`
+			}{answer, newRefusalError(ack)}, func() {
+				if ack.Accepted {
+					a.PrintLine("cancelled")
+				}
+			})
+			return errors.Join(err, a.reportRefusal(ack))
+		},
+	}
+	cmd.Flags().BoolVar(&abandon, "abandon", false, "if the other side does not answer, end it only here")
+	return cmd
+}

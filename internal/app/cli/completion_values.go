@@ -1,0 +1,127 @@
+package cli
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/harness/profile"
+	"github.com/acpd/acpd/harness/run"
+	"github.com/acpd/acpd/internal/app/cli/ui"
+	"github.com/acpd/acpd/kinds"
+)
+
+// wakingKinds are those whose messages may wake a session.
+var wakingKinds = []string{kinds.KindQuery, kinds.KindDelegate, kinds.KindNotify, kinds.KindResult, kinds.KindError}
+
+// flagValues has the values of flags that take one of a few, by the verb's path below acpctl and the
+// flag's name.
+var flagValues = map[string]map[string][]string{
+	"notify": {"importance": {"low", "medium", "high"}},
+	"tail":   {"kind": {kinds.KindPing, kinds.KindDiscover, kinds.KindQuery, kinds.KindDelegate, kinds.KindCancel, kinds.KindNotify, kinds.KindResult, kinds.KindError}},
+	"serve": {
+		"kinds":       {kinds.KindQuery, kinds.KindDelegate},
+		"stderr":      {stderrNone, stderrLast},
+		"tools":       {string(profile.ToolsNone), string(profile.ToolsRead), string(profile.ToolsWork)},
+		"confinement": {string(run.Bubblewrap), string(run.Landlock), string(run.Seatbelt), string(run.Outside), string(run.None)},
+	},
+	"wake allow":  {"kinds": wakingKinds},
+	"wake revoke": {"kinds": wakingKinds},
+}
+
+// addValueCompletions completes values of flags, and arguments that name what the daemon knows: tasks,
+// sessions and approvals.
+func (a *app) addValueCompletions(root *cobra.Command) {
+	for path, flags := range flagValues {
+		cmd := findVerb(root, path)
+		for name, values := range flags {
+			cmd.RegisterFlagCompletionFunc(name, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))
+		}
+	}
+	for _, name := range []string{"profile", "show-profile"} {
+		findVerb(root, "serve").RegisterFlagCompletionFunc(name, a.completeProfiles)
+	}
+	for _, path := range []string{"wake allow", "wake revoke", "wake answers"} {
+		findVerb(root, path).RegisterFlagCompletionFunc("agent", func(cmd *cobra.Command, _ []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
+			return a.completeAgents(cmd, nil, begun)
+		})
+	}
+	findVerb(root, "agents mute").ValidArgsFunction = a.completeAgents
+	for _, path := range []string{"approvals yes", "approvals always", "approvals no"} {
+		findVerb(root, path).ValidArgsFunction = a.completeApprovals
+	}
+	for _, path := range []string{"cancel", "reply"} {
+		findVerb(root, path).ValidArgsFunction = a.completeTasks
+	}
+	findVerb(root, "wait").ValidArgsFunction = func(cmd *cobra.Command, args []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
+		if cmd.Flags().Changed("online") || cmd.Flags().Changed("idle") {
+			return a.CompletePeers(cmd, args, begun, client.PeerConnected, client.PeerTrusted)
+		}
+		return a.completeTasks(cmd, args, begun)
+	}
+}
+
+// findVerb returns the verb at a path below root. It panics if there is none: the paths are ours.
+func findVerb(root *cobra.Command, path string) *cobra.Command {
+	cmd, left, err := root.Find(strings.Fields(path))
+	if err != nil || len(left) > 0 {
+		panic("no verb " + path)
+	}
+	return cmd
+}
+
+// completeProfiles completes the value of a flag by the names of profiles. It may be a file too.
+func (a *app) completeProfiles(*cobra.Command, []string, string) (names []cobra.Completion, _ cobra.ShellCompDirective) {
+	if a.ChooseDaemon() == nil {
+		state, _ := a.findOwnerDir()
+		names = profile.ListNames(findProfiles(state))
+	}
+	return names, cobra.ShellCompDirectiveDefault
+}
+
+// completeAgents completes a first argument by the names of the sessions that are attached.
+func (a *app) completeAgents(cmd *cobra.Command, args []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	return a.CompleteFirstArg(cmd, args, func(ctx context.Context) (found []cobra.Completion) {
+		agents, _ := a.Daemon.Agents(ctx)
+		for _, g := range agents {
+			if g.Session != nil && strings.HasPrefix(g.Name, begun) {
+				found = append(found, cobra.CompletionWithDesc(g.Name, client.Line(g.Session.Harness)))
+			}
+		}
+		return found
+	})
+}
+
+// completeApprovals completes a first argument by the ids of the messages that wait for the owner's word.
+func (a *app) completeApprovals(cmd *cobra.Command, args []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	return a.CompleteFirstArg(cmd, args, func(ctx context.Context) (found []cobra.Completion) {
+		all, _ := a.Daemon.Approvals(ctx)
+		for _, p := range all {
+			if strings.HasPrefix(p.ID, begun) {
+				found = append(found, cobra.CompletionWithDesc(p.ID, client.Line(p.Kind+" of "+p.Name+" for "+p.Agent)))
+			}
+		}
+		return found
+	})
+}
+
+// maxTasksOffered bounds how many tasks a shell offers: the newest.
+const maxTasksOffered = 20
+
+// completeTasks completes a first argument by the ids of delegations that go on; acpctl wait takes
+// those that have ended too.
+func (a *app) completeTasks(cmd *cobra.Command, args []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	return a.CompleteFirstArg(cmd, args, func(ctx context.Context) (found []cobra.Completion) {
+		tasks, _ := a.Daemon.Tasks(ctx)
+		tasks = slices.DeleteFunc(tasks, func(t client.Task) bool {
+			return t.State.IsFinal() && cmd.Name() != "wait" || !strings.HasPrefix(t.ID.String(), begun)
+		})
+		for _, t := range tasks[:min(len(tasks), maxTasksOffered)] {
+			found = append(found, cobra.CompletionWithDesc(t.ID.String(), ui.ShortenText(client.Line(string(t.State)+", "+t.Peer+": "+t.Task), 60)))
+		}
+		return found
+	})
+}

@@ -1,0 +1,69 @@
+package cli
+
+import (
+	"context"
+	"slices"
+
+	"github.com/spf13/cobra"
+
+	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/internal/app/cli/frame"
+	"github.com/acpd/acpd/kinds"
+	"github.com/acpd/acpd/wire"
+)
+
+// addForModelFlag adds --for-model to a verb that prints what peers wrote.
+func (a *app) addForModelFlag(cmd *cobra.Command) {
+	cmd.Flags().BoolVar(&a.ForModel, "for-model", false, "print what a peer wrote as data for a model: below a line that says whose it is, between lines that no peer can write")
+}
+
+// checkForModel returns an error if --for-model stands beside --json.
+func (a *app) checkForModel() error {
+	if a.ForModel && a.JSON {
+		return frame.UsageErrorf("--for-model prints text, --json prints JSON: give one of them")
+	}
+	return nil
+}
+
+// printForModel prints a message of the peer with an id for a model. If the peers cannot be
+// listed it shows no petname.
+func (a *app) printForModel(ctx context.Context, m client.PeerMessage) {
+	m.Peer = a.FindPetname(ctx, m.ID.String()) // the id, which is no petname, if it has none
+	a.PrintForModel(m)
+}
+
+// printTaskForModel prints a result of a delegation, its error, or why it was refused, for a model.
+// It reports whether it did: not without --for-model, nor what no peer wrote.
+func (a *app) printTaskForModel(ctx context.Context, t *client.Task, payload wire.Payload) bool {
+	if !a.ForModel || t.Direction != client.Given {
+		return false
+	}
+	kind := kinds.KindResult
+	switch {
+	case checkPayloadOfKind(kind, payload) == nil:
+	case checkPayloadOfKind(kinds.KindError, payload) == nil:
+		kind = kinds.KindError
+	case t.State == client.TaskRefused: // of the refusal the daemon keeps the words alone
+		kind, payload = kinds.KindAck, kinds.EncodePayload(&kinds.Ack{Message: t.Outcome})
+	default:
+		return false // the delegation has none
+	}
+	a.printForModel(ctx, client.PeerMessage{
+		ID: a.findTaskPeer(ctx, t), Kind: kind, Ref: t.ID, Payload: payload,
+		Answer: "It reports on the task that you handed over; nothing has to be sent back.",
+	})
+	return true
+}
+
+// findTaskPeer returns the id of a task's peer, the zero one if it cannot be found.
+func (a *app) findTaskPeer(ctx context.Context, t *client.Task) identity.ID {
+	if id, err := identity.ParseID(t.Peer); err == nil {
+		return id
+	}
+	peers, err := a.Daemon.Peers(ctx)
+	if i := slices.IndexFunc(peers, func(p client.Peer) bool { return p.Name == t.Peer }); err == nil && i >= 0 {
+		return peers[i].ID
+	}
+	return identity.ID{}
+}

@@ -1,0 +1,183 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/internal/app/cli/frame"
+	"github.com/acpd/acpd/internal/app/cli/ui"
+	"github.com/acpd/acpd/kinds"
+	"github.com/acpd/acpd/wire"
+)
+
+func (a *app) newInboxCmd() *cobra.Command {
+	var ack, after uint64
+	var taken bool
+	cmd := &cobra.Command{
+		Use:   "inbox",
+		Short: "Show the messages that no agent has taken yet",
+		Example: `  acpctl inbox
+  acpctl inbox --after 100          go on where a long list ended
+  acpctl inbox --ack 17             remove what was shown up to number 17
+  acpctl inbox --taken              what agents removed that was for any agent
+  acpctl inbox --for-model          whole messages, for an agent that reads them
+  acpctl inbox --json`,
+		Long: `It shows the messages that wait in the inbox, the oldest first, and leaves them there. FOR is the agent that a message is for,
+or - for any agent. --ack removes messages up to a number, but only those that you, or the agent, have seen. An agent sees and
+removes only messages for itself or for any agent; --taken shows for 7 days who took the latter.`,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := a.checkForModel(); err != nil {
+				return err
+			}
+			switch {
+			case a.ForModel && cmd.Flags().Changed("ack"):
+				return frame.UsageErrorf("--ack removes, --for-model shows: give one of them")
+			case !cmd.Flags().Changed("ack"):
+				return a.showInbox(cmd.Context(), after, taken)
+			case taken:
+				return frame.UsageErrorf("--ack removes from the inbox, --taken shows what is there no more: give one of them")
+			case after > 0:
+				return frame.UsageErrorf("--ack removes, --after shows: give one of them")
+			case ack == 0:
+				return frame.UsageErrorf("--ack: expected a number that inbox showed")
+			}
+			acked, err := a.Daemon.Ack(cmd.Context(), client.AckParams{UpTo: ack})
+			if err != nil {
+				return a.explainNoInbox(err)
+			}
+			a.SetDoneNote("%d removed", acked.Removed)
+			return a.PrintData(acked, func() { a.PrintLine("%d removed", acked.Removed) })
+		},
+	}
+	a.addForModelFlag(cmd)
+	cmd.Flags().Uint64Var(&after, "after", 0, "show what follows this number")
+	cmd.Flags().BoolVar(&taken, "taken", false, "show what agents took in the last 7 days that was for any of them")
+	cmd.Flags().Uint64Var(&ack, "ack", 0, "remove what was shown, up to this number")
+	return cmd
+}
+
+// explainNoInbox adds to the daemon's refusal of a caller that says of no agent that it is it, how
+// that is said.
+func (a *app) explainNoInbox(err error) error {
+	if e, ok := errors.AsType[*kinds.Error](err); ok && e.Code == kinds.NotAuthorized && a.AsGuest && a.Daemon.SpeakAs.Key == "" {
+		return frame.WithHint(err, "set ACP_AGENT and ACP_AGENT_KEY, or run this under acpctl serve")
+	}
+	return err
+}
+
+// showInbox prints the inbox, and tells the daemon which messages were shown.
+func (a *app) showInbox(ctx context.Context, after uint64, taken bool) error {
+	inbox, err := a.Daemon.Inbox(ctx, client.InboxParams{After: after, Taken: taken, Peek: !taken})
+	if err != nil {
+		return a.explainNoInbox(err)
+	}
+	if err := a.printInbox(ctx, inbox, taken); err != nil || taken || len(inbox.Messages) == 0 {
+		return err
+	}
+	if err := a.CheckOutput(); err != nil { // what was not shown is not to be removed
+		return err
+	}
+	var shown client.ShownParams
+	for _, m := range inbox.Messages {
+		shown.Seqs = append(shown.Seqs, m.Seq)
+	}
+	if err := a.Daemon.MarkShown(ctx, shown); err != nil {
+		return frame.WithHint(err, "--ack removes none of these before inbox has shown them again")
+	}
+	return nil
+}
+
+func (a *app) printInbox(ctx context.Context, inbox *client.Inbox, taken bool) error {
+	if a.JSON {
+		return a.PrintJSON(inbox)
+	}
+	var peers []client.Peer
+	if len(inbox.Messages) > 0 {
+		var err error
+		if peers, err = a.Daemon.Peers(ctx); err != nil {
+			return err
+		}
+	}
+	if a.ForModel {
+		a.printInboxForModel(inbox, peers)
+		a.tellOfMore(inbox, taken)
+		return nil
+	}
+	var rows [][]string
+	for _, m := range inbox.Messages {
+		from := m.Envelope.From.Label()
+		if i := slices.IndexFunc(peers, func(p client.Peer) bool { return p.ID == m.Envelope.From }); i >= 0 {
+			from = cmp.Or(peers[i].Name, from)
+		}
+		sent := time.UnixMilli(int64(m.Envelope.TS))
+		row := []string{strconv.FormatUint(m.Seq, 10), from, a.FormatAge(sent), client.Line(m.Envelope.Kind)}
+		if taken {
+			row = append(row, client.Line(m.Agent), a.FormatAge(m.TakenAt.Time), describeEnvelope(&m.Envelope))
+		} else {
+			row = append(row, ui.DashIfEmpty(m.Agent), describeEnvelope(&m.Envelope))
+		}
+		rows = append(rows, row)
+	}
+	head := []string{"NUMBER", "FROM", "SENT", "KIND", "FOR", "WHAT"}
+	if taken {
+		head = []string{"NUMBER", "FROM", "SENT", "KIND", "TAKEN BY", "AT", "WHAT"}
+	}
+	a.PrintTable(head, rows)
+	a.tellOfMore(inbox, taken)
+	return nil
+}
+
+// printInboxForModel prints each message whole, as data for a model.
+func (a *app) printInboxForModel(inbox *client.Inbox, peers []client.Peer) {
+	for _, m := range inbox.Messages {
+		shown := client.PeerMessage{
+			ID: m.Envelope.From, Agent: m.Envelope.FromAgent, Kind: m.Envelope.Kind, Message: m.Envelope.ID, Payload: m.Envelope.Payload,
+			Answer: fmt.Sprintf("No answer is due; it is number %d of the inbox.", m.Seq),
+		}
+		if m.Envelope.Ref != nil {
+			shown.Ref = *m.Envelope.Ref
+		}
+		if i := slices.IndexFunc(peers, func(p client.Peer) bool { return p.ID == m.Envelope.From }); i >= 0 {
+			shown.Peer = peers[i].Name
+		}
+		a.PrintForModel(shown)
+	}
+}
+
+// tellOfMore tells how to see the messages that follow those of inbox, if there are any.
+func (a *app) tellOfMore(inbox *client.Inbox, taken bool) {
+	switch { // also if no person reads: a script must not take this for all
+	case inbox.Next == 0:
+	case taken:
+		a.Warn("there is more: acpctl inbox --taken --after %d shows it", inbox.Next)
+	default:
+		a.Warn("there is more: acpctl inbox --after %[1]d shows it, acpctl inbox --ack %[1]d removes these", inbox.Next)
+	}
+}
+
+// describeEnvelope returns what a message says, on one line.
+func describeEnvelope(e *wire.Envelope) string {
+	switch e.Kind {
+	case kinds.KindNotify:
+		if n, err := kinds.ParsePayload[kinds.Notify](e.Payload); err == nil {
+			return client.Line(n.Topic + " " + string(n.Data))
+		}
+	case kinds.KindResult:
+		if r, err := kinds.ParsePayload[kinds.Result](e.Payload); err == nil && e.Ref != nil {
+			return client.Line(e.Ref.String() + " " + r.Status + ": " + r.Outcome)
+		}
+	case kinds.KindError:
+		if r, err := kinds.ParsePayload[kinds.Error](e.Payload); err == nil && e.Ref != nil {
+			return client.Line(e.Ref.String() + " " + r.Message)
+		}
+	}
+	return client.Line(string(e.Payload))
+}

@@ -1,0 +1,231 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/internal/app/cli/frame"
+	"github.com/acpd/acpd/internal/app/cli/ui"
+)
+
+func (a *app) newInviteCmd() *cobra.Command {
+	var name, revoke string
+	var expires time.Duration
+	var uses int
+	var list, drawsQR, noRelay, withCredential bool
+	cmd := &cobra.Command{
+		Use:   "invite",
+		Short: "Invite another machine, or several, to become peers",
+		Example: `  acpctl invite
+  acpctl invite --name laptop --expires 1h
+  acpctl invite | ssh laptop.example acpctl join
+  acpctl invite --uses 10 --name build --expires 1h     for ten machines: build, build-2, …
+  acpctl invite --list              which invitations are open, and who has used them
+  acpctl invite --revoke all        ends all open invitations`,
+		Long: `It prints an invitation for one other daemon: paste it there into acpctl join. The invitation is a secret until it is used
+or expires. --qr shows it as a QR code first. At most 8 invitations are open at a time.
+
+With --uses N, N daemons can use it to join. Anybody who reads the line can be one of them, so give it a short --expires, and
+look with --list who came. The second daemon of a name is called NAME-2.
+
+A daemon that has used an invitation may use it again until it expires, because its answer may have been lost. If you untrust
+one that came in by it, the invitation ends for all. --revoke ends it at once, but those that came in by it stay trusted.
+
+It names the first two relays of this daemon (see relay list), so that the other one reaches it from any network. --no-relay
+leaves them out and writes the invitation in a longer form, the only one that acpd 0.1.0 reads. --with-credential also gives
+away the token of each relay that is marked for it (relay add --share): whoever has seen it can use the relay until its
+operator changes it.`,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			opens := cmd.Flags().Changed("expires") || cmd.Flags().Changed("name") || cmd.Flags().Changed("uses") || drawsQR || noRelay || withCredential
+			revokes := cmd.Flags().Changed("revoke")
+			switch {
+			case list && revokes, opens && (list || revokes):
+				return frame.UsageErrorf("--list, --revoke and what is for a new invitation: expected one of them")
+			case noRelay && withCredential:
+				return frame.UsageErrorf("--no-relay and --with-credential: leave one of them out")
+			case list:
+				return a.listInvitations(cmd.Context())
+			case revokes:
+				return a.revokeInvitations(cmd.Context(), revoke)
+			}
+			if uses < 1 || uses > client.MaxInvitationUses {
+				return frame.UsageErrorf("--uses: expected a number from 1 to %d", client.MaxInvitationUses)
+			}
+			p := client.InviteParams{ExpiresSecs: uint64(expires / time.Second), Name: name, NoRelay: noRelay, WithCredential: withCredential}
+			if uses > 1 { // an older daemon does not know it
+				p.Uses = uint64(uses)
+			}
+			return a.createInvitation(cmd, p, expires, drawsQR)
+		},
+	}
+	cmd.Flags().DurationVar(&expires, "expires", 0, "how long it can be used, at most 24h (default 10m)")
+	cmd.Flags().StringVar(&name, "name", "", "name that the other one gets here (default: what it calls itself)")
+	cmd.Flags().IntVar(&uses, "uses", 1, "how many daemons can join by it, at most 64")
+	cmd.Flags().BoolVar(&drawsQR, "qr", false, "show the invitation as a QR code too, about 40 lines high")
+	cmd.Flags().BoolVar(&noRelay, "no-relay", false, "name no relay, in the longer form that acpd 0.1.0 reads")
+	cmd.Flags().BoolVar(&withCredential, "with-credential", false, "give the tokens of relays away that are marked for it, for good")
+	cmd.Flags().BoolVar(&list, "list", false, "list the open invitations")
+	cmd.Flags().StringVar(&revoke, "revoke", "", "end an open invitation by its `ID`, or all")
+	cmd.RegisterFlagCompletionFunc("revoke", a.completeInvitations)
+	return cmd
+}
+
+func (a *app) createInvitation(cmd *cobra.Command, p client.InviteParams, expires time.Duration, drawsQR bool) error {
+	if cmd.Flags().Changed("expires") && (expires < time.Second || expires > client.MaxInvitation) {
+		return frame.UsageErrorf("--expires: expected a duration of 1s to 24h")
+	}
+	if p.Name != "" {
+		if err := identity.CheckName(p.Name); err != nil {
+			return frame.UsageErrorf("--name: %w", err)
+		}
+	}
+	inv, err := a.openInvitation(cmd.Context(), p)
+	if err != nil {
+		return err
+	}
+	a.SetDoneNote("the invitation is open: acpctl invite --revoke %s ends it", inv.ID)
+	if drawsQR {
+		a.showQRCode(inv.URI)
+	}
+	return a.PrintData(inv, func() {
+		a.PrintLine("%s", inv.URI)
+		if a.ErrTTY {
+			a.printInvitationHelp(inv, p.Uses)
+		}
+	})
+}
+
+// openInvitation has the daemon make an invitation, and tells what keeps others from using it.
+func (a *app) openInvitation(ctx context.Context, p client.InviteParams) (*client.Invitation, error) {
+	inv, err := a.Daemon.Invite(ctx, p)
+	if err != nil {
+		return nil, err
+	}
+	if !slices.ContainsFunc(inv.Relays, func(url string) bool { return !identity.IsLoopbackRelay(url) }) {
+		a.warnLoopbackOnly(ctx)
+	}
+	for _, url := range inv.Shared {
+		a.Warn("it has the token of %s: who has seen it can use that relay until its operator changes the token; that cannot be taken back", url)
+	}
+	if !p.NoRelay {
+		a.warnRelays(ctx, inv, p.WithCredential)
+	}
+	return inv, nil
+}
+
+// warnLoopbackOnly tells that no other machine can use an invitation, if the daemon listens on
+// loopback alone.
+func (a *app) warnLoopbackOnly(ctx context.Context) {
+	me, err := a.Daemon.Whoami(ctx)
+	if err == nil && isLoopbackOnly(me.Listen) { // else the invitation is what was asked for
+		a.Warn("the daemon listens only on loopback (%s): no other machine can use the invitation", strings.Join(me.Listen, ", "))
+	}
+}
+
+// isLoopbackOnly reports whether there are addresses, and all are of loopback.
+func isLoopbackOnly(addrs []string) bool {
+	return len(addrs) > 0 && !slices.ContainsFunc(addrs, func(addr string) bool {
+		at, err := netip.ParseAddrPort(addr)
+		return err != nil || !at.Addr().IsLoopback()
+	})
+}
+
+func (a *app) listInvitations(ctx context.Context) error {
+	open, err := a.Daemon.Invitations(ctx)
+	if err != nil {
+		return err
+	}
+	var rows [][]string
+	for _, o := range open {
+		left := ""
+		if o.Uses > 0 { // else the daemon is older
+			left = strconv.Itoa(o.Left)
+		}
+		rows = append(rows, []string{o.ID, a.FormatTime(o.Expires), ui.DashIfEmpty(o.Name), ui.DashIfEmpty(formatJoined(&o)), ui.DashIfEmpty(left)})
+	}
+	return a.PrintList(client.Invitations{Invitations: open}, []string{"ID", "EXPIRES", "FOR", "USED BY", "LEFT"}, rows)
+}
+
+// formatJoined returns the names of those who have used an invitation, the first eight if they are
+// more.
+func formatJoined(o *client.OpenInvitation) string {
+	joined := o.Joined
+	if joined == nil && o.UsedBy != nil {
+		joined = []client.NamedPeer{*o.UsedBy}
+	}
+	var names []string
+	for i, p := range joined {
+		if i == maxListed {
+			names = append(names, fmt.Sprintf("and %d more", len(joined)-i))
+			break
+		}
+		names = append(names, p.Name)
+	}
+	return strings.Join(names, " ")
+}
+
+// revokeInvitations ends the invitation with that id, or all.
+func (a *app) revokeInvitations(ctx context.Context, id string) error {
+	p := client.RevokeParams{ID: id}
+	if id == "all" {
+		p = client.RevokeParams{All: true}
+	}
+	revoked, err := a.Daemon.Revoke(ctx, p)
+	if err != nil {
+		return err
+	}
+	return a.PrintData(revoked, func() { a.PrintLine("%d revoked", revoked.Revoked) })
+}
+
+// completeInvitations completes the id of an open invitation, or "all".
+func (a *app) completeInvitations(cmd *cobra.Command, _ []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	return a.CompleteFirstArg(cmd, nil, func(ctx context.Context) []cobra.Completion {
+		open, err := a.Daemon.Invitations(ctx)
+		if err != nil {
+			return nil
+		}
+		found := []cobra.Completion{"all"}
+		for _, o := range open {
+			found = append(found, cobra.CompletionWithDesc(o.ID, "until "+o.Expires.Local().Format("15:04:05 MST")))
+		}
+		return slices.DeleteFunc(found, func(c cobra.Completion) bool { return !strings.HasPrefix(c, begun) })
+	})
+}
+
+// showQRCode shows an invitation as a QR code on standard error, or says why it cannot.
+func (a *app) showQRCode(uri string) {
+	code, columns, err := ui.DrawQRCode(uri, a.Colours)
+	switch {
+	case err != nil:
+		a.Warn("--qr: %v: use the line below", err)
+	case columns > a.ErrWidth():
+		a.Warn("--qr: the code has %d columns, and the terminal %d: make it wider, or use the line below", columns, a.ErrWidth())
+	default:
+		fmt.Fprint(a.Err, code, "\n")
+	}
+}
+
+// printInvitationHelp tells a person what to do with an invitation.
+func (a *app) printInvitationHelp(inv *client.Invitation, uses uint64) {
+	for _, url := range inv.Relays {
+		fmt.Fprintf(a.Err, "\nIt names the relay %s. acpd 0.1.0 cannot read it: for that, --no-relay.", client.Line(url))
+	}
+	if len(inv.Relays) > 0 {
+		fmt.Fprintln(a.Err)
+	}
+	who := "one other machine"
+	if uses > 1 {
+		who = fmt.Sprintf("%d other machines", uses)
+	}
+	fmt.Fprintf(a.Err, "\nUntil %s %s can join: run there, and paste the line\n\n  acpctl join\n\nWhoever has the line can join: send it as you would send a password.\n",
+		inv.Expires.Local().Format("15:04:05 MST"), who)
+}

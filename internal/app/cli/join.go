@@ -1,0 +1,248 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"unicode"
+
+	"github.com/spf13/cobra"
+
+	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/internal/app/cli/frame"
+	"github.com/acpd/acpd/kinds"
+)
+
+func (a *app) newJoinCmd() *cobra.Command {
+	var keepRelay, noRelay bool
+	cmd := &cobra.Command{
+		Use:   "join [URI]",
+		Short: "Accept the invitation of another machine",
+		Example: `  acpctl join                       then paste the line that acpctl invite printed
+  ssh desk.example acpctl invite | acpctl join
+  acpctl invite | ssh laptop.example acpctl join --keep-relay`,
+		Long: `After that, the two daemons trust each other. Give the invitation on standard input rather than as an argument: other users
+of this machine can read command lines, and shells remember them. White space in it, and quotes or angle brackets around it,
+are ignored. A script reads the peer's name on standard output; what to do next goes to standard error.
+
+An invitation may name a relay, a server that passes packets on between daemons. If this daemon does not use it yet, acpctl
+asks. A script says it beforehand: --keep-relay uses the relay from now on, --no-relay joins without it. If you already use
+that relay and it rejects your saved token, join asks whether to replace it. A relay of config.yaml is not changed.`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if keepRelay && noRelay {
+				return frame.UsageErrorf("--keep-relay and --no-relay: leave one of them out")
+			}
+			var inv identity.Invitation
+			var err error
+			if len(args) > 0 {
+				inv, err = a.parseInvitationArg(args[0])
+			} else {
+				if a.InTTY {
+					a.PrintForPerson("Paste the invitation:")
+				}
+				begun, readErr := a.ReadLine(cmd.Context())
+				if readErr != nil {
+					return readErr
+				}
+				inv, err = a.readInvitation(cmd.Context(), begun)
+			}
+			if err != nil {
+				return err
+			}
+			peer, err := a.join(cmd.Context(), inv, keepRelay, noRelay)
+			if err != nil {
+				return err
+			}
+			return a.PrintData(peer, func() {
+				a.printTrusted(peer)
+				a.tellOfJoin(peer)
+			})
+		},
+	}
+	cmd.Flags().BoolVar(&keepRelay, "keep-relay", false, "use the relay that the invitation names, and its token, from now on")
+	cmd.Flags().BoolVar(&noRelay, "no-relay", false, "do without it")
+	return cmd
+}
+
+// join joins an invitation, by its relays or without them, or as a person chooses.
+func (a *app) join(ctx context.Context, inv identity.Invitation, keepRelay, noRelay bool) (peer *client.NamedPeer, err error) {
+	p := client.JoinParams{URI: inv.LongString()} // an older daemon takes it too
+	remedy := "type " + a.Verb + " again and answer yes"
+	switch {
+	case noRelay:
+		p, remedy = withoutRelays(inv), "leave --no-relay out"
+	case keepRelay:
+		p.Relay = client.JoinKeepsRelay
+	case len(inv.Relays) > 0:
+		if p, err = a.chooseJoinRelay(ctx, inv); err != nil {
+			return nil, err
+		}
+	}
+	if peer, err = a.Daemon.JoinWith(ctx, p); err != nil {
+		return nil, addLeftOutRelay(err, inv, p, remedy)
+	}
+	if peer.Warning != "" {
+		a.Warn("%s", peer.Warning)
+	}
+	return peer, nil
+}
+
+// readInvitation parses an invitation that begins with what was read before. One that mail or a
+// terminal has broken is read over several lines, until it is whole or a line is empty.
+func (a *app) readInvitation(ctx context.Context, begun string) (identity.Invitation, error) {
+	for {
+		inv, err := a.parsePastedInvitation(begun)
+		if err == nil || !strings.Contains(begun, "acp://") || len(begun) > maxPasted {
+			return inv, err
+		}
+		if a.InTTY {
+			a.PrintForPerson("It is not whole yet: paste the rest, or press Enter.")
+		}
+		line, readErr := a.ReadLine(ctx)
+		if readErr != nil || line == "" {
+			return inv, cmp.Or(readErr, err)
+		}
+		begun += line
+	}
+}
+
+// maxPasted is more than any invitation has, and bounds what is read in the hope of the rest of one.
+const maxPasted = 8 << 10
+
+// parseInvitationArg parses an invitation that is an argument. A shell ends a command at an & that is not in quotes,
+// so that only what is before it gets here.
+func (a *app) parseInvitationArg(text string) (identity.Invitation, error) {
+	inv, err := a.parsePastedInvitation(text)
+	if err != nil && strings.HasPrefix(text, "acp:") && strings.Contains(text, "?") && !strings.Contains(text, "&") {
+		err = frame.Instead{Err: frame.UsageErrorf("this is not a whole invitation: the shell has cut it at the first &"), Type: a.Verb + " 'acp://…', with the whole line between quotes"}
+	}
+	return inv, err
+}
+
+// parsePastedInvitation parses an invitation as people paste it: with white space in it, in quotes or in angle
+// brackets.
+func (a *app) parsePastedInvitation(text string) (identity.Invitation, error) {
+	text = strings.Map(func(r rune) rune {
+		if unicode.IsSpace(r) || r == '\u200b' || r == '\ufeff' {
+			return -1
+		}
+		return r
+	}, text)
+	text = strings.Trim(text, "<>\"'`“”„‘’«»")
+	if text == "" {
+		return identity.Invitation{}, frame.UsageErrorf("the invitation is empty: give the line of the other machine")
+	}
+	inv, err := identity.ParseInvitation(text)
+	if err != nil && strings.HasPrefix(text, "acp:") {
+		err = fmt.Errorf("this is not a whole invitation: %w", err)
+	}
+	if err != nil {
+		err = frame.Instead{Err: frame.UsageErrorf("%w", err), Type: a.Verb + ", and paste the line of the other machine"}
+	}
+	return inv, err
+}
+
+// withoutRelays returns the params that join by an invitation as if it named no relay. An older
+// daemon takes them too.
+func withoutRelays(inv identity.Invitation) client.JoinParams {
+	inv.Relays = nil
+	return client.JoinParams{URI: inv.LongString()}
+}
+
+// addLeftOutRelay adds to the error of a join how the relay is used that was left out, if the invitation names no
+// other way.
+func addLeftOutRelay(err error, inv identity.Invitation, p client.JoinParams, remedy string) error {
+	tried, parseErr := identity.ParseInvitation(p.URI)
+	e, ok := errors.AsType[*kinds.Error](err)
+	if parseErr != nil || len(inv.Addrs) > 0 || len(tried.Relays) == len(inv.Relays) || !ok || e.From != "" || e.Code != kinds.Invalid && e.Code != kinds.Unreachable {
+		return err
+	}
+	told := *e
+	told.Message += "; or use the relay that it names: " + remedy
+	return &told
+}
+
+// chooseJoinRelay asks a person whether the daemon is to use the relays that an invitation names, unless it does
+// already, and then whether it is to log in with tokens of the invitation at those that refuse it. A no to the one is
+// no answer to the other. It returns a usage error if no person can be asked for a relay.
+func (a *app) chooseJoinRelay(ctx context.Context, inv identity.Invitation) (client.JoinParams, error) {
+	p := client.JoinParams{URI: inv.LongString()}
+	used, err := a.Daemon.Relays(ctx)
+	if err != nil && !client.IsOlderDaemon(err) {
+		return p, err
+	}
+	var unknown, refused, agreed []string // URLs, and the names of the second
+	var names []string
+	for _, r := range inv.Relays {
+		i := slices.IndexFunc(used, func(u client.Relay) bool { return u.URL == r.URL && u.State != client.RelayUnused })
+		switch {
+		case i < 0:
+			unknown = append(unknown, r.URL)
+		case r.Token != "" && takesNewToken(&used[i]):
+			refused, names = append(refused, r.URL), append(names, used[i].Name)
+		}
+	}
+	if text := client.Line(strings.Join(unknown, " and ")); len(unknown) > 0 && !a.InTTY {
+		return p, frame.UsageErrorf("the invitation names the relay %s, which this daemon does not use: --keep-relay uses it from now on, --no-relay joins without it", text)
+	} else if len(unknown) > 0 {
+		yes, err := a.confirmRelay(ctx, fmt.Sprintf("The invitation names the relay %s, which this daemon does not use yet.\n"+
+			"A relay passes packets on. It can see who talks to whom and how much, but not what they say.\nUse it from now on?", text))
+		if err != nil {
+			return p, err
+		}
+		if yes {
+			agreed = append(agreed, unknown...)
+		} else {
+			inv.Relays = slices.DeleteFunc(slices.Clone(inv.Relays), func(r identity.InvitedRelay) bool { return slices.Contains(unknown, r.URL) })
+		}
+	}
+	if len(refused) > 0 && a.InTTY {
+		yes, err := a.confirmRelay(ctx, fmt.Sprintf("The relay %s refuses this daemon, and the invitation has a token for it.\nUse that token from now on?", client.Line(strings.Join(names, " and "))))
+		if err != nil {
+			return p, err
+		}
+		if yes {
+			agreed = append(agreed, refused...)
+		}
+	}
+	if len(agreed) > 0 {
+		p.Relay = client.JoinKeepsRelay
+		inv.Relays = slices.Clone(inv.Relays)
+		for i, r := range inv.Relays {
+			if !slices.Contains(agreed, r.URL) { // keep would take its token too, if it refuses the daemon by then
+				inv.Relays[i].Token = ""
+			}
+		}
+	}
+	p.URI = inv.LongString()
+	return p, nil
+}
+
+// takesNewToken reports whether the daemon would log in at a relay with the token of an invitation, if its
+// owner wants it.
+func takesNewToken(r *client.Relay) bool {
+	return r.State == client.RelayRefused && r.Source == client.RelayKept && (r.Login == client.LoginToken || r.Login == client.LoginNkey)
+}
+
+// confirmRelay asks a person a question about relays, and says what a no means.
+func (a *app) confirmRelay(ctx context.Context, question string) (yes bool, err error) {
+	if yes, err = a.Confirm(ctx, question); err == nil && !yes {
+		a.PrintForPerson("The answer was not yes: joining without it.")
+	}
+	return yes, err
+}
+
+// tellOfJoin tells what holds after a join, and what to do next. It is told also if no person reads:
+// join often runs through ssh, without a terminal.
+func (a *app) tellOfJoin(peer *client.NamedPeer) {
+	name := peer.Name
+	for _, relay := range peer.Kept {
+		a.tell(fmt.Sprintf("This daemon uses the relay %s from now on: acpctl relay remove %[1]s takes it out.", client.Line(relay)))
+	}
+	a.tell(fmt.Sprintf("This daemon and %s trust each other now: agents on both sides may send messages.", name))
+	a.tell(fmt.Sprintf("Next: acpctl ping %s; and acpctl setup, on each side, to connect an agent program.", name))
+}

@@ -1,0 +1,203 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/spf13/cobra"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/internal/app/cli/frame"
+	"github.com/acpd/acpd/kinds"
+	"github.com/acpd/acpd/wire"
+)
+
+func (a *app) newNotifyCmd() *cobra.Command {
+	m := messageFlags{kind: kinds.KindNotify}
+	var n kinds.Notify
+	var noWait, isText bool
+	cmd := &cobra.Command{
+		Use:   "notify PEER[,PEER…] TOPIC DATA",
+		Short: "Send a notice to one or several peers",
+		Example: `  acpctl notify desk build.status '{"branch": "main", "ok": true}'
+  acpctl notify desk,laptop build.status 'all green' --importance high
+  acpctl notify desk log.tail --text @build.log`,
+		Long: `A notice needs no answer. DATA may be - (standard input) or @file. It is sent as JSON if it is valid JSON, else as text.
+DATA that begins with { or [ and is not valid JSON is an error. With --text it is always text.
+
+It prints what became of the notice: handed (an agent has confirmed it), held (it is stored in the peer's inbox) or, with --no-wait,
+sent. With --wait-online acpctl waits for peers that cannot be reached, and sends the message once to each.`,
+		Args: m.checkArgs,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if isText && m.payload != "" {
+				return frame.UsageErrorf("--text is about DATA, and --payload stands instead of it: leave one of them out")
+			}
+			ctx := cmd.Context()
+			h, p, err := m.composeMessage(ctx, a, func() (any, error) {
+				n.Topic = args[1]
+				text, err := a.ReadArgument(ctx, "DATA", args[2])
+				if err != nil {
+					return nil, err
+				}
+				n.Data, err = encodeNotifyData(text, isText)
+				return &n, err
+			})
+			if err != nil {
+				return err
+			}
+			wait := !noWait
+			params := client.NotifyParams{Head: h, To: client.To(args[0]), Payload: p, Wait: &wait}
+			if peers := strings.Split(args[0], ","); len(peers) > 1 {
+				if slices.Contains(peers, "") {
+					return frame.UsageErrorf("PEER: %q: a name is missing before or after a comma", args[0])
+				}
+				if m.id != "" {
+					return frame.UsageErrorf("--id: each of several peers gets a message with an id of its own")
+				}
+				params.ID, params.To = wire.MessageID{}, client.ToAll(peers...)
+				return a.notifyAll(ctx, params, m.patience)
+			}
+			return a.notifyPeer(ctx, params, m.patience)
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&n.Importance, "importance", "", "low, medium or high (default low)")
+	f.BoolVar(&isText, "text", false, "DATA is text, also if it looks like JSON")
+	f.BoolVar(&noWait, "no-wait", false, "do not wait until it has arrived")
+	m.addFlags(cmd)
+	return cmd
+}
+
+// encodeNotifyData returns DATA as JSON: as it is if it is valid JSON, else as a string. Whoever
+// begins an object or an array means JSON, and hears what is wrong with it.
+func encodeNotifyData(text string, isText bool) (jsontext.Value, error) {
+	if !isText {
+		v, err := frame.ParseJSON("DATA", text)
+		if err == nil {
+			return v, nil
+		}
+		if begun := strings.TrimLeft(text, " \t\r\n"); begun != "" && (begun[0] == '{' || begun[0] == '[') {
+			return nil, frame.WithHint(err, "--text sends it as text")
+		}
+	}
+	return json.Marshal(text)
+}
+
+// notifyPeer prints what became of a message to one peer, for which it waits as long as patience
+// says while it is unreachable.
+func (a *app) notifyPeer(ctx context.Context, params client.NotifyParams, patience time.Duration) error {
+	var r *client.Receipt
+	err := a.sendOnline(ctx, params.To.Names[0], patience, func() (err error) {
+		r, err = a.Daemon.Notify(ctx, params)
+		return err
+	})
+	if err != nil {
+		return frame.WithRepeatID(err, params.ID)
+	}
+	a.SetDoneNote("the message is %s, and its id is %s", client.Line(string(r.State)), r.ID)
+	return a.PrintData(r, func() { a.printReceipt(r.State) })
+}
+
+// printReceipt prints what became of a message, and what that means for a person.
+func (a *app) printReceipt(state client.ReceiptState) {
+	a.PrintLine("%s", a.ColourState(string(state)))
+	if means := receiptMeanings[state]; means != "" {
+		a.PrintForPerson("%s", means)
+	}
+}
+
+// receiptMeanings says what holds after a message, and what is next.
+var receiptMeanings = map[client.ReceiptState]string{
+	client.Handed:   "An agent there has confirmed it.",
+	client.Held:     "It is stored there until an agent takes it. acpctl inbox there shows it.",
+	client.Replaced: "A newer partial result was sent instead.",
+	client.Sent:     "It is on its way; leave out --no-wait to see whether it arrives.",
+}
+
+// maxAwaitedPeers bounds the peers for which one command waits at the same time.
+const maxAwaitedPeers = 64
+
+// notifyAbsent waits for those peers whose receipts prove that nothing was sent, all at the same
+// time, and notes in the receipts what became of their messages.
+func (a *app) notifyAbsent(ctx context.Context, params client.NotifyParams, receipts []client.Receipt, patience time.Duration) {
+	var waiting errgroup.Group
+	waiting.SetLimit(maxAwaitedPeers)
+	for i := range receipts {
+		first := receipts[i].Error
+		if first == nil || !isUnsent(first) {
+			continue
+		}
+		waiting.Go(func() error {
+			r := &receipts[i]
+			one, sent := params, false
+			one.ID, one.To = r.ID, client.To(r.To)
+			err := a.sendOnline(ctx, r.To, patience, func() error {
+				if !sent { // by NotifyAll
+					sent = true
+					return first
+				}
+				got, err := a.Daemon.Notify(ctx, one)
+				if err == nil {
+					r.State = got.State
+				}
+				return err
+			})
+			if r.Error = nil; err != nil {
+				r.Error, _ = a.ClassifyError(ctx, err)
+			}
+			return nil
+		})
+	}
+	waiting.Wait()
+}
+
+// notifyAll prints a line for each recipient. It waits for those that are unreachable as long as
+// patience says. The exit code is that of the first error.
+func (a *app) notifyAll(ctx context.Context, params client.NotifyParams, patience time.Duration) error {
+	receipts, err := a.Daemon.NotifyAll(ctx, params)
+	if err != nil {
+		return err
+	}
+	if patience > 0 {
+		a.notifyAbsent(ctx, params, receipts, patience)
+	}
+	var sent []string
+	for _, r := range receipts {
+		if r.Error == nil {
+			sent = append(sent, fmt.Sprintf("%s: %s %s", client.Line(r.To), client.Line(string(r.State)), r.ID))
+		}
+	}
+	a.SetDoneNote("what was sent: %s", cmp.Or(strings.Join(sent, ", "), "nothing"))
+	var failed error
+	for _, r := range receipts {
+		if r.Error != nil {
+			r.Error, _ = errors.AsType[*kinds.Error](frame.WithRepeatID(r.Error, r.ID))
+		}
+		if r.Error != nil && failed == nil {
+			failed = frame.Exit(frame.FindExitCode(r.Error))
+		}
+		switch {
+		case a.JSON:
+			if err := a.PrintJSON(r); err != nil {
+				return err
+			}
+		case r.Error != nil:
+			said := strings.TrimPrefix(strings.TrimPrefix(a.DescribeError(ctx, r.Error), "to: "), r.To+": ")
+			a.Tell("acpctl notify: %s: %s%s%s", client.Line(r.To), client.Line(said), frame.DescribeDelivery(r.Error), a.DescribeQuoted(r.Error))
+		default:
+			a.PrintLine("%s\t%s", client.Line(r.To), a.ColourState(string(r.State)))
+		}
+	}
+	if ctx.Err() != nil {
+		return frame.Exit(frame.ExitInterrupted)
+	}
+	return failed
+}

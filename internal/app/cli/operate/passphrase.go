@@ -1,0 +1,62 @@
+package operate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/acpd/acpd/internal/app/backup"
+	"github.com/acpd/acpd/internal/app/cli/frame"
+	"github.com/acpd/acpd/internal/app/cli/ui"
+)
+
+// chooseNewPassphrase returns the passphrase for an identity: that of the file, or what a person
+// types twice.
+func (v *verbs) chooseNewPassphrase(ctx context.Context, file string) (string, error) {
+	if file != "" {
+		passphrase, err := backup.ReadPassphraseFile(file)
+		if err != nil {
+			return "", err
+		}
+		return passphrase, backup.CheckPassphrase(passphrase)
+	}
+	passphrase, err := v.askPassphrase(ctx, fmt.Sprintf("Passphrase for the identity, of %d bytes or more: ", backup.MinPassphrase))
+	if err != nil {
+		return "", err
+	}
+	if err := backup.CheckPassphrase(passphrase); err != nil {
+		return "", err
+	}
+	again, err := v.askPassphrase(ctx, "The same again: ")
+	if err == nil && again != passphrase {
+		err = errors.New("passphrase: the two are not the same: try again")
+	}
+	return passphrase, err
+}
+
+func (v *verbs) askPassphrase(ctx context.Context, prompt string) (string, error) {
+	passphrase, err := v.ReadSecret(ctx, prompt)
+	if errors.Is(err, ui.ErrNoTerminal) {
+		return "", frame.UsageErrorf("passphrase: %w: --passphrase-file names a file that has it", err)
+	}
+	return passphrase, err
+}
+
+// maxPassphraseTries is how often a person may type a passphrase.
+const maxPassphraseTries = 3
+
+// newPassphraseFunc returns what gives the passphrase of an identity: from the file, or from a
+// person.
+func (v *verbs) newPassphraseFunc(ctx context.Context, file string) func(wrong int) (string, error) {
+	return func(wrong int) (string, error) {
+		switch {
+		case file != "" && wrong == 0:
+			return backup.ReadPassphraseFile(file)
+		case file != "" || wrong == maxPassphraseTries:
+			return "", backup.ErrWrongPassphrase
+		case wrong > 0:
+			v.Tell("It is wrong.")
+		}
+		return v.askPassphrase(ctx, "Passphrase of the identity in the backup: ")
+	}
+}

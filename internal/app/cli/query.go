@@ -1,0 +1,235 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/internal/app/cli/frame"
+	"github.com/acpd/acpd/internal/pace"
+	"github.com/acpd/acpd/kinds"
+)
+
+// queryFlags holds what acpctl query is told.
+type queryFlags struct {
+	messageFlags
+	query    kinds.Query
+	deadline time.Duration
+	ref      string
+}
+
+func (a *app) newQueryCmd() *cobra.Command {
+	q := queryFlags{messageFlags: messageFlags{kind: kinds.KindQuery}}
+	cmd := &cobra.Command{
+		Use:   "query PEER[/AGENT] QUESTION",
+		Short: "Ask an agent and wait for the answer",
+		Example: `  acpctl query desk 'Which branch is deployed?'
+  acpctl query desk/reviewer --domain code.review --deadline 2m @question.txt
+  git diff | acpctl query desk -
+  acpctl query desk --json --payload '{"question": "Status?", "max_tokens": 50}'
+  acpctl query --ref "$ACP_ID" 'Which branch?'         while working on a delegation`,
+		Long: `It asks an agent at PEER, and prints the answer to standard output: its summary, and below that its data as JSON. QUESTION may be - (standard input) or @file; at a terminal acpctl asks for it if it is missing.
+An interrupt ends the question at the other side too. A question that is sent again, even under the same --id, is asked
+again. With --wait-online acpctl waits for a peer that cannot be reached, and sends the question once.
+
+With --ref, and without PEER, it asks the agent that gave a delegation to an agent here. Without --deadline it waits as
+long as the delegation lasts, and asks again after a daemon was away. The answer is kept until the delegation ends.`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if q.ref != "" {
+				args = append([]string{"none"}, args...) // the daemon knows who it is
+			}
+			err := q.checkArgs(cmd, args)
+			if err != nil && len(args) == 1 && a.InTTY && q.checkArgs(cmd, append(args, "asked for")) == nil {
+				return nil
+			}
+			return err
+		},
+		RunE: func(cmd *cobra.Command, args []string) error { return a.runQuery(cmd, args, &q) },
+	}
+	f := cmd.Flags()
+	f.StringVar(&q.query.Domain, "domain", "", "what it is about, like code.review: chooses the agent")
+	f.Uint64Var(&q.query.MaxTokens, "max-tokens", 0, "budget of the answer (default: no limit)")
+	f.DurationVar(&q.deadline, "deadline", 0, "how long to wait for the answer, at most 10m (default 30s, and 10m for a session)")
+	f.StringVar(&q.thread, "thread", "", "name of the conversation")
+	f.StringVar(&q.ref, "ref", "", "id of a delegation that an agent here works on: asks back whoever gave it")
+	a.addForModelFlag(cmd)
+	q.addFlags(cmd)
+	f.DurationVar(&q.patience, "wait-for-peer", 0, "the name that --wait-online had")
+	f.MarkHidden("wait-for-peer")
+	return cmd
+}
+
+// runQuery sends the question that the arguments and flags are.
+func (a *app) runQuery(cmd *cobra.Command, args []string, q *queryFlags) error {
+	ctx := cmd.Context()
+	if err := a.checkForModel(); err != nil {
+		return err
+	}
+	params := client.QueryParams{}
+	if q.ref != "" {
+		if q.query.Domain != "" || q.patience != 0 || q.thread != "" {
+			return frame.UsageErrorf("--ref: the question goes to whoever delegated: leave out --domain, --thread and --wait-online")
+		}
+		var err error
+		if params.Ref, err = a.findTaskID(ctx, "--ref", q.ref, takenTask); err != nil {
+			return err
+		}
+	} else {
+		params.To, args = args[0], args[1:]
+	}
+	if len(args) == 0 && q.payload == "" {
+		if _, err := a.Daemon.Discover(ctx, client.DiscoverParams{To: params.To, TimeoutMS: 1000}); err != nil && kinds.AsError(err).Code == kinds.UnknownPeer {
+			return err
+		}
+		fmt.Fprintf(a.Err, "Question for %s: ", client.Line(params.To))
+		question, err := a.ReadLine(ctx)
+		if err != nil {
+			return err
+		}
+		args = []string{question}
+	}
+	h, p, err := q.composeMessage(ctx, a, func() (_ any, err error) {
+		if q.query.Question, err = a.ReadArgument(ctx, "QUESTION", args[0]); err != nil {
+			return nil, err
+		}
+		q.query.DeadlineMS, err = frame.ReadMilliseconds(cmd, "deadline", q.deadline, kinds.MaxQueryDeadline)
+		if err == nil && q.query.DeadlineMS == 0 && (q.ref != "" || a.waitsForTurn(ctx, params.To)) {
+			q.query.DeadlineMS = uint64(kinds.MaxQueryDeadline.Milliseconds())
+		}
+		return &q.query, err
+	})
+	if err != nil {
+		return err
+	}
+	params.Head, params.Payload = h, p
+	return a.queryAgent(ctx, params, func(ask func() error) error {
+		if q.ref != "" && !cmd.Flags().Changed("deadline") {
+			return frame.RetryWhile(ctx, kinds.MaxTaskDeadline, 2*time.Second, newAskAgain(), ask)
+		}
+		return a.sendOnline(ctx, params.To, q.patience, ask)
+	})
+}
+
+// turnPatience is how long a person waits for the turn of a session before acpctl says so.
+var turnPatience = 5 * time.Second
+
+// waitsForTurn reports whether a question waits for a turn of a session, as its peer says: it names a
+// session, or names no agent and sessions are all that the peer has.
+func (a *app) waitsForTurn(ctx context.Context, to string) bool {
+	answer, err := a.Daemon.Discover(ctx, client.DiscoverParams{To: to, TimeoutMS: 1000})
+	if err != nil {
+		return false
+	}
+	c, err := kinds.ParsePayload[kinds.Capabilities](answer.Payload)
+	if err != nil {
+		return false
+	}
+	_, agent, named := strings.Cut(to, "/")
+	all := slices.DeleteFunc(c.ListAgents(), func(d kinds.AgentDetails) bool { return named && d.Name != agent })
+	return len(all) > 0 && !slices.ContainsFunc(all, func(d kinds.AgentDetails) bool {
+		return d.Answers != kinds.AnswersWakes && d.Answers != kinds.AnswersTurn
+	})
+}
+
+// tellOfWaiting tells a person that an answer may take a while, if the question waits for a turn of a
+// session. The caller calls end when the question is over.
+func (a *app) tellOfWaiting(ctx context.Context, to string) (end func()) {
+	if to == "" || a.JSON {
+		return func() {}
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	var telling sync.WaitGroup
+	telling.Go(func() {
+		if pace.Sleep(ctx, turnPatience) == nil && a.waitsForTurn(ctx, to) && ctx.Err() == nil {
+			a.tell(to + " answers when its session has a turn: waiting for that")
+		}
+	})
+	return func() { cancel(); telling.Wait() }
+}
+
+// queryAgent asks a question, by retry, which calls its argument until it succeeds or there is no
+// point in it, and returns its error.
+func (a *app) queryAgent(ctx context.Context, params client.QueryParams, retry func(ask func() error) error) error {
+	endTelling := a.tellOfWaiting(ctx, params.To)
+	var answer *client.Answer
+	err := retry(func() (err error) {
+		answer, err = a.Daemon.Query(ctx, params)
+		return err
+	})
+	endTelling()
+	if err != nil {
+		return frame.WithRepeatID(err, params.ID)
+	}
+	a.SetDoneNote("the question was answered, and its id is %s", answer.ID)
+	if a.JSON {
+		return a.PrintJSON(answer)
+	}
+	r, err := kinds.ParsePayload[kinds.Response](answer.Payload)
+	if err != nil {
+		return err
+	}
+	if a.ForModel {
+		a.printForModel(ctx, client.PeerMessage{
+			ID: answer.From, Agent: answer.FromAgent, Kind: answer.Kind, Ref: answer.ID, Payload: answer.Payload,
+			Answer: "It answers your question; nothing has to be sent back.",
+		})
+	} else {
+		a.PrintAnswer(r.Summary, r.Data)
+	}
+	if r.Truncated {
+		a.warnTruncated()
+	}
+	if a.ErrTTY {
+		a.PrintForPerson("%s", a.formatAnswerer(ctx, answer))
+	}
+	return nil
+}
+
+// formatAnswerer returns who has answered, as far as the peer says, and how long that took.
+func (a *app) formatAnswerer(ctx context.Context, answer *client.Answer) string {
+	who := answer.From.Label()
+	if name := a.FindPetname(ctx, answer.From.String()); name != answer.From.String() {
+		who = name
+	}
+	switch {
+	case answer.FromAgent == "":
+	case client.IsPlainAgentName(answer.FromAgent):
+		who += "/" + answer.FromAgent
+	default:
+		who += "/?"
+	}
+	took := time.Duration(answer.RTTUS) * time.Microsecond
+	if took < time.Second {
+		return fmt.Sprintf("%s · %.1f ms", who, took.Seconds()*1000)
+	}
+	return fmt.Sprintf("%s · %s", who, took.Round(time.Second/10))
+}
+
+// newAskAgain returns a function that reports whether a question about a delegation is to be
+// asked again after an error. That is safe: under the same id it is one question. Without a daemon
+// here it is asked again for half a minute, in which a daemon, and then its agent, may come back.
+func newAskAgain() func(error) bool {
+	const most = 30 * time.Second
+	var since time.Time
+	return func(err error) bool {
+		e, ok := errors.AsType[*kinds.Error](err)
+		switch {
+		case !ok:
+			return false
+		case e.Code == kinds.DaemonUnavailable, e.Code == kinds.NoAgent && e.From == "":
+			if since.IsZero() {
+				since = time.Now()
+			}
+			return time.Since(since) < most
+		}
+		since = time.Time{}
+		return e.Code == kinds.Timeout || e.Code == kinds.Unreachable
+	}
+}

@@ -1,0 +1,424 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/harness/setup"
+	"github.com/acpd/acpd/internal/app/cli/frame"
+	"github.com/acpd/acpd/internal/app/cli/ui"
+)
+
+// setupFlags are the flags of setup.
+type setupFlags struct {
+	wake, project, dryRun, undo, yes bool
+	name                             string
+}
+
+func (a *app) newSetupCmd() *cobra.Command {
+	var flags setupFlags
+	programs := setup.ListPrograms()
+	cmd := &cobra.Command{
+		Use:   "setup [" + strings.ToUpper(strings.Join(programs, "|")) + "]",
+		Short: "Connect an agent program: claude, codex or opencode",
+		Example: `  acpctl setup                      what is installed, and what is connected
+  acpctl setup claude               asks before each change, and shows it
+  acpctl setup codex --dry-run      shows what would be written
+  acpctl setup opencode --undo`,
+		Long: `Adds acpctl mcp to the configuration of an agent program. Then its sessions have the tools
+acp_peers, acp_query and so on, and peers can send them messages. setup shows each change,
+and asks before it writes:
+
+  1. the MCP server acp
+  2. that acp_peers, acp_inbox, acp_task and acp_reply need no approval
+  3. that acp_query, acp_delegate and acp_notify need none either. With these the model sends
+     text to peers by itself, so --yes does not answer this one.
+  4. a paragraph about the tools in the user's instructions (CLAUDE.md, AGENTS.md), and a skill
+     that explains how to ask and answer
+
+In a change, … means that a part of the line is not shown. The rest of these files does not change. A copy of each file as it
+was before is in $XDG_STATE_HOME/acpctl/setup, usually ~/.local/state/acpctl/setup, and --undo removes what setup wrote. Run setup
+again after acpctl has moved.
+
+Without a program it lists the programs: their versions, whether they are connected (yes, no,
+broken, or other: their server acp is something else), and the file that says so.`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 1 {
+				return errors.New("connect one program at a time")
+			}
+			if len(args) == 1 && !slices.Contains(programs, args[0]) {
+				hint := frame.HintForWord(cmd.Root(), args[0], nil)
+				if !strings.HasPrefix(hint, "acpctl setup ") && !strings.HasPrefix(hint, "acpctl mcp") {
+					hint = frame.HintMCP("that program")
+				}
+				return frame.Instead{Err: fmt.Errorf("setup does not know %q, only %s", args[0], strings.Join(programs, ", ")), Type: hint}
+			}
+			return frame.NamedArgs("[PROGRAM]")(cmd, args)
+		},
+		ValidArgsFunction: func(_ *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
+			if len(args) > 0 {
+				programs = nil
+			}
+			return programs, cobra.ShellCompDirectiveNoFileComp
+		},
+		RunE: func(cmd *cobra.Command, args []string) error { return a.runSetup(cmd, args, &flags) },
+	}
+	f := cmd.Flags()
+	f.BoolVar(&flags.wake, "wake", false, "also let answers to what a session asked wake it; with --undo, let them no more")
+	f.BoolVar(&flags.project, "project", false, "only for the project in this folder, in its own files")
+	f.BoolVar(&flags.dryRun, "dry-run", false, "show what would be written, and write nothing")
+	f.BoolVar(&flags.undo, "undo", false, "take out again what setup wrote")
+	f.BoolVar(&flags.yes, "yes", false, "never ask: yes to all but sending without approval")
+	f.StringVar(&flags.name, "name", "", "name of the sessions as agents (default: that of the program)")
+	return cmd
+}
+
+// runSetup lists the programs, or sets one up or undoes that.
+func (a *app) runSetup(cmd *cobra.Command, args []string, flags *setupFlags) error {
+	o, err := a.findSetupOptions(flags)
+	if err != nil {
+		return err
+	}
+	switch {
+	case len(args) == 0 && cmd.Flags().NFlag() > countFlags(cmd, "home", "json"):
+		return frame.UsageErrorf("name a program: %s", strings.Join(setup.ListPrograms(), ", "))
+	case len(args) == 0:
+		a.PrintForPerson("Asking each program for its version…")
+		return a.listPrograms(cmd.Context(), o)
+	case flags.wake && flags.yes && !flags.undo:
+		return frame.UsageErrorf("--wake: only a person can say that messages begin turns of a session: leave out --yes")
+	}
+	if flags.project {
+		if o.Project, err = os.Getwd(); err != nil {
+			return fmt.Errorf("setup: find the project's folder: %w", err)
+		}
+	}
+	defer a.DiscardTyped() // no answer typed ahead goes to the shell
+	if flags.undo {
+		return a.undoSetup(cmd.Context(), args[0], o, flags)
+	}
+	return a.setUp(cmd.Context(), args[0], o, flags)
+}
+
+// countFlags returns how many of these flags are given.
+func countFlags(cmd *cobra.Command, names ...string) (n int) {
+	for _, name := range names {
+		if cmd.Flags().Changed(name) {
+			n++
+		}
+	}
+	return n
+}
+
+// findSetupOptions returns what setup has to know of this user and this acpctl.
+func (a *app) findSetupOptions(flags *setupFlags) (o setup.Options, err error) {
+	if err := checkAgentName(flags.name); err != nil {
+		return o, err
+	}
+	if o, err = setup.FindOptions(); err != nil {
+		return o, fmt.Errorf("setup: %w", err)
+	}
+	o.Agent = flags.name
+	if o.Command, err = frame.FindOwnPath(); err != nil {
+		return o, fmt.Errorf("setup: find the path of acpctl: %w", err)
+	}
+	usual := filepath.Join(o.Home, ".acp", client.AgentFolder, client.SocketName)
+	if o.Socket, err = a.findAgentSocket(); err != nil {
+		return o, fmt.Errorf("setup: %w", err)
+	}
+	if o.Socket == usual {
+		o.Socket = ""
+	}
+	return o, nil
+}
+
+// setUp asks for each step of a program's plan, and writes what was accepted.
+func (a *app) setUp(ctx context.Context, name string, o setup.Options, flags *setupFlags) error {
+	plan, err := setup.NewPlan(name, o)
+	if err != nil {
+		return frame.UsageErrorf("%w", err)
+	}
+	if !plan.IsInstalled {
+		a.tell(fmt.Sprintf("%s is not installed here, or not in PATH: setup prepares its configuration all the same.", plan.Title))
+	}
+	asks := !flags.yes && !flags.dryRun
+	if asks && !a.InTTY && flags.wake {
+		return frame.UsageErrorf("--wake asks a question, and standard input is no terminal: run it at one; for the rest: acpctl setup %s --yes", name)
+	}
+	if asks && !a.InTTY {
+		return a.refuseToAsk(plan)
+	}
+	shown, accepted, err := a.acceptSteps(ctx, plan, name, flags)
+	if err != nil {
+		return fmt.Errorf("setup: nothing was written: %w", err)
+	}
+	if flags.dryRun && flags.wake {
+		step := setup.Step{Name: stepWake, Question: formatWakeQuestion(o.Agent)}
+		shown = append(shown, shownStep{Name: step.Name, Question: step.Question})
+		a.showStep(&step, "", "", flags)
+	}
+	if flags.dryRun {
+		return a.printSteps(shown)
+	}
+	written, err := plan.Write()
+	if told := a.printWritten(written, accepted == 0); err == nil {
+		err = told
+	}
+	if err != nil {
+		return explainUnwritable(err)
+	}
+	if accepted > 0 {
+		a.tell(setup.DescribeRestart(&setup.Status{Program: name, Title: plan.Title}))
+	}
+	a.tellOfDaemon(ctx)
+	if flags.wake {
+		return a.askForAnswers(ctx, name, o.Agent)
+	}
+	return nil
+}
+
+// acceptSteps shows the steps that would change something, and accepts those that the flags or the
+// person says yes to. It returns those that were shown, and how many were accepted.
+func (a *app) acceptSteps(ctx context.Context, plan *setup.Plan, name string, flags *setupFlags) (shown []shownStep, accepted int, err error) {
+	shown = []shownStep{}
+	plan.IsBrief = !flags.dryRun
+	for i := range plan.Steps {
+		step := &plan.Steps[i]
+		diff, note, err := plan.Preview(step)
+		if err != nil {
+			return nil, 0, err
+		}
+		if diff == "" {
+			if step.Name == setup.StepInstructions && !flags.dryRun {
+				plan.Accept(step)
+			}
+			if note != "" && step.Name != setup.StepServer {
+				a.tell(note)
+			}
+			continue
+		}
+		if flags.yes && !step.IsDefault {
+			a.tell("--yes does not answer this question: " + step.Question + " acpctl setup " + name + " asks it at a terminal.")
+			continue
+		}
+		shown = append(shown, shownStep{step.Name, step.Question, note, diff})
+		a.showStep(step, diff, note, flags)
+		if !flags.yes && !flags.dryRun {
+			err := a.requireYes(ctx)
+			if err == errNotYes && step.Name == setup.StepSending {
+				a.tell(plan.Title + " asks you each time, then. To change that: acpctl setup " + name)
+			}
+			if err == errNotYes && step.Name != setup.StepServer {
+				continue
+			}
+			if err != nil {
+				return nil, 0, err
+			}
+		}
+		plan.Accept(step)
+		accepted++
+	}
+	return shown, accepted, nil
+}
+
+// shownStep is a step as --dry-run --json prints it.
+type shownStep struct {
+	Name     string `json:"name"`
+	Question string `json:"question"`
+	Note     string `json:"note,omitempty"`
+	Diff     string `json:"diff"`
+}
+
+// printSteps prints what --dry-run found. What is not JSON was shown before.
+func (a *app) printSteps(shown []shownStep) error {
+	return a.PrintData(struct {
+		Steps []shownStep `json:"steps"`
+	}{shown}, func() {
+		if len(shown) == 0 {
+			a.PrintLine("nothing to change")
+		}
+	})
+}
+
+// explainUnwritable returns the error of a file that could not be written, with the remedy if
+// something forbids that.
+func explainUnwritable(err error) error {
+	told := fmt.Errorf("setup: %w", err)
+	if errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EROFS) {
+		return frame.WithHint(told, "a sandbox or file permission forbids it: run this in a terminal of your own")
+	}
+	return told
+}
+
+// refuseToAsk shows what setup would write and returns the error that nobody can be asked.
+func (a *app) refuseToAsk(plan *setup.Plan) error {
+	for i := range plan.Steps {
+		step := &plan.Steps[i]
+		diff, note, err := plan.Preview(step)
+		if err != nil {
+			return fmt.Errorf("setup: nothing was written: %w", err)
+		}
+		if diff != "" && step.IsDefault {
+			a.showStep(step, diff, note, &setupFlags{})
+			plan.Accept(step)
+		}
+	}
+	return frame.UsageErrorf("setup asks before it writes, and standard input is no terminal: --yes writes what is shown above")
+}
+
+// showStep shows what a yes would write, and below it, where it is not scrolled away, the question: on standard
+// output if that is all that is wanted.
+func (a *app) showStep(step *setup.Step, diff, note string, flags *setupFlags) {
+	out, width := a.Err, a.ErrWidth()
+	switch {
+	case flags.dryRun && a.JSON:
+		return
+	case flags.dryRun:
+		out, width = a.Out, a.OutWidth()
+	}
+	fmt.Fprintf(out, "\n%s\n%s\n", client.Text(diff), ui.WrapLines(client.Line(step.Question), width))
+	if note != "" {
+		fmt.Fprintln(out, ui.WrapLines(client.Line(note), width))
+	}
+}
+
+var errNotYes = errors.New("the answer was not yes")
+
+// requireYes returns errNotYes unless the person answers the question that was shown with yes.
+func (a *app) requireYes(ctx context.Context) error {
+	yes, err := a.Confirm(ctx, "")
+	if err == nil && !yes {
+		err = errNotYes
+	}
+	return err
+}
+
+// tell writes one line to standard error as Tell does.
+func (a *app) tell(text string) { a.Tell("%s", client.Line(text)) }
+
+// printWritten prints which files were written, and where what they were before is.
+func (a *app) printWritten(written []setup.Written, unchanged bool) error {
+	if written == nil {
+		written = []setup.Written{}
+	}
+	if len(written) > 0 {
+		a.SetDoneNote("setup has changed %s and so on: acpctl setup says what is connected", written[0].Path)
+	}
+	return a.PrintData(struct {
+		Written []setup.Written `json:"written"`
+	}{written}, func() {
+		if len(written) == 0 && unchanged {
+			a.PrintLine("nothing to change")
+		}
+		for _, w := range written {
+			switch {
+			case w.Removed:
+				a.PrintLine("removed %s", client.Line(w.Path))
+			case w.Backup != "":
+				a.PrintLine("wrote %s (before: %s)", client.Line(w.Path), client.Line(w.Backup))
+			default:
+				a.PrintLine("wrote %s", client.Line(w.Path))
+			}
+		}
+	})
+}
+
+// undoSetup takes out what setup wrote, after a yes.
+func (a *app) undoSetup(ctx context.Context, name string, o setup.Options, flags *setupFlags) error {
+	undo, err := setup.NewUndo(name, o)
+	if err != nil {
+		return frame.UsageErrorf("%w", err)
+	}
+	diff, err := undo.Preview()
+	if err != nil {
+		return fmt.Errorf("setup: nothing was written: %w", err)
+	}
+	step := &setup.Step{Question: fmt.Sprintf("Take what acpctl setup wrote out of the configuration of %s?", undo.Title)}
+	switch {
+	case flags.dryRun:
+		shown := []shownStep{}
+		if diff != "" {
+			shown = append(shown, shownStep{Name: "undo", Question: step.Question, Diff: diff})
+			a.showStep(step, diff, "", flags)
+		}
+		return a.printSteps(shown)
+	case diff == "":
+	case flags.yes:
+		a.showStep(step, diff, "", flags)
+	case !a.InTTY:
+		a.showStep(step, diff, "", flags)
+		return frame.UsageErrorf("setup asks before it writes, and standard input is no terminal: --yes writes what is shown above")
+	default:
+		a.showStep(step, diff, "", flags)
+		if err := a.requireYes(ctx); err != nil {
+			return fmt.Errorf("setup: nothing was written: %w", err)
+		}
+	}
+	written, err := undo.Write()
+	if told := a.printWritten(written, true); err == nil {
+		err = told
+	}
+	switch {
+	case err != nil:
+		return explainUnwritable(err)
+	case flags.wake:
+		return a.takeBackAnswers(ctx, o.Agent)
+	}
+	a.tellOfAnswers(ctx, name)
+	return nil
+}
+
+// tellOfDaemon tells a person that no daemon answers, and what to do.
+func (a *app) tellOfDaemon(ctx context.Context) {
+	if _, err := a.Daemon.Whoami(ctx); err != nil {
+		e, _ := a.ClassifyError(ctx, err)
+		a.tell("The tools need a daemon: " + e.Message)
+	}
+}
+
+// listPrograms prints what is known of each program.
+func (a *app) listPrograms(ctx context.Context, o setup.Options) error {
+	o.Project, _ = os.Getwd()
+	all := setup.FindStatus(ctx, o)
+	rows := make([][]string, len(all))
+	for i, s := range all {
+		version := s.Version
+		if s.Path == "" {
+			version = "not installed"
+		} else if version == "" {
+			version = "unknown"
+		}
+		rows[i] = []string{s.Program, version, string(s.Connected), s.Config}
+		if s.Connected == setup.NotConnected {
+			rows[i][3] = ""
+		}
+	}
+	if err := a.PrintList(struct {
+		Programs []setup.Status `json:"programs"`
+	}{all}, []string{"PROGRAM", "VERSION", "CONNECTED", "CONFIGURATION"}, rows); err != nil {
+		return err
+	}
+	for _, s := range all {
+		switch {
+		case s.Problem != "":
+			a.tell(s.Program + ": " + s.Problem)
+		case s.Path != "" && s.Connected == setup.NotConnected:
+			a.tell("acpctl setup " + s.Program + " connects it")
+		}
+		if s.Project != "" && s.ProjectServer == setup.Foreign {
+			a.tell(fmt.Sprintf("%s: in this folder, %s gives it another server acp: if you let %s start that one, it replaces acpctl", s.Program, s.Project, s.Title))
+		}
+	}
+	a.tellOfDaemon(ctx)
+	return nil
+}

@@ -1,0 +1,188 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/internal/app/cli/frame"
+	"github.com/acpd/acpd/internal/app/cli/operate"
+	"github.com/acpd/acpd/internal/app/cli/ui"
+	"github.com/acpd/acpd/kinds"
+)
+
+func (a *app) newStatusCmd() *cobra.Command {
+	var patience, interval time.Duration
+	var budget, watch, check, quiet bool
+	cmd := &cobra.Command{
+		Use:   "status",
+		Short: "Show what the own daemon is doing",
+		Example: `  acpctl status
+  acpctl status --wait 5s           wait for a daemon that is starting
+  acpctl status --budget            what peers may cost it, and what they do
+  acpctl status --watch             until interrupted
+  acpctl status --check --quiet     for a script or a container: the exit code says it
+  acpctl status --json`,
+		Long: `It shows the daemon, its agents, how many peers are connected, and how many delegations are open, given and taken.
+
+--budget shows what peers may use, in the columns ROW (what is counted), PEER (who, or all together), HELD (what is used now),
+BOUND (what may be used) and REFUSED (how often more was refused).
+
+--watch shows the status again every --interval. A terminal is drawn anew; a script gets blocks that end with an empty line,
+or with --json one line each. If the daemon goes away it says so, and goes on. Only an interrupt ends it, with exit code 130.
+
+--check says in one line whether the daemon is ready: its accept loops and the writer of its store run, its UDP socket answers,
+and its disks have room for what peers send. It takes at most 2 s. The exit code is 0 if the daemon is ready, 1 if it is not,
+and 6 if no daemon answers.`,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			ctx := cmd.Context()
+			switch {
+			case patience < 0:
+				return frame.UsageErrorf("--wait: expected a duration like 5s")
+			case interval < shortestWatch || interval > longestWatch:
+				return frame.UsageErrorf("--interval: expected a duration of %s to %s", kinds.FormatDuration(shortestWatch), kinds.FormatDuration(longestWatch))
+			case cmd.Flags().Changed("interval") && !watch:
+				return frame.UsageErrorf("--interval is the pace of --watch: add that, or leave it out")
+			case quiet && !check:
+				return frame.UsageErrorf("--quiet is for --check: add that, or leave it out")
+			}
+			if names := listChanged(cmd, "budget", "wait", "watch", "check"); len(names) > 1 {
+				return frame.UsageErrorf("--%s and --%s: leave one of them out", names[0], names[1])
+			}
+			switch {
+			case budget:
+				return operate.ShowBudget(ctx, a.Frame)
+			case watch:
+				return a.watchStatus(ctx, interval)
+			case check:
+				return a.checkStatus(ctx, quiet)
+			}
+			var s *client.Status
+			end := time.Now().Add(patience)
+			err := frame.RetryWhile(ctx, patience, 200*time.Millisecond, isDaemonAbsent, func() (err error) {
+				if patience > 0 { // a daemon that is there and silent has no longer than one that is not
+					a.Daemon.Patience = min(frame.DaemonPatience, max(time.Until(end), time.Millisecond))
+				}
+				s, err = a.Daemon.Status(ctx)
+				return err
+			})
+			if err != nil {
+				return err
+			}
+			return a.PrintData(s, func() { a.PrintFields(formatStatus(s)...) })
+		},
+	}
+	cmd.Flags().DurationVar(&patience, "wait", 0, "how long to wait for the daemon")
+	cmd.Flags().BoolVarP(&watch, "watch", "w", false, "show it again and again")
+	cmd.Flags().DurationVar(&interval, "interval", 2*time.Second, "time from one look of --watch to the next")
+	cmd.Flags().BoolVar(&check, "check", false, "say whether the daemon is ready")
+	cmd.Flags().BoolVarP(&quiet, "quiet", "q", false, "with --check, say nothing if it is")
+	cmd.Flags().BoolVar(&budget, "budget", false, "show what peers may cost, what they hold, and how often they were refused more")
+	return cmd
+}
+
+func isDaemonAbsent(err error) bool {
+	e, ok := errors.AsType[*kinds.Error](err)
+	return ok && e.Code == kinds.DaemonUnavailable && e.Retryable
+}
+
+// listChanged returns those of the flags that are given.
+func listChanged(cmd *cobra.Command, names ...string) []string {
+	return slices.DeleteFunc(names, func(name string) bool { return !cmd.Flags().Changed(name) })
+}
+
+// formatStatus returns the status as names and values.
+func formatStatus(s *client.Status) [][2]string {
+	rows := append(formatIdentity(&s.Whoami),
+		[2]string{"state", string(s.State)},
+		[2]string{"peers", strconv.Itoa(s.PeersConnected) + " connected"},
+		[2]string{"delegations", formatOpenTasks(s)},
+		[2]string{"in", formatCounts(s.Messages.In)},
+		[2]string{"out", formatCounts(s.Messages.Out)},
+	)
+	for _, g := range s.Agents {
+		what := fmt.Sprintf("%s: %d of %d active", client.Line(g.Name), g.Active, g.MaxConcurrent)
+		if len(g.Domains) > 0 {
+			what += ", " + client.Line(formatDomains(g.Domains))
+		}
+		rows = append(rows, [2]string{"agent", what})
+	}
+	for i := range s.Relays {
+		rows = append(rows, [2]string{"relay", formatRelay(&s.Relays[i])})
+	}
+	rows = append(rows, formatUnready(s)...)
+	for _, w := range s.Warnings {
+		rows = append(rows, [2]string{"warning", client.Line(w)})
+	}
+	return rows
+}
+
+// formatRelay returns how the daemon stands to a relay, and what is wrong with it.
+func formatRelay(r *client.Relay) string {
+	text := client.Line(r.Name) + ": " + string(r.State)
+	if !r.Since.IsZero() {
+		text += " since " + r.Since.UTC().Format(time.RFC3339)
+	}
+	if r.State == client.RelayUp {
+		if r.Server != "" {
+			text += ", " + client.Line(r.Server)
+		}
+		if r.RTTUS > 0 {
+			text += ", " + ui.FormatMilliseconds(r.RTTUS)
+		}
+	}
+	if r.Error != "" {
+		text += ": " + client.Line(r.Error)
+	}
+	if r.Dropped > 0 {
+		text += fmt.Sprintf("; packets dropped: %d", r.Dropped)
+	}
+	if r.Clone {
+		text += "; another process uses it with this daemon's identity: stop one of the two"
+	}
+	return text
+}
+
+// formatOpenTasks returns how many delegations are open, and that some wait for an answer.
+func formatOpenTasks(s *client.Status) string {
+	open := fmt.Sprintf("%d given, %d taken", s.TasksGiven, s.TasksTaken)
+	switch {
+	case s.QuestionsOpen == 1:
+		open += "; 1 waits for an answer: see acpctl tasks"
+	case s.QuestionsOpen > 1:
+		open += fmt.Sprintf("; %d wait for an answer: see acpctl tasks", s.QuestionsOpen)
+	}
+	return open
+}
+
+// maxDomains is how many bytes of an agent's domains status shows, beside the first one.
+const maxDomains = 200
+
+// formatDomains returns the first of an agent's domains, and how many more there are.
+func formatDomains(all []string) string {
+	text := all[0]
+	for i, d := range all[1:] {
+		if len(text)+1+len(d) > maxDomains {
+			return fmt.Sprintf("%s and %d more", text, len(all)-1-i)
+		}
+		text += " " + d
+	}
+	return text
+}
+
+func formatCounts(by map[string]uint64) string {
+	var all []string
+	for _, kind := range slices.Sorted(maps.Keys(by)) {
+		if by[kind] > 0 {
+			all = append(all, fmt.Sprintf("%d %s", by[kind], client.Line(kind)))
+		}
+	}
+	return strings.Join(all, ", ")
+}

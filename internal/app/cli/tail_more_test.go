@@ -1,0 +1,193 @@
+package cli
+
+import (
+	"context"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/client/jsonrpc"
+	"github.com/acpd/acpd/internal/app/cli/clitest"
+	"github.com/acpd/acpd/internal/app/cli/frame"
+	"github.com/acpd/acpd/internal/app/cli/ui"
+	"github.com/acpd/acpd/kinds"
+)
+
+// Programs that look who is there are left out, unless that failed or somebody asked for them.
+func TestTailLeavesLookingOut(t *testing.T) {
+	entry := func(ms int, kind, outcome string) client.TrafficEntry {
+		return at(ms, client.TrafficEntry{Direction: client.In, Peer: clitest.DeskID, Name: "desk", Kind: kind, Outcome: outcome})
+	}
+	for _, c := range []struct {
+		args []string
+		want string
+	}{
+		{nil, "discover rate_limited, query ok, ping ok"},
+		{[]string{"--all"}, "discover ok, discover rate_limited, query ok, ping ok"},
+		{[]string{"--kind", "discover,query,ping"}, "discover ok, discover rate_limited, query ok, ping ok"},
+	} {
+		f, _ := tailed(t, &client.TrafficAnswer{Next: 5, Entries: []client.TrafficEntry{
+			entry(1, "discover", "ok"), entry(2, "discover", "rate_limited"), entry(3, "query", "ok"), entry(4, "ping", "ok"),
+		}})
+		out, _, code := runUntil(t, f, ui.Terminal{}, strings.Count(c.want, ",")+1, append([]string{"tail"}, c.args...)...)
+		var got []string
+		for line := range strings.Lines(out) {
+			fields := strings.Split(line, "\t")
+			got = append(got, fields[4]+" "+fields[7])
+		}
+		if strings.Join(got, ", ") != c.want || code != 0 {
+			t.Errorf("%q: exit code %d, %q, want %q", c.args, code, got, c.want)
+		}
+	}
+}
+
+// A tail ends when nobody reads it any more, before the next message.
+func TestTailEndsWithItsReader(t *testing.T) {
+	f, _ := tailed(t, &client.TrafficAnswer{Next: 5})
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Close()
+	var stderr strings.Builder
+	ended := make(chan int, 1)
+	go func() {
+		ended <- f.RunWithoutHome(t.Context(), ui.Terminal{In: strings.NewReader(""), Out: w, Err: &stderr}, "--home", f.Home, "tail")
+	}()
+	r.Close()
+	if code := <-ended; code != frame.ExitLocal || stderr.String() != "acpctl tail: write to standard output: broken pipe\n" {
+		t.Errorf("exit code %d, %s", code, &stderr)
+	}
+}
+
+// On a terminal a day that is not that of the line before is told; a script has it in each time.
+func TestTailTellsTheDay(t *testing.T) {
+	now := time.Now()
+	midnight := time.Date(now.Year(), now.Month(), now.Day(), 0, 0, 0, 0, time.Local)
+	entry := func(at time.Time) client.TrafficEntry {
+		return client.TrafficEntry{At: at, ID: clitest.SomeID, Direction: client.In, Peer: clitest.DeskID, Name: "desk", Kind: "query", Outcome: "ok"}
+	}
+	answer := &client.TrafficAnswer{Next: 5, Entries: []client.TrafficEntry{
+		entry(midnight.Add(-48 * time.Hour)), entry(midnight.Add(-time.Minute)), entry(midnight.Add(-time.Second)), entry(midnight),
+	}}
+	f, _ := tailed(t, answer)
+	out, _, _ := runUntil(t, f, ui.Terminal{OutTTY: true}, 7, "tail")
+	var days []string
+	for i, line := range strings.Split(strings.TrimSuffix(out, "\n"), "\n") {
+		if !strings.Contains(line, " query ") {
+			days = append(days, line)
+		} else if i == 0 {
+			t.Error("the first line does not tell its day")
+		}
+	}
+	const day = "Mon Jan 2 2006"
+	// Where clocks change, 48 hours before midnight is a day's name that is looked up.
+	want := []string{midnight.Add(-48 * time.Hour).Format(day), midnight.Add(-time.Minute).Format(day), midnight.Format(day)}
+	if strings.Join(days, ", ") != strings.Join(want, ", ") {
+		t.Errorf("%q, want %q\n%s", days, want, out)
+	}
+	f, _ = tailed(t, answer)
+	if out, _, _ := runUntil(t, f, ui.Terminal{}, 4, "tail"); strings.Count(out, "\n") != 4 {
+		t.Errorf("%q", out)
+	}
+}
+
+// What connected before the tail followed the daemon again is told, as no event tells it.
+func TestTailTellsWhoIsConnected(t *testing.T) {
+	away := kinds.Errorf(kinds.DaemonUnavailable, "no daemon: start acpd")
+	peers := &client.Peers{Peers: []client.Peer{
+		{ID: clitest.DeskID, Name: "desk\x1b[2J", State: client.PeerConnected}, {ID: clitest.MyID, Name: "build", State: client.PeerTrusted},
+	}}
+	f, _ := tailed(t, &client.TrafficAnswer{Next: 5}, away, &client.TrafficAnswer{Next: 6})
+	f.SetAnswer(client.MethodPeers, peers)
+	tl := &tail{app: &app{Frame: &frame.Frame{}}, talk: make(chan string)}
+	tl.Daemon.Socket = f.Home + "/" + client.SocketName
+	tl.Daemon.Patience = frame.DaemonPatience
+	for _, c := range []struct{ peer, want string }{
+		{"", "desk"}, {"desk\x1b[2J", "desk"}, {clitest.DeskID.String()[:8], "desk"}, {"build", "nobody"},
+	} {
+		if tl.params.Peers = nil; c.peer != "" {
+			tl.params.Peers = []string{c.peer}
+		}
+		go tl.tellConnected(t.Context())
+		if got := <-tl.talk; got != "connected by now: "+c.want {
+			t.Errorf("of %q: %q, want %q", c.peer, got, c.want)
+		}
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	stderr := &stopper{left: 3, stop: stop}
+	code := f.RunWithoutHome(ctx, ui.Terminal{In: strings.NewReader(""), Out: new(strings.Builder), Err: stderr}, "--home", f.Home, "tail")
+	const want = "acpctl tail: the daemon is away; tail goes on when it is back\nacpctl tail: the daemon is back\nacpctl tail: connected by now: desk\n"
+	if stderr.text.String() != want || code != 0 {
+		t.Errorf("exit code %d, %q", code, stderr.text.String())
+	}
+}
+
+// Events that the daemon could not send are lost as well, and said to be.
+func TestTailTellsMissedEvents(t *testing.T) {
+	f, _ := tailed(t, &client.TrafficAnswer{Next: 5})
+	f.SetHandler(client.MethodSubscribe, func(*jsonrpc.Request) (any, error) {
+		go f.SubscribedConn().Notify(client.NotificationEvent, &client.Event{Type: client.EventMissed, At: time.Now(), Details: jsontext.Value(`{"messages":0,"events":12}`)})
+		return struct{}{}, nil
+	})
+	if out, stderr, code := runUntil(t, f, ui.Terminal{}, 1, "tail"); out != "lost 12\n" || stderr != "" || code != 0 {
+		t.Errorf("exit code %d, %s, %q", code, stderr, out)
+	}
+}
+
+// A name that nothing proves stands in quotes: no stranger looks like a peer.
+func TestTailQuotesClaims(t *testing.T) {
+	for typ, want := range map[client.EventType]string{
+		client.EventUp: "desk", client.EventTrust: "desk", client.EventDiscovered: `"desk"`, client.EventLost: `"desk"`, client.EventPending: `"desk"`,
+	} {
+		e := &client.Event{Type: typ, Peer: clitest.DeskID, Name: "desk\x1b[2J"}
+		if got := formatPeerOfEvent(e); got != want {
+			t.Errorf("%s: %s, want %s", typ, got, want)
+		}
+		if e.Name = ""; formatPeerOfEvent(e) != clitest.DeskID.Label() {
+			t.Errorf("%s without a name: %s", typ, formatPeerOfEvent(e))
+		}
+	}
+	if got := formatPeerOfEvent(&client.Event{Type: client.EventRelay}); got != "" {
+		t.Errorf("of no peer: %q", got)
+	}
+}
+
+func TestTailGreetsAPerson(t *testing.T) {
+	f, _ := tailed(t, &client.TrafficAnswer{Next: 5}, &client.TrafficAnswer{Next: 9, Lost: 2})
+	_, stderr, _ := runUntil(t, f, ui.Terminal{ErrTTY: true}, 1, "tail")
+	if stderr != "each message when it has its outcome; ^C ends it; open calls: acpctl waiting\n" {
+		t.Errorf("%q", stderr)
+	}
+}
+
+// Two conversations never look the same.
+func TestThreadsAreDistinct(t *testing.T) {
+	seen := make(map[string]string)
+	for _, thread := range []string{"release 7", "release\n7", "release\t7", "release\u200b7", "release7", `release\n7`, `"release7"`, "\u202erelease7", strings.Repeat("r", 64), strings.Repeat("r", 63)} {
+		shown := describeIDs(&client.TrafficEntry{ID: clitest.SomeID, Thread: thread})
+		if client.Line(shown) != shown {
+			t.Errorf("%q is shown with what a terminal obeys: %q", thread, shown)
+		}
+		if other, known := seen[shown]; known {
+			t.Errorf("%q and %q are both shown as %q", thread, other, shown)
+		}
+		seen[shown] = thread
+	}
+}
+
+func TestFormatTook(t *testing.T) {
+	for took, want := range map[time.Duration]string{
+		0: "<1µs", 999: "<1µs", time.Microsecond: "1µs", 123_400: "123µs", 1_234_567: "1.23ms", 12_345_678: "12ms", 999_900_000: "1s",
+		1_250_000_000: "1.3s", 59_940_000_000: "59.9s", 90 * time.Second: "1m30s", 59*time.Minute + 59*time.Second: "59m59s",
+		time.Minute: "1m", time.Hour: "1h", 100*time.Hour + 59*time.Minute + 29*time.Second: "100h59m",
+	} {
+		if got := formatTook(took); got != want {
+			t.Errorf("%d: %s, want %s", took, got, want)
+		}
+	}
+}

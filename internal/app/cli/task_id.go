@@ -1,0 +1,143 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/internal/app/cli/frame"
+	"github.com/acpd/acpd/internal/app/cli/ui"
+	"github.com/acpd/acpd/kinds"
+	"github.com/acpd/acpd/wire"
+)
+
+const (
+	leastIDPrefix = 6  // characters of an id that may stand for it, as of a peer's
+	shownIDPrefix = 8  // characters of an id that a person is shown, if no other one there begins so
+	maxCandidates = 10 // that an error lists
+	candidateText = 50 // characters of what a candidate says
+)
+
+// taskChoice says which delegations an argument may mean.
+type taskChoice struct {
+	noun      string // of them
+	fits      func(*client.Task) bool
+	questions bool // it may mean an open question about one too
+}
+
+var (
+	anyTask     = taskChoice{noun: "delegation", fits: func(*client.Task) bool { return true }}
+	givenTask   = taskChoice{noun: "delegation that was given here", fits: func(t *client.Task) bool { return t.Direction == client.Given }}
+	takenTask   = taskChoice{noun: "delegation that was taken here", fits: func(t *client.Task) bool { return t.Direction == client.Taken }}
+	repliedTask = taskChoice{noun: "delegation, and no open question about one,", fits: anyTask.fits, questions: true}
+)
+
+// taskCandidate is a delegation, or a question about one, whose id begins as an argument does.
+type taskCandidate struct {
+	id   wire.MessageID
+	what string
+}
+
+// findTaskID returns the id that an argument means: a whole one, or the beginning of one that may be meant.
+// It asks the daemon only about a beginning. The error names the argument, and lists what it may mean.
+func (a *app) findTaskID(ctx context.Context, name, text string, among taskChoice) (wire.MessageID, error) {
+	id, err := parseMessageID(name, text)
+	if err == nil {
+		return id, nil
+	}
+	begun := strings.ToLower(text)
+	if !isIDPrefix(begun) {
+		return id, fmt.Errorf("%w, or %d or more characters that begin the id of a delegation", err, leastIDPrefix)
+	}
+	tasks, err := a.Daemon.Tasks(ctx)
+	if err != nil {
+		return id, err
+	}
+	found := among.find(tasks, begun)
+	switch len(found) {
+	case 0:
+		return id, kinds.Errorf(kinds.NotFound, "%s: no %s has an id that begins with %s: see acpctl tasks", name, among.noun, begun)
+	case 1:
+		return found[0].id, nil
+	}
+	list := ""
+	for _, c := range found[:min(len(found), maxCandidates)] {
+		list += "\n  " + c.id.String() + "  " + c.what
+	}
+	if more := len(found) - maxCandidates; more > 0 {
+		list += fmt.Sprintf("\n  and %d more", more)
+	}
+	return id, frame.UsageErrorf("%s: %s begins %d ids: write more of the one that is meant:%s", name, begun, len(found), list)
+}
+
+// find returns what may be meant and has an id that begins so, each id once, in the order of tasks.
+func (c *taskChoice) find(tasks []client.Task, begun string) (found []taskCandidate) {
+	add := func(id wire.MessageID, what string) {
+		isSame := func(c taskCandidate) bool { return c.id == id }
+		if strings.HasPrefix(id.String(), begun) && !slices.ContainsFunc(found, isSame) {
+			found = append(found, taskCandidate{id, what})
+		}
+	}
+	for i := range tasks {
+		t := &tasks[i]
+		if c.fits(t) {
+			add(t.ID, fmt.Sprintf("%s, %s, %s: %s", t.Direction, client.Line(formatTaskPeer(t)), formatTaskState(t), ui.ShortenText(client.Line(t.Task), candidateText)))
+		}
+		if c.questions && t.Question != nil {
+			add(t.Question.ID, fmt.Sprintf("question of %s: %s", client.Line(t.Peer), ui.ShortenText(client.Line(t.Question.Text), candidateText)))
+		}
+	}
+	return found
+}
+
+// isIDPrefix reports whether text is the beginning of an id's text form, in lower case and long enough.
+func isIDPrefix(text string) bool {
+	const form = "xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx"
+	if len(text) < leastIDPrefix || len(text) >= len(form) {
+		return false
+	}
+	for i := range len(text) {
+		isDigit := '0' <= text[i] && text[i] <= '9' || 'a' <= text[i] && text[i] <= 'f'
+		if isDigit != (form[i] == 'x') || !isDigit && text[i] != '-' {
+			return false
+		}
+	}
+	return true
+}
+
+// shortenIDs returns what a person is shown of ids: the beginning that tells each from the others, and
+// the whole id where there is no terminal.
+func (a *app) shortenIDs(ids []wire.MessageID) []string {
+	shown := make([]string, len(ids))
+	for i, id := range ids {
+		shown[i] = id.String()
+	}
+	if !a.OutTTY {
+		return shown
+	}
+	sorted := slices.Compact(slices.Sorted(slices.Values(shown)))
+	for i, id := range shown {
+		at, _ := slices.BinarySearch(sorted, id)
+		n := shownIDPrefix
+		for _, near := range []int{at - 1, at + 1} {
+			if near >= 0 && near < len(sorted) {
+				n = max(n, countCommon(id, sorted[near])+1)
+			}
+		}
+		if id[n-1] == '-' {
+			n++
+		}
+		shown[i] = id[:n]
+	}
+	return shown
+}
+
+// countCommon returns with how many equal bytes two texts begin.
+func countCommon(a, b string) (n int) {
+	for n < min(len(a), len(b)) && a[n] == b[n] {
+		n++
+	}
+	return n
+}

@@ -1,0 +1,157 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/internal/app/cli/frame"
+	"github.com/acpd/acpd/kinds"
+	"github.com/acpd/acpd/wire"
+)
+
+func (a *app) newWaitCmd() *cobra.Command {
+	var follow bool
+	var p peerWait
+	cmd := &cobra.Command{
+		Use:   "wait ID|PEER[/AGENT]",
+		Short: "Wait for the outcome of a delegation, or for a peer",
+		Example: `  acpctl wait 3f2b8c1e-6f0a-4d3c-9e57-0c1d2e3f4a5b
+  acpctl wait --follow 3f2b8c1e     partial results too
+  acpctl wait "$(acpctl delegate desk 'Run the test suite')"
+  acpctl wait desk --online --timeout 5m
+  acpctl wait desk/reviewer --idle && acpctl delegate desk/reviewer 'Test it'`,
+		Long: `ID is that of a delegation, given or taken; its first six or more characters are enough. The exit code is 0 if it was
+completed, 7 if it failed or was cancelled, 3 if its deadline has passed or it has not ended after --timeout, 4 if it was
+refused or declined, and 5 if its agent is gone. When the result of one that you gave is printed, it leaves the inbox.
+
+Questions of the agent go to standard error; answer them with acpctl reply. With --follow, partial results do so too, each on
+one line. With --json a question is a line of its own before the last one: the task, with {"question": {"id", "text",
+"since"}}.
+
+With --online it waits until the peer is connected and has answered a ping, and with /AGENT until that agent is attached
+there. With --idle it also waits until no work is under way there, and the agent, or some agent, takes work without waiting
+for a turn of its own, as far as the peer says. Then the exit code is 0; it is 3 after --timeout, 4 if the peer refuses to
+answer or does not trust this daemon, and 5 if nobody here has that name.`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if p.online || p.idle {
+				if follow || a.ForModel {
+					return frame.UsageErrorf("--online and --idle are about a peer: leave out --follow and --for-model")
+				}
+				return a.waitForPeer(cmd, args[0], p)
+			}
+			if err := p.checkTimeout(cmd); err != nil {
+				return err
+			}
+			if err := a.checkForModel(); err != nil {
+				return err
+			}
+			id, err := a.findTaskID(cmd.Context(), "ID", args[0], anyTask)
+			if err != nil {
+				return err
+			}
+			return a.waitForTask(cmd.Context(), id, follow, p.timeout)
+		},
+	}
+	a.addForModelFlag(cmd)
+	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "tell partial results as they come")
+	p.addFlags(cmd)
+	return cmd
+}
+
+// waitForTask waits until a delegation has ended and tells how. With follow it tells partial
+// results too. Whatever its agent asks meanwhile is told. A limit of 0 is none.
+func (a *app) waitForTask(ctx context.Context, id wire.MessageID, follow bool, limit time.Duration) error {
+	task, err := a.awaitEnd(ctx, id, follow, limit)
+	if err != nil {
+		return err
+	}
+	if err := cmp.Or(a.PrintData(task, func() {}), a.CheckOutput()); err != nil {
+		return err
+	}
+	return a.reportOutcome(ctx, task)
+}
+
+// awaitEnd waits until a delegation has ended. With follow it tells partial results meanwhile.
+// Whatever the delegation's agent asks is told. After the limit, unless
+// that is 0, the error is timeout, and the delegation goes on.
+func (a *app) awaitEnd(ctx context.Context, id wire.MessageID, follow bool, limit time.Duration) (*client.Task, error) {
+	var partials, questions uint64
+	began := time.Now()
+	params := client.WaitParams{ID: id, AfterQuestions: &questions}
+	if follow {
+		params.AfterPartials = &partials
+	}
+	for {
+		if limit > 0 {
+			params.TimeoutMS = uint64(max(1, (limit - time.Since(began)).Milliseconds())) // 0 would be no limit
+		}
+		task, err := a.Daemon.Wait(ctx, params)
+		if client.IsOlderDaemon(err) && params.AfterQuestions != nil { // it is of 0.1.0, and nobody asks back
+			params.AfterQuestions = nil
+			continue
+		}
+		if e, ok := errors.AsType[*kinds.Error](err); ok && e.Code == kinds.Timeout && limit > 0 {
+			return nil, kinds.Errorf(kinds.Timeout, "%s has not ended within %s, and continues: acpctl wait %[1]s waits again; acpctl tasks shows how far it is", id, kinds.FormatDuration(limit))
+		}
+		if err != nil {
+			return nil, err
+		}
+		isPartial := follow && task.Partials > partials && !task.State.IsFinal()
+		isQuestion := task.Question != nil && task.Questions > questions
+		if !isPartial && !isQuestion {
+			return task, nil
+		}
+		partials, questions = task.Partials, task.Questions
+		if follow || isQuestion { // in JSON, a line of its own
+			err = a.PrintData(task, func() {
+				if isPartial {
+					a.tellPartial(ctx, task)
+				}
+			})
+		}
+		if err = cmp.Or(err, a.CheckOutput()); err != nil {
+			return nil, err
+		}
+		if isQuestion {
+			a.tellQuestion(ctx, task)
+		}
+	}
+}
+
+// tellPartial tells the last partial result of a task on one line of standard error, because standard
+// output has the outcome alone. For a model it is printed under a cover.
+func (a *app) tellPartial(ctx context.Context, task *client.Task) {
+	r, err := kinds.ParsePayload[kinds.Result](task.Partial)
+	if err != nil {
+		return
+	}
+	if said := describePartial(r); !a.printTaskForModel(ctx, task, task.Partial) && said != "" {
+		a.Warn("%s", said)
+	}
+	if isResultTruncated(task.Partial) {
+		a.warnTruncated()
+	}
+}
+
+// tellQuestion tells what the agent that works on a task asks, and how to answer it. It is told to
+// scripts too, because the task does not go on; in JSON the task that was printed tells it.
+func (a *app) tellQuestion(ctx context.Context, t *client.Task) {
+	if a.JSON {
+		return
+	}
+	const how = "acpctl reply %s TEXT answers it"
+	if a.ForModel {
+		a.printForModel(ctx, client.PeerMessage{
+			ID: a.findTaskPeer(ctx, t), Kind: kinds.KindQuery, Ref: t.ID, Payload: kinds.EncodePayload(&kinds.Query{Question: t.Question.Text}),
+			Answer: "It is a question about the task that you handed over: " + fmt.Sprintf(how, t.ID) + ".",
+		})
+		return
+	}
+	a.Warn("%s asks: %s: "+how, t.Peer, t.Question.Text, t.ID)
+}

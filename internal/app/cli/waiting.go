@@ -1,0 +1,138 @@
+package cli
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/internal/app/cli/frame"
+	"github.com/acpd/acpd/internal/app/cli/ui"
+	"github.com/acpd/acpd/wire"
+)
+
+func (a *app) newWaitingCmd() *cobra.Command {
+	return &cobra.Command{
+		Use:   "waiting [PEER[/AGENT]]",
+		Short: "Show who waits for whom, and since when",
+		Example: `  acpctl waiting
+  acpctl waiting desk
+  acpctl waiting desk/reviewer      an agent there
+  acpctl waiting --json`,
+		Long: `It lists the queries and delegations that are open now, the oldest first, at most 1,000. WHO waits for the one in the next
+column: here/planner is an agent of this daemon, "a program here" one without a name. After the text it says if the peer is
+not connected or the agent not attached, and when a delegation must be done.
+
+The calls that a call led to are listed below it: with └ if whoever asked has said so, with ┊ if acpctl mcp has guessed it.
+With --json, "chain" is the name of the chain that a call belongs to, which is the same on each machine.
+
+A delegation stays in the list until its outcome: acpctl tasks shows how far it has come, and acpctl cancel ends it. A query
+ends with its answer or its deadline, or with ^C where it was asked. acpctl tail shows messages once they have an outcome.`,
+		ValidArgsFunction: a.completeTrusted,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := frame.CheckValuesNotEmpty(cmd, args); err != nil {
+				return err
+			}
+			p := client.TrafficParams{Open: true, Limit: 1} // entries are not wanted
+			agent, err := selectPeer(&p, args)
+			if err != nil {
+				return err
+			}
+			answer, err := a.Daemon.Traffic(cmd.Context(), &p)
+			if err != nil {
+				return err
+			}
+			open := slices.DeleteFunc(answer.Open, func(e client.TrafficEntry) bool { return agent != "" && findAgentThere(&e) != agent })
+			if open == nil {
+				open = []client.TrafficEntry{}
+			}
+			notes := new(callNotes)
+			if !a.JSON {
+				if notes, err = a.readCallNotes(cmd.Context(), open); err != nil {
+					return err
+				}
+			}
+			return a.PrintData(struct {
+				Open     []client.TrafficEntry `json:"open"`
+				OpenMore int                   `json:"open_more,omitzero"`
+			}{open, answer.OpenMore}, func() {
+				if len(open) == 0 && len(args) > 0 {
+					a.PrintForPerson("nobody waits for %s, and nobody there waits for anybody here: acpctl waiting lists all", args[0])
+					return
+				}
+				a.printWaiting(open, notes)
+				if answer.OpenMore > 0 {
+					a.Warn("%d more calls are open than have room in one answer: name a peer, as acpctl waiting PEER does", answer.OpenMore)
+				}
+			})
+		},
+	}
+}
+
+func (a *app) completeTrusted(cmd *cobra.Command, args []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	return a.CompletePeers(cmd, args, begun, client.PeerConnected, client.PeerTrusted)
+}
+
+// printWaiting prints a table of open calls: for a person by chains, for a script the oldest first.
+func (a *app) printWaiting(open []client.TrafficEntry, notes *callNotes) {
+	if len(open) == 0 {
+		a.PrintForPerson("nobody waits: no query and no delegation is open")
+		return
+	}
+	calls := joinChains(open, a.OutTTY)
+	ids := make([]wire.MessageID, len(calls))
+	for i, c := range calls {
+		ids[i] = c.ID
+	}
+	shown := a.shortenIDs(ids)
+	head := []string{"SINCE", "WHO", "WAITS FOR", "KIND", "ID", "TEXT"}
+	rows := make([][]string, len(calls))
+	for i, c := range calls {
+		who := c.indent() + findWho(c.TrafficEntry).String()
+		rows[i] = []string{a.FormatAge(c.At), who, findWhom(c.TrafficEntry).String(), c.Kind, shown[i]}
+	}
+	room := a.MeasureTextRoom(head, rows)
+	for i, c := range calls {
+		text, note := ui.ShareCells(ui.DashIfEmpty(setApart(client.Line(c.Text))), notes.describeCall(c.TrafficEntry), room)
+		rows[i] = append(rows[i], text+note)
+	}
+	a.PrintTable(head, rows)
+}
+
+// selectPeer has p select the messages of the peer that the first argument names, if there is one. Of
+// PEER/AGENT it returns the agent: which side it is on, p cannot say.
+func selectPeer(p *client.TrafficParams, args []string) (agent string, err error) {
+	if len(args) == 0 {
+		return "", nil
+	}
+	name, agent, named := strings.Cut(args[0], "/")
+	if name == "" || named && agent == "" {
+		return "", frame.UsageErrorf("PEER: %.64q: expected a peer, or PEER/AGENT", args[0])
+	}
+	p.Peers = []string{name}
+	if named && len(p.Agents) == 0 {
+		p.Agents = []string{agent}
+	}
+	return agent, nil
+}
+
+// findAgentThere returns the agent of the peer, "" if it is not known.
+func findAgentThere(e *client.TrafficEntry) string {
+	if e.Direction == client.In {
+		return e.FromAgent
+	}
+	return e.Agent
+}
+
+// formatPeerOf returns the name of a message's peer.
+func formatPeerOf(e *client.TrafficEntry) string { return cmp.Or(e.Name, e.Peer.Label()) }
+
+// joinAgent adds an agent, if it is known, to the name of its daemon.
+func joinAgent(daemon, agent string) string {
+	if agent == "" {
+		return daemon
+	}
+	return daemon + "/" + agent
+}

@@ -1,0 +1,98 @@
+package cli
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/internal/app/cli/clitest"
+	"github.com/acpd/acpd/kinds"
+)
+
+// Who lets a peer wake sessions reads which of them nothing can wake, and so does who lists them.
+func TestUnwakeableSessionsAreTold(t *testing.T) {
+	f := newDaemon(t)
+	session := func(name, version, why string) client.AgentState {
+		return client.AgentState{Agent: client.Agent{Name: name, MaxConcurrent: 16, Session: &client.SessionInfo{Harness: name, Version: version, Unwakeable: why}}, Woken: &client.Woken{}}
+	}
+	f.SetAnswer(client.MethodAgents, client.Agents{Agents: []client.AgentState{session("claude", "999.0.0", ""), {Agent: client.Agent{Name: "codex-2", Session: &client.SessionInfo{Harness: "codex", Asks: "Codex"}}, Woken: &client.Woken{}}, session("codex", "0.169.0", "it has no folder ~/.codex here"), {Agent: client.Agent{Name: "serve"}}}})
+	f.SetAnswer(client.MethodWakeAllow, &client.WakeRules{Rules: []client.WakeRule{{Peer: clitest.DeskID, Name: "desk", Kind: kinds.KindQuery}}})
+	told := "codex cannot be woken: it has no folder ~/.codex here\n"
+	can, asks := "claude can be woken now. To try it: acpctl wake test claude\n", "codex-2 can be woken now. To try it: acpctl wake test codex-2\n"
+	for agent, err := range map[string]string{"": can + asks + told, "codex": told, "claude": can, "serve": "serve answers by itself, so nothing wakes it: the rule is for a session of that name.\n"} {
+		if got := f.Run("wake", "allow", "desk", "--agent", agent); got.Code != 0 || got.Err != err {
+			t.Errorf("for %q: %+v", agent, got)
+		}
+	}
+	f.SetAnswer(client.MethodPeers, &client.Peers{})
+	if got := f.Run("agents"); !strings.Contains(got.Out, " under way, Codex asks its user\n") || !strings.Contains(got.Out, "0 of 16 under way\tcannot be woken: it has no folder ~/.codex here\n") || strings.Count(got.Out, "cannot") != 1 || strings.Count(got.Out, "under way, newer than tested (2.") != 1 {
+		t.Errorf("%+v", got)
+	}
+}
+
+// Who lets a peer wake a session reads whether that could be woken now, and what to do if not.
+func TestWhatKeepsASessionFromBeingWokenIsTold(t *testing.T) {
+	f := newDaemon(t)
+	f.SetAnswer(client.MethodWakeAllow, &client.WakeRules{})
+	later := client.Time{Time: time.Date(2026, 11, 29, 3, 0, 0, 0, time.UTC)}
+	for want, woken := range map[string]client.Woken{
+		"claude is muted until 2026-11-29T03:00:00Z: acpctl agents mute claude 0s ends that\n":                                   {MutedUntil: later},
+		"claude can be woken by it again from 2026-11-29T03:00:00Z on: its turns are used up (turns of agents in config.yaml)\n": {By: []client.WokenBy{{Name: "other"}, {Name: "desk", UsedUpUntil: later}}},
+		"claude was not woken a moment ago: the session is unattended\n":                                                         {Refused: "the session is unattended"},
+		"claude can be woken, after your yes: acpctl approvals\n":                                                                {By: []client.WokenBy{{Name: "other", UsedUpUntil: later}}},
+	} {
+		f.SetAnswer(client.MethodAgents, client.Agents{Agents: []client.AgentState{{Agent: client.Agent{Name: "claude", Session: &client.SessionInfo{Harness: "claude"}}, Woken: &woken}}})
+		if got := f.Run("wake", "allow", "desk", "--ask"); got.Code != 0 || got.Err != want {
+			t.Errorf("%+v, want %q", got, want)
+		}
+	}
+}
+
+// Who allows some kinds hears which other ones stay allowed, and how to take them back.
+func TestKindsThatStayAllowedAreTold(t *testing.T) {
+	f := newDaemon(t)
+	rule := func(kind, agent string, since time.Time) client.WakeRule {
+		return client.WakeRule{Peer: clitest.DeskID, Name: "desk", Kind: kind, Agent: agent, Since: client.Time{Time: since}}
+	}
+	now := time.Now()
+	f.SetAnswer(client.MethodAgents, client.Agents{Agents: []client.AgentState{}})
+	for want, rules := range map[string][]client.WakeRule{
+		"": {rule(kinds.KindQuery, "", now), rule(kinds.KindQuery, "claude", now)},
+		"Allowed before, and still: notify, error. To take that back: acpctl wake revoke desk --kinds notify,error.\n":                              {rule(kinds.KindNotify, "", now), rule(kinds.KindNotify, "claude", now), rule(kinds.KindQuery, "", now), rule(kinds.KindError, "claude", now)},
+		"Allowed before, and still: notify. To take that back: acpctl wake revoke desk --kinds notify. What config.yaml allows is changed there.\n": {rule(kinds.KindQuery, "", now), rule(kinds.KindNotify, "", now), rule(kinds.KindError, "claude", time.Time{})},
+	} {
+		f.SetAnswer(client.MethodWakeAllow, &client.WakeRules{Rules: rules})
+		const nobody = "No session is attached now: the rule waits for one. To have one: start a program that acpctl setup has connected\n"
+		if got := f.Run("wake", "allow", "desk", "--kinds", "query"); got.Code != 0 || got.Err != nobody+want {
+			t.Errorf("%+v, want %q", got, want)
+		}
+		if got := f.Run("wake", "allow", "desk"); got.Code != 0 || got.Err != nobody {
+			t.Errorf("without kinds: %+v", got)
+		}
+		if got := f.Run("wake", "allow", "desk", "--agent", "claude"); got.Code != 0 || got.Err != strings.Replace(nobody, "session is attached now", "agent claude is attached", 1) {
+			t.Errorf("for one session: %+v", got)
+		}
+	}
+}
+
+// The owner sees what is to be approved, and until when turns are used up.
+func TestTheOwnerSeesTextsAndUsedUpTurns(t *testing.T) {
+	f := newDaemon(t)
+	f.SetAnswer(client.MethodApprovals, client.Approvals{Approvals: []client.Approval{{ID: "1", Name: "desk", Kind: "query", Agent: "claude", Message: clitest.SomeID, Text: "Which\x1b[31m branch?"}}})
+	if got := f.Run("approvals"); !strings.HasSuffix(got.Out, "\tyour word\tWhich branch?\n") {
+		t.Errorf("%+v", got)
+	}
+	if got := f.Run("approvals", "--json"); !strings.Contains(got.Out, `"text":"Which\u001b[31m branch?"`) {
+		t.Errorf("%+v", got)
+	}
+	until := client.Time{Time: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)}
+	f.SetAnswer(client.MethodAgents, client.Agents{Agents: []client.AgentState{{
+		Agent: client.Agent{Name: "claude", MaxConcurrent: 16, Session: &client.SessionInfo{Harness: "claude"}},
+		Woken: &client.Woken{By: []client.WokenBy{{Name: "desk", Hour: 10, Day: 10, UsedUpUntil: until}, {Name: "planner", Day: 1}}},
+	}}})
+	f.SetAnswer(client.MethodPeers, &client.Peers{})
+	if got := f.Run("agents"); !strings.HasSuffix(got.Out, "\t0 of 16 under way, turns of desk used up until 2026-01-02T03:04:05Z\n") {
+		t.Errorf("%+v", got)
+	}
+}
