@@ -28,7 +28,7 @@ func CheckEnvelope(e *wire.Envelope) (Checked, error) {
 	k, ok := FindKind(e.Kind)
 	switch {
 	case !ok:
-		return Checked{}, Errorf(UnknownKind, "kind: not known: expected one of %s", listKindNames())
+		return Checked{}, newUnknownKindError()
 	case k.NeedsRef && e.Ref == nil:
 		return Checked{}, Errorf(Invalid, "%s: ref: missing: expected the id of the message that it concerns", e.Kind)
 	case e.Hops > wire.MaxHops:

@@ -57,84 +57,100 @@ const (
 	MaxAbout   = 120 // characters
 )
 
-// Kind says how one kind travels, what answers it and what its payload holds.
+// Traits say what a daemon does with messages of a kind. A kind that peers send by itself, which
+// no reply is, is either Policed or OfDelegation.
+type Traits uint8
+
+const (
+	Policed      Traits = 1 << iota // policy says which peers may send it
+	OfDelegation                    // it belongs to a delegation that is under way: no policy refuses it
+	Report                          // it says how a delegation goes, to whoever gave it
+	Work                            // it gives somebody something new to do: a daemon that drains begins none
+	Offered                         // agents take it; the daemon itself answers any other
+	Wakes                           // it can begin a turn of a session
+	Spare                           // there is room for some even if as many calls are open as may be
+)
+
+// Kind is a row of the table: all that a kind is, but for the code that handles it.
 type Kind struct {
 	Name     string
 	Class    Class
-	Reply    string  // the kind that answers it, beside error; "": none
-	NeedsRef bool    // ref names what it answers or concerns
+	Reply    string // the kind that answers it, beside error; "" if none does
+	NeedsRef bool   // ref names what it answers or concerns
+	Traits   Traits
 	Fields   []Field // of the payload; others pass unread
 }
 
+// kindTable has the kinds in the order in which people read them.
 var kindTable = [...]Kind{
-	{KindPing, Exchange, KindPong, false, nil},
-	{KindPong, Reply, "", true, []Field{
-		newRequiredField("status", newOneOfCheck("idle", "busy", "overloaded")),
-		newRequiredField("uptime_secs", checkNumber),
-		newRequiredField("active_tasks", checkNumber),
-		newOptionalField("agent_name", checkText),
-		newOptionalField("attached", checkNumber),
+	{KindPing, Exchange, KindPong, false, Policed | Spare, nil},
+	{KindPong, Reply, "", true, 0, []Field{
+		{"status", Required | Line, newOneOfCheck("idle", "busy", "overloaded")},
+		{"uptime_secs", Required, checkNumber},
+		{"active_tasks", Required, checkNumber},
+		{"agent_name", 0, checkText},
+		{"attached", 0, checkNumber},
 	}},
-	{KindQuery, Exchange, KindResponse, false, []Field{
-		newRequiredField("question", checkNonEmpty),
-		newOptionalField("domain", checkDomainText),
-		newOptionalField("max_tokens", checkNumber),
-		newOptionalField("deadline_ms", newMillisCheck(MaxQueryDeadline)),
+	{KindDiscover, Exchange, KindCapabilities, false, Policed, nil},
+	{KindCapabilities, Reply, "", true, 0, []Field{
+		{"agent_name", 0, checkText},
+		{"agents", Line, checkTexts},
+		{"sessions", 0, checkTexts},
+		{"domains", 0, checkTexts},
+		{"channels", 0, checkTexts},
+		{"tools", 0, checkTexts},
+		{"max_concurrent_tasks", 0, checkNumber},
+		{"model", 0, checkText},
+		{"details", 0, checkDetails},
 	}},
-	{KindResponse, Reply, "", true, []Field{
-		newOptionalField("data", acceptAnyValue),
-		newRequiredField("summary", checkText),
-		newOptionalField("tokens_used", checkNumber),
-		newOptionalField("truncated", checkBoolean),
+	{KindQuery, Exchange, KindResponse, false, Policed | Work | Offered | Wakes, []Field{
+		{"question", Required | Words | Line, checkNonEmpty},
+		{"domain", 0, checkDomainText},
+		{"max_tokens", 0, checkNumber},
+		{"deadline_ms", 0, newMillisCheck(MaxQueryDeadline)},
 	}},
-	{KindDelegate, Exchange, KindAck, false, []Field{
-		newRequiredField("task", checkNonEmpty),
-		newOptionalField("context", checkObject),
-		newOptionalField("priority", newOneOfCheck("normal", "urgent")),
-		newOptionalField("report_back", checkBoolean),
-		newOptionalField("deadline_ms", newMillisCheck(MaxTaskDeadline)),
-		newOptionalField("domain", checkDomainText),
+	{KindResponse, Reply, "", true, 0, []Field{
+		{"data", 0, acceptAnyValue},
+		{"summary", Required | Words | Line, checkText},
+		{"tokens_used", 0, checkNumber},
+		{"truncated", 0, checkBoolean},
 	}},
-	{KindAck, Reply, "", true, []Field{
-		newRequiredField("accepted", checkBoolean),
-		newOptionalField("estimated_ms", checkNumber),
-		newOptionalField("code", checkErrorCode),
-		newOptionalField("message", checkText),
+	{KindDelegate, Exchange, KindAck, false, Policed | Work | Offered | Wakes, []Field{
+		{"task", Required | Words | Line, checkNonEmpty},
+		{"context", 0, checkObject},
+		{"priority", 0, newOneOfCheck("normal", "urgent")},
+		{"report_back", 0, checkBoolean},
+		{"deadline_ms", 0, newMillisCheck(MaxTaskDeadline)},
+		{"domain", 0, checkDomainText},
 	}},
-	{KindResult, Message, "", true, []Field{
-		newRequiredField("status", newOneOfCheck("completed", "failed", "partial")),
-		newRequiredField("outcome", checkText),
-		newOptionalField("data", acceptAnyValue),
-		newOptionalField("error", checkText),
-		newOptionalField("progress", checkProgress),
-		newOptionalField("message", checkProgressMessage),
+	{KindAck, Reply, "", true, 0, []Field{
+		{"accepted", Required | Head, checkBoolean},
+		{"estimated_ms", 0, checkNumber},
+		{"code", Head | Line, checkErrorCode},
+		{"message", Words | Line, checkText},
 	}},
-	{KindNotify, Message, "", false, []Field{
-		newRequiredField("topic", checkTopic),
-		newOptionalField("data", acceptAnyValue),
-		newOptionalField("importance", newOneOfCheck("low", "medium", "high")),
+	{KindCancel, Exchange, KindAck, true, OfDelegation | Offered | Spare, []Field{
+		{"reason", Words | Line, checkText},
 	}},
-	{KindCancel, Exchange, KindAck, true, []Field{
-		newOptionalField("reason", checkText),
+	{KindNotify, Message, "", false, Policed | Work | Offered | Wakes, []Field{
+		{"topic", Required | Head, checkTopic},
+		{"data", Line, acceptAnyValue},
+		{"importance", 0, newOneOfCheck("low", "medium", "high")},
 	}},
-	{KindDiscover, Exchange, KindCapabilities, false, nil},
-	{KindCapabilities, Reply, "", true, []Field{
-		newOptionalField("agent_name", checkText),
-		newOptionalField("agents", checkTexts),
-		newOptionalField("sessions", checkTexts),
-		newOptionalField("domains", checkTexts),
-		newOptionalField("channels", checkTexts),
-		newOptionalField("tools", checkTexts),
-		newOptionalField("max_concurrent_tasks", checkNumber),
-		newOptionalField("model", checkText),
-		newOptionalField("details", checkDetails),
+	{KindResult, Message, "", true, OfDelegation | Report | Offered | Wakes, []Field{
+		{"status", Required | Head | Line, newOneOfCheck("completed", "failed", "partial")},
+		{"outcome", Required | Words | Line, checkText},
+		{"data", 0, acceptAnyValue},
+		{"error", 0, checkText},
+		{"progress", 0, checkProgress},
+		{"message", Line, checkProgressMessage},
 	}},
-	{KindError, Message, "", true, []Field{
-		newRequiredField("code", checkErrorCode),
-		newRequiredField("message", checkText),
-		newOptionalField("retryable", checkBoolean),
-		newOptionalField("retry_after_ms", checkNumber),
-		newOptionalField("details", checkObject),
+	{KindError, Message, "", true, OfDelegation | Report | Offered | Wakes, []Field{
+		{"code", Required | Head | Line, checkErrorCode},
+		{"message", Required | Words | Line, checkText},
+		{"retryable", 0, checkBoolean},
+		{"retry_after_ms", 0, checkNumber},
+		{"details", 0, checkObject},
 	}},
 }
 
@@ -151,6 +167,25 @@ func FindKind(name string) (*Kind, bool) {
 	return nil, false
 }
 
+// ListNames returns the names of the kinds that have one of the traits.
+func ListNames(traits Traits) (names []string) {
+	for i := range kindTable {
+		if kindTable[i].Has(traits) {
+			names = append(names, kindTable[i].Name)
+		}
+	}
+	return names
+}
+
+// Has reports whether the kind has one of the traits.
+func (k *Kind) Has(traits Traits) bool { return k.Traits&traits != 0 }
+
+// Has reports whether the kind of a name has one of the traits. An unknown kind has none.
+func Has(name string, traits Traits) bool {
+	k, known := FindKind(name)
+	return known && k.Has(traits)
+}
+
 // AllowsReply reports whether reply may stand on the reply half of an exchange that
 // a message of kind k opened.
 func (k *Kind) AllowsReply(reply string) bool {
@@ -162,6 +197,16 @@ func (k *Kind) AllowsReply(reply string) bool {
 func (k *Kind) CheckPayload(p wire.Payload) error {
 	_, err := k.readPayload(p)
 	return err
+}
+
+// CheckPayload does the same for the kind of a name. An unknown kind is an error with the code
+// unknown_kind.
+func CheckPayload(name string, p wire.Payload) error {
+	k, known := FindKind(name)
+	if !known {
+		return newUnknownKindError()
+	}
+	return k.CheckPayload(p)
 }
 
 // ParsePayload decodes a checked payload. For one that was not checked the error is an *Error
@@ -187,10 +232,10 @@ func EncodePayload(v any) wire.Payload {
 	return p
 }
 
-func listKindNames() string {
+func newUnknownKindError() *Error {
 	all := make([]string, len(kindTable))
 	for i := range kindTable {
 		all[i] = kindTable[i].Name
 	}
-	return strings.Join(all, ", ")
+	return Errorf(UnknownKind, "kind: not known: expected one of %s", strings.Join(all, ", "))
 }

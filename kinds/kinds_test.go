@@ -76,7 +76,7 @@ func TestTableMatchesStructs(t *testing.T) {
 	for _, k := range kinds.ListKinds() {
 		var checked, declared []string
 		for _, f := range k.Fields {
-			checked = append(checked, fmt.Sprint(f.Name, " ", f.Required))
+			checked = append(checked, fmt.Sprint(f.Name, " ", f.Has(kinds.Required)))
 		}
 		for f := range reflect.TypeOf(views[k.Name].full).Fields() {
 			name, options, _ := strings.Cut(f.Tag.Get("json"), ",")
@@ -116,7 +116,7 @@ func TestEveryFieldIsCheckedAndNamed(t *testing.T) {
 			}
 			for _, absent := range []string{"", "null"} {
 				err := try(absent)
-				if f.Required != (err != nil) || err != nil && !strings.HasPrefix(err.Error(), k.Name+": "+f.Name+": missing") {
+				if f.Has(kinds.Required) != (err != nil) || err != nil && !strings.HasPrefix(err.Error(), k.Name+": "+f.Name+": missing") {
 					t.Errorf("%s.%s %q: %v", k.Name, f.Name, absent, err)
 				}
 			}
@@ -193,6 +193,42 @@ func TestAnswers(t *testing.T) {
 		}
 		if r, ok := kinds.FindKind(k.Reply); (k.Class == kinds.Exchange) != ok || ok && (r.Class != kinds.Reply || !r.NeedsRef) {
 			t.Errorf("%s: reply %q", k.Name, k.Reply)
+		}
+	}
+}
+
+// What decides about a message is in its row: one trait or the other, and not by accident none.
+func TestTraits(t *testing.T) {
+	for _, k := range kinds.ListKinds() {
+		sent := k.Class != kinds.Reply
+		for _, c := range []struct {
+			is   bool
+			want bool
+			what string
+		}{
+			{k.Has(kinds.Policed) != k.Has(kinds.OfDelegation), sent, "policed or of a delegation"},
+			{sent && !k.Has(kinds.Offered), k.Class == kinds.Exchange && k.Has(kinds.Policed) && !k.Has(kinds.Work), "answered by the daemon"},
+			{k.Has(kinds.Report), k.Class == kinds.Message && k.Has(kinds.OfDelegation), "a report"},
+			{k.Has(kinds.Work), k.Has(kinds.Policed) && k.Has(kinds.Offered), "new work"},
+		} {
+			if c.is != c.want {
+				t.Errorf("%s: %s is %t", k.Name, c.what, c.is)
+			}
+		}
+		if k.Class != kinds.Exchange && k.Has(kinds.Spare) || k.Has(kinds.Wakes) && !k.Has(kinds.Offered) || k.Has(kinds.OfDelegation) && !k.NeedsRef {
+			t.Errorf("%s: %+v", k.Name, k.Traits)
+		}
+		words := 0
+		for _, f := range k.Fields {
+			if f.Has(kinds.Words) {
+				words++
+			}
+			if f.Has(kinds.Words) && f.Has(kinds.Head) {
+				t.Errorf("%s.%s is shown twice", k.Name, f.Name)
+			}
+		}
+		if words > 1 {
+			t.Errorf("%s: %d fields are shown without their names", k.Name, words)
 		}
 	}
 }

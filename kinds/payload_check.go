@@ -20,17 +20,27 @@ import (
 
 // Field is a payload field that the daemon checks. Null counts as absent.
 type Field struct {
-	Name     string
-	Required bool
-	check    fieldCheck
+	Name   string
+	Traits FieldTraits
+	check  fieldCheck
 }
+
+// FieldTraits say whether a field must be there, and who is shown it in which place.
+type FieldTraits uint8
+
+const (
+	Required FieldTraits = 1 << iota
+	Head                 // a model sees it before all else, behind its name
+	Words                // a model sees it after that, as text without its name
+	Line                 // it is on the one line that those see who watch; a topic is beside it
+)
+
+// Has reports whether the field has one of the traits.
+func (f *Field) Has(traits FieldTraits) bool { return f.Traits&traits != 0 }
 
 // fieldCheck returns what is wrong with a field's value, "" for nothing. The value is valid
 // JSON and not null.
 type fieldCheck func(jsontext.Value) string
-
-func newRequiredField(name string, r fieldCheck) Field { return Field{name, true, r} }
-func newOptionalField(name string, r fieldCheck) Field { return Field{name, false, r} }
 
 func acceptAnyValue(jsontext.Value) string { return "" }
 
@@ -226,7 +236,7 @@ func (r *payloadReader) readFields(p wire.Payload) error {
 		}
 	}
 	for i, f := range r.Spec.Fields {
-		if f.Required && r.seen&(1<<i) == 0 {
+		if f.Has(Required) && r.seen&(1<<i) == 0 {
 			return &wire.FormatError{Field: f.Name, Problem: "missing"}
 		}
 	}
