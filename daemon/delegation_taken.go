@@ -61,8 +61,9 @@ func (d *Daemon) handleDelegate(ctx context.Context, sender identity.Peer, env *
 	accepted := false
 	if a.IsSession() {
 		end := d.beginExchangeWithSession(a, sender, in, func() {
-			cancel(newOwnerDeclinedError(kinds.KindDelegate))
-			d.declineTask(t, a)
+			declined := newOwnerDeclinedError(env.Kind)
+			cancel(declined)
+			d.declineTask(t, a, declined)
 		})
 		defer func() {
 			if !accepted {
@@ -82,7 +83,7 @@ func (d *Daemon) handleDelegate(ctx context.Context, sender identity.Peer, env *
 	}
 	accepted = said.Accepted
 	if e, ok := errors.AsType[*kinds.Error](context.Cause(running)); ok && e.IsDeclined() {
-		d.declineTask(t, a) // the owner has said no while this was written
+		d.declineTask(t, a, e) // the owner has said no while this was written
 	}
 	d.delegations.UpdateAgentPresence(a.Name) // it may have left while this was written
 	if a.IsSession() && d.agents.FindByName(a.Name) == nil && !d.draining.Load() {
@@ -121,8 +122,7 @@ func (d *Daemon) answerRepeatedDelegate(ctx context.Context, t *delegation.Deleg
 
 // parseAck checks the answer of an agent to delegate or cancel.
 func parseAck(p wire.Payload) (*kinds.Ack, error) {
-	row, _ := kinds.FindKind(kinds.KindAck)
-	if err := row.CheckPayload(p); err != nil {
+	if err := kinds.CheckPayload(kinds.KindAck, p); err != nil {
 		return nil, kinds.Errorf(kinds.Internal, "the agent's answer is not valid: %v", err)
 	}
 	return kinds.ParsePayload[kinds.Ack](p)

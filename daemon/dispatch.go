@@ -56,7 +56,7 @@ func (d *Daemon) handleExchange(ctx context.Context, request kinds.Checked) (*wi
 	var reply *wire.Envelope
 	if err == nil {
 		reply = wire.NewReply(env, request.Spec.Reply, answer)
-		if agent == env.Agent || d.permissions.decideByPolicy(sender, kinds.KindDiscover, "").Allowed {
+		if agent == env.Agent || d.mayDiscover(sender) {
 			reply.FromAgent = agent
 		}
 	} else {
@@ -184,6 +184,11 @@ func (d *Daemon) handleDiscover(sender identity.Peer, env *wire.Envelope) (wire.
 	return kinds.EncodePayload(c), nil
 }
 
+// mayDiscover reports whether a peer may know which agents there are.
+func (d *Daemon) mayDiscover(sender identity.Peer) bool {
+	return d.permissions.decideByPolicy(sender, kinds.KindDiscover, "").Allowed
+}
+
 func (d *Daemon) handleQueryOrQuestion(ctx context.Context, sender identity.Peer, query kinds.Checked, call *traffic.Call) (wire.Payload, error) {
 	if err := d.beginMessage(sender, query); err != nil {
 		return nil, err
@@ -262,7 +267,7 @@ func (d *Daemon) reserveAgent(from identity.ID, kind, domain, name string) (*reg
 // else some of them. For any other sender the error is why.
 func (d *Daemon) suggestAgent(from identity.ID, kind, name string, why error) error {
 	sender, ok := d.trust.FindPeer(from)
-	if !ok || !d.permissions.decideByPolicy(sender, kinds.KindDiscover, "").Allowed {
+	if !ok || !d.mayDiscover(sender) {
 		return why
 	}
 	var names []string

@@ -63,7 +63,7 @@ func newMeasures(perPeer bool) *measures {
 	label := func(name string, values ...string) metrics.ClosedLabel {
 		return metrics.ClosedLabel{Name: name, Values: values}
 	}
-	direction, kind := label("direction", string(client.In), string(client.Out)), label("kind", listRequestKinds()...)
+	direction, kind := label("direction", string(client.In), string(client.Out)), label("kind", kinds.ListNames(kinds.Sent)...)
 	m := &measures{
 		calls:        metrics.NewOutcomes(outcome, 1e-9, callSeconds, direction, kind),
 		receipts:     metrics.NewCounts(direction, label("state", string(peer.Handed), string(peer.Held), receiptRefused)),

@@ -239,8 +239,7 @@ var errAnsweredBefore = ownwords.New("the question was answered before")
 // recordAnswer checks an answer to a question and records it. What the daemon's own agents say is
 // worth the reserve.
 func (d *Daemon) recordAnswer(ctx context.Context, t *delegation.Delegation, q *delegation.Question, answer wire.Payload) error {
-	row, _ := kinds.FindKind(kinds.KindResponse)
-	if err := row.CheckPayload(answer); err != nil {
+	if err := kinds.CheckPayload(kinds.KindResponse, answer); err != nil {
 		return kinds.Errorf(kinds.Internal, "the agent's answer is not valid: %v", err)
 	}
 	if n := len(answer); n > kinds.MaxQuestion {
@@ -267,8 +266,7 @@ func (d *Daemon) serveAnswer(ctx context.Context, s *localConn, p *client.Answer
 	if err := d.checkMayReport(s, t); err != nil {
 		return nil, err
 	}
-	row, _ := kinds.FindKind(kinds.KindResponse)
-	if err := row.CheckPayload(p.Payload); err != nil {
+	if err := kinds.CheckPayload(kinds.KindResponse, p.Payload); err != nil {
 		return nil, err
 	}
 	if n := len(p.Payload); n > kinds.MaxQuestion {

@@ -115,7 +115,7 @@ func (d *Daemon) chooseSession(from identity.ID, kind, domain string, why error)
 	if chosen != nil {
 		return chosen.Name, nil
 	}
-	isKnown := d.permissions.decideByPolicy(sender, kinds.KindDiscover, "").Allowed
+	isKnown := d.mayDiscover(sender)
 	name := ""
 	if isKnown {
 		name = fmt.Sprintf("name a session, such as %q, which reads it at its next turn", sessions[0].Name)
@@ -261,10 +261,10 @@ func newOwnerDeclinedError(kind string) *kinds.Error {
 }
 
 // declineTask ends a delegation that a session has accepted, because the owner of this daemon has said
-// no. The delegation's sender hears that, and the session is told to stop. declineTask does nothing if
-// the delegation is not accepted, or is over.
-func (d *Daemon) declineTask(t *delegation.Delegation, a *registry.Agent) {
-	if !d.delegations.EndDeclined(t, newOwnerDeclinedError(kinds.KindDelegate)) {
+// no. The delegation's sender gets the error, and the session is told to stop. declineTask does nothing
+// if the delegation is not accepted, or is over.
+func (d *Daemon) declineTask(t *delegation.Delegation, a *registry.Agent, declined *kinds.Error) {
+	if !d.delegations.EndDeclined(t, declined) {
 		return
 	}
 	stop := wire.NewEnvelope(t.Peer, d.id, kinds.KindCancel, kinds.EncodePayload(&kinds.Cancel{Reason: "the owner has declined it"}))
@@ -426,7 +426,7 @@ func (d *Daemon) endSession(a *registry.Agent) {
 // findGivenBy returns the delegation that a result, an error or a question belongs to, if the
 // agent has given it, else nil. A peer may write a ref into what is none of these.
 func (d *Daemon) findGivenBy(agent string, env *wire.Envelope) *delegation.Delegation {
-	if env.Ref == nil || env.Kind == kinds.KindNotify || env.Kind == kinds.KindDelegate {
+	if env.Ref == nil || env.Kind != kinds.KindQuery && !kinds.Has(env.Kind, kinds.Report) {
 		return nil
 	}
 	t := d.delegations.Find(client.Given, env.From, *env.Ref)
@@ -434,13 +434,4 @@ func (d *Daemon) findGivenBy(agent string, env *wire.Envelope) *delegation.Deleg
 		return nil
 	}
 	return t
-}
-
-// isPartial reports whether a message is a partial result, which wakes nobody.
-func isPartial(env *wire.Envelope) bool {
-	if env.Kind != kinds.KindResult {
-		return false
-	}
-	p, err := kinds.ParsePayload[kinds.Result](env.Payload)
-	return err == nil && p.Status == "partial"
 }

@@ -60,21 +60,12 @@ func (d *Daemon) endPassing(p *passing, reply *wire.Envelope, outcome string, er
 			p.agent = t.Agent
 		}
 	}
-	if outcome == client.TrafficHeld && isPartialResult(p.message.Envelope) {
+	if outcome == client.TrafficHeld && isPartial(p.message.Envelope) {
 		outcome = client.TrafficOK // it lies in no inbox: the delegation has it
 	}
 	d.traffic.Record(&traffic.Message{
 		Direction: p.direction, Request: p.message, Follows: p.follows, Began: p.began, Agent: p.agent, Reply: reply, Outcome: outcome, Err: err,
 	})
-}
-
-// isPartialResult reports whether a message says how far a delegation has come.
-func isPartialResult(env *wire.Envelope) bool {
-	if env.Kind != kinds.KindResult {
-		return false
-	}
-	what, err := parseReport(env)
-	return err == nil && what.isPartial
 }
 
 // setHistory has messages kept while nobody watches, or not.
@@ -128,7 +119,7 @@ func (d *Daemon) readTrafficParams(p *client.TrafficParams) (*traffic.Query, err
 	case p.WaitMS > most:
 		return nil, kinds.Errorf(kinds.Invalid, "wait_ms: %d: at most %d; call again to wait longer", p.WaitMS, most)
 	}
-	all := listRequestKinds()
+	all := kinds.ListNames(kinds.Sent)
 	for _, kind := range p.Kinds {
 		if !slices.Contains(all, kind) {
 			return nil, kinds.Errorf(kinds.Invalid, "kinds: %.64q: %s", kind, identity.FormatSuggestion(kind, all, "expected some of "+strings.Join(all, ", ")))
@@ -144,14 +135,4 @@ func (d *Daemon) readTrafficParams(p *client.TrafficParams) (*traffic.Query, err
 		Filter:   traffic.Filter{Kinds: p.Kinds, Topics: p.Topics, Threads: p.Threads, Agents: p.Agents, Peers: peers},
 		Payloads: p.Payload,
 	}, nil
-}
-
-// listRequestKinds returns the kinds that are no replies.
-func listRequestKinds() (names []string) {
-	for _, k := range kinds.ListKinds() {
-		if k.Class != kinds.Reply {
-			names = append(names, k.Name)
-		}
-	}
-	return names
 }

@@ -57,8 +57,7 @@ const (
 	MaxAbout   = 120 // characters
 )
 
-// Traits say what a daemon does with messages of a kind. A kind that peers send by itself, which
-// no reply is, is either Policed or OfDelegation.
+// Traits say what a daemon does with messages of a kind.
 type Traits uint8
 
 const (
@@ -69,6 +68,8 @@ const (
 	Offered                         // agents take it; the daemon itself answers any other
 	Wakes                           // it can begin a turn of a session
 	Spare                           // there is room for some even if as many calls are open as may be
+
+	Sent = Policed | OfDelegation // it is no reply; a kind that is sent is one of these
 )
 
 // Kind is a row of the table: all that a kind is, but for the code that handles it.
@@ -186,6 +187,16 @@ func Has(name string, traits Traits) bool {
 	return known && k.Has(traits)
 }
 
+// FindWords returns the name of the field that is shown as text without its name, "" if there is none.
+func (k *Kind) FindWords() string {
+	for _, f := range k.Fields {
+		if f.Has(Words) {
+			return f.Name
+		}
+	}
+	return ""
+}
+
 // AllowsReply reports whether reply may stand on the reply half of an exchange that
 // a message of kind k opened.
 func (k *Kind) AllowsReply(reply string) bool {
@@ -207,6 +218,16 @@ func CheckPayload(name string, p wire.Payload) error {
 		return newUnknownKindError()
 	}
 	return k.CheckPayload(p)
+}
+
+// FindReportKind returns the kind of a payload that says how a delegation goes, "" if it is of none.
+func FindReportKind(p wire.Payload) string {
+	for _, name := range ListNames(Report) {
+		if CheckPayload(name, p) == nil {
+			return name
+		}
+	}
+	return ""
 }
 
 // ParsePayload decodes a checked payload. For one that was not checked the error is an *Error

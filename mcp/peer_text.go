@@ -19,13 +19,15 @@ func newPeerMessage(e *wire.Envelope, petname string) client.PeerMessage {
 
 // describeAnswer says how a message is answered.
 func describeAnswer(e *wire.Envelope) string {
-	switch e.Kind {
-	case kinds.KindQuery:
+	switch k, known := kinds.FindKind(e.Kind); {
+	case !known:
+		return "This program does not know its kind, so not whether it needs an answer: tell your user to update acpd; acp_reply sends a message back."
+	case k.Name == kinds.KindQuery:
 		return "Answer it with acp_reply, id " + e.ID.String() + "."
-	case kinds.KindDelegate:
+	case k.Name == kinds.KindDelegate:
 		return "When the work is done, or will not be, say so with acp_reply, id " + e.ID.String() + "."
-	case kinds.KindNotify:
-		return "It needs no answer; acp_reply sends a message back."
+	case k.Has(kinds.Report):
+		return "It ends a delegation of yours, and needs no answer."
 	}
-	return "It ends a delegation of yours, and needs no answer."
+	return "It needs no answer; acp_reply sends a message back."
 }

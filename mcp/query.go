@@ -195,8 +195,7 @@ func (s *Server) tellProgress(ctx context.Context, call *toolCall, begun time.Ti
 // newPayload encodes a payload and checks it, so that an error names the argument.
 func newPayload(kind string, v any) (wire.Payload, error) {
 	p := kinds.EncodePayload(v)
-	row, _ := kinds.FindKind(kind)
-	return p, row.CheckPayload(p)
+	return p, kinds.CheckPayload(kind, p)
 }
 
 // readSeconds returns a number of seconds in milliseconds; 0 stays 0.

@@ -7,8 +7,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/go-json-experiment/json"
-
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/kinds"
 	"github.com/acpd/acpd/wire"
@@ -172,19 +170,12 @@ func (s *Server) describeTask(ctx context.Context, t *client.Task, page int, wai
 	if len(payload) == 0 || t.Direction == client.Taken {
 		return r, nil
 	}
-	kind := kinds.KindResult
-	var said struct {
-		Code string `json:"code"`
-	}
-	if json.Unmarshal(payload.Object(), &said) == nil && said.Code != "" {
-		kind = kinds.KindError
-	}
-	if e, err := kinds.ParsePayload[kinds.Error](payload); kind == kinds.KindError && err == nil && e.IsDeclined() {
+	if e, err := kinds.ParsePayload[kinds.Error](payload); t.State == client.TaskFailed && err == nil && e.IsDeclined() {
 		r.State, r.Text = string(client.TaskRefused), describeEnd(client.TaskRefused)+" The agent there declined it."
 	}
 	id, name := s.names.find(ctx, s, t.Peer)
 	err := r.addPeerText(client.PeerMessage{
-		Peer: name, ID: id, Kind: kind, Ref: t.ID, Payload: payload, Answer: "It belongs to your delegation, and needs no answer.",
+		Peer: name, ID: id, Kind: kinds.FindReportKind(payload), Ref: t.ID, Payload: payload, Answer: "It belongs to your delegation, and needs no answer.",
 	}, page, "acp_task with id "+t.ID.String()+", do result")
 	return r, err
 }

@@ -39,11 +39,9 @@ func (a *app) printTaskForModel(ctx context.Context, t *client.Task, payload wir
 	if !a.ForModel || t.Direction != client.Given {
 		return false
 	}
-	kind := kinds.KindResult
+	kind := kinds.FindReportKind(payload)
 	switch {
-	case checkPayloadOfKind(kind, payload) == nil:
-	case checkPayloadOfKind(kinds.KindError, payload) == nil:
-		kind = kinds.KindError
+	case kind != "":
 	case t.State == client.TaskRefused: // of the refusal the daemon keeps the words alone
 		kind, payload = kinds.KindAck, kinds.EncodePayload(&kinds.Ack{Message: t.Outcome})
 	default:

@@ -98,14 +98,8 @@ func (m *messageFlags) composeMessage(ctx context.Context, a *app, build func() 
 		}
 		p = kinds.EncodePayload(v)
 	}
-	if err := checkPayloadOfKind(m.kind, p); err != nil {
+	if err := kinds.CheckPayload(m.kind, p); err != nil {
 		return h, nil, frame.UsageErrorf("%s", kinds.AsError(err).Message)
 	}
 	return h, p, nil
-}
-
-// checkPayloadOfKind validates a payload of a kind, as [kinds.Kind.CheckPayload] does.
-func checkPayloadOfKind(kind string, p wire.Payload) error {
-	row, _ := kinds.FindKind(kind)
-	return row.CheckPayload(p)
 }

@@ -147,7 +147,7 @@ func (a *app) sendReplyAsResult(ctx context.Context, ref wire.MessageID, r *repl
 	if r.declined {
 		kind, send, params.Payload = kinds.KindError, a.Daemon.SendError, kinds.EncodePayload(kinds.NewDeclined(text))
 	}
-	if err := checkPayloadOfKind(kind, params.Payload); err != nil {
+	if err := kinds.CheckPayload(kind, params.Payload); err != nil {
 		return frame.UsageErrorf("%s", kinds.AsError(err).Message)
 	}
 	receipt, err := send(ctx, params)

@@ -67,7 +67,7 @@ func newFailedResult(err error) wire.Payload {
 // payloadOfKind returns the output if it is a payload of that kind.
 func (o *commandOutput) payloadOfKind(kind string) (wire.Payload, bool) {
 	text := wire.Payload(bytes.TrimSpace(o.text))
-	if o.cut || len(text) == 0 || text[0] != '{' || checkPayloadOfKind(kind, text) != nil {
+	if o.cut || len(text) == 0 || text[0] != '{' || kinds.CheckPayload(kind, text) != nil {
 		return nil, false
 	}
 	return text, true

@@ -33,7 +33,7 @@ func TestAnswersOfProgramsCanBeSent(t *testing.T) {
 	for _, data := range []string{deep, `{"a":"` + strings.Repeat("x", maxPayload) + `"}`, `{"a":1}`} {
 		a := &profileAnswer{Text: strings.Repeat("é", 3<<20) + "\xc3", Data: jsontext.Value(data)}
 		for kind, p := range map[string]wire.Payload{kinds.KindResponse: a.makeResponse(), kinds.KindResult: a.makeResult()} {
-			if err := checkPayloadOfKind(kind, p); err != nil || len(p) > maxPayload {
+			if err := kinds.CheckPayload(kind, p); err != nil || len(p) > maxPayload {
 				t.Errorf("%s with %.20s: %d bytes, %v", kind, data, len(p), err)
 			}
 			if kept := strings.Contains(string(p), `"data":{"a":1}`); kept != (len(data) < 100) {

@@ -26,7 +26,7 @@ type taskResult struct {
 func newTaskResult(t *client.Task, from identity.ID) taskResult {
 	r := taskResult{Ref: t.ID, From: from, Kind: kinds.KindError, Payload: t.Result}
 	switch {
-	case checkPayloadOfKind(kinds.KindResult, t.Result) == nil, t.State == client.TaskAccepted: // the latter if no report is wanted
+	case kinds.FindReportKind(t.Result) == kinds.KindResult, t.State == client.TaskAccepted: // the latter if no report is wanted
 		r.Kind = kinds.KindResult
 	case t.State == client.TaskExpired:
 		r.Payload = kinds.EncodePayload(kinds.Errorf(kinds.Timeout, "the deadline passed"))
@@ -39,7 +39,7 @@ func newTaskResult(t *client.Task, from identity.ID) taskResult {
 // readOutcome returns the whole outcome of a task and its data. Both come from the result. If
 // there is none, the outcome is what the daemon says.
 func readOutcome(t *client.Task) (words string, data jsontext.Value) {
-	if r, err := kinds.ParsePayload[kinds.Result](t.Result); err == nil && checkPayloadOfKind(kinds.KindResult, t.Result) == nil {
+	if r, err := kinds.ParsePayload[kinds.Result](t.Result); err == nil && kinds.FindReportKind(t.Result) == kinds.KindResult {
 		return r.Outcome, r.Data
 	}
 	if e, err := kinds.ParsePayload[kinds.Error](t.Result); err == nil && e.Message != "" {

@@ -69,7 +69,7 @@ func (w *work) noteAgent(e *client.TrafficEntry) {
 	switch {
 	case e.Kind == kinds.KindDelegate && e.Direction == client.Out:
 		key.id, agent = e.ID, e.Agent
-	case (e.Kind == kinds.KindResult || e.Kind == kinds.KindQuery) && e.Direction == client.In:
+	case (e.Kind == kinds.KindQuery || kinds.Has(e.Kind, kinds.Report)) && e.Direction == client.In:
 		key.id, agent = e.Ref, e.FromAgent
 	}
 	if key.id.IsZero() || agent == "" {
