@@ -193,14 +193,15 @@ func (h *Handler) listFunctionsByMethod() map[string]messageFunc {
 	return all
 }
 
-// listKinds returns the kinds for which h has functions. Wake is one for notify, result and
-// error.
+// listKinds returns the kinds for which h has functions. Wake is one for all that is stored in the inbox.
 func (h *Handler) listKinds() []string {
 	all := h.listFunctionsByMethod()
 	if h.Wake != nil {
 		delete(all, MethodWake)
-		for _, kind := range []string{kinds.KindNotify, kinds.KindResult, kinds.KindError} {
-			all[kind] = nil
+		for _, k := range kinds.ListKinds() {
+			if k.Class == kinds.Message {
+				all[k.Name] = nil
+			}
 		}
 	}
 	return slices.Sorted(maps.Keys(all))

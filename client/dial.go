@@ -205,8 +205,7 @@ func (c *Client) newSilenceError(method string, waited time.Duration) error {
 // adviseRepeat says how to repeat a call whose effect is unknown: with its id, if the method's
 // repeats are known by it.
 func adviseRepeat(method string) string {
-	switch method {
-	case MethodQuery, MethodDelegate, MethodNotify, MethodCancel, MethodResult, MethodError:
+	if kinds.Has(method, kinds.Offered) { // a kind is sent by the method of its name
 		return "repeat it with the same id"
 	}
 	return "repeat this"

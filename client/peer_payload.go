@@ -11,24 +11,6 @@ import (
 	"github.com/acpd/acpd/wire"
 )
 
-// payloadOrder says which fields of a kind's payload a model sees first, and which one it sees
-// as text without a name before it. The others follow in the payload's order.
-type payloadOrder struct {
-	first []string
-	words string
-}
-
-var payloadOrders = map[string]payloadOrder{
-	kinds.KindQuery:    {nil, "question"},
-	kinds.KindResponse: {nil, "summary"},
-	kinds.KindDelegate: {nil, "task"},
-	kinds.KindAck:      {[]string{"accepted", "code"}, "message"},
-	kinds.KindResult:   {[]string{"status"}, "outcome"},
-	kinds.KindNotify:   {[]string{"topic"}, ""},
-	kinds.KindCancel:   {nil, "reason"},
-	kinds.KindError:    {[]string{"code"}, "message"},
-}
-
 // payloadField is a field of a payload, as its sender wrote it.
 type payloadField struct {
 	name  string
@@ -36,8 +18,9 @@ type payloadField struct {
 }
 
 // formatPeerPayload returns a payload as text: texts are decoded, all else is the peer's JSON. A
-// payload that is not valid for its kind is its JSON text as a whole. A deadline is left out: it is for
-// the daemons, and whoever shows the message says how long it can still be answered.
+// payload that is not valid for its kind is its JSON text as a whole. The order is that of the table of
+// kinds, then that of the payload. A deadline beside words is left out: it is for the daemons, and
+// whoever shows the message says how long it can still be answered.
 func formatPeerPayload(kind string, p wire.Payload) string {
 	k, known := kinds.FindKind(kind)
 	if !known || k.CheckPayload(p) != nil {
@@ -47,20 +30,21 @@ func formatPeerPayload(kind string, p wire.Payload) string {
 	if err != nil || len(fields) == 0 {
 		return string(p.Object())
 	}
-	order := payloadOrders[kind]
 	var head, words, rest strings.Builder
-	for _, name := range order.first {
-		if i := slices.IndexFunc(fields, func(f payloadField) bool { return f.name == name }); i >= 0 {
+	for _, row := range k.Fields {
+		if i := slices.IndexFunc(fields, func(f payloadField) bool { return f.name == row.Name }); i >= 0 && row.Has(kinds.Head) {
 			fields[i].write(&head)
+			fields = slices.Delete(fields, i, i+1)
 		}
 	}
+	spoken := k.FindWords()
 	for _, f := range fields {
 		switch {
-		case slices.Contains(order.first, f.name):
-		case f.name == "deadline_ms" && (kind == kinds.KindQuery || kind == kinds.KindDelegate):
-		case f.name == order.words:
+		case spoken == "":
+			f.write(&rest)
+		case f.name == spoken:
 			words.WriteString(f.text() + "\n")
-		default:
+		case f.name != "deadline_ms":
 			f.write(&rest)
 		}
 	}
@@ -71,7 +55,7 @@ func formatPeerPayload(kind string, p wire.Payload) string {
 		}
 	}
 	separator := "\n\n"
-	if order.words == "" {
+	if spoken == "" {
 		separator = "\n"
 	}
 	return strings.Join(parts, separator)

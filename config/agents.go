@@ -9,9 +9,6 @@ import (
 	"github.com/acpd/acpd/internal/yamldoc"
 )
 
-// ListWakingKinds returns the kinds of messages for which a session can be woken.
-func ListWakingKinds() []string { return slices.Clone(wakingKinds) }
-
 // LimitsCalls reports whether any agent may not call every peer.
 func (a *Agents) LimitsCalls() bool {
 	for _, named := range a.Named {

@@ -15,12 +15,8 @@ import (
 
 const maxAuthorities = 16
 
-// allowKinds are what an authority may allow all of its peers. Mail and channels keep what comes on
-// the disk, so that policy names who may send them.
-var (
-	allowKinds   = []string{kinds.KindPing, kinds.KindDiscover, kinds.KindQuery, kinds.KindDelegate, kinds.KindNotify}
-	defaultAllow = []string{kinds.KindPing, kinds.KindDiscover}
-)
+// defaultAllow are the kinds that an authority allows its peers without a setting.
+var defaultAllow = []string{kinds.KindPing, kinds.KindDiscover}
 
 // checkOrganisation reports authorities that cannot sign, or of which nothing is known.
 func (p *parser) checkOrganisation(o *Organisation) {
@@ -43,11 +39,11 @@ func (p *parser) checkOrganisation(o *Organisation) {
 		p.AddValueError(at+".revoked", checkStatePath(a.Revoked))
 		for i, kind := range a.Allow {
 			item := fmt.Sprintf("%s.allow[%d]", at, i)
-			if slices.Contains(policedKinds, kind) && !slices.Contains(allowKinds, kind) {
+			if slices.Contains(bridgeWords, kind) { // it keeps what comes on the disk: policy names who may send it
 				p.AddValueError(item, ownwords.Errorf("%q: no authority allows it to all of its peers: write a rule under policy for a name or a group", kind))
 				continue
 			}
-			p.checkOneOf(item, kind, allowKinds...)
+			p.checkOneOf(item, kind, kinds.ListNames(kinds.Policed)...)
 		}
 	}
 }

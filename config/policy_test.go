@@ -1,12 +1,10 @@
 package config
 
 import (
-	"slices"
 	"strings"
 	"testing"
 
 	"github.com/acpd/acpd/identity"
-	"github.com/acpd/acpd/kinds"
 )
 
 func TestDecide(t *testing.T) {
@@ -69,26 +67,6 @@ func TestDecide(t *testing.T) {
 		if len(got.Rule) > 300 {
 			t.Errorf("%d bytes of text", len(got.Rule))
 		}
-	}
-}
-
-// TestEveryKindHasItsPlace: a kind that a peer can send stands in one of the lists of
-// a policy and in that of the rates.
-func TestEveryKindHasItsPlace(t *testing.T) {
-	words := []string{"mail", "channel"}
-	for _, k := range kinds.ListKinds() {
-		if k.Class == kinds.Reply {
-			continue
-		}
-		words = append(words, k.Name)
-	}
-	slices.Sort(words)
-	if got := slices.Sorted(slices.Values(slices.Concat(policedKinds, freeKinds))); !slices.Equal(got, words) {
-		t.Errorf("policy: %q, want %q", got, words)
-	}
-	words = append([]string{star}, words...)
-	if got := slices.Sorted(slices.Values(limitedKinds)); !slices.Equal(got, words) {
-		t.Errorf("rates: %q, want %q", got, words)
 	}
 }
 

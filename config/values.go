@@ -39,15 +39,15 @@ const (
 	maxCommand = 8 << 10 // bytes of its words
 )
 
+// Bridges carry no kinds: each has one word for all that it carries.
+var bridgeWords = []string{"mail", "channel"}
+
 // A rule may name policedKinds, kinds and words for what a peer initiates. No rule stops
-// freeKinds, the kinds of a delegation that is under way. A rate may name limitedKinds. A
-// session can be woken for wakingKinds.
+// freeKinds, the kinds of a delegation that is under way. A rate may name limitedKinds.
 var (
-	policedKinds = []string{kinds.KindPing, kinds.KindDiscover, kinds.KindQuery, kinds.KindDelegate, kinds.KindNotify, "mail", "channel"}
-	freeKinds    = []string{kinds.KindCancel, kinds.KindResult, kinds.KindError}
-	wakingKinds  = []string{kinds.KindQuery, kinds.KindDelegate, kinds.KindNotify, kinds.KindResult, kinds.KindError}
-	limitedKinds = []string{kinds.KindPing, kinds.KindDiscover, kinds.KindQuery, kinds.KindDelegate, kinds.KindNotify,
-		kinds.KindCancel, kinds.KindResult, kinds.KindError, "mail", "channel", star}
+	policedKinds = slices.Concat(kinds.ListNames(kinds.Policed), bridgeWords)
+	freeKinds    = kinds.ListNames(kinds.OfDelegation)
+	limitedKinds = slices.Concat(kinds.ListNames(kinds.Policed), freeKinds, bridgeWords, []string{star})
 )
 
 // checkValues reports values that their type allows and their meaning does not.
@@ -238,7 +238,7 @@ func (p *parser) checkAgents(agents *Agents) {
 			}
 			p.AddValueError(key, checkPeerRef(ref))
 			for i, kind := range a.Wake[ref].Kinds {
-				p.checkOneOf(fmt.Sprintf("%s.kinds[%d]", key, i), kind, wakingKinds...)
+				p.checkOneOf(fmt.Sprintf("%s.kinds[%d]", key, i), kind, kinds.ListNames(kinds.Wakes)...)
 			}
 		}
 		if a.Answers != "" {

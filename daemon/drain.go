@@ -89,8 +89,7 @@ func (x *drain) checkTakesWork() error {
 // daemon does not drain. What belongs to work that is under way may begin: calls that name a
 // message from which they follow, and those of an agent that works on something.
 func (d *Daemon) checkMayBegin(s *localConn, kind string, h *client.Head) error {
-	isWork := kind == kinds.KindQuery || kind == kinds.KindDelegate || kind == kinds.KindNotify
-	if !isWork || !d.drain.hasBegun() || !h.Parent.IsZero() || d.agents.CountActive(s.callerCredential().Name) > 0 {
+	if !kinds.Has(kind, kinds.Work) || !d.drain.hasBegun() || !h.Parent.IsZero() || d.agents.CountActive(s.callerCredential().Name) > 0 {
 		return nil
 	}
 	return kinds.Errorf(kinds.DaemonUnavailable, "%s: the daemon takes no new work, since it ends when the work that it has is done: try again when it is back", kind)

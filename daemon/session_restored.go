@@ -74,13 +74,13 @@ func (d *Daemon) wakeForHeld(ctx context.Context, a *registry.Agent, keys []inbo
 func (d *Daemon) listWakingKinds(agent string) map[identity.ID][]string {
 	all := make(map[identity.ID][]string)
 	for _, p := range d.trust.Peers() {
-		for _, kind := range []string{kinds.KindNotify, kinds.KindResult, kinds.KindError} {
-			m := waking.Message{Agent: agent, Peer: p, Kind: kind}
-			if kind != kinds.KindNotify {
+		for _, k := range kinds.ListKinds() {
+			m := waking.Message{Agent: agent, Peer: p, Kind: k.Name}
+			if k.Has(kinds.Report) {
 				m.Delegation = wire.NewMessageID() // it may be about one
 			}
-			if d.waker.IsAllowedByRules(m) {
-				all[p.ID] = append(all[p.ID], kind)
+			if k.Class == kinds.Message && k.Has(kinds.Wakes) && d.waker.IsAllowedByRules(m) {
+				all[p.ID] = append(all[p.ID], k.Name)
 			}
 		}
 	}

@@ -21,10 +21,7 @@ func copyForWake(in *client.Inbound) *client.Inbound {
 		return &woken
 	}
 	beginning := client.ClipText(string(in.Payload[:maxWakePayload]), maxWakeBeginning)
-	if in.Kind == kinds.KindQuery {
-		woken.Payload = kinds.EncodePayload(&kinds.Query{Question: beginning})
-	} else {
-		woken.Payload = kinds.EncodePayload(&kinds.Delegate{Task: beginning})
-	}
+	k, _ := kinds.FindKind(in.Kind)
+	woken.Payload = kinds.EncodePayload(map[string]string{k.FindWords(): beginning})
 	return &woken
 }

@@ -37,7 +37,7 @@ func (d *Daemon) serveWakeAllow(_ context.Context, _ *localConn, p *client.WakeA
 	}
 	named := p.Kinds
 	if len(named) == 0 {
-		named = config.ListWakingKinds()
+		named = kinds.ListNames(kinds.Wakes)
 	}
 	given := make([]waking.Permission, 0, len(named))
 	for _, kind := range named {
@@ -72,7 +72,7 @@ func (d *Daemon) resolveWaker(op, ref string) (identity.Peer, error) {
 
 func checkWakeKinds(op string, named []string) error {
 	for _, kind := range named {
-		if all := config.ListWakingKinds(); !slices.Contains(all, kind) {
+		if all := kinds.ListNames(kinds.Wakes); !slices.Contains(all, kind) {
 			remedy := identity.FormatSuggestion(kind, all, "expected some of "+strings.Join(all, ", "))
 			return kinds.Errorf(kinds.Invalid, "%s: kinds: %.64q: %s", op, kind, remedy)
 		}
@@ -163,7 +163,7 @@ func (d *Daemon) listWakeRules() *client.WakeRules {
 			if !ok {
 				continue
 			}
-			for _, kind := range config.ListWakingKinds() {
+			for _, kind := range kinds.ListNames(kinds.Wakes) {
 				if w := set.Wake[ref]; w.Kinds == nil || slices.Contains(w.Kinds, kind) {
 					all.Rules = append(all.Rules, client.WakeRule{Peer: who.ID, Name: who.Name, Kind: kind, Agent: agent, Ask: w.Ask, Unattended: w.Unattended, Source: fromSettings})
 				}

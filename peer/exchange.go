@@ -30,7 +30,7 @@ func (n *Node) Exchange(ctx context.Context, request kinds.Checked) (reply *wire
 		return nil, 0, fail
 	}
 	limit := int32(maxExchanges)
-	if request.Kind == kinds.KindPing || request.Kind == kinds.KindCancel {
+	if request.Spec.Has(kinds.Spare) {
 		limit += spareExchanges
 	}
 	if !incrementBelow(&state.callSlots.exchanges, limit) {

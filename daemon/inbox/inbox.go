@@ -67,9 +67,6 @@ type heldSize struct {
 	isEarlier bool // it was held when the inbox was opened
 }
 
-// isReportKind reports whether messages of the kind come only if they were asked for.
-func isReportKind(kind string) bool { return kind == kinds.KindResult || kind == kinds.KindError }
-
 // MessageKey names a message: no two with the same key are held.
 type MessageKey struct {
 	Peer identity.ID
@@ -173,7 +170,7 @@ func (b *Inbox) AddMessage(ctx context.Context, env *wire.Envelope, agent string
 	if err := env.Append(&buf); err != nil {
 		return ownwords.Errorf("hold: %w", err)
 	}
-	key, size := MessageKey{env.From, env.ID}, heldSize{bytes: int64(buf.Len()), requested: isReportKind(env.Kind)}
+	key, size := MessageKey{env.From, env.ID}, heldSize{bytes: int64(buf.Len()), requested: kinds.Has(env.Kind, kinds.Report)}
 	if b.checkRoom != nil {
 		if err := b.checkRoom(env.From); err != nil {
 			return err

@@ -8,6 +8,7 @@ import (
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/internal/ownwords"
+	"github.com/acpd/acpd/kinds"
 	"github.com/acpd/acpd/store"
 	"github.com/acpd/acpd/wire"
 )
@@ -21,7 +22,7 @@ func readHeldKeys(tx *store.Tx, tell func(MessageKey, heldSize)) error {
 		if err := scan(store.Blob(k.Peer[:]), store.Blob(k.ID[:]), &size.bytes, &kind); err != nil {
 			return err
 		}
-		size.requested = isReportKind(kind)
+		size.requested = kinds.Has(kind, kinds.Report)
 		tell(k, size)
 		return nil
 	})

@@ -39,9 +39,6 @@ const (
 	defaultConcurrent = 4
 )
 
-// offeredKinds are the kinds that an agent can declare.
-var offeredKinds = [...]string{kinds.KindQuery, kinds.KindDelegate, kinds.KindCancel, kinds.KindNotify, kinds.KindResult, kinds.KindError}
-
 // Agent is an attached agent: a connection that answers. Its exported fields never change.
 type Agent struct {
 	client.AttachParams
@@ -156,11 +153,12 @@ func checkAttachParams(p *client.AttachParams) error {
 	if err := identity.CheckAgentName(p.Name); err != nil {
 		return kinds.Errorf(kinds.Invalid, "attach: name: %v", err)
 	}
+	offered := kinds.ListNames(kinds.Offered)
 	switch {
 	case len(p.Domains) > maxDeclared || len(p.Topics) > maxDeclared:
 		return kinds.Errorf(kinds.Invalid, "attach: domains, topics: at most %d of each", maxDeclared)
-	case len(p.Kinds) > len(offeredKinds):
-		return kinds.Errorf(kinds.Invalid, "attach: kinds: at most %d: name each once", len(offeredKinds))
+	case len(p.Kinds) > len(offered):
+		return kinds.Errorf(kinds.Invalid, "attach: kinds: at most %d: name each once", len(offered))
 	case p.MaxConcurrent < 0 || p.MaxConcurrent > maxConcurrent:
 		return kinds.Errorf(kinds.Invalid, "attach: max_concurrent: expected 1 to %d", maxConcurrent)
 	}
@@ -181,8 +179,8 @@ func checkAttachParams(p *client.AttachParams) error {
 		}
 	}
 	for _, k := range p.Kinds {
-		if !slices.Contains(offeredKinds[:], k) {
-			return kinds.Errorf(kinds.Invalid, "attach: kinds: %q: expected some of %s", k, strings.Join(offeredKinds[:], ", "))
+		if !slices.Contains(offered, k) {
+			return kinds.Errorf(kinds.Invalid, "attach: kinds: %q: expected some of %s", k, strings.Join(offered, ", "))
 		}
 	}
 	for i, d := range slices.Concat(p.Domains, p.Topics) {

@@ -106,17 +106,6 @@ func TestGuestsLeavePlacesForTheOwner(t *testing.T) {
 	}
 }
 
-// TestEveryKindIsOffered: an agent can declare each kind that the daemon does not
-// answer by itself.
-func TestEveryKindIsOffered(t *testing.T) {
-	for _, k := range kinds.ListKinds() {
-		own := k.Name == kinds.KindPing || k.Name == kinds.KindDiscover || k.Class == kinds.Reply
-		if slices.Contains(offeredKinds[:], k.Name) == own {
-			t.Errorf("%s: offered to agents is %t", k.Name, !own)
-		}
-	}
-}
-
 // What agents declare fits into one answer of discover, however many there are, and each is heard.
 func TestDeclarationsAreBounded(t *testing.T) {
 	for field, p := range map[string]client.AttachParams{
@@ -242,7 +231,7 @@ func TestKindsAreDeclaredOnce(t *testing.T) {
 		times int
 		taken bool
 	}{{1, true}, {2, false}} {
-		p := client.AttachParams{Name: "planner", Kinds: slices.Repeat(offeredKinds[:], c.times)}
+		p := client.AttachParams{Name: "planner", Kinds: slices.Repeat(kinds.ListNames(kinds.Offered), c.times)}
 		if _, _, err := r.Attach(nil, p, true, nil); (err == nil) != c.taken || err != nil && !errors.Is(err, &kinds.Error{Code: kinds.Invalid}) {
 			t.Errorf("each kind %d times: %v", c.times, err)
 		}

@@ -74,7 +74,7 @@ func draftEntry(m *Message, most int) (d draft) {
 	if m.Direction == client.Out {
 		d.peer, d.flags = env.To, flagOut
 	}
-	if kind := d.texts[kindText]; kind == kinds.KindPing || kind == kinds.KindDiscover {
+	if !kinds.Has(env.Kind, kinds.Offered) { // it asks the daemon itself
 		d.flags |= flagPing
 	}
 	if env.Ref != nil {

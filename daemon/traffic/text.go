@@ -12,21 +12,6 @@ import (
 	"github.com/acpd/acpd/kinds"
 )
 
-// spokenFields names the fields of a payload that say what its message says. The topic of a notify is
-// a field of the entry.
-var spokenFields = map[string][]string{
-	kinds.KindQuery:        {"question"},
-	kinds.KindResponse:     {"summary"},
-	kinds.KindDelegate:     {"task"},
-	kinds.KindAck:          {"code", "message"},
-	kinds.KindResult:       {"status", "outcome", "message"},
-	kinds.KindNotify:       {"data"},
-	kinds.KindCancel:       {"reason"},
-	kinds.KindError:        {"code", "message"},
-	kinds.KindPong:         {"status"},
-	kinds.KindCapabilities: {"agents"},
-}
-
 // beginText returns the beginning of what a payload says, which may end anywhere: on one line, fit for a
 // terminal, and at most [client.MaxTrafficText] bytes long. A payload of no kind is plain text.
 func beginText(kind string, payload []byte) string {
@@ -34,8 +19,8 @@ func beginText(kind string, payload []byte) string {
 	if kind == "" {
 		return ClipLine(string(payload))
 	}
-	wanted := spokenFields[kind]
-	if len(wanted) == 0 || len(payload) == 0 {
+	row, known := kinds.FindKind(kind)
+	if !known || len(payload) == 0 {
 		return ""
 	}
 	d := decoders.Get().(*decoder)
@@ -46,13 +31,15 @@ func beginText(kind string, payload []byte) string {
 	if _, err := dec.ReadToken(); err != nil {
 		return ""
 	}
-	var said [3]string // of the wanted fields
+	said := make([]string, len(row.Fields))
 	for dec.PeekKind() == '"' {
 		name, err := dec.ReadValue()
 		if err != nil {
 			break
 		}
-		i := slices.IndexFunc(wanted, func(w string) bool { return string(name[1:len(name)-1]) == w })
+		i := slices.IndexFunc(row.Fields, func(f kinds.Field) bool {
+			return f.Has(kinds.Line) && string(name[1:len(name)-1]) == f.Name
+		})
 		value, err := dec.ReadValue()
 		if err != nil { // the payload was cut here
 			value = bytes.TrimLeft(payload[dec.InputOffset():], ": \t\r\n")
@@ -64,13 +51,7 @@ func beginText(kind string, payload []byte) string {
 			break
 		}
 	}
-	text := said[0]
-	for _, more := range said[1:] {
-		if more != "" {
-			text = strings.TrimPrefix(text+" "+more, " ")
-		}
-	}
-	return ClipLine(text)
+	return ClipLine(strings.Join(slices.DeleteFunc(said, func(text string) bool { return text == "" }), " "))
 }
 
 // decoder decodes a text.

@@ -89,7 +89,7 @@ func newRuleSnapshot(r ruleRecord) (*ruleSnapshot, error) {
 		switch {
 		case p.Peer.IsZero():
 			return nil, identity.ErrNobody
-		case !slices.Contains(config.ListWakingKinds(), p.Kind):
+		case !kinds.Has(p.Kind, kinds.Wakes):
 			return nil, ownwords.Errorf("kind %.64q: nothing is woken for it", p.Kind)
 		}
 		if err := checkAgentName(p.Agent); err != nil {

@@ -14,22 +14,19 @@ import (
 	"github.com/acpd/acpd/kinds"
 )
 
-// wakingKinds are those whose messages may wake a session.
-var wakingKinds = []string{kinds.KindQuery, kinds.KindDelegate, kinds.KindNotify, kinds.KindResult, kinds.KindError}
-
 // flagValues has the values of flags that take one of a few, by the verb's path below acpctl and the
 // flag's name.
 var flagValues = map[string]map[string][]string{
 	"notify": {"importance": {"low", "medium", "high"}},
-	"tail":   {"kind": {kinds.KindPing, kinds.KindDiscover, kinds.KindQuery, kinds.KindDelegate, kinds.KindCancel, kinds.KindNotify, kinds.KindResult, kinds.KindError}},
+	"tail":   {"kind": kinds.ListNames(kinds.Sent)},
 	"serve": {
 		"kinds":       {kinds.KindQuery, kinds.KindDelegate},
 		"stderr":      {stderrNone, stderrLast},
 		"tools":       {string(profile.ToolsNone), string(profile.ToolsRead), string(profile.ToolsWork)},
 		"confinement": {string(run.Bubblewrap), string(run.Landlock), string(run.Seatbelt), string(run.Outside), string(run.None)},
 	},
-	"wake allow":  {"kinds": wakingKinds},
-	"wake revoke": {"kinds": wakingKinds},
+	"wake allow":  {"kinds": kinds.ListNames(kinds.Wakes)},
+	"wake revoke": {"kinds": kinds.ListNames(kinds.Wakes)},
 }
 
 // addValueCompletions completes values of flags, and arguments that name what the daemon knows: tasks,

@@ -73,7 +73,7 @@ by its own rules what runs without asking you.`,
 		},
 	}
 	f := cmd.Flags()
-	f.StringSliceVar(&p.Kinds, "kinds", nil, "only for these: query, delegate, notify, result, error (default: all of them)")
+	f.StringSliceVar(&p.Kinds, "kinds", nil, "only for these: "+strings.Join(kinds.ListNames(kinds.Wakes), ", ")+" (default: all of them)")
 	f.StringVar(&p.Agent, "agent", "", "only the session of this name (default: every session)")
 	f.BoolVar(&p.Ask, "ask", false, "acpctl approvals asks you before a message begins a turn")
 	f.BoolVar(&p.Unattended, "unattended", false, "also if nobody is there to be asked for permissions")

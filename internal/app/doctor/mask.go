@@ -127,7 +127,7 @@ func listOwnerWords() (words []string) {
 // settingNames has the name of every setting, and settingWords the words that settings take.
 var (
 	settingNames = listSettingNames(reflect.TypeFor[config.Config](), make(map[string]bool))
-	settingWords = append([]string{"on", "off", "prefer", "require", "text", "json", "debug", "info", "warn", "error", "unattended", "*", "result", "cancel"}, config.ListPolicyKinds()...)
+	settingWords = append([]string{"on", "off", "prefer", "require", "text", "json", "debug", "info", "warn", "error", "unattended", "*"}, config.ListPolicyKinds()...)
 )
 
 func listSettingNames(t reflect.Type, names map[string]bool) map[string]bool {

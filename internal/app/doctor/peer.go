@@ -122,7 +122,7 @@ func (x *examination) addPin(p *client.Peer) {
 func (x *examination) addPolicies(ctx context.Context, p *client.Peer, answer *pong) {
 	var allowed, forbidden, rules []string
 	for _, kind := range config.ListPolicyKinds() {
-		if slices.Contains(repliesAndEnds, kind) {
+		if kinds.Has(kind, kinds.OfDelegation) { // no policy forbids it
 			continue
 		}
 		decision, err := x.Daemon.Policy(ctx, client.PolicyParams{Peer: p.ID.String(), Kind: kind})
@@ -158,6 +158,3 @@ func (x *examination) addPolicies(ctx context.Context, p *client.Peer, answer *p
 	}
 	x.add("policy.there", p.Name, fmt.Sprintf("what %s takes from here: %s", p.Name, shown), fmt.Sprintf("the rest is known only there: acpctl doctor %s on %s", x.status.ID.Label(), p.Name), p.Name, x.status.ID.Label())
 }
-
-// repliesAndEnds are the kinds that no policy forbids.
-var repliesAndEnds = []string{kinds.KindCancel, kinds.KindResult, kinds.KindError}
