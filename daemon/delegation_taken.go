@@ -60,8 +60,8 @@ func (d *Daemon) handleDelegate(ctx context.Context, sender identity.Peer, env *
 	in := &client.Inbound{Envelope: *env, Name: sender.Name, DeadlineMS: p.DeadlineMS}
 	accepted := false
 	if a.IsSession() {
+		declined := newOwnerDeclinedError(env.Kind) // not made when it is needed: that would keep env until then
 		end := d.beginExchangeWithSession(a, sender, in, func() {
-			declined := newOwnerDeclinedError(env.Kind)
 			cancel(declined)
 			d.declineTask(t, a, declined)
 		})
