@@ -20,15 +20,15 @@ const fewKinds = 2
 
 // namesKinds has the files that may name more, and why.
 var namesKinds = map[string]string{
-	"client/api.go":               "the methods of the client",
-	"client/client.go":            "calls them",
-	"client/attach.go":            "calls the functions of an agent",
-	"daemon/local_methods.go":     "who may call the methods",
-	"daemon/dispatch.go":          "the handlers",
-	"daemon/send.go":              "serves the methods of the client",
-	"internal/cli/inbox.go":       "prints what it reads from the payload of each kind that waits in an inbox",
-	"internal/cli/groups.go":      "verbs of acpctl",
-	"internal/cli/frame/hints.go": "verbs of acpctl",
+	"client/api.go":                   "the methods of the client",
+	"client/client.go":                "calls them",
+	"client/attach.go":                "calls the functions of an agent",
+	"daemon/local_methods.go":         "who may call the methods",
+	"daemon/dispatch.go":              "the handlers",
+	"daemon/send.go":                  "serves the methods of the client",
+	"internal/app/cli/inbox.go":       "prints what it reads from the payload of each kind that waits in an inbox",
+	"internal/app/cli/groups.go":      "verbs of acpctl",
+	"internal/app/cli/frame/hints.go": "verbs of acpctl",
 }
 
 // TestKindsStandInTheTable: what a kind is stands in the table of package kinds. No other package lists

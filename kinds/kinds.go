@@ -75,6 +75,7 @@ const (
 // Kind is a row of the table: all that a kind is, but for the code that handles it.
 type Kind struct {
 	Name     string
+	Plural   string // what people call several of them; set for each kind that can wake a session
 	Class    Class
 	Reply    string // the kind that answers it, beside error; "" if none does
 	NeedsRef bool   // ref names what it answers or concerns
@@ -84,16 +85,16 @@ type Kind struct {
 
 // kindTable has the kinds in the order in which people read them.
 var kindTable = [...]Kind{
-	{KindPing, Exchange, KindPong, false, Policed | Spare, nil},
-	{KindPong, Reply, "", true, 0, []Field{
+	{KindPing, "", Exchange, KindPong, false, Policed | Spare, nil},
+	{KindPong, "", Reply, "", true, 0, []Field{
 		{"status", Required | Line, newOneOfCheck("idle", "busy", "overloaded")},
 		{"uptime_secs", Required, checkNumber},
 		{"active_tasks", Required, checkNumber},
 		{"agent_name", 0, checkText},
 		{"attached", 0, checkNumber},
 	}},
-	{KindDiscover, Exchange, KindCapabilities, false, Policed, nil},
-	{KindCapabilities, Reply, "", true, 0, []Field{
+	{KindDiscover, "", Exchange, KindCapabilities, false, Policed, nil},
+	{KindCapabilities, "", Reply, "", true, 0, []Field{
 		{"agent_name", 0, checkText},
 		{"agents", Line, checkTexts},
 		{"sessions", 0, checkTexts},
@@ -104,19 +105,19 @@ var kindTable = [...]Kind{
 		{"model", 0, checkText},
 		{"details", 0, checkDetails},
 	}},
-	{KindQuery, Exchange, KindResponse, false, Policed | Work | Offered | Wakes, []Field{
+	{KindQuery, "questions", Exchange, KindResponse, false, Policed | Work | Offered | Wakes, []Field{
 		{"question", Required | Words | Line, checkNonEmpty},
 		{"domain", 0, checkDomainText},
 		{"max_tokens", 0, checkNumber},
 		{"deadline_ms", 0, newMillisCheck(MaxQueryDeadline)},
 	}},
-	{KindResponse, Reply, "", true, 0, []Field{
+	{KindResponse, "", Reply, "", true, 0, []Field{
 		{"data", 0, acceptAnyValue},
 		{"summary", Required | Words | Line, checkText},
 		{"tokens_used", 0, checkNumber},
 		{"truncated", 0, checkBoolean},
 	}},
-	{KindDelegate, Exchange, KindAck, false, Policed | Work | Offered | Wakes, []Field{
+	{KindDelegate, "work", Exchange, KindAck, false, Policed | Work | Offered | Wakes, []Field{
 		{"task", Required | Words | Line, checkNonEmpty},
 		{"context", 0, checkObject},
 		{"priority", 0, newOneOfCheck("normal", "urgent")},
@@ -124,21 +125,21 @@ var kindTable = [...]Kind{
 		{"deadline_ms", 0, newMillisCheck(MaxTaskDeadline)},
 		{"domain", 0, checkDomainText},
 	}},
-	{KindAck, Reply, "", true, 0, []Field{
+	{KindAck, "", Reply, "", true, 0, []Field{
 		{"accepted", Required | Head, checkBoolean},
 		{"estimated_ms", 0, checkNumber},
 		{"code", Head | Line, checkErrorCode},
 		{"message", Words | Line, checkText},
 	}},
-	{KindCancel, Exchange, KindAck, true, OfDelegation | Offered | Spare, []Field{
+	{KindCancel, "", Exchange, KindAck, true, OfDelegation | Offered | Spare, []Field{
 		{"reason", Words | Line, checkText},
 	}},
-	{KindNotify, Message, "", false, Policed | Work | Offered | Wakes, []Field{
+	{KindNotify, "notices", Message, "", false, Policed | Work | Offered | Wakes, []Field{
 		{"topic", Required | Head, checkTopic},
 		{"data", Line, acceptAnyValue},
 		{"importance", 0, newOneOfCheck("low", "medium", "high")},
 	}},
-	{KindResult, Message, "", true, OfDelegation | Report | Offered | Wakes, []Field{
+	{KindResult, "results", Message, "", true, OfDelegation | Report | Offered | Wakes, []Field{
 		{"status", Required | Head | Line, newOneOfCheck("completed", "failed", "partial")},
 		{"outcome", Required | Words | Line, checkText},
 		{"data", 0, acceptAnyValue},
@@ -146,7 +147,7 @@ var kindTable = [...]Kind{
 		{"progress", 0, checkProgress},
 		{"message", Line, checkProgressMessage},
 	}},
-	{KindError, Message, "", true, OfDelegation | Report | Offered | Wakes, []Field{
+	{KindError, "errors", Message, "", true, OfDelegation | Report | Offered | Wakes, []Field{
 		{"code", Required | Head | Line, checkErrorCode},
 		{"message", Required | Words | Line, checkText},
 		{"retryable", 0, checkBoolean},

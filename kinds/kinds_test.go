@@ -209,6 +209,7 @@ func TestTraits(t *testing.T) {
 			{k.Has(kinds.Policed) != k.Has(kinds.OfDelegation), sent, "policed or of a delegation"},
 			{sent && !k.Has(kinds.Offered), k.Class == kinds.Exchange && k.Has(kinds.Policed) && !k.Has(kinds.Work), "answered by the daemon"},
 			{k.Has(kinds.Report), k.Class == kinds.Message && k.Has(kinds.OfDelegation), "a report"},
+			{k.Plural != "", k.Has(kinds.Wakes), "named as several"},
 			{k.Has(kinds.Work), k.Has(kinds.Policed) && k.Has(kinds.Offered), "new work"},
 		} {
 			if c.is != c.want {

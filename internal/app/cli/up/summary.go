@@ -119,18 +119,13 @@ func findSession(c *kinds.Capabilities) string {
 	return ""
 }
 
-// wakeKinds are the kinds of messages that may wake a session, as the summary calls them.
-var wakeKinds = [...]struct{ kind, name string }{
-	{kinds.KindQuery, "questions"}, {kinds.KindDelegate, "work"}, {kinds.KindNotify, "notices"}, {kinds.KindResult, "results"}, {kinds.KindError, "errors"},
-}
-
 // describeWaking says which messages of a peer may begin a turn of a program here, and whether its questions may.
 func describeWaking(rules *client.WakeRules, p *client.Peer, s *setup.Status) string {
 	agent, said := findAgentName(s), ""
 	ways, names := []string{}, make(map[string][]string) // of the kinds that may wake in each way
-	for _, k := range wakeKinds {
-		r := findWakeRule(rules, p.ID, k.kind, agent)
-		if r == nil {
+	for _, k := range kinds.ListKinds() {
+		r := findWakeRule(rules, p.ID, k.Name, agent)
+		if r == nil || !k.Has(kinds.Wakes) {
 			continue
 		}
 		way := fmt.Sprintf(" may begin a turn of %s (%s)", s.Title, cmp.Or(r.Agent, "every session"))
@@ -140,7 +135,7 @@ func describeWaking(rules *client.WakeRules, p *client.Peer, s *setup.Status) st
 		if names[way] == nil {
 			ways = append(ways, way)
 		}
-		names[way] = append(names[way], k.name)
+		names[way] = append(names[way], k.Plural)
 	}
 	if findWakeRule(rules, p.ID, kinds.KindQuery, agent) == nil {
 		said = fmt.Sprintf(" Its questions begin no turn of %s: one that names its session waits for the next turn.", s.Title)
