@@ -57,7 +57,7 @@ func serveNode(args []string) error {
 	if err != nil {
 		return err
 	}
-	cfg.Exchange = func(_ context.Context, query kinds.Checked) (*wire.Envelope, error) {
+	cfg.Exchange = func(_ context.Context, query *peer.Passing) (*wire.Envelope, error) {
 		return wire.NewReply(query.Envelope, kinds.KindResponse, query.Payload), nil
 	}
 	n, err := peer.Listen(cfg)

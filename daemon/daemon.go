@@ -114,7 +114,6 @@ type Daemon struct {
 	agentPlaces     *budget.Account
 	partials        *budget.Account // counts refusals alone
 	queries         *openQueries
-	openCalls       *traffic.OpenCalls
 	traffic         *traffic.Recorder
 	shownChains     *recentChains
 	underWay        *messagesUnderWay
@@ -157,7 +156,7 @@ type Daemon struct {
 func OpenDaemon(ctx context.Context, o Options) (*Daemon, error) {
 	d := &Daemon{
 		options: o, started: time.Now(), files: divideFileDescriptors(readFileDescriptorLimit()),
-		agents: registry.NewRegistry(), queries: newOpenQueries(), openCalls: traffic.NewOpenCalls(), shownChains: newRecentChains(), underWay: newMessagesUnderWay(), capabilities: newCapabilityCache(),
+		agents: registry.NewRegistry(), queries: newOpenQueries(), shownChains: newRecentChains(), underWay: newMessagesUnderWay(), capabilities: newCapabilityCache(),
 		subscribers: new(subscribers), leftovers: newLeftovers(), messages: newMessageCounts(),
 		relays: newRelays(), drain: newDrain(), rediscover: pace.NewSignal(), organisationChanged: pace.NewSignal(), dialHints: make(dialHints), leaving: make(chan struct{}),
 	}

@@ -6,7 +6,6 @@ import (
 
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/daemon/delegation"
-	"github.com/acpd/acpd/daemon/traffic"
 	"github.com/acpd/acpd/kinds"
 	"github.com/acpd/acpd/wire"
 )
@@ -68,7 +67,7 @@ func (d *Daemon) reportAbandonedTask(ctx context.Context, t *delegation.Delegati
 	}
 	ctx, cancel := context.WithTimeout(ctx, abandonPatience)
 	defer cancel()
-	_, _, err = d.sendRequest(ctx, request, traffic.Cause{})
+	_, _, err = d.node.Exchange(ctx, request)
 	if err != nil && isNoAnswerToCancel(kinds.AsError(err)) {
 		d.log.Debug("an abandoned delegation could not be cancelled yet", "id", t.ID, "peer", t.Peer.Label(), "err", err)
 		return err

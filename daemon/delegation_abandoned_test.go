@@ -8,7 +8,6 @@ import (
 
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/client/jsonrpc"
-	"github.com/acpd/acpd/daemon/traffic"
 	"github.com/acpd/acpd/integration/await"
 	"github.com/acpd/acpd/kinds"
 	"github.com/acpd/acpd/wire"
@@ -120,7 +119,7 @@ func TestAbandonedIsToldAnew(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := desk.sendRequest(t.Context(), request, traffic.Cause{}); err != nil {
+	if _, _, err := desk.node.Exchange(t.Context(), request); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := desk.abandonTask(t.Context(), abandoned, env, kinds.Errorf(kinds.Unreachable, "the answer is lost")); err != nil {

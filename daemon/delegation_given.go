@@ -77,7 +77,7 @@ func (d *Daemon) serveDelegate(ctx context.Context, s *localConn, p *client.Dele
 	ctx, abort := context.WithCancelCause(ctx)
 	defer abort(nil)
 	defer d.delegations.OnInterrupt(t, abort)()
-	reply, _, err := d.sendRequest(ctx, request, findCause(&p.Head))
+	reply, _, err := d.node.Exchange(ctx, request)
 	if err != nil {
 		return nil, d.recordFailedDelegate(ctx, t, fresh, err)
 	}
@@ -163,11 +163,11 @@ func (d *Daemon) serveCancel(ctx context.Context, s *localConn, p *client.Cancel
 		}
 		env.Thread, env.Hops, env.Trace = t.Chain.Thread, t.Chain.Hops, t.Chain.Trace
 	}
-	request, err := kinds.CheckEnvelope(env)
+	request, err := d.checkOutgoing(env, &p.Head)
 	if err != nil {
 		return nil, err
 	}
-	reply, _, err := d.sendRequest(ctx, request, findCause(&p.Head))
+	reply, _, err := d.node.Exchange(ctx, request)
 	if err != nil {
 		e, ok := errors.AsType[*kinds.Error](err)
 		switch isForgotten := ok && e.Code == kinds.NotFound && e.From != ""; {

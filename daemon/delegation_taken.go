@@ -8,7 +8,6 @@ import (
 	"github.com/acpd/acpd/daemon/delegation"
 	"github.com/acpd/acpd/daemon/inbox"
 	"github.com/acpd/acpd/daemon/registry"
-	"github.com/acpd/acpd/daemon/traffic"
 	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/kinds"
 	"github.com/acpd/acpd/wire"
@@ -233,7 +232,7 @@ func (d *Daemon) sendReport(ctx context.Context, s *localConn, kind string, p *c
 		return nil, err
 	}
 	defer done()
-	state, err := d.sendChecked(ctx, message, traffic.Cause{}, true)
+	state, err := d.node.Send(ctx, message, true)
 	if e, ok := errors.AsType[*kinds.Error](err); ok {
 		if e.Code == kinds.NotFound && e.From != "" { // the peer has ended it
 			if _, err := d.delegations.EndDelegation(ctx, t, delegation.Ending{State: client.TaskCancelled, ID: env.ID, Outcome: e.Message, Payload: p.Payload}); err != nil {
@@ -284,7 +283,10 @@ func (d *Daemon) reportLostTask(ctx context.Context, t *delegation.Delegation) e
 	}
 	env := d.newReport(t, kinds.KindError, shown.Result)
 	env.ID = d.delegations.Status(t).EndID
-	_, err = d.sendMessage(ctx, env, traffic.Cause{}, true)
+	message, err := d.checkOutgoing(env, new(client.Head))
+	if err == nil {
+		_, err = d.node.Send(ctx, message, true)
+	}
 	if e := kinds.AsError(err); err != nil && (e.Retryable || e.Code == kinds.NotTrusted) {
 		d.log.Warn("a lost delegation could not be reported yet", "id", t.ID, "peer", t.Peer.Label(), "err", err)
 		return err

@@ -13,75 +13,52 @@ import (
 	"github.com/acpd/acpd/client/jsonrpc"
 	"github.com/acpd/acpd/daemon/inbox"
 	"github.com/acpd/acpd/daemon/registry"
-	"github.com/acpd/acpd/daemon/traffic"
 	"github.com/acpd/acpd/disk"
 	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/kinds"
+	"github.com/acpd/acpd/peer"
 	"github.com/acpd/acpd/store"
 	"github.com/acpd/acpd/wire"
 )
 
 // handleExchange answers a request of a trusted peer, in the goroutine of its stream.
-func (d *Daemon) handleExchange(ctx context.Context, request kinds.Checked) (*wire.Envelope, error) {
+func (d *Daemon) handleExchange(ctx context.Context, request *peer.Passing) (*wire.Envelope, error) {
 	env := request.Envelope
-	sender, ok := d.trust.FindPeer(env.From)
-	if !ok {
-		return nil, newUntrustedError(env)
-	}
-	p := d.beginPassing(client.In, request, traffic.Cause{})
-	defer d.removeOpenCall(&p)
-	d.countAndPublishMessage(client.In, env, "")
 	var answer wire.Payload
-	var agent string // that has answered
 	var err error
 	switch env.Kind {
 	case kinds.KindQuery:
-		answer, err = d.handleQueryOrQuestion(ctx, sender, request, p.call)
-		if env.Ref == nil { // a question back may be answered by the owner
-			agent = p.call.ChosenAgent()
-		}
+		answer, err = d.handleQueryOrQuestion(ctx, request)
 	case kinds.KindDelegate, kinds.KindCancel:
-		out := d.handleMessageOnce(ctx, sender, request)
+		out := d.handleMessageOnce(ctx, request.Sender, request.Checked)
 		answer, err = out.Ack, out.Err
 		if t := d.delegations.Find(client.Taken, env.From, env.ID); t != nil {
-			agent = t.Agent
+			request.SetAgent(&t.Agent)
 		}
 	case kinds.KindPing:
-		answer, err = d.handlePing(sender)
+		answer, err = d.handlePing(request.Sender)
 	case kinds.KindDiscover:
-		answer, err = d.handleDiscover(sender, env)
+		answer, err = d.handleDiscover(request.Sender, env)
 	default:
 		err = newUnknownKindError(env)
 	}
-	var reply *wire.Envelope
-	if err == nil {
-		reply = wire.NewReply(env, request.Spec.Reply, answer)
-		if agent == env.Agent || d.mayDiscover(sender) {
-			reply.FromAgent = agent
-		}
-	} else {
-		reply = kinds.NewErrorReply(env, err)
+	if err != nil {
+		return nil, err
 	}
-	d.countAndPublishMessage(client.Out, reply, "")
-	d.endPassing(&p, reply, client.TrafficOK, err)
+	reply := wire.NewReply(env, request.Spec.Reply, answer)
+	agent := request.ChosenAgent()
+	if env.Kind == kinds.KindQuery && env.Ref != nil { // a question back may be answered by the owner
+		agent = ""
+	}
+	if agent == env.Agent || d.mayDiscover(request.Sender) {
+		reply.FromAgent = agent
+	}
 	return reply, nil
 }
 
 // handleMessage takes a message of a trusted peer; the state becomes its receipt.
-func (d *Daemon) handleMessage(ctx context.Context, message kinds.Checked) (wire.ReceiptState, error) {
-	sender, ok := d.trust.FindPeer(message.From)
-	if !ok {
-		return 0, newUntrustedError(message.Envelope)
-	}
-	p := d.beginPassing(client.In, message, traffic.Cause{})
-	d.countAndPublishMessage(client.In, message.Envelope, message.Topic)
-	out := d.handleMessageOnce(ctx, sender, message)
-	outcome := client.TrafficHanded
-	if out.State == wire.Held {
-		outcome = client.TrafficHeld
-	}
-	d.endPassing(&p, nil, outcome, out.Err)
-	d.measures.countReceiptSent(out.State, out.Err)
+func (d *Daemon) handleMessage(ctx context.Context, message *peer.Passing) (wire.ReceiptState, error) {
+	out := d.handleMessageOnce(ctx, message.Sender, message.Checked)
 	return out.State, out.Err
 }
 
@@ -189,21 +166,20 @@ func (d *Daemon) mayDiscover(sender identity.Peer) bool {
 	return d.permissions.decideByPolicy(sender, kinds.KindDiscover, "").Allowed
 }
 
-func (d *Daemon) handleQueryOrQuestion(ctx context.Context, sender identity.Peer, query kinds.Checked, call *traffic.Call) (wire.Payload, error) {
-	if err := d.beginMessage(sender, query); err != nil {
+func (d *Daemon) handleQueryOrQuestion(ctx context.Context, query *peer.Passing) (wire.Payload, error) {
+	if err := d.beginMessage(query.Sender, query.Checked); err != nil {
 		return nil, err
 	}
 	defer d.underWay.end(query.ID)
 	if query.Ref != nil {
-		return d.handleQuestion(ctx, sender, query, call)
+		return d.handleQuestion(ctx, query)
 	}
-	return d.handleQuery(ctx, sender, query, call)
+	return d.handleQuery(ctx, query)
 }
 
-// handleQuery passes a query to an agent, which it names in call. If the sender gives up, the agent is
-// told.
-func (d *Daemon) handleQuery(ctx context.Context, sender identity.Peer, query kinds.Checked, call *traffic.Call) (wire.Payload, error) {
-	env := query.Envelope
+// handleQuery passes a query to an agent. If the sender gives up, the agent is told.
+func (d *Daemon) handleQuery(ctx context.Context, query *peer.Passing) (wire.Payload, error) {
+	env, sender := query.Envelope, query.Sender
 	if err := d.permissions.checkAllowed(sender, env.Kind, query.Domain); err != nil {
 		return nil, err
 	}
@@ -215,8 +191,8 @@ func (d *Daemon) handleQuery(ctx context.Context, sender identity.Peer, query ki
 		return nil, err
 	}
 	defer d.agents.ReleasePlace(p)
-	call.SetAgent(&p.Agent.Name)
-	deadline, answered := queryTimeout(query), false
+	query.SetAgent(&p.Agent.Name)
+	deadline, answered := queryTimeout(query.Checked), false
 	d.queries.add(env, p.Agent, time.Now().Add(deadline))
 	defer func() { d.queries.remove(env, answered) }()
 	var answer wire.Payload
@@ -285,12 +261,6 @@ func (d *Daemon) suggestAgent(from identity.ID, kind, name string, why error) er
 func isNoAgentError(err error) bool {
 	e, ok := errors.AsType[*kinds.Error](err)
 	return ok && (e.Code == kinds.NoAgent || e.Code == kinds.UnknownDomain)
-}
-
-// newUntrustedError returns the error for a message whose sender was untrusted while it
-// came.
-func newUntrustedError(env *wire.Envelope) *kinds.Error {
-	return kinds.Errorf(kinds.NotAuthorized, "%s: the receiver does not trust the sender any more", env.Kind)
 }
 
 // callAgent calls an agent by the message's kind. It returns errors in the terms of the

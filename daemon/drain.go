@@ -9,6 +9,7 @@ import (
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/client/jsonrpc"
 	"github.com/acpd/acpd/kinds"
+	"github.com/acpd/acpd/peer"
 )
 
 const (
@@ -29,6 +30,16 @@ type drain struct {
 	until time.Time  // zero: it has not begun
 	ended bool
 	left  []client.OpenWork // what was open when the time was over
+}
+
+// Began and Ended count the calls to peers that are under way.
+func (x *drain) Began(p *peer.Passing) { x.addCall(p, 1) }
+func (x *drain) Ended(p *peer.Passing) { x.addCall(p, -1) }
+
+func (x *drain) addCall(p *peer.Passing, n int64) {
+	if !p.Inbound {
+		x.calls.Add(n)
+	}
 }
 
 func newDrain() *drain { return &drain{began: make(chan struct{}), over: make(chan struct{})} }

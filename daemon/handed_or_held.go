@@ -12,6 +12,7 @@ import (
 	"github.com/acpd/acpd/daemon/registry"
 	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/kinds"
+	"github.com/acpd/acpd/peer"
 	"github.com/acpd/acpd/wire"
 )
 
@@ -46,7 +47,7 @@ func (d *Daemon) handToAgentOrStore(ctx context.Context, sender identity.Peer, e
 	}
 	// While the agents had their time, an untrust may have emptied the inbox.
 	if _, ok := d.trust.FindPeer(env.From); !ok {
-		return newRefusedOutcome(cmp.Or(d.inbox.DeletePeerMessages(ctx, env.From), error(newUntrustedError(env))))
+		return newRefusedOutcome(cmp.Or(d.inbox.DeletePeerMessages(ctx, env.From), error(peer.NewUntrustedError(env))))
 	}
 	if a := d.chooseTold(agent, takers, sender, env.Kind); a != nil && d.tellSession(ctx, a, sender, in) {
 		return inbox.Outcome{State: wire.Handed}, true

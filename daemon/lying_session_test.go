@@ -99,11 +99,7 @@ func TestManyNamesTellTheOwnerNoMore(t *testing.T) {
 	events := laptop.subscribe(client.SubscribeParams{Events: client.EventFilter{Types: []client.EventType{client.EventBudget, client.EventTrust}}})
 	looped := wire.NewEnvelope(desk.ID(), laptop.ID(), kinds.KindNotify, wire.Payload(`{"topic":"t"}`))
 	looped.Hops = wire.MaxHops
-	checked, err := kinds.CheckEnvelope(looped)
-	if err == nil {
-		_, err = desk.node.Send(t.Context(), checked, true)
-	}
-	if err != nil {
+	if _, err := desk.send(looped); err != nil {
 		t.Fatal(err)
 	}
 	for i := range 30 {

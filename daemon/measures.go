@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/daemon/traffic"
 	"github.com/acpd/acpd/kinds"
 	"github.com/acpd/acpd/metrics"
 	"github.com/acpd/acpd/oacp/transfer"
@@ -90,46 +91,31 @@ var (
 	commitSizes   = []float64{1, 2, 4, 8, 16, 32, 64, 128, 256}
 )
 
-// countCall counts a request or a message, and how long it took from when it began until there
-// was an outcome: for one that was sent, the reply or receipt; for one that came, what is
-// sent back.
-func (m *measures) countCall(direction client.MessageDirection, env *wire.Envelope, began time.Time, err error) {
-	if m == nil {
-		return
-	}
-	outcome := outcomeOK
-	if err != nil {
-		outcome = string(kinds.AsError(err).Code)
-	}
-	m.calls.Add(int64(time.Since(began)), outcome, string(direction), env.Kind)
-}
+// Began is of [peer.Observer].
+func (m *measures) Began(*peer.Passing) {}
 
-// countReceiptSent counts a receipt that goes to the sender of a message.
-func (m *measures) countReceiptSent(state wire.ReceiptState, err error) {
-	switch {
-	case m == nil:
-	case err != nil:
-		m.receipts.Add(1, string(client.In), receiptRefused)
-	case state == wire.Held:
-		m.receipts.Add(1, string(client.In), string(peer.Held))
-	case state == wire.Handed:
-		m.receipts.Add(1, string(client.In), string(peer.Handed))
+// Ended counts a request or a message, and how long it took from when it began until there was an
+// outcome: for one that was sent, the reply or receipt; for one that came, what is sent back. It counts
+// the receipt too, if there is one: an error of this daemon about a message of its own is none.
+func (m *measures) Ended(p *peer.Passing) {
+	outcome, direction := outcomeOK, string(traffic.DirectionOf(p))
+	if p.Err != nil {
+		outcome = string(kinds.AsError(p.Err).Code)
 	}
-}
-
-// countReceiptGot counts the receipt for a message that was sent, if there is one: an error of
-// this daemon is none.
-func (m *measures) countReceiptGot(state peer.Outcome, err error) {
+	m.calls.Add(int64(time.Since(p.Began)), outcome, direction, p.Kind)
 	switch {
-	case m == nil:
-	case err != nil && kinds.AsError(err).From != "":
-		m.receipts.Add(1, string(client.Out), receiptRefused)
-	case err == nil && state != peer.Sent:
-		m.receipts.Add(1, string(client.Out), string(state))
+	case p.Spec.Class != kinds.Message, p.Outcome == peer.Sent:
+	case p.Err == nil:
+		m.receipts.Add(1, direction, string(p.Outcome))
+	case p.Inbound || kinds.AsError(p.Err).From != "":
+		m.receipts.Add(1, direction, receiptRefused)
 	}
 }
 
 func (m *measures) countDial(failure *kinds.Error) {
+	if m == nil {
+		return
+	}
 	outcome := outcomeOK
 	if failure != nil {
 		outcome = string(failure.Code)

@@ -1,33 +1,12 @@
 package daemon
 
 import (
-	"context"
-	"log/slog"
 	"sync/atomic"
 
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/kinds"
 	"github.com/acpd/acpd/wire"
 )
-
-// countAndPublishMessage counts a message, logs its ids and sends it to the subscribers that want
-// it. topic is that of a notify.
-func (d *Daemon) countAndPublishMessage(direction client.MessageDirection, env *wire.Envelope, topic string) {
-	counts, peer := d.messages.received, env.From
-	if direction == client.Out {
-		counts, peer = d.messages.sent, env.To
-	}
-	if n := counts[env.Kind]; n != nil {
-		n.Add(1)
-	}
-	if d.measures != nil {
-		d.measures.peers.countMessage(direction, peer)
-	}
-	if d.log.Enabled(context.Background(), slog.LevelDebug) {
-		d.log.Debug(string(direction), "kind", env.Kind, "id", env.ID, "peer", peer.Label(), "ref", env.Ref)
-	}
-	d.subscribers.sendMessage(env, topic, direction)
-}
 
 // messageCounts counts messages by kind.
 type messageCounts struct{ received, sent map[string]*atomic.Uint64 } // the maps never change
@@ -38,6 +17,17 @@ func newMessageCounts() *messageCounts {
 		c.received[k.Name], c.sent[k.Name] = new(atomic.Uint64), new(atomic.Uint64)
 	}
 	return c
+}
+
+// count counts a message.
+func (c *messageCounts) count(env *wire.Envelope, _ string, direction client.MessageDirection) {
+	counts := c.received
+	if direction == client.Out {
+		counts = c.sent
+	}
+	if n := counts[env.Kind]; n != nil {
+		n.Add(1)
+	}
 }
 
 // listNonZeroCounts returns what is not zero.

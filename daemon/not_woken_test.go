@@ -7,9 +7,9 @@ import (
 	"testing"
 
 	"github.com/acpd/acpd/client"
-	"github.com/acpd/acpd/daemon/traffic"
 	"github.com/acpd/acpd/integration/await"
 	"github.com/acpd/acpd/kinds"
+	"github.com/acpd/acpd/peer"
 	"github.com/acpd/acpd/wire"
 )
 
@@ -36,7 +36,7 @@ func TestATimeoutSaysThatTheSessionWasNotWoken(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, err = laptop.handleQuery(t.Context(), sender, query, new(traffic.Call))
+		_, err = laptop.handleQuery(t.Context(), &peer.Passing{Checked: query, Inbound: true, Sender: sender})
 		if !errors.Is(err, &kinds.Error{Code: kinds.Timeout}) {
 			t.Fatal(err)
 		}

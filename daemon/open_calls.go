@@ -20,7 +20,7 @@ func (d *Daemon) listOpenCalls(ctx context.Context, f *traffic.Filter) (open []c
 		delegation *delegation.Delegation // nil: a query
 	}
 	var all []call
-	queries, more := d.openCalls.List(f, client.MaxTrafficEntries)
+	queries, more := d.traffic.Open.List(f, client.MaxTrafficEntries)
 	for _, e := range queries {
 		all = append(all, call{entry: e})
 	}

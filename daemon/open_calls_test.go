@@ -2,11 +2,12 @@ package daemon
 
 import (
 	"testing"
+	"time"
 
 	"github.com/acpd/acpd/client"
-	"github.com/acpd/acpd/daemon/traffic"
 	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/kinds"
+	"github.com/acpd/acpd/peer"
 	"github.com/acpd/acpd/wire"
 )
 
@@ -16,13 +17,13 @@ func TestOpenCallsOfManyAndOfFew(t *testing.T) {
 	t.Parallel()
 	desk, laptop := pair(t)
 	laptop.agent(client.AttachParams{Name: "reviewer"}, say(accepted))
-	begin := func(peer identity.ID, text string) {
+	begin := func(from identity.ID, text string) {
 		t.Helper()
-		c, err := kinds.CheckEnvelope(wire.NewEnvelope(peer, laptop.ID(), kinds.KindQuery, query(text)))
+		c, err := kinds.CheckEnvelope(wire.NewEnvelope(from, laptop.ID(), kinds.KindQuery, query(text)))
 		if err != nil {
 			t.Fatal(err)
 		}
-		laptop.openCalls.Begin(client.In, c, traffic.Cause{})
+		laptop.traffic.Began(&peer.Passing{Checked: c, Inbound: true, Began: time.Now()})
 	}
 	const flood = 5000
 	for range flood {

@@ -143,6 +143,11 @@ func TestPartialResultsAreCoalesced(t *testing.T) {
 func (d *running) report(to *running, ref wire.MessageID, kind string, payload wire.Payload) (peer.Outcome, error) {
 	env := wire.NewEnvelope(d.id, to.id, kind, payload)
 	env.Ref = &ref
+	return d.send(env)
+}
+
+// send sends an envelope and returns what its receipt says.
+func (d *running) send(env *wire.Envelope) (peer.Outcome, error) {
 	checked, err := kinds.CheckEnvelope(env)
 	if err != nil {
 		return "", err

@@ -10,6 +10,7 @@ import (
 	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/metrics"
 	"github.com/acpd/acpd/peer"
+	"github.com/acpd/acpd/wire"
 )
 
 // maxMeasuredPeers bounds the peers that have series of their own. The first that are seen have
@@ -33,20 +34,21 @@ func newPeerMeasures() *peerMeasures {
 	return &peerMeasures{single: make(map[identity.ID]*messagesOfPeer)}
 }
 
-// countMessage counts a message. It does nothing if p is nil.
-func (p *peerMeasures) countMessage(direction client.MessageDirection, id identity.ID) {
-	if p == nil {
-		return
-	}
-	n := p.find(id)
-	if n == nil {
-		n = &p.others
-	}
+// count counts a message.
+func (p *peerMeasures) count(env *wire.Envelope, _ string, direction client.MessageDirection) {
 	if direction == client.Out {
-		n.out.Add(1)
+		p.of(env.To).out.Add(1)
 	} else {
-		n.in.Add(1)
+		p.of(env.From).in.Add(1)
 	}
+}
+
+// of returns the counts of a peer, or those of all others.
+func (p *peerMeasures) of(id identity.ID) *messagesOfPeer {
+	if n := p.find(id); n != nil {
+		return n
+	}
+	return &p.others
 }
 
 // find returns the counts of a peer, nil if it is one of the others.

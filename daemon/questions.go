@@ -12,10 +12,10 @@ import (
 	"github.com/acpd/acpd/daemon/delegation"
 	"github.com/acpd/acpd/daemon/inbox"
 	"github.com/acpd/acpd/daemon/registry"
-	"github.com/acpd/acpd/daemon/traffic"
 	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/internal/ownwords"
 	"github.com/acpd/acpd/kinds"
+	"github.com/acpd/acpd/peer"
 	"github.com/acpd/acpd/store"
 	"github.com/acpd/acpd/wire"
 )
@@ -48,7 +48,7 @@ func (d *Daemon) serveQuestion(ctx context.Context, s *localConn, r *jsonrpc.Req
 	if err != nil {
 		return nil, err
 	}
-	query, err := d.checkOutgoing(env)
+	query, err := d.checkOutgoing(env, &head)
 	if err != nil {
 		return nil, err
 	}
@@ -72,7 +72,7 @@ func (d *Daemon) serveQuestion(ctx context.Context, s *localConn, r *jsonrpc.Req
 			cancel(d.delegations.CheckOpenForQuestions(t))
 		}
 	})
-	reply, rtt, err := d.sendRequest(ctx, query, findCause(&head))
+	reply, rtt, err := d.node.Exchange(ctx, query)
 	over, isOver := errors.AsType[*kinds.Error](context.Cause(ctx))
 	switch {
 	case err != nil && hasParentEnded(ctx):
@@ -104,19 +104,18 @@ func (d *Daemon) composeQuestion(ctx context.Context, s *localConn, t *delegatio
 // handleQuestion takes a question of a peer about a delegation that was given to it, and waits
 // for the answer until the deadline of the query. The question stays open after that, and a repeat
 // gets an answer that was given meanwhile.
-func (d *Daemon) handleQuestion(ctx context.Context, sender identity.Peer, query kinds.Checked, call *traffic.Call) (wire.Payload, error) {
-	env := query.Envelope
-	answer, err := d.waitForAnswer(store.WithRequester(ctx, sender.ID), sender, query, call)
-	return answer, d.maskLocalError(env, err)
+func (d *Daemon) handleQuestion(ctx context.Context, query *peer.Passing) (wire.Payload, error) {
+	answer, err := d.waitForAnswer(store.WithRequester(ctx, query.From), query)
+	return answer, d.maskLocalError(query.Envelope, err)
 }
 
-func (d *Daemon) waitForAnswer(ctx context.Context, sender identity.Peer, query kinds.Checked, call *traffic.Call) (wire.Payload, error) {
-	env := query.Envelope
+func (d *Daemon) waitForAnswer(ctx context.Context, query *peer.Passing) (wire.Payload, error) {
+	env, sender := query.Envelope, query.Sender
 	t := d.delegations.Find(client.Given, sender.ID, *env.Ref)
 	if t == nil {
 		return nil, delegation.NewNotFoundError(*env.Ref)
 	}
-	call.SetAgent(&t.Agent)
+	query.SetAgent(&t.Agent)
 	if err := d.permissions.checkAllowed(sender, env.Kind, query.Domain); err != nil {
 		return nil, err
 	}
@@ -126,7 +125,7 @@ func (d *Daemon) waitForAnswer(ctx context.Context, sender identity.Peer, query 
 	if err := d.space.checkRoom(sender.ID); err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, queryTimeout(query))
+	ctx, cancel := context.WithTimeout(ctx, queryTimeout(query.Checked))
 	defer cancel()
 	q, err := d.delegations.BeginQuestion(ctx, t, env, inbox.HashMessage(env))
 	if err != nil {

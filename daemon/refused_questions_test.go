@@ -171,7 +171,7 @@ func TestAPeerThatTakesNoQuestions(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	old, err := peer.Listen(peer.Config{Key: key, Trust: trust, Listen: "127.0.0.1:0", Exchange: func(context.Context, kinds.Checked) (*wire.Envelope, error) {
+	old, err := peer.Listen(peer.Config{Key: key, Trust: trust, Listen: "127.0.0.1:0", Exchange: func(context.Context, *peer.Passing) (*wire.Envelope, error) {
 		t.Error("a question left")
 		return nil, kinds.Errorf(kinds.Internal, "no")
 	}})

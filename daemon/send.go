@@ -12,7 +12,6 @@ import (
 
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/client/jsonrpc"
-	"github.com/acpd/acpd/daemon/traffic"
 	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/kinds"
 	"github.com/acpd/acpd/peer"
@@ -128,13 +127,14 @@ func (d *Daemon) composeRequest(ctx context.Context, s *localConn, kind string, 
 	if err != nil {
 		return kinds.Checked{}, err
 	}
-	return d.checkOutgoing(env)
+	return d.checkOutgoing(env, h)
 }
 
-// checkOutgoing validates an envelope that was made here, as [kinds.CheckEnvelope] does. The
+// checkOutgoing validates an envelope that was made here for a head, as [kinds.CheckEnvelope] does. The
 // owner is told of a session whose chain of messages is too long.
-func (d *Daemon) checkOutgoing(env *wire.Envelope) (kinds.Checked, error) {
+func (d *Daemon) checkOutgoing(env *wire.Envelope, h *client.Head) (kinds.Checked, error) {
 	c, err := kinds.CheckEnvelope(env)
+	c.Follows = kinds.Cause{Parent: h.Parent, Guessed: h.Guessed}
 	if err != nil && kinds.AsError(err).Code == kinds.LoopDetected {
 		d.waker.NoteLoop(env.FromAgent, env.To, env.Kind, err)
 	}
@@ -164,54 +164,6 @@ func (d *Daemon) composeEnvelope(ctx context.Context, s *localConn, kind string,
 	return env, p, d.checkMayCall(s, env.FromAgent, p)
 }
 
-// findCause returns what a message follows from by its head.
-func findCause(h *client.Head) traffic.Cause {
-	return traffic.Cause{Parent: h.Parent, Guessed: h.Guessed}
-}
-
-// sendRequest sends a request and returns its reply.
-func (d *Daemon) sendRequest(ctx context.Context, request kinds.Checked, follows traffic.Cause) (*wire.Envelope, time.Duration, error) {
-	d.drain.calls.Add(1)
-	defer d.drain.calls.Add(-1)
-	p := d.beginPassing(client.Out, request, follows)
-	defer d.removeOpenCall(&p)
-	d.countAndPublishMessage(client.Out, request.Envelope, "")
-	reply, rtt, err := d.node.Exchange(ctx, request)
-	d.endPassing(&p, reply, client.TrafficOK, err)
-	if err != nil {
-		return nil, rtt, err
-	}
-	d.countAndPublishMessage(client.In, reply, "")
-	return reply, rtt, nil
-}
-
-// sendMessage checks a message, sends it and, with wait, returns what its receipt says.
-func (d *Daemon) sendMessage(ctx context.Context, env *wire.Envelope, follows traffic.Cause, wait bool) (peer.Outcome, error) {
-	message, err := d.checkOutgoing(env)
-	if err != nil {
-		return "", err
-	}
-	return d.sendChecked(ctx, message, follows, wait)
-}
-
-// sendChecked sends a message that was checked, as sendMessage does.
-func (d *Daemon) sendChecked(ctx context.Context, message kinds.Checked, follows traffic.Cause, wait bool) (peer.Outcome, error) {
-	d.drain.calls.Add(1)
-	defer d.drain.calls.Add(-1)
-	p := d.beginPassing(client.Out, message, follows)
-	d.countAndPublishMessage(client.Out, message.Envelope, message.Topic)
-	if _, known := d.trust.FindPeer(message.To); !known && d.trust.HasAuthorities() {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, kinds.ReceiptDeadline)
-		defer cancel()
-		_ = d.node.Introduce(ctx, message.To) // a report may be for a peer whose certificate has not come since the start
-	}
-	state, err := d.node.Send(ctx, message, wait)
-	d.endPassing(&p, nil, string(state), err)
-	d.measures.countReceiptGot(state, err)
-	return state, err
-}
-
 func newAnswer(env kinds.Checked, reply *wire.Envelope, rtt time.Duration) *client.Answer {
 	return &client.Answer{ID: env.ID, From: reply.From, FromAgent: reply.FromAgent, Kind: reply.Kind, RTTUS: uint64(rtt.Microseconds()), Payload: reply.Payload}
 }
@@ -239,7 +191,7 @@ func (d *Daemon) servePing(ctx context.Context, s *localConn, p *client.PingPara
 	if env.Agent != "" {
 		return nil, kinds.Errorf(kinds.Invalid, "to: %q names an agent, and a ping is answered by the daemon: leave out /%s", p.To, env.Agent)
 	}
-	reply, rtt, err := d.sendRequest(ctx, env, findCause(&p.Head))
+	reply, rtt, err := d.node.Exchange(ctx, env)
 	if err != nil {
 		return nil, err
 	}
@@ -296,7 +248,7 @@ func serveQuery(ctx context.Context, s *localConn, r *jsonrpc.Request) (any, err
 		return nil, err
 	}
 	defer leave()
-	reply, rtt, err := d.sendRequest(ctx, env, findCause(&p.Head))
+	reply, rtt, err := d.node.Exchange(ctx, env)
 	if err == nil {
 		return newAnswer(env, reply, rtt), nil
 	}
@@ -333,7 +285,7 @@ func (d *Daemon) serveDiscover(ctx context.Context, s *localConn, p *client.Disc
 			return known, nil
 		}
 	}
-	reply, rtt, err := d.sendRequest(ctx, env, findCause(&p.Head))
+	reply, rtt, err := d.node.Exchange(ctx, env)
 	if err != nil {
 		return nil, err
 	}
@@ -391,7 +343,11 @@ func (d *Daemon) sendNotify(ctx context.Context, s *localConn, h *client.Head, n
 	if err := d.countSend(ctx, h, env); err != nil {
 		return nil, err
 	}
-	state, err := d.sendMessage(ctx, env, findCause(h), wait)
+	message, err := d.checkOutgoing(env, h)
+	if err != nil {
+		return nil, err
+	}
+	state, err := d.node.Send(ctx, message, wait)
 	if err != nil {
 		return nil, err
 	}

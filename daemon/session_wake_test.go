@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/acpd/acpd/client"
-	"github.com/acpd/acpd/daemon/traffic"
 	"github.com/acpd/acpd/integration/await"
 	"github.com/acpd/acpd/kinds"
 	"github.com/acpd/acpd/wire"
@@ -280,7 +279,7 @@ func TestANoticeIsNoAnswer(t *testing.T) {
 	given := delegateTo(s.local, "laptop", task1(""))
 	note := wire.NewEnvelope(laptop.ID(), desk.ID(), kinds.KindNotify, wire.Payload(`{"topic":"t"}`))
 	note.Ref, note.Agent = &given.ID, "claude"
-	if _, err := laptop.sendMessage(t.Context(), note, traffic.Cause{}, true); err != nil {
+	if _, err := laptop.send(note); err != nil {
 		t.Fatal(err)
 	}
 	s.next(false)

@@ -12,61 +12,7 @@ import (
 	"github.com/acpd/acpd/daemon/traffic"
 	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/kinds"
-	"github.com/acpd/acpd/wire"
 )
-
-// passing is a message on its way through the daemon, until there is an outcome.
-type passing struct {
-	direction client.MessageDirection
-	message   kinds.Checked
-	follows   traffic.Cause
-	began     time.Time
-	call      *traffic.Call // of a query, which is an open call until then; else nil
-	agent     string        // that was chosen for it, when it is no more
-}
-
-// beginPassing notes that a message begins its way, and what it follows from as its caller has said. The caller
-// calls endPassing, and removeOpenCall also if it panics. Unless it is a query, began stays zero while nobody wants to know it: without
-// metrics, before anybody has watched.
-func (d *Daemon) beginPassing(direction client.MessageDirection, message kinds.Checked, follows traffic.Cause) passing {
-	p := passing{direction: direction, message: message, follows: follows}
-	switch {
-	case message.Kind == kinds.KindQuery:
-		p.call = d.openCalls.Begin(direction, message, follows)
-		p.began = p.call.Began
-	case d.measures != nil || d.traffic.IsOn() || d.traffic.HasBegun():
-		p.began = time.Now()
-	}
-	return p
-}
-
-// removeOpenCall has a message be no open call any more, if it is one. It may be called twice.
-func (d *Daemon) removeOpenCall(p *passing) {
-	if p.call != nil {
-		p.agent, p.call = d.openCalls.End(p.call), nil
-	}
-}
-
-// endPassing counts a message for metrics, and records it for those who watch, with what became of it:
-// its reply, if it is a request; outcome or err.
-func (d *Daemon) endPassing(p *passing, reply *wire.Envelope, outcome string, err error) {
-	d.removeOpenCall(p) // before it is an entry: nobody sees it as both
-	d.measures.countCall(p.direction, p.message.Envelope, p.began, err)
-	if p.began.IsZero() || d.traffic.Skip() {
-		return
-	}
-	if p.direction == client.In && p.message.Kind == kinds.KindDelegate {
-		if t := d.delegations.Find(client.Taken, p.message.From, p.message.ID); t != nil {
-			p.agent = t.Agent
-		}
-	}
-	if outcome == client.TrafficHeld && isPartial(p.message.Envelope) {
-		outcome = client.TrafficOK // it lies in no inbox: the delegation has it
-	}
-	d.traffic.Record(&traffic.Message{
-		Direction: p.direction, Request: p.message, Follows: p.follows, Began: p.began, Agent: p.agent, Reply: reply, Outcome: outcome, Err: err,
-	})
-}
 
 // setHistory has messages kept while nobody watches, or not.
 func (d *Daemon) setHistory(history config.Switch) {

@@ -70,7 +70,7 @@ func (d *Daemon) newNodeConfig(cfg *config.Config, addr string) peer.Config {
 		Key: d.key, Trust: d.trust, Name: d.name, Software: "acpd " + d.options.Version,
 		MaxMessage: cfg.MaxMessage, RequirePQ: cfg.PostQuantum == config.Require,
 		Listen: addr, Addrs: d.takeDialAddrs,
-		Exchange: d.handleExchange, Message: d.handleMessage, Event: d.handlePeerEvent,
+		Exchange: d.handleExchange, Message: d.handleMessage, Observer: d.listObservers(), Event: d.handlePeerEvent,
 		Features: []string{peer.FeatureQuestions},
 		STUN:     cfg.Reach.STUN, NoUpgrade: cfg.Reach.Direct == config.Off, HasRelays: d.hasRelays,
 		DialEnded: dialEnded, Decertified: d.handleDecertified, AwaitsWork: d.delegations.HasOpenWith,

@@ -13,7 +13,6 @@ import (
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/client/jsonrpc"
 	"github.com/acpd/acpd/daemon/inbox"
-	"github.com/acpd/acpd/daemon/traffic"
 	"github.com/acpd/acpd/integration/await"
 	"github.com/acpd/acpd/kinds"
 	"github.com/acpd/acpd/store"
@@ -158,7 +157,7 @@ func TestTheOwnerHearsOfALoop(t *testing.T) {
 	s := laptop.session("claude")
 	last := wire.NewEnvelope(desk.ID(), laptop.ID(), kinds.KindNotify, wire.Payload(`{"topic":"t"}`))
 	last.Agent, last.Hops = "claude", wire.MaxHops
-	if _, err := desk.sendMessage(t.Context(), last, traffic.Cause{}, true); err != nil {
+	if _, err := desk.send(last); err != nil {
 		t.Fatal(err)
 	}
 	head := client.Head{Parent: last.ID}

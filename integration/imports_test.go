@@ -24,7 +24,7 @@ var arrows = map[string][]string{
 	"daemon/schema":        {"store"},
 	"daemon/waking":        {"config", "client", "store", "internal/sealed", "internal/pace"},
 	"daemon/spending":      {"client", "store"},
-	"daemon/traffic":       {"client", "internal/pace", "internal/turns"},
+	"daemon/traffic":       {"client", "peer", "internal/pace", "internal/turns"},
 	"peer":                 {"kinds", "budget"},
 	"pipe":                 {"internal/commandenv", "kinds"},
 	"budget":               {"identity"},

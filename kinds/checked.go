@@ -16,6 +16,14 @@ type Checked struct {
 	Domain   string        // of a query or delegate
 	Topic    string        // of a notify
 	Deadline time.Duration // of a query or delegate; 0: the payload names none
+
+	Follows Cause // if it was made here: what its caller has named as its cause. It does not travel
+}
+
+// Cause is the message from which another one follows, zero if it follows from none.
+type Cause struct {
+	Parent  wire.MessageID
+	Guessed bool // the caller has guessed
 }
 
 // CheckEnvelope validates an envelope that was made here or has come in: its form, its kind,

@@ -23,7 +23,7 @@ func BenchmarkExchange(b *testing.B) {
 		for _, parallel := range []int{1, 64} {
 			b.Run(fmt.Sprintf("size=%d/parallel=%d", size, parallel), func(b *testing.B) {
 				from, to := loopbackPair(b, func(c *Config) {
-					c.Exchange = func(_ context.Context, env kinds.Checked) (*wire.Envelope, error) {
+					c.Exchange = func(_ context.Context, env *Passing) (*wire.Envelope, error) {
 						return wire.NewReply(env.Envelope, kinds.KindResponse, reply), nil
 					}
 				})
@@ -46,7 +46,7 @@ func BenchmarkSend(b *testing.B) {
 	for _, parallel := range []int{1, 64} {
 		b.Run(fmt.Sprintf("parallel=%d", parallel), func(b *testing.B) {
 			from, to := loopbackPair(b, func(c *Config) {
-				c.Message = func(context.Context, kinds.Checked) (wire.ReceiptState, error) { return wire.Handed, nil }
+				c.Message = func(context.Context, *Passing) (wire.ReceiptState, error) { return wire.Handed, nil }
 			})
 			from.ask2(to)
 			b.ReportAllocs()
@@ -79,7 +79,7 @@ func each(b *testing.B, parallel int, f func() error) {
 // BenchmarkUnreadFrames counts what lies unread while 32 exchanges are open.
 func BenchmarkUnreadFrames(b *testing.B) {
 	from, to := loopbackPair(b, func(c *Config) {
-		c.Exchange = func(ctx context.Context, _ kinds.Checked) (*wire.Envelope, error) {
+		c.Exchange = func(ctx context.Context, _ *Passing) (*wire.Envelope, error) {
 			<-ctx.Done()
 			return nil, ctx.Err()
 		}

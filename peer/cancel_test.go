@@ -15,7 +15,7 @@ func TestCancelReachesTheHandler(t *testing.T) {
 	bubble(t, nil, func(t *testing.T, w *network) {
 		gone := make(chan time.Time, 1)
 		a, b := w.pair(func(c *Config) {
-			c.Exchange = func(ctx context.Context, env kinds.Checked) (*wire.Envelope, error) {
+			c.Exchange = func(ctx context.Context, env *Passing) (*wire.Envelope, error) {
 				<-ctx.Done()
 				gone <- time.Now()
 				return nil, ctx.Err()

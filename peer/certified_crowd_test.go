@@ -52,11 +52,11 @@ func (w *network) newCrowd() *crowd {
 	c.hub = w.side(func(cfg *Config) {
 		trust := cfg.Trust
 		cfg.Budget = &budget.Book{Peers: trust.Len, Certified: trust.IsCertified}
-		cfg.Exchange = func(ctx context.Context, env kinds.Checked) (*wire.Envelope, error) {
+		cfg.Exchange = func(ctx context.Context, env *Passing) (*wire.Envelope, error) {
 			c.takeWork(ctx, env)
 			return echo(ctx, env)
 		}
-		cfg.Message = func(ctx context.Context, env kinds.Checked) (wire.ReceiptState, error) {
+		cfg.Message = func(ctx context.Context, env *Passing) (wire.ReceiptState, error) {
 			c.takeWork(ctx, env)
 			return wire.Handed, nil
 		}
@@ -82,7 +82,7 @@ func (w *network) newCrowd() *crowd {
 	return c
 }
 
-func (c *crowd) takeWork(ctx context.Context, env kinds.Checked) {
+func (c *crowd) takeWork(ctx context.Context, env *Passing) {
 	if !strings.Contains(string(env.Payload), "wait") {
 		return
 	}

@@ -271,7 +271,7 @@ func TestRevocationInTheMiddleOfACall(t *testing.T) {
 			bubble(t, nil, func(t *testing.T, w *network) {
 				begun, ended := make(chan struct{}, 1), make(chan struct{}, 1)
 				corp, a, b := w.fleet(time.Hour, func(c *Config) {
-					c.Exchange = func(ctx context.Context, env kinds.Checked) (*wire.Envelope, error) {
+					c.Exchange = func(ctx context.Context, env *Passing) (*wire.Envelope, error) {
 						begun <- struct{}{}
 						<-ctx.Done()
 						ended <- struct{}{}

@@ -49,11 +49,14 @@ type Config struct {
 	// Exchange answers a request of a trusted peer with a reply of [wire.NewReply]. A
 	// *kinds.Error becomes an error envelope, any other error `internal`. The context
 	// ends when the sender gives up or its connection ends. Nil: unknown_kind.
-	Exchange func(ctx context.Context, request kinds.Checked) (*wire.Envelope, error)
+	Exchange func(ctx context.Context, request *Passing) (*wire.Envelope, error)
 
 	// Message takes a message of a trusted peer; the state becomes its receipt, a
 	// *kinds.Error a refusal. Nil: unknown_kind.
-	Message func(ctx context.Context, message kinds.Checked) (wire.ReceiptState, error)
+	Message func(ctx context.Context, message *Passing) (wire.ReceiptState, error)
+
+	// Observer is told of each message that passes. Nil: nobody is told.
+	Observer Observer
 
 	// AwaitsWork reports whether work is open between this node and a peer that ends with a stream
 	// of either, as a delegation does. Meanwhile a connection through a command stays, for an hour

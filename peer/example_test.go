@@ -50,7 +50,7 @@ type agent struct {
 	trust *identity.TrustStore
 }
 
-func newNode(answer func(*identity.TrustStore) func(context.Context, kinds.Checked) (*wire.Envelope, error)) agent {
+func newNode(answer func(*identity.TrustStore) func(context.Context, *peer.Passing) (*wire.Envelope, error)) agent {
 	key, err := identity.GenerateKey() // a daemon keeps it: identity.LoadOrCreateKey
 	if err != nil {
 		log.Fatal(err)
@@ -67,8 +67,8 @@ func newNode(answer func(*identity.TrustStore) func(context.Context, kinds.Check
 }
 
 // review answers queries. The connection has proved the sender of a request.
-func review(trust *identity.TrustStore) func(context.Context, kinds.Checked) (*wire.Envelope, error) {
-	return func(_ context.Context, request kinds.Checked) (*wire.Envelope, error) {
+func review(trust *identity.TrustStore) func(context.Context, *peer.Passing) (*wire.Envelope, error) {
+	return func(_ context.Context, request *peer.Passing) (*wire.Envelope, error) {
 		if request.Kind != kinds.KindQuery {
 			return nil, kinds.Errorf(kinds.UnknownKind, "only queries are answered here")
 		}

@@ -20,6 +20,13 @@ import (
 // set. When ctx ends, the peer's handler is told. A reply that the peer's share has no
 // room for is overloaded, delivered unknown: the peer has the request then.
 func (n *Node) Exchange(ctx context.Context, request kinds.Checked) (reply *wire.Envelope, rtt time.Duration, err error) {
+	p := n.beginSending(request)
+	defer n.endSending(p)
+	p.Reply, rtt, p.Err = n.exchange(ctx, request)
+	return p.Reply, rtt, p.Err
+}
+
+func (n *Node) exchange(ctx context.Context, request kinds.Checked) (reply *wire.Envelope, rtt time.Duration, err error) {
 	out, err := n.encodeEnvelope(request, kinds.Exchange, wire.StreamExchange)
 	if err != nil {
 		return nil, 0, err

@@ -28,6 +28,7 @@ const (
 type inboundStream struct {
 	stream  *quic.Stream
 	decided atomic.Bool // it is settled whether the handler runs; see tryDecide
+	passing Passing     // of a request that the handler gets
 }
 
 // tryDecide reports true to its first caller alone. That is the stream's goroutine, which then
@@ -146,7 +147,7 @@ func (c *conn) dispatchStream(inbound *inboundStream) quic.StreamErrorCode {
 	if !inbound.tryDecide() {
 		return streamGoingAway
 	}
-	reply := c.answerRequest(s.Context(), env)
+	reply := c.answerRequest(s.Context(), env, &inbound.passing)
 	if s.Context().Err() != nil {
 		return streamCancelled // the sender gave up
 	}
@@ -169,9 +170,9 @@ func (c *conn) dispatchStream(inbound *inboundStream) quic.StreamErrorCode {
 	return streamNone
 }
 
-// answerRequest checks a request, calls the handler and returns the reply, or an error
+// answerRequest checks a request, calls the handler with p and returns the reply, or an error
 // envelope.
-func (c *conn) answerRequest(ctx context.Context, env *wire.Envelope) *wire.Envelope {
+func (c *conn) answerRequest(ctx context.Context, env *wire.Envelope, p *Passing) *wire.Envelope {
 	request, err := c.checkEnvelope(env, kinds.Exchange)
 	if err != nil {
 		reply := kinds.NewErrorReply(env, err)
@@ -181,22 +182,34 @@ func (c *conn) answerRequest(ctx context.Context, env *wire.Envelope) *wire.Enve
 	if c.node.cfg.Exchange == nil {
 		return kinds.NewErrorReply(env, kinds.Errorf(kinds.UnknownKind, "%s: nothing here answers it", env.Kind))
 	}
-	reply, err := c.node.cfg.Exchange(ctx, request)
+	if err := c.beginReceived(p, request); err != nil {
+		return kinds.NewErrorReply(env, err)
+	}
+	defer c.node.cfg.Observer.Ended(p)
+	if p.Reply, p.Err = c.callExchange(ctx, p); p.Err != nil {
+		c.logCause(p.Err)
+		p.Reply = kinds.NewErrorReply(env, p.Err)
+	}
+	return p.Reply
+}
+
+// callExchange calls the handler of a request and checks its reply.
+func (c *conn) callExchange(ctx context.Context, p *Passing) (*wire.Envelope, error) {
+	reply, err := c.node.cfg.Exchange(ctx, p)
 	switch {
 	case err != nil:
-		c.logCause(err)
-		return kinds.NewErrorReply(env, err)
+		return nil, err
 	case reply == nil:
-		return kinds.NewErrorReply(env, ownwords.New("the handler gave no reply"))
-	case !request.Spec.AllowsReply(reply.Kind):
-		return kinds.NewErrorReply(env, ownwords.New("the handler answered with a kind that does not answer this one"))
-	case reply.From != c.node.self || reply.To != c.id || reply.Ref == nil || *reply.Ref != env.ID:
-		return kinds.NewErrorReply(env, ownwords.New("the handler answered another request"))
+		return nil, ownwords.New("the handler gave no reply")
+	case !p.Spec.AllowsReply(reply.Kind):
+		return nil, ownwords.New("the handler answered with a kind that does not answer this one")
+	case reply.From != c.node.self || reply.To != c.id || reply.Ref == nil || *reply.Ref != p.ID:
+		return nil, ownwords.New("the handler answered another request")
 	}
 	if _, err := kinds.CheckEnvelope(reply); err != nil {
-		return kinds.NewErrorReply(env, kinds.Errorf(kinds.Internal, "%s: the answer is not valid: %v", env.Kind, err))
+		return nil, kinds.Errorf(kinds.Internal, "%s: the answer is not valid: %v", p.Kind, err)
 	}
-	return reply
+	return reply, nil
 }
 
 // logCause has the log say, at level debug, what an error leaves out that the peer hears.

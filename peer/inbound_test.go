@@ -134,7 +134,7 @@ func TestSlowSenders(t *testing.T) {
 func TestReplyThatIsNotRead(t *testing.T) {
 	bubble(t, nil, func(t *testing.T, w *network) {
 		b, h := w.facing(func(c *Config) {
-			c.Exchange = func(_ context.Context, env kinds.Checked) (*wire.Envelope, error) {
+			c.Exchange = func(_ context.Context, env *Passing) (*wire.Envelope, error) {
 				return wire.NewReply(env.Envelope, kinds.KindResponse, kinds.EncodePayload(&kinds.Response{Summary: strings.Repeat("!", 100_000)})), nil
 			}
 		})

@@ -19,7 +19,7 @@ import (
 // until answers pings and, when release is closed, the rest.
 func until(release chan struct{}) func(*Config) {
 	return func(c *Config) {
-		c.Exchange = func(ctx context.Context, env kinds.Checked) (*wire.Envelope, error) {
+		c.Exchange = func(ctx context.Context, env *Passing) (*wire.Envelope, error) {
 			if env.Kind == kinds.KindQuery && strings.HasPrefix(string(env.Payload), `{"question":"wait`) {
 				select {
 				case <-release:
@@ -143,7 +143,7 @@ func TestByteBudget(t *testing.T) {
 func TestHandlersThatFail(t *testing.T) {
 	bubble(t, nil, func(t *testing.T, w *network) {
 		a, b := w.pair(func(c *Config) {
-			c.Exchange = func(ctx context.Context, env kinds.Checked) (*wire.Envelope, error) {
+			c.Exchange = func(ctx context.Context, env *Passing) (*wire.Envelope, error) {
 				q, _ := kinds.ParsePayload[kinds.Query](env.Payload)
 				switch q.Question {
 				case "panic":

@@ -36,7 +36,7 @@ func (v *valve) SendPacket(p simnet.Packet) error {
 // slowly answers queries after their deadline_ms, unless they are given up; pings
 // at once.
 func slowly(c *Config) {
-	c.Exchange = func(ctx context.Context, env kinds.Checked) (*wire.Envelope, error) {
+	c.Exchange = func(ctx context.Context, env *Passing) (*wire.Envelope, error) {
 		if env.Kind == kinds.KindQuery {
 			q, err := kinds.ParsePayload[kinds.Query](env.Payload)
 			if err != nil {

@@ -26,8 +26,22 @@ const (
 
 // Send sends a message to its receiver and, with wait, blocks until the receipt is in;
 // without, it returns when the message is written. On a ready connection that takes 5 s
-// at most, the wait for stream credit included. The error is a *kinds.Error.
+// at most, the wait for stream credit included. The error is a *kinds.Error. A receiver
+// that is no peer is introduced: since the start its certificate may not have come.
 func (n *Node) Send(ctx context.Context, message kinds.Checked, wait bool) (Outcome, error) {
+	p := n.beginSending(message)
+	defer n.endSending(p)
+	p.Outcome, p.Err = n.send(ctx, message, wait)
+	return p.Outcome, p.Err
+}
+
+func (n *Node) send(ctx context.Context, message kinds.Checked, wait bool) (Outcome, error) {
+	if _, known := n.cfg.Trust.FindPeer(message.To); !known && n.cfg.Trust.HasAuthorities() {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, kinds.ReceiptDeadline)
+		defer cancel()
+		_ = n.Introduce(ctx, message.To) // if that fails, what follows says why
+	}
 	out, err := n.encodeEnvelope(message, kinds.Message, wire.StreamMessage)
 	if err != nil {
 		return "", err
@@ -195,9 +209,6 @@ func (c *conn) handleMessage(s *quic.ReceiveStream) {
 		c.control.sendItem(r)
 	})
 	state, err := c.receiveMessage(s)
-	if err == nil && state != wire.Handed && state != wire.Held {
-		err = ownwords.Errorf("the handler's outcome is %v", state)
-	}
 	switch {
 	case errors.Is(err, errSecondControl):
 		c.close(closeProtocolError, describeCause(err))
@@ -256,7 +267,23 @@ func (c *conn) receiveMessage(s *quic.ReceiveStream) (wire.ReceiptState, error) 
 	if c.node.cfg.Message == nil {
 		return 0, kinds.Errorf(kinds.UnknownKind, "%s: nothing here takes it", env.Kind)
 	}
-	return c.node.cfg.Message(c.qc.Context(), message)
+	p := new(Passing)
+	if err := c.beginReceived(p, message); err != nil {
+		return 0, err
+	}
+	defer c.node.cfg.Observer.Ended(p)
+	state, err := c.node.cfg.Message(c.qc.Context(), p)
+	p.Err = err
+	switch {
+	case err != nil:
+	case state == wire.Handed:
+		p.Outcome = Handed
+	case state == wire.Held:
+		p.Outcome = Held
+	default:
+		p.Err = ownwords.Errorf("the handler's outcome is %v", state)
+	}
+	return state, p.Err
 }
 
 // newUnreadError returns the error for the receipt of a message that was not read whole.

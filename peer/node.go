@@ -128,6 +128,9 @@ func Listen(cfg Config) (*Node, error) {
 		n.features = append(n.features, FeaturePaths)
 	}
 	n.cfg.Budget = cmp.Or(n.cfg.Budget, new(budget.Book))
+	if cfg.Observer == nil {
+		n.cfg.Observer = noObserver{}
+	}
 	n.log = cmp.Or(n.log, slog.New(slog.DiscardHandler))
 	if n.peerLog = cfg.PeerLog; n.peerLog == nil {
 		n.peerLog = n.cfg.Budget.OpenLog(n.log)

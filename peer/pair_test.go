@@ -98,13 +98,13 @@ func newSide(t testing.TB, edit func(*Config)) *side {
 	t.Helper()
 	s := &side{t: t, done: make(chan error, 1)}
 	cfg := Config{Key: newKey(t), Trust: identity.NewMemoryTrustStore(), Name: "desk", Software: "test"}
-	cfg.Exchange = func(ctx context.Context, env kinds.Checked) (*wire.Envelope, error) {
+	cfg.Exchange = func(ctx context.Context, env *Passing) (*wire.Envelope, error) {
 		s.mu.Lock()
 		s.got = append(s.got, env.Envelope)
 		s.mu.Unlock()
 		return echo(ctx, env)
 	}
-	cfg.Message = func(_ context.Context, env kinds.Checked) (wire.ReceiptState, error) {
+	cfg.Message = func(_ context.Context, env *Passing) (wire.ReceiptState, error) {
 		s.mu.Lock()
 		s.got = append(s.got, env.Envelope)
 		s.mu.Unlock()
@@ -125,7 +125,7 @@ func newSide(t testing.TB, edit func(*Config)) *side {
 	return s
 }
 
-func echo(_ context.Context, env kinds.Checked) (*wire.Envelope, error) {
+func echo(_ context.Context, env *Passing) (*wire.Envelope, error) {
 	switch env.Kind {
 	case kinds.KindPing:
 		return wire.NewReply(env.Envelope, kinds.KindPong, wire.Payload(`{"status":"idle","uptime_secs":0,"active_tasks":0}`)), nil

@@ -184,7 +184,7 @@ func TestDirectPathDies(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			edit := func(c *Config) {
 				answer := c.Exchange
-				c.Exchange = func(ctx context.Context, request kinds.Checked) (*wire.Envelope, error) {
+				c.Exchange = func(ctx context.Context, request *Passing) (*wire.Envelope, error) {
 					if q, err := kinds.ParsePayload[kinds.Query](request.Payload); err == nil && q.Question == "wait" {
 						_ = pace.Sleep(ctx, time.Minute)
 					}
@@ -223,7 +223,7 @@ func TestDirectPathDies(t *testing.T) {
 func TestNATForgets(t *testing.T) {
 	inLab(t, natPair{portKeeping, portKeeping}, func(c *Config) {
 		answer := c.Exchange
-		c.Exchange = func(ctx context.Context, request kinds.Checked) (*wire.Envelope, error) {
+		c.Exchange = func(ctx context.Context, request *Passing) (*wire.Envelope, error) {
 			time.Sleep(10 * time.Second)
 			return answer(ctx, request)
 		}

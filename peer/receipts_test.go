@@ -18,7 +18,7 @@ import (
 func TestMessagesBeyondTheCredit(t *testing.T) {
 	bubble(t, nil, func(t *testing.T, w *network) {
 		a, b := w.pair(func(c *Config) {
-			c.Message = func(ctx context.Context, env kinds.Checked) (wire.ReceiptState, error) {
+			c.Message = func(ctx context.Context, env *Passing) (wire.ReceiptState, error) {
 				time.Sleep(500 * time.Millisecond)
 				return wire.Held, nil
 			}
@@ -59,7 +59,7 @@ func TestReceipts(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, nil, func(t *testing.T, w *network) {
 				a, b := w.pair(func(c *Config) {
-					c.Message = func(context.Context, kinds.Checked) (wire.ReceiptState, error) { return tt.answer() }
+					c.Message = func(context.Context, *Passing) (wire.ReceiptState, error) { return tt.answer() }
 				})
 				_, err := a.Send(t.Context(), b.ID(), notify("a.b"), true)
 				if e := kinds.AsError(err); err == nil || e.Code != tt.want || tt.text != "" && e.Message != tt.text {

@@ -45,7 +45,7 @@ func TestSizes(t *testing.T) {
 		a := w.side(nil)
 		b := w.side(func(c *Config) {
 			c.MaxMessage = small
-			c.Exchange = func(ctx context.Context, env kinds.Checked) (*wire.Envelope, error) {
+			c.Exchange = func(ctx context.Context, env *Passing) (*wire.Envelope, error) {
 				lengths.Store(env.ID, true)
 				return wire.NewReply(env.Envelope, kinds.KindResponse, wire.Payload(`{"summary":"taken"}`)), nil
 			}
@@ -92,7 +92,7 @@ func TestReplySizes(t *testing.T) {
 		size := wire.MinMaxMessage
 		a := w.side(func(c *Config) { c.MaxMessage = wire.MinMaxMessage })
 		b := w.side(func(c *Config) {
-			c.Exchange = func(_ context.Context, env kinds.Checked) (*wire.Envelope, error) {
+			c.Exchange = func(_ context.Context, env *Passing) (*wire.Envelope, error) {
 				reply := sized(t, kinds.KindResponse, `{"summary":"%s"}`, size-len(`cref`)-1-16) // the ref is added
 				return wire.NewReply(env.Envelope, reply.Kind, reply.Payload), nil
 			}
@@ -124,7 +124,7 @@ func TestPayloadsAreUntouched(t *testing.T) {
  "z":{"a":[1.0,[],{}],"":null},"deadline_ms":30000}`
 		var got atomic.Pointer[wire.Envelope]
 		a, b := w.pair(func(c *Config) {
-			c.Exchange = func(_ context.Context, env kinds.Checked) (*wire.Envelope, error) {
+			c.Exchange = func(_ context.Context, env *Passing) (*wire.Envelope, error) {
 				got.Store(env.Envelope)
 				return wire.NewReply(env.Envelope, kinds.KindResponse, wire.Payload(strings.Replace(text, `"question"`, `"summary"`, 1))), nil
 			}

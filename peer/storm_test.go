@@ -142,7 +142,7 @@ func (w *weather) pass(t *testing.T, n *network) {
 
 // exchange and message are what the far side does with what comes. Now and then they
 // panic.
-func (w *weather) exchange(ctx context.Context, env kinds.Checked) (*wire.Envelope, error) {
+func (w *weather) exchange(ctx context.Context, env *Passing) (*wire.Envelope, error) {
 	w.note(env.ID, func(f *fate) { f.came++ })
 	q, err := kinds.ParsePayload[kinds.Query](env.Payload)
 	if err != nil {
@@ -158,7 +158,7 @@ func (w *weather) exchange(ctx context.Context, env kinds.Checked) (*wire.Envelo
 	return wire.NewReply(env.Envelope, kinds.KindResponse, kinds.EncodePayload(&kinds.Response{Summary: env.ID.String() + strings.Repeat("!", int(q.MaxTokens))})), nil
 }
 
-func (w *weather) message(_ context.Context, env kinds.Checked) (wire.ReceiptState, error) {
+func (w *weather) message(_ context.Context, env *Passing) (wire.ReceiptState, error) {
 	w.note(env.ID, func(f *fate) { f.came++ })
 	time.Sleep(w.ms(100))
 	w.mayPanic()

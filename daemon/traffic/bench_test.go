@@ -10,6 +10,7 @@ import (
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/kinds"
+	"github.com/acpd/acpd/peer"
 	"github.com/acpd/acpd/wire"
 )
 
@@ -49,13 +50,13 @@ func BenchmarkRecord(b *testing.B) {
 func BenchmarkRecordOfPeers(b *testing.B) {
 	random := rand.New(rand.NewPCG(5, 6))
 	query := message(b, wire.NewEnvelope(laptop, desk, kinds.KindQuery, kinds.EncodePayload(map[string]string{"question": strings.Repeat("x", 200)})))
-	query.Reply = wire.NewReply(query.Request.Envelope, kinds.KindResponse, kinds.EncodePayload(map[string]string{"summary": strings.Repeat("x", 200)}))
+	query.Reply = wire.NewReply(query.Envelope, kinds.KindResponse, kinds.EncodePayload(map[string]string{"summary": strings.Repeat("x", 200)}))
 	ping := message(b, wire.NewEnvelope(laptop, desk, kinds.KindPing, kinds.EncodePayload(struct{}{})))
 	for _, kept := range []struct {
 		name   string
 		bounds Bounds
-		all    []*Message
-	}{{"watched", watched, []*Message{query}}, {"pings", watched, []*Message{query, ping}}, {"history", Bounds{1000, 4 << 20}, []*Message{query}}} {
+		all    []*peer.Passing
+	}{{"watched", watched, []*peer.Passing{query}}, {"pings", watched, []*peer.Passing{query, ping}}, {"history", Bounds{1000, 4 << 20}, []*peer.Passing{query}}} {
 		for _, many := range []int{1, 100, 5000} {
 			peers := make([]identity.ID, 1<<16)
 			for i := range peers {
@@ -67,7 +68,7 @@ func BenchmarkRecordOfPeers(b *testing.B) {
 				n := 0
 				record := func() {
 					m := kept.all[n%len(kept.all)]
-					m.Request.Envelope.From = peers[n%len(peers)]
+					m.Envelope.From = peers[n%len(peers)]
 					r.Record(m)
 					n++
 				}
@@ -108,11 +109,12 @@ func BenchmarkOpenCall(b *testing.B) {
 	o := NewOpenCalls()
 	m := message(b, wire.NewEnvelope(laptop, desk, kinds.KindQuery, kinds.EncodePayload(map[string]string{"question": "x"})))
 	for range 100 {
-		o.Begin(client.In, m.Request, Cause{})
+		o.begin(m)
 	}
 	b.ReportAllocs()
 	for b.Loop() {
-		o.End(o.Begin(client.In, m.Request, Cause{}))
+		o.add(m)
+		o.remove(m)
 	}
 }
 
@@ -121,7 +123,7 @@ func BenchmarkListOpenCalls(b *testing.B) {
 	o := NewOpenCalls()
 	m := message(b, wire.NewEnvelope(laptop, desk, kinds.KindQuery, kinds.EncodePayload(map[string]string{"question": strings.Repeat("x", 1<<16)})))
 	for range 4000 {
-		o.Begin(client.In, m.Request, Cause{})
+		o.begin(m)
 	}
 	for name, f := range map[string]*Filter{"all": {}, "none": {Threads: []string{"release"}}} {
 		b.Run(name, func(b *testing.B) {

@@ -1,12 +1,14 @@
 package traffic
 
 import (
+	"cmp"
 	"encoding/binary"
 	"time"
 
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/kinds"
+	"github.com/acpd/acpd/peer"
 	"github.com/acpd/acpd/wire"
 )
 
@@ -62,17 +64,17 @@ type draft struct {
 
 // draftEntry returns what the entry of a message says, with payloads up to a size, and the beginnings of
 // longer ones.
-func draftEntry(m *Message, most int) (d draft) {
-	env := m.Request.Envelope
+func draftEntry(m *peer.Passing, most int) (d draft) {
+	env := m.Envelope
 	d.texts = [manyTexts]string{
-		kindText: env.Kind, agentText: env.Agent, fromAgentText: env.FromAgent, threadText: env.Thread, topicText: m.Request.Topic, outcomeText: m.Outcome,
+		kindText: env.Kind, agentText: env.Agent, fromAgentText: env.FromAgent, threadText: env.Thread, topicText: m.Topic, outcomeText: nameOutcome(m),
 	}
-	if m.Agent != "" {
-		d.texts[agentText] = m.Agent
+	if agent := m.ChosenAgent(); agent != "" {
+		d.texts[agentText] = agent
 	}
-	d.peer, d.id, d.size = env.From, env.ID, len(env.Payload)
-	if m.Direction == client.Out {
-		d.peer, d.flags = env.To, flagOut
+	d.peer, d.id, d.size = m.Peer(), env.ID, len(env.Payload)
+	if !m.Inbound {
+		d.flags = flagOut
 	}
 	if !kinds.Has(env.Kind, kinds.Offered) { // it asks the daemon itself
 		d.flags |= flagPing
@@ -85,7 +87,7 @@ func draftEntry(m *Message, most int) (d draft) {
 		d.flags |= flagGuessed
 	}
 	d.began, d.tookUS = m.Began.UnixNano(), measureTook(m.Began)
-	payload, whole := cutPayload(m.Request.Payload, most)
+	payload, whole := cutPayload(m.Payload, most)
 	if d.payload = payload; whole {
 		d.flags |= flagWhole
 	}
@@ -104,6 +106,17 @@ func draftEntry(m *Message, most int) (d draft) {
 		d.entryBytes += len(d.texts[i])
 	}
 	return d
+}
+
+// nameOutcome returns the outcome of a message that has no error. A partial result that is held is in no inbox:
+// the delegation has it.
+func nameOutcome(m *peer.Passing) string {
+	if m.Outcome == peer.Held && m.Kind == kinds.KindResult {
+		if said, err := kinds.ParsePayload[kinds.Result](m.Payload); err == nil && said.Status == "partial" {
+			return client.TrafficOK
+		}
+	}
+	return cmp.Or(string(m.Outcome), client.TrafficOK)
 }
 
 func measureTook(began time.Time) uint64 { return uint64(max(time.Since(began), 0).Microseconds()) }

@@ -33,7 +33,7 @@ func TestAnEntry(t *testing.T) {
 		ref := wire.NewMessageID()
 		env.Agent, env.FromAgent, env.Thread, env.Ref = "reviewer", "planner", "release 7", &ref
 		m := message(t, env)
-		m.Direction, m.Outcome = client.Out, client.TrafficOK
+		m.Inbound, m.Outcome = false, ""
 		began := m.Began.UTC()
 		m.Began = began.In(time.FixedZone("", 3600))
 		time.Sleep(1500 * time.Microsecond)
@@ -55,7 +55,9 @@ func TestAnEntry(t *testing.T) {
 		want.Payload, want.AnswerPayload = env.Payload, m.Reply.Payload
 		equal(r.last(t, true), want)
 
-		m.Direction, m.Agent, m.Err = client.In, "chosen", kinds.Errorf(kinds.Timeout, "the deadline\x1b[31m passed")
+		chosen := "chosen"
+		m.SetAgent(&chosen)
+		m.Inbound, m.Err = true, kinds.Errorf(kinds.Timeout, "the deadline\x1b[31m passed")
 		r.Record(m)
 		want.Seq, want.Direction, want.Peer, want.Name, want.Agent = want.Seq+1, client.In, desk, "", "chosen"
 		want.Outcome, want.Answer, want.AnswerPayload = "timeout", "the deadline passed", nil
@@ -75,10 +77,10 @@ func TestAnEntryKeepsCopies(t *testing.T) {
 	r.SetHistory(Bounds{10, 1 << 20})
 	for _, size := range []int{10, maxWhole - 40, maxWhole + 1, 1 << 20} {
 		m := passed(t, strings.Repeat("x", size))
-		whole := len(m.Request.Payload) <= maxWhole
+		whole := len(m.Payload) <= maxWhole
 		r.Record(m)
-		text := string(m.Request.Payload)
-		clear(m.Request.Payload)
+		text := string(m.Payload)
+		clear(m.Payload)
 		e := r.last(t, true)
 		if e.Text == "" || strings.Trim(e.Text, "x…") != "" || e.Bytes != len(text) || whole && string(e.Payload) != text || !whole && e.Payload != nil {
 			t.Errorf("%d bytes: %q, payload of %d", size, e.Text, len(e.Payload))
@@ -94,12 +96,12 @@ func TestAnAckThatSaysNo(t *testing.T) {
 	r := newTestRecorder()
 	r.SetHistory(Bounds{10, 1 << 20})
 	m := message(t, wire.NewEnvelope(laptop, desk, kinds.KindDelegate, wire.Payload(`{"task":"Tidy up."}`)))
-	m.Outcome = client.TrafficOK
+	m.Outcome = ""
 	for ack, want := range map[string]string{
 		`{"accepted":true}`: "ok Tidy up.=",
 		`{"accepted":false,"code":"overloaded","message":"later"}`: "refused Tidy up.=overloaded later",
 	} {
-		m.Reply = wire.NewReply(m.Request.Envelope, kinds.KindAck, wire.Payload(ack))
+		m.Reply = wire.NewReply(m.Envelope, kinds.KindAck, wire.Payload(ack))
 		r.Record(m)
 		if e := r.last(t, false); e.Outcome+" "+e.Text+"="+e.Answer != want {
 			t.Errorf("%s: %+v", ack, e)

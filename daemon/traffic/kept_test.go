@@ -11,6 +11,7 @@ import (
 
 	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/kinds"
+	"github.com/acpd/acpd/peer"
 	"github.com/acpd/acpd/wire"
 )
 
@@ -90,13 +91,13 @@ func (k *kept) checkLists(t testing.TB) {
 }
 
 // said returns what a peer says.
-func said(t testing.TB, peer identity.ID, text string) *Message {
+func said(t testing.TB, peer identity.ID, text string) *peer.Passing {
 	t.Helper()
 	return message(t, wire.NewEnvelope(peer, desk, kinds.KindNotify, kinds.EncodePayload(map[string]string{"topic": "build.status", "data": text})))
 }
 
 // pinged returns a ping of a peer, or a discover, with some bytes that say nothing.
-func pinged(t testing.TB, peer identity.ID, kind string, size int) *Message {
+func pinged(t testing.TB, peer identity.ID, kind string, size int) *peer.Passing {
 	t.Helper()
 	return message(t, wire.NewEnvelope(peer, desk, kind, kinds.EncodePayload(map[string]string{"filler": strings.Repeat("x", size)})))
 }
@@ -120,7 +121,7 @@ func TestPingsGoFirst(t *testing.T) {
 		begin := r.next - 1
 		var all []string
 		for entry := range strings.FieldsSeq(c.said) {
-			peer, m := identity.ID{entry[0]}, (*Message)(nil)
+			peer, m := identity.ID{entry[0]}, (*peer.Passing)(nil)
 			if kind := kindOf[entry[1]]; kind != "" {
 				m = pinged(t, peer, kind, 0)
 			} else {
@@ -155,7 +156,7 @@ func TestAFloodPushesOutItsOwn(t *testing.T) {
 		for i := range 40 {
 			r.Record(said(t, quiet, fmt.Sprint("quiet ", i)))
 		}
-		var all []*Message
+		var all []*peer.Passing
 		for peer, size := range flood {
 			all = append(all, said(t, peer, strings.Repeat("x", size)))
 		}
@@ -200,7 +201,7 @@ func TestWhatIsKeptAgrees(t *testing.T) {
 		begin, sent, cursor, known := r.next-1, 0, r.next-1, 0
 		for i := range 1000 {
 			size := []int{0, 10, 200, 1000, 5000, 40_000}[random.IntN(6)]
-			peer, m := identity.ID{1 + byte(random.ExpFloat64()*4)}, (*Message)(nil)
+			peer, m := identity.ID{1 + byte(random.ExpFloat64()*4)}, (*peer.Passing)(nil)
 			switch random.IntN(4) {
 			case 0:
 				m = pinged(t, peer, kinds.KindPing, size)
@@ -210,7 +211,7 @@ func TestWhatIsKeptAgrees(t *testing.T) {
 				m = said(t, peer, strings.Repeat("x", size))
 			}
 			if random.IntN(2) == 0 {
-				m.Reply = wire.NewReply(m.Request.Envelope, kinds.KindResponse, m.Request.Payload)
+				m.Reply = wire.NewReply(m.Envelope, kinds.KindResponse, m.Payload)
 			}
 			others := make(map[identity.ID][]uint64) // of each peer that had more than pings
 			for _, one := range r.kept.shares.all {
@@ -302,7 +303,7 @@ func TestAnEntryAllocatesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newTestRecorder()
 		r.Watch("a", false)
-		var all []*Message
+		var all []*peer.Passing
 		for i := range 5 {
 			all = append(all, said(t, identity.ID{1 + byte(i)}, strings.Repeat("x", 300*i)))
 		}

@@ -6,19 +6,28 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/kinds"
+	"github.com/acpd/acpd/peer"
 	"github.com/acpd/acpd/wire"
 )
 
+// begin adds a call like m.
+func (o *OpenCalls) begin(m *peer.Passing) *peer.Passing {
+	c := &peer.Passing{Inbound: true, Checked: m.Checked, Began: time.Now()}
+	o.add(c)
+	return c
+}
+
 func TestOpenCalls(t *testing.T) {
 	o := NewOpenCalls()
-	var calls []*Call
+	var calls []*peer.Passing
 	for _, text := range []string{"first", "second", "third"} {
 		m := message(t, wire.NewEnvelope(laptop, desk, kinds.KindQuery, kinds.EncodePayload(map[string]string{"question": text})))
-		calls = append(calls, o.Begin(client.In, m.Request, Cause{}))
+		calls = append(calls, o.begin(m))
 	}
 	name := "reviewer"
 	calls[1].SetAgent(&name)
@@ -41,21 +50,18 @@ func TestOpenCalls(t *testing.T) {
 	if got := list(Filter{Agents: []string{"reviewer"}}, 9); got != "second " {
 		t.Error(got)
 	}
-	if agent := o.End(calls[1]); agent != "reviewer" {
-		t.Error(agent)
-	}
+	o.remove(calls[1])
 	if got := list(Filter{}, 9); got != "first third " {
 		t.Error(got)
 	}
-	if agent := o.End(calls[2]); agent != "" {
-		t.Error(agent)
-	}
-	o.End(calls[0])
+	o.remove(calls[2])
+	o.remove(calls[0])
 	if got := list(Filter{}, 9); got != "" {
 		t.Error(got)
 	}
 	m := message(t, wire.NewEnvelope(laptop, desk, kinds.KindQuery, wire.Payload(`{"question":"again"}`)))
-	o.Begin(client.Out, m.Request, Cause{}) // in the place of one that has ended: nothing of that is left
+	m.Inbound = false
+	o.add(m)
 	if all, more := o.List(new(Filter), 9); len(all) != 1 || more != 0 || all[0].Text != "again" || all[0].Agent != "" || all[0].Direction != client.Out {
 		t.Errorf("%+v", all)
 	}
@@ -67,7 +73,7 @@ func TestCallsThatAreNotWantedAreNotCopied(t *testing.T) {
 	m := message(t, wire.NewEnvelope(laptop, desk, kinds.KindQuery, kinds.EncodePayload(map[string]string{"question": strings.Repeat("x", maxHead)})))
 	const open = 1000
 	for range open {
-		o.Begin(client.In, m.Request, Cause{})
+		o.begin(m)
 	}
 	for _, f := range []*Filter{{Threads: []string{"release"}}, {Kinds: []string{kinds.KindNotify}}, {Topics: []string{"ci"}}} {
 		if n := testing.AllocsPerRun(5, func() { o.List(f, open) }); n > 50 {
@@ -88,10 +94,10 @@ func TestCallsEndWhileTheyAreListed(t *testing.T) {
 			m, other := message(t, env), bytes.Repeat([]byte{'y'}, len(env.Payload))
 			mine := bytes.Clone(env.Payload)
 			for range 500 {
-				c := o.Begin(client.In, m.Request, Cause{})
-				o.End(c)
-				copy(m.Request.Payload, other)
-				copy(m.Request.Payload, mine)
+				c := o.begin(m)
+				o.remove(c)
+				copy(m.Payload, other)
+				copy(m.Payload, mine)
 			}
 		})
 	}
@@ -119,7 +125,7 @@ func TestPeersHaveTurnsInOpenCalls(t *testing.T) {
 	o := NewOpenCalls()
 	begin := func(peer identity.ID, text string) {
 		m := message(t, wire.NewEnvelope(peer, desk, kinds.KindQuery, kinds.EncodePayload(map[string]string{"question": text})))
-		o.Begin(client.In, m.Request, Cause{})
+		o.begin(m)
 	}
 	for i := range 3000 {
 		begin(identity.ID{1}, fmt.Sprint("flood ", i))

@@ -13,10 +13,9 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/kinds"
-	"github.com/acpd/acpd/wire"
+	"github.com/acpd/acpd/peer"
 )
 
 // Bounds says how many entries are kept, and how many bytes of memory they may take together. An entry
@@ -31,6 +30,8 @@ var watched = Bounds{8192, 4 << 20}
 
 // Recorder keeps the entries of messages that have passed. Any number of goroutines may use it.
 type Recorder struct {
+	Open *OpenCalls // queries
+
 	nameOf    func(identity.ID) string
 	isBlocked func(identity.ID) bool
 	keeps     atomic.Int64 // bytes of a payload that are kept; 0: nothing is, since nobody watches and there is no history. It is set with mu held
@@ -50,7 +51,7 @@ type Recorder struct {
 // an earlier process is taken for one of this.
 func NewRecorder(nameOf func(identity.ID) string, isBlocked func(identity.ID) bool) *Recorder {
 	start := uint64(time.Now().UnixMicro())
-	return &Recorder{nameOf: nameOf, isBlocked: isBlocked, watchers: watchers{all: make(map[any]*watcher)}, start: start, next: start + 1}
+	return &Recorder{Open: NewOpenCalls(), nameOf: nameOf, isBlocked: isBlocked, watchers: watchers{all: make(map[any]*watcher)}, start: start, next: start + 1}
 }
 
 // IsOn reports whether entries are kept.
@@ -122,21 +123,24 @@ func (r *Recorder) ForgetPeer(peer identity.ID) {
 	r.kept.forgetPeer(peer)
 }
 
-// Message is a message that has passed, and what became of it.
-type Message struct {
-	Direction client.MessageDirection
-	Request   kinds.Checked
-	Follows   Cause
-	Began     time.Time
-	Agent     string         // the agent that was chosen for it; "": the one that it names
-	Reply     *wire.Envelope // nil: there is none
-	Outcome   string         // if Err is nil
-	Err       error
+// Began makes a query an open call until Ended is called.
+func (r *Recorder) Began(p *peer.Passing) {
+	if p.Kind == kinds.KindQuery {
+		r.Open.add(p)
+	}
+}
+
+// Ended records a message. Nobody sees a query as an open call and as an entry.
+func (r *Recorder) Ended(p *peer.Passing) {
+	if p.Kind == kinds.KindQuery {
+		r.Open.remove(p)
+	}
+	r.Record(p)
 }
 
 // Record keeps what m says, if anything is kept, and drops old entries for it. It copies what it keeps.
 // It never waits for a reader. What is not kept it skips.
-func (r *Recorder) Record(m *Message) {
+func (r *Recorder) Record(m *peer.Passing) {
 	if r.Skip() {
 		return
 	}

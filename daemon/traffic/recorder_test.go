@@ -14,6 +14,7 @@ import (
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/kinds"
+	"github.com/acpd/acpd/peer"
 	"github.com/acpd/acpd/wire"
 )
 
@@ -37,18 +38,18 @@ func newTestRecorder() *Recorder {
 const leastBytes = 256 << 10
 
 // passed returns a notify from laptop that was handed over.
-func passed(t testing.TB, text string) *Message {
+func passed(t testing.TB, text string) *peer.Passing {
 	t.Helper()
 	return message(t, wire.NewEnvelope(laptop, desk, kinds.KindNotify, kinds.EncodePayload(map[string]string{"topic": "build.status", "data": text})))
 }
 
-func message(t testing.TB, env *wire.Envelope) *Message {
+func message(t testing.TB, env *wire.Envelope) *peer.Passing {
 	t.Helper()
 	c, err := kinds.CheckEnvelope(env)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &Message{Direction: client.In, Request: c, Began: time.Now(), Outcome: client.TrafficHanded}
+	return &peer.Passing{Inbound: true, Checked: c, Began: time.Now(), Outcome: peer.Handed}
 }
 
 // all reads everything that is behind a cursor.
@@ -86,7 +87,8 @@ func TestNothingIsKeptForNobody(t *testing.T) {
 	if r.IsOn() || !r.isEmpty() {
 		t.Errorf("kept: %+v", r)
 	}
-	if n := testing.AllocsPerRun(100, func() { r.Record(&Message{}) }); n != 0 {
+	p := new(peer.Passing)
+	if n := testing.AllocsPerRun(100, func() { r.Record(p) }); n != 0 {
 		t.Errorf("%v allocations", n)
 	}
 	if err := r.Watch("a", false); err != nil {
@@ -215,8 +217,8 @@ func TestBytesAreBounded(t *testing.T) {
 	for _, size := range []int{10, maxWhole - 40, 1 << 20, 1, maxWhole + 1, 3000} {
 		for range 9 {
 			m := passed(t, strings.Repeat("x", size))
-			m.Reply = wire.NewReply(m.Request.Envelope, kinds.KindResponse, m.Request.Payload)
-			m.Request.Thread = strings.Repeat("t", 255)
+			m.Reply = wire.NewReply(m.Envelope, kinds.KindResponse, m.Payload)
+			m.Thread = strings.Repeat("t", 255)
 			r.Record(m)
 			sent++
 			if n := r.kept.order.entries(); n == 0 || r.kept.bytes > leastBytes || r.kept.memory() > leastBytes {

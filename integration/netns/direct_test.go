@@ -148,7 +148,7 @@ func relayedNodes(t *testing.T, hosts [2]*host, stun string) (nodes [2]*peer.Nod
 		err = h.in(func() (err error) { // the socket stays in the host's network
 			nodes[i], err = peer.Listen(peer.Config{
 				Key: key, Trust: trusts[i], Listen: fmt.Sprintf("10.%d.0.2:7117", i+1), STUN: []string{stun}, Links: []peer.Link{relay.link(key.ID())},
-				Exchange: func(_ context.Context, request kinds.Checked) (*wire.Envelope, error) {
+				Exchange: func(_ context.Context, request *peer.Passing) (*wire.Envelope, error) {
 					return wire.NewReply(request.Envelope, kinds.KindPong, wire.Payload(`{"status":"idle","uptime_secs":0,"active_tasks":0}`)), nil
 				},
 			})

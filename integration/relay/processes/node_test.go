@@ -94,7 +94,7 @@ func (n *node) count(e peer.Event) {
 }
 
 // answer answers a query with what was asked, and by whom.
-func (n *node) answer(_ context.Context, request kinds.Checked) (*wire.Envelope, error) {
+func (n *node) answer(_ context.Context, request *peer.Passing) (*wire.Envelope, error) {
 	if request.Kind == kinds.KindPing {
 		return wire.NewReply(request.Envelope, kinds.KindPong, kinds.EncodePayload(&kinds.Pong{Status: "idle"})), nil
 	}

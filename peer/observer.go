@@ -1,0 +1,108 @@
+package peer
+
+import (
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/kinds"
+	"github.com/acpd/acpd/wire"
+)
+
+// Observer is told of each message that passes between this node and a peer, in the goroutine of that
+// message. It must not block. For each call of Began there is one of Ended, also if a handler panics.
+type Observer interface {
+	// Began is called before a message is sent, or passed to the handler that takes it. One that cannot be
+	// sent, as its receiver is unreachable or not trusted, has begun too. One of a peer has been checked.
+	Began(*Passing)
+
+	// Ended is called when there is an outcome, before the caller of [Node.Exchange] or [Node.Send] has it,
+	// or the peer. Nobody uses the Passing after that.
+	Ended(*Passing)
+}
+
+// Passing is a message on its way between this node and a peer.
+type Passing struct {
+	kinds.Checked
+	Inbound bool          // the peer has sent it
+	Sender  identity.Peer // if it is inbound
+	Began   time.Time
+
+	// The outcome.
+	Reply   *wire.Envelope // to a request; nil: none came. It is an error envelope if an inbound one failed
+	Outcome Outcome        // of a message; "" of a request
+	Err     error          // why there is no other outcome
+
+	// One observer may keep a list of what has not ended.
+	Previous, Next *Passing
+
+	agent atomic.Pointer[string]
+}
+
+// Peer returns the id of the other side.
+func (p *Passing) Peer() identity.ID {
+	if p.Inbound {
+		return p.From
+	}
+	return p.To
+}
+
+// SetAgent names the agent that a handler has chosen for the message. The text must not change.
+func (p *Passing) SetAgent(name *string) { p.agent.Store(name) }
+
+// ChosenAgent returns the agent that SetAgent has named, "" if none was chosen.
+func (p *Passing) ChosenAgent() string {
+	if name := p.agent.Load(); name != nil {
+		return *name
+	}
+	return ""
+}
+
+// errNoOutcome is the outcome of a message whose handler has panicked.
+var errNoOutcome = kinds.Errorf(kinds.Internal, "the handler failed")
+
+// noObserver is told of messages if nobody else is.
+type noObserver struct{}
+
+func (noObserver) Began(*Passing) {}
+func (noObserver) Ended(*Passing) {}
+
+func (n *Node) begin(p *Passing) {
+	p.Began, p.Err = time.Now(), errNoOutcome
+	n.cfg.Observer.Began(p)
+}
+
+// sent has memory for messages that are sent: nobody uses it when they have ended.
+var sent = sync.Pool{New: func() any { return new(Passing) }}
+
+// beginSending begins a message of this node. The caller calls endSending.
+func (n *Node) beginSending(message kinds.Checked) *Passing {
+	p := sent.Get().(*Passing)
+	p.Checked = message
+	n.begin(p)
+	return p
+}
+
+func (n *Node) endSending(p *Passing) {
+	n.cfg.Observer.Ended(p)
+	*p = Passing{}
+	sent.Put(p)
+}
+
+// beginReceived begins a message of the peer, in the memory of p, which is zero. The caller calls Ended of
+// the observer unless there is an error: the peer is not trusted any more.
+func (c *conn) beginReceived(p *Passing, message kinds.Checked) error {
+	sender, ok := c.node.cfg.Trust.FindPeer(c.id)
+	if !ok {
+		return NewUntrustedError(message.Envelope)
+	}
+	p.Checked, p.Inbound, p.Sender = message, true, sender
+	c.node.begin(p)
+	return nil
+}
+
+// NewUntrustedError returns the error for a message whose sender was untrusted while it came.
+func NewUntrustedError(env *wire.Envelope) *kinds.Error {
+	return kinds.Errorf(kinds.NotAuthorized, "%s: the receiver does not trust the sender any more", env.Kind)
+}
