@@ -38,7 +38,7 @@ func (c *peerCount) count() int {
 	return c.peers
 }
 
-// handlePeerEvent handles an event of package peer and publishes it. It does not block.
+// handlePeerEvent handles an event of package peer and publishes those that are for people. It does not block.
 func (d *Daemon) handlePeerEvent(e peer.Event) {
 	var udpAddr string
 	if e.Detail == string(peer.Direct) {
@@ -46,6 +46,12 @@ func (d *Daemon) handlePeerEvent(e peer.Event) {
 	}
 	e.Addr = shortenLinkAddr(e.Addr)
 	switch e.Type {
+	case peer.EventDialEnded:
+		d.measures.countDial(e.Err)
+		return
+	case peer.EventDecertified:
+		d.handleDecertified(e.Peer)
+		return
 	case peer.EventUp, peer.EventDown:
 		if e.Type == peer.EventUp {
 			d.refusers.Delete(e.Peer)

@@ -13,7 +13,6 @@ import (
 	"github.com/acpd/acpd/discovery"
 	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/internal/ownwords"
-	"github.com/acpd/acpd/kinds"
 	"github.com/acpd/acpd/peer"
 	"github.com/acpd/acpd/store"
 )
@@ -62,10 +61,6 @@ func (d *Daemon) listenUDP(ctx context.Context, cfg *config.Config) (*peer.Node,
 
 // newNodeConfig returns how this daemon speaks with peers, on an address of UDP.
 func (d *Daemon) newNodeConfig(cfg *config.Config, addr string) peer.Config {
-	var dialEnded func(*kinds.Error)
-	if d.measures != nil {
-		dialEnded = d.measures.countDial
-	}
 	return peer.Config{
 		Key: d.key, Trust: d.trust, Name: d.name, Software: "acpd " + d.options.Version,
 		MaxMessage: cfg.MaxMessage, RequirePQ: cfg.PostQuantum == config.Require,
@@ -73,8 +68,8 @@ func (d *Daemon) newNodeConfig(cfg *config.Config, addr string) peer.Config {
 		Exchange: d.handleExchange, Message: d.handleMessage, Observer: d.listObservers(), Event: d.handlePeerEvent,
 		Features: []string{peer.FeatureQuestions},
 		STUN:     cfg.Reach.STUN, NoUpgrade: cfg.Reach.Direct == config.Off, HasRelays: d.hasRelays,
-		DialEnded: dialEnded, Decertified: d.handleDecertified, AwaitsWork: d.delegations.HasOpenWith,
-		Budget: d.budget, PeerLog: d.refusalLog, Logger: d.log,
+		AwaitsWork: d.delegations.HasOpenWith,
+		Budget:     d.budget, PeerLog: d.refusalLog, Logger: d.log,
 	}
 }
 

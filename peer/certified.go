@@ -270,9 +270,7 @@ func (n *Node) endCertified(id identity.ID) {
 	}
 	n.Disconnect(id)
 	n.lapse(id)
-	if tell := n.cfg.Decertified; tell != nil {
-		tell(id)
-	}
+	n.emitEvent(Event{Type: EventDecertified, Peer: id})
 }
 
 // releaseIdleConns asks a peer to end the connections that were dialled here and have had no stream

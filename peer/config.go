@@ -63,14 +63,6 @@ type Config struct {
 	// after its last stream at most. It must not block. Nil: nothing is ever open.
 	AwaitsWork func(identity.ID) bool
 
-	// DialEnded is called when a dial that had an address has ended: with nil if a connection to
-	// the peer is ready, whichever side dialled. It must not block. Nil: nobody is told.
-	DialEnded func(*kinds.Error)
-
-	// Decertified is called when a key has lost the certificate by which it was a peer, and its
-	// connections are closed. It must not block. Nil: nobody is told.
-	Decertified func(identity.ID)
-
 	Budget  *budget.Book // what peers may cost; nil: one of its own
 	PeerLog *budget.Log  // for lines that peers cause; nil: one of its own, over Logger
 	Event   func(Event)  // called with each event; must not block. Nil: none is reported
@@ -89,6 +81,8 @@ const (
 	EventPending          EventType = "pending"           // a stranger proved its key and waits for a person
 	EventTrust            EventType = "trust"             // a peer was trusted by invitation
 	EventIdentityConflict EventType = "identity_conflict" // two processes show one key, or a peer another key
+	EventDialEnded        EventType = "dial_ended"        // a dial that had an address ended: without Err if a connection is ready, whichever side dialled
+	EventDecertified      EventType = "decertified"       // a key lost the certificate by which it was a peer, and its connections are closed
 )
 
 // Event is something that happened to a peer.
@@ -99,4 +93,5 @@ type Event struct {
 	Addr   string
 	At     time.Time
 	Detail string // up, moved, down: the connection's path; others: what a person may want to know
+	Err    *kinds.Error
 }

@@ -244,8 +244,8 @@ func (state *peerState) runDial(ctx context.Context, d *dial, pause time.Duratio
 	}
 	state.mu.Unlock()
 	state.emitQueuedEvents()
-	if tell := state.node.cfg.DialEnded; tell != nil && len(routes) > 0 {
-		tell(d.err)
+	if len(routes) > 0 {
+		state.node.emitEvent(Event{Type: EventDialEnded, Peer: state.id, Err: d.err})
 	}
 }
 

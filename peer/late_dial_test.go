@@ -168,10 +168,12 @@ func TestLateDialEndsWell(t *testing.T) {
 	var mu sync.Mutex // guards ends
 	var ends []*kinds.Error
 	listen := func(c *Config) {
-		c.DialEnded = func(err *kinds.Error) {
+		c.Event = func(e Event) {
 			mu.Lock()
 			defer mu.Unlock()
-			ends = append(ends, err)
+			if e.Type == EventDialEnded {
+				ends = append(ends, e.Err)
+			}
 		}
 	}
 	onRelays(t, listen, func(t *testing.T, net *valve, a, b *side) {
