@@ -122,7 +122,7 @@ type Daemon struct {
 	leftovers       *leftovers
 	pins            pinSaver
 	permissions     *permissions
-	messages        *messageCounts
+	messages        messageCounts
 	measures        *measures      // nil: nothing is counted for metrics
 	metrics         *metricsServer // nil: nothing is served
 	lastConnections *lastConnections

@@ -98,7 +98,7 @@ func (m *measures) Began(*peer.Passing) {}
 // outcome: for one that was sent, the reply or receipt; for one that came, what is sent back. It counts
 // the receipt too, if there is one: an error of this daemon about a message of its own is none.
 func (m *measures) Ended(p *peer.Passing) {
-	outcome, direction := outcomeOK, string(traffic.DirectionOf(p))
+	outcome, direction := outcomeOK, string(traffic.DirectionOf(p.Inbound))
 	if p.Err != nil {
 		outcome = string(kinds.AsError(p.Err).Code)
 	}

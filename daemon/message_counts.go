@@ -1,41 +1,35 @@
 package daemon
 
 import (
-	"sync/atomic"
-
 	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/daemon/traffic"
 	"github.com/acpd/acpd/kinds"
+	"github.com/acpd/acpd/metrics"
+	"github.com/acpd/acpd/peer"
 	"github.com/acpd/acpd/wire"
 )
 
-// messageCounts counts messages by kind.
-type messageCounts struct{ received, sent map[string]*atomic.Uint64 } // the maps never change
+// messageCounts counts messages and replies by direction and kind.
+type messageCounts struct{ *metrics.Counts }
 
-func newMessageCounts() *messageCounts {
-	c := &messageCounts{make(map[string]*atomic.Uint64), make(map[string]*atomic.Uint64)}
+func newMessageCounts() messageCounts {
+	kind := metrics.ClosedLabel{Name: "kind"}
 	for _, k := range kinds.ListKinds() {
-		c.received[k.Name], c.sent[k.Name] = new(atomic.Uint64), new(atomic.Uint64)
+		kind.Values = append(kind.Values, k.Name)
 	}
-	return c
+	return messageCounts{metrics.NewCounts(metrics.ClosedLabel{Name: "direction", Values: []string{string(client.In), string(client.Out)}}, kind)}
 }
 
-// count counts a message.
-func (c *messageCounts) count(env *wire.Envelope, _ string, direction client.MessageDirection) {
-	counts := c.received
-	if direction == client.Out {
-		counts = c.sent
-	}
-	if n := counts[env.Kind]; n != nil {
-		n.Add(1)
-	}
+func (c messageCounts) count(_ *peer.Passing, env *wire.Envelope, inbound bool) {
+	c.Add(1, string(traffic.DirectionOf(inbound)), env.Kind)
 }
 
-// listNonZeroCounts returns what is not zero.
-func listNonZeroCounts(m map[string]*atomic.Uint64) map[string]uint64 {
+// listNonZero returns the counts by kind that are not zero.
+func (c messageCounts) listNonZero(direction client.MessageDirection) map[string]uint64 {
 	all := make(map[string]uint64)
-	for kind, n := range m {
-		if v := n.Load(); v > 0 {
-			all[kind] = v
+	for _, k := range kinds.ListKinds() {
+		if n := c.Get(string(direction), k.Name); n > 0 {
+			all[k.Name] = n
 		}
 	}
 	return all

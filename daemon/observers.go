@@ -4,7 +4,6 @@ import (
 	"context"
 	"log/slog"
 
-	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/daemon/traffic"
 	"github.com/acpd/acpd/peer"
 	"github.com/acpd/acpd/wire"
@@ -37,34 +36,23 @@ func (all observers) Ended(p *peer.Passing) {
 	}
 }
 
-// envelopeObserver is called with each envelope that passes: requests and messages when they begin, and
-// replies. topic is that of a notify.
-type envelopeObserver func(env *wire.Envelope, topic string, direction client.MessageDirection)
+// envelopeObserver is called with each envelope that passes: that of p when it begins, and its reply, which
+// goes the other way.
+type envelopeObserver func(p *peer.Passing, env *wire.Envelope, inbound bool)
 
-func (tell envelopeObserver) Began(p *peer.Passing) {
-	tell(p.Envelope, p.Topic, traffic.DirectionOf(p))
-}
+func (tell envelopeObserver) Began(p *peer.Passing) { tell(p, p.Envelope, p.Inbound) }
 
 func (tell envelopeObserver) Ended(p *peer.Passing) {
-	switch {
-	case p.Reply == nil:
-	case p.Inbound:
-		tell(p.Reply, "", client.Out)
-	default:
-		tell(p.Reply, "", client.In)
+	if p.Reply != nil {
+		tell(p, p.Reply, !p.Inbound)
 	}
 }
 
 // newMessageLog returns an observer that logs the ids of messages at level debug.
 func newMessageLog(log *slog.Logger) envelopeObserver {
-	return func(env *wire.Envelope, _ string, direction client.MessageDirection) {
-		if !log.Enabled(context.Background(), slog.LevelDebug) {
-			return
+	return func(p *peer.Passing, env *wire.Envelope, inbound bool) {
+		if log.Enabled(context.Background(), slog.LevelDebug) {
+			log.Debug(string(traffic.DirectionOf(inbound)), "kind", env.Kind, "id", env.ID, "peer", p.Peer().Label(), "ref", env.Ref)
 		}
-		other := env.From
-		if direction == client.Out {
-			other = env.To
-		}
-		log.Debug(string(direction), "kind", env.Kind, "id", env.ID, "peer", other.Label(), "ref", env.Ref)
 	}
 }

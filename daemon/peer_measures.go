@@ -35,20 +35,16 @@ func newPeerMeasures() *peerMeasures {
 }
 
 // count counts a message.
-func (p *peerMeasures) count(env *wire.Envelope, _ string, direction client.MessageDirection) {
-	if direction == client.Out {
-		p.of(env.To).out.Add(1)
+func (p *peerMeasures) count(of *peer.Passing, _ *wire.Envelope, inbound bool) {
+	n := p.find(of.Peer())
+	if n == nil {
+		n = &p.others
+	}
+	if inbound {
+		n.in.Add(1)
 	} else {
-		p.of(env.From).in.Add(1)
+		n.out.Add(1)
 	}
-}
-
-// of returns the counts of a peer, or those of all others.
-func (p *peerMeasures) of(id identity.ID) *messagesOfPeer {
-	if n := p.find(id); n != nil {
-		return n
-	}
-	return &p.others
 }
 
 // find returns the counts of a peer, nil if it is one of the others.

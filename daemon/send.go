@@ -134,7 +134,7 @@ func (d *Daemon) composeRequest(ctx context.Context, s *localConn, kind string, 
 // owner is told of a session whose chain of messages is too long.
 func (d *Daemon) checkOutgoing(env *wire.Envelope, h *client.Head) (kinds.Checked, error) {
 	c, err := kinds.CheckEnvelope(env)
-	c.Follows = kinds.Cause{Parent: h.Parent, Guessed: h.Guessed}
+	c.Parent, c.Guessed = h.Parent, h.Guessed
 	if err != nil && kinds.AsError(err).Code == kinds.LoopDetected {
 		d.waker.NoteLoop(env.FromAgent, env.To, env.Kind, err)
 	}

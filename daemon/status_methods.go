@@ -37,7 +37,7 @@ func (d *Daemon) serveStatus(ctx context.Context, _ *localConn, _ *noParams) (an
 	return &client.Status{
 		Whoami: d.describeSelf(), State: state, PeersConnected: len(d.node.Peers()), Agents: d.agents.ListAgents(),
 		TasksActive: active, TasksGiven: open.Given, TasksTaken: open.Taken, QuestionsOpen: open.Questions,
-		Drain: d.describeDrain(), Messages: client.MessageCount{In: listNonZeroCounts(d.messages.received), Out: listNonZeroCounts(d.messages.sent)},
+		Drain: d.describeDrain(), Messages: client.MessageCount{In: d.messages.listNonZero(client.In), Out: d.messages.listNonZero(client.Out)},
 		Ready: len(unready) == 0, Unready: unready, Relays: d.listRelays(), Warnings: d.listWarnings(),
 		Process: d.describeProcess(),
 	}, nil

@@ -13,8 +13,10 @@ import (
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/client/jsonrpc"
 	"github.com/acpd/acpd/daemon/registry"
+	"github.com/acpd/acpd/daemon/traffic"
 	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/kinds"
+	"github.com/acpd/acpd/peer"
 	"github.com/acpd/acpd/wire"
 )
 
@@ -62,11 +64,11 @@ func (s *subscribers) isSubscribed(conn *jsonrpc.Conn) bool {
 	return slices.ContainsFunc(s.list(), func(sub *subscription) bool { return sub.conn == conn })
 }
 
-// sendMessage sends a message to the subscribers that want it. topic is that of a notify.
-func (s *subscribers) sendMessage(env *wire.Envelope, topic string, direction client.MessageDirection) {
+// sendMessage sends an envelope of p to the subscribers that want it.
+func (s *subscribers) sendMessage(p *peer.Passing, env *wire.Envelope, inbound bool) {
 	for _, sub := range s.list() {
-		if sub.wantsMessage(env, topic, direction) {
-			if text, err := marshalVerbatimJSON(&client.Message{Envelope: *env, Direction: direction}); err == nil {
+		if sub.wantsMessage(p, env) {
+			if text, err := marshalVerbatimJSON(&client.Message{Envelope: *env, Direction: traffic.DirectionOf(inbound)}); err == nil {
 				if sub.conn.Notify(client.NotificationMessage, text) != nil { // the subscriber does not keep up
 					s.measures.countLostCopy(copyOfMessage)
 					sub.miss(client.Missed{Messages: 1})
@@ -89,20 +91,16 @@ func (s *subscribers) sendEvent(e client.Event) {
 	}
 }
 
-func (sub *subscription) wantsMessage(env *wire.Envelope, topic string, direction client.MessageDirection) bool {
-	other := env.From
-	if direction == client.Out {
-		other = env.To
-	}
+func (sub *subscription) wantsMessage(p *peer.Passing, env *wire.Envelope) bool {
 	switch {
 	case len(sub.Kinds) > 0 && !slices.Contains(sub.Kinds, env.Kind):
 		return false
-	case len(sub.peers) > 0 && !slices.Contains(sub.peers, other):
+	case len(sub.peers) > 0 && !slices.Contains(sub.peers, p.Peer()):
 		return false
 	case len(sub.Topics) == 0:
 		return true
 	}
-	return env.Kind == kinds.KindNotify && registry.MatchLongestDomain(sub.Topics, topic) >= 0
+	return env.Kind == kinds.KindNotify && registry.MatchLongestDomain(sub.Topics, p.Topic) >= 0
 }
 
 // missed is what a subscriber has not got, and does not know of yet.

@@ -13,6 +13,7 @@ import (
 	"github.com/acpd/acpd/client/jsonrpc"
 	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/kinds"
+	"github.com/acpd/acpd/peer"
 	"github.com/acpd/acpd/wire"
 )
 
@@ -28,16 +29,17 @@ func TestASubscriberIsToldWhatItMissed(t *testing.T) {
 		sub := &subscription{conn: conn, SubscribeParams: client.SubscribeParams{Kinds: []string{kinds.KindNotify}, Events: client.EventFilter{Types: []client.EventType{client.EventDown}}}}
 		s.replace(conn, sub)
 		env := wire.NewEnvelope(identity.ID{1}, identity.ID{2}, kinds.KindNotify, kinds.EncodePayload(&kinds.Notify{Topic: "ci"}))
+		sent := &peer.Passing{Checked: kinds.Checked{Envelope: env, Topic: "ci"}}
 		lines := bufio.NewReader(far)
-		const sent = 3000 // more than wait on a connection
+		const many = 3000 // more than wait on a connection
 		for range 2 {
-			for range sent {
+			for range many {
 				s.sendEvent(client.Event{Type: client.EventDown})
 				s.sendEvent(client.Event{Type: client.EventUp}) // which it does not want
-				s.sendMessage(env, "ci", client.Out)
+				s.sendMessage(sent, env, false)
 			}
 			var got, missed client.Missed
-			for got.Events+missed.Events < sent || got.Messages+missed.Messages < sent {
+			for got.Events+missed.Events < many || got.Messages+missed.Messages < many {
 				line, err := lines.ReadString('\n')
 				if err != nil {
 					t.Fatal(err, got, missed)
@@ -64,12 +66,12 @@ func TestASubscriberIsToldWhatItMissed(t *testing.T) {
 					t.Fatal(line)
 				}
 			}
-			if got.Events+missed.Events != sent || got.Messages+missed.Messages != sent || missed.Events == 0 || missed.Messages == 0 {
-				t.Errorf("got %v, missed %v of %d each", got, missed, sent)
+			if got.Events+missed.Events != many || got.Messages+missed.Messages != many || missed.Events == 0 || missed.Messages == 0 {
+				t.Errorf("got %v, missed %v of %d each", got, missed, many)
 			}
 		}
 		// When the connection ends, nobody tells any more.
-		for range sent {
+		for range many {
 			s.sendEvent(client.Event{Type: client.EventDown})
 		}
 		far.Close()

@@ -17,13 +17,8 @@ type Checked struct {
 	Topic    string        // of a notify
 	Deadline time.Duration // of a query or delegate; 0: the payload names none
 
-	Follows Cause // if it was made here: what its caller has named as its cause. It does not travel
-}
-
-// Cause is the message from which another one follows, zero if it follows from none.
-type Cause struct {
-	Parent  wire.MessageID
-	Guessed bool // the caller has guessed
+	Parent  wire.MessageID // if it was made here: the message from which it follows. It does not travel
+	Guessed bool           // its caller has guessed the parent
 }
 
 // CheckEnvelope validates an envelope that was made here or has come in: its form, its kind,

@@ -20,8 +20,8 @@ import (
 // set. When ctx ends, the peer's handler is told. A reply that the peer's share has no
 // room for is overloaded, delivered unknown: the peer has the request then.
 func (n *Node) Exchange(ctx context.Context, request kinds.Checked) (reply *wire.Envelope, rtt time.Duration, err error) {
-	p := n.beginSending(request)
-	defer n.endSending(p)
+	p := n.begin(&Passing{Checked: request})
+	defer n.cfg.Observer.Ended(p)
 	p.Reply, rtt, p.Err = n.exchange(ctx, request)
 	return p.Reply, rtt, p.Err
 }

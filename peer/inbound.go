@@ -173,17 +173,10 @@ func (c *conn) dispatchStream(inbound *inboundStream) quic.StreamErrorCode {
 // answerRequest checks a request, calls the handler with p and returns the reply, or an error
 // envelope.
 func (c *conn) answerRequest(ctx context.Context, env *wire.Envelope, p *Passing) *wire.Envelope {
-	request, err := c.checkEnvelope(env, kinds.Exchange)
-	if err != nil {
+	if err := c.beginReceived(p, env, kinds.Exchange); err != nil {
 		reply := kinds.NewErrorReply(env, err)
 		reply.From, reply.To = c.node.self, c.id // the request may name others
 		return reply
-	}
-	if c.node.cfg.Exchange == nil {
-		return kinds.NewErrorReply(env, kinds.Errorf(kinds.UnknownKind, "%s: nothing here answers it", env.Kind))
-	}
-	if err := c.beginReceived(p, request); err != nil {
-		return kinds.NewErrorReply(env, err)
 	}
 	defer c.node.cfg.Observer.Ended(p)
 	if p.Reply, p.Err = c.callExchange(ctx, p); p.Err != nil {
@@ -195,6 +188,9 @@ func (c *conn) answerRequest(ctx context.Context, env *wire.Envelope, p *Passing
 
 // callExchange calls the handler of a request and checks its reply.
 func (c *conn) callExchange(ctx context.Context, p *Passing) (*wire.Envelope, error) {
+	if c.node.cfg.Exchange == nil {
+		return nil, kinds.Errorf(kinds.UnknownKind, "%s: nothing here answers it", p.Kind)
+	}
 	reply, err := c.node.cfg.Exchange(ctx, p)
 	switch {
 	case err != nil:
@@ -219,18 +215,24 @@ func (c *conn) logCause(err error) {
 	}
 }
 
-// checkEnvelope checks that an envelope is from the peer to this node, is valid, and
-// travels as its class does.
-func (c *conn) checkEnvelope(env *wire.Envelope, class kinds.Class) (kinds.Checked, error) {
+// beginReceived checks that an envelope is from the peer, which is still trusted, to this node, is valid, and
+// travels as its class does. Then the message begins, in the memory of p.
+func (c *conn) beginReceived(p *Passing, env *wire.Envelope, class kinds.Class) (err error) {
 	if env.From != c.id || env.To != c.node.self {
 		c.node.peerLog.WriteLimited(c.id, slog.LevelWarn, "spoofed message refused", "peer", c.id.Label(), "id", env.ID, "from", env.From.Label(), "to", env.To.Label())
-		return kinds.Checked{}, kinds.Errorf(kinds.NotAuthorized, "from and to must be the ids that the connection has proved")
+		return kinds.Errorf(kinds.NotAuthorized, "from and to must be the ids that the connection has proved")
 	}
-	checked, err := kinds.CheckEnvelope(env)
-	if err == nil && checked.Spec.Class != class {
-		err = kinds.Errorf(kinds.Invalid, "%s: kind: it does not travel on this type of stream", env.Kind)
+	if p.Checked, err = kinds.CheckEnvelope(env); err != nil {
+		return err
 	}
-	return checked, err
+	if p.Spec.Class != class {
+		return kinds.Errorf(kinds.Invalid, "%s: kind: it does not travel on this type of stream", env.Kind)
+	}
+	if p.Sender, p.Inbound = c.node.cfg.Trust.FindPeer(c.id); !p.Inbound {
+		return NewUntrustedError(env)
+	}
+	c.node.begin(p)
+	return nil
 }
 
 // readEnvelope reads one envelope, bounded by the deadlines, max_message and the peer's share of

@@ -29,8 +29,8 @@ const (
 // at most, the wait for stream credit included. The error is a *kinds.Error. A receiver
 // that is no peer is introduced: since the start its certificate may not have come.
 func (n *Node) Send(ctx context.Context, message kinds.Checked, wait bool) (Outcome, error) {
-	p := n.beginSending(message)
-	defer n.endSending(p)
+	p := n.begin(&Passing{Checked: message})
+	defer n.cfg.Observer.Ended(p)
 	p.Outcome, p.Err = n.send(ctx, message, wait)
 	return p.Outcome, p.Err
 }
@@ -260,30 +260,22 @@ func (c *conn) receiveMessage(s *quic.ReceiveStream) (wire.ReceiptState, error) 
 		s.CancelRead(code)
 		return 0, c.newUnreadError(code, err)
 	}
-	message, err := c.checkEnvelope(env, kinds.Message)
-	if err != nil {
-		return 0, err
-	}
 	if c.node.cfg.Message == nil {
 		return 0, kinds.Errorf(kinds.UnknownKind, "%s: nothing here takes it", env.Kind)
 	}
 	p := new(Passing)
-	if err := c.beginReceived(p, message); err != nil {
+	if err := c.beginReceived(p, env, kinds.Message); err != nil {
 		return 0, err
 	}
 	defer c.node.cfg.Observer.Ended(p)
 	state, err := c.node.cfg.Message(c.qc.Context(), p)
-	p.Err = err
-	switch {
-	case err != nil:
-	case state == wire.Handed:
-		p.Outcome = Handed
-	case state == wire.Held:
-		p.Outcome = Held
-	default:
-		p.Err = ownwords.Errorf("the handler's outcome is %v", state)
+	if err == nil && state != wire.Handed && state != wire.Held {
+		err = ownwords.Errorf("the handler's outcome is %v", state)
 	}
-	return state, p.Err
+	if p.Err = err; err == nil {
+		p.Outcome = Outcome(state.String())
+	}
+	return state, err
 }
 
 // newUnreadError returns the error for the receipt of a message that was not read whole.

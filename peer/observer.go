@@ -1,7 +1,6 @@
 package peer
 
 import (
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -18,7 +17,7 @@ type Observer interface {
 	Began(*Passing)
 
 	// Ended is called when there is an outcome, before the caller of [Node.Exchange] or [Node.Send] has it,
-	// or the peer. Nobody uses the Passing after that.
+	// or the peer.
 	Ended(*Passing)
 }
 
@@ -68,38 +67,11 @@ type noObserver struct{}
 func (noObserver) Began(*Passing) {}
 func (noObserver) Ended(*Passing) {}
 
-func (n *Node) begin(p *Passing) {
+// begin tells the observer of a message. The caller tells it of the end.
+func (n *Node) begin(p *Passing) *Passing {
 	p.Began, p.Err = time.Now(), errNoOutcome
 	n.cfg.Observer.Began(p)
-}
-
-// sent has memory for messages that are sent: nobody uses it when they have ended.
-var sent = sync.Pool{New: func() any { return new(Passing) }}
-
-// beginSending begins a message of this node. The caller calls endSending.
-func (n *Node) beginSending(message kinds.Checked) *Passing {
-	p := sent.Get().(*Passing)
-	p.Checked = message
-	n.begin(p)
 	return p
-}
-
-func (n *Node) endSending(p *Passing) {
-	n.cfg.Observer.Ended(p)
-	*p = Passing{}
-	sent.Put(p)
-}
-
-// beginReceived begins a message of the peer, in the memory of p, which is zero. The caller calls Ended of
-// the observer unless there is an error: the peer is not trusted any more.
-func (c *conn) beginReceived(p *Passing, message kinds.Checked) error {
-	sender, ok := c.node.cfg.Trust.FindPeer(c.id)
-	if !ok {
-		return NewUntrustedError(message.Envelope)
-	}
-	p.Checked, p.Inbound, p.Sender = message, true, sender
-	c.node.begin(p)
-	return nil
 }
 
 // NewUntrustedError returns the error for a message whose sender was untrusted while it came.

@@ -39,7 +39,7 @@ func (w *witness) Ended(p *Passing) {
 	if p.Err != nil {
 		outcome = string(kinds.AsError(p.Err).Code)
 	}
-	w.told = append(w.told, fmt.Sprintf("%s inbound=%t %s %s agent=%s parent=%t", p.Kind, p.Inbound, reply, outcome, p.ChosenAgent(), !p.Follows.Parent.IsZero()))
+	w.told = append(w.told, fmt.Sprintf("%s inbound=%t %s %s agent=%s parent=%t", p.Kind, p.Inbound, reply, outcome, p.ChosenAgent(), !p.Parent.IsZero()))
 }
 
 // take returns what it was told since the last call. Nothing may be open.
@@ -103,7 +103,7 @@ func TestTheObserverIsToldOfEachMessage(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			checked.Follows = kinds.Cause{Parent: parent}
+			checked.Parent = parent
 			a.Node.Exchange(t.Context(), checked)
 		}
 		note := func(topic string, wait bool) {

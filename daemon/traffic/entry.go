@@ -82,8 +82,8 @@ func draftEntry(m *peer.Passing, most int) (d draft) {
 	if env.Ref != nil {
 		d.ref = *env.Ref
 	}
-	d.parent, d.trace = m.Follows.Parent, env.Chain().TraceID()
-	if m.Follows.Guessed {
+	d.parent, d.trace = m.Parent, env.Chain().TraceID()
+	if m.Guessed {
 		d.flags |= flagGuessed
 	}
 	d.began, d.tookUS = m.Began.UnixNano(), measureTook(m.Began)

@@ -45,8 +45,8 @@ func insertBehind(c, other *peer.Passing) {
 func unlink(c *peer.Passing) { c.Previous.Next, c.Next.Previous = c.Next, c.Previous }
 
 // DirectionOf returns the direction of a message as the local API has it.
-func DirectionOf(p *peer.Passing) client.MessageDirection {
-	if p.Inbound {
+func DirectionOf(inbound bool) client.MessageDirection {
+	if inbound {
 		return client.In
 	}
 	return client.Out
@@ -56,8 +56,8 @@ func DirectionOf(p *peer.Passing) client.MessageDirection {
 func describeCall(c *peer.Passing) client.TrafficEntry {
 	env := c.Envelope
 	e := client.TrafficEntry{
-		At: c.Began.UTC(), Direction: DirectionOf(c), Peer: c.Peer(), Agent: env.Agent, FromAgent: env.FromAgent, Kind: c.Spec.Name,
-		ID: env.ID, Thread: env.Thread, Hops: env.Hops, Parent: c.Follows.Parent, Guessed: c.Follows.Guessed, Chain: env.Chain().TraceID().String(),
+		At: c.Began.UTC(), Direction: DirectionOf(c.Inbound), Peer: c.Peer(), Agent: env.Agent, FromAgent: env.FromAgent, Kind: c.Spec.Name,
+		ID: env.ID, Thread: env.Thread, Hops: env.Hops, Parent: c.Parent, Guessed: c.Guessed, Chain: env.Chain().TraceID().String(),
 		Topic: c.Topic, Bytes: len(env.Payload), TookUS: measureTook(c.Began),
 	}
 	if agent := c.ChosenAgent(); agent != "" {

@@ -57,12 +57,9 @@ func NewRecorder(nameOf func(identity.ID) string, isBlocked func(identity.ID) bo
 // IsOn reports whether entries are kept.
 func (r *Recorder) IsOn() bool { return r.keeps.Load() > 0 }
 
-// HasBegun reports whether anybody has watched since the process began.
-func (r *Recorder) HasBegun() bool { return r.begun.Load() }
-
-// Skip counts a message that is not kept, and reports that. It returns false, and does nothing, if
+// skip counts a message that is not kept, and reports that. It returns false, and does nothing, if
 // messages are kept.
-func (r *Recorder) Skip() bool {
+func (r *Recorder) skip() bool {
 	switch {
 	case r.IsOn():
 		return false
@@ -141,7 +138,7 @@ func (r *Recorder) Ended(p *peer.Passing) {
 // Record keeps what m says, if anything is kept, and drops old entries for it. It copies what it keeps.
 // It never waits for a reader. What is not kept it skips.
 func (r *Recorder) Record(m *peer.Passing) {
-	if r.Skip() {
+	if r.skip() {
 		return
 	}
 	d := draftEntry(m, max(int(r.keeps.Load()), maxHead))
