@@ -169,3 +169,18 @@ func TestUntrustCutsTheConnection(t *testing.T) {
 		}
 	})
 }
+
+// TestInvalidErrorOfHandler: an error whose details are no object does not leave this node.
+func TestInvalidErrorOfHandler(t *testing.T) {
+	bubble(t, nil, func(t *testing.T, w *network) {
+		a, b := w.pair(func(c *Config) {
+			c.Exchange = func(context.Context, *Passing) (*wire.Envelope, error) {
+				return nil, &kinds.Error{Code: kinds.NotAuthorized, Message: "no", Details: []byte(`"text"`)}
+			}
+		})
+		err := kinds.AsError(a.tryAsk(b, "?"))
+		if err.Code != kinds.Internal || err.From == "" {
+			t.Errorf("the caller got %+v", err)
+		}
+	})
+}

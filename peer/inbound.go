@@ -183,10 +183,14 @@ func (c *conn) answerRequest(ctx context.Context, env *wire.Envelope, p *Passing
 		c.logCause(p.Err)
 		p.Reply = kinds.NewErrorReply(env, p.Err)
 	}
+	if _, err := kinds.CheckEnvelope(p.Reply); err != nil { // an agent's error may be invalid too
+		p.Err = kinds.Errorf(kinds.Internal, "%s: the answer is not valid: %v", p.Kind, err)
+		p.Reply = kinds.NewErrorReply(env, p.Err)
+	}
 	return p.Reply
 }
 
-// callExchange calls the handler of a request and checks its reply.
+// callExchange calls the handler of a request and checks that its reply answers it.
 func (c *conn) callExchange(ctx context.Context, p *Passing) (*wire.Envelope, error) {
 	if c.node.cfg.Exchange == nil {
 		return nil, kinds.Errorf(kinds.UnknownKind, "%s: nothing here answers it", p.Kind)
@@ -201,9 +205,6 @@ func (c *conn) callExchange(ctx context.Context, p *Passing) (*wire.Envelope, er
 		return nil, ownwords.New("the handler answered with a kind that does not answer this one")
 	case reply.From != c.node.self || reply.To != c.id || reply.Ref == nil || *reply.Ref != p.ID:
 		return nil, ownwords.New("the handler answered another request")
-	}
-	if _, err := kinds.CheckEnvelope(reply); err != nil {
-		return nil, kinds.Errorf(kinds.Internal, "%s: the answer is not valid: %v", p.Kind, err)
 	}
 	return reply, nil
 }
