@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/acpd/acpd/client/jsonrpc"
+	"github.com/acpd/acpd/daemon/local"
 	"github.com/acpd/acpd/integration/await"
 	"github.com/acpd/acpd/kinds"
 )
@@ -36,8 +37,8 @@ func (d *running) hog(socket string, n int, text string, all *jsonrpc.InputLimit
 		io.WriteString(c, text) // cut off it fails
 		c.SetDeadline(time.Time{})
 		open = append(open, c)
-		if held := all.HeldBytes(); held > maxInputBytes {
-			d.t.Fatalf("%d bytes are held, over %d", held, maxInputBytes)
+		if held := all.HeldBytes(); held > local.MaxInputBytes {
+			d.t.Fatalf("%d bytes are held, over %d", held, local.MaxInputBytes)
 		}
 	}
 	return open
@@ -68,8 +69,8 @@ func TestLinesWithoutEndFillNoMemory(t *testing.T) {
 	owner, agent := desk.dial(), desk.guest(nil)
 	text := strings.Repeat("x", 15<<20)
 	before := heap()
-	open := desk.hog("acp.sock", 45, text, desk.guests.inputLimit) // ten times
-	if more := heap() - before; more > 2*maxInputBytes {
+	open := desk.hog("acp.sock", 45, text, desk.guests.InputLimit) // ten times
+	if more := heap() - before; more > 2*local.MaxInputBytes {
 		t.Errorf("the heap has grown by %d bytes", more)
 	}
 	owner.must("whoami", nil, nil)
@@ -85,7 +86,7 @@ func TestLinesWithoutEndFillNoMemory(t *testing.T) {
 	for _, c := range open {
 		c.Close()
 	}
-	await.Until(t, "all is given back", func() bool { return desk.guests.inputLimit.HeldBytes() == 0 })
+	await.Until(t, "all is given back", func() bool { return desk.guests.InputLimit.HeldBytes() == 0 })
 }
 
 // So it is with the bodies of requests.
@@ -99,7 +100,7 @@ func TestBodiesWithoutEndFillNoMemory(t *testing.T) {
 	body := `{"title":"` + strings.Repeat("x", size)
 	before := heap()
 	open := desk.hog("http.sock", 500, head+body[:size-1], desk.channels.bodies) // ten times
-	if more := heap() - before; more > 2*maxInputBytes {
+	if more := heap() - before; more > 2*local.MaxInputBytes {
 		t.Errorf("the heap has grown by %d bytes", more)
 	}
 	owner.must("whoami", nil, nil)

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/daemon/local"
 	"github.com/acpd/acpd/integration/await"
 	"github.com/acpd/acpd/wire"
 )
@@ -47,7 +48,7 @@ func TestRequestsThatWaitFillNoMemory(t *testing.T) {
 	}
 	n, pad := 90, strings.Repeat("x", 1<<20) // more bytes than there is room for
 	if raceEnabled {
-		n, pad = maxRequests+9, "" // each byte that is read costs much there: more requests
+		n, pad = local.MaxRequests+9, "" // each byte that is read costs much there: more requests
 	}
 	for range n {
 		hog.SetDeadline(time.Now().Add(await.Patience))
@@ -58,16 +59,16 @@ func TestRequestsThatWaitFillNoMemory(t *testing.T) {
 	if line := told(); !strings.Contains(line, `"overloaded"`) {
 		t.Errorf("got %.300s", line)
 	}
-	if _, bytes := desk.guests.requestLimit.HeldLoad(); bytes > maxRequestBytes {
-		t.Errorf("%d bytes are under way, over %d", bytes, maxRequestBytes)
+	if _, bytes := desk.guests.RequestLimit.HeldLoad(); bytes > local.MaxRequestBytes {
+		t.Errorf("%d bytes are under way, over %d", bytes, local.MaxRequestBytes)
 	}
-	if more := heap() - before; more > 2*maxRequestBytes {
+	if more := heap() - before; more > 2*local.MaxRequestBytes {
 		t.Errorf("the heap has grown by %d bytes", more)
 	}
 	planner.must("task", client.TaskParams{ID: given.ID}, nil)
 	desk.guest(nil).must("whoami", nil, nil)
 	hog.Close()
-	await.Until(t, "all is given back", func() bool { number, bytes := desk.guests.requestLimit.HeldLoad(); return number == 0 && bytes == 0 })
+	await.Until(t, "all is given back", func() bool { number, bytes := desk.guests.RequestLimit.HeldLoad(); return number == 0 && bytes == 0 })
 }
 
 // Answers that an agent does not read have a room of all, however many it asks for. It reads so slowly
@@ -80,7 +81,7 @@ func TestAnswersThatAgentsDoNotRead(t *testing.T) {
 		sender.notify(client.NotifyParams{To: client.Recipients{Names: []string{"desk"}}, Payload: wire.Payload(`{"topic":"news","data":{"pad":"` + strings.Repeat("x", 60_000) + `"}}`)})
 	}
 	const left = 3 << 20 // others have the rest
-	if !desk.guests.unreadRoom.TryAcquire(maxUnreadBytes - left) {
+	if !desk.guests.UnreadRoom.TryAcquire(local.MaxUnreadBytes - left) {
 		t.Fatal("somebody has room")
 	}
 
@@ -101,8 +102,8 @@ func TestAnswersThatAgentsDoNotRead(t *testing.T) {
 	}
 	await.Until(t, "the room is taken", func() bool {
 		readSlowly()
-		if desk.guests.unreadRoom.TryAcquire(1 << 20) {
-			desk.guests.unreadRoom.Release(1 << 20)
+		if desk.guests.UnreadRoom.TryAcquire(1 << 20) {
+			desk.guests.UnreadRoom.Release(1 << 20)
 			return false
 		}
 		return true
@@ -126,5 +127,5 @@ func TestAnswersThatAgentsDoNotRead(t *testing.T) {
 	if refused == 0 {
 		t.Error("all answers had room")
 	}
-	await.Until(t, "all is given back", func() bool { return desk.guests.unreadRoom.TryAcquire(left) })
+	await.Until(t, "all is given back", func() bool { return desk.guests.UnreadRoom.TryAcquire(left) })
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/acpd/acpd/budget"
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/client/jsonrpc"
+	"github.com/acpd/acpd/daemon/local"
 	"github.com/acpd/acpd/daemon/registry"
 	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/integration/await"
@@ -27,13 +28,13 @@ import (
 )
 
 // guest is a connection to acp.sock of the agents' folder.
-func (d *running) guest(h handler) *local {
+func (d *running) guest(h handler) *program {
 	d.t.Helper()
 	return d.dialAt(filepath.Join(d.dir, "agent", "acp.sock"), h)
 }
 
 // guestAgent is a guest that has attached, and its key.
-func (d *running) guestAgent(p client.AttachParams, h handler) (*local, string) {
+func (d *running) guestAgent(p client.AttachParams, h handler) (*program, string) {
 	d.t.Helper()
 	l := d.guest(h)
 	var got client.Attached
@@ -57,13 +58,13 @@ func TestAgentsAreServedWhatAgentsDo(t *testing.T) {
 	owner := desk.dial()
 	before, config := desk.state(t, owner), desk.config.Load()
 	g, _ := desk.guestAgent(client.AttachParams{Name: "planner"}, say(`{}`))
-	for name, m := range methods {
+	for name, m := range desk.local.Methods {
 		// Params that no method has tell what was refused from what was tried.
 		err := g.call(name, map[string]any{"no such": "param"}, nil)
 		rpc, tried := errors.AsType[*jsonrpc.Error](err)
 		tried = tried && rpc.Code == jsonrpc.CodeInvalidParams
 		barred := errors.Is(err, &kinds.Error{Code: kinds.NotAuthorized})
-		if want := slices.Contains(served, name); tried != want || barred == want || (m.callers == forAgents) != want {
+		if want := slices.Contains(served, name); tried != want || barred == want || m.ForGuests != want {
 			t.Errorf("%s: %v", name, err)
 		}
 		err = desk.dial().call(name, map[string]any{"no such": "param"}, nil)
@@ -102,14 +103,14 @@ func TestAgentsAreServedWhatAgentsDo(t *testing.T) {
 }
 
 // state returns what administers the daemon, as text. owner is a connection to acp.sock.
-func (d *running) state(t testing.TB, owner *local) string {
+func (d *running) state(t testing.TB, owner *program) string {
 	t.Helper()
 	var invitations client.Invitations
 	if err := owner.call("invitations", nil, &invitations); err != nil {
 		t.Fatal(err)
 	}
 	peers, blocks := d.trust.Peers(), d.trust.Blocks()
-	text, _ := marshalVerbatimJSON([]any{peers, blocks, invitations, d.mail.Bindings("")})
+	text, _ := local.MarshalVerbatimJSON([]any{peers, blocks, invitations, d.mail.Bindings("")})
 	return string(text)
 }
 
@@ -144,21 +145,6 @@ func TestAgentsHearOfNoAddresses(t *testing.T) {
 	}
 }
 
-func TestAddressesAreTakenOut(t *testing.T) {
-	for in, want := range map[string]string{
-		"desk at 192.0.2.1:7117 speaks":                 "desk at its address speaks",
-		"desk: [2001:db8::1]:7117 is silent":            "desk: its address is silent",
-		"answers at planner.example:7117; correct it":   "answers at its address; correct it",
-		"[fe80::1%eth0]:7117":                           "its address",
-		"laptop gave no answer in 5s: allow more time":  "laptop gave no answer in 5s: allow more time",
-		"id: 3f2b8c1e-6f0a-4d3c-9e57-0c1d2e3f4a5b: no.": "id: 3f2b8c1e-6f0a-4d3c-9e57-0c1d2e3f4a5b: no.",
-	} {
-		if got := kinds.AsError((&localConn{isGuest: true}).maskErrorAddrs(kinds.Errorf(kinds.Unreachable, "%s", in))).Message; got != want {
-			t.Errorf("%q: %q", in, got)
-		}
-	}
-}
-
 // An agent reads and acknowledges what is for it, and what is for any; the latter lies
 // in taken for a week with its name.
 func TestAnAgentsInboxIsItsOwn(t *testing.T) {
@@ -170,7 +156,7 @@ func TestAnAgentsInboxIsItsOwn(t *testing.T) {
 	for _, to := range []string{"desk/planner", "desk/reviewer", "desk"} {
 		laptop.dial().must("notify", client.NotifyParams{To: client.To(to), Payload: wire.Payload(`{"topic":"t","data":"` + to + `"}`)}, nil)
 	}
-	sees := func(l *local, p client.InboxParams) (names []string, all client.Inbox) {
+	sees := func(l *program, p client.InboxParams) (names []string, all client.Inbox) {
 		t.Helper()
 		l.must("inbox", p, &all)
 		for _, m := range all.Messages {
@@ -182,7 +168,7 @@ func TestAnAgentsInboxIsItsOwn(t *testing.T) {
 		}
 		return names, all
 	}
-	is := func(what string, l *local, want ...string) client.Inbox {
+	is := func(what string, l *program, want ...string) client.Inbox {
 		t.Helper()
 		got, all := sees(l, client.InboxParams{})
 		if !slices.Equal(got, want) {
@@ -283,7 +269,7 @@ func TestAnAgentsDelegationsAreItsOwn(t *testing.T) {
 	given := delegateTo(planner, "laptop", task1(""))
 	taken := delegateTo(laptop.dial(), "desk/planner", task1(""))
 	none := delegateTo(stranger, "laptop", task1(""))
-	lists := func(l *local) int {
+	lists := func(l *program) int {
 		t.Helper()
 		var all client.Tasks
 		l.must("tasks", nil, &all)
@@ -292,7 +278,7 @@ func TestAnAgentsDelegationsAreItsOwn(t *testing.T) {
 	if p, r, s, o := lists(planner), lists(reviewer), lists(stranger), lists(owner); p != 2 || r != 0 || s != 1 || o != 3 {
 		t.Errorf("the planner lists %d, the reviewer %d, who is nobody %d, the owner %d", p, r, s, o)
 	}
-	for _, other := range []*local{reviewer, desk.guest(nil)} {
+	for _, other := range []*program{reviewer, desk.guest(nil)} {
 		for _, id := range []wire.MessageID{given.ID, taken.ID, none.ID} {
 			other.refused(kinds.NotFound, "task", client.TaskParams{ID: id})
 			other.refused(kinds.NotFound, "wait", client.WaitParams{ID: id})

@@ -203,7 +203,7 @@ func TestTheOwnersNoToAQuestion(t *testing.T) {
 	worker := laptop.agent(client.AttachParams{Name: "welder"}, say(accepted))
 	desk.allow(client.WakeAllowParams{Peer: "laptop", Ask: true})
 	s := desk.session("claude")
-	given := delegateTo(s.local, "laptop", task1(""))
+	given := delegateTo(s.program, "laptop", task1(""))
 	failed := make(chan error, 1)
 	go func() { failed <- worker.call("query", client.QueryParams{Ref: given.ID, Payload: query("?")}, nil) }()
 	s.next(false)

@@ -4,17 +4,18 @@ import (
 	"context"
 
 	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/daemon/local"
 	"github.com/acpd/acpd/daemon/registry"
 	"github.com/acpd/acpd/kinds"
 )
 
 // serveAttach makes the connection answer as an agent. Tasks that waited for an agent of
 // this name are handed over to it.
-func (d *Daemon) serveAttach(ctx context.Context, s *localConn, p *client.AttachParams) (any, error) {
-	if p.TakeOver && s.isGuest {
+func (d *Daemon) serveAttach(ctx context.Context, s *local.Conn, p *client.AttachParams) (any, error) {
+	if p.TakeOver && s.IsGuest {
 		return nil, kinds.Errorf(kinds.NotAuthorized, "attach: take_over: no agent takes another's name on this socket: choose another name, or show the key of this one")
 	}
-	before := d.agents.FindByConn(s.conn)
+	before := d.agents.FindByConn(s.Conn)
 	a, err := d.attachAgent(s, p)
 	if err != nil {
 		return nil, err
@@ -35,10 +36,10 @@ func (d *Daemon) serveAttach(ctx context.Context, s *localConn, p *client.Attach
 }
 
 // attachAgent enters the agent of a connection, and takes out those that it replaces.
-func (d *Daemon) attachAgent(s *localConn, p *client.AttachParams) (*registry.Agent, error) {
+func (d *Daemon) attachAgent(s *local.Conn, p *client.AttachParams) (*registry.Agent, error) {
 	d.attaching.Lock()
 	defer d.attaching.Unlock()
-	a, replaced, err := d.agents.Attach(s.conn, *p, s.isGuest, d.delegations.AgentsWithOpenWork())
+	a, replaced, err := d.agents.Attach(s.Conn, *p, s.IsGuest, d.delegations.AgentsWithOpenWork())
 	if err != nil {
 		return nil, err
 	}
@@ -51,7 +52,7 @@ func (d *Daemon) attachAgent(s *localConn, p *client.AttachParams) (*registry.Ag
 		} else if !a.IsSession() {
 			d.waker.Detach(old.Name) // its work goes on with this agent
 		}
-		if old.Conn != s.conn {
+		if old.Conn != s.Conn {
 			old.Conn.Close() // it would wait for messages in vain
 		}
 	}
@@ -64,17 +65,17 @@ func (d *Daemon) attachAgent(s *localConn, p *client.AttachParams) (*registry.Ag
 // isWakeable reports whether an agent is a session that something can wake.
 func isWakeable(a *registry.Agent) bool { return a.IsSession() && a.Session.Unwakeable == "" }
 
-// detachAgent takes out the agent of a connection that has ended, if it had one. comesBack says
-// that it is the daemon that ends, so that what a session had begun does not.
-func (d *Daemon) detachAgent(s *localConn, comesBack bool) {
+// detachAgent takes out the agent of a connection that has ended, if it had one. If the daemon ends,
+// what a session had begun does not.
+func (d *Daemon) detachAgent(s *local.Conn) {
 	d.attaching.Lock()
 	defer d.attaching.Unlock()
-	a := d.agents.Detach(s.conn, d.delegations.AgentsWithOpenWork)
+	a := d.agents.Detach(s.Conn, d.delegations.AgentsWithOpenWork)
 	if a == nil {
 		return
 	}
 	d.delegations.UpdateAgentPresence(a.Name)
-	if !comesBack {
+	if !s.IsEndedByDaemon() {
 		d.endSession(a)
 	}
 	d.agentLog.write("agent detached", "agent", a.Name)
@@ -82,7 +83,7 @@ func (d *Daemon) detachAgent(s *localConn, comesBack bool) {
 
 // serveSpeak makes the connection call as the agent that has the key. The connection answers
 // nothing.
-func (d *Daemon) serveSpeak(_ context.Context, s *localConn, p *client.SpeakParams) (any, error) {
+func (d *Daemon) serveSpeak(_ context.Context, s *local.Conn, p *client.SpeakParams) (any, error) {
 	key, err := registry.HashAgentKey("speak", p.Key)
 	if err != nil {
 		return nil, err
@@ -91,40 +92,6 @@ func (d *Daemon) serveSpeak(_ context.Context, s *localConn, p *client.SpeakPara
 	if err := d.agents.CheckCredential(as); err != nil {
 		return nil, err
 	}
-	s.speaksAs.Store(&as)
+	s.SpeakAs(as)
 	return nil, nil
-}
-
-// callerCredential returns the credential under which the connection calls.
-func (s *localConn) callerCredential() registry.Credential {
-	if a := s.daemon.agents.FindByConn(s.conn); a != nil {
-		return registry.Credential{Name: a.Name, KeyHash: a.KeyHash}
-	}
-	if as := s.speaksAs.Load(); as != nil && s.daemon.agents.CheckCredential(*as) == nil {
-		return *as
-	}
-	return registry.Credential{KeyHash: s.key}
-}
-
-// guestCredential returns the credential of a guest, which may see only its own; nil for the
-// daemon's owner, who may see all.
-func (s *localConn) guestCredential() *registry.Credential {
-	if !s.isGuest {
-		return nil
-	}
-	as := s.callerCredential()
-	return &as
-}
-
-// inboxAgent returns the name of the agent whose inbox a guest may use, nil for the daemon's
-// owner. It returns an error, which begins with op, if the guest is no agent.
-func (s *localConn) inboxAgent(op string) (*string, error) {
-	as := s.guestCredential()
-	switch {
-	case as == nil:
-		return nil, nil
-	case as.Name == "":
-		return nil, kinds.Errorf(kinds.NotAuthorized, "%s: only an agent has one here: attach first, or speak as an agent that is attached", op)
-	}
-	return &as.Name, nil
 }

@@ -29,7 +29,7 @@ func TestANameWithOpenWorkNeedsItsKey(t *testing.T) {
 	g.refused(kinds.Invalid, "attach", client.AttachParams{Name: "planner", Key: "secret"})
 	taken := delegateTo(laptop.dial(), "desk", task1(`,"deadline_ms":3600000`))
 
-	leave := func(l *local) {
+	leave := func(l *program) {
 		t.Helper()
 		l.Close()
 		await.Until(t, "it has left", func() bool { return desk.agents.FindByName("planner") == nil })
@@ -82,7 +82,7 @@ func TestAFreeNameGetsWhatWaitsForIt(t *testing.T) {
 	desk, laptop := pair(t)
 	worker := laptop.agent(client.AttachParams{Name: "reviewer"}, say(accepted))
 	first := desk.session("claude")
-	given := delegateTo(first.local, "laptop", task1(""))
+	given := delegateTo(first.program, "laptop", task1(""))
 	worker.must("result", client.ResultParams{Ref: given.ID, Payload: completed("done")}, nil)
 	held := laptop.dial().notify(first.notice("desk"))
 	desk.guest(nil).refused(kinds.Invalid, "attach", client.AttachParams{Name: "claude", Session: claude})

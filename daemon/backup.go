@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/daemon/local"
 	"github.com/acpd/acpd/disk"
 	"github.com/acpd/acpd/internal/ownwords"
 	"github.com/acpd/acpd/internal/statedir"
@@ -18,11 +19,11 @@ import (
 // of the disk as state.db.
 type backup struct {
 	mu sync.Mutex
-	of *localConn // for which the copy is made or kept; nil: for none
+	of *local.Conn // for which the copy is made or kept; nil: for none
 }
 
 // serveBackup copies state.db into a file that lasts as long as the connection.
-func (d *Daemon) serveBackup(ctx context.Context, s *localConn, _ *noParams) (any, error) {
+func (d *Daemon) serveBackup(ctx context.Context, s *local.Conn, _ *local.NoParams) (any, error) {
 	d.backup.mu.Lock()
 	if d.backup.of != nil {
 		d.backup.mu.Unlock()
@@ -88,7 +89,7 @@ func (d *Daemon) checkRoomBesideCopy(op string) error {
 
 // releaseBackup removes the copy that was made for a connection, if there is one. The connection
 // has ended, or the copy failed.
-func (d *Daemon) releaseBackup(s *localConn) {
+func (d *Daemon) releaseBackup(s *local.Conn) {
 	d.backup.mu.Lock()
 	defer d.backup.mu.Unlock()
 	if d.backup.of != s {

@@ -5,11 +5,12 @@ import (
 
 	"github.com/acpd/acpd/budget"
 	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/daemon/local"
 	"github.com/acpd/acpd/identity"
 )
 
 // serveBudget returns what peers may cost this daemon, and what they cost it now.
-func (d *Daemon) serveBudget(_ context.Context, _ *localConn, p *client.BudgetParams) (any, error) {
+func (d *Daemon) serveBudget(_ context.Context, _ *local.Conn, p *client.BudgetParams) (any, error) {
 	var of identity.Peer
 	if p.Peer != "" {
 		var err error

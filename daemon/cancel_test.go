@@ -35,7 +35,7 @@ func TestCancelReachesTheAgent(t *testing.T) {
 	if *in.Ref != given.ID || in.Delegation == nil || in.Delegation.Task != "mend it" {
 		t.Errorf("%+v", in)
 	}
-	for _, l := range []*local{asker, worker} {
+	for _, l := range []*program{asker, worker} {
 		if s := l.state(given.ID); s.State != client.TaskCancelled || s.Outcome != "plans changed" {
 			t.Errorf("%+v", s)
 		}
@@ -53,7 +53,7 @@ func TestCancelReachesTheAgent(t *testing.T) {
 func TestACancelAfterTheResultIsTooLate(t *testing.T) {
 	t.Parallel()
 	desk, laptop := pair(t)
-	workers := make(chan *local, 1)
+	workers := make(chan *program, 1)
 	workers <- laptop.agent(client.AttachParams{Name: "reviewer"}, func(_ context.Context, r *jsonrpc.Request) {
 		if r.Method == "cancel" {
 			worker := <-workers
@@ -70,7 +70,7 @@ func TestACancelAfterTheResultIsTooLate(t *testing.T) {
 	if err != nil || ack.Accepted || ack.Code != kinds.NotFound || !strings.Contains(ack.Message, "completed already") {
 		t.Errorf("%s, %v", c.Payload, err)
 	}
-	for _, l := range []*local{asker, <-workers} {
+	for _, l := range []*program{asker, <-workers} {
 		if s := l.state(given.ID); s.State != client.TaskCompleted {
 			t.Errorf("%+v", s)
 		}
@@ -122,7 +122,7 @@ func TestDeadlineBeforeTheAck(t *testing.T) {
 		asker.refused(kinds.Timeout, "delegate", client.DelegateParams{Head: client.Head{ID: id}, To: "laptop", Payload: task1(fmt.Sprintf(`,"deadline_ms":%d`, ms))})
 	}
 	await.Receive(t, "the agent's rpc.cancel", ended)
-	for _, l := range []*local{asker, laptop.dial()} {
+	for _, l := range []*program{asker, laptop.dial()} {
 		await.Until(t, "the end of the delegation", func() bool { return l.state(id).State.IsFinal() })
 	}
 }

@@ -15,7 +15,7 @@ import (
 
 // patientAgent is an agent that answers a query when it is told to.
 type patientAgent struct {
-	*local
+	*program
 	asked   chan *client.Inbound
 	gone    chan wire.MessageID // queries of which nobody waits for the answer any more
 	ended   chan error          // how its own queries have ended
@@ -25,7 +25,7 @@ type patientAgent struct {
 // patient attaches a patientAgent.
 func (d *running) patient(name string) *patientAgent {
 	a := &patientAgent{asked: make(chan *client.Inbound, 99), gone: make(chan wire.MessageID, 99), ended: make(chan error, 99)}
-	a.local = d.agent(client.AttachParams{Name: name, MaxConcurrent: 64}, a.serve)
+	a.program = d.agent(client.AttachParams{Name: name, MaxConcurrent: 64}, a.serve)
 	return a
 }
 

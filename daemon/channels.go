@@ -16,6 +16,7 @@ import (
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/client/jsonrpc"
 	"github.com/acpd/acpd/config"
+	"github.com/acpd/acpd/daemon/local"
 	"github.com/acpd/acpd/daemon/registry"
 	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/internal/ownwords"
@@ -45,7 +46,7 @@ type channels struct {
 	bodies    *jsonrpc.InputLimit // of the requests that agents make
 	listeners []net.Listener
 	count     func(http.Handler) http.Handler // wraps the handler of a server, to count requests
-	accepting []*patientListener              // below them
+	accepting []*local.PatientListener        // below them
 }
 
 // policyChannel is the word of a policy for the requests about channels that a peer passes
@@ -83,26 +84,24 @@ func (d *Daemon) openChannels(ctx context.Context, cfg *config.Config) (err erro
 	d.node.Handle(wire.StreamHTTP, policyChannel, func(ctx context.Context, from identity.ID, s *peer.Stream) {
 		c.ServeStream(store.WithRequester(ctx, from), from, s)
 	})
-	own, err := openOwnerSocket(ctx, d.home.filePath(client.HTTPSocketName))
+	own, err := local.OpenOwnerSocket(ctx, d.home.filePath(client.HTTPSocketName))
 	if err != nil {
 		return err
 	}
 	most := min(maxHTTPConns, d.files.local)
 	limited := func(l net.Listener, most int) net.Listener {
-		patient := newPatientListener(l, d.log)
+		patient := local.NewPatientListener(l, d.log)
 		c.accepting = append(c.accepting, patient)
-		limited := newLimitListener(wrappingListener{patient, newWriteTimeoutConn}, most)
-		limited.accepts = patient.state
-		return limited
+		return local.NewLimitListener(local.WrapConns(patient, newWriteTimeoutConn), most, patient)
 	}
 	c.count = func(h http.Handler) http.Handler { return d.measures.countRequestsOf(askedHere, h) }
 	c.addServer(d.log, limited(own, most), api.IdentifyLocalCaller)
-	guests, err := d.home.openGuestSocket(ctx, client.HTTPSocketName, cfg.Agents.UIDs)
+	guests, err := local.OpenGuestSocket(ctx, string(d.home), client.HTTPSocketName, cfg.Agents.UIDs)
 	if err != nil {
 		return err
 	}
 	c.addServer(d.log, limited(guests, min(maxGuestHTTPConns, most)), api.NewAgentIdentifier(d.checkAgentKey))
-	c.bodies = guests.inputLimit
+	c.bodies = guests.InputLimit
 	last := c.servers[len(c.servers)-1]
 	last.Handler = newBodyLimitHandler(last.Handler, c.bodies, semaphore.NewWeighted(maxBodyBytes))
 	if how.Listen == "" {
@@ -116,9 +115,8 @@ func (d *Daemon) openChannels(ctx context.Context, cfg *config.Config) (err erro
 	for i, k := range how.Keys {
 		keys[i] = api.Key{Hash: k.SHA256, Agent: k.Agent}
 	}
-	// Some places are always left to clients that have a key.
-	keyed := &keyListener{Listener: limited(wrappingListener{tcp, newQuickAckConn}, most), maxWaiting: min(maxKeylessConns, max(most/2, 1))}
-	c.addServer(d.log, keyed, exemptKeyedConns(api.NewKeyIdentifier(keys)))
+	keyed := local.NewKeyListener(limited(local.WrapConns(tcp, local.NewQuickAckConn), most), most)
+	c.addServer(d.log, keyed, local.ExemptKeyedConns(api.NewKeyIdentifier(keys)))
 	return nil
 }
 
@@ -148,7 +146,7 @@ func (c *channels) addServer(log *slog.Logger, l net.Listener, identify func(*ht
 		Handler: c.count(c.API.NewHandler(identify)), MaxHeaderBytes: maxHeader,
 		ReadHeaderTimeout: headerTime, IdleTimeout: idleTime,
 		ErrorLog:    slog.NewLogLogger(log.Handler(), httpBacklog),
-		ConnContext: addConnToContext, ConnState: recordConnState,
+		ConnContext: local.AddConnToContext, ConnState: local.RecordConnState,
 	}
 	c.listeners, c.servers = append(c.listeners, l), append(c.servers, s)
 }
@@ -189,32 +187,6 @@ func (c *channels) closeListeners() {
 	for _, l := range c.listeners {
 		l.Close()
 	}
-}
-
-// wrappingListener wraps the connections that it accepts.
-type wrappingListener struct {
-	net.Listener
-	wrap func(net.Conn) net.Conn
-}
-
-func (l wrappingListener) Accept() (net.Conn, error) {
-	c, err := l.Listener.Accept()
-	if err != nil {
-		return nil, err
-	}
-	return l.wrap(c), nil
-}
-
-// quickAckConn acknowledges at once what it reads: older HTTP clients write a request in two
-// parts and wait for that in between, 40 ms.
-type quickAckConn struct{ *net.TCPConn }
-
-func newQuickAckConn(c net.Conn) net.Conn { return quickAckConn{c.(*net.TCPConn)} }
-
-func (c quickAckConn) Read(b []byte) (int, error) {
-	n, err := c.TCPConn.Read(b)
-	enableQuickAck(c.TCPConn) // the kernel forgets it, so each time
-	return n, err
 }
 
 // writeTimeoutConn ends when its client does not read.

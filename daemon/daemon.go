@@ -35,6 +35,7 @@ import (
 	"github.com/acpd/acpd/config"
 	"github.com/acpd/acpd/daemon/delegation"
 	"github.com/acpd/acpd/daemon/inbox"
+	"github.com/acpd/acpd/daemon/local"
 	"github.com/acpd/acpd/daemon/names"
 	"github.com/acpd/acpd/daemon/registry"
 	"github.com/acpd/acpd/daemon/schema"
@@ -95,8 +96,9 @@ type Daemon struct {
 	node       *peer.Node
 	pipes      *pipe.Link // a link of node
 	udpAddr    string     // of node
-	socket     *localSocket
-	guests     *localSocket // acp.sock of the agents' folder
+	local      *local.Server
+	socket     *local.Socket
+	guests     *local.Socket // acp.sock of the agents' folder
 	files      descriptors
 	space      diskSpace
 	backup     backup
@@ -186,7 +188,7 @@ func (d *Daemon) openParts(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := d.home.openAgentsFolder(cfg.Agents.UIDs); err != nil {
+	if err := local.OpenAgentsFolder(dir, cfg.Agents.UIDs); err != nil {
 		return err
 	}
 	d.config.Store(cfg)
@@ -303,10 +305,11 @@ func (d *Daemon) openParts(ctx context.Context) error {
 	if err := d.findLeftovers(ctx); err != nil {
 		return err
 	}
-	if d.socket, err = openOwnerSocket(ctx, d.home.ownerSocketPath()); err != nil {
+	d.openLocal()
+	if d.socket, err = local.OpenOwnerSocket(ctx, d.home.ownerSocketPath()); err != nil {
 		return err
 	}
-	if d.guests, err = d.home.openGuestSocket(ctx, client.SocketName, cfg.Agents.UIDs); err != nil {
+	if d.guests, err = local.OpenGuestSocket(ctx, dir, client.SocketName, cfg.Agents.UIDs); err != nil {
 		return err
 	}
 	return d.openMetrics(ctx, cfg.Metrics)
@@ -336,17 +339,17 @@ func (d *Daemon) Run(ctx context.Context, reload <-chan os.Signal) error {
 	g, working := errgroup.WithContext(ctx)
 	// The local socket outlives the peers' connections: while these drain, agents
 	// still answer what has come in.
-	local, closeLocal := context.WithCancel(context.WithoutCancel(ctx))
+	here, closeLocal := context.WithCancel(context.WithoutCancel(ctx))
 	defer closeLocal()
 	g.Go(func() error {
 		defer closeLocal()
 		return d.node.Serve(working)
 	})
-	most := min(maxConnections, d.files.local)
-	g.Go(func() error { return d.serveLocalSocket(local, d.socket, most) })
-	g.Go(func() error { return d.serveLocalSocket(local, d.guests, most) })
-	g.Go(func() error { return d.channels.runServers(local, working) })
-	g.Go(func() error { return d.metrics.run(local) })
+	most := min(local.MaxConnections, d.files.local)
+	g.Go(func() error { return d.local.Serve(here, d.socket, most) })
+	g.Go(func() error { return d.local.Serve(here, d.guests, most) })
+	g.Go(func() error { return d.channels.runServers(here, working) })
+	g.Go(func() error { return d.metrics.run(here) })
 	g.Go(func() error { return d.delegations.Run(working, d.reportEnd) })
 	g.Go(func() error { return d.lastConnections.run(working, d.log) })
 	g.Go(func() error { return d.reloadOnSignal(working, reload) })

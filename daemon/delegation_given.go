@@ -10,6 +10,7 @@ import (
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/daemon/delegation"
 	"github.com/acpd/acpd/daemon/inbox"
+	"github.com/acpd/acpd/daemon/local"
 	"github.com/acpd/acpd/daemon/registry"
 	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/kinds"
@@ -19,7 +20,7 @@ import (
 // serveDelegate gives a task to a peer: the entry exists before the first byte leaves,
 // and the ack is on disk before the caller has it. A repeat of a call whose ack is
 // known gets that; any other is sent again, and the peer knows it by its id.
-func (d *Daemon) serveDelegate(ctx context.Context, s *localConn, p *client.DelegateParams) (any, error) {
+func (d *Daemon) serveDelegate(ctx context.Context, s *local.Conn, p *client.DelegateParams) (any, error) {
 	began := time.Now()
 	request, err := d.composeRequest(ctx, s, kinds.KindDelegate, &p.Head, p.To, p.Payload)
 	if err != nil {
@@ -36,7 +37,7 @@ func (d *Daemon) serveDelegate(ctx context.Context, s *localConn, p *client.Dele
 	if err := d.countSend(ctx, &p.Head, env); err != nil {
 		return nil, err
 	}
-	as := s.callerCredential()
+	as := s.Credential()
 	hash := inbox.HashMessage(env)
 	t := delegation.NewDelegation(client.Given, env.To, env, hash, what, as)
 	t.Parent, t.Guessed = p.Parent, p.Guessed
@@ -48,7 +49,7 @@ func (d *Daemon) serveDelegate(ctx context.Context, s *localConn, p *client.Dele
 		return &client.DelegateAnswer{ID: env.ID, From: env.To, Payload: ack}
 	}
 	if !fresh {
-		if t.Content != hash || s.isGuest && !d.delegations.IsOwnedBy(t, as) {
+		if t.Content != hash || s.IsGuest && !d.delegations.IsOwnedBy(t, as) {
 			return nil, inbox.NewReusedIDError(env)
 		}
 		env.Trace = t.Chain.Trace
@@ -125,11 +126,11 @@ func (d *Daemon) recordFailedDelegate(ctx context.Context, t *delegation.Delegat
 
 // serveCancel ends a delegation that was given: by ending its exchange while that has
 // no answer, else by asking the peer. Without an ack of the peer, the delegation goes on, unless p abandons it.
-func (d *Daemon) serveCancel(ctx context.Context, s *localConn, p *client.CancelParams) (any, error) {
-	t := d.delegations.FindByID(s.guestCredential(), p.Ref, client.Given)
+func (d *Daemon) serveCancel(ctx context.Context, s *local.Conn, p *client.CancelParams) (any, error) {
+	t := d.delegations.FindByID(s.GuestCredential(), p.Ref, client.Given)
 	to := p.To
-	if to == "" || s.isGuest {
-		if t == nil && s.isGuest {
+	if to == "" || s.IsGuest {
+		if t == nil && s.IsGuest {
 			return nil, kinds.Errorf(kinds.NotFound, "ref: %s names no delegation that this agent has given: see tasks", p.Ref)
 		}
 		if t == nil {

@@ -7,6 +7,7 @@ import (
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/daemon/delegation"
 	"github.com/acpd/acpd/daemon/inbox"
+	"github.com/acpd/acpd/daemon/local"
 	"github.com/acpd/acpd/daemon/registry"
 	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/kinds"
@@ -190,18 +191,18 @@ func (d *Daemon) endCancelledTask(ctx context.Context, t *delegation.Delegation,
 	return ack, nil
 }
 
-func (d *Daemon) serveResult(ctx context.Context, s *localConn, p *client.ResultParams) (any, error) {
+func (d *Daemon) serveResult(ctx context.Context, s *local.Conn, p *client.ResultParams) (any, error) {
 	return d.sendReport(ctx, s, kinds.KindResult, p)
 }
 
-func (d *Daemon) serveError(ctx context.Context, s *localConn, p *client.ResultParams) (any, error) {
+func (d *Daemon) serveError(ctx context.Context, s *local.Conn, p *client.ResultParams) (any, error) {
 	return d.sendReport(ctx, s, kinds.KindError, p)
 }
 
 // sendReport sends a result or an error of a taken task to the peer that gave it. Thread and
 // hops follow from ref. The task is over when that peer has the report.
-func (d *Daemon) sendReport(ctx context.Context, s *localConn, kind string, p *client.ResultParams) (any, error) {
-	t := d.delegations.FindByID(s.guestCredential(), p.Ref, client.Taken)
+func (d *Daemon) sendReport(ctx context.Context, s *local.Conn, kind string, p *client.ResultParams) (any, error) {
+	t := d.delegations.FindByID(s.GuestCredential(), p.Ref, client.Taken)
 	if t == nil {
 		return nil, kinds.Errorf(kinds.NotFound, "ref: %s names no delegation that was taken here: it never came, or was long ago", p.Ref)
 	}
@@ -209,7 +210,7 @@ func (d *Daemon) sendReport(ctx context.Context, s *localConn, kind string, p *c
 		return nil, err
 	}
 	env := d.newReport(t, kind, p.Payload)
-	env.FromAgent = s.callerCredential().Name
+	env.FromAgent = s.Credential().Name
 	if !p.ID.IsZero() {
 		env.ID = p.ID
 	}

@@ -20,14 +20,14 @@ const accepted = `{"accepted":true,"estimated_ms":5}`
 
 func task1(more string) wire.Payload { return wire.Payload(`{"task":"mend it"` + more + `}`) }
 
-func delegateTo(l *local, to string, payload wire.Payload) *client.DelegateAnswer {
+func delegateTo(l *program, to string, payload wire.Payload) *client.DelegateAnswer {
 	l.t.Helper()
 	out := new(client.DelegateAnswer)
 	l.must("delegate", client.DelegateParams{To: to, Payload: payload}, out)
 	return out
 }
 
-func (l *local) state(id wire.MessageID) *client.Task {
+func (l *program) state(id wire.MessageID) *client.Task {
 	l.t.Helper()
 	out := new(client.Task)
 	l.must("task", client.TaskParams{ID: id}, out)
@@ -57,7 +57,7 @@ func TestDelegateIsAckedAndItsResultReceived(t *testing.T) {
 	if in.ID != given.ID || in.DeadlineMS != 60000 || in.Name != "desk" {
 		t.Errorf("%+v", in)
 	}
-	for _, l := range []*local{planner, worker} {
+	for _, l := range []*program{planner, worker} {
 		if s := l.state(given.ID); s.State != client.TaskAccepted || s.Task != "mend it" || time.Until(s.Deadline.Time) > time.Minute || time.Until(s.Deadline.Time) < 30*time.Second {
 			t.Errorf("%+v", s)
 		}

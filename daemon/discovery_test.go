@@ -32,7 +32,7 @@ func (d *running) row(of *running) client.Peer {
 	return d.dial().row(of)
 }
 
-func (l *local) row(of *running) client.Peer {
+func (l *program) row(of *running) client.Peer {
 	l.t.Helper()
 	var all client.Peers
 	l.must("peers", nil, &all)

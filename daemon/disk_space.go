@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/acpd/acpd/budget"
-	"github.com/acpd/acpd/client/jsonrpc"
 	"github.com/acpd/acpd/disk"
 	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/internal/statedir"
@@ -124,25 +123,4 @@ func (s *diskSpace) refusePeer(from identity.ID) error {
 	e := kinds.Errorf(kinds.Overloaded, "budget: %s: the disk of this daemon is almost full, or read-only: its owner has to free some space, or find out why it is read-only; try again later", budget.FreeSpace.Name)
 	e.RetryAfterMS = 60_000
 	return e
-}
-
-// explainFullDiskError returns err, but overloaded if a disk has no room for what was asked: that
-// may work later, and nothing was done.
-func explainFullDiskError(err error) error {
-	if !disk.IsFullError(err) {
-		return err
-	}
-	return kinds.Errorf(kinds.Overloaded, "%v", err)
-}
-
-// withDiskReserve lets a method that frees space write on the reserve. The method may wait
-// for nothing but this daemon's disk.
-func withDiskReserve(f methodFunc) methodFunc {
-	return func(ctx context.Context, s *localConn, r *jsonrpc.Request) (result any, err error) {
-		err = s.daemon.space.reserve.RunWithReserve(func() (err error) {
-			result, err = f(ctx, s, r)
-			return err
-		})
-		return result, err
-	}
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/client/jsonrpc"
+	"github.com/acpd/acpd/daemon/local"
 	"github.com/acpd/acpd/kinds"
 	"github.com/acpd/acpd/peer"
 )
@@ -99,8 +100,8 @@ func (x *drain) checkTakesWork() error {
 // checkMayBegin returns the error that refuses new work of a program of this machine, nil while the
 // daemon does not drain. What belongs to work that is under way may begin: calls that name a
 // message from which they follow, and those of an agent that works on something.
-func (d *Daemon) checkMayBegin(s *localConn, kind string, h *client.Head) error {
-	if !kinds.Has(kind, kinds.Work) || !d.drain.hasBegun() || !h.Parent.IsZero() || d.agents.CountActive(s.callerCredential().Name) > 0 {
+func (d *Daemon) checkMayBegin(s *local.Conn, kind string, h *client.Head) error {
+	if !kinds.Has(kind, kinds.Work) || !d.drain.hasBegun() || !h.Parent.IsZero() || d.agents.CountActive(s.Credential().Name) > 0 {
 		return nil
 	}
 	return kinds.Errorf(kinds.DaemonUnavailable, "%s: the daemon takes no new work, since it ends when the work that it has is done: try again when it is back", kind)
@@ -174,8 +175,8 @@ func (d *Daemon) awaitIdle(ctx context.Context) (open []client.OpenWork) {
 
 // serveDrain begins a drain and answers when it is over. It waits until the caller has hung up, for
 // hangUpTime at most, because the daemon then closes all connections.
-func serveDrain(ctx context.Context, s *localConn, r *jsonrpc.Request) (any, error) {
-	d, p := s.daemon, new(client.DrainParams)
+func (d *Daemon) serveDrain(ctx context.Context, s *local.Conn, r *jsonrpc.Request) (any, error) {
+	p := new(client.DrainParams)
 	if err := r.ReadParams(p); err != nil {
 		return nil, err
 	}
@@ -196,7 +197,7 @@ func serveDrain(ctx context.Context, s *localConn, r *jsonrpc.Request) (any, err
 	hangup := time.NewTimer(hangUpTime)
 	defer hangup.Stop()
 	select {
-	case <-s.conn.Done():
+	case <-s.Conn.Done():
 	case <-ctx.Done():
 	case <-hangup.C:
 	}

@@ -14,7 +14,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/acpd/acpd/client"
-	"github.com/acpd/acpd/client/jsonrpc"
+	"github.com/acpd/acpd/daemon/local"
 	"github.com/acpd/acpd/integration/await"
 	"github.com/acpd/acpd/wire"
 )
@@ -57,7 +57,7 @@ func FuzzAgentSession(f *testing.F) {
 		}
 		f.Add([]byte(text.String()))
 	}
-	for name := range methods { // every method without any params
+	for name := range desk.local.Methods { // every method without any params
 		f.Add([]byte(`{"jsonrpc":"2.0","id":1,"method":"` + name + `"}` + "\n"))
 	}
 	f.Add([]byte("{\"jsonrpc\":\"2.0\",\"method\":\"rpc.cancel\",\"params\":{\"id\":1}}\n[]\n\n\x00{}\n{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{}}\n"))
@@ -100,9 +100,9 @@ func forgetKey(said []byte, key string) []byte {
 func converse(d *running, said []byte) (lines []string) {
 	near, far := net.Pipe()
 	ctx, cancel := context.WithCancel(context.Background())
-	s := d.newLocalConn(ctx, far, &localSocket{guests: true, inputLimit: jsonrpc.NewInputLimit(maxInputBytes)})
+	s := d.local.NewConn(ctx, far, d.guests)
 	var ended sync.WaitGroup
-	ended.Go(func() { s.serve(ctx) })
+	ended.Go(func() { s.Serve(ctx) })
 	ended.Go(func() {
 		heard := bufio.NewScanner(near)
 		heard.Buffer(nil, 4<<20)
@@ -116,7 +116,7 @@ func converse(d *running, said []byte) (lines []string) {
 	// A last call is answered after the lines before it were read.
 	io.WriteString(near, `{"jsonrpc":"2.0","id":"last","method":"whoami"}`+"\n")
 	const most = 20 * time.Millisecond // what waits for a peer is given up then
-	s.settle(most)
+	settle(s, most)
 	near.Close()
 	cancel()
 	ended.Wait()
@@ -124,9 +124,9 @@ func converse(d *running, said []byte) (lines []string) {
 }
 
 // settle waits until nothing is under way on the connection, but not for ever.
-func (s *localConn) settle(most time.Duration) {
+func settle(s *local.Conn, most time.Duration) {
 	end := time.Now().Add(most)
-	for tick := time.NewTicker(time.Millisecond / 4); s.conn.IsBusy() && time.Now().Before(end); {
+	for tick := time.NewTicker(time.Millisecond / 4); s.IsBusy() && time.Now().Before(end); {
 		<-tick.C
 	}
 }

@@ -2,8 +2,6 @@ package daemon
 
 import (
 	"cmp"
-	"errors"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"syscall"
@@ -68,23 +66,4 @@ func openHome(dir string) (home, error) {
 		return "", ownwords.Errorf("state directory: %w", err)
 	}
 	return h, nil
-}
-
-// removeStaleSocket removes the socket that a killed daemon left. The caller holds the lock,
-// so nobody listens on it. Anything but a socket stays, and is an error.
-func removeStaleSocket(path string) error {
-	info, err := os.Lstat(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	if err != nil {
-		return ownwords.Errorf("socket: %w", err)
-	}
-	if info.Mode().Type() != fs.ModeSocket {
-		return ownwords.Errorf("socket: %s is there and is no socket: move it away", path)
-	}
-	if err := os.Remove(path); err != nil {
-		return ownwords.Errorf("socket: %w", err)
-	}
-	return nil
 }

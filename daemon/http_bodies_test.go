@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sync/semaphore"
 
 	"github.com/acpd/acpd/client/jsonrpc"
+	"github.com/acpd/acpd/daemon/local"
 	"github.com/acpd/acpd/integration/await"
 	"github.com/acpd/acpd/openintent/api"
 )
@@ -59,7 +60,7 @@ func TestABodyThatStandsStillIsAnswered(t *testing.T) {
 				near, far := net.Pipe()
 				l := once{c: make(chan net.Conn, 1)}
 				l.c <- far
-				all := jsonrpc.NewInputLimit(maxInputBytes)
+				all := jsonrpc.NewInputLimit(local.MaxInputBytes)
 				s := &http.Server{Handler: newBodyLimitHandler(c.handler, all, semaphore.NewWeighted(maxBodyBytes))}
 				served := make(chan error, 1)
 				go func() { served <- s.Serve(l) }()
@@ -103,7 +104,7 @@ func TestABodyThatStandsStillIsAnswered(t *testing.T) {
 func TestWholeBodiesThatAreUnderWayAreBounded(t *testing.T) {
 	const size, fit = 1 << 20, 4
 	end, reads := make(chan struct{}), make(chan error)
-	all, answering := jsonrpc.NewInputLimit(maxInputBytes), semaphore.NewWeighted(fit*size)
+	all, answering := jsonrpc.NewInputLimit(local.MaxInputBytes), semaphore.NewWeighted(fit*size)
 	s := httptest.NewServer(newBodyLimitHandler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_, err := io.ReadAll(r.Body)
 		reads <- err

@@ -5,20 +5,21 @@ import (
 
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/daemon/inbox"
+	"github.com/acpd/acpd/daemon/local"
 	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/kinds"
 	"github.com/acpd/acpd/wire"
 )
 
-func (d *Daemon) serveInbox(ctx context.Context, s *localConn, p *client.InboxParams) (any, error) {
-	if s.isGuest && p.Taken {
+func (d *Daemon) serveInbox(ctx context.Context, s *local.Conn, p *client.InboxParams) (any, error) {
+	if s.IsGuest && p.Taken {
 		return nil, kinds.Errorf(kinds.NotAuthorized, "inbox: taken: what agents took is for whoever the daemon belongs to: leave it out")
 	}
-	of, err := s.inboxAgent("inbox")
+	of, err := s.InboxAgent("inbox")
 	if err != nil {
 		return nil, err
 	}
-	peers, err := d.resolveFilterPeers(p.Kinds, p.Peers, s.isGuest)
+	peers, err := d.resolveFilterPeers(p.Kinds, p.Peers, s.IsGuest)
 	if err != nil {
 		return nil, err
 	}
@@ -33,7 +34,7 @@ func (d *Daemon) serveInbox(ctx context.Context, s *localConn, p *client.InboxPa
 		return nil, err
 	}
 	d.saveSeenMarks(ctx)
-	if a := d.agents.FindByName(s.callerCredential().Name); a != nil {
+	if a := d.agents.FindByName(s.Credential().Name); a != nil {
 		for i := range answer.Messages {
 			env := &answer.Messages[i].Envelope
 			if d.repeats.AddTaker(env.From, env.ID, a.KeyHash); a.IsSession() {
@@ -50,11 +51,11 @@ func (d *Daemon) saveSeenMarks(ctx context.Context) {
 	}
 }
 
-func (d *Daemon) serveShown(ctx context.Context, s *localConn, p *client.ShownParams) (any, error) {
+func (d *Daemon) serveShown(ctx context.Context, s *local.Conn, p *client.ShownParams) (any, error) {
 	if len(p.Seqs) == 0 || len(p.Seqs) > inbox.MaxListed {
 		return nil, kinds.Errorf(kinds.Invalid, "shown: seqs: expected 1 to %d", inbox.MaxListed)
 	}
-	of, err := s.inboxAgent("shown")
+	of, err := s.InboxAgent("shown")
 	if err != nil {
 		return nil, err
 	}
@@ -62,7 +63,7 @@ func (d *Daemon) serveShown(ctx context.Context, s *localConn, p *client.ShownPa
 		return nil, err
 	}
 	d.saveSeenMarks(ctx)
-	return noParams{}, nil
+	return local.NoParams{}, nil
 }
 
 func (d *Daemon) resolveFilterPeers(names, peers []string, forGuest bool) ([]identity.ID, error) {
@@ -72,18 +73,18 @@ func (d *Daemon) resolveFilterPeers(names, peers []string, forGuest bool) ([]ide
 	return d.resolvePeers(peers, forGuest)
 }
 
-func (d *Daemon) serveAck(ctx context.Context, s *localConn, p *client.AckParams) (any, error) {
+func (d *Daemon) serveAck(ctx context.Context, s *local.Conn, p *client.AckParams) (any, error) {
 	if !p.Ref.IsZero() && len(p.IDs)+len(p.Kinds)+len(p.Peers) == 0 && p.UpTo == 0 {
 		return d.acknowledgeResult(ctx, s, p.Ref)
 	}
 	if !p.Ref.IsZero() || (len(p.IDs) > 0) == (p.UpTo > 0) || len(p.IDs) > 0 && len(p.Kinds) > 0 {
 		return nil, kinds.Errorf(kinds.Invalid, "ack: expected either ids, with or without peers, or up_to with the filter that inbox was called with, or only ref")
 	}
-	peers, err := d.resolveFilterPeers(p.Kinds, p.Peers, s.isGuest)
+	peers, err := d.resolveFilterPeers(p.Kinds, p.Peers, s.IsGuest)
 	if err != nil {
 		return nil, err
 	}
-	of, err := s.inboxAgent("ack")
+	of, err := s.InboxAgent("ack")
 	if err != nil {
 		return nil, err
 	}
@@ -93,7 +94,7 @@ func (d *Daemon) serveAck(ctx context.Context, s *localConn, p *client.AckParams
 	} else {
 		gone, err = d.inbox.AcknowledgeAsOwner(ctx, p, peers)
 	}
-	if name := s.callerCredential().Name; name != "" { // the waker has forgotten them: who waits for this very ack hears of it
+	if name := s.Credential().Name; name != "" { // the waker has forgotten them: who waits for this very ack hears of it
 		for _, k := range gone {
 			d.waker.Acknowledge(name, k.Peer, k.ID)
 		}
@@ -107,15 +108,15 @@ func (d *Daemon) serveAck(ctx context.Context, s *localConn, p *client.AckParams
 // acknowledgeResult removes the result or error of a delegation from the inbox, if the caller gave the
 // delegation. The caller has the result from wait, perhaps before the inbox has it. Then
 // acknowledgeResult waits until it is decided whether an agent or the inbox takes the result.
-func (d *Daemon) acknowledgeResult(ctx context.Context, s *localConn, ref wire.MessageID) (any, error) {
-	if _, err := s.inboxAgent("ack"); err != nil {
+func (d *Daemon) acknowledgeResult(ctx context.Context, s *local.Conn, ref wire.MessageID) (any, error) {
+	if _, err := s.InboxAgent("ack"); err != nil {
 		return nil, err
 	}
-	t := d.delegations.FindByID(s.guestCredential(), ref, client.Given)
+	t := d.delegations.FindByID(s.GuestCredential(), ref, client.Given)
 	if t == nil {
 		return nil, kinds.Errorf(kinds.NotFound, "ack: ref: %s names no delegation that was given from here: see tasks", ref)
 	}
-	name := s.callerCredential().Name
+	name := s.Credential().Name
 	k := inbox.MessageKey{Peer: t.Peer, ID: d.delegations.Status(t).EndID}
 	if t.Agent != name || k.ID.IsZero() {
 		return new(client.Acked), nil // another's, or nothing came

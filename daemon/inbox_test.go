@@ -24,7 +24,7 @@ func TestWhatWasShownIsEachCallersOwn(t *testing.T) {
 		t.Helper()
 		sender.must("notify", client.NotifyParams{To: client.To("desk"), Payload: wire.Payload(`{"topic":"t"}`)}, nil)
 	}
-	removes := func(what string, l *local, p client.AckParams, want int) {
+	removes := func(what string, l *program, p client.AckParams, want int) {
 		t.Helper()
 		var acked client.Acked
 		if l.must("ack", p, &acked); acked.Removed != want {
@@ -66,7 +66,7 @@ func TestPeekingShowsNothing(t *testing.T) {
 		t.Helper()
 		sender.must("notify", client.NotifyParams{To: client.To("desk"), Payload: wire.Payload(`{"topic":"t"}`)}, nil)
 	}
-	peeks := func(l *local) (seqs []uint64) {
+	peeks := func(l *program) (seqs []uint64) {
 		t.Helper()
 		var all client.Inbox
 		l.must("inbox", client.InboxParams{Peek: true}, &all)
@@ -75,14 +75,14 @@ func TestPeekingShowsNothing(t *testing.T) {
 		}
 		return seqs
 	}
-	removes := func(what string, l *local, want int) {
+	removes := func(what string, l *program, want int) {
 		t.Helper()
 		var acked client.Acked
 		if l.must("ack", client.AckParams{UpTo: 999}, &acked); acked.Removed != want {
 			t.Errorf("%s removes %d, want %d", what, acked.Removed, want)
 		}
 	}
-	for what, l := range map[string]*local{"the owner": owner, "the planner": planner} {
+	for what, l := range map[string]*program{"the owner": owner, "the planner": planner} {
 		send()
 		send()
 		seqs := peeks(l)
@@ -157,7 +157,7 @@ func TestAResultIsAcknowledgedByItsDelegation(t *testing.T) {
 	planner, _ := desk.guestAgent(client.AttachParams{Name: "planner", Kinds: []string{"query"}}, say(`{}`))
 	other, _ := desk.guestAgent(client.AttachParams{Name: "other", Kinds: []string{"query"}}, say(`{}`))
 	owner := desk.dial()
-	removes := func(what string, l *local, ref wire.MessageID, want, left int) {
+	removes := func(what string, l *program, ref wire.MessageID, want, left int) {
 		t.Helper()
 		var acked client.Acked
 		if l.must("ack", client.AckParams{Ref: ref}, &acked); acked.Removed != want {
@@ -168,7 +168,7 @@ func TestAResultIsAcknowledgedByItsDelegation(t *testing.T) {
 			t.Errorf("after %s %d messages are left, want %d", what, len(all.Messages), left)
 		}
 	}
-	ends := func(by *local) wire.MessageID {
+	ends := func(by *program) wire.MessageID {
 		t.Helper()
 		id := delegateTo(by, "laptop", task1("")).ID
 		worker.must("result", client.ResultParams{Ref: id, Payload: completed("done")}, nil)

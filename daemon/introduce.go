@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/acpd/acpd/daemon/local"
 	"github.com/acpd/acpd/discovery"
 	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/kinds"
@@ -22,7 +23,7 @@ const maxIntroduced = 8
 // on the network that call themselves so, and the one that has that name on a relay. It blocks as a call
 // does, until one is the peer, for searchTime() at most. For what the settings do not let the caller call,
 // nobody is asked or dialled.
-func (d *Daemon) resolveOrIntroduce(ctx context.Context, s *localConn, ref string, searchTime func() time.Duration) (identity.Peer, error) {
+func (d *Daemon) resolveOrIntroduce(ctx context.Context, s *local.Conn, ref string, searchTime func() time.Duration) (identity.Peer, error) {
 	p, err := d.trust.Resolve(ref)
 	if err == nil && p.Certificate != nil && p.Name == ref {
 		if err = d.names.CheckShared(ref); err != nil {
@@ -45,7 +46,7 @@ func (d *Daemon) resolveOrIntroduce(ctx context.Context, s *localConn, ref strin
 	failures := make([]error, len(candidates))
 	if len(candidates) > 0 { // whoever holds a slot waits for no other one
 		dials.Go(func() error {
-			free, ok := d.names.TakeSlot(dialling, s.isGuest)
+			free, ok := d.names.TakeSlot(dialling, s.IsGuest)
 			if !ok {
 				failures[0] = kinds.Errorf(kinds.Overloaded, "too many peers are being looked for: try again").WithDelivered(kinds.DeliveredNo)
 				return nil
@@ -68,7 +69,7 @@ func (d *Daemon) resolveOrIntroduce(ctx context.Context, s *localConn, ref strin
 	var namedErr error
 	if ask {
 		dials.Go(func() error {
-			if named, namedErr = d.introduceByName(dialling, ref, s.isGuest); namedErr == nil {
+			if named, namedErr = d.introduceByName(dialling, ref, s.IsGuest); namedErr == nil {
 				stop()
 			}
 			return nil

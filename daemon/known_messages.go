@@ -9,6 +9,7 @@ import (
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/daemon/delegation"
 	"github.com/acpd/acpd/daemon/inbox"
+	"github.com/acpd/acpd/daemon/local"
 	"github.com/acpd/acpd/daemon/registry"
 	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/kinds"
@@ -131,14 +132,14 @@ func (d *Daemon) findHeldChain(ctx context.Context, by *registry.Credential, id 
 
 // findParentChain returns the chain of a message that follows from another one, which must be known; of one
 // that follows from none, a chain that begins. A guest may name what it was handed or gave.
-func (d *Daemon) findParentChain(ctx context.Context, s *localConn, h *client.Head) (wire.Chain, error) {
+func (d *Daemon) findParentChain(ctx context.Context, s *local.Conn, h *client.Head) (wire.Chain, error) {
 	if h.Parent.IsZero() {
 		return wire.Chain{Thread: h.Thread, Trace: wire.NewTrace()}, nil
 	}
 	if h.Thread != "" {
 		return wire.Chain{}, kinds.Errorf(kinds.Invalid, "thread: it follows from parent: leave one of them out")
 	}
-	by := s.guestCredential()
+	by := s.GuestCredential()
 	_, c, known := d.findChain(by, h.Parent)
 	if !known {
 		var err error

@@ -244,7 +244,7 @@ func TestParentCarriesThreadAndHops(t *testing.T) {
 	var deepest atomic.Uint64
 	ends := make(chan error, 1)
 	relay := func(d *running, to string) {
-		var l *local
+		var l *program
 		ready := make(chan struct{})
 		l = d.agent(client.AttachParams{Name: "relay", MaxConcurrent: 64}, func(_ context.Context, r *jsonrpc.Request) {
 			<-ready

@@ -9,6 +9,7 @@ import (
 
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/client/jsonrpc"
+	"github.com/acpd/acpd/daemon/local"
 	"github.com/acpd/acpd/disk"
 	"github.com/acpd/acpd/integration/await"
 	"github.com/acpd/acpd/kinds"
@@ -20,13 +21,13 @@ func TestAPanicInAnyMethodEndsOneCall(t *testing.T) {
 	desk := startWith(t, Options{Home: stateDir(t), Listen: "127.0.0.1:0", Name: "desk", NoMDNS: true, measure: func(string) (disk.Space, error) {
 		return disk.Space{}, nil // so that the reserve is spent
 	}})
+	methods := desk.local.Methods
 	real := maps.Clone(methods)
-	t.Cleanup(func() { maps.Copy(methods, real) })
-	fails := func(context.Context, *localConn, *jsonrpc.Request) (any, error) { panic("a bug") }
+	fails := func(context.Context, *local.Conn, *jsonrpc.Request) (any, error) { panic("a bug") }
 	for name, m := range real {
-		methods[name] = method{fails, m.callers}
+		methods[name] = local.Method{Serve: fails, ForGuests: m.ForGuests}
 	}
-	methods[client.MethodAck] = method{withDiskReserve(fails), forAgents}
+	methods[client.MethodAck] = local.Method{Serve: fails, ForGuests: true}.WithDiskReserve(desk.space.reserve)
 	l := desk.dial()
 	for name := range real {
 		for range 3 {
@@ -47,15 +48,15 @@ func TestAPanicInAnyMethodEndsOneCall(t *testing.T) {
 // Every method without params, and one that panics, gets an answer and ends nothing.
 func TestNoCallEndsTheDaemon(t *testing.T) {
 	desk := start(t, stateDir(t), "desk")
-	methods["panic"] = method{func(context.Context, *localConn, *jsonrpc.Request) (any, error) { panic("a bug") }, forAgents}
-	t.Cleanup(func() { delete(methods, "panic") })
+	methods := desk.local.Methods
+	methods["panic"] = local.Method{Serve: func(context.Context, *local.Conn, *jsonrpc.Request) (any, error) { panic("a bug") }, ForGuests: true}
 	for name, m := range methods {
 		if name == "drain" {
 			continue // it is there to end the daemon
 		}
-		for _, l := range []*local{desk.dial(), desk.guest(nil)} {
+		for _, l := range []*program{desk.dial(), desk.guest(nil)} {
 			ctx, cancel := context.WithTimeout(t.Context(), await.Patience)
-			if err := l.Call(ctx, name, nil, nil); name == "notify" && !errors.Is(err, &kinds.Error{Code: kinds.Invalid}) || m.callers == forOwner && err != nil && errors.Is(err, &kinds.Error{Code: kinds.Internal}) {
+			if err := l.Call(ctx, name, nil, nil); name == "notify" && !errors.Is(err, &kinds.Error{Code: kinds.Invalid}) || !m.ForGuests && err != nil && errors.Is(err, &kinds.Error{Code: kinds.Internal}) {
 				t.Errorf("%s: %v", name, err)
 			}
 			cancel()

@@ -1,133 +1,99 @@
 package daemon
 
 import (
-	"context"
-
-	"github.com/go-json-experiment/json"
-	"github.com/go-json-experiment/json/jsontext"
-
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/client/jsonrpc"
+	"github.com/acpd/acpd/daemon/local"
 )
 
-// methods is the local API: every method, the function that serves it, and its callers.
+// openLocal makes the server of the local API, and says when a connection is in use, and what ends with
+// one.
+func (d *Daemon) openLocal() {
+	d.local = &local.Server{
+		Methods: d.methods(), Agents: d.agents, MaxMessage: func() int { return d.config.Load().MaxMessage }, Log: d.log,
+		IsInUse: []func(*local.Conn) bool{d.subscribers.isSubscribed, func(c *local.Conn) bool { return d.traffic.IsWatching(c) }},
+		Ended: []func(*local.Conn){
+			d.subscribers.end, func(c *local.Conn) { d.traffic.EndWatch(c) }, d.profiler.forget, d.detachAgent, d.releaseBackup,
+		},
+	}
+}
+
+// methods returns the local API: every method, the function that serves it, and its callers.
 // Nothing else decides who may call a method. Which rows and messages an agent gets from it,
 // the method decides.
-var methods = map[string]method{
-	client.MethodPing:        {newMethodWithParams((*Daemon).servePing), forAgents},
-	client.MethodDiscover:    {newMethodWithParams((*Daemon).serveDiscover), forAgents},
-	client.MethodQuery:       {serveQuery, forAgents},
-	client.MethodDelegate:    {withVerbatimPayloads(newMethodWithParams((*Daemon).serveDelegate)), forAgents},
-	client.MethodCancel:      {withVerbatimPayloads(newMethodWithParams((*Daemon).serveCancel)), forAgents},
-	client.MethodNotify:      {newMethodWithParams((*Daemon).serveNotify), forAgents},
-	client.MethodAnswer:      {newMethodWithParams((*Daemon).serveAnswer), forAgents},
-	client.MethodResult:      {newMethodWithParams((*Daemon).serveResult), forAgents},
-	client.MethodError:       {newMethodWithParams((*Daemon).serveError), forAgents},
-	client.MethodWhoami:      {newMethodWithParams((*Daemon).serveWhoami), forAgents},
-	client.MethodStatus:      {newMethodWithParams((*Daemon).serveStatus), forOwner},
-	client.MethodBudget:      {newMethodWithParams((*Daemon).serveBudget), forOwner},
-	client.MethodPeers:       {newMethodWithParams((*Daemon).servePeers), forAgents},
-	client.MethodTasks:       {newMethodWithParams((*Daemon).serveTasks), forAgents},
-	client.MethodTask:        {withVerbatimPayloads(newMethodWithParams((*Daemon).serveTask)), forAgents},
-	client.MethodWait:        {withVerbatimPayloads(newMethodWithParams((*Daemon).serveWait)), forAgents},
-	client.MethodInbox:       {withVerbatimPayloads(newMethodWithParams((*Daemon).serveInbox)), forAgents},
-	client.MethodShown:       {newMethodWithParams((*Daemon).serveShown), forAgents},
-	client.MethodAck:         {withDiskReserve(newMethodWithParams((*Daemon).serveAck)), forAgents},
-	client.MethodInvite:      {newMethodWithParams((*Daemon).serveInvite), forOwner},
-	client.MethodJoin:        {newMethodWithParams((*Daemon).serveJoin), forOwner},
-	client.MethodTrust:       {newMethodWithParams((*Daemon).serveTrust), forOwner},
-	client.MethodUntrust:     {newMethodWithParams((*Daemon).serveUntrust), forOwner},
-	client.MethodPending:     {newMethodWithParams((*Daemon).servePending), forOwner},
-	client.MethodProbe:       {newMethodWithParams((*Daemon).serveProbe), forOwner},
-	client.MethodCertificate: {newMethodWithParams((*Daemon).serveCertificate), forOwner},
-	client.MethodPolicy:      {newMethodWithParams((*Daemon).servePolicy), forOwner},
-	client.MethodAttach:      {newMethodWithParams((*Daemon).serveAttach), forAgents},
-	client.MethodSpeak:       {newMethodWithParams((*Daemon).serveSpeak), forAgents},
-	client.MethodSubscribe:   {newMethodWithParams((*Daemon).serveSubscribe), forOwner},
-	client.MethodTraffic:     {withVerbatimPayloads(newMethodWithParams((*Daemon).serveTraffic)), forOwner},
+func (d *Daemon) methods() map[string]local.Method {
+	reserve := d.space.reserve
+	return map[string]local.Method{
+		client.MethodPing:        local.ForAgents(d.servePing),
+		client.MethodDiscover:    local.ForAgents(d.serveDiscover),
+		client.MethodQuery:       {Serve: d.serveQuery, ForGuests: true},
+		client.MethodDelegate:    local.ForAgents(d.serveDelegate).WithVerbatimPayloads(),
+		client.MethodCancel:      local.ForAgents(d.serveCancel).WithVerbatimPayloads(),
+		client.MethodNotify:      local.ForAgents(d.serveNotify),
+		client.MethodAnswer:      local.ForAgents(d.serveAnswer),
+		client.MethodResult:      local.ForAgents(d.serveResult),
+		client.MethodError:       local.ForAgents(d.serveError),
+		client.MethodWhoami:      local.ForAgents(d.serveWhoami),
+		client.MethodStatus:      local.ForOwner(d.serveStatus),
+		client.MethodBudget:      local.ForOwner(d.serveBudget),
+		client.MethodPeers:       local.ForAgents(d.servePeers),
+		client.MethodTasks:       local.ForAgents(d.serveTasks),
+		client.MethodTask:        local.ForAgents(d.serveTask).WithVerbatimPayloads(),
+		client.MethodWait:        local.ForAgents(d.serveWait).WithVerbatimPayloads(),
+		client.MethodInbox:       local.ForAgents(d.serveInbox).WithVerbatimPayloads(),
+		client.MethodShown:       local.ForAgents(d.serveShown),
+		client.MethodAck:         local.ForAgents(d.serveAck).WithDiskReserve(reserve),
+		client.MethodInvite:      local.ForOwner(d.serveInvite),
+		client.MethodJoin:        local.ForOwner(d.serveJoin),
+		client.MethodTrust:       local.ForOwner(d.serveTrust),
+		client.MethodUntrust:     local.ForOwner(d.serveUntrust),
+		client.MethodPending:     local.ForOwner(d.servePending),
+		client.MethodProbe:       local.ForOwner(d.serveProbe),
+		client.MethodCertificate: local.ForOwner(d.serveCertificate),
+		client.MethodPolicy:      local.ForOwner(d.servePolicy),
+		client.MethodAttach:      local.ForAgents(d.serveAttach),
+		client.MethodSpeak:       local.ForAgents(d.serveSpeak),
+		client.MethodSubscribe:   local.ForOwner(d.serveSubscribe),
+		client.MethodTraffic:     local.ForOwner(d.serveTraffic).WithVerbatimPayloads(),
 
-	client.MethodSession:       {newMethodWithParams((*Daemon).serveSession), forAgents},
-	client.MethodUnposted:      {newMethodWithParams((*Daemon).serveUnposted), forAgents},
-	client.MethodWakeAllow:     {newMethodWithParams((*Daemon).serveWakeAllow), forOwner},
-	client.MethodWakeList:      {newMethodWithParams((*Daemon).serveWakeList), forOwner},
-	client.MethodWakeRevoke:    {newMethodWithParams((*Daemon).serveWakeRevoke), forOwner},
-	client.MethodWakeAnswers:   {newMethodWithParams((*Daemon).serveWakeAnswers), forOwner},
-	client.MethodApprovals:     {newMethodWithParams((*Daemon).serveApprovals), forOwner},
-	client.MethodApprove:       {newMethodWithParams((*Daemon).serveApprove), forOwner},
-	client.MethodAgents:        {newMethodWithParams((*Daemon).serveAgents), forOwner},
-	client.MethodMuteAgent:     {newMethodWithParams((*Daemon).serveMuteAgent), forOwner},
-	client.MethodWakeTest:      {newMethodWithParams((*Daemon).serveWakeTest), forOwner},
-	client.MethodWakeNotify:    {newMethodWithParams((*Daemon).serveOwnerNotify), forOwner},
-	client.MethodBudgetReserve: {newMethodWithParams((*Daemon).serveBudgetReserve), forAgents},
-	client.MethodBudgetSettle:  {withDiskReserve(newMethodWithParams((*Daemon).serveBudgetSettle)), forAgents},
-	client.MethodBudgetSpent:   {newMethodWithParams((*Daemon).serveBudgetSpent), forOwner},
+		client.MethodSession:       local.ForAgents(d.serveSession),
+		client.MethodUnposted:      local.ForAgents(d.serveUnposted),
+		client.MethodWakeAllow:     local.ForOwner(d.serveWakeAllow),
+		client.MethodWakeList:      local.ForOwner(d.serveWakeList),
+		client.MethodWakeRevoke:    local.ForOwner(d.serveWakeRevoke),
+		client.MethodWakeAnswers:   local.ForOwner(d.serveWakeAnswers),
+		client.MethodApprovals:     local.ForOwner(d.serveApprovals),
+		client.MethodApprove:       local.ForOwner(d.serveApprove),
+		client.MethodAgents:        local.ForOwner(d.serveAgents),
+		client.MethodMuteAgent:     local.ForOwner(d.serveMuteAgent),
+		client.MethodWakeTest:      local.ForOwner(d.serveWakeTest),
+		client.MethodWakeNotify:    local.ForOwner(d.serveOwnerNotify),
+		client.MethodBudgetReserve: local.ForAgents(d.serveBudgetReserve),
+		client.MethodBudgetSettle:  local.ForAgents(d.serveBudgetSettle).WithDiskReserve(reserve),
+		client.MethodBudgetSpent:   local.ForOwner(d.serveBudgetSpent),
 
-	client.MethodReload:      {newMethodWithParams((*Daemon).serveReload), forOwner},
-	client.MethodLogLevel:    {newMethodWithParams((*Daemon).serveLogLevel), forOwner},
-	client.MethodDrain:       {serveDrain, forOwner},
-	client.MethodPprof:       {newMethodWithParams((*Daemon).servePprof), forOwner},
-	client.MethodBackup:      {newMethodWithParams((*Daemon).serveBackup), forOwner},
-	client.MethodPipe:        {servePipe, forOwner},
-	client.MethodInvitations: {newMethodWithParams((*Daemon).serveInvitations), forOwner},
-	client.MethodRevoke:      {newMethodWithParams((*Daemon).serveRevoke), forOwner},
-	client.MethodTrustRoster: {newMethodWithParams((*Daemon).serveTrustRoster), forOwner},
+		client.MethodReload:      local.ForOwner(d.serveReload),
+		client.MethodLogLevel:    local.ForOwner(d.serveLogLevel),
+		client.MethodDrain:       {Serve: d.serveDrain},
+		client.MethodPprof:       local.ForOwner(d.servePprof),
+		client.MethodBackup:      local.ForOwner(d.serveBackup),
+		client.MethodPipe:        {Serve: d.servePipe},
+		client.MethodInvitations: local.ForOwner(d.serveInvitations),
+		client.MethodRevoke:      local.ForOwner(d.serveRevoke),
+		client.MethodTrustRoster: local.ForOwner(d.serveTrustRoster),
 
-	client.MethodRelayAdd:    {newMethodWithParams((*Daemon).serveRelayAdd), forOwner},
-	client.MethodRelayRemove: {withDiskReserve(newMethodWithParams((*Daemon).serveRelayRemove)), forOwner},
-	client.MethodRelayList:   {newMethodWithParams((*Daemon).serveRelayList), forOwner},
-	client.MethodRelayTest:   {newMethodWithParams((*Daemon).serveRelayTest), forOwner},
-	client.MethodRelayNkey:   {newMethodWithParams((*Daemon).serveRelayNkey), forOwner},
+		client.MethodRelayAdd:    local.ForOwner(d.serveRelayAdd),
+		client.MethodRelayRemove: local.ForOwner(d.serveRelayRemove).WithDiskReserve(reserve),
+		client.MethodRelayList:   local.ForOwner(d.serveRelayList),
+		client.MethodRelayTest:   local.ForOwner(d.serveRelayTest),
+		client.MethodRelayNkey:   local.ForOwner(d.serveRelayNkey),
 
-	client.MethodOACPBind:     {newMethodWithParams((*Daemon).serveOACPBind), forOwner},
-	client.MethodOACPUnbind:   {withDiskReserve(newMethodWithParams((*Daemon).serveOACPUnbind)), forOwner},
-	client.MethodOACPBindings: {newMethodWithParams((*Daemon).serveOACPBindings), forOwner},
-	client.MethodOACPQueue:    {newMethodWithParams((*Daemon).serveOACPQueue), forOwner},
-	client.MethodOACPDrop:     {withDiskReserve(newMethodWithParams((*Daemon).serveOACPDrop)), forOwner},
-}
-
-type method struct {
-	methodFunc
-	callers callers
-}
-
-// callers names those that may call a method.
-type callers int
-
-const (
-	forOwner  callers = iota // the owner, on acp.sock of the state directory, where all methods may be called
-	forAgents                // also guests, on acp.sock of the agents' folder
-)
-
-type methodFunc func(context.Context, *localConn, *jsonrpc.Request) (any, error)
-
-// noParams is the type of the params of a method that has none.
-type noParams = struct{}
-
-// newMethodWithParams returns a method that reads its params and calls f with them.
-func newMethodWithParams[P any](f func(*Daemon, context.Context, *localConn, *P) (any, error)) methodFunc {
-	return func(ctx context.Context, s *localConn, r *jsonrpc.Request) (any, error) {
-		p := new(P)
-		if err := r.ReadParams(p); err != nil {
-			return nil, err
-		}
-		return f(s.daemon, ctx, s, p)
+		client.MethodOACPBind:     local.ForOwner(d.serveOACPBind),
+		client.MethodOACPUnbind:   local.ForOwner(d.serveOACPUnbind).WithDiskReserve(reserve),
+		client.MethodOACPBindings: local.ForOwner(d.serveOACPBindings),
+		client.MethodOACPQueue:    local.ForOwner(d.serveOACPQueue),
+		client.MethodOACPDrop:     local.ForOwner(d.serveOACPDrop).WithDiskReserve(reserve),
 	}
-}
-
-// withVerbatimPayloads returns f, but the payloads in its result keep the text that their senders
-// wrote.
-func withVerbatimPayloads(f methodFunc) methodFunc {
-	return func(ctx context.Context, s *localConn, r *jsonrpc.Request) (any, error) {
-		result, err := f(ctx, s, r)
-		if err != nil {
-			return nil, err
-		}
-		return marshalVerbatimJSON(result)
-	}
-}
-
-func marshalVerbatimJSON(v any) (jsontext.Value, error) {
-	return json.Marshal(v, jsontext.PreserveRawStrings(true))
 }
 
 // maxListBytes returns how many bytes of a line the rows of one answer may fill. The rest is

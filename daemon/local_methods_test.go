@@ -33,7 +33,7 @@ func TestLargeResultsAreReadBack(t *testing.T) {
 		}
 		final := completed(outcome)
 		worker.must("result", client.ResultParams{Ref: given.ID, Payload: final}, nil)
-		for name, l := range map[string]*local{"wait": asker, "task": worker} {
+		for name, l := range map[string]*program{"wait": asker, "task": worker} {
 			var s client.Task
 			l.must(name, client.WaitParams{ID: given.ID}, &s)
 			if string(s.Result) != string(final) || s.Partial != nil || s.Task != s.Outcome || s.Outcome != "é"+long(client.MaxBeginning-5)+"…" {
@@ -117,7 +117,7 @@ func TestPayloadsAreSpliced(t *testing.T) {
 		}
 	}()
 	asker, worker := desk.dial(), laptop.dial()
-	holds := func(l *local, method string, params any) {
+	holds := func(l *program, method string, params any) {
 		t.Helper()
 		var result jsontext.Value
 		if l.must(method, params, &result); !strings.Contains(string(result), text) {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/config"
+	"github.com/acpd/acpd/daemon/local"
 	"github.com/acpd/acpd/internal/ownwords"
 	"github.com/acpd/acpd/kinds"
 )
@@ -119,7 +120,7 @@ func (l *logLevel) findLevelForTime() *levelForTime {
 const usualLevelTime = 10 * time.Minute
 
 // serveLogLevel sets the level of the log for a time, if the params have one, and returns it.
-func (d *Daemon) serveLogLevel(ctx context.Context, _ *localConn, p *client.LogLevelParams) (any, error) {
+func (d *Daemon) serveLogLevel(ctx context.Context, _ *local.Conn, p *client.LogLevelParams) (any, error) {
 	duration := usualLevelTime
 	switch most := uint64(client.MaxLogLevelTime.Seconds()); {
 	case p.Secs > most:

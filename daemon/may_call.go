@@ -6,6 +6,7 @@ import (
 
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/daemon/delegation"
+	"github.com/acpd/acpd/daemon/local"
 	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/kinds"
 	"github.com/acpd/acpd/wire"
@@ -13,9 +14,9 @@ import (
 
 // checkMayCall returns an error if the settings do not let an agent call a peer. agent is the
 // name under which the connection calls, "" if it is no agent; the owner may call every peer.
-func (d *Daemon) checkMayCall(s *localConn, agent string, to identity.Peer) error {
+func (d *Daemon) checkMayCall(s *local.Conn, agent string, to identity.Peer) error {
 	set := &d.config.Load().Agents
-	if !set.LimitsCalls() || agent == "" && !s.isGuest {
+	if !set.LimitsCalls() || agent == "" && !s.IsGuest {
 		return nil
 	}
 	allowed, setting := set.MayCall(agent, to.ID, to.Name)
@@ -30,16 +31,16 @@ func (d *Daemon) checkMayCall(s *localConn, agent string, to identity.Peer) erro
 
 // checkMaySearch returns an error if the settings do not let the caller call a peer that nobody here knows
 // yet, by the name or id that it has written.
-func (d *Daemon) checkMaySearch(s *localConn, ref string) error {
+func (d *Daemon) checkMaySearch(s *local.Conn, ref string) error {
 	id, _ := identity.ParseID(strings.ToLower(ref))
-	return d.checkMayCall(s, s.callerCredential().Name, identity.Peer{ID: id, Name: ref})
+	return d.checkMayCall(s, s.Credential().Name, identity.Peer{ID: id, Name: ref})
 }
 
 // checkMayReport returns an error if the settings do not let the caller send something about a
 // delegation: a result, an error, a question or the answer to one. An agent may always do so
 // about what it has taken, or given, itself.
-func (d *Daemon) checkMayReport(s *localConn, t *delegation.Delegation) error {
-	as := s.callerCredential()
+func (d *Daemon) checkMayReport(s *local.Conn, t *delegation.Delegation) error {
+	as := s.Credential()
 	if as.Name != "" && d.delegations.IsOwnedBy(t, as) {
 		return nil
 	}

@@ -98,7 +98,7 @@ agents:
 }
 
 // claudeOnOwnersSocket returns a connection on the owner's socket that speaks as a session.
-func (d *running) claudeOnOwnersSocket(s *liveSession) (*local, error) {
+func (d *running) claudeOnOwnersSocket(s *liveSession) (*program, error) {
 	l := d.dial()
 	return l, l.call("speak", client.SpeakParams{Name: s.name, Key: s.key}, nil)
 }

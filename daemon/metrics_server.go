@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/acpd/acpd/config"
+	"github.com/acpd/acpd/daemon/local"
 	"github.com/acpd/acpd/internal/ownwords"
 	"github.com/acpd/acpd/internal/statedir"
 	"github.com/acpd/acpd/metrics"
@@ -51,7 +52,8 @@ func (d *Daemon) openMetrics(ctx context.Context, cfg config.Metrics) error {
 	if err != nil {
 		return err
 	}
-	s := &metricsServer{daemon: d, listener: newLimitListener(newPatientListener(l, d.log), min(maxMetricsConns, d.files.local))}
+	patient := local.NewPatientListener(l, d.log)
+	s := &metricsServer{daemon: d, listener: local.NewLimitListener(patient, min(maxMetricsConns, d.files.local), patient)}
 	tcp, isTCP := l.Addr().(*net.TCPAddr)
 	s.guarded = isTCP && tcp.IP.IsLoopback()
 	if isTCP && !s.guarded {
@@ -61,7 +63,7 @@ func (d *Daemon) openMetrics(ctx context.Context, cfg config.Metrics) error {
 		Handler: s.newHandler(), MaxHeaderBytes: maxMetricsHeader,
 		ReadHeaderTimeout: metricsReadTime, ReadTimeout: metricsReadTime, WriteTimeout: metricsWriteTime, IdleTimeout: idleTime,
 		ErrorLog:  slog.NewLogLogger(d.log.Handler(), httpBacklog),
-		ConnState: recordConnState,
+		ConnState: local.RecordConnState,
 	}
 	d.metrics = s
 	return nil
@@ -85,7 +87,7 @@ func listenForMetrics(ctx context.Context, cfg config.Metrics) (net.Listener, er
 	if len(cfg.Listen) > statedir.MaxSocketPath {
 		return nil, ownwords.Errorf("metrics.listen: the path %s has %d bytes, and this system takes %d: choose a shorter one in config.yaml", cfg.Listen, len(cfg.Listen), statedir.MaxSocketPath)
 	}
-	l, err := openOwnerSocket(ctx, cfg.Listen)
+	l, err := local.OpenOwnerSocket(ctx, cfg.Listen)
 	if errors.Is(err, syscall.ENOENT) {
 		return nil, ownwords.Errorf("metrics.listen: %w: make its folder, or choose another path in config.yaml", err)
 	}

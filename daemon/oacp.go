@@ -11,6 +11,7 @@ import (
 
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/config"
+	"github.com/acpd/acpd/daemon/local"
 	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/internal/ownwords"
 	"github.com/acpd/acpd/internal/shellpath"
@@ -77,7 +78,7 @@ func (d *Daemon) describeBinding(b transfer.Binding) client.OACPBinding {
 	return client.OACPBinding{Project: b.Project, Agent: b.Agent, Peer: d.peerName(b.Peer), Mode: client.BindingMode(b.Mode), LingerSecs: uint64(b.Linger / time.Second)}
 }
 
-func (d *Daemon) serveOACPBind(ctx context.Context, _ *localConn, p *client.OACPBindParams) (any, error) {
+func (d *Daemon) serveOACPBind(ctx context.Context, _ *local.Conn, p *client.OACPBindParams) (any, error) {
 	if len(p.Peer) >= 6 && strings.HasPrefix(d.id.String(), strings.ToLower(p.Peer)) {
 		return nil, kinds.Errorf(kinds.Invalid, "bind: %s is this daemon itself: name the machine where the agent lives, and bind no agent that lives here", d.id.Label())
 	}
@@ -96,7 +97,7 @@ func (d *Daemon) serveOACPBind(ctx context.Context, _ *localConn, p *client.OACP
 	return d.describeBinding(b), nil
 }
 
-func (d *Daemon) serveOACPUnbind(ctx context.Context, _ *localConn, p *client.OACPUnbindParams) (any, error) {
+func (d *Daemon) serveOACPUnbind(ctx context.Context, _ *local.Conn, p *client.OACPUnbindParams) (any, error) {
 	b, err := d.mail.Unbind(ctx, p.Project, p.Agent)
 	if err != nil {
 		return nil, err
@@ -105,7 +106,7 @@ func (d *Daemon) serveOACPUnbind(ctx context.Context, _ *localConn, p *client.OA
 	return d.describeBinding(b), nil
 }
 
-func (d *Daemon) serveOACPBindings(_ context.Context, _ *localConn, p *client.OACPBindingsParams) (any, error) {
+func (d *Daemon) serveOACPBindings(_ context.Context, _ *local.Conn, p *client.OACPBindingsParams) (any, error) {
 	out := &client.OACPBindings{Bindings: []client.OACPBinding{}, Home: d.mailHome}
 	for _, b := range d.mail.Bindings(p.Project) {
 		out.Bindings = append(out.Bindings, d.describeBinding(b))
@@ -124,7 +125,7 @@ func (d *Daemon) describeQueuedMail(q *transfer.Queued) client.OACPQueued {
 }
 
 // serveOACPQueue lists the mail for other machines, as much as fits, or traces one file.
-func (d *Daemon) serveOACPQueue(ctx context.Context, _ *localConn, p *client.OACPQueueParams) (any, error) {
+func (d *Daemon) serveOACPQueue(ctx context.Context, _ *local.Conn, p *client.OACPQueueParams) (any, error) {
 	out := &client.OACPQueue{Entries: []client.OACPQueued{}, Home: d.mailHome}
 	switch whole := p.Project != "" && p.Agent != "" && p.File != ""; {
 	case whole:
@@ -157,7 +158,7 @@ func (d *Daemon) serveOACPQueue(ctx context.Context, _ *localConn, p *client.OAC
 // replaceInvalidUTF8 returns a name from a disk as text that JSON can hold.
 func replaceInvalidUTF8(s string) string { return strings.ToValidUTF8(s, "\ufffd") }
 
-func (d *Daemon) serveOACPDrop(ctx context.Context, _ *localConn, p *client.OACPDropParams) (any, error) {
+func (d *Daemon) serveOACPDrop(ctx context.Context, _ *local.Conn, p *client.OACPDropParams) (any, error) {
 	path, err := d.mail.DropFile(ctx, p.Project, p.Agent, p.File)
 	if err != nil {
 		return nil, err

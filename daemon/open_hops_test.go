@@ -26,7 +26,7 @@ func TestOpenCallsHaveHops(t *testing.T) {
 		<-release
 		r.Respond(wire.Payload(`{"summary":"main"}`))
 	})
-	var reviewer *local
+	var reviewer *program
 	ready := make(chan struct{})
 	reviewer = laptop.agent(client.AttachParams{Name: "reviewer"}, func(_ context.Context, r *jsonrpc.Request) {
 		<-ready

@@ -57,13 +57,13 @@ func fleet(t testing.TB, deskMore, buildMore string) (a *authority.Authority, de
 
 // reach pings a peer that has to show its certificate first, until it answers. A stranger has a second for its hello,
 // and a dial less than three: too little where others compute.
-func (l *local) reach(to string) {
+func (l *program) reach(to string) {
 	l.t.Helper()
 	await.Until(l.t, to+" answers", func() bool { return l.call("ping", client.PingParams{To: to}, nil) == nil })
 }
 
 // refuseReached is refused, of a peer that is unknown when it has shown its certificate: it tries as reach does.
-func (l *local) refuseReached(to string) {
+func (l *program) refuseReached(to string) {
 	l.t.Helper()
 	var err error
 	await.Until(l.t, to+" shows its certificate", func() bool {

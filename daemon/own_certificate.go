@@ -7,6 +7,7 @@ import (
 
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/config"
+	"github.com/acpd/acpd/daemon/local"
 	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/internal/ownwords"
 	"github.com/acpd/acpd/kinds"
@@ -107,7 +108,7 @@ func (d *Daemon) watchOwnCertificate(ctx context.Context) error {
 
 // serveCertificate says what this daemon shows to others, and whose certificates count here. With a
 // file, it says what that would be.
-func (d *Daemon) serveCertificate(_ context.Context, _ *localConn, p *client.CertificateParams) (any, error) {
+func (d *Daemon) serveCertificate(_ context.Context, _ *local.Conn, p *client.CertificateParams) (any, error) {
 	if len(p.File) > identity.MaxCertificateFile {
 		return nil, kinds.Errorf(kinds.Invalid, "certificate: file: over %d bytes: give the text of the file that ssh-keygen -s has made", identity.MaxCertificateFile)
 	}

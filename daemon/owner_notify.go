@@ -12,6 +12,7 @@ import (
 
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/config"
+	"github.com/acpd/acpd/daemon/local"
 	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/internal/commandenv"
 	"github.com/acpd/acpd/internal/ownwords"
@@ -205,7 +206,7 @@ func (d *Daemon) findOwnerCommand() (argv []string, source string) {
 }
 
 // serveOwnerNotify returns the command that tells the owner, and sets or tries it before.
-func (d *Daemon) serveOwnerNotify(ctx context.Context, _ *localConn, p *client.OwnerNotifyParams) (any, error) {
+func (d *Daemon) serveOwnerNotify(ctx context.Context, _ *local.Conn, p *client.OwnerNotifyParams) (any, error) {
 	if p.Set {
 		if _, source := d.findOwnerCommand(); source == fromSettings {
 			return nil, kinds.Errorf(kinds.Invalid, "wake.notify: config.yaml has a command: change it there, then acpctl reload")

@@ -173,22 +173,22 @@ func befriend(t testing.TB, a, b *running) {
 	})
 }
 
-// local is a connection to a daemon's socket.
-type local struct {
+// program is a connection to a daemon's socket.
+type program struct {
 	*jsonrpc.Conn
 	t testing.TB
 }
 
 type handler func(ctx context.Context, r *jsonrpc.Request)
 
-func (d *running) dial() *local { return d.dialWith(nil) }
+func (d *running) dial() *program { return d.dialWith(nil) }
 
-func (d *running) dialWith(h handler) *local {
+func (d *running) dialWith(h handler) *program {
 	d.t.Helper()
 	return d.dialAt(d.home.ownerSocketPath(), h)
 }
 
-func (d *running) dialAt(path string, h handler) *local {
+func (d *running) dialAt(path string, h handler) *program {
 	d.t.Helper()
 	c, err := net.Dial("unix", path)
 	if err != nil {
@@ -201,26 +201,26 @@ func (d *running) dialAt(path string, h handler) *local {
 	conn := jsonrpc.NewConn(c, o)
 	ended := make(chan struct{})
 	go func() { defer close(ended); conn.Run(context.Background()) }()
-	l := &local{conn, d.t}
+	l := &program{conn, d.t}
 	d.t.Cleanup(func() { conn.Close(); <-ended })
 	return l
 }
 
 // agent attaches an agent that answers with h.
-func (d *running) agent(p client.AttachParams, h handler) *local {
+func (d *running) agent(p client.AttachParams, h handler) *program {
 	d.t.Helper()
 	l := d.dialWith(h)
 	l.must("attach", p, nil)
 	return l
 }
 
-func (l *local) call(method string, params, result any) error {
+func (l *program) call(method string, params, result any) error {
 	ctx, cancel := context.WithTimeout(context.Background(), await.Patience)
 	defer cancel()
 	return l.Call(ctx, method, params, result)
 }
 
-func (l *local) must(method string, params, result any) {
+func (l *program) must(method string, params, result any) {
 	l.t.Helper()
 	if err := l.call(method, params, result); err != nil {
 		l.t.Fatalf("%s: %v", method, err)
@@ -228,7 +228,7 @@ func (l *local) must(method string, params, result any) {
 }
 
 // refused makes a call that must fail with a code.
-func (l *local) refused(code kinds.Code, method string, params any) *kinds.Error {
+func (l *program) refused(code kinds.Code, method string, params any) *kinds.Error {
 	l.t.Helper()
 	err := l.call(method, params, nil)
 	e, ok := errors.AsType[*kinds.Error](err)

@@ -243,18 +243,18 @@ func TestAgentsNameWhatTheyHave(t *testing.T) {
 	desk, laptop := pair(t)
 	asker := desk.patient("planner")
 	one := &patientAgent{asked: make(chan *client.Inbound, 9), gone: make(chan wire.MessageID, 9), ended: make(chan error, 9)}
-	one.local, _ = laptop.guestAgent(client.AttachParams{Name: "one"}, one.serve)
+	one.program, _ = laptop.guestAgent(client.AttachParams{Name: "one"}, one.serve)
 	other, _ := laptop.guestAgent(client.AttachParams{Name: "other", Kinds: []string{"query"}}, say(mainBranch))
 	nobody, owner := laptop.guest(nil), laptop.dial()
 	check := func(what string, id wire.MessageID) {
 		t.Helper()
 		n := client.NotifyParams{Head: client.Head{Parent: id}, To: client.To("desk"), Payload: wire.Payload(`{"topic":"t"}`)}
-		for _, caller := range []*local{one.local, owner} {
+		for _, caller := range []*program{one.program, owner} {
 			if err := caller.call("notify", n, nil); err != nil {
 				t.Errorf("%s: %v", what, err)
 			}
 		}
-		for _, caller := range []*local{other, nobody} {
+		for _, caller := range []*program{other, nobody} {
 			if e := caller.refused(kinds.NotFound, "notify", n); e.Reason() != kinds.ReasonParentUnknown {
 				t.Errorf("%s: %v", what, e)
 			}

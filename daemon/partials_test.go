@@ -33,7 +33,7 @@ func TestProgressIsShown(t *testing.T) {
 	}
 	want := func(when string, progress float64, message string) {
 		t.Helper()
-		for name, l := range map[string]*local{"desk": asker, "laptop": worker} {
+		for name, l := range map[string]*program{"desk": asker, "laptop": worker} {
 			var all client.Tasks
 			l.must("tasks", nil, &all)
 			for how, s := range map[string]*client.Task{"task": l.state(given.ID), "tasks": &all.Tasks[0]} {

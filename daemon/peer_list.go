@@ -9,12 +9,13 @@ import (
 	"time"
 
 	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/daemon/local"
 	"github.com/acpd/acpd/discovery"
 	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/peer"
 )
 
-func (d *Daemon) servePending(context.Context, *localConn, *noParams) (any, error) {
+func (d *Daemon) servePending(context.Context, *local.Conn, *local.NoParams) (any, error) {
 	out := &client.Pending{Pending: []client.PendingPeer{}}
 	for _, w := range d.node.Pending() {
 		out.Pending = append(out.Pending, client.PendingPeer{
@@ -32,8 +33,8 @@ func (d *Daemon) isNameTaken(claim string) bool {
 
 // servePeers lists the trusted and the certified peers, the pending ones, the strangers on the network, and
 // the blocked keys.
-func (d *Daemon) servePeers(_ context.Context, s *localConn, _ *noParams) (any, error) {
-	if s.isGuest {
+func (d *Daemon) servePeers(_ context.Context, s *local.Conn, _ *local.NoParams) (any, error) {
+	if s.IsGuest {
 		return &client.Peers{Peers: d.listPeerRows()}, nil
 	}
 	rows := []client.Peer{}

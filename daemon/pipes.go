@@ -5,6 +5,7 @@ import (
 	"net"
 
 	"github.com/acpd/acpd/client/jsonrpc"
+	"github.com/acpd/acpd/daemon/local"
 	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/kinds"
 	"github.com/acpd/acpd/peer"
@@ -38,12 +39,11 @@ func (d *Daemon) findPipe(id identity.ID) (name string, argv []string) {
 }
 
 // servePipe makes the connection a pipe, until it ends.
-func servePipe(ctx context.Context, s *localConn, r *jsonrpc.Request) (any, error) {
+func (d *Daemon) servePipe(ctx context.Context, s *local.Conn, r *jsonrpc.Request) (any, error) {
 	if err := r.ReadParams(nil); err != nil {
 		return nil, err
 	}
-	d := s.daemon
-	if d.agents.FindByConn(s.conn) != nil || d.subscribers.isSubscribed(s.conn) {
+	if d.agents.FindByConn(s.Conn) != nil || d.subscribers.isSubscribed(s) {
 		return nil, kinds.Errorf(kinds.Invalid, "pipe: an agent or a subscription has this connection: open one only for this call")
 	}
 	return nil, d.pipes.Join(ctx, func() (net.Conn, error) { return r.TakeOver(nil) })

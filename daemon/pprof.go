@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/daemon/local"
 	"github.com/acpd/acpd/internal/pace"
 	"github.com/acpd/acpd/kinds"
 )
@@ -27,13 +28,13 @@ const usualProfileTime = 10 * time.Second
 type profiler struct {
 	taking sync.Mutex // held while a profile is taken
 
-	mu   sync.Mutex // guards what follows
-	of   *localConn // who reads the last profile; nil: it was read
-	data []byte     // of it
+	mu   sync.Mutex  // guards what follows
+	of   *local.Conn // who reads the last profile; nil: it was read
+	data []byte      // of it
 }
 
 // servePprof takes a profile and returns its first part, or returns a further part of the last one.
-func (d *Daemon) servePprof(ctx context.Context, s *localConn, p *client.PprofParams) (any, error) {
+func (d *Daemon) servePprof(ctx context.Context, s *local.Conn, p *client.PprofParams) (any, error) {
 	if p.Offset > 0 {
 		return d.profiler.readPart(s, p.Offset, d.maxProfilePart())
 	}
@@ -106,7 +107,7 @@ func writeProfile(ctx context.Context, to io.Writer, profile string, duration ti
 }
 
 // keep keeps a profile for its caller, and returns its first part.
-func (x *profiler) keep(s *localConn, data []byte, most int) *client.Pprof {
+func (x *profiler) keep(s *local.Conn, data []byte, most int) *client.Pprof {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.of, x.data = s, data
@@ -114,7 +115,7 @@ func (x *profiler) keep(s *localConn, data []byte, most int) *client.Pprof {
 }
 
 // readPart returns the part of a kept profile that begins at offset.
-func (x *profiler) readPart(s *localConn, offset, most int) (*client.Pprof, error) {
+func (x *profiler) readPart(s *local.Conn, offset, most int) (*client.Pprof, error) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if x.of != s || offset >= len(x.data) {
@@ -134,7 +135,7 @@ func (x *profiler) cutPart(offset, most int) *client.Pprof {
 }
 
 // forget drops the profile that was kept for a connection.
-func (x *profiler) forget(s *localConn) {
+func (x *profiler) forget(s *local.Conn) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if x.of == s {

@@ -11,13 +11,14 @@ import (
 
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/client/jsonrpc"
+	"github.com/acpd/acpd/daemon/local"
 	"github.com/acpd/acpd/integration/await"
 	"github.com/acpd/acpd/kinds"
 	"github.com/acpd/acpd/wire"
 )
 
 // readProfile reads a profile to its end, and returns it unpacked.
-func readProfile(t *testing.T, l *local, p client.PprofParams) []byte {
+func readProfile(t *testing.T, l *program, p client.PprofParams) []byte {
 	t.Helper()
 	var packed []byte
 	for {
@@ -103,7 +104,7 @@ func TestOneProfileAtATime(t *testing.T) {
 	desk.profiler.taking.Unlock()
 
 	big := make([]byte, desk.maxProfilePart()+1)
-	var s localConn
+	var s local.Conn
 	if part := desk.profiler.keep(&s, big, desk.maxProfilePart()); part.Next != desk.maxProfilePart() || part.Size != len(big) {
 		t.Errorf("the first part goes on at %d of %d", part.Next, part.Size)
 	}

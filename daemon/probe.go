@@ -6,13 +6,14 @@ import (
 	"sync"
 
 	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/daemon/local"
 	"github.com/acpd/acpd/discovery"
 	"github.com/acpd/acpd/kinds"
 )
 
 // serveProbe dials each address of a trusted peer, its pipe and all relays, all at once, and says
 // what answers there.
-func (d *Daemon) serveProbe(ctx context.Context, _ *localConn, p *client.ProbeParams) (any, error) {
+func (d *Daemon) serveProbe(ctx context.Context, _ *local.Conn, p *client.ProbeParams) (any, error) {
 	who, err := d.resolvePeer("peer", p.Peer)
 	if err != nil {
 		return nil, err

@@ -11,6 +11,7 @@ import (
 	"github.com/acpd/acpd/client/jsonrpc"
 	"github.com/acpd/acpd/daemon/delegation"
 	"github.com/acpd/acpd/daemon/inbox"
+	"github.com/acpd/acpd/daemon/local"
 	"github.com/acpd/acpd/daemon/registry"
 	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/internal/ownwords"
@@ -22,9 +23,9 @@ import (
 
 // serveQuestion asks the agent that gave a delegation back, by a query that refers to it. It
 // ends when the delegation does.
-func (d *Daemon) serveQuestion(ctx context.Context, s *localConn, r *jsonrpc.Request, p *client.QueryParams) (any, error) {
+func (d *Daemon) serveQuestion(ctx context.Context, s *local.Conn, r *jsonrpc.Request, p *client.QueryParams) (any, error) {
 	began := time.Now()
-	t := d.delegations.FindByID(s.guestCredential(), p.Ref, client.Taken)
+	t := d.delegations.FindByID(s.GuestCredential(), p.Ref, client.Taken)
 	if t == nil {
 		return nil, kinds.Errorf(kinds.NotFound, "ref: %s names no delegation that was taken here: see tasks", p.Ref)
 	}
@@ -86,7 +87,7 @@ func (d *Daemon) serveQuestion(ctx context.Context, s *localConn, r *jsonrpc.Req
 }
 
 // composeQuestion returns the envelope of a question about a delegation that was taken.
-func (d *Daemon) composeQuestion(ctx context.Context, s *localConn, t *delegation.Delegation, p *client.QueryParams, h *client.Head) (*wire.Envelope, error) {
+func (d *Daemon) composeQuestion(ctx context.Context, s *local.Conn, t *delegation.Delegation, p *client.QueryParams, h *client.Head) (*wire.Envelope, error) {
 	if p.Thread != "" {
 		return nil, kinds.Errorf(kinds.Invalid, "thread: it follows from ref: leave it out")
 	}
@@ -97,7 +98,7 @@ func (d *Daemon) composeQuestion(ctx context.Context, s *localConn, t *delegatio
 	env := wire.NewEnvelope(d.id, t.Peer, kinds.KindQuery, p.Payload)
 	env.ID = cmp.Or(h.ID, env.ID)
 	env.Ref, env.Thread, env.Hops, env.Trace = &p.Ref, c.Thread, c.Hops, c.Trace
-	env.FromAgent = s.callerCredential().Name
+	env.FromAgent = s.Credential().Name
 	return env, nil
 }
 
@@ -257,8 +258,8 @@ func newLongAnswerError(n int) error {
 
 // serveAnswer answers a question about a delegation that was given here, in place of the agent that
 // gave it or by it.
-func (d *Daemon) serveAnswer(ctx context.Context, s *localConn, p *client.AnswerParams) (any, error) {
-	t, q, ok := d.delegations.FindQuestion(s.guestCredential(), p.Ref)
+func (d *Daemon) serveAnswer(ctx context.Context, s *local.Conn, p *client.AnswerParams) (any, error) {
+	t, q, ok := d.delegations.FindQuestion(s.GuestCredential(), p.Ref)
 	if !ok {
 		return nil, kinds.Errorf(kinds.NotFound, "ref: %s names no question that waits for an answer, nor a delegation about which one does: see tasks", p.Ref)
 	}

@@ -64,14 +64,14 @@ func (w *questionWeather) start(i int) {
 }
 
 // tryDial returns a connection to a daemon's socket, or an error if it is away.
-func (d *running) tryDial() (*local, error) {
+func (d *running) tryDial() (*program, error) {
 	c, err := net.Dial("unix", d.home.ownerSocketPath())
 	if err != nil {
 		return nil, err
 	}
 	conn := jsonrpc.NewConn(c, jsonrpc.Options{})
 	go conn.Run(context.Background())
-	return &local{conn, d.t}, nil
+	return &program{conn, d.t}, nil
 }
 
 // call calls a method of a daemon on a connection of its own. The error is daemon_unavailable if the

@@ -22,7 +22,7 @@ const (
 )
 
 // asks makes a call that asks back, and returns where its end comes.
-func asks(l *local, ref, id wire.MessageID, payload string) <-chan questionEnd {
+func asks(l *program, ref, id wire.MessageID, payload string) <-chan questionEnd {
 	ends := make(chan questionEnd, 1)
 	go func() {
 		var end questionEnd
@@ -56,7 +56,7 @@ func wantCode(t *testing.T, when string, code kinds.Code, ends <-chan questionEn
 
 // asksBriefly asks with little time, which on a busy machine may be over before the question comes, until it is
 // there.
-func asksBriefly(t *testing.T, desk *running, asker *local, ref, id wire.MessageID) {
+func asksBriefly(t *testing.T, desk *running, asker *program, ref, id wire.MessageID) {
 	t.Helper()
 	l := desk.dial()
 	await.Until(t, "the question is there", func() bool {
@@ -67,7 +67,7 @@ func asksBriefly(t *testing.T, desk *running, asker *local, ref, id wire.Message
 }
 
 // wantAnswerInTime asks, until there is time enough, for an answer that is there.
-func wantAnswerInTime(t *testing.T, when string, asker *local, ref, id wire.MessageID, payload string) {
+func wantAnswerInTime(t *testing.T, when string, asker *program, ref, id wire.MessageID, payload string) {
 	t.Helper()
 	await.Until(t, when, func() bool {
 		end := await.Receive(t, when, asks(asker, ref, id, payload))
@@ -82,7 +82,7 @@ func wantAnswerInTime(t *testing.T, when string, asker *local, ref, id wire.Mess
 }
 
 // question waits until a question is open, as the delegator sees it.
-func (l *local) question(ref wire.MessageID, after uint64) *client.QuestionBack {
+func (l *program) question(ref wire.MessageID, after uint64) *client.QuestionBack {
 	l.t.Helper()
 	s := new(client.Task)
 	l.must("wait", client.WaitParams{ID: ref, AfterQuestions: &after}, s)
@@ -267,7 +267,7 @@ func TestAnAgentThatIsAwayOrFails(t *testing.T) {
 	t.Parallel()
 	desk, laptop := pair(t)
 	worker := laptop.agent(client.AttachParams{Name: "reviewer"}, say(accepted))
-	attach := func(h handler) *local { return desk.agent(client.AttachParams{Name: "planner"}, h) }
+	attach := func(h handler) *program { return desk.agent(client.AttachParams{Name: "planner"}, h) }
 	gone := make(chan struct{}, 1)
 	planner := attach(func(ctx context.Context, _ *jsonrpc.Request) { gone <- struct{}{}; <-ctx.Done() })
 	given := delegateTo(planner, "laptop", task1(""))
@@ -351,7 +351,7 @@ func TestAnsweredQuestionsLetTheNextOneWake(t *testing.T) {
 	worker := laptop.agent(client.AttachParams{Name: "reviewer"}, say(accepted))
 	desk.dial().must("wake.answers", client.WakeAnswersParams{On: true}, nil)
 	s := desk.session("claude")
-	given := delegateTo(s.local, "laptop", task1(""))
+	given := delegateTo(s.program, "laptop", task1(""))
 	for i, answers := range []func(){
 		func() { s.release <- wire.Payload(mainBranch) },
 		func() {
@@ -375,20 +375,20 @@ func TestAQuestionEndsWithItsDelegation(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		more string
-		end  func(desk, laptop *running, worker *local, ref wire.MessageID)
+		end  func(desk, laptop *running, worker *program, ref wire.MessageID)
 		code kinds.Code
 	}{
-		"cancelled": {"", func(desk, _ *running, _ *local, ref wire.MessageID) {
+		"cancelled": {"", func(desk, _ *running, _ *program, ref wire.MessageID) {
 			desk.dial().must("cancel", client.CancelParams{Ref: ref}, nil)
 		}, kinds.Cancelled},
-		"completed": {"", func(_, _ *running, worker *local, ref wire.MessageID) {
+		"completed": {"", func(_, _ *running, worker *program, ref wire.MessageID) {
 			worker.must("result", client.ResultParams{Ref: ref, Payload: completed("done")}, nil)
 		}, kinds.NotFound},
-		"expired": {`,"deadline_ms":1500`, func(*running, *running, *local, wire.MessageID) {}, kinds.NotFound},
-		"untrusted": {"", func(desk, _ *running, _ *local, _ wire.MessageID) {
+		"expired": {`,"deadline_ms":1500`, func(*running, *running, *program, wire.MessageID) {}, kinds.NotFound},
+		"untrusted": {"", func(desk, _ *running, _ *program, _ wire.MessageID) {
 			desk.dial().must("untrust", client.UntrustParams{Peer: "laptop"}, nil)
 		}, ""},
-		"untrusted by them": {"", func(_, laptop *running, _ *local, _ wire.MessageID) {
+		"untrusted by them": {"", func(_, laptop *running, _ *program, _ wire.MessageID) {
 			laptop.dial().must("untrust", client.UntrustParams{Peer: "desk"}, nil)
 		}, ""},
 	} {
@@ -437,7 +437,7 @@ func TestAQuestionWakesWhoDelegated(t *testing.T) {
 	desk, laptop := pair(t)
 	worker := laptop.agent(client.AttachParams{Name: "reviewer"}, say(accepted))
 	s := desk.session("claude")
-	given := delegateTo(s.local, "laptop", task1(""))
+	given := delegateTo(s.program, "laptop", task1(""))
 	for _, on := range []bool{false, true} {
 		if on {
 			desk.dial().must("wake.answers", client.WakeAnswersParams{On: true, Agent: "claude"}, nil)

@@ -3,8 +3,6 @@ package daemon
 import (
 	"context"
 	"fmt"
-	"io/fs"
-	"os"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -95,7 +93,7 @@ func (d *Daemon) listUnready(ctx context.Context) []string {
 		return []string{leaving}
 	}
 	unready := append([]string{}, stuck...)
-	for _, err := range []error{d.socket.checkFile(), d.socket.lack(), answer} {
+	for _, err := range append(d.socket.ListFaults(), answer) {
 		if err != nil {
 			unready = append(unready, ownwords.Of(err))
 		}
@@ -115,17 +113,14 @@ type movingPart struct {
 // listMovingParts returns the loops that accept local connections and peers, and the store's
 // writer.
 func (d *Daemon) listMovingParts() []movingPart {
-	onSocket := func(s *localSocket) func(context.Context) error {
-		return func(ctx context.Context) error { return s.acceptState.awaitRound(ctx, s.UnixListener) }
-	}
 	all := []movingPart{
 		{"the writer of state.db", d.awaitWriter},
 		{"the UDP socket", d.node.AwaitAcceptRound},
-		{d.socket.path, onSocket(d.socket)},
-		{d.guests.path, onSocket(d.guests)},
+		{d.socket.Addr().String(), d.socket.AwaitRound},
+		{d.guests.Addr().String(), d.guests.AwaitRound},
 	}
 	for _, l := range d.channels.accepting {
-		all = append(all, movingPart{l.Addr().String(), func(ctx context.Context) error { return l.state.awaitRound(ctx, l.Listener) }})
+		all = append(all, movingPart{l.Addr().String(), l.AwaitRound})
 	}
 	return all
 }
@@ -163,13 +158,4 @@ func (d *Daemon) awaitWriter(ctx context.Context) error {
 	case <-ctx.Done(): // the writer heeds ctx only until it begins
 		return ctx.Err()
 	}
-}
-
-// checkFile returns an error unless programs find the socket under its path.
-func (d *localSocket) checkFile() error {
-	info, err := os.Lstat(d.path)
-	if err != nil || info.Mode().Type() != fs.ModeSocket {
-		return ownwords.Errorf("%s is not there any more, so no program reaches acpd: start acpd again", d.path)
-	}
-	return nil
 }

@@ -2,13 +2,11 @@ package daemon
 
 import (
 	"context"
-	"net"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
@@ -106,7 +104,7 @@ func TestUnreadyWithoutItsSocket(t *testing.T) {
 		t.Fatal(err)
 	}
 	desk.awaitReady()
-	if err := os.Remove(desk.guests.path); err != nil { // which an agent may do
+	if err := os.Remove(desk.guests.Addr().String()); err != nil { // which an agent may do
 		t.Fatal(err)
 	}
 	desk.awaitReady()
@@ -119,19 +117,6 @@ func TestUnreadyWhileItDrains(t *testing.T) {
 	desk.draining.Store(true)
 	desk.awaitUnready("shutting down")
 	desk.draining.Store(false)
-}
-
-func TestUnreadyWithoutDescriptors(t *testing.T) {
-	t.Parallel()
-	desk := start(t, stateDir(t), "desk")
-	desk.awaitReady()
-	desk.socket.failure.Store(&acceptFailure{time.Now().Add(time.Hour), &net.OpError{Op: "accept", Err: syscall.EMFILE}})
-	unready := desk.checkReadiness(t.Context())
-	if len(unready) != 1 || !strings.Contains(unready[0], "ulimit -n") {
-		t.Errorf("unready: %q", unready)
-	}
-	desk.socket.failure.Store(&acceptFailure{time.Now().Add(-3 * longPause), syscall.ECONNABORTED}) // long ago
-	desk.awaitReady()
 }
 
 // TestStuckParts: before Run nothing accepts connections, but the writer writes.

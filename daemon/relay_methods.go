@@ -11,6 +11,7 @@ import (
 
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/config"
+	"github.com/acpd/acpd/daemon/local"
 	"github.com/acpd/acpd/disk"
 	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/internal/ownwords"
@@ -18,11 +19,11 @@ import (
 	"github.com/acpd/acpd/relay"
 )
 
-func (d *Daemon) serveRelayList(context.Context, *localConn, *noParams) (any, error) {
+func (d *Daemon) serveRelayList(context.Context, *local.Conn, *local.NoParams) (any, error) {
 	return &client.Relays{Relays: d.listRelays()}, nil
 }
 
-func (d *Daemon) serveRelayNkey(context.Context, *localConn, *noParams) (any, error) {
+func (d *Daemon) serveRelayNkey(context.Context, *local.Conn, *local.NoParams) (any, error) {
 	nkey, err := relay.PublicKey(d.key.DeriveSecret(relay.KeyLabel))
 	if err != nil {
 		return nil, kinds.Errorf(kinds.Internal, "relay.nkey: %v", err)
@@ -32,7 +33,7 @@ func (d *Daemon) serveRelayNkey(context.Context, *localConn, *noParams) (any, er
 
 // serveRelayAdd uses a relay from now on. It tries the relay first, unless it is told not to, and then
 // adds it only if it can be used.
-func (d *Daemon) serveRelayAdd(ctx context.Context, _ *localConn, p *client.RelayAddParams) (any, error) {
+func (d *Daemon) serveRelayAdd(ctx context.Context, _ *local.Conn, p *client.RelayAddParams) (any, error) {
 	const op = "relay.add"
 	url, err := identity.ParseRelayURL(p.URL)
 	if err != nil {
@@ -116,7 +117,7 @@ func (d *Daemon) keepRelay(s config.Relay) error {
 }
 
 // serveRelayRemove uses a relay no more that was kept. Connections on it drain after the answer.
-func (d *Daemon) serveRelayRemove(_ context.Context, _ *localConn, p *client.RelayRemoveParams) (any, error) {
+func (d *Daemon) serveRelayRemove(_ context.Context, _ *local.Conn, p *client.RelayRemoveParams) (any, error) {
 	const op = "relay.remove"
 	err := d.changeKeptRelays(func(kept []config.Relay) ([]config.Relay, error) {
 		i := slices.IndexFunc(kept, func(k config.Relay) bool { return k.Name == p.Name })
@@ -147,7 +148,7 @@ func explainRelayError(op string, err error) error {
 }
 
 // serveRelayTest tries one relay, or all.
-func (d *Daemon) serveRelayTest(ctx context.Context, _ *localConn, p *client.RelayTestParams) (any, error) {
+func (d *Daemon) serveRelayTest(ctx context.Context, _ *local.Conn, p *client.RelayTestParams) (any, error) {
 	var tried []*usedRelay
 	for _, u := range d.relays.list() {
 		if p.Name == "" && u.unused == nil || u.Name == p.Name {

@@ -79,7 +79,7 @@ func TestRelaysAreKept(t *testing.T) {
 	if info, err := os.Stat(file); err != nil || info.Mode() != 0o600 {
 		t.Errorf("relays.yaml: %v, %v", info.Mode(), err)
 	}
-	list := func(o *local) []client.Relay {
+	list := func(o *program) []client.Relay {
 		var r client.Relays
 		o.must("relay.list", nil, &r)
 		return r.Relays

@@ -12,6 +12,7 @@ import (
 
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/client/jsonrpc"
+	"github.com/acpd/acpd/daemon/local"
 	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/kinds"
 	"github.com/acpd/acpd/peer"
@@ -23,7 +24,7 @@ const parallelRecipients = 16
 
 // resolveRecipient returns the peer, and the agent, that a caller names as PEER or
 // PEER/AGENT. It searches for a peer that is not known, for the time that a message of that kind has.
-func (d *Daemon) resolveRecipient(ctx context.Context, s *localConn, to, kind string, payload wire.Payload) (p identity.Peer, agent string, err error) {
+func (d *Daemon) resolveRecipient(ctx context.Context, s *local.Conn, to, kind string, payload wire.Payload) (p identity.Peer, agent string, err error) {
 	if to == "" {
 		return p, "", kinds.Errorf(kinds.UnknownPeer, "to: missing: name a trusted peer, or one of its agents as peer/agent; peers lists them")
 	}
@@ -44,7 +45,7 @@ func (d *Daemon) resolveRecipient(ctx context.Context, s *localConn, to, kind st
 	switch {
 	case name == d.name || d.isOwnCertifiedName(name):
 		return p, "", kinds.Errorf(kinds.Invalid, "to: %q is this daemon itself: name a peer, or peer/agent; peers lists them", name)
-	case !one && d.agents.FindByName(name) != nil && !s.isGuest:
+	case !one && d.agents.FindByName(name) != nil && !s.IsGuest:
 		return p, "", kinds.Errorf(kinds.Invalid, "to: %q is an agent of this daemon: name a peer, or an agent of one as peer/agent; peers lists them", name)
 	}
 	if !one {
@@ -52,7 +53,7 @@ func (d *Daemon) resolveRecipient(ctx context.Context, s *localConn, to, kind st
 			return p, "", kinds.Errorf(kinds.UnknownPeer, "to: no peer %q is known: did you mean %s?", name, strings.Join(near, " or "))
 		}
 	}
-	if s.isGuest { // of strangers and blocked keys it hears nothing
+	if s.IsGuest { // of strangers and blocked keys it hears nothing
 		return p, "", kinds.Errorf(kinds.UnknownPeer, "to: %s", err)
 	}
 	if len(name) >= 6 && strings.HasPrefix(d.id.String(), strings.ToLower(name)) {
@@ -90,9 +91,9 @@ func readCallTime(kind string, payload wire.Payload) time.Duration {
 
 // listPeersWithAgent returns as peer/agent the agents of a name at the peers that the caller may
 // call, as far as discover has told of them lately, in the order of the names.
-func (d *Daemon) listPeersWithAgent(s *localConn, name string) (all []string) {
+func (d *Daemon) listPeersWithAgent(s *local.Conn, name string) (all []string) {
 	for _, id := range d.capabilities.findPeersWithAgent(name) {
-		if p, ok := d.trust.FindPeer(id); ok && d.checkMayCall(s, s.callerCredential().Name, p) == nil {
+		if p, ok := d.trust.FindPeer(id); ok && d.checkMayCall(s, s.Credential().Name, p) == nil {
 			all = append(all, p.Name+"/"+name)
 		}
 	}
@@ -122,7 +123,7 @@ func (d *Daemon) resolvePeers(names []string, forGuest bool) ([]identity.ID, err
 }
 
 // composeRequest returns the checked envelope of a call.
-func (d *Daemon) composeRequest(ctx context.Context, s *localConn, kind string, h *client.Head, to string, payload wire.Payload) (kinds.Checked, error) {
+func (d *Daemon) composeRequest(ctx context.Context, s *local.Conn, kind string, h *client.Head, to string, payload wire.Payload) (kinds.Checked, error) {
 	env, _, err := d.composeEnvelope(ctx, s, kind, h, to, payload)
 	if err != nil {
 		return kinds.Checked{}, err
@@ -143,7 +144,7 @@ func (d *Daemon) checkOutgoing(env *wire.Envelope, h *client.Head) (kinds.Checke
 
 // composeEnvelope returns the envelope of a call, to which the caller may add, and its
 // receiver.
-func (d *Daemon) composeEnvelope(ctx context.Context, s *localConn, kind string, h *client.Head, to string, payload wire.Payload) (*wire.Envelope, identity.Peer, error) {
+func (d *Daemon) composeEnvelope(ctx context.Context, s *local.Conn, kind string, h *client.Head, to string, payload wire.Payload) (*wire.Envelope, identity.Peer, error) {
 	p, agent, err := d.resolveRecipient(ctx, s, to, kind, payload)
 	if err != nil {
 		return nil, p, err
@@ -160,7 +161,7 @@ func (d *Daemon) composeEnvelope(ctx context.Context, s *localConn, kind string,
 		env.ID = h.ID
 	}
 	env.Agent, env.Thread, env.Hops, env.Trace = agent, c.Thread, c.Hops, c.Trace
-	env.FromAgent = s.callerCredential().Name
+	env.FromAgent = s.Credential().Name
 	return env, p, d.checkMayCall(s, env.FromAgent, p)
 }
 
@@ -177,7 +178,7 @@ func withProbeTimeout(ctx context.Context, ms uint64) (context.Context, context.
 	return context.WithTimeout(ctx, limit)
 }
 
-func (d *Daemon) servePing(ctx context.Context, s *localConn, p *client.PingParams) (any, error) {
+func (d *Daemon) servePing(ctx context.Context, s *local.Conn, p *client.PingParams) (any, error) {
 	padding, err := d.newPadding(s, p.Pad)
 	if err != nil {
 		return nil, err
@@ -200,11 +201,11 @@ func (d *Daemon) servePing(ctx context.Context, s *localConn, p *client.PingPara
 
 // newPadding returns a payload that means nothing, with so many bytes of text. Whoever gets a
 // ping ignores its payload. A guest gets none: what it sends is bounded by what it writes.
-func (d *Daemon) newPadding(s *localConn, size uint64) (wire.Payload, error) {
+func (d *Daemon) newPadding(s *local.Conn, size uint64) (wire.Payload, error) {
 	switch {
 	case size == 0:
 		return nil, nil
-	case s.isGuest:
+	case s.IsGuest:
 		return nil, kinds.Errorf(kinds.NotAuthorized, "pad: this is for whoever the daemon belongs to, and not served to agents: leave it out")
 	}
 	if most := d.config.Load().MaxMessage; size > uint64(most) {
@@ -214,8 +215,8 @@ func (d *Daemon) newPadding(s *localConn, size uint64) (wire.Payload, error) {
 }
 
 // serveQuery reads its own params, since the deadline that they hold is the request's.
-func serveQuery(ctx context.Context, s *localConn, r *jsonrpc.Request) (any, error) {
-	d, p := s.daemon, new(client.QueryParams)
+func (d *Daemon) serveQuery(ctx context.Context, s *local.Conn, r *jsonrpc.Request) (any, error) {
+	p := new(client.QueryParams)
 	if err := r.ReadParams(p); err != nil {
 		return nil, err
 	}
@@ -271,7 +272,7 @@ func queryTimeout(query kinds.Checked) time.Duration {
 	return cmp.Or(query.Deadline, kinds.DefaultQueryDeadline)
 }
 
-func (d *Daemon) serveDiscover(ctx context.Context, s *localConn, p *client.DiscoverParams) (any, error) {
+func (d *Daemon) serveDiscover(ctx context.Context, s *local.Conn, p *client.DiscoverParams) (any, error) {
 	ctx, cancel := withProbeTimeout(ctx, p.TimeoutMS) // it may take time to find the peer
 	defer cancel()
 	env, err := d.composeRequest(ctx, s, kinds.KindDiscover, &p.Head, p.To, nil)
@@ -298,7 +299,7 @@ func (d *Daemon) serveDiscover(ctx context.Context, s *localConn, p *client.Disc
 
 // serveNotify sends a notification to one peer, or to several at the same time, each as a
 // message of its own.
-func (d *Daemon) serveNotify(ctx context.Context, s *localConn, p *client.NotifyParams) (any, error) {
+func (d *Daemon) serveNotify(ctx context.Context, s *local.Conn, p *client.NotifyParams) (any, error) {
 	wait := p.Wait == nil || *p.Wait
 	if len(p.To.Names) == 0 {
 		return nil, kinds.Errorf(kinds.Invalid, "to: expected a peer, or a list of them")
@@ -318,7 +319,7 @@ func (d *Daemon) serveNotify(ctx context.Context, s *localConn, p *client.Notify
 			h.ID = wire.NewMessageID() // returned also if the call fails, so that it can be repeated
 			r, err := d.sendNotify(ctx, s, &h, to, p.Payload, wait)
 			if err != nil {
-				r = &client.Receipt{ID: h.ID, Error: kinds.AsError(s.maskErrorAddrs(err))}
+				r = &client.Receipt{ID: h.ID, Error: kinds.AsError(s.MaskErrorAddrs(err))}
 			}
 			r.To = to
 			receipts[i] = *r
@@ -329,7 +330,7 @@ func (d *Daemon) serveNotify(ctx context.Context, s *localConn, p *client.Notify
 	return receipts, nil
 }
 
-func (d *Daemon) sendNotify(ctx context.Context, s *localConn, h *client.Head, name string, payload wire.Payload, wait bool) (*client.Receipt, error) {
+func (d *Daemon) sendNotify(ctx context.Context, s *local.Conn, h *client.Head, name string, payload wire.Payload, wait bool) (*client.Receipt, error) {
 	began := time.Now()
 	env, to, err := d.composeEnvelope(ctx, s, kinds.KindNotify, h, name, payload)
 	if err != nil {

@@ -269,7 +269,7 @@ func TestAnAgentNamedWithoutItsPeer(t *testing.T) {
 	desk, laptop := pair(t)
 	laptop.agent(client.AttachParams{Name: "reviewer"}, say(`{}`))
 	owner, guest := desk.dial(), desk.guest(nil)
-	ask := func(caller *local, to string) bool {
+	ask := func(caller *program, to string) bool {
 		t.Helper()
 		e := caller.refused(kinds.UnknownPeer, "query", client.QueryParams{To: to, Payload: query("?")})
 		return strings.HasSuffix(e.Message, "did you mean laptop/reviewer?")
@@ -317,7 +317,7 @@ func TestAMessageNamesTheAgentThatSentIt(t *testing.T) {
 	speaker.must("speak", client.SpeakParams{Name: "planner", Key: key}, nil)
 	stranger, owner := desk.guest(nil), desk.dial()
 
-	for caller, want := range map[*local]string{planner: "planner", speaker: "planner", stranger: "", owner: ""} {
+	for caller, want := range map[*program]string{planner: "planner", speaker: "planner", stranger: "", owner: ""} {
 		caller.must("query", client.QueryParams{To: "laptop", Payload: query("?")}, nil)
 		if in := await.Receive(t, "query", got); in.FromAgent != want {
 			t.Errorf("a query of %q says %q", want, in.FromAgent)

@@ -18,7 +18,7 @@ import (
 
 // liveSession is a session in the agents' folder of a daemon, whose program a test plays.
 type liveSession struct {
-	*local
+	*program
 	d    *running
 	key  string
 	name string
@@ -45,7 +45,7 @@ func (d *running) sessionWith(p client.AttachParams) *liveSession {
 	p.MaxConcurrent = 16
 	s := &liveSession{d: d, name: p.Name, told: make(chan *client.Inbound, 256), release: make(chan wire.Payload, 64)}
 	s.answer = func(in *client.Inbound) client.WakeAnswer { return client.WakeAnswer{Posted: in.Wake != nil} }
-	s.local, s.key = d.guestAgent(p, func(ctx context.Context, r *jsonrpc.Request) {
+	s.program, s.key = d.guestAgent(p, func(ctx context.Context, r *jsonrpc.Request) {
 		in := bind(d.t, r)
 		if r.Method == client.MethodWake {
 			s.mu.Lock()
@@ -106,7 +106,7 @@ func (s *liveSession) nextRequest() *client.Inbound {
 }
 
 // query asks, and returns where the answer comes.
-func (l *local) query(to string) <-chan client.Answer {
+func (l *program) query(to string) <-chan client.Answer {
 	answers := make(chan client.Answer, 1)
 	go func() {
 		var got client.Answer
@@ -140,7 +140,7 @@ func (d *running) allow(p client.WakeAllowParams) {
 	d.dial().must("wake.allow", p, nil)
 }
 
-func (l *local) notify(p client.NotifyParams) client.Receipt {
+func (l *program) notify(p client.NotifyParams) client.Receipt {
 	l.t.Helper()
 	var got client.Receipt
 	l.must("notify", p, &got)

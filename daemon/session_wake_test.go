@@ -88,11 +88,11 @@ func TestAnswersWakeWhoAsked(t *testing.T) {
 		worker.must("result", client.ResultParams{Ref: given.ID, Payload: payload}, &got)
 		return got
 	}
-	given := delegateTo(s.local, "laptop", task1(""))
+	given := delegateTo(s.program, "laptop", task1(""))
 	reports(given, completed("off"))
 	s.next(false)
 	desk.dial().must("wake.answers", client.WakeAnswersParams{On: true, Agent: "claude", Unattended: true}, nil)
-	given = delegateTo(s.local, "laptop", task1(""))
+	given = delegateTo(s.program, "laptop", task1(""))
 	for range 3 {
 		if r := reports(given, kinds.EncodePayload(&kinds.Result{Status: "partial", Outcome: "so far"})); r.State != client.Held {
 			t.Errorf("a partial result: %+v", r) // the task has it, and the session is not told
@@ -257,7 +257,7 @@ func TestOldNoticesHideNoOtherPeers(t *testing.T) {
 	laptop.allow(client.WakeAllowParams{Peer: "desk"})
 	note := client.NotifyParams{To: client.To("laptop/claude"), Payload: wire.Payload(`{"topic":"t"}`)}
 	before := laptop.session("claude")
-	before.local.Close()
+	before.program.Close()
 	await.Until(t, "the session to end", func() bool { return laptop.agents.FindByName("claude") == nil })
 	for range maxRestored {
 		noisy.dial().must("notify", note, nil)
@@ -276,7 +276,7 @@ func TestANoticeIsNoAnswer(t *testing.T) {
 	laptop.agent(client.AttachParams{Name: "welder"}, say(accepted))
 	desk.dial().must("wake.answers", client.WakeAnswersParams{On: true}, nil)
 	s := desk.session("claude")
-	given := delegateTo(s.local, "laptop", task1(""))
+	given := delegateTo(s.program, "laptop", task1(""))
 	note := wire.NewEnvelope(laptop.ID(), desk.ID(), kinds.KindNotify, wire.Payload(`{"topic":"t"}`))
 	note.Ref, note.Agent = &given.ID, "claude"
 	if _, err := laptop.send(note); err != nil {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/config"
+	"github.com/acpd/acpd/daemon/local"
 	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/internal/ownwords"
 	"github.com/acpd/acpd/kinds"
@@ -26,7 +27,7 @@ func listDeferredSettings(old, next *config.Config) []string {
 }
 
 // serveReload reads config.yaml again. An error has a line for each thing that is wrong in it.
-func (d *Daemon) serveReload(context.Context, *localConn, *noParams) (any, error) {
+func (d *Daemon) serveReload(context.Context, *local.Conn, *local.NoParams) (any, error) {
 	r, err := d.reloadConfig()
 	if err == nil {
 		return r, nil

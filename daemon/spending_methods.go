@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/daemon/local"
 	"github.com/acpd/acpd/daemon/spending"
 	"github.com/acpd/acpd/kinds"
 )
@@ -18,12 +19,12 @@ const maxRunsOfRequest = 4
 
 // serveBudgetReserve takes what a headless run may cost from the day's budget of a peer, for a
 // request of that peer on which the caller works.
-func (d *Daemon) serveBudgetReserve(ctx context.Context, s *localConn, p *client.ReserveParams) (any, error) {
+func (d *Daemon) serveBudgetReserve(ctx context.Context, s *local.Conn, p *client.ReserveParams) (any, error) {
 	r, err := spending.CheckReservation(p)
 	if err != nil {
 		return nil, err
 	}
-	by := s.guestCredential()
+	by := s.GuestCredential()
 	ofQuery, undoQuery := d.queries.countRun(by, p.Peer, p.Ref)
 	ofDelegation, undoDelegation := d.delegations.CountRun(by, p.Peer, p.Ref)
 	switch n := max(ofQuery, ofDelegation); {
@@ -53,10 +54,10 @@ func (d *Daemon) serveBudgetReserve(ctx context.Context, s *localConn, p *client
 
 // serveBudgetSettle replaces what was reserved by what the run has cost. Only who has reserved it
 // knows the id.
-func (d *Daemon) serveBudgetSettle(ctx context.Context, s *localConn, p *client.SettleParams) (any, error) {
+func (d *Daemon) serveBudgetSettle(ctx context.Context, s *local.Conn, p *client.SettleParams) (any, error) {
 	cut, err := d.spending.Settle(ctx, p, d.spendingLimits())
 	if cut {
-		d.log.Warn("a headless run has reported a higher cost than its peer may spend on a day: the rest is ignored", "agent", s.callerCredential().Name, "cost", p.Cost, "tokens", p.Tokens)
+		d.log.Warn("a headless run has reported a higher cost than its peer may spend on a day: the rest is ignored", "agent", s.Credential().Name, "cost", p.Cost, "tokens", p.Tokens)
 	}
 	switch {
 	case err != nil:
@@ -69,7 +70,7 @@ func (d *Daemon) serveBudgetSettle(ctx context.Context, s *localConn, p *client.
 }
 
 // serveBudgetSpent lists what headless runs have cost.
-func (d *Daemon) serveBudgetSpent(ctx context.Context, _ *localConn, p *client.SpentParams) (any, error) {
+func (d *Daemon) serveBudgetSpent(ctx context.Context, _ *local.Conn, p *client.SpentParams) (any, error) {
 	rows, err := d.spending.List(ctx, p.Days)
 	if err != nil {
 		return nil, err

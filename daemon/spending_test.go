@@ -85,7 +85,7 @@ func TestRunsBelongToRequests(t *testing.T) {
 	beside, other, nobody := desk.guest(nil), desk.guest(nil), desk.guest(nil)
 	beside.must("speak", client.SpeakParams{Name: "claude", Key: key}, nil)
 	other.must("attach", client.AttachParams{Name: "other", Kinds: []string{"notify"}}, nil)
-	sent := func(l *local, method string, params any) <-chan error {
+	sent := func(l *program, method string, params any) <-chan error {
 		ended := make(chan error, 1)
 		go func() { ended <- l.call(method, params, nil) }()
 		return ended
@@ -119,7 +119,7 @@ func TestRunsBelongToRequests(t *testing.T) {
 		agent.refused(kinds.NotFound, "budget.reserve", p)
 		ended := c.send(h)
 		await.Receive(t, c.what, got)
-		for _, l := range []*local{other, nobody} {
+		for _, l := range []*program{other, nobody} {
 			l.refused(kinds.NotFound, "budget.reserve", p)
 		}
 		foreign := p

@@ -8,6 +8,7 @@ import (
 
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/config"
+	"github.com/acpd/acpd/daemon/local"
 	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/kinds"
 )
@@ -19,15 +20,15 @@ func (d *Daemon) describeSelf() client.Whoami {
 	}
 }
 
-func (d *Daemon) serveWhoami(_ context.Context, s *localConn, _ *noParams) (any, error) {
+func (d *Daemon) serveWhoami(_ context.Context, s *local.Conn, _ *local.NoParams) (any, error) {
 	me := d.describeSelf()
-	if s.isGuest {
+	if s.IsGuest {
 		me.Listen, me.Home = []string{}, ""
 	}
 	return me, nil
 }
 
-func (d *Daemon) serveStatus(ctx context.Context, _ *localConn, _ *noParams) (any, error) {
+func (d *Daemon) serveStatus(ctx context.Context, _ *local.Conn, _ *local.NoParams) (any, error) {
 	unready := d.checkReadiness(ctx)
 	state, active, _ := d.agents.SummarizeLoad()
 	if d.draining.Load() || d.drain.hasBegun() {
@@ -44,7 +45,7 @@ func (d *Daemon) serveStatus(ctx context.Context, _ *localConn, _ *noParams) (an
 }
 
 // servePolicy says what would become of a message of a peer, and by which rule.
-func (d *Daemon) servePolicy(_ context.Context, _ *localConn, p *client.PolicyParams) (any, error) {
+func (d *Daemon) servePolicy(_ context.Context, _ *local.Conn, p *client.PolicyParams) (any, error) {
 	if !config.IsPolicyKind(p.Kind) {
 		return nil, kinds.Errorf(kinds.Invalid, "kind: %.64q is unknown: expected one of %s", p.Kind, strings.Join(config.ListPolicyKinds(), ", "))
 	}

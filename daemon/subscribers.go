@@ -11,7 +11,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/acpd/acpd/client"
-	"github.com/acpd/acpd/client/jsonrpc"
+	"github.com/acpd/acpd/daemon/local"
 	"github.com/acpd/acpd/daemon/registry"
 	"github.com/acpd/acpd/daemon/traffic"
 	"github.com/acpd/acpd/identity"
@@ -26,7 +26,7 @@ const maxFilterItems = 64
 // subscription is the wish of one connection for copies of messages, and for events.
 type subscription struct {
 	client.SubscribeParams
-	conn   *jsonrpc.Conn
+	conn   *local.Conn
 	peers  []identity.ID
 	missed missed
 }
@@ -49,7 +49,7 @@ func (s *subscribers) list() []*subscription {
 }
 
 // replace sets the subscription of a connection; nil ends it.
-func (s *subscribers) replace(conn *jsonrpc.Conn, sub *subscription) {
+func (s *subscribers) replace(conn *local.Conn, sub *subscription) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	next := slices.DeleteFunc(slices.Clone(s.list()), func(old *subscription) bool { return old.conn == conn })
@@ -59,8 +59,11 @@ func (s *subscribers) replace(conn *jsonrpc.Conn, sub *subscription) {
 	s.all.Store(&next)
 }
 
+// end ends the subscription of a connection, if it has one.
+func (s *subscribers) end(conn *local.Conn) { s.replace(conn, nil) }
+
 // isSubscribed reports whether a connection has a subscription.
-func (s *subscribers) isSubscribed(conn *jsonrpc.Conn) bool {
+func (s *subscribers) isSubscribed(conn *local.Conn) bool {
 	return slices.ContainsFunc(s.list(), func(sub *subscription) bool { return sub.conn == conn })
 }
 
@@ -68,7 +71,7 @@ func (s *subscribers) isSubscribed(conn *jsonrpc.Conn) bool {
 func (s *subscribers) sendMessage(p *peer.Passing, env *wire.Envelope, inbound bool) {
 	for _, sub := range s.list() {
 		if sub.wantsMessage(p, env) {
-			if text, err := marshalVerbatimJSON(&client.Message{Envelope: *env, Direction: traffic.DirectionOf(inbound)}); err == nil {
+			if text, err := local.MarshalVerbatimJSON(&client.Message{Envelope: *env, Direction: traffic.DirectionOf(inbound)}); err == nil {
 				if sub.conn.Notify(client.NotificationMessage, text) != nil { // the subscriber does not keep up
 					s.measures.countLostCopy(copyOfMessage)
 					sub.miss(client.Missed{Messages: 1})
@@ -146,7 +149,7 @@ func (m *missed) take() (untold client.Missed, any bool) {
 	return untold, m.isTelling
 }
 
-func (d *Daemon) serveSubscribe(_ context.Context, s *localConn, p *client.SubscribeParams) (any, error) {
+func (d *Daemon) serveSubscribe(_ context.Context, s *local.Conn, p *client.SubscribeParams) (any, error) {
 	if len(p.Kinds) > maxFilterItems || len(p.Topics) > maxFilterItems || len(p.Events.Types) > maxFilterItems {
 		return nil, kinds.Errorf(kinds.Invalid, "subscribe: at most %d kinds, topics and types", maxFilterItems)
 	}
@@ -159,10 +162,10 @@ func (d *Daemon) serveSubscribe(_ context.Context, s *localConn, p *client.Subsc
 			return nil, kinds.Errorf(kinds.Invalid, "subscribe: events: %.64q: expected true, or some of %s", typ, strings.Join(names, ", "))
 		}
 	}
-	peers, err := d.resolvePeers(p.Peers, s.isGuest)
+	peers, err := d.resolvePeers(p.Peers, s.IsGuest)
 	if err != nil {
 		return nil, err
 	}
-	d.subscribers.replace(s.conn, &subscription{SubscribeParams: *p, conn: s.conn, peers: peers})
+	d.subscribers.replace(s, &subscription{SubscribeParams: *p, conn: s, peers: peers})
 	return nil, nil
 }

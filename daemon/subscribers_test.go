@@ -11,6 +11,7 @@ import (
 
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/client/jsonrpc"
+	"github.com/acpd/acpd/daemon/local"
 	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/kinds"
 	"github.com/acpd/acpd/peer"
@@ -22,7 +23,7 @@ import (
 func TestASubscriberIsToldWhatItMissed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) { // so that no machine is too slow to read within 5 s
 		near, far := net.Pipe()
-		conn := jsonrpc.NewConn(near, jsonrpc.Options{PushBack: true})
+		conn := &local.Conn{Conn: jsonrpc.NewConn(near, jsonrpc.Options{PushBack: true})}
 		ended := make(chan error, 1)
 		go func() { ended <- conn.Run(t.Context()) }()
 		var s subscribers

@@ -8,18 +8,19 @@ import (
 
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/daemon/delegation"
+	"github.com/acpd/acpd/daemon/local"
 	"github.com/acpd/acpd/kinds"
 	"github.com/acpd/acpd/wire"
 )
 
 // serveTasks lists delegations, the newest first, as many as fit a line.
-func (d *Daemon) serveTasks(ctx context.Context, s *localConn, p *client.TasksParams) (any, error) {
+func (d *Daemon) serveTasks(ctx context.Context, s *local.Conn, p *client.TasksParams) (any, error) {
 	const few, most = 100, 1000
 	if p.Limit < 0 {
 		return nil, kinds.Errorf(kinds.Invalid, "tasks: limit: expected 1 or more")
 	}
 	limit := min(cmp.Or(p.Limit, few), most)
-	all := d.delegations.List(s.guestCredential(), func(t *delegation.Delegation, _ client.TaskState) bool {
+	all := d.delegations.List(s.GuestCredential(), func(t *delegation.Delegation, _ client.TaskState) bool {
 		return p.After == 0 || uint64(t.Row) < p.After
 	})
 	slices.SortFunc(all, func(a, b *delegation.Delegation) int { return cmp.Compare(b.Row, a.Row) })
@@ -40,10 +41,10 @@ func (d *Daemon) serveTasks(ctx context.Context, s *localConn, p *client.TasksPa
 	return out, nil
 }
 
-func (d *Daemon) findTask(s *localConn, id wire.MessageID) (*delegation.Delegation, error) {
-	t := d.delegations.FindByID(s.guestCredential(), id, client.Given, client.Taken)
+func (d *Daemon) findTask(s *local.Conn, id wire.MessageID) (*delegation.Delegation, error) {
+	t := d.delegations.FindByID(s.GuestCredential(), id, client.Given, client.Taken)
 	switch {
-	case t == nil && s.isGuest:
+	case t == nil && s.IsGuest:
 		return nil, kinds.Errorf(kinds.NotFound, "id: %s names no delegation that this agent has given or works on: see tasks", id)
 	case t == nil:
 		return nil, kinds.Errorf(kinds.NotFound, "id: %s names no delegation that was given or taken here: see tasks", id)
@@ -51,7 +52,7 @@ func (d *Daemon) findTask(s *localConn, id wire.MessageID) (*delegation.Delegati
 	return t, nil
 }
 
-func (d *Daemon) serveTask(ctx context.Context, s *localConn, p *client.TaskParams) (any, error) {
+func (d *Daemon) serveTask(ctx context.Context, s *local.Conn, p *client.TaskParams) (any, error) {
 	t, err := d.findTask(s, p.ID)
 	if err != nil {
 		return nil, err
@@ -59,7 +60,7 @@ func (d *Daemon) serveTask(ctx context.Context, s *localConn, p *client.TaskPara
 	return d.describeDelegation(ctx, t, true), nil
 }
 
-func (d *Daemon) serveWait(ctx context.Context, s *localConn, p *client.WaitParams) (any, error) {
+func (d *Daemon) serveWait(ctx context.Context, s *local.Conn, p *client.WaitParams) (any, error) {
 	t, err := d.findTask(s, p.ID)
 	if err != nil {
 		return nil, err

@@ -9,6 +9,7 @@ import (
 
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/config"
+	"github.com/acpd/acpd/daemon/local"
 	"github.com/acpd/acpd/daemon/traffic"
 	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/kinds"
@@ -30,7 +31,7 @@ func (d *Daemon) findPetname(id identity.ID) string {
 }
 
 // serveTraffic returns messages that have passed, and those that are open.
-func (d *Daemon) serveTraffic(ctx context.Context, s *localConn, p *client.TrafficParams) (any, error) {
+func (d *Daemon) serveTraffic(ctx context.Context, s *local.Conn, p *client.TrafficParams) (any, error) {
 	q, err := d.readTrafficParams(p)
 	if err != nil {
 		return nil, err

@@ -24,14 +24,14 @@ import (
 
 // watcher reads the traffic of a daemon.
 type watcher struct {
-	*local
+	*program
 	after uint64
 }
 
 // watch begins to watch.
 func (d *running) watch() *watcher {
 	d.t.Helper()
-	w := &watcher{local: d.dial()}
+	w := &watcher{program: d.dial()}
 	w.read(client.TrafficParams{})
 	return w
 }
@@ -339,7 +339,7 @@ func TestHistoryIsNowhereOnDisk(t *testing.T) {
 	const secret = "sunflower"
 	desk.agent(client.AttachParams{Name: "reviewer"}, say(`{"summary":"`+secret+`"}`))
 	laptop.dial().must("query", client.QueryParams{To: "desk", Payload: query(secret)}, nil)
-	w := &watcher{local: desk.dial()}
+	w := &watcher{program: desk.dial()}
 	if a := w.read(client.TrafficParams{Payload: true}); len(a.Entries) != 1 || a.Entries[0].Text != secret || a.Entries[0].Answer != secret || string(a.Entries[0].Payload) != string(query(secret)) {
 		t.Fatalf("%+v", a)
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/config"
+	"github.com/acpd/acpd/daemon/local"
 	"github.com/acpd/acpd/disk"
 	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/internal/ownwords"
@@ -21,7 +22,7 @@ import (
 
 const maxInvited = 3 // addresses in an invitation
 
-func (d *Daemon) serveInvite(_ context.Context, _ *localConn, p *client.InviteParams) (any, error) {
+func (d *Daemon) serveInvite(_ context.Context, _ *local.Conn, p *client.InviteParams) (any, error) {
 	if most := uint64(client.MaxInvitation / time.Second); p.ExpiresSecs > most {
 		return nil, kinds.Errorf(kinds.Invalid, "invite: expires_secs: expected at most %d, which is 24 hours", most)
 	}
@@ -106,7 +107,7 @@ func chooseInvitedAddrs(addrs []string, networks map[netip.Addr]int) []string {
 
 // serveInvitations lists the open invitations, without their tokens, which only invite
 // returns.
-func (d *Daemon) serveInvitations(context.Context, *localConn, *noParams) (any, error) {
+func (d *Daemon) serveInvitations(context.Context, *local.Conn, *local.NoParams) (any, error) {
 	out := &client.Invitations{Invitations: []client.OpenInvitation{}}
 	for _, o := range d.node.Invitations().List() {
 		row := client.OpenInvitation{ID: o.ID, Expires: o.Expires.UTC(), Name: o.Name, Uses: o.Uses, Left: o.Uses - len(o.UsedBy)}
@@ -123,7 +124,7 @@ func (d *Daemon) serveInvitations(context.Context, *localConn, *noParams) (any, 
 
 // serveRevoke ends one invitation, or all. Nobody can join by it any more. A peer that has
 // joined by it stays trusted.
-func (d *Daemon) serveRevoke(_ context.Context, _ *localConn, p *client.RevokeParams) (any, error) {
+func (d *Daemon) serveRevoke(_ context.Context, _ *local.Conn, p *client.RevokeParams) (any, error) {
 	if (p.ID == "") == !p.All {
 		return nil, kinds.Errorf(kinds.Invalid, "revoke: expected either id or all: true")
 	}
@@ -134,7 +135,7 @@ func (d *Daemon) serveRevoke(_ context.Context, _ *localConn, p *client.RevokePa
 	return &client.Revoked{Revoked: n}, nil
 }
 
-func (d *Daemon) serveJoin(ctx context.Context, _ *localConn, p *client.JoinParams) (any, error) {
+func (d *Daemon) serveJoin(ctx context.Context, _ *local.Conn, p *client.JoinParams) (any, error) {
 	inv, err := identity.ParseInvitation(p.URI)
 	if err != nil {
 		return nil, kinds.Errorf(kinds.Invalid, "join: %s", err)
@@ -153,7 +154,7 @@ func (d *Daemon) serveJoin(ctx context.Context, _ *localConn, p *client.JoinPara
 // address from which a stranger called, or its address from when it was trusted before, is
 // remembered like that of any connection. Only addresses that a person gave are configured. With an empty list,
 // the daemon forgets them, and where the peer was if it is not there now.
-func (d *Daemon) serveTrust(ctx context.Context, _ *localConn, p *client.TrustParams) (any, error) {
+func (d *Daemon) serveTrust(ctx context.Context, _ *local.Conn, p *client.TrustParams) (any, error) {
 	met, err := d.findTrustCandidate("trust", p.Peer)
 	if err != nil {
 		return nil, err

@@ -9,6 +9,7 @@ import (
 
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/config"
+	"github.com/acpd/acpd/daemon/local"
 	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/internal/ownwords"
 	"github.com/acpd/acpd/kinds"
@@ -21,7 +22,7 @@ const maxRefusedTold = 8
 // serveTrustRoster says what a roster would change. If it is to be applied, all its peers are
 // trusted by one write of the trust store, or none, and then the error says what is in the way. It
 // removes nobody, lifts no block, and skips this daemon's own entry.
-func (d *Daemon) serveTrustRoster(ctx context.Context, _ *localConn, p *client.RosterParams) (any, error) {
+func (d *Daemon) serveTrustRoster(ctx context.Context, _ *local.Conn, p *client.RosterParams) (any, error) {
 	if n := len(p.Peers); n == 0 || n > client.MaxRoster {
 		return nil, kinds.Errorf(kinds.Invalid, "trust: peers: %d of them: expected 1 to %d", n, client.MaxRoster)
 	}

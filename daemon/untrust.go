@@ -9,6 +9,7 @@ import (
 
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/daemon/delegation"
+	"github.com/acpd/acpd/daemon/local"
 	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/internal/ownwords"
 	"github.com/acpd/acpd/internal/pace"
@@ -52,7 +53,7 @@ func (c *leftovers) get(id identity.ID) (name string, ok bool) {
 // It closes the connections without waiting for a disk. It tries to write every part; what
 // fails is tried again until it is written, and the answer names it. A caller that leaves
 // stops nothing of it.
-func (d *Daemon) serveUntrust(ctx context.Context, _ *localConn, p *client.UntrustParams) (any, error) {
+func (d *Daemon) serveUntrust(ctx context.Context, _ *local.Conn, p *client.UntrustParams) (any, error) {
 	ctx = context.WithoutCancel(ctx)
 	who, err := d.trust.Resolve(p.Peer)
 	if err != nil {

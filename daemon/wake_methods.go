@@ -12,6 +12,7 @@ import (
 
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/config"
+	"github.com/acpd/acpd/daemon/local"
 	"github.com/acpd/acpd/daemon/waking"
 	"github.com/acpd/acpd/disk"
 	"github.com/acpd/acpd/identity"
@@ -27,7 +28,7 @@ const (
 
 // serveWakeAllow lets messages of a peer wake sessions. It changes nothing about kinds that it
 // does not name.
-func (d *Daemon) serveWakeAllow(_ context.Context, _ *localConn, p *client.WakeAllowParams) (any, error) {
+func (d *Daemon) serveWakeAllow(_ context.Context, _ *local.Conn, p *client.WakeAllowParams) (any, error) {
 	who, err := d.resolveWaker("wake.allow", p.Peer)
 	if err != nil {
 		return nil, err
@@ -104,13 +105,13 @@ func explainWakeError(op string, err error) error {
 	return kinds.Errorf(code, "%s: %v%s", op, err, remedy)
 }
 
-func (d *Daemon) serveWakeList(context.Context, *localConn, *noParams) (any, error) {
+func (d *Daemon) serveWakeList(context.Context, *local.Conn, *local.NoParams) (any, error) {
 	return d.listWakeRules(), nil
 }
 
 // serveWakeTest wakes a session with a line of the owner's own, if the owner lets anything wake it. That is
 // no message, lies in no inbox, and counts against no peer.
-func (d *Daemon) serveWakeTest(ctx context.Context, _ *localConn, p *client.WakeTestParams) (any, error) {
+func (d *Daemon) serveWakeTest(ctx context.Context, _ *local.Conn, p *client.WakeTestParams) (any, error) {
 	a := d.agents.FindByName(p.Agent)
 	switch {
 	case a == nil:
@@ -177,7 +178,7 @@ func (d *Daemon) listWakeRules() *client.WakeRules {
 }
 
 // serveWakeRevoke takes permissions back. What wakes a session by config.yaml stays.
-func (d *Daemon) serveWakeRevoke(_ context.Context, _ *localConn, p *client.WakeRevokeParams) (any, error) {
+func (d *Daemon) serveWakeRevoke(_ context.Context, _ *local.Conn, p *client.WakeRevokeParams) (any, error) {
 	who, err := d.resolveWaker("wake.revoke", p.Peer)
 	if err != nil {
 		return nil, err
@@ -199,7 +200,7 @@ func (d *Daemon) serveWakeRevoke(_ context.Context, _ *localConn, p *client.Wake
 	return &client.Revoked{Revoked: n}, nil
 }
 
-func (d *Daemon) serveWakeAnswers(_ context.Context, _ *localConn, p *client.WakeAnswersParams) (any, error) {
+func (d *Daemon) serveWakeAnswers(_ context.Context, _ *local.Conn, p *client.WakeAnswersParams) (any, error) {
 	rule := waking.AnswersRule{Agent: p.Agent, Unattended: p.Unattended}
 	set := func() error { return d.waker.Rules.SetAnswers(rule, p.On) }
 	err := d.narrowWakeRules(p.On, set)
@@ -213,7 +214,7 @@ func (d *Daemon) serveWakeAnswers(_ context.Context, _ *localConn, p *client.Wak
 	return d.listWakeRules(), nil
 }
 
-func (d *Daemon) serveApprovals(context.Context, *localConn, *noParams) (any, error) {
+func (d *Daemon) serveApprovals(context.Context, *local.Conn, *local.NoParams) (any, error) {
 	all := &client.Approvals{Approvals: []client.Approval{}}
 	for _, a := range d.waker.Approvals() {
 		all.Approvals = append(all.Approvals, d.describeApproval(a))
@@ -225,7 +226,7 @@ func (d *Daemon) describeApproval(a waking.Approval) client.Approval {
 	return client.Approval{ID: a.ID, Agent: a.Agent, Peer: a.Peer, Name: d.peerName(a.Peer), Kind: a.Kind, Message: a.Message, Text: a.Text, Again: a.Again, Since: a.Since.UTC(), Approved: a.Approved, KeptBy: a.KeptBy, KeptUntil: client.Time{Time: a.KeptUntil}}
 }
 
-func (d *Daemon) serveApprove(_ context.Context, _ *localConn, p *client.ApproveParams) (any, error) {
+func (d *Daemon) serveApprove(_ context.Context, _ *local.Conn, p *client.ApproveParams) (any, error) {
 	answer := waking.Answer(p.Answer)
 	if !slices.Contains([]waking.Answer{waking.Yes, waking.Always, waking.No}, answer) {
 		return nil, kinds.Errorf(kinds.Invalid, "approvals.decide: answer: %.64q: expected yes, always or no", p.Answer)
@@ -241,7 +242,7 @@ func (d *Daemon) serveApprove(_ context.Context, _ *localConn, p *client.Approve
 }
 
 // serveAgents lists the attached agents, and who woke those that are sessions.
-func (d *Daemon) serveAgents(context.Context, *localConn, *noParams) (any, error) {
+func (d *Daemon) serveAgents(context.Context, *local.Conn, *local.NoParams) (any, error) {
 	all := &client.Agents{Agents: []client.AgentState{}}
 	for _, a := range d.agents.ListAgents() {
 		row := client.AgentState{Agent: a}
@@ -257,7 +258,7 @@ func (d *Daemon) serveAgents(context.Context, *localConn, *noParams) (any, error
 	return all, nil
 }
 
-func (d *Daemon) serveMuteAgent(_ context.Context, _ *localConn, p *client.MuteAgentParams) (any, error) {
+func (d *Daemon) serveMuteAgent(_ context.Context, _ *local.Conn, p *client.MuteAgentParams) (any, error) {
 	if p.Secs > uint64(client.MaxMute/time.Second) {
 		return nil, kinds.Errorf(kinds.Invalid, "agents.mute: secs: expected at most %d, which is 30 days", client.MaxMute/time.Second)
 	}
@@ -291,18 +292,18 @@ func (d *Daemon) suggestSession(name string) string {
 }
 
 // serveUnposted gives a turn back that a session's program did not begin.
-func (d *Daemon) serveUnposted(ctx context.Context, s *localConn, p *client.UnpostedParams) (any, error) {
-	name := s.callerCredential().Name
+func (d *Daemon) serveUnposted(ctx context.Context, s *local.Conn, p *client.UnpostedParams) (any, error) {
+	name := s.Credential().Name
 	if name == "" {
 		return nil, kinds.Errorf(kinds.NotAuthorized, "unposted: only a session is woken: attach first, or speak as a session that is attached")
 	}
 	d.waker.Finish(ctx, waking.Message{Agent: name, Peer: identity.Peer{ID: p.Peer}, ID: p.ID}, waking.Outcome{Refused: limitReason(p.Refused), NeedsPerson: p.NeedsPerson})
-	return noParams{}, nil
+	return local.NoParams{}, nil
 }
 
 // serveSession tells a session what waits for it.
-func (d *Daemon) serveSession(ctx context.Context, s *localConn, _ *noParams) (any, error) {
-	name := s.callerCredential().Name
+func (d *Daemon) serveSession(ctx context.Context, s *local.Conn, _ *local.NoParams) (any, error) {
+	name := s.Credential().Name
 	if name == "" {
 		return nil, kinds.Errorf(kinds.NotAuthorized, "session: only an agent has one: attach first, or speak as an agent that is attached")
 	}

@@ -129,10 +129,10 @@ func TestNoWatchdog(t *testing.T) {
 	}
 }
 
-// lockRegistry holds the lock of the attached agents. Whoever accepts a connection, where
-// there is one already and may be one only, asks there whether that one is idle.
-func lockRegistry(d *Daemon) (release func()) {
-	mu := (*sync.Mutex)(unsafe.Pointer(reflect.ValueOf(d.agents).Elem().FieldByName("mu").UnsafeAddr()))
+// lockMutex holds the mutex of a part. Whoever accepts a connection, where there is one already and may
+// be one only, waits for that of the attached agents, to find whether that one is idle.
+func lockMutex(part any) (release func()) {
+	mu := (*sync.Mutex)(unsafe.Pointer(reflect.ValueOf(part).Elem().FieldByName("mu").UnsafeAddr()))
 	mu.Lock()
 	return mu.Unlock
 }
@@ -165,22 +165,21 @@ func TestStandstillStarvesWatchdog(t *testing.T) {
 			}
 		}},
 		{client.SocketName, func(t *testing.T, d *Daemon) func() {
-			release := lockRegistry(d)
+			release := lockMutex(d.agents)
 			connect(t, d.home.ownerSocketPath())
 			connect(t, d.home.ownerSocketPath())
 			return release
 		}},
 		{filepath.Join(client.AgentFolder, client.SocketName), func(t *testing.T, d *Daemon) func() {
-			release := lockRegistry(d)
-			connect(t, d.guests.path)
-			connect(t, d.guests.path)
+			release := lockMutex(d.agents)
+			connect(t, d.guests.Addr().String())
+			connect(t, d.guests.Addr().String())
 			return release
 		}},
 		{filepath.Join(client.AgentFolder, client.HTTPSocketName), func(t *testing.T, d *Daemon) func() {
-			l := d.channels.listeners[1].(*limitListener)
-			l.mu.Lock()
+			release := lockMutex(d.channels.listeners[1])
 			connect(t, filepath.Join(string(d.home), client.AgentFolder, client.HTTPSocketName))
-			return l.mu.Unlock
+			return release
 		}},
 	} {
 		t.Run(c.part, func(t *testing.T) {
@@ -218,33 +217,6 @@ func runDaemon(t *testing.T, d *Daemon) (stop func()) {
 		if err := await.Receive(t, "the daemon ends", ended); err != nil {
 			t.Error(err)
 		}
-	}
-}
-
-// Programs that keep all places of a listener do not have the daemon started again.
-func TestFullListenerFeedsWatchdog(t *testing.T) {
-	systemd := listenAsSystemd(t, 100*time.Millisecond)
-	d, err := OpenDaemon(t.Context(), Options{Home: stateDir(t), Listen: "127.0.0.1:0", NoMDNS: true, Version: "test"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	l := d.channels.listeners[1].(*limitListener) // that of agents
-	l.maxConns = 1
-	defer runDaemon(t, d)()
-	for range 2 {
-		c, err := net.Dial("unix", filepath.Join(string(d.home), client.AgentFolder, client.HTTPSocketName))
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer c.Close()
-	}
-	await.Until(t, "one waits for a place", func() bool {
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		return l.wants
-	})
-	for range 8 {
-		systemd.await("WATCHDOG=1")
 	}
 }
 

@@ -35,7 +35,7 @@ func TestAHostilePeerWakesNoMoreThanItsShare(t *testing.T) {
 	s.says(func(in *client.Inbound) client.WakeAnswer {
 		return client.WakeAnswer{Posted: in.Wake != nil, Proven: in.Wake != nil}
 	})
-	flood := func(l *local, n int) (handed int) {
+	flood := func(l *program, n int) (handed int) {
 		var all sync.WaitGroup
 		var mu sync.Mutex
 		for range n {

@@ -95,16 +95,16 @@ type served struct {
 	params  string // ?: what serves it reads them itself
 }
 
-// readDaemonMethods returns the table in daemon/local_methods.go.
+// readDaemonMethods returns the table that packages below daemon have for [local.Server].
 func readDaemonMethods(t *testing.T) map[string]served {
 	t.Helper()
-	params := make(map[string]string) // of the functions that serve methods
+	params := make(map[string]string) // of the functions that serve methods, by package and name
 	names := make(map[string]string)  // of methods, by the names of their constants
 	aliases := make(map[string]string)
 	sameType := make(map[string]string)
-	var table *ast.CompositeLit
-	for _, pkg := range []string{"daemon", "client", "kinds"} {
-		files, err := filepath.Glob(filepath.Join(root, pkg, "*.go"))
+	rows := make(map[string]served) // by the names of their constants; params is the name of the function
+	for _, folder := range []string{"daemon", "daemon/*", "client", "kinds"} {
+		files, err := filepath.Glob(filepath.Join(root, folder, "*.go"))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -113,11 +113,12 @@ func readDaemonMethods(t *testing.T) map[string]served {
 			if err != nil {
 				t.Fatal(err)
 			}
+			pkg := filepath.Base(filepath.Dir(name))
 			for _, decl := range file.Decls {
 				switch decl := decl.(type) {
 				case *ast.FuncDecl:
-					if all := decl.Type.Params.List; pkg == "daemon" && decl.Recv != nil && len(all) == 3 {
-						params[decl.Name.Name] = strings.TrimPrefix(types.ExprString(all[2].Type), "*")
+					if all := decl.Type.Params.List; decl.Recv != nil && len(all) == 3 {
+						params[pkg+"."+decl.Name.Name] = strings.TrimPrefix(types.ExprString(all[2].Type), "*")
 					}
 				case *ast.GenDecl:
 					for _, spec := range decl.Specs {
@@ -133,34 +134,53 @@ func readDaemonMethods(t *testing.T) map[string]served {
 							names[value.Names[0].Name], _ = strconv.Unquote(v.Value)
 						case *ast.SelectorExpr:
 							aliases[value.Names[0].Name] = v.Sel.Name
-						case *ast.CompositeLit:
-							if pkg == "daemon" && value.Names[0].Name == "methods" {
-								table = v
-							}
 						}
 					}
 				}
 			}
+			if strings.HasSuffix(name, "_test.go") {
+				continue
+			}
+			ast.Inspect(file, func(n ast.Node) bool {
+				row, ok := n.(*ast.KeyValueExpr)
+				if !ok {
+					return true
+				}
+				value := types.ExprString(row.Value)
+				if lit, ok := row.Value.(*ast.CompositeLit); ok && lit.Type == nil { // types.ExprString leaves out what is in it
+					value = ""
+					for _, e := range lit.Elts {
+						value += types.ExprString(e.(*ast.KeyValueExpr).Key) + " "
+					}
+				}
+				key, isMethod := strings.CutPrefix(types.ExprString(row.Key), "client.Method")
+				switch serve := servedBy.FindStringSubmatch(value); {
+				case !isMethod:
+					return true
+				case serve != nil && serve[1] == "Owner":
+					rows["Method"+key] = served{owner, pkg + "." + serve[2]}
+				case serve != nil:
+					rows["Method"+key] = served{agents, pkg + "." + serve[2]}
+				case strings.Contains(value, "ForGuests"):
+					rows["Method"+key] = served{agents, ""}
+				case strings.Contains(value, "Serve"):
+					rows["Method"+key] = served{owner, ""}
+				}
+				return true
+			})
 		}
-	}
-	if table == nil {
-		t.Fatal("the daemon's table of methods is gone")
 	}
 	all := make(map[string]served)
-	for _, row := range table.Elts {
-		row := row.(*ast.KeyValueExpr)
-		key := row.Key.(*ast.SelectorExpr).Sel.Name
-		name := cmp.Or(names[key], names[aliases[key]])
-		value := row.Value.(*ast.CompositeLit).Elts
-		one := served{agents, "?"}
-		if types.ExprString(value[1]) == "forOwner" {
-			one.callers = owner
-		}
-		if serve := regexp.MustCompile(`\(\*Daemon\)\.(\w+)`).FindStringSubmatch(types.ExprString(value[0])); serve != nil {
-			one.params = strings.TrimPrefix(params[serve[1]], "noParams")
+	for key, row := range rows {
+		one := served{row.callers, "?"}
+		if row.params != "" {
+			one.params = strings.TrimPrefix(params[row.params], "local.NoParams")
 			one.params = cmp.Or(sameType[one.params], one.params)
 		}
-		all[name] = one
+		all[cmp.Or(names[key], names[aliases[key]])] = one
 	}
 	return all
 }
+
+// servedBy matches a row of a table of methods whose params are read for the function that it names.
+var servedBy = regexp.MustCompile(`local\.For(Owner|Agents)\(\w+\.(\w+)\)`)

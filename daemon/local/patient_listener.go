@@ -1,4 +1,4 @@
-package daemon
+package local
 
 import (
 	"context"
@@ -67,10 +67,10 @@ func (s *acceptState) lack() error {
 
 const acceptRemedy = "close programs that hold many, or start acpd with a larger ulimit -n"
 
-// patientListener accepts connections and waits while there is a passing lack, such as of
+// PatientListener accepts connections and waits while there is a passing lack, such as of
 // descriptors or memory. Accept fails only when the listener is closed. One goroutine may
 // accept.
-type patientListener struct {
+type PatientListener struct {
 	net.Listener
 	log   *slog.Logger
 	said  time.Time       // when the last line was logged
@@ -79,12 +79,18 @@ type patientListener struct {
 	close context.CancelFunc
 }
 
-func newPatientListener(l net.Listener, log *slog.Logger) *patientListener {
+// NewPatientListener returns a listener that accepts from l. log gets why no connection can be accepted.
+func NewPatientListener(l net.Listener, log *slog.Logger) *PatientListener {
 	open, end := context.WithCancel(context.Background())
-	return &patientListener{Listener: l, log: log, state: &acceptState{asked: pace.NewSignal()}, open: open, close: end}
+	return &PatientListener{Listener: l, log: log, state: &acceptState{asked: pace.NewSignal()}, open: open, close: end}
 }
 
-func (l *patientListener) Accept() (net.Conn, error) {
+// AwaitRound blocks until the loop that accepts from l has come round, or returns ctx's error.
+func (l *PatientListener) AwaitRound(ctx context.Context) error {
+	return l.state.awaitRound(ctx, l.Listener)
+}
+
+func (l *PatientListener) Accept() (net.Conn, error) {
 	for pause := firstPause; ; {
 		l.state.rounds.ComeRound()
 		c, err := l.Listener.Accept()
@@ -110,7 +116,7 @@ func (l *patientListener) Accept() (net.Conn, error) {
 	}
 }
 
-func (l *patientListener) Close() error {
+func (l *PatientListener) Close() error {
 	l.close()
 	return l.Listener.Close()
 }

@@ -1,15 +1,53 @@
-package daemon
+package local
 
 import (
+	"context"
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"net/http"
 	"sync"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/acpd/acpd/integration/await"
 )
+
+// limitConns returns a listener that has at most most connections of l.
+func limitConns(l net.Listener, most int) *LimitListener {
+	patient := NewPatientListener(l, slog.New(slog.DiscardHandler))
+	return NewLimitListener(patient, most, patient)
+}
+
+// Programs that keep all places of a listener do not make its loop seem stuck.
+func TestWaitingForAPlaceIsNoStandstill(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		patient := NewPatientListener(&poorListener{closed: make(chan struct{})}, slog.New(slog.DiscardHandler))
+		l := NewLimitListener(patient, 1, patient)
+		if _, err := l.Accept(); err != nil {
+			t.Fatal(err)
+		}
+		ended := make(chan error)
+		go func() { _, err := l.Accept(); ended <- err }()
+		synctest.Wait()
+		for range 8 {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			if err := patient.AwaitRound(ctx); err != nil {
+				t.Error(err)
+			}
+			cancel()
+		}
+		if !l.wants {
+			t.Error("none waits for a place")
+		}
+		l.Close()
+		if err := <-ended; err != net.ErrClosed {
+			t.Error(err)
+		}
+	})
+}
 
 // A connection that is idle keeps its place from nobody, and one that is in use keeps it.
 func TestIdleConnectionsGiveWay(t *testing.T) {
@@ -18,9 +56,9 @@ func TestIdleConnectionsGiveWay(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	all := newLimitListener(l, 2)
+	all := limitConns(l, 2)
 	end := make(chan struct{})
-	server := &http.Server{ConnState: recordConnState, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	server := &http.Server{ConnState: RecordConnState, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/long" {
 			w.(http.Flusher).Flush()
 			<-end
@@ -92,7 +130,7 @@ func TestClosedPlacesLetNobodyWait(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	all := newLimitListener(l, 1)
+	all := limitConns(l, 1)
 	for range 2 {
 		c, err := net.Dial("tcp", l.Addr().String())
 		if err != nil {

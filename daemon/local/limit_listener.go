@@ -1,4 +1,4 @@
-package daemon
+package local
 
 import (
 	"net"
@@ -9,12 +9,12 @@ import (
 	"github.com/acpd/acpd/internal/pace"
 )
 
-// limitListener bounds the connections of a listener. If there are maxConns, a new one gets
+// LimitListener bounds the connections of a listener. If there are maxConns, a new one gets
 // the place of the connection that has been idle longest. While all are in use, it waits.
-type limitListener struct {
+type LimitListener struct {
 	net.Listener
 	maxConns int
-	accepts  *acceptState  // of the loop that calls Accept; nil: nobody asks whether it goes on
+	accepts  *acceptState  // of the loop that calls Accept
 	left     pace.Signal   // there may be a place, or an idle connection; holds one
 	done     chan struct{} // closed by Close
 	end      func()        // closes done
@@ -25,31 +25,29 @@ type limitListener struct {
 	wants bool           // one waits
 }
 
-func newLimitListener(l net.Listener, most int) *limitListener {
+// NewLimitListener returns a listener that accepts from l, and has at most most connections. below is
+// the patient listener that l accepts from; its rounds go on while a connection waits for a place.
+func NewLimitListener(l net.Listener, most int, below *PatientListener) *LimitListener {
 	done := make(chan struct{})
-	return &limitListener{Listener: l, maxConns: most, left: pace.NewSignal(), done: done, end: sync.OnceFunc(func() { close(done) })}
+	return &LimitListener{Listener: l, maxConns: most, accepts: below.state, left: pace.NewSignal(), done: done, end: sync.OnceFunc(func() { close(done) })}
 }
 
 // limitedConn is a connection that has a place until it is closed.
 type limitedConn struct {
 	net.Conn
-	of     *limitListener
+	of     *LimitListener
 	closed bool // under of.mu
 }
 
-func (l *limitListener) Accept() (net.Conn, error) {
+func (l *LimitListener) Accept() (net.Conn, error) {
 	c, err := l.Listener.Accept()
 	if err != nil {
 		return nil, err
 	}
-	var asked pace.Signal
-	if l.accepts != nil {
-		asked = l.accepts.asked
-	}
 	for !l.reservePlace() {
 		select {
 		case <-l.left:
-		case <-asked: // to wait for a place is no standstill: programs that keep all of them may do so
+		case <-l.accepts.asked: // to wait for a place is no standstill: programs that keep all of them may do so
 			l.accepts.rounds.ComeRound()
 		case <-l.done:
 			c.Close()
@@ -59,14 +57,14 @@ func (l *limitListener) Accept() (net.Conn, error) {
 	return &limitedConn{Conn: c, of: l}, nil
 }
 
-func (l *limitListener) Close() error {
+func (l *LimitListener) Close() error {
 	l.end()
 	return l.Listener.Close()
 }
 
 // reservePlace takes a place, if need be that of an idle connection, and reports whether there
 // was one.
-func (l *limitListener) reservePlace() bool {
+func (l *LimitListener) reservePlace() bool {
 	l.mu.Lock()
 	var oldest *limitedConn
 	if l.held >= l.maxConns && len(l.idle) > 0 {
@@ -109,7 +107,7 @@ func (c *limitedConn) setIdle(idle bool) {
 }
 
 // signalFreePlace wakes a connection that waits for a place. The caller holds mu.
-func (l *limitListener) signalFreePlace() {
+func (l *LimitListener) signalFreePlace() {
 	if l.wants {
 		l.left.Set()
 	}
@@ -122,9 +120,9 @@ func (c *limitedConn) Close() error {
 	return c.Conn.Close()
 }
 
-// recordConnState records in its listener whether a connection is idle. It is an
+// RecordConnState records in its listener whether a connection is idle. It is an
 // [http.Server]'s ConnState.
-func recordConnState(c net.Conn, state http.ConnState) {
+func RecordConnState(c net.Conn, state http.ConnState) {
 	if k, ok := c.(*keyConn); ok {
 		c = k.Conn
 	}

@@ -1,7 +1,6 @@
-package daemon
+package local
 
 import (
-	"bufio"
 	"io"
 	"log/slog"
 	"net"
@@ -11,9 +10,6 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"github.com/acpd/acpd/integration/await"
-	"github.com/acpd/acpd/openintent/api"
 )
 
 // poorListener fails until it is paid for, and then has connections.
@@ -50,7 +46,7 @@ func TestAcceptWaits(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			var said strings.Builder
 			poor := &poorListener{failing: lack, left: 20, closed: make(chan struct{})}
-			l := newPatientListener(poor, slog.New(slog.NewTextHandler(&said, nil)))
+			l := NewPatientListener(poor, slog.New(slog.NewTextHandler(&said, nil)))
 			c, err := l.Accept()
 			if err != nil {
 				t.Fatalf("%v: %v", lack, err)
@@ -82,7 +78,7 @@ func TestAcceptWaits(t *testing.T) {
 // all to show a key; with one it stays.
 func TestKeylessConnectionsEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := &keyListener{Listener: &poorListener{closed: make(chan struct{})}, maxWaiting: maxKeylessConns}
+		l := NewKeyListener(&poorListener{closed: make(chan struct{})}, 2*MaxKeylessConns)
 		keyless, err := l.Accept()
 		if err != nil {
 			t.Fatal(err)
@@ -102,38 +98,4 @@ func TestKeylessConnectionsEnd(t *testing.T) {
 		}
 		keyed.Close()
 	})
-}
-
-// TestKeylessConnections: of those without a key 64 are open, the newest; who has
-// one comes in beside them.
-func TestKeylessConnections(t *testing.T) {
-	t.Parallel()
-	dir := stateDir(t)
-	writeConfig(t, dir, "channels:\n  listen: 127.0.0.1:0\n  keys:\n  - {sha256: "+api.HashAPIKey("bound")+", agent: planner}\n")
-	desk := start(t, dir, "desk")
-	addr := desk.channels.listeners[2].Addr().String()
-	var open []net.Conn
-	for range 10 * maxKeylessConns {
-		c, err := net.Dial("tcp", addr)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer c.Close()
-		open = append(open, c)
-	}
-	for i, c := range open {
-		c.SetReadDeadline(time.Now().Add(await.Patience))
-		if i < len(open)-maxKeylessConns {
-			if _, err := c.Read(make([]byte, 1)); err != io.EOF && !strings.Contains(err.Error(), "reset") {
-				t.Fatalf("connection %d of %d: %v", i, len(open), err)
-			}
-			continue
-		}
-		io.WriteString(c, "GET /.well-known/openintent.json HTTP/1.1\r\nHost: acpd\r\n\r\n")
-		if line, err := bufio.NewReader(c).ReadString('\n'); err != nil || !strings.Contains(line, "200") {
-			t.Fatalf("connection %d of %d: %q, %v", i, len(open), line, err)
-		}
-	}
-	at := &web{t: t, base: "http://" + addr, key: "bound", agent: "planner"}
-	at.must(201, "POST", "intents", object{"title": "Ship it"})
 }
