@@ -86,7 +86,6 @@ func TestAgentsAreServedWhatAgentsDo(t *testing.T) {
 		"policy": client.PolicyParams{Peer: id, Kind: "query"},
 		"budget": client.BudgetParams{Peer: id},
 		"reload": nil, "drain": client.DrainParams{TimeoutMS: 1},
-		"log.level": client.LogLevelParams{Level: "debug"}, "debug.pprof": client.PprofParams{Profile: "heap"},
 		"oacp.bind": client.OACPBindParams{Project: "parser", Agent: "planner", Peer: id},
 	} {
 		e := g.refused(kinds.NotAuthorized, name, p)

@@ -64,6 +64,7 @@ type Options struct {
 	Log     io.Writer   // nil: nothing is logged
 	Level   *slog.Level // nil: as configured
 	NoMDNS  bool        // do not discover, whatever is configured
+	Pprof   string      // path of a socket on which profiles of the process are served; "": none are
 
 	Connected func(peers int) // if set, is called with the number of connected peers when that changes
 
@@ -84,7 +85,7 @@ type Daemon struct {
 	reloading     sync.Mutex                    // held while config.yaml is read again
 	reloadFailure atomic.Pointer[reloadFailure] // why config.yaml was not taken over, until it is
 	log           *slog.Logger
-	level         logLevel
+	level         slog.LevelVar
 
 	lock       *os.File
 	key        *identity.Key
@@ -145,7 +146,6 @@ type Daemon struct {
 	dialHints     dialHints   // only the goroutine of discovery uses it
 
 	readiness readiness
-	profiler  profiler
 	drain     *drain
 	draining  atomic.Bool    // the connections of peers are drained, and then the daemon ends
 	leaving   chan struct{}  // closed when draining is set
@@ -350,6 +350,7 @@ func (d *Daemon) Run(ctx context.Context, reload <-chan os.Signal) error {
 	g.Go(func() error { return d.local.Serve(here, d.guests, most) })
 	g.Go(func() error { return d.channels.runServers(here, working) })
 	g.Go(func() error { return d.metrics.run(here) })
+	g.Go(func() error { return d.servePprof(working) })
 	g.Go(func() error { return d.delegations.Run(working, d.reportEnd) })
 	g.Go(func() error { return d.lastConnections.run(working, d.log) })
 	g.Go(func() error { return d.reloadOnSignal(working, reload) })

@@ -13,7 +13,7 @@ func (d *Daemon) openLocal() {
 		Methods: d.methods(), Agents: d.agents, MaxMessage: func() int { return d.config.Load().MaxMessage }, Log: d.log,
 		IsInUse: []func(*local.Conn) bool{d.subscribers.isSubscribed, func(c *local.Conn) bool { return d.traffic.IsWatching(c) }},
 		Ended: []func(*local.Conn){
-			d.subscribers.end, func(c *local.Conn) { d.traffic.EndWatch(c) }, d.profiler.forget, d.detachAgent, d.releaseBackup,
+			d.subscribers.end, func(c *local.Conn) { d.traffic.EndWatch(c) }, d.detachAgent, d.releaseBackup,
 		},
 	}
 }
@@ -73,9 +73,7 @@ func (d *Daemon) methods() map[string]local.Method {
 		client.MethodBudgetSpent:   local.ForOwner(d.serveBudgetSpent),
 
 		client.MethodReload:      local.ForOwner(d.serveReload),
-		client.MethodLogLevel:    local.ForOwner(d.serveLogLevel),
 		client.MethodDrain:       {Serve: d.serveDrain},
-		client.MethodPprof:       local.ForOwner(d.servePprof),
 		client.MethodBackup:      local.ForOwner(d.serveBackup),
 		client.MethodPipe:        {Serve: d.servePipe},
 		client.MethodInvitations: local.ForOwner(d.serveInvitations),

@@ -7,8 +7,6 @@ import (
 	"log/slog"
 	"strings"
 	"testing"
-	"testing/synctest"
-	"time"
 
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/client/jsonrpc"
@@ -19,43 +17,19 @@ import (
 	"github.com/acpd/acpd/wire"
 )
 
-// A level counts for its time, whatever config.yaml says meanwhile, and then the usual one does.
-func TestLogLevelFallsBack(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		d := &Daemon{log: slog.New(slog.DiscardHandler)}
-		set := func(p client.LogLevelParams) *client.LogLevel {
-			t.Helper()
-			l, err := d.serveLogLevel(t.Context(), nil, &p)
-			if err != nil {
-				t.Fatal(err)
-			}
-			return l.(*client.LogLevel)
-		}
-		if l := set(client.LogLevelParams{}); l.Level != "info" || !l.Until.IsZero() {
-			t.Errorf("%+v", l)
-		}
-		if l := set(client.LogLevelParams{Level: "debug"}); l.Level != "debug" || l.Usual != "info" || time.Until(l.Until.Time) != usualLevelTime {
-			t.Errorf("%+v", l)
-		}
-		set(client.LogLevelParams{Level: "error", Secs: 60})
-		d.setLogLevel(&config.Config{Log: config.Log{Level: config.LevelWarn}})
-		if l := set(client.LogLevelParams{}); l.Level != "error" || l.Usual != "warn" {
-			t.Errorf("%+v", l)
-		}
-		time.Sleep(time.Minute)
-		if d.level.Level() != slog.LevelError {
-			t.Error("the level fell back too early")
-		}
-		time.Sleep(time.Nanosecond)
-		if l := set(client.LogLevelParams{}); d.level.Level() != slog.LevelWarn || l.Level != "warn" || !l.Until.IsZero() {
-			t.Errorf("%+v", l)
-		}
-		for _, p := range []client.LogLevelParams{{Level: "trace"}, {Secs: 1}, {Level: "debug", Secs: 24*3600 + 1}} {
-			if _, err := d.serveLogLevel(t.Context(), nil, &p); kinds.AsError(err).Code != kinds.Invalid {
-				t.Errorf("%+v: %v", p, err)
-			}
-		}
-	})
+// The level of config.yaml counts as soon as it was read again, unless the command line has set one.
+func TestLogLevelFollowsConfig(t *testing.T) {
+	asDebug := &config.Config{Log: config.Log{Level: config.LevelDebug}}
+	d := new(Daemon)
+	d.setLogLevel(asDebug)
+	if d.level.Level() != slog.LevelDebug {
+		t.Errorf("the level is %v", d.level.Level())
+	}
+	d.options.Level = new(slog.LevelError)
+	d.setLogLevel(asDebug)
+	if d.level.Level() != slog.LevelError {
+		t.Errorf("the level of the command line has become %v", d.level.Level())
+	}
 }
 
 // The log at level debug tells of every message by its id, and holds no payload, answer, key of an
@@ -63,11 +37,8 @@ func TestLogLevelFallsBack(t *testing.T) {
 func TestDebugLogHoldsNoSecrets(t *testing.T) {
 	t.Parallel()
 	logs := [2]await.Output{}
-	desk := startWith(t, Options{Home: stateDir(t), Listen: "127.0.0.1:0", Name: "desk", NoMDNS: true, Log: &logs[0]})
-	laptop := startWith(t, Options{Home: stateDir(t), Listen: "127.0.0.1:0", Name: "laptop", NoMDNS: true, Log: &logs[1]})
-	for _, d := range []*running{desk, laptop} {
-		d.dial().must("log.level", client.LogLevelParams{Level: "debug"}, nil)
-	}
+	desk := startWith(t, Options{Home: stateDir(t), Listen: "127.0.0.1:0", Name: "desk", NoMDNS: true, Log: &logs[0], Level: new(slog.LevelDebug)})
+	laptop := startWith(t, Options{Home: stateDir(t), Listen: "127.0.0.1:0", Name: "laptop", NoMDNS: true, Log: &logs[1], Level: new(slog.LevelDebug)})
 	var invitation client.Invitation
 	desk.dial().must("invite", client.InviteParams{}, &invitation)
 	laptop.dial().must("join", client.JoinParams{URI: invitation.URI}, nil)

@@ -22,7 +22,7 @@ var updateShapes = flag.Bool("update-shapes", false, "add to shapes/*.txt what h
 
 // withoutJSON are the verbs that print nothing of their own with --json.
 var withoutJSON = []string{
-	"cert", "channel", "config", "debug", "oacp", "relay", "service", "wake", // they show the verbs below them
+	"cert", "channel", "config", "oacp", "relay", "service", "wake", // they show the verbs below them
 	"mcp",          // it speaks MCP
 	"pipe",         // it carries packets
 	"up",           // it speaks with a person

@@ -25,7 +25,7 @@ import (
 )
 
 // answeredVerbs are command lines of verbs that print what a method of the local API answers. They
-// run with a daemon that answers with every field filled in. ID, PEER, NAME, FILE and ROSTER are replaced.
+// run with a daemon that answers with every field filled in. ID, PEER, NAME and ROSTER are replaced.
 var answeredVerbs = []string{
 	"agents",
 	"agents --spent",
@@ -36,12 +36,10 @@ var answeredVerbs = []string{
 	"approvals always ID",
 	"approvals no ID",
 	"approvals yes ID",
-	"bench PEER -n 1 --size 1k",
 	"cancel ID",
 	"cert request",
 	"cert show",
-	"debug pprof heap -o FILE",
-	"cert check FILE", // which is there now
+	"cert check ROSTER",
 	"delegate PEER NAME",
 	"delegate PEER NAME --wait",
 	"discover PEER",
@@ -52,8 +50,6 @@ var answeredVerbs = []string{
 	"invite --list",
 	"invite --revoke all",
 	"join NAME",
-	"log-level",
-	"log-level debug --for 1m",
 	"notify PEER NAME 1",
 	"oacp bind NAME NAME PEER",
 	"oacp bindings",
@@ -143,9 +139,7 @@ var answers = map[string]any{
 	client.MethodRelayRemove:  struct{}{},
 	client.MethodRelayTest:    allFields[client.RelayChecks](),
 	client.MethodReload:       allFields[client.Reloaded](),
-	client.MethodLogLevel:     allFields[client.LogLevel](),
 	client.MethodTraffic:      allFields[client.TrafficAnswer](),
-	client.MethodPprof:        &client.Pprof{Data: "bG8=", Size: 2},
 	client.MethodDrain:        &client.Drained{AllEnded: true, Open: allFields[client.Drained]().Open},
 }
 
@@ -158,7 +152,7 @@ func runAnsweredVerbs(t *testing.T, all shapes) {
 	if err := os.WriteFile(roster, []byte("peers:\n- {id: "+clitest.DeskID.String()+", name: desk}\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	names := strings.NewReplacer("ROSTER", roster, "ID", clitest.SomeID.String(), "PEER", clitest.DeskID.String(), "NAME", "desk", "FILE", filepath.Join(t.TempDir(), "heap.pprof"))
+	names := strings.NewReplacer("ROSTER", roster, "ID", clitest.SomeID.String(), "PEER", clitest.DeskID.String(), "NAME", "desk")
 	run := func(line string) {
 		t.Helper()
 		args := strings.Fields(names.Replace(line))
@@ -187,15 +181,6 @@ func runAnsweredVerbs(t *testing.T, all shapes) {
 	lost := allFields[kinds.Error]()
 	f.SetAnswer(client.MethodPing, lost)
 	run("ping PEER -c 1")
-	lost.Code = kinds.Invalid // which ends a benchmark
-	pings := 0
-	f.SetHandler(client.MethodPing, func(*jsonrpc.Request) (any, error) {
-		if pings++; pings > 1 { // the first one only opens the connection
-			return nil, lost
-		}
-		return allFields[client.PingAnswer](), nil
-	})
-	run("bench PEER -n 1")
 	var waits sync.Mutex
 	open := allFields[client.Task]()
 	open.State, open.Result = client.TaskAccepted, nil

@@ -90,6 +90,7 @@ func runFlags(args []string, stdout, stderr io.Writer) error {
 	f.BoolVarP(&verbose, "verbose", "v", false, "log more")
 	f.BoolVarP(&quiet, "quiet", "q", false, "log errors only")
 	f.Var((*shellpath.Flag)(&logPath), "log-file", "write the log to this file, which stays below 8 MiB; FILE.old has the older lines")
+	f.Var((*shellpath.Flag)(&o.Pprof), "pprof", "serve profiles of this process on a unix socket at this path, for you alone")
 	f.BoolVar(&settings, "settings", false, "print what config.yaml may hold, as a file to start from")
 	f.BoolVar(&showVersion, "version", false, "print the version, and of what this program was built")
 	f.BoolVar(&asJSON, "json", false, "with --version: print JSON")

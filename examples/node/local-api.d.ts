@@ -31,12 +31,8 @@ export interface Methods {
   budget: { params: BudgetParams; result: Budget };
   /** reads config.yaml again, and says what has changed; if the file is not valid, what counted before counts on */
   reload: { params: {}; result: Reloaded };
-  /** sets the level of the log for a time, and returns it */
-  "log.level": { params: LogLevelParams; result: LogLevel };
   /** takes no new work, waits until what is under way has ended, and ends the daemon */
   drain: { params: DrainParams; result: Drained };
-  /** returns a profile of the daemon's process, part by part */
-  "debug.pprof": { params: PprofParams; result: Pprof };
   /** takes from the day's budget of a peer what a headless run may cost; overloaded if the budget does not hold it */
   "budget.reserve": { params: ReserveParams; result: Reserved };
   /** says what a run has cost that budget.reserve has reserved */
@@ -933,24 +929,6 @@ export interface JoinParams {
 /** JoinRelay says what becomes of relays in an invitation. */
 export type JoinRelay = "keep" | "skip";
 
-/** LogLevel is the result of log.level. */
-export interface LogLevel {
-  /** that counts now */
-  level: "debug" | "info" | "warn" | "error";
-  /** that of config.yaml or the command line */
-  usual: "debug" | "info" | "warn" | "error";
-  /** until when level counts instead of usual; null: it is the usual one */
-  until: string | null;
-}
-
-/** LogLevelParams are the params of log.level. */
-export interface LogLevelParams {
-  /** debug, info, warn or error; "": nothing changes */
-  level?: "debug" | "info" | "warn" | "error";
-  /** for how long; 0: 10 minutes; up to 24 h */
-  secs?: number;
-}
-
 /** MailState says how far a mail has come. */
 export type MailState = "waiting" | "delivered" | "parked" | "arrived";
 
@@ -1300,26 +1278,6 @@ export interface Pong {
   agent_name?: string;
   /** number of attached agents */
   attached?: number;
-}
-
-/** Pprof is the result of debug.pprof: a part of a profile in the format of pprof, which has names of functions and counts, and nothing of what they worked on. */
-export interface Pprof {
-  /** in base64 */
-  data: string;
-  /** of the whole profile, in bytes */
-  size: number;
-  /** the offset that continues; 0: there is no more */
-  next: number;
-}
-
-/** PprofParams are the params of debug.pprof. */
-export interface PprofParams {
-  /** cpu, heap, allocs, goroutine, threadcreate, block or mutex */
-  profile?: "cpu" | "heap" | "allocs" | "goroutine" | "threadcreate" | "block" | "mutex";
-  /** cpu, block, mutex: how long is measured; 0: 10 s; up to 2 minutes */
-  secs?: number;
-  /** next of the answer that this one continues, on the same connection and without the other params */
-  offset?: number;
 }
 
 /** Probe is the result of probe: what answers at the addresses at which a trusted peer may be, those that peers lists. No message goes there. */

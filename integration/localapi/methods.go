@@ -60,9 +60,7 @@ var daemonCalls = []call{
 	{client.MethodStatus, owner, nil, of[client.Status](), "says what whoami does, and the daemon's load, attached agents, counts of messages and warnings"},
 	{client.MethodBudget, owner, of[client.BudgetParams](), of[client.Budget](), "says what peers may use of the daemon, and what each uses now"},
 	{client.MethodReload, owner, nil, of[client.Reloaded](), "reads config.yaml again, and says what has changed; if the file is not valid, what counted before counts on"},
-	{client.MethodLogLevel, owner, of[client.LogLevelParams](), of[client.LogLevel](), "sets the level of the log for a time, and returns it"},
 	{client.MethodDrain, owner, of[client.DrainParams](), of[client.Drained](), "takes no new work, waits until what is under way has ended, and ends the daemon"},
-	{client.MethodPprof, owner, of[client.PprofParams](), of[client.Pprof](), "returns a profile of the daemon's process, part by part"},
 	{client.MethodBudgetReserve, agents, of[client.ReserveParams](), of[client.Reserved](), "takes from the day's budget of a peer what a headless run may cost; overloaded if the budget does not hold it"},
 	{client.MethodBudgetSettle, agents, of[client.SettleParams](), nothing, "says what a run has cost that budget.reserve has reserved"},
 	{client.MethodBudgetSpent, owner, of[client.SpentParams](), of[client.Spent](), "says what headless runs have cost, and what they may cost on one day"},
@@ -148,10 +146,6 @@ var (
 		"Notify.importance": {"low", "medium", "high"},
 		"BudgetRow.unit":    {"", "bytes", "bytes_free"},
 
-		"LogLevelParams.level":   {"debug", "info", "warn", "error"},
-		"LogLevel.level":         {"debug", "info", "warn", "error"},
-		"LogLevel.usual":         {"debug", "info", "warn", "error"},
-		"PprofParams.profile":    {"cpu", "heap", "allocs", "goroutine", "threadcreate", "block", "mutex"},
 		"ApproveParams.answer":   {"yes", "always", "no"},
 		"WakeRule.source":        {"wake.yaml", "config.yaml"},
 		"WakeAnswersRule.source": {"wake.yaml", "config.yaml"},
@@ -168,5 +162,5 @@ var (
 		"Task.result":  {reflect.TypeFor[kinds.Result](), reflect.TypeFor[kinds.Error]()},
 	}
 	// values are what names of constants mean that are no literals.
-	values = map[string]string{"MaxInvitation": "24 h", "MaxMute": "30 days", "MaxLogLevelTime": "24 h", "MaxDrain": "24 h", "MaxPprofTime": "2 minutes", "MaxTrafficWait": "30 s"}
+	values = map[string]string{"MaxInvitation": "24 h", "MaxMute": "30 days", "MaxDrain": "24 h", "MaxTrafficWait": "30 s"}
 )

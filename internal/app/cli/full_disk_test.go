@@ -5,7 +5,6 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
-	"time"
 
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/client/jsonrpc"
@@ -82,7 +81,6 @@ func TestFullOutput(t *testing.T) {
 	f.SetAnswer(client.MethodDiscover, answer(kinds.KindCapabilities, &kinds.Capabilities{Agents: []string{"reviewer"}}))
 	f.WantDiskFull("", "wait", "desk", "--online")
 	f.WantDiskFull("", "wait", "desk", "--idle")
-	f.WantDiskFull("", "bench", "desk", "-n", "2")
 	f.WantDiskFull("", "whoami")
 	f.WantDiskFull("", "tasks")
 	f.WantDiskFull("", "agents")
@@ -95,9 +93,6 @@ func TestFullOutput(t *testing.T) {
 	f.WantDiskFull("", "approvals", "yes", "1")
 	f.SetAnswer(client.MethodReload, &client.Reloaded{Deferred: []string{"listen"}})
 	f.WantDiskFull("config.yaml was taken over", "reload")
-	f.SetAnswer(client.MethodLogLevel, &client.LogLevel{Level: "debug", Usual: "info", Until: client.Time{Time: time.Unix(1700000000, 0)}})
-	f.WantDiskFull("", "log-level")
-	f.WantDiskFull("the level is debug until 2023-11-14T22:13:20Z", "log-level", "debug")
 	f.SetAnswer(client.MethodPolicy, &client.Policy{Allowed: true, Rule: "no rule"})
 	f.WantDiskFull("", "policy", "desk", "query")
 	f.SetAnswer(client.MethodBudget, &client.Budget{Rows: []client.BudgetRow{{Name: "inbox"}}, Usage: []client.BudgetUsage{{Row: "inbox", Name: "desk", Held: 1}}})

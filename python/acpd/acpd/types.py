@@ -799,21 +799,6 @@ class JoinParams(TypedDict):
     relay: NotRequired[JoinRelay]  # what becomes of relays in it that the daemon does not use, and of tokens for kept ones that refuse it; "": the call is invalid if there are any of the former, and does without the latter
 
 
-class LogLevel(TypedDict):
-    """LogLevel is the result of log.level."""
-
-    level: Literal["debug", "info", "warn", "error"]  # that counts now
-    usual: Literal["debug", "info", "warn", "error"]  # that of config.yaml or the command line
-    until: Union[str, None]  # until when level counts instead of usual; null: it is the usual one
-
-
-class LogLevelParams(TypedDict):
-    """LogLevelParams are the params of log.level."""
-
-    level: NotRequired[Literal["debug", "info", "warn", "error"]]  # debug, info, warn or error; "": nothing changes
-    secs: NotRequired[int]  # for how long; 0: 10 minutes; up to 24 h
-
-
 class Message(TypedDict):
     """Message is the params of the notification message: a copy for a subscriber."""
 
@@ -1077,22 +1062,6 @@ class PolicyParams(TypedDict):
     peer: str
     kind: str
     domain: NotRequired[str]
-
-
-class Pprof(TypedDict):
-    """Pprof is the result of debug.pprof: a part of a profile in the format of pprof, which has names of functions and counts, and nothing of what they worked on."""
-
-    data: str  # in base64
-    size: int  # of the whole profile, in bytes
-    next: int  # the offset that continues; 0: there is no more
-
-
-class PprofParams(TypedDict):
-    """PprofParams are the params of debug.pprof."""
-
-    profile: NotRequired[Literal["cpu", "heap", "allocs", "goroutine", "threadcreate", "block", "mutex"]]  # cpu, heap, allocs, goroutine, threadcreate, block or mutex
-    secs: NotRequired[int]  # cpu, block, mutex: how long is measured; 0: 10 s; up to 2 minutes
-    offset: NotRequired[int]  # next of the answer that this one continues, on the same connection and without the other params
 
 
 class ProbedAddr(TypedDict):

@@ -18,8 +18,8 @@ type verbs struct {
 func NewCmds(f *frame.Frame, version string) []*cobra.Command {
 	v := &verbs{f, version}
 	return []*cobra.Command{
-		v.newBenchCmd(), v.newServiceCmd(),
-		v.newConfigCmd(), v.newReloadCmd(), v.newLogLevelCmd(), v.newDrainCmd(), v.newDebugCmd(),
+		v.newServiceCmd(),
+		v.newConfigCmd(), v.newReloadCmd(), v.newDrainCmd(),
 		v.newPolicyCmd(), v.newUsageCmd(), v.newCertCmd(),
 		v.newBackupCmd(), v.newRestoreCmd(),
 		v.newDoctorCmd(),

@@ -15,7 +15,6 @@ import (
 	"github.com/acpd/acpd/integration/authority"
 	"github.com/acpd/acpd/internal/app/cli/clitest"
 	"github.com/acpd/acpd/internal/app/cli/frame"
-	"github.com/acpd/acpd/internal/app/cli/ui"
 	"github.com/acpd/acpd/internal/statedir"
 	"github.com/acpd/acpd/kinds"
 )
@@ -152,46 +151,6 @@ func TestDrainAndNextDaemon(t *testing.T) {
 	})
 	f.SetAnswer(client.MethodDrain, &client.Drained{AllEnded: true, Open: []client.OpenWork{}})
 	f.WantResult(f.Run("drain"), 0, "all has ended, and so has the daemon\n", "")
-}
-
-// A profile goes into a new file alone, which is there only if it is whole.
-func TestPprofFile(t *testing.T) {
-	f := newDaemon(t)
-	parts := []client.Pprof{{Data: "aGVs", Size: 5, Next: 3}, {Data: "bG8=", Size: 5}}
-	var asked []client.PprofParams
-	f.SetHandler(client.MethodPprof, func(r *jsonrpc.Request) (any, error) {
-		var p client.PprofParams
-		if err := r.ReadParams(&p); err != nil {
-			return nil, err
-		}
-		asked = append(asked, p)
-		return &parts[min(p.Offset, 1)], nil
-	})
-	file := filepath.Join(t.TempDir(), "cpu.pprof")
-	f.WantResult(f.RunAtTerminal(ui.Terminal{ErrTTY: true}, "", "debug", "pprof", "cpu", "--seconds", "60", "-o", file), 0, file+": 5 bytes\n", "measuring for 1m\n")
-	if text, err := os.ReadFile(file); err != nil || string(text) != "hello" {
-		t.Errorf("the file has %q, %v", text, err)
-	}
-	if len(asked) != 2 || asked[0] != (client.PprofParams{Profile: "cpu", Secs: 60}) || asked[1] != (client.PprofParams{Offset: 3}) {
-		t.Errorf("the daemon was asked for %+v", asked)
-	}
-	f.WantResult(f.Run("debug", "pprof", "heap", "-o", file), frame.ExitLocal, "", "acpctl debug pprof: --output: "+file+" is there already: name a new file\n")
-	if len(asked) != 2 {
-		t.Error("a profile was taken for nothing")
-	}
-	f.SetAnswer(client.MethodPprof, kinds.Errorf(kinds.Overloaded, "debug.pprof: a profile is being taken"))
-	none := filepath.Join(t.TempDir(), "none.pprof")
-	if got := f.Run("debug", "pprof", "heap", "-o", none); got.Code != frame.ExitLocal || got.Err != "acpctl debug pprof: a profile is being taken\n" {
-		t.Errorf("%+v", got)
-	}
-	if _, err := os.Stat(none); err == nil {
-		t.Error("a file is left of a profile that was not taken")
-	}
-	for _, wrong := range []string{"pprof", "pprof heap", "pprof stack -o x", "pprof heap --seconds 3 -o x", "pprof cpu --seconds 0 -o x", "pprof cpu --seconds 121 -o x", "pprof cpu -o /dev/null/x"} {
-		if got := f.Run(append([]string{"debug"}, strings.Fields(wrong)...)...); got.Code == 0 {
-			t.Errorf("debug %s: %+v", wrong, got)
-		}
-	}
 }
 
 // usage shows what is in use, of one peer alone if one is named, and a person how to free it.
