@@ -220,20 +220,6 @@ var reproductions = []reproduction{
 		return examine(t, o)
 	}},
 	ended(func(s *site, o *Options) {
-		o.Machine.putFile(s.t, "etc/ufw/ufw.conf", "ENABLED=yes\n")
-		o.Machine.putFile(s.t, "etc/ufw/user.rules", "### tuple ### allow tcp 22 0.0.0.0/0 any 0.0.0.0/0 in\n")
-	}, "firewall.closed"),
-	ended(func(_ *site, o *Options) {
-		o.Machine.UID, o.Machine.OwnerOf = 1000, func(fs.FileInfo) int { return 1000 }
-		o.Machine.RunProgram = func(_ context.Context, argv ...string) (string, error) {
-			if argv[0] == "nft" {
-				return "", fmt.Errorf("exit status 1")
-			}
-			return "", os.ErrNotExist
-		}
-	}, "firewall.unread"),
-	ended(func(*site, *Options) {}, "firewall.ok"),
-	ended(func(s *site, o *Options) {
 		o.Machine.putFile(s.t, "proc/sys/net/core/rmem_max", "212992\n")
 		o.Machine.putFile(s.t, "proc/sys/net/core/wmem_max", "212992\n")
 	}, "buffers.small"),
@@ -241,6 +227,13 @@ var reproductions = []reproduction{
 		o.Machine.putFile(s.t, "proc/sys/net/core/rmem_max", "7500000\n")
 		o.Machine.putFile(s.t, "proc/sys/net/core/wmem_max", "7500000\n")
 	}, "buffers.ok"),
+	{codes("port.ok"), func(t *testing.T) []Finding {
+		all := faked(func(*clitest.FakeDaemon, *client.Status, *Options) {}).find(t)
+		if f := findCode(all, "port.ok"); !strings.Contains(f.What, "a firewall of this machine must let in UDP port 7117, and UDP port 5353") {
+			t.Errorf("%+v", f)
+		}
+		return all
+	}},
 	ended(func(*site, *Options) {}, "multicast.ok"),
 	ended(func(s *site, _ *Options) { s.write("config.yaml", "discovery: {mdns: off}\n") }, "multicast.off"),
 	{codes("multicast.off"), func(t *testing.T) []Finding {

@@ -67,7 +67,6 @@ func Examine(ctx context.Context, o Options) ([]Finding, error) {
 		x.examineDaemon()
 		x.examineIdentity()
 		x.examinePort()
-		x.examineFirewall(ctx)
 		x.examineBuffers()
 		x.examineMulticast(ctx)
 		x.examineClock()

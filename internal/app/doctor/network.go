@@ -39,6 +39,12 @@ func isLoopback(host string) bool {
 	return err == nil && ip.IsLoopback()
 }
 
+// describeOpenPorts says which ports a firewall of this machine must let in.
+func (x *examination) describeOpenPorts() string {
+	_, port := x.listenAddr()
+	return "a firewall of this machine must let in UDP port " + port + ", and UDP port 5353 for discovery"
+}
+
 // examinePort says whether the UDP port is the daemon's, or would be.
 func (x *examination) examinePort() {
 	host, port := x.listenAddr()
@@ -46,13 +52,17 @@ func (x *examination) examinePort() {
 	if isLoopback(host) {
 		x.add("port.loopback", subject, fmt.Sprintf("the daemon listens on %s, where no other machine reaches it", host), "change listen in config.yaml, or --listen, if that is not meant", host)
 	}
+	open := "; " + x.describeOpenPorts()
+	if isLoopback(host) {
+		open = ""
+	}
 	if x.status != nil {
 		if port == config.DefaultPort || x.config.Listen != "" {
-			x.add("port.ok", subject, "the daemon listens on UDP port "+port, "")
+			x.add("port.ok", subject, "the daemon listens on UDP port "+port+open, "")
 		} else if who := x.findUDPOwner(config.DefaultPort); who != "" {
-			x.add("port.other", subject, fmt.Sprintf("the daemon uses UDP port %s, as %s has %s", port, who, config.DefaultPort), "let UDP port "+port+" in where a firewall names ports; or stop that program, and set listen in config.yaml", who)
+			x.add("port.other", subject, fmt.Sprintf("the daemon uses UDP port %s, as %s has %s", port, who, config.DefaultPort), x.describeOpenPorts()+"; or stop that program, and set listen in config.yaml", who)
 		} else {
-			x.add("port.ok", subject, fmt.Sprintf("the daemon listens on UDP port %s, which it chose when %s was taken, or as its command line says", port, config.DefaultPort), "")
+			x.add("port.ok", subject, fmt.Sprintf("the daemon listens on UDP port %s, which it chose when %s was taken, or as its command line says%s", port, config.DefaultPort, open), "")
 		}
 		return
 	}

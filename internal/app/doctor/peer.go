@@ -90,7 +90,7 @@ func (x *examination) addAddrs(p *client.Peer, addrs []client.ProbedAddr) {
 		default:
 			remedy := "do what it says; acpctl ping " + p.Name + " shows whether that was enough"
 			if a.Source != client.SourceRelay {
-				remedy += "; where nothing answers, look for a firewall between, and for an MTU below 1,280"
+				remedy += "; where nothing answers, look for an MTU below 1,280, and for a firewall: one of that machine must let in the UDP port of the address, and " + x.describeOpenPorts()
 			}
 			x.add("address.dead", a.Addr, fmt.Sprintf("%s (%s): %s", a.Addr, a.Source, e.Message), remedy, a.Addr, p.Name)
 		}
