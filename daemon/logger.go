@@ -23,7 +23,7 @@ func (d *Daemon) newLogger(cfg *config.Config) *slog.Logger {
 }
 
 // ownWordsHandler has errors in the log in words of this program alone. At level debug a line has what
-// they leave out, as the attribute cause, which no bundle of a bug report holds.
+// they leave out, as the attribute cause.
 type ownWordsHandler struct{ slog.Handler }
 
 func (h ownWordsHandler) WithAttrs(attrs []slog.Attr) slog.Handler {

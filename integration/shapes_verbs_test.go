@@ -374,7 +374,7 @@ func runVerbsWithDaemons(t *testing.T, all shapes) {
 	examine := desk.StartAcpctl("doctor", "--fix", "--json")
 	examine.AwaitEnd()
 	all.add(t, "doctor", examine.Stdout.String())
-	run("doctor", "--bundle", filepath.Join(folder, "bug.tar.gz"), "--yes")
+	run("doctor", "--bundle", filepath.Join(folder, "bug.json"))
 
 	// A backup is restored where another daemon was, which did not trust the laptop.
 	passphrase, archive := filepath.Join(folder, "passphrase"), filepath.Join(folder, "desk.tar")

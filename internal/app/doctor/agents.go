@@ -28,7 +28,7 @@ func (x *examination) examineAgents() {
 		if s := a.Session; s != nil {
 			what = addNewer(client.Line(fmt.Sprintf("is a session of %s %s", s.Harness, s.Version)), s.Harness, s.Version)
 		}
-		x.add("agent.ok", name, fmt.Sprintf("%s is attached, and %s", name, what), "", name)
+		x.add("agent.ok", name, fmt.Sprintf("%s is attached, and %s", name, what), "")
 	}
 }
 
@@ -50,15 +50,15 @@ func (x *examination) examinePrograms(ctx context.Context) {
 		again := "acpctl setup " + s.Program
 		switch {
 		case s.Connected == setup.Broken:
-			x.add("program.broken", s.Program, fmt.Sprintf("%s: %s", s.Title, s.Problem), again+"; if it cannot read the file, fix that first", s.Config, s.Problem)
+			x.add("program.broken", s.Program, fmt.Sprintf("%s: %s", s.Title, s.Problem), again+"; if it cannot read the file, fix that first")
 		case s.Connected == setup.Foreign:
-			x.add("program.foreign", s.Program, fmt.Sprintf("%s: %s", s.Title, s.Problem), "give that one another name, then: "+again, s.Config, s.Problem)
+			x.add("program.foreign", s.Program, fmt.Sprintf("%s: %s", s.Title, s.Problem), "give that one another name, then: "+again)
 		case s.Connected == setup.Connected && s.Problem != "":
-			x.add("program.elsewhere", s.Program, fmt.Sprintf("%s is connected by %s to another daemon than this one", s.Title, s.Config), again+" if it should not be", s.Config)
+			x.add("program.elsewhere", s.Program, fmt.Sprintf("%s is connected by %s to another daemon than this one", s.Title, s.Config), again+" if it should not be")
 		case s.Connected == setup.Connected:
-			x.add("program.ok", s.Program, addNewer(fmt.Sprintf("%s %s is connected by %s, which starts %s", s.Title, s.Version, s.Config, s.Command[0]), s.Program, s.Version), "", s.Config, s.Command[0])
+			x.add("program.ok", s.Program, addNewer(fmt.Sprintf("%s %s is connected by %s, which starts %s", s.Title, s.Version, s.Config, s.Command[0]), s.Program, s.Version), "")
 		case s.Path != "":
-			x.add("program.absent", s.Program, fmt.Sprintf("%s %s is here, and not connected", s.Title, s.Version), again+" if it shall have the tools", s.Path)
+			x.add("program.absent", s.Program, fmt.Sprintf("%s %s is here, and not connected", s.Title, s.Version), again+" if it shall have the tools")
 		}
 		if s.Connected != setup.Connected || s.Version == "" {
 			continue
@@ -87,14 +87,14 @@ func (x *examination) examineMailboxes(ctx context.Context) {
 			}
 		}
 		if bad > 0 {
-			x.add("mailbox.problem", project, fmt.Sprintf("the mailboxes of project %s in %s have %d problems", project, home, bad), "acpctl oacp doctor --project "+project, project, string(home))
+			x.add("mailbox.problem", project, fmt.Sprintf("the mailboxes of project %s in %s have %d problems", project, home, bad), "acpctl oacp doctor --project "+project)
 		}
 	}
 	if x.status != nil {
 		x.examineCarriedMail(ctx, home)
 	}
 	if !x.has("mailbox.problem", "mailbox.elsewhere", "mailbox.parked", "mailbox.twin") {
-		x.add("mailbox.ok", "mailboxes", fmt.Sprintf("%d projects have mailboxes in %s", len(projects), home), "", string(home))
+		x.add("mailbox.ok", "mailboxes", fmt.Sprintf("%d projects have mailboxes in %s", len(projects), home), "")
 	}
 }
 
@@ -103,11 +103,11 @@ func (x *examination) examineCarriedMail(ctx context.Context, home mailbox.Home)
 	carried, errCarried := x.Daemon.OACPHome(ctx)
 	if err == nil && errCarried == nil && carried != "" && !isSameFolder(meant, carried) {
 		x.add("mailbox.elsewhere", "mailboxes", fmt.Sprintf("the daemon carries mail of %s, and the tools here use %s", carried, meant),
-			fmt.Sprintf("OACP_HOME=%s for the tools; or oacp.home in config.yaml, and start acpd again", carried), carried, meant)
+			fmt.Sprintf("OACP_HOME=%s for the tools; or oacp.home in config.yaml, and start acpd again", carried))
 	}
 	twins, _ := x.Daemon.OACPTwins(ctx, "")
 	for _, t := range twins[:min(len(twins), maxListed)] {
-		x.add("mailbox.twin", t.Agent, fmt.Sprintf("%s of project %s lives here and at %s: mail for it stays where it is sent", t.Agent, t.Project, t.Peer), "give one of the two another name", t.Agent, t.Project, t.Peer)
+		x.add("mailbox.twin", t.Agent, fmt.Sprintf("%s of project %s lives here and at %s: mail for it stays where it is sent", t.Agent, t.Project, t.Peer), "give one of the two another name")
 	}
 	parked := make(map[string]int)
 	queue, _ := x.Daemon.OACPQueue(ctx, "")
@@ -117,7 +117,7 @@ func (x *examination) examineCarriedMail(ctx context.Context, home mailbox.Home)
 		}
 	}
 	for peer, n := range parked {
-		x.add("mailbox.parked", peer, fmt.Sprintf("%d files of mail for %s are not carried", n, peer), "acpctl oacp queue says why", peer)
+		x.add("mailbox.parked", peer, fmt.Sprintf("%d files of mail for %s are not carried", n, peer), "acpctl oacp queue says why")
 	}
 }
 
@@ -144,7 +144,7 @@ func (x *examination) examineChannels(ctx context.Context) {
 	}
 	switch {
 	case err != nil:
-		x.add("channel.silent", client.HTTPSocketName, fmt.Sprintf("channels do not answer: %v", err), "look at the daemon's log, and start acpd again", x.Home)
+		x.add("channel.silent", client.HTTPSocketName, fmt.Sprintf("channels do not answer: %v", err), "look at the daemon's log, and start acpd again")
 	case len(unsent) > 0:
 		x.add("channel.unsent", "channels", fmt.Sprintf("%d messages wait for their machine, and %d were refused there", waiting, len(unsent)-waiting), "acpctl channel unsent lists them; start the daemons that they are for")
 	default:

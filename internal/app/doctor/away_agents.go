@@ -38,7 +38,7 @@ func (x *examination) examineAwayAgents(ctx context.Context) {
 			what = fmt.Sprintf("%s is not attached since %s, and has accepted the delegation %s from %s: nobody works on it", name, formatTime(a.since), first.ID, peer)
 		}
 		remedy := fmt.Sprintf("start it under that name again: acpctl serve --name %s, for one, reports what an earlier process had accepted as failed; or, at %s: acpctl cancel %s; else that ends at %s", name, peer, first.ID, until)
-		x.add("agent.away", name, what, remedy, name, peer, first.ID.String())
+		x.add("agent.away", name, what, remedy)
 	}
 }
 

@@ -1,34 +1,25 @@
 package doctor
 
 import (
-	"archive/tar"
-	"bytes"
-	"compress/gzip"
 	"context"
-	"errors"
-	"io"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
-	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/client/channels"
 	"github.com/acpd/acpd/integration/await"
-	"github.com/acpd/acpd/integration/live"
 	"github.com/acpd/acpd/kinds"
 )
 
 // canary is a word that no bundle may have; each place of a state has one of its own.
 const canary = "canary"
 
-// TestBundleHasNoCanary fills a state with canaries, in names, settings, messages, keys, logs, and
-// finds none of them in the bundle.
+// TestBundleHasNoCanary fills a state with canaries, in names, settings, messages and keys, and finds none of them in
+// the bundle.
 func TestBundleHasNoCanary(t *testing.T) {
 	user := filepath.Join(t.TempDir(), "canary-user")
 	t.Setenv("HOME", user)
@@ -90,61 +81,47 @@ reach:
 	if err != nil {
 		t.Fatal(err)
 	}
-	log := filepath.Join(t.TempDir(), "acpd.log")
-	if err := os.WriteFile(log, []byte(`time=2026-01-02T03:04:05.678Z level=INFO msg="peer connected" peer=canary-gone addr=198.51.100.7:7117 claim=canary-claim
-{"time":"2026-01-02T03:04:05.678Z","level":"WARN","msg":"peer","name":"canary-json","err":"canary-json: no answer from [2001:db8::7]:7117"}
-time=2026-01-02T03:04:06.678Z level=WARN msg="no answer" err="lookup canary-host.example: no such host"
-time=2026-01-02T03:04:07.678Z level=WARN msg="no answer" err="canary-was.example:7117: lookup canary-was.example on [2001:db8::7]:53: no such host; config.yaml:12 says it"
-canary-line that is none of slog
-panic: canary-panic
-goroutine 1 [running]:
-main.main({0xc000, "canary-argument"})
-	/home/canary-builder/src/acpd/cmd/acpd/main.go:12 +0x1d
-`), 0o600); err != nil {
-		t.Fatal(err)
-	}
 
 	for _, c := range []struct {
 		name string
 		make func()
+		want []string
 	}{
-		{"while it runs", func() {}},
+		{"while it runs", func() {}, []string{`"code": "home.ok"`, `"says": "only its owner can open the state directory"`, `"acpd": "`, `"limits.min_free": "1048576"`, `"policy": "set"`, `"name": "set"`}},
 		{"after its end, with files that nobody can read", func() {
 			detach()
 			desk.stop()
 			desk.write("config.yaml", "name: canary-desk\nlog: {level: canary-level}\ncanary-setting: [canary-value\n")
 			desk.damage("trust.yaml")
-		}},
+		}, []string{`"code": "config.broken"`, `"settings": {}`}},
 	} {
 		c.make()
 		o := options(t, desk.home)
 		o.Setup = setupOptions(t)
 		findings := examine(t, o)
-		before := render(findings)
-		files, err := CollectBundle(ctx, o, findings, log)
+		if found := render(findings); !strings.Contains(found, canary) {
+			t.Errorf("%s: the findings name nothing:\n%s", c.name, found)
+		}
+		path := filepath.Join(t.TempDir(), "bundle.json")
+		if err := NewBundle(ctx, o, findings).Write(path); err != nil {
+			t.Fatal(err)
+		}
+		info, err := os.Stat(path)
+		if err != nil || info.Mode().Perm() != 0o600 {
+			t.Errorf("%s: %v, %v", c.name, info, err)
+		}
+		data, err := os.ReadFile(path)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if render(findings) != before || !strings.Contains(before, canary) {
-			t.Errorf("%s: the findings have changed, or had nothing to mask:\n%s", c.name, before)
-		}
-		path := filepath.Join(t.TempDir(), "bundle.tar.gz")
-		if err := WriteBundle(path, files, time.Now()); err != nil {
-			t.Fatal(err)
-		}
-		names, text := readBundle(t, path)
+		text := string(data)
 		for _, secret := range append(strings.Fields(string(secret))[3:4], canary, desk.id.String(), laptop.id.String(), desk.id.Label(), laptop.id.Label(), desk.addr, laptop.addr, invited.URI,
-			strings.Repeat("ca", 32), "198.51.100.7", "2001:db8", desk.home, user, "31415926", "27182818", "BEGIN PRIVATE KEY") {
-			if at := strings.Index(text, secret); at >= 0 {
-				t.Errorf("%s: the bundle has %q: …%s…", c.name, secret, text[max(0, at-80):min(len(text), at+80)])
+			strings.Repeat("ca", 32), desk.home, user, "31415926", "27182818", "BEGIN PRIVATE KEY") {
+			if strings.Contains(text, secret) {
+				t.Errorf("%s: the bundle has %q:\n%s", c.name, secret, text)
 			}
 		}
-		for _, want := range []string{"config.yaml", "findings.json", "log.txt", "versions.json"} {
-			if !strings.Contains(names, want) {
-				t.Errorf("%s: %s is missing in %s", c.name, want, names)
-			}
-		}
-		for _, want := range []string{`"peer connected"`, "panic: (…)", "goroutine 1 [running]:", "acpd/main.go:12", `"code": "home.ok"`, "lookup <host>", "config.yaml:12"} {
+		for _, want := range c.want {
 			if !strings.Contains(text, want) {
 				t.Errorf("%s: %s is missing in\n%s", c.name, want, text)
 			}
@@ -152,81 +129,16 @@ main.main({0xc000, "canary-argument"})
 	}
 }
 
-// readBundle returns the names and the contents of a bundle's files.
-func readBundle(t *testing.T, path string) (names, text string) {
-	t.Helper()
-	info, err := os.Stat(path)
-	if err != nil || info.Mode().Perm() != 0o600 {
-		t.Fatalf("%v, %v", info, err)
-	}
-	f, err := os.Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	unzipped, err := gzip.NewReader(f)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for archive := tar.NewReader(unzipped); ; {
-		h, err := archive.Next()
-		if err == io.EOF {
-			return names, text
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		b, err := io.ReadAll(archive)
-		if err != nil {
-			t.Fatal(err)
-		}
-		names, text = names+h.Name+"\n", text+string(b)
-	}
-}
-
-// TestBundleIsNew: a file that is there stays, and a full folder leaves none.
+// TestBundleIsNew: a file that is there stays.
 func TestBundleIsNew(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "b.tar.gz")
+	path := filepath.Join(t.TempDir(), "bundle.json")
 	if err := os.WriteFile(path, []byte("mine"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := WriteBundle(path, nil, time.Now()); !errors.Is(err, fs.ErrExist) {
+	if err := new(Bundle).Write(path); err == nil || !strings.Contains(err.Error(), "is there already") {
 		t.Errorf("%v", err)
 	}
 	if b, _ := os.ReadFile(path); string(b) != "mine" {
 		t.Errorf("it was overwritten: %q", b)
-	}
-}
-
-// TestTailWaitsForNoPipe: a named pipe in the place of a log is no file, and nobody waits for its other end.
-func TestTailWaitsForNoPipe(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "acpd.log")
-	if err := syscall.Mkfifo(path, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := readTail(path, 10); err == nil || !strings.Contains(err.Error(), "no regular file") {
-		t.Errorf("%v", err)
-	}
-}
-
-// TestBundleIsBounded: a long log gives its end, and no file is larger than its bound.
-func TestBundleIsBounded(t *testing.T) {
-	t.Setenv("HOME", t.TempDir())
-	log := filepath.Join(t.TempDir(), "acpd.log")
-	line := "time=2026-01-02T03:04:05.678Z level=INFO msg=ready\n"
-	if err := os.WriteFile(log, append(bytes.Repeat([]byte(line), 100_000), "time=2026-01-02T03:04:05.678Z level=INFO msg=last\n"...), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	files, err := CollectBundle(t.Context(), options(t, live.MakeTempDir(t)), nil, log)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, f := range files {
-		if len(f.Content) > maxBundleFile || f.Name == "log.txt" && (len(f.Content) > 2*maxLogTail || !bytes.HasSuffix(f.Content, []byte("msg=last\n"))) {
-			t.Errorf("%s has %d bytes", f.Name, len(f.Content))
-		}
-	}
-	if _, err := CollectBundle(t.Context(), options(t, live.MakeTempDir(t)), nil, "/dev/null"); err == nil {
-		t.Error("a log that is no file")
 	}
 }

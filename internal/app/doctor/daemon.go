@@ -23,7 +23,7 @@ func (x *examination) examineDaemon() {
 	socket := x.filePath(client.SocketName)
 	if x.holder != nil && x.holder.Program == "" {
 		x.add("daemon.silent", subjectDaemon, fmt.Sprintf("process %d has the lock of the state directory and does not answer on %s: it starts, hangs or is stopped", x.holder.PID, socket),
-			"wait a moment; if it stays so, look at its log, end that process and start acpd again", x.Home)
+			"wait a moment; if it stays so, look at its log, end that process and start acpd again")
 		return
 	}
 	if x.status == nil {
@@ -31,9 +31,9 @@ func (x *examination) examineDaemon() {
 		if x.holder != nil {
 			remedy = fmt.Sprintf("start acpd when %s (process %d) has ended, which works on the state directory", x.holder.Program, x.holder.PID)
 		}
-		x.add("daemon.down", subjectDaemon, "no daemon runs here: what follows is what files show", remedy, x.Home)
+		x.add("daemon.down", subjectDaemon, "no daemon runs here: what follows is what files show", remedy)
 		if info, err := os.Lstat(socket); err == nil && info.Mode().Type() == fs.ModeSocket {
-			f := x.add("daemon.socket", client.SocketName, "a daemon that was killed has left "+socket, "nothing: the next start removes it", x.Home)
+			f := x.add("daemon.socket", client.SocketName, "a daemon that was killed has left "+socket, "nothing: the next start removes it")
 			home := x.Home
 			f.fix = func() (string, error) { return "removed " + socket, removeDeadSocket(home, socket) }
 		}
@@ -41,7 +41,7 @@ func (x *examination) examineDaemon() {
 	}
 	s := x.status
 	since := x.Machine.Now().Add(-time.Duration(s.UptimeSecs) * time.Second)
-	x.add("daemon.ok", subjectDaemon, fmt.Sprintf("acpd %s runs as process %d since %s, as %s", s.Version, s.Process.PID, since.UTC().Format(time.RFC3339), s.Name), "", s.Name)
+	x.add("daemon.ok", subjectDaemon, fmt.Sprintf("acpd %s runs as process %d since %s, as %s", s.Version, s.Process.PID, since.UTC().Format(time.RFC3339), s.Name), "")
 	if s.Version != x.Version {
 		x.add("daemon.version", subjectDaemon, fmt.Sprintf("the daemon is acpd %s, and this is acpctl %s", s.Version, x.Version), "start acpd again after an update, or update the older one")
 	}
@@ -55,14 +55,10 @@ func (x *examination) examineDaemon() {
 		if strings.HasPrefix(w, "pipe:") {
 			continue // pipe.dead, if it is so now
 		}
-		ofConfig := strings.HasPrefix(w, "config.yaml was not taken over")
-		if ofConfig && x.has("config.broken") {
+		if strings.HasPrefix(w, "config.yaml was not taken over") && x.has("config.broken") {
 			continue // that says more
 		}
-		f := x.add("daemon.warning", subjectDaemon, w, "do what it says; acpctl status shows whether the warning is gone")
-		if ofConfig {
-			f.private = []string{w} // it quotes the file
-		}
+		x.add("daemon.warning", subjectDaemon, w, "do what it says; acpctl status shows whether the warning is gone")
 	}
 }
 
@@ -70,7 +66,7 @@ func (x *examination) examineDaemon() {
 func (x *examination) examineServices() {
 	for _, s := range x.Services {
 		if _, err := os.Stat(s.Program); errors.Is(err, fs.ErrNotExist) {
-			x.add("service.gone", filepath.Base(s.File), fmt.Sprintf("%s starts %s, which is gone", s.File, s.Program), "acpctl service install again, with the flags that it had", s.File, s.Program)
+			x.add("service.gone", filepath.Base(s.File), fmt.Sprintf("%s starts %s, which is gone", s.File, s.Program), "acpctl service install again, with the flags that it had")
 		}
 	}
 }
@@ -80,13 +76,13 @@ func (x *examination) examineIdentity() {
 	key, err := identity.LoadKey(x.filePath(statedir.KeyName))
 	switch {
 	case err == nil:
-		x.add("identity.ok", statedir.KeyName, fmt.Sprintf("this daemon is %s; its TLS certificate is made of the key at each start, and does not expire", key.ID()), "", key.ID().String())
+		x.add("identity.ok", statedir.KeyName, fmt.Sprintf("this daemon is %s; its TLS certificate is made of the key at each start, and does not expire", key.ID()), "")
 	case errors.Is(err, fs.ErrNotExist) && (len(x.trusted) > 0 || !x.has("state.none")):
 		x.add("identity.missing", statedir.KeyName, "identity.key is not there, and other state is: the next start makes a new identity, which no peer knows", "before acpd starts: acpctl restore --force FILE, of a backup with the identity; or start it, if a new identity is meant")
 	case errors.Is(err, fs.ErrNotExist): // as before the first start
 	case x.has("file.open", "file.kind", "file.owner"): // that was said
 	default:
-		x.add("identity.damaged", statedir.KeyName, fmt.Sprintf("identity.key cannot be used: %v", err), "stop acpd, then acpctl restore --force FILE, of a backup with the identity", x.Home)
+		x.add("identity.damaged", statedir.KeyName, fmt.Sprintf("identity.key cannot be used: %v", err), "stop acpd, then acpctl restore --force FILE, of a backup with the identity")
 	}
 }
 
@@ -135,7 +131,7 @@ func (x *examination) examineBudget(ctx context.Context) {
 				continue
 			}
 			if isNear(u.Held, r.Peer) {
-				x.add("budget.near", r.Name, fmt.Sprintf("%s holds %d of the %d that %s allows a peer", u.Name, u.Held, r.Peer, r.Name), "acpctl status --budget shows all rows; ask its owner what it does", u.Name)
+				x.add("budget.near", r.Name, fmt.Sprintf("%s holds %d of the %d that %s allows a peer", u.Name, u.Held, r.Peer, r.Name), "acpctl status --budget shows all rows; ask its owner what it does")
 			}
 			refused[u.Name] += u.Refused
 		}
@@ -143,7 +139,7 @@ func (x *examination) examineBudget(ctx context.Context) {
 	for _, u := range b.Usage {
 		if n := refused[u.Name]; n > 0 && !names[u.Name] {
 			names[u.Name] = true
-			x.add("budget.refused", u.Name, fmt.Sprintf("requests of %s that were refused since the daemon's start, by policy or at a bound: %d", u.Name, n), "acpctl status --budget shows in which row", u.Name)
+			x.add("budget.refused", u.Name, fmt.Sprintf("requests of %s that were refused since the daemon's start, by policy or at a bound: %d", u.Name, n), "acpctl status --budget shows in which row")
 		}
 	}
 	if !x.has("budget.near") {

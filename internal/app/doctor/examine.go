@@ -96,9 +96,9 @@ func (x *examination) askDaemon(ctx context.Context) {
 	}
 }
 
-// add records a finding. private are words in it that no bundle may have: names, addresses, paths.
-func (x *examination) add(code Code, subject, what, remedy string, private ...string) *Finding {
-	x.findings = append(x.findings, Finding{Code: code, Severity: code.info().Severity, Subject: subject, What: what, Remedy: remedy, private: private})
+// add records a finding.
+func (x *examination) add(code Code, subject, what, remedy string) *Finding {
+	x.findings = append(x.findings, Finding{Code: code, Severity: code.info().Severity, Subject: subject, What: what, Remedy: remedy})
 	return &x.findings[len(x.findings)-1]
 }
 

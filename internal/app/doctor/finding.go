@@ -2,7 +2,7 @@
 // peers, and says what to do.
 //
 // [Examine] looks and changes nothing. What the daemon knows it asks of the daemon; where none
-// runs, it says what files show. What is safe to mend, [Mend] mends. [WriteBundle] writes what a
+// runs, it says what files show. What is safe to mend, [Mend] mends. A [Bundle] is what a
 // bug report needs, without names, keys and messages.
 //
 // What it asks of the machine is in [Machine], which tests replace.
@@ -33,8 +33,7 @@ type Finding struct {
 	Remedy   string   `json:"remedy"`          // what to do; "": nothing
 	Fixed    string   `json:"fixed,omitempty"` // what [Mend] did
 
-	fix     func() (done string, err error) // nil: it is not for Mend
-	private []string                        // words in the texts that a bundle must not have
+	fix func() (done string, err error) // nil: it is not for Mend
 }
 
 // HasFailure reports whether anything failed.

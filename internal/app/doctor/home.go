@@ -35,36 +35,36 @@ func (x *examination) examineHome() bool {
 	longest := x.filePath(filepath.Join(client.AgentFolder, client.HTTPSocketName))
 	if len(longest) > x.Machine.MaxSocketPath {
 		x.add("home.path", subjectHome, fmt.Sprintf("the socket's path %s has %d bytes, and this system takes %d", longest, len(longest), x.Machine.MaxSocketPath),
-			"choose a shorter directory with --home or ACP_HOME", longest, x.Home)
+			"choose a shorter directory with --home or ACP_HOME")
 	}
 	info, err := os.Stat(x.Home)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		x.add("home.missing", subjectHome, x.Home+" is not there: no daemon was started with it", "acpctl up, or name another directory with --home or ACP_HOME", x.Home)
+		x.add("home.missing", subjectHome, x.Home+" is not there: no daemon was started with it", "acpctl up, or name another directory with --home or ACP_HOME")
 		return false
 	case err != nil:
-		x.add("home.owner", subjectHome, fmt.Sprintf("%s cannot be looked at: %v", x.Home, err), "run acpctl as the user whose directory it is", x.Home)
+		x.add("home.owner", subjectHome, fmt.Sprintf("%s cannot be looked at: %v", x.Home, err), "run acpctl as the user whose directory it is")
 		return false
 	case !info.IsDir():
-		x.add("home.missing", subjectHome, x.Home+" is no directory", "name another one with --home or ACP_HOME", x.Home)
+		x.add("home.missing", subjectHome, x.Home+" is no directory", "name another one with --home or ACP_HOME")
 		return false
 	}
 	if owner := x.Machine.OwnerOf(info); owner != x.Machine.UID {
 		x.add("home.owner", subjectHome, fmt.Sprintf("%s belongs to user %d, and this is user %d", x.Home, owner, x.Machine.UID),
-			fmt.Sprintf("run acpctl as user %d, or name a directory of your own with --home", owner), x.Home)
+			fmt.Sprintf("run acpctl as user %d, or name a directory of your own with --home", owner))
 		return false
 	}
 	if mode := info.Mode().Perm(); mode&0o077 != 0 {
-		f := x.add("home.open", subjectHome, fmt.Sprintf("%s is open to other users (mode %04o): acpd does not start", x.Home, mode), "chmod 700 "+shellpath.Quote(x.Home), x.Home)
+		f := x.add("home.open", subjectHome, fmt.Sprintf("%s is open to other users (mode %04o): acpd does not start", x.Home, mode), "chmod 700 "+shellpath.Quote(x.Home))
 		home := x.Home
 		f.fix = func() (string, error) { return "chmod 700 " + home, os.Chmod(home, 0o700) }
 	}
 	if _, ok := errors.AsType[*statedir.IncompleteError](statedir.CheckComplete(x.Home)); ok {
 		x.add("home.incomplete", subjectHome, fmt.Sprintf("a restore into %s was interrupted, and its files are not whole: acpd does not start", x.Home),
-			fmt.Sprintf("acpctl --home %s restore --force FILE, again; the files from before are in its folders before-restore-*", shellpath.Quote(x.Home)), x.Home)
+			fmt.Sprintf("acpctl --home %s restore --force FILE, again; the files from before are in its folders before-restore-*", shellpath.Quote(x.Home)))
 	}
 	if !x.has("home.path", "home.open", "home.incomplete") {
-		x.add("home.ok", subjectHome, x.Home+" is yours alone", "", x.Home)
+		x.add("home.ok", subjectHome, x.Home+" is yours alone", "")
 	}
 	return true
 }
@@ -82,11 +82,11 @@ func (x *examination) examineFiles() {
 		switch mode := info.Mode(); {
 		case name == statedir.ConfigName && mode&fs.ModeSymlink != 0: // acpd follows it
 		case !mode.IsRegular():
-			x.add("file.kind", name, fmt.Sprintf("%s is no regular file (%s)", path, mode.Type()), "put the file itself there", x.Home)
+			x.add("file.kind", name, fmt.Sprintf("%s is no regular file (%s)", path, mode.Type()), "put the file itself there")
 		case x.Machine.OwnerOf(info) != x.Machine.UID:
-			x.add("file.owner", name, fmt.Sprintf("%s belongs to user %d, and this is user %d", path, x.Machine.OwnerOf(info), x.Machine.UID), fmt.Sprintf("chown %d %s", x.Machine.UID, shellpath.Quote(path)), x.Home)
+			x.add("file.owner", name, fmt.Sprintf("%s belongs to user %d, and this is user %d", path, x.Machine.OwnerOf(info), x.Machine.UID), fmt.Sprintf("chown %d %s", x.Machine.UID, shellpath.Quote(path)))
 		case slices.Contains(strictFiles, name) && mode.Perm()&0o177 != 0:
-			f := x.add("file.open", name, fmt.Sprintf("%s is open to other users (mode %04o)", path, mode.Perm()), "chmod 600 "+shellpath.Quote(path), x.Home)
+			f := x.add("file.open", name, fmt.Sprintf("%s is open to other users (mode %04o)", path, mode.Perm()), "chmod 600 "+shellpath.Quote(path))
 			f.fix = func() (string, error) { return "chmod 600 " + path, chmodFile(path, 0o600) }
 		}
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"net"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"runtime"
 	"sync"
@@ -218,7 +217,6 @@ func quietMachine(t *testing.T) Machine {
 		return []net.Interface{{Index: 2, Name: "eth0", Flags: net.FlagUp | net.FlagMulticast}}, nil
 	}
 	m.IsClockSynced = func() (bool, bool) { return true, true }
-	m.RunProgram = func(context.Context, ...string) (string, error) { return "", exec.ErrNotFound }
 	m.ListenUDP = func(string) error { return nil }
 	m.MaxDescriptors = func() int { return 1024 }
 	m.MeasureSpace = func(path string) (disk.Space, error) { // of the size of which a daemon sees it

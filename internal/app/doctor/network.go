@@ -50,7 +50,7 @@ func (x *examination) examinePort() {
 	host, port := x.listenAddr()
 	subject := "UDP port " + port
 	if isLoopback(host) {
-		x.add("port.loopback", subject, fmt.Sprintf("the daemon listens on %s, where no other machine reaches it", host), "change listen in config.yaml, or --listen, if that is not meant", host)
+		x.add("port.loopback", subject, fmt.Sprintf("the daemon listens on %s, where no other machine reaches it", host), "change listen in config.yaml, or --listen, if that is not meant")
 	}
 	open := "; " + x.describeOpenPorts()
 	if isLoopback(host) {
@@ -60,7 +60,7 @@ func (x *examination) examinePort() {
 		if port == config.DefaultPort || x.config.Listen != "" {
 			x.add("port.ok", subject, "the daemon listens on UDP port "+port+open, "")
 		} else if who := x.findUDPOwner(config.DefaultPort); who != "" {
-			x.add("port.other", subject, fmt.Sprintf("the daemon uses UDP port %s, as %s has %s", port, who, config.DefaultPort), x.describeOpenPorts()+"; or stop that program, and set listen in config.yaml", who)
+			x.add("port.other", subject, fmt.Sprintf("the daemon uses UDP port %s, as %s has %s", port, who, config.DefaultPort), x.describeOpenPorts()+"; or stop that program, and set listen in config.yaml")
 		} else {
 			x.add("port.ok", subject, fmt.Sprintf("the daemon listens on UDP port %s, which it chose when %s was taken, or as its command line says%s", port, config.DefaultPort, open), "")
 		}
@@ -78,15 +78,15 @@ func (x *examination) examinePort() {
 	case err == nil:
 		x.add("port.ok", subject, "UDP port "+port+" is free", "")
 	case errors.Is(err, syscall.EADDRINUSE) && x.config.Listen == "":
-		x.add("port.other", subject, fmt.Sprintf("%s has UDP port %s: the daemon will use another one, which it keeps", who, port), "nothing; or stop that program before acpd starts for the first time", who)
+		x.add("port.other", subject, fmt.Sprintf("%s has UDP port %s: the daemon will use another one, which it keeps", who, port), "nothing; or stop that program before acpd starts for the first time")
 	case errors.Is(err, syscall.EADDRINUSE):
-		x.add("port.taken", subject, fmt.Sprintf("%s has UDP port %s, which listen in config.yaml names: acpd does not start", who, port), "stop that program, or choose another port with listen in config.yaml", who)
+		x.add("port.taken", subject, fmt.Sprintf("%s has UDP port %s, which listen in config.yaml names: acpd does not start", who, port), "stop that program, or choose another port with listen in config.yaml")
 	case errors.Is(err, syscall.EACCES), errors.Is(err, syscall.EPERM):
 		x.add("port.forbidden", subject, fmt.Sprintf("this user may not use UDP port %s: acpd does not start", port), "choose one from 1024 up with listen in config.yaml")
 	case errors.Is(err, syscall.EADDRNOTAVAIL) && x.Machine.OS == "linux":
-		x.add("port.absent", subject, fmt.Sprintf("%s is not an address of this machine now: acpd starts, and nobody reaches it there until it is", host), "nothing, if it comes later, as that of a VPN; else choose another one with listen in config.yaml, or none for all", host)
+		x.add("port.absent", subject, fmt.Sprintf("%s is not an address of this machine now: acpd starts, and nobody reaches it there until it is", host), "nothing, if it comes later, as that of a VPN; else choose another one with listen in config.yaml, or none for all")
 	default:
-		x.add("port.address", subject, fmt.Sprintf("nothing can listen on %s: acpd does not start (%v)", net.JoinHostPort(host, port), err), "choose an address of this machine with listen in config.yaml, or none for all", host)
+		x.add("port.address", subject, fmt.Sprintf("nothing can listen on %s: acpd does not start (%v)", net.JoinHostPort(host, port), err), "choose an address of this machine with listen in config.yaml, or none for all")
 	}
 }
 
@@ -190,15 +190,15 @@ func (x *examination) examineMulticast(ctx context.Context) {
 	for i, nic := range use {
 		switch err := heard[i]; {
 		case err == nil:
-			x.add("multicast.ok", nic.Name, nic.Name+": multicast is heard", "", nic.Name)
+			x.add("multicast.ok", nic.Name, nic.Name+": multicast is heard", "")
 		case errors.Is(err, syscall.EADDRINUSE):
 			who := x.findUDPOwner("5353")
 			if who == "" {
 				who = "a program"
 			}
-			x.add("multicast.taken", nic.Name, fmt.Sprintf("%s: %s holds UDP port 5353 and does not share it", nic.Name, who), "stop that program (avahi and systemd-resolved do share it); or give peers addresses", nic.Name)
+			x.add("multicast.taken", nic.Name, fmt.Sprintf("%s: %s holds UDP port 5353 and does not share it", nic.Name, who), "stop that program (avahi and systemd-resolved do share it); or give peers addresses")
 		default:
-			x.add("multicast.deaf", nic.Name, fmt.Sprintf("%s: what is sent to the group of multicast DNS is not heard (%v)", nic.Name, err), "let UDP port 5353 in there, or exclude the interface: discovery.exclude in config.yaml", nic.Name)
+			x.add("multicast.deaf", nic.Name, fmt.Sprintf("%s: what is sent to the group of multicast DNS is not heard (%v)", nic.Name, err), "let UDP port 5353 in there, or exclude the interface: discovery.exclude in config.yaml")
 		}
 	}
 }

@@ -19,8 +19,8 @@ func (x *examination) examineOwnerNotify(ctx context.Context) {
 	}
 	name := client.Line(set.Command[0])
 	if set.Failed != "" {
-		x.add("owner.failed", "owner", fmt.Sprintf("the command that tells you what waits for you failed, as %s says: %s", set.Source, client.Line(set.Failed)), "mend it: acpctl wake notify, or owner.notify in config.yaml", name)
+		x.add("owner.failed", "owner", fmt.Sprintf("the command that tells you what waits for you failed, as %s says: %s", set.Source, client.Line(set.Failed)), "mend it: acpctl wake notify, or owner.notify in config.yaml")
 		return
 	}
-	x.add("owner.ok", "owner", fmt.Sprintf("%s tells you what waits for you: it was started as a test", name), "", name)
+	x.add("owner.ok", "owner", fmt.Sprintf("%s tells you what waits for you: it was started as a test", name), "")
 }

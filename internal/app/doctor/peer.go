@@ -72,27 +72,27 @@ func (x *examination) addAddrs(p *client.Peer, addrs []client.ProbedAddr) {
 	case x.hasPipe(p):
 		x.addUnreadPipe(p)
 	case p.Path == client.PathPipe:
-		x.add("address.none", p.Name, "no address of "+p.Name+" is known: only it can call, and has, at "+p.Addrs[0], "nothing, if that does; else "+give+", or a pipe to it in config.yaml", p.Name)
+		x.add("address.none", p.Name, "no address of "+p.Name+" is known: only it can call, and has, at "+p.Addrs[0], "nothing, if that does; else "+give+", or a pipe to it in config.yaml")
 	default:
-		x.add("address.none", p.Name, "no address of "+p.Name+" is known: only it can call", give, p.Name)
+		x.add("address.none", p.Name, "no address of "+p.Name+" is known: only it can call", give)
 	}
 	for _, a := range addrs {
 		e := a.Error
 		switch {
 		case a.Source == client.SourcePipe && e == nil:
-			x.add("pipe.ok", a.Addr, fmt.Sprintf("%s: %s has proved its key there; round trip %.1f ms", a.Addr, p.Name, float64(a.RTTUS)/1000), "", a.Addr, p.Name)
+			x.add("pipe.ok", a.Addr, fmt.Sprintf("%s: %s has proved its key there; round trip %.1f ms", a.Addr, p.Name, float64(a.RTTUS)/1000), "")
 		case a.Source == client.SourcePipe && e.Code != kinds.IdentityConflict:
 			x.addDeadPipe(p, e)
 		case e == nil:
-			x.add("address.ok", a.Addr, fmt.Sprintf("%s (%s): %s has proved its key there; round trip %.1f ms", a.Addr, a.Source, p.Name, float64(a.RTTUS)/1000), "", a.Addr, p.Name)
+			x.add("address.ok", a.Addr, fmt.Sprintf("%s (%s): %s has proved its key there; round trip %.1f ms", a.Addr, a.Source, p.Name, float64(a.RTTUS)/1000), "")
 		case e.Code == kinds.IdentityConflict:
-			x.add("address.wrong", a.Addr, fmt.Sprintf("%s (%s): %s", a.Addr, a.Source, e.Message), fmt.Sprintf("correct the address: acpctl trust %s --addr HOST:PORT, or config.yaml", p.Name), a.Addr, p.Name)
+			x.add("address.wrong", a.Addr, fmt.Sprintf("%s (%s): %s", a.Addr, a.Source, e.Message), fmt.Sprintf("correct the address: acpctl trust %s --addr HOST:PORT, or config.yaml", p.Name))
 		default:
 			remedy := "do what it says; acpctl ping " + p.Name + " shows whether that was enough"
 			if a.Source != client.SourceRelay {
 				remedy += "; where nothing answers, look for an MTU below 1,280, and for a firewall: one of that machine must let in the UDP port of the address, and " + x.describeOpenPorts()
 			}
-			x.add("address.dead", a.Addr, fmt.Sprintf("%s (%s): %s", a.Addr, a.Source, e.Message), remedy, a.Addr, p.Name)
+			x.add("address.dead", a.Addr, fmt.Sprintf("%s (%s): %s", a.Addr, a.Source, e.Message), remedy)
 		}
 	}
 }
@@ -105,15 +105,15 @@ func (x *examination) addPeerClock(p *client.Peer, answer *pong) {
 	if answer.ahead < 0 {
 		which = "behind"
 	}
-	x.add("peer.clock", p.Name, fmt.Sprintf("the clock of %s is %s %s that of this machine", p.Name, answer.ahead.Abs().Round(1e9), which), "synchronise both clocks", p.Name)
+	x.add("peer.clock", p.Name, fmt.Sprintf("the clock of %s is %s %s that of this machine", p.Name, answer.ahead.Abs().Round(1e9), which), "synchronise both clocks")
 }
 
 // addPin says whether the peer's post-quantum key is pinned.
 func (x *examination) addPin(p *client.Peer) {
 	if p.Pinned {
-		x.add("peer.pinned", p.Name, "the post-quantum key of "+p.Name+" is pinned: another one is refused", "", p.Name)
+		x.add("peer.pinned", p.Name, "the post-quantum key of "+p.Name+" is pinned: another one is refused", "")
 	} else {
-		x.add("peer.unpinned", p.Name, "no post-quantum key of "+p.Name+" is pinned yet", "nothing: it is pinned when "+p.Name+" connects and has one", p.Name)
+		x.add("peer.unpinned", p.Name, "no post-quantum key of "+p.Name+" is pinned yet", "nothing: it is pinned when "+p.Name+" connects and has one")
 	}
 }
 
@@ -142,7 +142,7 @@ func (x *examination) addPolicies(ctx context.Context, p *client.Peer, answer *p
 	if len(forbidden) > 0 {
 		what += "; it may not: " + strings.Join(forbidden, ", ")
 	}
-	x.add("policy.here", p.Name, fmt.Sprintf("%s (%s)", what, strings.Join(rules, "; ")), "", append(rules, p.Name)...)
+	x.add("policy.here", p.Name, fmt.Sprintf("%s (%s)", what, strings.Join(rules, "; ")), "")
 
 	shown := "it has not answered"
 	switch e, _ := errors.AsType[*kinds.Error](answer.err); {
@@ -156,5 +156,5 @@ func (x *examination) addPolicies(ctx context.Context, p *client.Peer, answer *p
 	case e != nil && e.Code == kinds.NotAuthorized:
 		shown = "it refuses a ping"
 	}
-	x.add("policy.there", p.Name, fmt.Sprintf("what %s takes from here: %s", p.Name, shown), fmt.Sprintf("the rest is known only there: acpctl doctor %s on %s", x.status.ID.Label(), p.Name), p.Name, x.status.ID.Label())
+	x.add("policy.there", p.Name, fmt.Sprintf("what %s takes from here: %s", p.Name, shown), fmt.Sprintf("the rest is known only there: acpctl doctor %s on %s", x.status.ID.Label(), p.Name))
 }

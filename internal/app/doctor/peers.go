@@ -43,7 +43,7 @@ func (x *examination) examinePeers(ctx context.Context) {
 		case client.PeerConnected, client.PeerTrusted:
 			trusted = append(trusted, p)
 		case client.PeerPending:
-			x.add("peer.waiting", p.ID.Label(), fmt.Sprintf("a daemon that calls itself %q has called and waits for a decision", client.Line(p.Claim)), "acpctl trust "+p.ID.String()+" if you know whose it is; else nothing", p.Claim, p.ID.String(), p.ID.Label())
+			x.add("peer.waiting", p.ID.Label(), fmt.Sprintf("a daemon that calls itself %q has called and waits for a decision", client.Line(p.Claim)), "acpctl trust "+p.ID.String()+" if you know whose it is; else nothing")
 		}
 	}
 	if len(trusted) == 0 {
@@ -110,15 +110,14 @@ func (x *examination) adviseTrust(name string) string {
 // addPeer records what is known of a trusted peer: that it is connected, or what a ping said.
 func (x *examination) addPeer(p *client.Peer, answer *pong) {
 	name := p.Name
-	private := append([]string{name, p.Claim, p.ID.String(), p.ID.Label()}, p.Addrs...)
-	me, away := x.status.ID, Code("peer.away")
+	away := Code("peer.away")
 	if x.Peer != "" {
 		away = "peer.unreached"
 	}
 	e, _ := errors.AsType[*kinds.Error](answer.err)
 	switch {
 	case p.Refuses || e != nil && e.Code == kinds.NotTrusted:
-		x.add("peer.refuses", name, name+" is reached, and does not trust this daemon", x.adviseTrust(name), append(private, me.String())...)
+		x.add("peer.refuses", name, name+" is reached, and does not trust this daemon", x.adviseTrust(name))
 	case answer.err == nil && (p.State == client.PeerConnected || answer.rtt > 0):
 		at := ""
 		if len(p.Addrs) > 0 {
@@ -128,22 +127,22 @@ func (x *examination) addPeer(p *client.Peer, answer *pong) {
 		if software != "" {
 			software = ", " + client.Line(software)
 		}
-		x.add("peer.ok", name, fmt.Sprintf("%s is connected%s%s", name, at, software), "", private...)
-		x.addPeerVersion(p, private)
+		x.add("peer.ok", name, fmt.Sprintf("%s is connected%s%s", name, at, software), "")
+		x.addPeerVersion(p)
 	case e != nil && e.From == "" && e.Code == kinds.IdentityConflict:
-		x.add("peer.conflict", name, client.Line(e.Message), "do what it says; acpctl ping "+name+" shows whether that was enough", private...)
+		x.add("peer.conflict", name, client.Line(e.Message), "do what it says; acpctl ping "+name+" shows whether that was enough")
 	case e != nil && e.Code == kinds.IncompatibleVersion:
-		x.add("peer.incompatible", name, tellError(name, e), "update the older side; post_quantum: require in a config.yaml demands a peer that has it", private...)
+		x.add("peer.incompatible", name, tellError(name, e), "update the older side; post_quantum: require in a config.yaml demands a peer that has it")
 	case e != nil && (e.Code == kinds.NotAuthorized || e.Code == kinds.Overloaded):
-		x.add("peer.forbids", name, fmt.Sprintf("%s answers, and refuses a ping: %s", name, tellError(name, e)), "nothing, if its owner means that", append(private, e.Message)...)
+		x.add("peer.forbids", name, fmt.Sprintf("%s answers, and refuses a ping: %s", name, tellError(name, e)), "nothing, if its owner means that")
 	case x.isByPipe(p, e):
 		if x.Peer == "" {
 			x.addDeadPipe(p, e)
 		} else { // addAddrs tells why
-			x.add(away, name, name+" is not connected, and its pipe does not lead to it", "see what is said of the pipe", private...)
+			x.add(away, name, name+" is not connected, and its pipe does not lead to it", "see what is said of the pipe")
 		}
 	case len(p.Addrs) == 0 && !x.usesRelays():
-		x.add(away, name, "no address of "+name+" is known"+cmp.Or(tellLastSeen(p), ", and it has not called"), fmt.Sprintf("start its daemon; where discovery does not reach: acpctl trust %s --addr HOST:PORT, or acpctl relay add for the relay that it uses", name), private...)
+		x.add(away, name, "no address of "+name+" is known"+cmp.Or(tellLastSeen(p), ", and it has not called"), fmt.Sprintf("start its daemon; where discovery does not reach: acpctl trust %s --addr HOST:PORT, or acpctl relay add for the relay that it uses", name))
 	default:
 		why, remedy := "it does not answer", "start its daemon"
 		if e != nil {
@@ -152,7 +151,7 @@ func (x *examination) addPeer(p *client.Peer, answer *pong) {
 		if e != nil && e.From == "" { // a peer's words are no remedy of ours
 			remedy = "do what it says, and start its daemon if it does not run"
 		}
-		x.add(away, name, fmt.Sprintf("%s is not connected%s: %s", name, tellLastSeen(p), strings.TrimPrefix(why, name+": ")), remedy+x.adviseAddresses(name), private...)
+		x.add(away, name, fmt.Sprintf("%s is not connected%s: %s", name, tellLastSeen(p), strings.TrimPrefix(why, name+": ")), remedy+x.adviseAddresses(name))
 	}
 }
 
@@ -181,9 +180,9 @@ func (x *examination) adviseAddresses(name string) string {
 }
 
 // addPeerVersion tells of a peer whose program is of another version.
-func (x *examination) addPeerVersion(p *client.Peer, private []string) {
+func (x *examination) addPeerVersion(p *client.Peer) {
 	if p.Software == "" || p.Software == "acpd "+x.status.Version {
 		return
 	}
-	x.add("peer.version", p.Name, fmt.Sprintf("%s runs %s, and this daemon is acpd %s", p.Name, client.Line(p.Software), x.status.Version), "nothing: both sides speak the same protocol; update the older one when it suits", private...)
+	x.add("peer.version", p.Name, fmt.Sprintf("%s runs %s, and this daemon is acpd %s", p.Name, client.Line(p.Software), x.status.Version), "nothing: both sides speak the same protocol; update the older one when it suits")
 }

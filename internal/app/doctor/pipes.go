@@ -34,12 +34,12 @@ func (x *examination) addDeadPipe(p *client.Peer, e *kinds.Error) {
 		x.addUnreadPipe(p)
 		return
 	}
-	x.add("pipe.dead", pipeAddr(p), "the pipe to "+p.Name+" does not lead there: "+client.Line(why), pipeRemedy, p.Name, client.Line(why))
+	x.add("pipe.dead", pipeAddr(p), "the pipe to "+p.Name+" does not lead there: "+client.Line(why), pipeRemedy)
 }
 
 const noAddress = "there is no address to try" // of a daemon that knows no pipe
 
 // addUnreadPipe tells of a pipe in config.yaml that the daemon does not know.
 func (x *examination) addUnreadPipe(p *client.Peer) {
-	x.add("pipe.dead", pipeAddr(p), "config.yaml has a pipe to "+p.Name+", and the daemon that runs has not read it", "acpctl reload", p.Name)
+	x.add("pipe.dead", pipeAddr(p), "config.yaml has a pipe to "+p.Name+", and the daemon that runs has not read it", "acpctl reload")
 }

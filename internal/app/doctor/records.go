@@ -28,7 +28,7 @@ func (x *examination) examineConfig() {
 		var warnings []string
 		warnings, err = c.CheckStateFiles(path, x.Home)
 		for _, w := range warnings {
-			x.add("config.file", statedir.ConfigName, w, "do what it says, then: acpctl reload", x.Home)
+			x.add("config.file", statedir.ConfigName, w, "do what it says, then: acpctl reload")
 		}
 	}
 	if err == nil {
@@ -36,19 +36,18 @@ func (x *examination) examineConfig() {
 		if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
 			what = "there is no " + path + ": the defaults count"
 		}
-		x.add("config.ok", statedir.ConfigName, what, "", x.Home)
+		x.add("config.ok", statedir.ConfigName, what, "")
 		return
 	}
 	for _, err := range joinedErrors(err) {
 		what, remedy, line := err.Error(), "correct it; acpctl config check "+path+" shows whether it is valid", ""
-		private := []string{what, x.Home}
 		if e, ok := errors.AsType[*config.Error](err); ok {
-			what, remedy, private = e.Problem, cmp.Or(e.Remedy, remedy), []string{e.Problem, e.Remedy, x.Home}
+			what, remedy = e.Problem, cmp.Or(e.Remedy, remedy)
 			if e.Line > 0 {
 				line = fmt.Sprintf("line %d: ", e.Line)
 			}
 		}
-		x.add("config.broken", statedir.ConfigName, line+what+": acpd does not start with this file, and a reload does not take it", remedy, private...)
+		x.add("config.broken", statedir.ConfigName, line+what+": acpd does not start with this file, and a reload does not take it", remedy)
 	}
 }
 
@@ -61,7 +60,7 @@ func (x *examination) examineRecords() {
 	x.addRecord(record{wakeFormat.Name, wakeFormat.CopyName, "nobody may wake a session", "restore both from a backup while acpd does not run, or allow each peer again (acpctl wake allow)", "acpctl wake list"}, warning, err)
 	for _, pattern := range []string{"trust*.damaged-*", "wake*.damaged-*"} {
 		if kept, _ := filepath.Glob(x.filePath(pattern)); len(kept) > 0 {
-			x.add("record.kept", filepath.Base(kept[0]), fmt.Sprintf("%d damaged files of before are kept: %s", len(kept), x.filePath(pattern)), "remove them when nothing is missed", x.Home)
+			x.add("record.kept", filepath.Base(kept[0]), fmt.Sprintf("%d damaged files of before are kept: %s", len(kept), x.filePath(pattern)), "remove them when nothing is missed")
 		}
 	}
 }
@@ -78,12 +77,12 @@ func (x *examination) addRecord(r record, warning *sealed.Warning, err error) {
 	}
 	switch {
 	case isNewer:
-		x.add("record.newer", r.name, newer.Error(), "start the newer acpd again", x.Home)
+		x.add("record.newer", r.name, newer.Error(), "start the newer acpd again")
 	case isUnfit && !x.has("file.open", "file.kind", "file.owner"):
-		x.add("file.kind", r.name, fmt.Sprintf("%s %s (%s)", unfit.Path, unfit.Problem, unfit.Detail), unfit.Remedy, x.Home)
+		x.add("file.kind", r.name, fmt.Sprintf("%s %s (%s)", unfit.Path, unfit.Problem, unfit.Detail), unfit.Remedy)
 	case isUnfit: // that was said
 	case err != nil:
-		x.add("record.lost", r.name, fmt.Sprintf("%s and its copy cannot be read: %v", r.name, err), "look at the disk and at the owner of the file", x.Home)
+		x.add("record.lost", r.name, fmt.Sprintf("%s and its copy cannot be read: %v", r.name, err), "look at the disk and at the owner of the file")
 	case warning == nil:
 		x.add("record.ok", r.name, fmt.Sprintf("%s and %s are sound, or not there yet", r.name, r.copyName), "")
 	case warning.Condition == sealed.CopyCounts:
@@ -132,7 +131,7 @@ func (x *examination) examineState() {
 		problem = err.Error()
 		fallthrough
 	case problem != "":
-		x.add("state.damaged", statedir.StateName, "state.db is damaged: "+problem, remedy, x.Home)
+		x.add("state.damaged", statedir.StateName, "state.db is damaged: "+problem, remedy)
 	case x.status != nil:
 		x.add("state.ok", statedir.StateName, "state.db is open, and was checked when the daemon started", "")
 	default:

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"net/url"
 	"slices"
 
 	"github.com/acpd/acpd/client"
@@ -42,34 +41,33 @@ func (x *examination) examineKeptRelays() {
 	if all := config.ListErrors(err); len(all) > 0 {
 		what = fmt.Sprintf("line %d: %s: %s", all[0].Line, all[0].Problem, all[0].Remedy)
 	}
-	x.add("relay.file", statedir.RelaysName, "relays.yaml cannot be used, and none of its relays is: "+what, "fix or remove the file, then acpctl reload", what, x.Home)
+	x.add("relay.file", statedir.RelaysName, "relays.yaml cannot be used, and none of its relays is: "+what, "fix or remove the file, then acpctl reload")
 }
 
 // addRelay says how the daemon stands to a relay.
 func (x *examination) addRelay(ctx context.Context, r *client.Relay) {
-	private := []string{r.Name, r.URL, hostOf(r.URL), r.Server, r.Error}
 	subject := "relay " + r.Name
 	tryIt := "acpctl relay test " + r.Name + " tries it step by step"
 	switch r.State {
 	case client.RelayUp:
-		x.add("relay.ok", subject, fmt.Sprintf("%s is connected: %s", r.Name, client.Line(r.Server)), "", private...)
+		x.add("relay.ok", subject, fmt.Sprintf("%s is connected: %s", r.Name, client.Line(r.Server)), "")
 		if r.Error != "" {
-			x.add("relay.limited", subject, r.Name+": "+client.Line(r.Error), tryIt, private...)
+			x.add("relay.limited", subject, r.Name+": "+client.Line(r.Error), tryIt)
 		}
-		x.tryRelay(ctx, r, subject, private)
+		x.tryRelay(ctx, r, subject)
 	case client.RelayRefused:
-		x.add("relay.refused", subject, r.Name+": "+client.Line(r.Error), tryIt, private...)
+		x.add("relay.refused", subject, r.Name+": "+client.Line(r.Error), tryIt)
 	case client.RelayUnused:
 		remedy := "correct what it says, then acpctl reload; or acpctl relay remove " + r.Name
 		if r.Source == client.RelayOfConfig {
 			remedy = "correct what it says, or take it out of config.yaml; then acpctl reload"
 		}
-		x.add("relay.unused", subject, r.Name+": "+client.Line(r.Error), remedy, private...)
+		x.add("relay.unused", subject, r.Name+": "+client.Line(r.Error), remedy)
 	case client.RelayDown:
-		x.add("relay.down", subject, r.Name+": "+client.Line(r.Error), tryIt, private...)
+		x.add("relay.down", subject, r.Name+": "+client.Line(r.Error), tryIt)
 	}
 	if r.Clone {
-		x.add("relay.clone", subject, "another process uses "+r.Name+" with this daemon's identity", "stop one of the two for good; docs/operate.md says what to send again", private...)
+		x.add("relay.clone", subject, "another process uses "+r.Name+" with this daemon's identity", "stop one of the two for good; docs/operate.md says what to send again")
 	}
 }
 
@@ -79,7 +77,7 @@ func (x *examination) usesRelays() bool {
 }
 
 // tryRelay has the daemon try a relay, and tells if its account may listen to what is for others.
-func (x *examination) tryRelay(ctx context.Context, r *client.Relay, subject string, private []string) {
+func (x *examination) tryRelay(ctx context.Context, r *client.Relay, subject string) {
 	checks, err := x.Daemon.TestRelays(ctx, r.Name)
 	if err != nil {
 		return // askDaemon has found it alive a moment ago
@@ -87,17 +85,8 @@ func (x *examination) tryRelay(ctx context.Context, r *client.Relay, subject str
 	for _, c := range checks {
 		for _, s := range c.Steps {
 			if s.Step == client.StepForeignSubscribe && s.Verdict == client.StepWarning {
-				x.add("relay.snoop", subject, client.Line(s.What), client.Line(s.Remedy)+"; docs/reach.md, A server for a company, has a configuration", append(private, x.status.ID.String())...)
+				x.add("relay.snoop", subject, client.Line(s.What), client.Line(s.Remedy)+"; docs/reach.md, A server for a company, has a configuration")
 			}
 		}
 	}
-}
-
-// hostOf returns the host of a URL, which errors of the resolver name alone.
-func hostOf(text string) string {
-	u, err := url.Parse(text)
-	if err != nil {
-		return ""
-	}
-	return u.Hostname()
 }

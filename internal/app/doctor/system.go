@@ -18,7 +18,7 @@ import (
 func ThisMachine() Machine {
 	return Machine{
 		OS: runtime.GOOS, UID: os.Geteuid(), OwnerOf: ownerOf, Now: time.Now, MeasureSpace: disk.MeasureSpace, ListInterfaces: net.Interfaces,
-		HearMulticast: hearMulticast, IsClockSynced: isClockSynced, ListenUDP: listenUDP, RunProgram: runProgram,
+		HearMulticast: hearMulticast, IsClockSynced: isClockSynced, ListenUDP: listenUDP,
 		MaxDescriptors: readMaxDescriptors, MaxSocketPath: statedir.MaxSocketPath,
 	}
 }

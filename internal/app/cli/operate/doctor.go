@@ -3,9 +3,7 @@ package operate
 import (
 	"context"
 	"fmt"
-	"os"
 	"path/filepath"
-	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -20,9 +18,8 @@ import (
 
 // doctorFlags are the flags of doctor.
 type doctorFlags struct {
-	fix, yes    bool
-	verbose     bool
-	bundle, log string
+	fix, verbose bool
+	bundle       string
 }
 
 func (v *verbs) newDoctorCmd() *cobra.Command {
@@ -34,7 +31,7 @@ func (v *verbs) newDoctorCmd() *cobra.Command {
   acpctl doctor -v                  also what is fine
   acpctl doctor desk                each address of one peer, its versions, both policies
   acpctl doctor --fix               fix modes, remove leftovers
-  acpctl doctor --bundle bug.tar.gz     what a bug report needs`,
+  acpctl doctor --bundle bug.json   what a bug report needs`,
 		Long: `Looks at the state directory, the daemon, the network of this machine, the peers, and what is connected to the
 daemon. It prints what is wrong or needs a decision, each with what to do, and counts the rest. The marks: [x] failed, [!]
 warning, [i] note, [+] fine. docs/operate.md lists the codes in brackets.
@@ -42,9 +39,9 @@ warning, [i] note, [+] fine. docs/operate.md lists the codes in brackets.
 It changes nothing without --fix. Where no daemon runs it reads the files. With --json each finding is an object,
 {code, severity, subject, what, remedy}, also those that are fine.
 
---bundle writes the findings, versions, settings, figures and the end of the log into a new
-file that only you can read, shows the list before, and asks. Names, ids, addresses, paths
-and hashes are masked; keys, tokens and messages are not read.
+--bundle writes the codes of the findings, the versions and the settings into a new JSON file
+that only you can read, and sends it nowhere. It names no peer, address or file: a setting
+that could name something is only "set".
 
 Exit codes: 0 if nothing failed, also with warnings; 1 if something did.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -56,10 +53,8 @@ Exit codes: 0 if nothing failed, also with warnings; 1 if something did.`,
 	}
 	f := cmd.Flags()
 	f.BoolVar(&flags.fix, "fix", false, "fix what is safe to fix: modes of files, the socket of a killed daemon")
-	f.Var((*shellpath.Flag)(&flags.bundle), "bundle", "write what a bug report needs into this new file")
-	f.Var((*shellpath.Flag)(&flags.log), "log", "with --bundle, the file that has the daemon's log (default: that of its systemd unit)")
+	f.Var((*shellpath.Flag)(&flags.bundle), "bundle", "write what a bug report needs into this new JSON file")
 	f.BoolVarP(&flags.verbose, "verbose", "v", false, "show also what is fine")
-	f.BoolVar(&flags.yes, "yes", false, "with --bundle, do not ask")
 	return cmd
 }
 
@@ -69,15 +64,8 @@ func (v *verbs) runDoctor(ctx context.Context, peer string, flags *doctorFlags) 
 		return frame.UsageErrorf("doctor is for the daemon's owner, and ACP_SOCKET is an agent's: unset it")
 	case peer != "" && (flags.fix || flags.bundle != ""):
 		return frame.UsageErrorf("--fix and --bundle are about this machine: leave PEER out")
-	case flags.bundle == "" && (flags.log != "" || flags.yes):
-		return frame.UsageErrorf("--log and --yes go with --bundle FILE")
 	case flags.bundle != "" && flags.fix:
 		return frame.UsageErrorf("--bundle and --fix: first the one, then the other")
-	case flags.bundle != "" && !flags.yes && !v.InTTY:
-		return frame.UsageErrorf("--bundle asks a question, and standard input is no terminal: --yes answers it")
-	}
-	if _, err := os.Lstat(flags.bundle); flags.bundle != "" && err == nil {
-		return fmt.Errorf("doctor: --bundle: %s is there already: name a file that is not", client.Line(flags.bundle))
 	}
 	o, err := v.findDoctorOptions(peer)
 	if err != nil {
@@ -89,7 +77,7 @@ func (v *verbs) runDoctor(ctx context.Context, peer string, flags *doctorFlags) 
 		return err
 	}
 	if flags.bundle != "" {
-		return v.writeBundle(ctx, o, findings, flags)
+		return v.writeBundle(ctx, o, findings, flags.bundle)
 	}
 	if flags.fix {
 		doctor.Mend(findings)
@@ -189,33 +177,13 @@ func (v *verbs) printFinding(f *doctor.Finding) {
 	}
 }
 
-// writeBundle shows what the bundle will hold, asks, and writes it.
-func (v *verbs) writeBundle(ctx context.Context, o doctor.Options, findings []doctor.Finding, flags *doctorFlags) error {
-	files, err := doctor.CollectBundle(ctx, o, findings, flags.log)
-	if err != nil {
+// writeBundle writes the bundle, and says where it is.
+func (v *verbs) writeBundle(ctx context.Context, o doctor.Options, findings []doctor.Finding, path string) error {
+	if err := doctor.NewBundle(ctx, o, findings).Write(path); err != nil {
 		return err
 	}
-	v.Tell("%s will hold:", client.Line(flags.bundle))
-	for _, f := range files {
-		fmt.Fprintf(v.Err, "  %-14s %7d bytes  %s\n", f.Name, len(f.Content), f.Holds)
-	}
-	if !slices.ContainsFunc(files, func(f doctor.BundleFile) bool { return f.Name == doctor.BundledLog }) {
-		v.Warn("no log of the daemon was found, and none will be in it: --log names the file")
-	}
-	if !flags.yes {
-		yes, err := v.Confirm(ctx, "It is only written, and sent nowhere. Write it?")
-		if err != nil {
-			return err
-		}
-		if !yes {
-			return fmt.Errorf("doctor: nothing was written: the answer was not yes")
-		}
-	}
-	if err := doctor.WriteBundle(flags.bundle, files, o.Machine.Now()); err != nil {
-		return err
-	}
-	v.SetDoneNote("the bundle is written: %s", flags.bundle)
+	v.SetDoneNote("the bundle is written: %s", path)
 	return v.PrintData(struct {
 		Bundle string `json:"bundle"`
-	}{flags.bundle}, func() { v.PrintLine("wrote %s: look into it before you send it (tar xzf)", client.Line(flags.bundle)) })
+	}{path}, func() { v.PrintLine("wrote %s: look into it before you send it", client.Line(path)) })
 }

@@ -2,7 +2,6 @@ package operate
 
 import (
 	"os"
-	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -36,18 +35,6 @@ func newOwner(t *testing.T) *clitest.FakeDaemon {
 	return d
 }
 
-// TestDoctorAsks: a bundle is written after a yes, and not after anything else.
-func TestDoctorAsks(t *testing.T) {
-	d := newOwner(t)
-	for answer, written := range map[string]bool{"yes\n": true, "no\n": false, "": false, "yes, but\n": false} {
-		path := filepath.Join(t.TempDir(), "bug.tar.gz")
-		got := d.RunInteractive(answer, "doctor", "--bundle", path)
-		if _, err := os.Stat(path); (err == nil) != written || (got.Code == 0) != written || !strings.Contains(got.Err, "findings.json") {
-			t.Errorf("%q: %+v", answer, got)
-		}
-	}
-}
-
 // TestDoctorOfAPeerNeedsADaemon: without one, and for a stranger, it is an error with its code.
 func TestDoctorOfAPeerNeedsADaemon(t *testing.T) {
 	d := newOwner(t)
@@ -68,7 +55,7 @@ func TestDoctorOnAFullDisk(t *testing.T) { newOwner(t).WantDiskFull("", "doctor"
 func TestDoctorFlags(t *testing.T) {
 	d := newOwner(t)
 	for _, args := range [][]string{
-		{"laptop", "--fix"}, {"laptop", "--bundle", "x"}, {"--yes"}, {"--log", "x"}, {"--fix", "--bundle", "x", "--yes"}, {"--bundle", "x"}, {"laptop", "desk"},
+		{"laptop", "--fix"}, {"laptop", "--bundle", "x"}, {"--fix", "--bundle", "x"}, {"laptop", "desk"},
 	} {
 		if got := d.Run(append([]string{"doctor"}, args...)...); got.Code != frame.ExitUsage {
 			t.Errorf("%v: %+v", args, got)
