@@ -21,7 +21,7 @@ type NewerStateError struct {
 }
 
 func (e *NewerStateError) Error() string {
-	text := fmt.Sprintf("state directory: acpd %s has written %s (version %d of its tables), and this is acpd %s (version %d): start acpd %s or a later one, or restore the backup from before the upgrade (acpctl restore --force)",
+	text := fmt.Sprintf("state directory: acpd %s has written %s (version %d of its tables), and this is acpd %s (version %d): start acpd %s or a later one, or restore the backup from before the upgrade (acpctl restore)",
 		cmp.Or(e.Writer, "of a later version"), e.Path, e.Has, e.Reader, e.Knows, cmp.Or(e.Writer, "of that version"))
 	if e.IsCopied {
 		text += "; " + statedir.OldStateName + " in the same folder is the file as it was before: docs/operate.md says how to go back to it"

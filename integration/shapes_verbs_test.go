@@ -376,7 +376,7 @@ func runVerbsWithDaemons(t *testing.T, all shapes) {
 	all.add(t, "doctor", examine.Stdout.String())
 	run("doctor", "--bundle", filepath.Join(folder, "bug.json"))
 
-	// A backup is restored where another daemon was, which did not trust the laptop.
+	// A backup is restored where another daemon was.
 	passphrase, archive := filepath.Join(folder, "passphrase"), filepath.Join(folder, "desk.tar")
 	if err := os.WriteFile(passphrase, []byte("four words no song has\n"), 0o600); err != nil {
 		t.Fatal(err)
@@ -384,7 +384,10 @@ func runVerbsWithDaemons(t *testing.T, all shapes) {
 	run("backup", archive, "--identity", "--passphrase-file", passphrase)
 	spare := running(t, "spare")
 	spare.StopDaemon()
-	all.add(t, "restore", spare.MustOutput("restore", archive, "--passphrase-file", passphrase, "--force", "--yes", "--json"))
+	if err := os.RemoveAll(spare.Home); err != nil {
+		t.Fatal(err)
+	}
+	all.add(t, "restore", spare.MustOutput("restore", archive, "--passphrase-file", passphrase, "--json"))
 }
 
 // runServiceVerbs runs the verbs of services on a machine whose systemd does as it is told, and

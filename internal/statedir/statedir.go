@@ -68,7 +68,7 @@ func ReadStateVersion(f io.ReaderAt) (int, error) {
 type IncompleteError struct{ Dir string }
 
 func (e *IncompleteError) Error() string {
-	return fmt.Sprintf("state directory: a restore into %s was interrupted, and its files are not whole: run acpctl --home %s restore --force FILE again; what was there before lies in the folders before-restore-* of it", e.Dir, shellpath.Quote(e.Dir))
+	return fmt.Sprintf("state directory: a restore into %s was interrupted, and its files are not whole: run acpctl --home %s restore FILE again", e.Dir, shellpath.Quote(e.Dir))
 }
 
 // OwnWords returns the text.

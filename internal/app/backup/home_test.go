@@ -97,11 +97,11 @@ func snapshot(t testing.TB, dir string) map[string]string {
 		case err != nil:
 			return err
 		case d.IsDir():
-			if strings.HasPrefix(name, asidePrefix) || name == statedir.StagingName {
+			if name == statedir.StagingName {
 				return fs.SkipDir
 			}
 			return nil
-		case slices.Contains(stays, first):
+		case slices.Contains([]string{statedir.LockName, statedir.ReserveName, statedir.IncompleteName}, first):
 			return nil
 		}
 		text, err := os.ReadFile(path)

@@ -1,7 +1,6 @@
 package backup
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -9,42 +8,30 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
-	"strings"
 	"syscall"
 	"time"
 
-	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/internal/durable"
 	"github.com/acpd/acpd/internal/sealed"
+	"github.com/acpd/acpd/internal/shellpath"
 	"github.com/acpd/acpd/internal/statedir"
 )
 
-const asidePrefix = "before-restore-" // begins the names of the folders that keep what was there before
-
-// Restore is a restore that is under way: the archive is whole and checked, and lies beside the files
-// of the state directory, which is locked. The caller closes it.
+// Restore is a restore that is under way: the archive is whole and checked, and its files are in a folder of the state
+// directory, which is locked. The caller closes it.
 type Restore struct {
 	Manifest *Manifest
 	Identity IdentitySource
 	Peers    []identity.Peer // that the backup trusts
 	Warning  *sealed.Warning // nil, or what is wrong with the trust store in the backup
-	Old      *Old            // what is in the state directory now; nil if it is empty
-	Aside    string          // the folder that keeps that; "" before Commit, or if there is none
 
-	dir     string
-	isNew   bool // the state directory was made for this
-	lock    *os.File
-	staging string
-	onStep  func() error // of tests: is called before each change, which an error keeps from being made
-}
-
-// Old is the state directory as it was.
-type Old struct {
-	Identity identity.ID // zero if there is none, or none that can be read
-	Peers    []identity.Peer
-	Blocked  []identity.Block
+	dir          string
+	isNew        bool // the state directory was made for this, and has nothing of the backup yet
+	isIncomplete bool // an earlier restore into it was interrupted
+	lock         *os.File
+	staging      string
+	onStep       func() error // of tests: is called before each change, which an error keeps from being made
 }
 
 // IdentitySource says where the identity of a restored directory comes from.
@@ -52,25 +39,24 @@ type IdentitySource string
 
 const (
 	IdentityFromBackup IdentitySource = "backup" // it was in the archive
-	IdentityKept       IdentitySource = "kept"   // the directory has the one that the archive is of
 	IdentityNone       IdentitySource = "none"   // the daemon makes a new one when it starts
 )
 
 // Options say how to restore.
 type Options struct {
-	Dir   string // the state directory
-	Force bool   // also if it is not empty
+	Dir string // the state directory
 
 	// Passphrase is called if the archive has the identity, and again, with how often it was
 	// wrong, until it returns an error. nil: the identity is left out.
 	Passphrase func(wrong int) (string, error)
 }
 
-// NotEmptyError says that a state directory has files.
-type NotEmptyError struct{ Dir string }
+// OccupiedError says that a state directory has state already.
+type OccupiedError struct{ Dir, Name string }
 
-func (e *NotEmptyError) Error() string {
-	return fmt.Sprintf("%s is not empty: name an empty directory with --home; or --force moves what is there into a folder of it, %s and the time", e.Dir, asidePrefix)
+func (e *OccupiedError) Error() string {
+	aside := e.Dir + time.Now().UTC().Format(".20060102T150405Z")
+	return fmt.Sprintf("%s has %s already: name another directory with --home, or move this one aside: mv %s %s", e.Dir, e.Name, shellpath.Quote(e.Dir), shellpath.Quote(aside))
 }
 
 // Prepare locks the state directory, and reads and checks an archive. It changes nothing but
@@ -88,14 +74,12 @@ func Prepare(ctx context.Context, archive io.Reader, o Options) (_ *Restore, err
 	if r.lock, err = statedir.LockDir(r.dir, "acpctl restore"); err != nil {
 		return nil, err
 	}
-	if r.Old, err = r.readOld(); err != nil {
+	err = statedir.CheckComplete(r.dir)
+	if _, r.isIncomplete = errors.AsType[*statedir.IncompleteError](err); err != nil && !r.isIncomplete {
 		return nil, err
 	}
-	if r.Old != nil && !o.Force {
-		if err := statedir.CheckComplete(r.dir); err != nil {
-			return nil, err
-		}
-		return nil, &NotEmptyError{r.dir}
+	if err := r.checkVacant(); err != nil {
+		return nil, err
 	}
 	if err := os.RemoveAll(r.staging); err != nil {
 		return nil, err
@@ -138,95 +122,50 @@ func (r *Restore) openDir() error {
 	return nil
 }
 
-// stays has the files that are no part of the state: a restore neither moves them nor minds them.
-var stays = []string{statedir.LockName, statedir.ReserveName, client.AgentFolder, client.SocketName, client.HTTPSocketName, statedir.StagingName, statedir.IncompleteName}
-
-// listOld returns the names of what is in the state directory, but for what stays.
-func (r *Restore) listOld() (names []string, err error) {
-	files, err := os.ReadDir(r.dir)
-	for _, f := range files {
-		if name := f.Name(); !slices.Contains(stays, name) && !strings.HasPrefix(name, asidePrefix) {
-			names = append(names, name)
-		}
+// listPlaced returns the names of all that a restore may put into a state directory, and of what belongs to it.
+func listPlaced() []string {
+	names := []string{statedir.KeyName, statedir.StateName, statedir.StateIndexName, statedir.ProfilesName}
+	for name := range maxBytes {
+		names = append(names, name)
 	}
-	return names, err
+	return names
 }
 
-// readOld returns what the state directory has; nil if it is empty. What is damaged in it is no
-// error: a restore may be the remedy.
-func (r *Restore) readOld() (*Old, error) {
-	names, err := r.listOld()
-	if err != nil {
-		return nil, fmt.Errorf("state directory: %w", err)
-	}
-	mark, err := readMark(r.dir)
-	if err != nil || len(names) == 0 && mark == nil {
-		return nil, err
-	}
-	old := new(Old)
-	if folder, ok := r.findOld(mark, statedir.KeyName); ok {
-		if key, err := identity.LoadKey(filepath.Join(folder, statedir.KeyName)); err == nil {
-			old.Identity = key.ID()
+// checkVacant returns an [*OccupiedError] if the state directory has files of a state, unless they are of a restore
+// that was interrupted.
+func (r *Restore) checkVacant() error {
+	for _, name := range listPlaced() {
+		_, err := os.Lstat(filepath.Join(r.dir, name))
+		switch {
+		case err == nil && !r.isIncomplete:
+			return &OccupiedError{r.dir, name}
+		case err != nil && !errors.Is(err, fs.ErrNotExist):
+			return fmt.Errorf("state directory: %w", err)
 		}
 	}
-	if folder, ok := r.findOld(mark, statedir.TrustName); ok {
-		old.Peers, old.Blocked, _, _ = identity.InspectTrust(folder)
-	}
-	return old, nil
+	return nil
 }
 
-// findOld returns the folder in which a file from before lies, where m is the mark of a restore that
-// was interrupted, and whether there is one.
-func (r *Restore) findOld(m *mark, name string) (folder string, ok bool) {
-	var folders []string
-	if m == nil || m.Moving {
-		folders = append(folders, r.dir)
-	}
-	if m != nil && m.Aside != "" {
-		folders = append(folders, filepath.Join(r.dir, m.Aside))
-	}
-	for _, folder := range folders {
-		if _, err := os.Lstat(filepath.Join(folder, name)); err == nil {
-			return folder, true
-		}
-	}
-	return "", false
-}
-
-// prepareIdentity puts the identity beside the other files: that of the archive; or that of the state
-// directory, if the archive is of the same.
+// prepareIdentity decrypts the identity of the archive beside the other files, if it is wanted and there is one.
 func (r *Restore) prepareIdentity(passphrase func(wrong int) (string, error)) error {
-	encrypted := filepath.Join(r.staging, IdentityName)
-	var key []byte
 	r.Identity = IdentityNone
-	if r.Manifest.HasIdentity() {
-		text, err := os.ReadFile(encrypted)
-		if err != nil {
-			return err
-		}
-		if err := os.Remove(encrypted); err != nil {
-			return err
-		}
-		if passphrase != nil {
-			if key, err = decryptIdentityWith(text, passphrase); err != nil {
-				return err
-			}
-			r.Identity = IdentityFromBackup
-		}
-	}
-	if key == nil && r.Old != nil && r.Old.Identity == r.Manifest.Identity {
-		m, err := readMark(r.dir)
-		if err != nil {
-			return err
-		}
-		folder, _ := r.findOld(m, statedir.KeyName)
-		if key, err = durable.ReadPrivateFile(filepath.Join(folder, statedir.KeyName), maxPlainKey); err != nil {
-			return err
-		}
-		r.Identity = IdentityKept
-	}
-	if key == nil {
+	if !r.Manifest.HasIdentity() {
 		return nil
+	}
+	encrypted := filepath.Join(r.staging, IdentityName)
+	text, err := os.ReadFile(encrypted)
+	if err != nil {
+		return err
+	}
+	if err := os.Remove(encrypted); err != nil {
+		return err
+	}
+	if passphrase == nil {
+		return nil
+	}
+	key, err := decryptIdentityWith(text, passphrase)
+	if err != nil {
+		return err
 	}
 	path := filepath.Join(r.staging, statedir.KeyName)
 	if err := durable.CreateFile(path, key, durable.PrivateMode); err != nil {
@@ -238,6 +177,7 @@ func (r *Restore) prepareIdentity(passphrase func(wrong int) (string, error)) er
 	case got.ID() != r.Manifest.Identity:
 		return fmt.Errorf("identity: the backup says that it is %s, and has %s: use another backup", r.Manifest.Identity, got.ID())
 	}
+	r.Identity = IdentityFromBackup
 	return nil
 }
 
@@ -255,35 +195,25 @@ func decryptIdentityWith(text []byte, passphrase func(wrong int) (string, error)
 	}
 }
 
-// Commit puts the files of the archive in the place of those that are there, which it keeps in a
-// folder. If it is interrupted, a mark stays, by which a daemon does not start; another restore
-// then goes on.
+// Commit puts the files of the archive into the state directory. If it is interrupted, a mark stays, by which a daemon
+// does not start; another restore then begins anew.
 func (r *Restore) Commit() error {
-	m, err := readMark(r.dir)
-	if err != nil {
-		return err
-	}
-	if m == nil {
-		m = &mark{Moving: r.Old != nil}
-		if m.Moving {
-			m.Aside = asidePrefix + time.Now().UTC().Format("20060102T150405.000Z")
+	r.isNew = false
+	mark := filepath.Join(r.dir, statedir.IncompleteName)
+	if r.isIncomplete {
+		if err := r.removePlaced(); err != nil {
+			return err
 		}
+	} else {
 		if err := r.step(); err != nil {
 			return err
 		}
-		if err := m.write(r.dir); err != nil {
+		if err := durable.CreateFile(mark, []byte("A restore of acpctl is under way, or was interrupted: then run acpctl restore again.\n"), durable.PrivateMode); err != nil {
 			return err
 		}
-	}
-	if m.Aside != "" {
-		r.Aside = filepath.Join(r.dir, m.Aside)
-	}
-	if m.Moving {
-		if err := r.moveAside(m); err != nil {
+		if err := durable.SyncDir(r.dir); err != nil {
 			return err
 		}
-	} else if err := r.removePlaced(); err != nil { // by the restore that was interrupted
-		return err
 	}
 	if err := r.place(); err != nil {
 		return err
@@ -291,7 +221,7 @@ func (r *Restore) Commit() error {
 	if err := r.step(); err != nil {
 		return err
 	}
-	if err := os.Remove(filepath.Join(r.dir, statedir.IncompleteName)); err != nil {
+	if err := os.Remove(mark); err != nil {
 		return err
 	}
 	return durable.SyncDir(r.dir)
@@ -305,47 +235,14 @@ func (r *Restore) step() error {
 	return r.onStep()
 }
 
-// moveAside moves what was there into its folder. What says who this daemon is and whom it trusts
-// goes last.
-func (r *Restore) moveAside(m *mark) error {
-	if err := os.Mkdir(r.Aside, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
-		return err
-	}
-	names, err := r.listOld()
-	if err != nil {
-		return err
-	}
-	last := []string{statedir.TrustCopyName, statedir.TrustName, statedir.KeyName}
-	slices.SortStableFunc(names, func(a, b string) int { return slices.Index(last, a) - slices.Index(last, b) })
-	for _, name := range names {
-		if err := r.step(); err != nil {
-			return err
-		}
-		if err := os.Rename(filepath.Join(r.dir, name), filepath.Join(r.Aside, name)); err != nil {
-			return err
-		}
-	}
-	if err := errors.Join(durable.SyncDir(r.Aside), durable.SyncDir(r.dir)); err != nil {
-		return err
-	}
-	if err := r.step(); err != nil {
-		return err
-	}
-	m.Moving = false
-	return m.write(r.dir)
-}
-
 // removePlaced removes the files that an interrupted restore has put into the state directory.
 func (r *Restore) removePlaced() error {
-	for name := range maxBytes {
-		if err := os.Remove(filepath.Join(r.dir, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	for _, name := range listPlaced() {
+		if err := os.RemoveAll(filepath.Join(r.dir, name)); err != nil {
 			return err
 		}
 	}
-	if err := os.Remove(filepath.Join(r.dir, statedir.KeyName)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	return os.RemoveAll(filepath.Join(r.dir, statedir.ProfilesName))
+	return nil
 }
 
 // place moves the files of the archive to where they belong.
@@ -378,75 +275,10 @@ func (r *Restore) place() error {
 func (r *Restore) Close() {
 	os.RemoveAll(r.staging)
 	if r.isNew && r.lock != nil {
-		if names, err := r.listOld(); err == nil && len(names) == 0 {
-			os.Remove(filepath.Join(r.dir, statedir.LockName))
-			os.Remove(r.dir)
-		}
+		os.Remove(filepath.Join(r.dir, statedir.LockName))
+		os.Remove(r.dir)
 	}
 	if r.lock != nil {
 		r.lock.Close()
 	}
-}
-
-// ListReturning returns the peers that the backup trusts and the state directory does not, and
-// which of them it blocks. There are none where there was no state.
-func (r *Restore) ListReturning() (returning []identity.Peer, blocked map[identity.ID]bool) {
-	if r.Old == nil {
-		return nil, nil
-	}
-	blocked = make(map[identity.ID]bool)
-	for _, b := range r.Old.Blocked {
-		blocked[b.ID] = true
-	}
-	for _, p := range r.Peers {
-		if !slices.ContainsFunc(r.Old.Peers, func(old identity.Peer) bool { return old.ID == p.ID }) {
-			returning = append(returning, p)
-		}
-	}
-	return returning, blocked
-}
-
-// mark is the file by which a daemon and the next restore know that one was interrupted.
-type mark struct {
-	Aside  string // the folder of what was there before; "" if nothing was
-	Moving bool   // that is being moved; else the new files are being put in its place
-}
-
-const (
-	markMoving  = "moving "
-	markPlacing = "placing "
-)
-
-func (m *mark) write(dir string) error {
-	step := markPlacing
-	if m.Moving {
-		step = markMoving
-	}
-	text := "A restore of acpctl is under way, or was interrupted. If it was interrupted, run acpctl restore again, with --force.\n" + step + m.Aside + "\n"
-	path := filepath.Join(dir, statedir.IncompleteName)
-	return durable.ReplaceFile(path, filepath.Join(dir, statedir.StagingName, statedir.IncompleteName), []byte(text), durable.PrivateMode)
-}
-
-// readMark returns the mark in a state directory, nil if there is none.
-func readMark(dir string) (*mark, error) {
-	path := filepath.Join(dir, statedir.IncompleteName)
-	text, err := durable.ReadPrivateFile(path, 4<<10)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	lines := bytes.Split(text, []byte("\n"))
-	if len(lines) < 2 {
-		return nil, fmt.Errorf("%s is damaged: look which folder %s* has what was there before, then move all other files away and restore again", path, asidePrefix)
-	}
-	aside, moving := strings.CutPrefix(string(lines[1]), markMoving)
-	if !moving {
-		aside = strings.TrimPrefix(aside, markPlacing)
-	}
-	if aside != "" && (!strings.HasPrefix(aside, asidePrefix) || filepath.Base(aside) != aside) {
-		return nil, fmt.Errorf("%s is damaged: it names no folder of a restore", path)
-	}
-	return &mark{aside, moving}, nil
 }

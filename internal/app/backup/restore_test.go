@@ -10,49 +10,35 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/internal/statedir"
 )
 
-func TestRestoreKeepsWhatWasThere(t *testing.T) {
-	home, id := makeHome(t, stateText(1, "old"), "laptop", "reviewer")
-	archive := makeArchive(t, home, id, false)
-	trust, _, err := identity.OpenTrustStore(home)
-	if err != nil {
+// A restore changes nothing where there is state, whichever file of it, and says how to move that aside.
+func TestRestoreIntoState(t *testing.T) {
+	home, id := makeHome(t, stateText(1, "old"), "laptop")
+	archive := makeArchive(t, home, id, true)
+	for _, name := range listPlaced() {
+		dir := t.TempDir()
+		if err := errors.Join(os.Chmod(dir, 0o700), os.WriteFile(filepath.Join(dir, name), []byte("mine"), 0o600)); err != nil {
+			t.Fatal(err)
+		}
+		before := snapshot(t, dir)
+		_, err := restore(t, archive, Options{Dir: dir, Passphrase: askFor(passphrase)})
+		if e, ok := errors.AsType[*OccupiedError](err); !ok || e.Name != name || !strings.Contains(err.Error(), "mv "+dir+" "+dir+".") {
+			t.Errorf("%s: %v", name, err)
+		}
+		checkSame(t, name, snapshot(t, dir), before)
+	}
+	other := t.TempDir()
+	if err := errors.Join(os.Chmod(other, 0o700), os.WriteFile(filepath.Join(other, "notes.txt"), []byte("mine"), 0o600)); err != nil {
 		t.Fatal(err)
 	}
-	peer, err := trust.Resolve("laptop")
-	if err := errors.Join(err, trust.Untrust(peer.ID), trust.Save(), os.WriteFile(filepath.Join(home, "state.db"), []byte("new"), 0o600)); err != nil {
-		t.Fatal(err)
+	if r, err := restore(t, archive, Options{Dir: other}); err != nil || r.Identity != IdentityNone {
+		t.Errorf("beside a file that is no state: %v, %v", r, err)
 	}
-	before := snapshot(t, home)
-	_, err = restore(t, archive, Options{Dir: home})
-	if _, ok := errors.AsType[*NotEmptyError](err); !ok {
-		t.Fatalf("without Force: %v", err)
-	}
-	checkSame(t, "after a refusal", snapshot(t, home), before)
-	r, err := restore(t, archive, Options{Dir: home, Force: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if returning, blocked := r.ListReturning(); len(returning) != 1 || returning[0].Name != "laptop" || !blocked[peer.ID] {
-		t.Errorf("returning %v, blocked %v", returning, blocked)
-	}
-	if r.Identity != IdentityKept {
-		t.Errorf("the identity is %s", r.Identity)
-	}
-	checkSame(t, "what was there", snapshot(t, r.Aside), before)
-	if got := snapshot(t, home); got["state.db"] != stateText(1, "old") || got["identity.key"] != before["identity.key"] {
-		t.Errorf("restored: %v", got)
-	}
-
-	other, _ := makeHome(t, stateText(1, ""))
-	if r, err := restore(t, archive, Options{Dir: other, Force: true}); err != nil || r.Identity != IdentityNone {
-		t.Errorf("over another identity: %v, %v", r, err)
-	}
-	if _, err := os.Stat(filepath.Join(other, "identity.key")); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("another identity stays with the state: %v", err)
-	}
+	want := wanted(snapshot(t, home), false)
+	want["notes.txt"] = "mine"
+	checkSame(t, "beside a file that is no state", snapshot(t, other), want)
 }
 
 func TestRestoreRefuses(t *testing.T) {
@@ -72,7 +58,7 @@ func TestRestoreRefuses(t *testing.T) {
 		o    Options
 		want string
 	}{
-		{"a running daemon", Options{Dir: home, Force: true}, "stop it with acpctl drain, or name another directory"},
+		{"a running daemon", Options{Dir: home}, "stop it with acpctl drain, or name another directory"},
 		{"a directory that is open", Options{Dir: open}, "chmod 700"},
 		{"no folder for it", Options{Dir: filepath.Join(open, "none", "home")}, "make the folder"},
 		{"a wrong passphrase", Options{Dir: filepath.Join(t.TempDir(), "new"), Passphrase: askFor("wrong and long")}, "passphrase is wrong"},
@@ -113,20 +99,15 @@ func TestNewerFiles(t *testing.T) {
 	}
 }
 
-// TestInterruptedRestore ends a restore at each of its steps, as a crash would: then the
-// directory is as it was, or no daemon starts in it; and another restore makes it whole and keeps
-// all that was there.
+// TestInterruptedRestore ends a restore at each of its steps, as a crash would: then nothing was changed, or no daemon
+// starts in the directory; and another restore makes it whole.
 func TestInterruptedRestore(t *testing.T) {
 	crash := errors.New("crash")
+	home, id := makeHome(t, stateText(1, "old"), "laptop")
+	archive := makeArchive(t, home, id, true)
 	for last, finished := 0, false; !finished; last++ {
-		home, id := makeHome(t, stateText(1, "old"), "laptop")
-		archive := makeArchive(t, home, id, false)
-		restored := wanted(snapshot(t, home), true)
-		if err := os.WriteFile(filepath.Join(home, "state.db"), []byte("new"), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		before := snapshot(t, home)
-		r, err := Prepare(t.Context(), bytes.NewReader(archive), Options{Dir: home, Force: true})
+		dir := filepath.Join(t.TempDir(), "new")
+		r, err := Prepare(t.Context(), bytes.NewReader(archive), Options{Dir: dir, Passphrase: askFor(passphrase)})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -140,74 +121,29 @@ func TestInterruptedRestore(t *testing.T) {
 		err = r.Commit()
 		r.lock.Close() // and nothing more
 		what := fmt.Sprintf("after %d steps", last)
-		switch incomplete := statedir.CheckComplete(home); {
+		incomplete := statedir.CheckComplete(dir)
+		switch {
 		case err == nil:
 			finished = true
-			if incomplete != nil {
-				t.Error(incomplete)
+			if last < 8 {
+				t.Errorf("there are %d steps only", last)
 			}
 		case !errors.Is(err, crash):
 			t.Fatal(what, err)
-		case incomplete == nil && last > 0:
-			t.Errorf("%s: a daemon starts", what)
-		case incomplete == nil:
-			checkSame(t, what, snapshot(t, home), before)
+		case last == 0:
+			checkSame(t, what, snapshot(t, dir), nil)
+		case incomplete == nil || !strings.Contains(incomplete.Error(), "restore FILE again"):
+			t.Errorf("%s a daemon starts: %v", what, incomplete)
 		}
-		if finished {
-			checkSame(t, what, snapshot(t, home), restored)
-			if last < 10 {
-				t.Errorf("there are %d steps only", last)
-			}
-			return
-		}
-		if last > 0 {
-			if _, err := restore(t, archive, Options{Dir: home}); err == nil || !strings.Contains(err.Error(), "interrupted") {
-				t.Errorf("%s, without Force: %v", what, err)
+		if !finished {
+			again, err := restore(t, archive, Options{Dir: dir})
+			if err != nil || again.Identity != IdentityNone {
+				t.Fatal(what, again, err)
 			}
 		}
-		again, err := restore(t, archive, Options{Dir: home, Force: true})
-		if err != nil {
-			t.Fatal(what, err)
-		}
-		if again.Identity != IdentityKept || again.Old.Identity != id || len(again.Old.Peers) != 1 {
-			t.Errorf("%s: the identity is %s; of before it finds %+v", what, again.Identity, again.Old)
-		}
-		checkSame(t, what+" and another restore", snapshot(t, home), restored)
-		checkSame(t, what+", what was there", snapshot(t, again.Aside), before)
-		if err := statedir.CheckComplete(home); err != nil {
+		checkSame(t, what, snapshot(t, dir), wanted(snapshot(t, home), finished))
+		if err := statedir.CheckComplete(dir); err != nil {
 			t.Error(what, err)
 		}
 	}
-}
-
-func TestInterruptedRestoreIntoNothing(t *testing.T) {
-	home, id := makeHome(t, stateText(1, "old"), "laptop")
-	archive := makeArchive(t, home, id, true)
-	dir := filepath.Join(t.TempDir(), "new")
-	r, err := Prepare(t.Context(), bytes.NewReader(archive), Options{Dir: dir, Passphrase: askFor(passphrase)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	left := 4
-	r.onStep = func() error {
-		if left--; left < 0 {
-			return errors.New("crash")
-		}
-		return nil
-	}
-	if err := r.Commit(); err == nil {
-		t.Fatal("it is not interrupted")
-	}
-	r.lock.Close()
-	if err := statedir.CheckComplete(dir); err == nil {
-		t.Error("a daemon starts")
-	}
-	again, err := restore(t, archive, Options{Dir: dir, Force: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if again.Identity != IdentityNone || again.Aside != "" || len(again.Old.Peers) != 0 {
-		t.Errorf("half of what was restored counts as what was there before: %+v", again)
-	}
-	checkSame(t, "restored again", snapshot(t, dir), wanted(snapshot(t, home), false))
 }

@@ -78,11 +78,11 @@ func (x *examination) examineIdentity() {
 	case err == nil:
 		x.add("identity.ok", statedir.KeyName, fmt.Sprintf("this daemon is %s; its TLS certificate is made of the key at each start, and does not expire", key.ID()), "")
 	case errors.Is(err, fs.ErrNotExist) && (len(x.trusted) > 0 || !x.has("state.none")):
-		x.add("identity.missing", statedir.KeyName, "identity.key is not there, and other state is: the next start makes a new identity, which no peer knows", "before acpd starts: acpctl restore --force FILE, of a backup with the identity; or start it, if a new identity is meant")
+		x.add("identity.missing", statedir.KeyName, "identity.key is not there, and other state is: the next start makes a new identity, which no peer knows", "before acpd starts: acpctl restore FILE, of a backup with the identity; or start it, if a new identity is meant")
 	case errors.Is(err, fs.ErrNotExist): // as before the first start
 	case x.has("file.open", "file.kind", "file.owner"): // that was said
 	default:
-		x.add("identity.damaged", statedir.KeyName, fmt.Sprintf("identity.key cannot be used: %v", err), "stop acpd, then acpctl restore --force FILE, of a backup with the identity")
+		x.add("identity.damaged", statedir.KeyName, fmt.Sprintf("identity.key cannot be used: %v", err), "stop acpd, then acpctl restore FILE, of a backup with the identity")
 	}
 }
 

@@ -61,7 +61,7 @@ func (x *examination) examineHome() bool {
 	}
 	if _, ok := errors.AsType[*statedir.IncompleteError](statedir.CheckComplete(x.Home)); ok {
 		x.add("home.incomplete", subjectHome, fmt.Sprintf("a restore into %s was interrupted, and its files are not whole: acpd does not start", x.Home),
-			fmt.Sprintf("acpctl --home %s restore --force FILE, again; the files from before are in its folders before-restore-*", shellpath.Quote(x.Home)))
+			fmt.Sprintf("acpctl --home %s restore FILE, again", shellpath.Quote(x.Home)))
 	}
 	if !x.has("home.path", "home.open", "home.incomplete") {
 		x.add("home.ok", subjectHome, x.Home+" is yours alone", "")

@@ -12,7 +12,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/disk"
 	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/internal/app/backup"
@@ -25,16 +24,15 @@ func (v *verbs) newRestoreCmd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "restore FILE",
 		Short: "Make a state directory of a backup",
-		Example: `  acpctl --home ~/.acp restore acp-desk.tar
-  acpctl restore acp-desk.tar --force               what is there now is kept in a folder
+		Example: `  acpctl restore acp-desk.tar
+  acpctl --home ~/.acp-planner restore acp-planner.tar
   acpctl restore acp-desk.tar --no-identity         as a new daemon, if the machine was stolen`,
 		Long: `Reads a file of acpctl backup (- is standard input), checks all of it, and
-makes the state directory of it. No daemon may run there, and the directory must be
-empty; with --force, what is there is moved into a folder of it first.
+makes the state directory of it. Where there is state already it changes nothing, and says
+which command moves that aside.
 
-The state is as old as the backup. Whom you have untrusted since is trusted again: restore
-lists those peers and asks, if it finds in the old directory whom it trusts. Messages and
-work that came since are not known: a peer that repeats one has it done twice.
+The state is as old as the backup. Whom you have untrusted since is trusted again. Messages
+and work that came since are not known: a peer that repeats one has it done twice.
 
 A new identity has a new key for relays: restore says which of them must be told.
 
@@ -45,14 +43,12 @@ what to do if a machine was lost or stolen.`,
 	f := cmd.Flags()
 	f.Var((*shellpath.Flag)(&o.passphraseFile), "passphrase-file", "take the passphrase of the identity from the one line of a file with mode 0600")
 	f.BoolVar(&o.noIdentity, "no-identity", false, "leave out the identity in the backup: the daemon makes a new one")
-	f.BoolVar(&o.force, "force", false, "also if the state directory is not empty; what is there is kept")
-	f.BoolVar(&o.yes, "yes", false, "do not ask: peers that are trusted again are meant")
 	return cmd
 }
 
 type restoreOptions struct {
-	passphraseFile         string
-	noIdentity, force, yes bool
+	passphraseFile string
+	noIdentity     bool
 }
 
 // restored is what restore prints as JSON.
@@ -62,9 +58,7 @@ type restored struct {
 	Identity identity.ID           `json:"identity"`        // that the backup is of
 	Source   backup.IdentitySource `json:"identity_source"` // where the identity in the directory comes from
 	Peers    []string              `json:"peers"`           // that are trusted now
-	Returned []string              `json:"returned"`        // of them, those that the old directory did not trust
-	Aside    string                `json:"aside,omitempty"`
-	Notes    []string              `json:"notes"` // what must be known before the daemon starts
+	Notes    []string              `json:"notes"`           // what must be known before the daemon starts
 }
 
 func (v *verbs) restore(ctx context.Context, file string, o restoreOptions) error {
@@ -92,21 +86,13 @@ func (v *verbs) restore(ctx context.Context, file string, o restoreOptions) erro
 		return err
 	}
 	defer r.Close()
-	result := &restored{Home: dir, Made: r.Manifest.Made, Identity: r.Manifest.Identity, Source: r.Identity, Peers: []string{}, Returned: []string{}}
+	result := &restored{Home: dir, Made: r.Manifest.Made, Identity: r.Manifest.Identity, Source: r.Identity, Peers: []string{}}
 	for _, p := range r.Peers {
 		result.Peers = append(result.Peers, p.Name)
-	}
-	returning, blocked := r.ListReturning()
-	for _, p := range returning {
-		result.Returned = append(result.Returned, p.Name)
-	}
-	if err := v.confirmReturning(ctx, returning, blocked, file, o.yes); err != nil {
-		return err
 	}
 	if err := r.Commit(); err != nil {
 		return explainFullDisk(dir, err)
 	}
-	result.Aside = r.Aside
 	if r.Warning != nil {
 		v.Warn("warning: %s", r.Warning.Error())
 	}
@@ -118,7 +104,7 @@ func (v *verbs) restore(ctx context.Context, file string, o restoreOptions) erro
 }
 
 func (v *verbs) prepareRestore(ctx context.Context, archive io.Reader, file, dir string, o restoreOptions) (*backup.Restore, error) {
-	options := backup.Options{Dir: dir, Force: o.force, Passphrase: v.newPassphraseFunc(ctx, o.passphraseFile)}
+	options := backup.Options{Dir: dir, Passphrase: v.newPassphraseFunc(ctx, o.passphraseFile)}
 	if o.noIdentity {
 		options.Passphrase = nil
 	}
@@ -129,46 +115,17 @@ func (v *verbs) prepareRestore(ctx context.Context, archive io.Reader, file, dir
 	return r, nil
 }
 
-// confirmReturning shows which peers are trusted again, and returns an error unless that is meant.
-func (v *verbs) confirmReturning(ctx context.Context, returning []identity.Peer, blocked map[identity.ID]bool, file string, yes bool) error {
-	if len(returning) == 0 {
-		return nil
-	}
-	v.Tell("%s trusts peers that this directory does not trust:", file)
-	for _, p := range returning {
-		what := "unknown here"
-		if blocked[p.ID] {
-			what = "untrusted and blocked here"
-		}
-		fmt.Fprintf(v.Err, "  %s  %s  %s\n", p.ID, client.Line(p.Name), what)
-	}
-	if yes {
-		return nil
-	}
-	if !v.InTTY || file == "-" {
-		return frame.UsageErrorf("these peers would be trusted again: --yes says that it is meant; acpctl untrust then ends trust in each")
-	}
-	meant, err := v.Confirm(ctx, "Restore it, and trust them again?")
-	if err == nil && !meant {
-		return fmt.Errorf("not restored: the answer was not yes")
-	}
-	return err
-}
-
 // printRestored says what was restored.
 func (v *verbs) printRestored(r *restored) {
 	v.PrintLine("%s", r.Home)
 	v.PrintForPerson("The state is that of %s. Trusted peers: %s.", v.FormatTime(r.Made), cmp.Or(strings.Join(r.Peers, ", "), "none"))
-	if r.Aside != "" {
-		v.PrintForPerson("The files from before are in %s.", r.Aside)
-	}
 }
 
 // listRestoreNotes says what whoever restores must know before the daemon starts, a script too.
 func listRestoreNotes(r *restored) []string {
 	who := fmt.Sprintf("the identity is %s: no other daemon may run with it; peers would see its connections jump between two machines", r.Identity)
 	if r.Source == backup.IdentityNone {
-		who = "the identity is not restored: acpd makes a new one when it starts, and each peer must trust that"
+		who = "the identity is not restored: put identity.key there if you have it, else acpd makes a new one when it starts, and each peer must trust that"
 	}
 	return []string{who, "untrust whom you have untrusted since: the backup does not know it"}
 }
