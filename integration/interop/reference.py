@@ -18,7 +18,6 @@ import oacp
 
 sys.path.insert(0, os.path.join(os.path.dirname(oacp.__file__), "_scripts"))
 
-import message_verify
 import send_inbox_message
 import validate_message
 
@@ -51,18 +50,7 @@ def load(text):
 
 def validate(request):
     result = on_file(request["data"], lambda path: command(validate_message.main, [path]))
-    lines = result["stderr"].removesuffix("\n").split("\nERROR: ") if result["stderr"] else []
-    return {"exit": result["exit"], "lines": [line.removeprefix("ERROR: ") for line in lines]}
-
-
-def verify(request):
-    def run(path):
-        pins = ["--pins", request["pins"]] if request.get("pins") else []
-        answer = command(message_verify.main, [path, "--json", *pins])
-        answer["line"] = command(message_verify.main, [path, *pins])["stdout"].rstrip("\n")
-        return answer
-
-    return on_file(request["data"], run)
+    return {"exit": result["exit"]}
 
 
 def render(request):
@@ -74,7 +62,6 @@ def render(request):
 
 OPERATIONS = {
     "validate": validate,
-    "verify": verify,
     "load": lambda request: load(request["data"]),
     "render": render,
     "send": lambda request: command(send_inbox_message.main, request["args"]),

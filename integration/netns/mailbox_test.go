@@ -85,7 +85,7 @@ func TestMailboxDisk(t *testing.T) {
 			t.Errorf("%q on a read-only disk: %s", args, said)
 		}
 	}
-	for _, args := range [][]string{{"inbox", "demo", "--all"}, {"read", "demo", "tester", filepath.Base(file[0])}, {"validate", file[0]}, {"doctor", "--project", "demo", "--fix"}} {
+	for _, args := range [][]string{{"inbox", "demo", "--all"}, {"read", "demo", "tester", filepath.Base(file[0])}, {"validate", file[0]}} {
 		oacp(0, args...)
 	}
 	if got := files(); len(got) != 6 {

@@ -40,13 +40,6 @@ func newMemoryFiles(now time.Time) map[string]string {
 	}
 }
 
-// illegalAgentError refuses an agent's name in the reference's words.
-type illegalAgentError string
-
-func (name illegalAgentError) Error() string {
-	return fmt.Sprintf("Invalid agent name '%s': must start with alphanumeric, contain only [A-Za-z0-9._-], and be 1-64 chars", string(name))
-}
-
 // Link is a link to make: artifacts/Name to Source in the repository.
 type Link struct{ Source, Name string }
 
@@ -76,11 +69,11 @@ func (h Home) InitProject(name string, w Workspace) (p Project, made, skipped []
 	}
 	for _, agent := range w.Agents {
 		if !message.IsLegalAgentName(agent) {
-			return p, nil, nil, illegalAgentError(agent)
+			return p, nil, nil, fmt.Errorf("agent '%s': begin with a letter or digit, and use up to 64 letters, digits, dots, underscores and hyphens", agent)
 		}
 	}
 	if len(w.Links) > 0 && w.Repo == "" {
-		return p, nil, nil, errors.New("--link requires --repo")
+		return p, nil, nil, errors.New("--link: name the repository too, with --repo")
 	}
 	for _, l := range w.Links {
 		if !filepath.IsLocal(l.Name) {

@@ -25,7 +25,6 @@ type Letter struct {
 	InReplyTo      string // id of the message whose conversation it continues, or empty
 	NoConversation bool   // do not begin a conversation
 	Suffix         string // of the file's name
-	Sign           bool   // sign it, whatever the sender's config.yaml says
 	Create         bool   // make the folders of a project or an agent that is not there
 	DryRun         bool   // write nothing
 }
@@ -34,7 +33,6 @@ type Letter struct {
 type Sent struct {
 	Message  message.Message
 	Data     []byte   // the file
-	KIDs     []string // the keys that have signed it; none if it is not signed
 	Warnings []string // for the sender's eyes
 	Inboxes  []string // the paths of the copies, one a recipient, in order
 	Outbox   string   // the path of the sender's copy
@@ -67,7 +65,7 @@ func (h Home) SendLetter(project string, l Letter) (Sent, error) {
 		parent, err := Agent{p, m.From}.FindMessage(l.InReplyTo)
 		switch _, missing := errors.AsType[*NotFoundError](err); {
 		case missing:
-			s.Warnings = append(s.Warnings, fmt.Sprintf("WARNING: parent message '%s' not found in %s's inbox/outbox — thread may be broken! A new conversation_id will be generated.", l.InReplyTo, m.From))
+			s.Warnings = append(s.Warnings, fmt.Sprintf("WARNING: %s has no message '%s': this one begins a new conversation", m.From, l.InReplyTo))
 		case err != nil:
 			return s, err
 		}
@@ -93,14 +91,8 @@ func (h Home) SendLetter(project string, l Letter) (Sent, error) {
 	if sender.IsRemote() {
 		return s, fmt.Errorf("nothing was sent: %s lives on another machine, and sends from there: name a sender that lives here, or, if it is back, acpctl oacp unbind %s %[1]s", m.From, p.Name)
 	}
-	how, err := sender.readSigningSettings()
-	if err != nil {
+	if err := sender.checkUnsigned(); err != nil {
 		return s, err
-	}
-	if l.Sign || how.messages {
-		if err := s.signWithKeys(p.Home, how.kid); err != nil {
-			return s, err
-		}
 	}
 	if n := len(s.Data); n > message.MaxBytes {
 		return s, fmt.Errorf("it has %d bytes, and no reader takes more than %d: shorten the body or the context keys", n, message.MaxBytes)
@@ -122,7 +114,7 @@ func checkLetterNames(l Letter) error {
 	label := "sender"
 	for _, name := range append([]string{l.Message.From}, l.Message.To...) {
 		if name == "." || name == ".." || strings.ContainsAny(name, `/\`) {
-			return fmt.Errorf("%s name must not be a path component: '%s'", label, name)
+			return fmt.Errorf("%s '%s': a name has no slashes, and is not . or ..", label, name)
 		}
 		label = "recipient"
 	}
@@ -130,7 +122,7 @@ func checkLetterNames(l Letter) error {
 		return errors.New("no recipient: name an agent, or several with commas")
 	}
 	if l.Suffix != "" && !message.IsLegalFileSuffix(l.Suffix) {
-		return fmt.Errorf("suffix must match [A-Za-z0-9._-]{1,64}, got: '%s'", l.Suffix)
+		return fmt.Errorf("suffix '%s': use 1 to 64 letters, digits, dots, underscores and hyphens", l.Suffix)
 	}
 	return nil
 }
@@ -204,6 +196,8 @@ func (s *Sent) writeCopies(sender Agent, draw func() string) error {
 	return nil
 }
 
+func (a Agent) statusPath() string { return filepath.Join(a.Dir(), "status.yaml") }
+
 // IsRemote reports whether the agent lives on another machine: acpd keeps the status.yaml of a
 // bound agent. It works whether acpd runs or not.
 func (a Agent) IsRemote() bool {
@@ -219,7 +213,7 @@ func (a Agent) formatOfflineWarning(priority string) string {
 		return ""
 	}
 	if priority == "P0" {
-		return fmt.Sprintf("WARNING: P0 message to OFFLINE agent '%s' — consider out-of-band notification!", a.Name)
+		return fmt.Sprintf("WARNING: agent '%s' is offline, and the message is P0: tell it in another way too", a.Name)
 	}
-	return fmt.Sprintf("Note: agent '%s' appears offline", a.Name)
+	return fmt.Sprintf("Note: agent '%s' is offline", a.Name)
 }

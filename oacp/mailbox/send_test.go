@@ -58,15 +58,15 @@ func TestSendRefuses(t *testing.T) {
 	for want, l := range map[string]Letter{
 		"no recipient":                      question(),
 		"known agents: planner, rev":        question("nobody"),
-		"recipient name must not be a":      question("../x"),
-		"must not include the sender":       question("reviewer", "planner"),
-		"sender name must not be a path":    change(func(l *Letter) { l.Message.From = ".." }),
+		"recipient '../x': a name has no":   question("../x"),
+		"entry 2 is the sender":             question("reviewer", "planner"),
+		"sender '..': a name has no":        change(func(l *Letter) { l.Message.From = ".." }),
 		"agent 'human' not found":           change(func(l *Letter) { l.Message.From = "human" }),
 		"reviewer lives on another machine": change(func(l *Letter) { l.Message.From, l.Message.To = "reviewer", []string{"planner"} }),
-		"suffix must match":                 change(func(l *Letter) { l.Suffix = "../x" }),
-		"'body' must be non-empty":          change(func(l *Letter) { l.Message.Body = "\n" }),
+		"suffix '../x': use 1 to 64":        change(func(l *Letter) { l.Suffix = "../x" }),
+		"field 'body' is empty":             change(func(l *Letter) { l.Message.Body = "\n" }),
 		"NUL":                               change(func(l *Letter) { l.Message.Body = "a\x00b" }),
-		"no signing key for agent 'tester'": change(func(l *Letter) { l.Message.From = "tester" }),
+		"the reference tool, oacp send":     change(func(l *Letter) { l.Message.From = "tester" }),
 	} {
 		if s, err := p.Home.SendLetter(p.Name, l); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("sent %+v: %v, want %s", s.Message, err, want)
@@ -96,12 +96,12 @@ func TestSendWarns(t *testing.T) {
 	write(t, filepath.Join(p.must(t, "reviewer").Dir(), "status.yaml"), "status: 'Offline'\ncapabilities: [x]\n")
 	write(t, filepath.Join(p.must(t, "tester").Dir(), "status.yaml"), "status: [\n")
 	l := question("reviewer", "tester")
-	if s := send(t, p, l); len(s.Warnings) != 1 || s.Warnings[0] != "Note: agent 'reviewer' appears offline" {
+	if s := send(t, p, l); len(s.Warnings) != 1 || s.Warnings[0] != "Note: agent 'reviewer' is offline" {
 		t.Errorf("warned of %q", s.Warnings)
 	}
 	l.Message.Priority, l.InReplyTo = "P0", "lost"
 	s := send(t, p, l)
-	if len(s.Warnings) != 2 || !strings.Contains(s.Warnings[0], "parent message 'lost' not found in planner's") || !strings.Contains(s.Warnings[1], "OFFLINE agent 'reviewer'") {
+	if len(s.Warnings) != 2 || !strings.Contains(s.Warnings[0], "planner has no message 'lost'") || !strings.Contains(s.Warnings[1], "agent 'reviewer' is offline, and") {
 		t.Errorf("warned of %q", s.Warnings)
 	}
 	if other := send(t, p, l); other.Message.ConversationID == s.Message.ConversationID {

@@ -14,8 +14,7 @@ import (
 )
 
 // stageFile writes data, durably, into a temporary file of dir that is to become name. A
-// process that dies leaves at most this file, which no tool takes for a message (doctor
-// reports it, doctor --fix removes it).
+// process that dies leaves at most this file, which no tool takes for a message.
 func stageFile(dir, name string, data []byte) (temp string, err error) {
 	var random [4]byte
 	rand.Read(random[:])

@@ -1,7 +1,6 @@
 package message
 
 import (
-	"regexp"
 	"slices"
 	"strings"
 )
@@ -10,72 +9,66 @@ import (
 // look like YAML's but are not.
 type handoffLines []string
 
+// readValue returns the value of a key at the margin, without quotes. It returns "" for a key
+// that is missing or has no value.
+func (l handoffLines) readValue(key string) string {
+	if _, value := l.findKey(key, 0, 0, len(l)); isFilledValue(value) {
+		return unquoteValue(value)
+	}
+	return ""
+}
+
 func (f *findings) checkHandoff(body string) {
-	const prefix = "handoff body: "
 	text := handoffLines(splitPythonLines(body))
-	values := make(map[string]string)
 	for _, key := range []string{"source_agent", "target_agent", "intent"} {
-		at, value := text.findKey(key, 0, 0, len(text))
-		switch {
-		case at < 0:
-			f.addFinding(prefix+"missing required field '%s'", key)
-		case !isFilledValue(value):
-			f.addFinding(prefix+"field '%s' must be non-empty", key)
-		default:
-			values[key] = unquoteValue(value)
+		switch value := text.readValue(key); {
+		case value == "":
+			f.addFinding("handoff body: field '%s' is missing or empty", key)
+		case key != "intent" && !IsLegalAgentName(value):
+			f.addFinding("handoff body: field '%s' %s", key, nameText)
 		}
 	}
-	for _, key := range []string{"source_agent", "target_agent"} {
-		if name := values[key]; name != "" && !IsLegalAgentName(name) {
-			f.addFinding(prefix+"field '%s' must match %s", key, agentPattern)
-		}
+	if source := text.readValue("source_agent"); source != "" && source == text.readValue("target_agent") {
+		f.addFinding("handoff body: field 'target_agent' must be another agent than 'source_agent'")
 	}
-	if source := values["source_agent"]; source != "" && source == values["target_agent"] {
-		f.addFinding(prefix + "field 'target_agent' must differ from 'source_agent'")
-	}
-	checkEntries := func(indent, from, to int, missing, empty string, keys ...string) {
+	checkEntries := func(indent, from, to int, keys ...string) {
 		for _, key := range keys {
-			at, value := text.findKey(key, indent, from, to)
-			switch {
-			case at < 0:
-				f.addFinding(prefix+missing, key)
-			case value != "" && !isFilledValue(value):
-				f.addFinding(prefix+empty+" must contain at least one entry", key)
-			case value == "" && !text.hasListItem(at, indent):
-				f.addFinding(prefix+empty+" must contain at least one list item", key)
+			if !text.hasEntry(key, indent, from, to) {
+				f.addFinding("handoff body: field '%s' must have an entry", key)
 			}
 		}
 	}
-	checkEntries(0, 0, len(text), "missing required field '%s'", "field '%s'", "artifacts_to_review", "definition_of_done")
+	checkEntries(0, 0, len(text), "artifacts_to_review", "definition_of_done")
 	bundle, _ := text.findKey("context_bundle", 0, 0, len(text))
 	if bundle < 0 {
-		f.addFinding(prefix + "missing required field 'context_bundle'")
+		f.addFinding("handoff body: field 'context_bundle' is missing")
 		return
 	}
-	checkEntries(2, bundle+1, text.findBlockEnd(bundle, 0), "missing required context_bundle field '%s'", "context_bundle '%s'",
-		"files_touched", "decisions_made", "blockers_hit", "suggested_next_steps")
+	checkEntries(2, bundle+1, text.findBlockEnd(bundle, 0), "files_touched", "decisions_made", "blockers_hit", "suggested_next_steps")
 }
 
-var pullRequest = regexp.MustCompile(`^#?[0-9]+$`)
-
 func (f *findings) checkHandoffComplete(body string) {
-	const prefix = "handoff_complete body: "
 	text := handoffLines(splitPythonLines(body))
-	values := make(map[string]string)
 	for _, key := range []string{"issue", "pr", "branch", "tests_run", "next_owner"} {
-		_, value := text.findKey(key, 0, 0, len(text))
-		if !isFilledValue(value) {
-			f.addFinding(prefix+"missing required field '%s'", key)
-			continue
+		switch value := text.readValue(key); {
+		case value == "":
+			f.addFinding("handoff_complete body: field '%s' is missing or empty", key)
+		case key == "pr" && !isAllDigits(strings.TrimPrefix(value, "#")):
+			f.addFinding("handoff_complete body: field 'pr' must be a number, like 83 or #83")
+		case key == "next_owner" && !IsLegalAgentName(value):
+			f.addFinding("handoff_complete body: field 'next_owner' %s", nameText)
 		}
-		values[key] = unquoteValue(value)
 	}
-	if pr := values["pr"]; pr != "" && !pullRequest.MatchString(pr) {
-		f.addFinding(prefix + "field 'pr' must be numeric (e.g., 83 or #83)")
+}
+
+// hasEntry reports whether the first line in [from, to) that has key behind exactly indent
+// spaces has a value, or heads a list that has an item.
+func (l handoffLines) hasEntry(key string, indent, from, to int) bool {
+	at, value := l.findKey(key, indent, from, to)
+	if value != "" {
+		return isFilledValue(value)
 	}
-	if owner := values["next_owner"]; owner != "" && !IsLegalAgentName(owner) {
-		f.addFinding(prefix+"field 'next_owner' must match %s", agentPattern)
-	}
+	return at >= 0 && l.hasListItem(at, indent)
 }
 
 // findKey returns the first line in [from, to) that has key behind exactly indent spaces,

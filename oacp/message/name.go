@@ -8,9 +8,6 @@ import (
 	"time"
 )
 
-// agentPattern is quoted in the reference's messages.
-const agentPattern = "^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"
-
 // IsLegalAgentName reports whether name can name an agent: a letter or digit, then up to 63
 // letters, digits, dots, underscores and hyphens.
 func IsLegalAgentName(name string) bool {

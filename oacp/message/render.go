@@ -17,7 +17,7 @@ func (m Message) Render() ([]byte, error) {
 	for _, f := range m.listFields() {
 		text := f.renderedValue()
 		if strings.ContainsRune(text, 0) || !utf8.ValidString(text) {
-			return nil, fmt.Errorf("render message: field '%s' holds a NUL or is not UTF-8: remove it", f.key)
+			return nil, fmt.Errorf("render message: field '%s' has a NUL, or is not UTF-8: remove it", f.key)
 		}
 		switch {
 		case text == "" && !isRequiredField(f.key):
@@ -45,7 +45,7 @@ func (m Message) renderRecipients() (string, error) {
 	names := make([]string, len(m.To))
 	for i, name := range m.To {
 		if !IsLegalAgentName(name) {
-			return "", fmt.Errorf("render message: recipient %s must match %s", formatPythonRepr(name), agentPattern)
+			return "", fmt.Errorf("render message: recipient %q %s", name, nameText)
 		}
 		names[i] = renderYAMLScalar(name)
 	}
@@ -96,5 +96,29 @@ func isBlockSafeText(text string) bool {
 
 // quoteForYAML writes a value as one line in double quotes that every reader gives back.
 func quoteForYAML(v string) string {
-	return quoteString(v, '"', func(r rune) bool { return !isUnsafeRune(r) }, `\x%02X`, `\u%04X`, `\U%08X`)
+	var b strings.Builder
+	b.WriteByte('"')
+	for _, r := range v {
+		switch {
+		case r == '"' || r == '\\':
+			b.WriteByte('\\')
+			b.WriteRune(r)
+		case r == '\n':
+			b.WriteString(`\n`)
+		case r == '\r':
+			b.WriteString(`\r`)
+		case r == '\t':
+			b.WriteString(`\t`)
+		case !isUnsafeRune(r):
+			b.WriteRune(r)
+		case r <= 0xff:
+			fmt.Fprintf(&b, `\x%02X`, r)
+		case r <= 0xffff:
+			fmt.Fprintf(&b, `\u%04X`, r)
+		default:
+			fmt.Fprintf(&b, `\U%08X`, r)
+		}
+	}
+	b.WriteByte('"')
+	return b.String()
 }

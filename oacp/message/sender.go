@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"iter"
 	"regexp"
-	"slices"
 	"strings"
 	"sync"
 	"unicode"
@@ -53,7 +52,7 @@ func ParseCarriableMessage(data []byte) (Message, error) {
 	}
 	m := d.ToMessage()
 	if !IsLegalAgentName(m.From) {
-		return Message{}, fmt.Errorf("field 'from' must match %s", agentPattern)
+		return Message{}, fmt.Errorf("field 'from' %s", nameText)
 	}
 	if err := d.checkSender(m.From); err != nil {
 		return Message{}, err
@@ -86,7 +85,7 @@ func checkMappingKeys(root *yaml.Node) error {
 			return fmt.Errorf("line %d: some readers merge what '<<' holds into the message: write its fields out", root.Content[i].Line)
 		}
 		if seen[foldLookalikeKey(key)] {
-			return fmt.Errorf("line %d: field %.80s is there twice, and readers differ in which they take: keep one", root.Content[i].Line, formatPythonRepr(key))
+			return fmt.Errorf("line %d: field %.80q is there twice, and readers differ in which they take: keep one", root.Content[i].Line, key)
 		}
 		seen[foldLookalikeKey(key)] = true
 	}
@@ -205,7 +204,7 @@ func (d *Document) checkSenderLine(from string) error {
 		case foldLookalikeKey(before) == "from" && !found:
 			return fmt.Errorf("line %d looks like field 'from', and is not: put that before it", n)
 		case strings.ContainsAny(before[:min(1, len(before))], " \t#-"):
-		case foldLookalikeKey(before) == "from", (isRequiredField(key) || slices.Contains(optional[:], key)) && margin[n] != key:
+		case foldLookalikeKey(before) == "from", isKnownField(key) && margin[n] != key:
 			return fmt.Errorf("line %d looks like field '%s', and is not: begin it with a space", n, foldLookalikeKey(before))
 		}
 	}

@@ -2,6 +2,7 @@ package message
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"regexp"
 	"slices"
@@ -21,20 +22,61 @@ const (
 	maxRecipients = 10
 )
 
-// optional lists the fields that a message may have, in the order in which the
-// reference looks at their shape.
+// required lists the fields that a message must have.
+var required = [...]string{"id", "from", "to", "type", "priority", "created_at_utc", "subject", "body"}
+
+// optional lists the fields that a message may have.
 var optional = [...]string{
 	"related_packet", "related_pr", "conversation_id", "parent_message_id", "context_keys", "expires_at", "channel",
 	"autonomy_hint", "model", "turns", "input_tokens", "output_tokens", "wall_time_s", "est_cost_usd", "auth",
 }
 
-// telemetry lists the fields that only the answers to a review may have.
-var telemetry = [...]string{"model", "turns", "input_tokens", "output_tokens", "wall_time_s", "est_cost_usd"}
-
-// required lists the fields that a message must have.
-var required = [...]string{"id", "from", "to", "type", "priority", "created_at_utc", "subject", "body"}
-
 func isRequiredField(key string) bool { return slices.Contains(required[:], key) }
+
+func isKnownField(key string) bool { return isRequiredField(key) || slices.Contains(optional[:], key) }
+
+// fieldRule is what the value of a field must be. The rule does not apply to an empty value.
+type fieldRule struct {
+	key   string
+	isMet func(value string) bool
+	text  string // the fault of a value that does not meet the rule
+}
+
+const (
+	nameText = "must be a name: a letter or digit, then up to 63 letters, digits, dots, underscores and hyphens"
+	timeText = "must be a time in UTC, like 2026-01-31T12:00:00Z"
+)
+
+var fieldRules = [...]fieldRule{
+	{"from", IsLegalAgentName, nameText},
+	{"type", func(v string) bool { return slices.Contains(ListMessageTypes(), v) }, "must be one of: " + strings.Join(ListMessageTypes(), ", ")},
+	{"priority", func(v string) bool { return slices.Contains(ListPriorities(), v) }, "must be one of: " + strings.Join(ListPriorities(), ", ")},
+	{"created_at_utc", isTimestamp, timeText},
+	{"expires_at", isTimestamp, timeText},
+	{"related_pr", isAllDigits, "must be the number of a pull request"},
+	{"conversation_id", isConversation, "must be conv-YYYYMMDD-AGENT-NUMBER"},
+	{"channel", isLegalChannelName, "must be 1 to 64 letters, digits, hyphens and underscores"},
+	{"autonomy_hint", func(v string) bool { return v == "auto_proceed" }, "must be auto_proceed"},
+	newLengthRule("id", maxID),
+	newLengthRule("parent_message_id", maxID),
+	newLengthRule("subject", maxSubject),
+	newLengthRule("body", maxBody),
+}
+
+func newLengthRule(key string, limit int) fieldRule {
+	return fieldRule{key, func(v string) bool { return utf8.RuneCountInString(v) <= limit }, fmt.Sprintf("must have at most %d characters", limit)}
+}
+
+// telemetryRules has the fields that only the answers to a review may have. They apply to
+// empty values too.
+var telemetryRules = [...]fieldRule{
+	{"model", func(v string) bool { return v != "" }, "must not be empty"},
+	{"turns", isAllDigits, "must be a whole number"},
+	{"input_tokens", isAllDigits, "must be a whole number"},
+	{"output_tokens", isAllDigits, "must be a whole number"},
+	{"wall_time_s", isNonNegativeNumber, "must be a number, 0 or more"},
+	{"est_cost_usd", isNonNegativeNumber, "must be a number, 0 or more"},
+}
 
 // findings collects the faults of a document.
 type findings struct {
@@ -46,157 +88,100 @@ func (f *findings) addFinding(format string, args ...any) {
 	f.lines = append(f.lines, fmt.Sprintf(format, args...))
 }
 
-// Validate returns the lines that the reference's validate reports, in its order, and nil
-// for a valid message (OACP message schema; oacp-cli 0.4.0).
+// Validate returns the faults of a message, one a line, and nil for a valid message (OACP
+// message schema). A message is valid if it is for release 0.4.0 of the reference tool.
 func (d *Document) Validate() []string {
 	f := &findings{d: d}
-	f.checkUnknownFields()
-	id := f.checkRequiredField("id")
-	from := f.checkRequiredField("from")
-	typ := f.checkRequiredField("type")
-	priority := f.checkRequiredField("priority")
-	created := f.checkRequiredField("created_at_utc")
-	subject := f.checkRequiredField("subject")
-	body := f.checkRequiredField("body")
-	f.checkRecipients(from, typ)
-	for _, key := range optional {
-		if isNestedNode(d.fields[key]) {
-			f.addFinding("field '%s' must be a scalar value", key)
+	f.checkFields()
+	f.checkRecipients()
+	for _, r := range fieldRules {
+		if v := d.readField(r.key); v != "" && !r.isMet(v) {
+			f.addFinding("field '%s' %s", r.key, r.text)
 		}
 	}
-	if from != "" && !IsLegalAgentName(from) {
-		f.addFinding("field 'from' must match %s", agentPattern)
-	}
-	if typ != "" && !slices.Contains(ListMessageTypes(), typ) {
-		f.addFinding("field 'type' must be one of: %s", strings.Join(ListMessageTypes(), ", "))
-	}
-	if priority != "" && !slices.Contains(ListPriorities(), priority) {
-		f.addFinding("field 'priority' must be one of: %s", strings.Join(ListPriorities(), ", "))
-	}
-	f.checkTelemetry(typ)
-	if hint := d.fields["autonomy_hint"]; !isNestedNode(hint) {
-		if h := stripPythonSpace(formatPythonStr(hint)); h != "" && h != "auto_proceed" {
-			f.addFinding("field 'autonomy_hint' must be one of: auto_proceed")
-		}
-	}
-	f.checkTimestamp("created_at_utc", created)
-	f.checkReferences()
-	f.checkTimestamp("expires_at", f.readOptionalField("expires_at"))
-	if channel := f.readOptionalField("channel"); channel != "" && !isLegalChannelName(channel) {
-		f.addFinding("field 'channel' must be 1-64 chars of alphanumeric, hyphens, or underscores")
-	}
-	f.checkLength("id", id, maxID)
-	f.checkLength("subject", subject, maxSubject)
-	f.checkLength("body", body, maxBody)
-	switch {
+	f.checkTelemetry()
+	switch body := d.readField("body"); {
 	case body == "":
-	case typ == "handoff":
+	case d.readField("type") == "handoff":
 		f.checkHandoff(body)
-	case typ == "handoff_complete":
+	case d.readField("type") == "handoff_complete":
 		f.checkHandoffComplete(body)
 	}
 	f.checkAuth()
 	return f.lines
 }
 
-func (f *findings) checkUnknownFields() {
-	var names []string
-	for key := range f.d.fields {
-		if !isRequiredField(key) && !slices.Contains(optional[:], key) {
-			names = append(names, key)
+// readField returns the text of a field without the space around it. It returns "" for a
+// field that is missing, a list or a mapping.
+func (d *Document) readField(key string) string {
+	if n := d.fields[key]; n != nil {
+		return stripPythonSpace(n.Value)
+	}
+	return ""
+}
+
+// checkFields finds fields that are unknown, missing, empty, or lists or mappings.
+func (f *findings) checkFields() {
+	for _, key := range slices.Sorted(maps.Keys(f.d.fields)) {
+		switch {
+		case !isKnownField(key):
+			f.addFinding("unknown field '%s'", key)
+		case key != "to" && isNestedNode(f.d.fields[key]):
+			f.addFinding("field '%s' must be text, not a list or mapping", key)
 		}
 	}
-	if names != nil {
-		slices.Sort(names)
-		f.addFinding("unknown field(s): %s", strings.Join(names, ", "))
-	}
-}
-
-// checkRequiredField checks a required field, and returns it without the space around it.
-func (f *findings) checkRequiredField(key string) (value string) {
-	switch n := f.d.fields[key]; {
-	case n == nil:
-		f.addFinding("missing required field: %s", key)
-	case isNestedNode(n):
-		f.addFinding("field '%s' must be a scalar string, not nested YAML", key)
-	default:
-		if value = stripPythonSpace(n.Value); value == "" {
-			f.addFinding("field '%s' must be non-empty", key)
+	for _, key := range required {
+		switch n := f.d.fields[key]; {
+		case n == nil:
+			f.addFinding("field '%s' is missing", key)
+		case !isNestedNode(n) && stripPythonSpace(n.Value) == "":
+			f.addFinding("field '%s' is empty", key)
 		}
 	}
-	return value
 }
 
-// readOptionalField returns the text of an optional field, without the space around it. The
-// reference looks at the text of a nested value too.
-func (f *findings) readOptionalField(key string) string {
-	return stripPythonSpace(formatPythonStrOrEmpty(f.d.fields[key]))
-}
-
-func (f *findings) checkRecipients(from, typ string) {
+// checkRecipients checks field to, which is a name or a list of names.
+func (f *findings) checkRecipients() {
 	n := f.d.fields["to"]
 	switch {
-	case n == nil:
-		f.addFinding("missing required field: to")
+	case n == nil || n.Kind == yaml.ScalarNode && stripPythonSpace(n.Value) == "": // checkFields reports it
 	case n.Kind == yaml.MappingNode:
-		f.addFinding("field 'to' must be a string or list of strings, not a mapping")
-	case n.Kind == yaml.ScalarNode:
-		switch name := stripPythonSpace(n.Value); {
-		case name == "":
-			f.addFinding("field 'to' must be non-empty")
-		case !IsLegalAgentName(name):
-			f.addFinding("field 'to' must match %s", agentPattern)
-		}
-	default:
-		f.checkRecipientList(n, from)
-		if (typ == "handoff" || typ == "handoff_complete") && len(n.Content) > 1 {
-			f.addFinding("type '%s' does not support broadcast (multiple recipients)", typ)
-		}
+		f.addFinding("field 'to' must be a name or a list of names")
+	case n.Kind == yaml.ScalarNode && !IsLegalAgentName(f.d.readField("to")):
+		f.addFinding("field 'to' %s", nameText)
+	case n.Kind == yaml.SequenceNode:
+		f.checkRecipientList(n.Content)
 	}
 }
 
-func (f *findings) checkRecipientList(n *yaml.Node, from string) {
-	if len(n.Content) == 0 {
-		f.addFinding("field 'to' list must not be empty")
+func (f *findings) checkRecipientList(items []*yaml.Node) {
+	if len(items) == 0 || len(items) > maxRecipients {
+		f.addFinding("field 'to' must name 1 to %d agents", maxRecipients)
 		return
 	}
-	if len(n.Content) > maxRecipients {
-		f.addFinding("field 'to' list exceeds maximum of %d recipients", maxRecipients)
-		return
+	if typ := f.d.readField("type"); len(items) > 1 && (typ == "handoff" || typ == "handoff_complete") {
+		f.addFinding("field 'to' must name one agent for type %s", typ)
 	}
-	toSender := false
-	for _, item := range n.Content {
-		name := stripPythonSpace(formatPythonStr(resolveYAMLAlias(item)))
-		switch {
-		case name == "":
-			f.addFinding("field 'to' list contains empty entry")
+	from := f.d.readField("from")
+	for i, item := range items {
+		switch name := stripPythonSpace(resolveYAMLAlias(item).Value); {
 		case !IsLegalAgentName(name):
-			f.addFinding("field 'to' list entry '%s' must match %s", name, agentPattern)
+			f.addFinding("field 'to', entry %d %s", i+1, nameText)
 		case name == from:
-			toSender = true
+			f.addFinding("field 'to', entry %d is the sender", i+1)
 		}
-	}
-	if toSender {
-		f.addFinding("field 'to' list must not include the sender")
 	}
 }
 
-func (f *findings) checkTelemetry(typ string) {
+func (f *findings) checkTelemetry() {
 	answers := []string{"review_addressed", "review_feedback", "review_lgtm"}
-	if !slices.Contains(answers, typ) && slices.ContainsFunc(telemetry[:], func(key string) bool { return f.d.fields[key] != nil }) {
-		f.addFinding("review telemetry fields are allowed only for: %s", strings.Join(answers, ", "))
-	}
-	if n := f.d.fields["model"]; n != nil && (isNestedNode(n) || stripPythonSpace(n.Value) == "") {
-		f.addFinding("field 'model' must be a non-empty string")
-	}
-	for _, key := range []string{"turns", "input_tokens", "output_tokens"} {
-		if n := f.d.fields[key]; n != nil && !isAllDigits(stripPythonSpace(formatPythonStr(n))) {
-			f.addFinding("field '%s' must be a non-negative integer", key)
-		}
-	}
-	for _, key := range []string{"wall_time_s", "est_cost_usd"} {
-		if n := f.d.fields[key]; n != nil && !isNonNegativeNumber(stripPythonSpace(formatPythonStr(n))) {
-			f.addFinding("field '%s' must be a non-negative number", key)
+	for _, r := range telemetryRules {
+		switch {
+		case f.d.fields[r.key] == nil:
+		case !slices.Contains(answers, f.d.readField("type")):
+			f.addFinding("field '%s' belongs to the types %s", r.key, strings.Join(answers, ", "))
+		case !r.isMet(f.d.readField(r.key)):
+			f.addFinding("field '%s' %s", r.key, r.text)
 		}
 	}
 }
@@ -210,36 +195,6 @@ const maxConversationAgent = 64
 func isConversation(id string) bool {
 	m := conversationForm.FindStringSubmatch(id)
 	return m != nil && len(m[1]) <= maxConversationAgent
-}
-
-// checkReferences checks the fields that point elsewhere.
-func (f *findings) checkReferences() {
-	if pr := f.readOptionalField("related_pr"); pr != "" && !isAllDigits(pr) {
-		f.addFinding("field 'related_pr' must be empty or a numeric PR id")
-	}
-	if c := f.readOptionalField("conversation_id"); c != "" && !isConversation(c) {
-		f.addFinding("field 'conversation_id' must match pattern conv-<YYYYMMDD>-<agent>-<seq>")
-	}
-	f.checkLength("parent_message_id", f.readOptionalField("parent_message_id"), maxID)
-	if isNestedNode(f.d.fields["context_keys"]) {
-		f.addFinding("field 'context_keys' must be a string (use YAML block scalar)")
-	}
-}
-
-func (f *findings) checkTimestamp(key, v string) {
-	switch {
-	case v == "":
-	case !isTimestampShaped(v):
-		f.addFinding("field '%s' must be UTC RFC3339 seconds format: YYYY-MM-DDTHH:MM:SSZ", key)
-	case !isTimestamp(v):
-		f.addFinding("field '%s' is not a valid UTC timestamp", key)
-	}
-}
-
-func (f *findings) checkLength(key, v string, limit int) {
-	if len(v) > limit && utf8.RuneCountInString(v) > limit {
-		f.addFinding("field '%s' is too long (max %d chars)", key, limit)
-	}
 }
 
 func isLegalChannelName(s string) bool {

@@ -165,16 +165,6 @@ func FindYAMLMember(n *yaml.Node, key string) *yaml.Node {
 	return nil
 }
 
-func isNullNode(n *yaml.Node) bool { return n == nil || !isNestedNode(n) && n.ShortTag() == "!!null" }
-
-// readStringNode returns a scalar that YAML takes for a string.
-func readStringNode(n *yaml.Node) (string, bool) {
-	if n == nil || isNestedNode(n) || n.ShortTag() != "!!str" {
-		return "", false
-	}
-	return n.Value, true
-}
-
 func isNestedNode(n *yaml.Node) bool {
 	return n != nil && (n.Kind == yaml.SequenceNode || n.Kind == yaml.MappingNode)
 }

@@ -62,7 +62,7 @@ func TestInvalid(t *testing.T) {
 		t.Fatal(err)
 	}
 	await.Until(t, "it was looked at", func() bool {
-		return strings.Contains(desk.queued("written.yaml").Reason, "field 'type' must be non-empty")
+		return strings.Contains(desk.queued("written.yaml").Reason, "field 'type' is empty")
 	})
 	longAgo := time.Now().Add(-invalidRestTime)
 	if err := os.Chtimes(path, longAgo, longAgo); err != nil {

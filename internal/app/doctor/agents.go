@@ -11,6 +11,7 @@ import (
 	"github.com/acpd/acpd/client/channels"
 	"github.com/acpd/acpd/harness"
 	"github.com/acpd/acpd/harness/setup"
+	"github.com/acpd/acpd/internal/shellpath"
 	"github.com/acpd/acpd/kinds"
 	"github.com/acpd/acpd/oacp/mailbox"
 )
@@ -78,22 +79,21 @@ func (x *examination) examineMailboxes(ctx context.Context) {
 	}
 	projects, _ := home.ListProjects()
 	for _, project := range projects[:min(len(projects), maxListed)] {
-		bad := 0
-		for _, c := range home.Diagnose(project, false).Categories {
-			for _, f := range c.Results {
-				if f.Severity == mailbox.Bad || f.Severity == mailbox.Warn {
-					bad++
-				}
-			}
+		open, writable := mailbox.Project{Home: home, Name: project}.FindOpenFolders()
+		if len(open) == 0 {
+			continue
 		}
-		if bad > 0 {
-			x.add("mailbox.problem", project, fmt.Sprintf("the mailboxes of project %s in %s have %d problems", project, home, bad), "acpctl oacp doctor --project "+project)
+		access := "read mail"
+		if writable {
+			access = "write mail in any name"
 		}
+		x.add("mailbox.open", project, fmt.Sprintf("other users of this machine can %s in %d folders of project %s, for example %s", access, len(open), project, open[0]),
+			"chmod go= "+shellpath.Quote(string(home)))
 	}
 	if x.status != nil {
 		x.examineCarriedMail(ctx, home)
 	}
-	if !x.has("mailbox.problem", "mailbox.elsewhere", "mailbox.parked", "mailbox.twin") {
+	if !x.has("mailbox.open", "mailbox.elsewhere", "mailbox.parked", "mailbox.twin") {
 		x.add("mailbox.ok", "mailboxes", fmt.Sprintf("%d projects have mailboxes in %s", len(projects), home), "")
 	}
 }
@@ -107,7 +107,7 @@ func (x *examination) examineCarriedMail(ctx context.Context, home mailbox.Home)
 	}
 	twins, _ := x.Daemon.OACPTwins(ctx, "")
 	for _, t := range twins[:min(len(twins), maxListed)] {
-		x.add("mailbox.twin", t.Agent, fmt.Sprintf("%s of project %s lives here and at %s: mail for it stays where it is sent", t.Agent, t.Project, t.Peer), "give one of the two another name")
+		x.add("mailbox.twin", t.Agent, fmt.Sprintf("%s of project %s lives here and at %s: mail for it stays where it is sent", t.Agent, t.Project, t.Peer), fmt.Sprintf("give one of the two another name; if it only lives at %s: acpctl oacp bind %s %s %[1]s --take", t.Peer, t.Project, t.Agent))
 	}
 	parked := make(map[string]int)
 	queue, _ := x.Daemon.OACPQueue(ctx, "")

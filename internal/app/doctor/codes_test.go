@@ -401,10 +401,12 @@ var reproductions = []reproduction{
 		if _, _, _, err := mailbox.Home(o.OACPHome).InitProject("demo", mailbox.Workspace{Agents: []string{"planner"}}); err != nil {
 			s.t.Fatal(err)
 		}
-		if err := os.RemoveAll(filepath.Join(o.OACPHome, "projects/demo/agents/planner/inbox")); err != nil {
-			s.t.Fatal(err)
+		for _, dir := range []string{"", "projects", "projects/demo", "projects/demo/agents", "projects/demo/agents/planner", "projects/demo/agents/planner/inbox"} {
+			if err := os.Chmod(filepath.Join(o.OACPHome, dir), 0o755); err != nil {
+				s.t.Fatal(err)
+			}
 		}
-	}, "mailbox.problem"),
+	}, "mailbox.open"),
 	{codes("mailbox.elsewhere"), func(t *testing.T) []Finding {
 		s := newSite(t, "desk")
 		s.write("config.yaml", "oacp: {home: "+t.TempDir()+"}\n")

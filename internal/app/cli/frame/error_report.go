@@ -45,11 +45,17 @@ var settingsOfDaemon = map[string]string{"no-mdns": "discovery: {mdns: off}", "l
 // explainUnknownFlag adds to the error of a flag that cmd does not have what may have been meant:
 // a flag of another name, or text.
 func (f *Frame) explainUnknownFlag(cmd *cobra.Command, unknown *pflag.NotExistError) error {
+	if findGoneWord(cmd, cmd.Flags().Arg(0)) != "" { // a flag of a verb that is gone
+		return reportUnknownVerb(cmd, cmd.Flags().Args())
+	}
 	if unknown.GetSpecifiedShortnames() != "" {
 		if len(splitUsage(cmd)) == 0 {
 			return unknown
 		}
 		return fmt.Errorf("%w: put -- before text that begins with a hyphen", unknown)
+	}
+	if gone := findGoneWord(cmd, "--"+unknown.GetSpecifiedName()); gone != "" {
+		return fmt.Errorf("%w: %s", unknown, gone)
 	}
 	if usual := findVerb(cmd, usualVerbs[cmd.Name()]); usual != nil {
 		if flag := usual.Flags().Lookup(unknown.GetSpecifiedName()); flag != nil && flag.NoOptDefVal != "" { // it needs no value

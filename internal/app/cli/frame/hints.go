@@ -44,13 +44,6 @@ var otherWords = map[string][]string{
 	"claude": {"setup claude"}, "codex": {"setup codex"}, "opencode": {"setup opencode"}, "claude-code": {"setup claude"}, "claudecode": {"setup claude"}, "open-code": {"setup opencode"},
 }
 
-// removedVerbs says what to type in the place of a verb that an older acpctl had, by its command line.
-var removedVerbs = map[string]string{
-	"acpctl bench":     "acpctl ping desk -c 100, which shows the time of each answer",
-	"acpctl debug":     "acpd --pprof PATH, which serves profiles on the socket PATH while acpd runs",
-	"acpctl log-level": "acpctl reload, once config.yaml in the state directory has the line log: {level: debug}",
-}
-
 // mcpPrograms are programs that speak MCP, and that acpctl setup does not know.
 var mcpPrograms = []string{"cursor", "gemini", "vscode", "copilot", "windsurf", "zed", "cline", "antigravity", "aider", "goose", "continue"}
 
@@ -245,8 +238,8 @@ func reportUnknownVerb(cmd *cobra.Command, args []string) error {
 	if args[0] == "" { // which all verbs begin with
 		return errors.New(problem + ": name one of those that the help lists")
 	}
-	if instead := removedVerbs[cmd.CommandPath()+" "+args[0]]; instead != "" {
-		return Instead{fmt.Errorf("the verb %q was removed", args[0]), instead}
+	if gone := findGoneWord(cmd, args[0]); gone != "" {
+		return errors.New(problem + ": " + gone)
 	}
 	if !cmd.HasParent() {
 		if hint := HintForWord(cmd, args[0], args[1:]); hint != "" {

@@ -32,7 +32,6 @@ func TestFullOutputOfOACP(t *testing.T) {
 		}
 	}
 	f.WantDiskFull("", "oacp", "inbox", "demo", "--agent", "reviewer")
-	f.WantDiskFull("", "oacp", "doctor")
 	// A watch that nobody can hear does not go on.
 	for _, form := range []string{"--json=false", "--json"} {
 		var stderr bytes.Buffer

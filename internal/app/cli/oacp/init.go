@@ -36,7 +36,7 @@ run again, for one more agent.`,
 			for _, l := range links {
 				src, dst, _ := strings.Cut(l, ":")
 				if src == "" || dst == "" {
-					return frame.UsageErrorf("argument --link: link must be SRC:DST")
+					return frame.UsageErrorf("--link: expected SRC:DST")
 				}
 				w.Links = append(w.Links, mailbox.Link{Source: src, Name: dst})
 			}

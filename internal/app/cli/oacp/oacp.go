@@ -1,6 +1,6 @@
-// Package oacp has the verbs of acpctl oacp. Their texts, JSON and exit codes are those of the
-// reference tool: 1 if something is refused, 2 for a wrong call. The reference tool has no
-// daemon; an error of the daemon has the exit code of its own code.
+// Package oacp has the verbs of acpctl oacp. Their JSON and exit codes are those of the
+// reference tool: 1 if something is refused, 2 for a wrong call. An error of the daemon, which
+// the reference tool does not have, has the exit code of its code.
 package oacp
 
 import (
@@ -44,25 +44,26 @@ func NewOACPCmd(f *frame.Frame) *cobra.Command {
 them. Their home is --oacp-dir, else $OACP_HOME, else that of the project which a
 marker (.oacp or workspace.json) in the working directory or above leads to, else
 ~/oacp. Everything works without a daemon but what carries mail to other machines.
-Options, output and exit codes are those of the tool oacp.`,
+Options, JSON and exit codes are those of the tool oacp, which also makes and checks
+signatures and looks for faults in the folders.`,
 	}
 	frame.RequireVerb(cmd)
 	cmd.PersistentFlags().Var((*shellpath.Flag)(&o.dir), "oacp-dir", "home of the mailboxes (default $OACP_HOME, a marker's or ~/oacp)")
 	cmd.AddCommand(
 		o.newInitCmd(), o.newSendCmd(), o.newReplyCmd(), o.newInboxCmd(), o.newReadCmd(), o.newDoneCmd(),
-		o.newWatchCmd(), o.newValidateCmd(), o.newVerifyCmd(), o.newDoctorCmd(),
+		o.newWatchCmd(), o.newValidateCmd(),
 		o.newBindCmd(), o.newUnbindCmd(), o.newBindingsCmd(), o.newQueueCmd(),
 	)
 	return cmd
 }
 
-// misuseError says what is wrong with a call, in the words of the reference.
+// misuseError is the error of a wrong call: the exit code is 2.
 type misuseError struct{ error }
 
 func misuseErrorf(format string, args ...any) error { return misuseError{fmt.Errorf(format, args...)} }
 
-// withReferenceErrors returns the function of a verb. It runs f, and tells errors and exits as the
-// reference does.
+// withReferenceErrors returns the function of a verb. It runs f, and reports errors and exits as
+// the reference does.
 func (o *verbs) withReferenceErrors(f func(ctx context.Context, args []string) error) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
 		err := f(cmd.Context(), args)
@@ -75,8 +76,6 @@ func (o *verbs) withReferenceErrors(f func(ctx context.Context, args []string) e
 		case err == nil, told, wrong, lost, cmd.Context().Err() != nil:
 			return err
 		case o.JSON && o.printJSON(map[string]string{"error": err.Error()}, false) == nil:
-		case cmd.Name() == "init":
-			fmt.Fprintf(o.Err, "Error: %s\n", client.Text(err.Error()))
 		default:
 			fmt.Fprintf(o.Err, "ERROR: %s\n", client.Text(err.Error()))
 		}
@@ -173,7 +172,7 @@ func (o *verbs) listAgents(project string) (names []string) {
 func findSender(from string) (string, error) {
 	name := cmp.Or(from, strings.TrimSpace(os.Getenv("OACP_AGENT")), strings.TrimSpace(os.Getenv("AGENT_NAME")))
 	if name == "" {
-		return "", misuseErrorf("Cannot infer sender — use --from, OACP_AGENT, or AGENT_NAME.")
+		return "", misuseErrorf("the sender is missing: name it with --from, or in OACP_AGENT or AGENT_NAME")
 	}
 	return name, nil
 }

@@ -45,7 +45,7 @@ or stored there (--wait-delivered), 6 not sent, as no daemon answers, which
 				}
 			}
 			if len(missing) > 0 {
-				return frame.UsageErrorf("the following arguments are required: %s", strings.Join(missing, ", "))
+				return frame.UsageErrorf("missing: %s", strings.Join(missing, ", "))
 			}
 			var err error
 			if d.from, err = findSender(d.from); err != nil {
@@ -161,8 +161,6 @@ type sentReport struct {
 	Subject    string   `json:"subject"`
 	Created    string   `json:"created_at_utc"`
 	DryRun     bool     `json:"dry_run"`
-	Signed     bool     `json:"signed,omitzero"`
-	KIDs       []string `json:"kids,omitempty"`
 	Warnings   []string `json:"warnings,omitempty"`
 	InboxPath  string   `json:"inbox_path,omitempty"`
 	InboxPaths []string `json:"inbox_paths,omitempty"`
@@ -181,7 +179,7 @@ func newSentReport(s mailbox.Sent, d *sendFlags) sentReport {
 	m := s.Message
 	r := sentReport{
 		MessageID: m.ID, From: m.From, To: m.To, Type: m.Type, Priority: m.Priority, Subject: m.Subject, Created: m.Created,
-		DryRun: d.letter.DryRun, Signed: len(s.KIDs) > 0, KIDs: s.KIDs, Warnings: s.Warnings, OutboxPath: s.Outbox,
+		DryRun: d.letter.DryRun, Warnings: s.Warnings, OutboxPath: s.Outbox,
 		ConversationID: m.ConversationID, ParentID: m.ParentID, Inherited: d.inherited,
 	}
 	if d.letter.DryRun {

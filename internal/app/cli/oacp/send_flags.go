@@ -50,7 +50,6 @@ func (d *sendFlags) addFlags(o *verbs, cmd *cobra.Command) {
 	f.StringVar(&d.expires, "expires", "", "after how long it is out of date: 30m, 12h, 2d")
 	f.StringVar(&m.Channel, "channel", "", "a word to sort by, for example review")
 	f.StringVar(&m.AutonomyHint, "autonomy-hint", "", "auto_proceed: advice to the recipient")
-	f.BoolVar(&d.letter.Sign, "sign", false, "sign it with the sender's keys, of oacp key gen (default as signing.sign_messages in the sender's config.yaml)")
 	f.StringVar(&d.letter.Suffix, "suffix", "", "word at the end of the file's name")
 	f.BoolVar(&d.letter.DryRun, "dry-run", false, "print the message, write nothing")
 	f.BoolVar(&d.quiet, "quiet", false, "print nothing if it is sent")
@@ -93,10 +92,10 @@ func (d *sendFlags) explainError(err error) error {
 func (d *sendFlags) readInputs(ctx context.Context, o *verbs) (err error) {
 	m := &d.letter.Message
 	if !slices.Contains(oacpmsg.ListMessageTypes(), m.Type) {
-		return frame.UsageErrorf("argument --type: invalid choice: '%s' (choose from %s)", m.Type, strings.Join(oacpmsg.ListMessageTypes(), ", "))
+		return frame.UsageErrorf("--type %q: use one of %s", m.Type, strings.Join(oacpmsg.ListMessageTypes(), ", "))
 	}
 	if !slices.Contains(oacpmsg.ListPriorities(), m.Priority) {
-		return frame.UsageErrorf("argument --priority: invalid choice: '%s' (choose from %s)", m.Priority, strings.Join(oacpmsg.ListPriorities(), ", "))
+		return frame.UsageErrorf("--priority %q: use one of %s", m.Priority, strings.Join(oacpmsg.ListPriorities(), ", "))
 	}
 	if d.given("wait") && d.wait <= 0 {
 		return frame.UsageErrorf("--wait: expected a duration like 30s")
@@ -125,13 +124,13 @@ func (d *sendFlags) readInputs(ctx context.Context, o *verbs) (err error) {
 func (d *sendFlags) readBody(ctx context.Context, o *verbs) (string, error) {
 	switch {
 	case d.bodyFile == "-" && o.InTTY:
-		return "", misuseErrorf("--body-file - specified but stdin is a terminal (no piped input)")
+		return "", misuseErrorf("--body-file -: standard input is a terminal: give the text with --body, or pipe it in")
 	case d.given("body-file") && d.bodyFile != "-":
 		return readTextFile("body", d.bodyFile)
 	case !d.given("body-file") && d.given("body"):
 		return d.body, nil
 	case o.InTTY:
-		return "", misuseErrorf("no message body provided — use --body, --body-file, or pipe to stdin")
+		return "", misuseErrorf("the message has no body: give it with --body or --body-file, or pipe it in")
 	}
 	text, err := o.ReadStdin(ctx)
 	if err == nil && !utf8.ValidString(text) {
@@ -143,7 +142,7 @@ func (d *sendFlags) readBody(ctx context.Context, o *verbs) (string, error) {
 // readTextFile returns the text of a file that a message can hold.
 func readTextFile(what, path string) (string, error) {
 	if info, err := os.Stat(path); err != nil || !info.Mode().IsRegular() {
-		return "", misuseErrorf("%s file not found: %s", what, path)
+		return "", misuseErrorf("%s file %s: there is no such file", what, path)
 	}
 	b, err := mailbox.ReadFileOrLink(path)
 	switch {

@@ -22,17 +22,17 @@ func (o *verbs) newValidateCmd() *cobra.Command {
 		Short: "Check a message file",
 		Example: `  acpctl oacp validate draft.yaml
   acpctl oacp validate draft.yaml --strict     also what the specification asks of a body`,
-		Long: `Checks a message file by the rules of the tool oacp, and tells each error in a line.
-With --strict it also warns where the body of a follow_up or review_… message lacks
-what the specification asks; a warning fails nothing.`,
+		Long: `Checks a message file by the rules of the tool oacp, and prints each error in a line.
+With --strict it also warns if the body of a follow_up or review_… message lacks what
+the specification asks for; the exit code stays 0.`,
 		RunE: o.withReferenceErrors(func(_ context.Context, args []string) error {
 			path := filepath.Clean(args[0])
 			data, err := mailbox.ReadFileOrLink(args[0])
 			switch {
 			case errors.Is(err, fs.ErrNotExist):
-				return fmt.Errorf("message file does not exist: %s", path)
+				return fmt.Errorf("%s: there is no such file", path)
 			case err != nil:
-				return fmt.Errorf("failed to read file: %w", err)
+				return addPathToError(path, err)
 			}
 			d, err := oacpmsg.ParseDocument(data)
 			if err != nil {

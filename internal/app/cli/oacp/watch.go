@@ -37,7 +37,7 @@ Exit codes: 0, 1 if something could not be read (the rest is told), 2 usage.`,
 			case (len(w.Projects) > 0) == all:
 				return frame.UsageErrorf("expected either --project or --all-projects")
 			case w.StateID != "" && !oacpmsg.IsLegalFileSuffix(w.StateID):
-				return frame.UsageErrorf("--state-id must match [A-Za-z0-9._-]{1,64}")
+				return frame.UsageErrorf("--state-id: use 1 to 64 letters, digits, dots, underscores and hyphens")
 			}
 			var err error
 			if w.Since, err = mailbox.ParseSince(since, time.Now()); err != nil {
