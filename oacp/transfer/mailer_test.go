@@ -166,7 +166,7 @@ func TestParked(t *testing.T) {
 	file, written := desk.question("and now?")
 	laptop.holds("reviewer", file, written)
 	for name, reason := range map[string]string{
-		"a-big.yaml": "a message may have", "a-empty.yaml": "empty", "a-broken.yaml": "YAML", "a-list.yaml": "mapping", "a-twice.yaml": "field 'from' is there twice",
+		"a-big.yaml": "a message may have", "a-empty.yaml": "empty", "a-broken.yaml": "YAML", "a-list.yaml": "mapping", "a-twice.yaml": "field \"from\" is there twice",
 		"a-stranger.yaml": "'from'", "a name.yaml": "its name", ".hidden.yaml": "its name", strings.Repeat("n", 196) + ".yaml": "its name",
 		"a-link.yaml": "a link", "a-near-link.yaml": "a link", "a-fifo.yaml": "not a regular file",
 		"b-foreign.yaml": "laptop says: from: intruder of project demo is not bound to you",

@@ -38,7 +38,7 @@ func TestEveryVerbIsDescribed(t *testing.T) {
 // A verb that takes no arguments offers no files as arguments.
 func TestNoArgumentsNoFiles(t *testing.T) {
 	f := newDaemon(t)
-	for _, verb := range [][]string{{"status"}, {"channel", "unsent"}, {"oacp", "doctor"}} {
+	for _, verb := range [][]string{{"status"}, {"channel", "unsent"}, {"oacp", "bindings"}} {
 		if got := f.Run(append(append([]string{cobra.ShellCompNoDescRequestCmd}, verb...), "")...); got.Out != ":4\n" {
 			t.Errorf("%s: %+v", strings.Join(verb, " "), got)
 		}
