@@ -66,7 +66,7 @@ const (
 )
 
 // openFolder opens a folder below the home. A root opens nothing outside of itself, not even
-// by links. The home is opened anew each time, because it may have been replaced.
+// through links. Each call opens the home again, because it may have been replaced.
 func (m *Mailer) openFolder(dir string) (*os.Root, error) {
 	home, err := os.OpenRoot(m.cfg.Home)
 	if err != nil {
@@ -81,12 +81,12 @@ func (m *Mailer) openInbox(p mailbox) (*os.Root, error) {
 	return m.openFolder(path.Join(p.dir(), inboxDir))
 }
 
-// checkAgentSpelling fails with [fs.ErrNotExist] if there is no agent of exactly this name. For
-// another spelling, a file system that ignores case opens the folder too, and so does a link.
+// checkAgentSpelling returns [fs.ErrNotExist] if no agent has exactly this name. A file system
+// that ignores case would open the folder by another spelling too, and so would a link.
 func (m *Mailer) checkAgentSpelling(p mailbox) error {
 	for _, of := range []struct {
 		dir, name string
-		link      bool // it may be one
+		link      bool // a symbolic link is allowed
 	}{{"projects", p.project, true}, {path.Join("projects", p.project, "agents"), p.agent, false}} {
 		dir, err := m.openFolder(of.dir)
 		if err != nil {

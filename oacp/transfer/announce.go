@@ -13,11 +13,11 @@ import (
 const (
 	statusFile   = "status.yaml"
 	maxStatus    = 64 << 10
-	maxAnnounced = 256 // agents that a peer is told of
+	maxAnnounced = 256 // agents that are announced to a peer
 )
 
-// announceAgents tells a peer of the agents that live here, in projects in which the peer
-// has agents too. It leaves out statuses that the peer knows.
+// announceAgents sends a peer the statuses of the agents that live here, in projects in which
+// the peer has agents too, except those that the peer knows.
 func (m *Mailer) announceAgents(ctx context.Context, q *peerQueue) {
 	a := m.ledger.beginAgentAnnouncement(q)
 	if a == nil {

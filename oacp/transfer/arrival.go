@@ -17,10 +17,10 @@ type arrivalState string
 
 // The states of an arrival.
 const (
-	writing  arrivalState = "writing"  // a file may be there
-	stored   arrivalState = "stored"   // it is there, and the sender may know
-	consumed arrivalState = "consumed" // the agent is done with it, and the sender does not know
-	reported arrivalState = "reported" // the sender knows
+	writing  arrivalState = "writing"  // the file may exist
+	stored   arrivalState = "stored"   // the file exists, and the sender may know
+	consumed arrivalState = "consumed" // the agent has finished it, and the sender does not know
+	reported arrivalState = "reported" // the sender knows that
 )
 
 // arrival is a message that came from a peer.
@@ -29,18 +29,18 @@ type arrival struct {
 	name  string // of the file here
 	state arrivalState
 
-	folder uint64 // in which it was seen last; 0 if that is not known
+	folder uint64 // inode of the folder in which it was seen last; 0 if unknown
 
-	size    int64 // 0 if it came before sizes were kept
-	counted bool  // it and its size, in the peer's shares
-	kept    bool  // it is among ledger.arrivals: the ledger decides on counted
+	size    int64 // 0 if it came before sizes were stored
+	counted bool  // in the peer's shares, with its size
+	kept    bool  // it is in ledger.arrivals, and the ledger decides on counted
 
-	tries int       // of telling the sender, which did not take this one
-	due   time.Time // of the next
+	tries int       // failed reports of this one to the sender
+	due   time.Time // when the next report is made
 }
 
-// arrivalKey identifies an arrival. A message's id does not: a broadcast to two agents behind
-// one peer comes twice, with one id, one name and the same bytes.
+// arrivalKey identifies an arrival. The message's id cannot: a broadcast to two agents of one
+// machine comes twice, with the same id, name and bytes.
 type arrivalKey struct {
 	peer identity.ID
 	mailbox
@@ -48,8 +48,8 @@ type arrivalKey struct {
 	hash [32]byte
 }
 
-// localFileName returns the message's name here, if no other message has it: its name at the sender,
-// unless that could do harm.
+// localFileName returns the name that the message gets here if it is free: its name at the sender,
+// if that is legal.
 func (k arrivalKey) localFileName() string {
 	if message.IsLegalFileName(k.file) {
 		return k.file
@@ -57,16 +57,16 @@ func (k arrivalKey) localFileName() string {
 	return "unnamed_" + hex.EncodeToString(k.hash[:8]) + extension
 }
 
-// tempFileName returns the name under which the message is written. It is the same at each
-// attempt, and no other message has it. So what a crash leaves behind is found without a look
-// at files of others.
+// tempFileName returns the name under which the message is written. Each attempt uses the same
+// name, and no other message has it. So the file that a crash has left behind can be found
+// without reading files of others.
 func (k arrivalKey) tempFileName() string {
 	id := sha256.Sum256(fmt.Appendf(nil, "%s/%s/%s/%x/%s", k.peer, k.project, k.agent, k.hash, k.file))
 	return "." + k.localFileName() + tempMark + hex.EncodeToString(id[:8])
 }
 
-// restoreState takes over what the store has: bindings, the number of arrivals of each peer,
-// and the peers to which something is to be reported.
+// restoreState sets the state from the store: bindings, the number of arrivals of each peer, and
+// the peers that are to get reports.
 func (l *ledger) restoreState(bindings []Binding, arrivals map[identity.ID]int64, unreported []identity.ID) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -81,8 +81,8 @@ func (l *ledger) restoreState(bindings []Binding, arrivals map[identity.ID]int64
 	}
 }
 
-// addArrival puts an arrival among those that lie here, if it is stored, or among the
-// reports, if it is consumed. The caller holds l.mu.
+// addArrival adds a stored arrival to the arrivals of its inbox, and a consumed one to the
+// reports. The caller holds l.mu.
 func (l *ledger) addArrival(a *arrival) {
 	switch a.state {
 	case stored:
@@ -104,7 +104,7 @@ func (l *ledger) addArrival(a *arrival) {
 	}
 }
 
-// removeArrival takes an arrival out of those that lie in an inbox. The caller holds l.mu.
+// removeArrival removes an arrival from those of its inbox. The caller holds l.mu.
 func (l *ledger) removeArrival(a *arrival) {
 	l.releaseRoom(a)
 	p := a.key.mailbox
@@ -119,8 +119,8 @@ func (l *ledger) removeArrival(a *arrival) {
 	}
 }
 
-// beginArrival takes one of the peer's places and makes sure that no other stream stores the
-// same message. The caller calls leave at the end.
+// beginArrival takes one of the peer's places, and refuses a message that another stream is
+// storing. The caller calls leave at the end.
 func (l *ledger) beginArrival(key arrivalKey) (leave func(), err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -144,8 +144,8 @@ func (l *ledger) beginArrival(key arrivalKey) (leave func(), err error) {
 	}, nil
 }
 
-// reserveRoom takes room for a message that is about to come. Only the caller has the
-// arrival. releaseRoom gives the room back.
+// reserveRoom takes room for a message that is about to come. Nobody else has the arrival yet.
+// releaseRoom gives the room back.
 func (l *ledger) reserveRoom(a *arrival) error {
 	who := a.key.peer
 	if err := l.accounts.files.Reserve(who, 1); err != nil {
@@ -159,8 +159,8 @@ func (l *ledger) reserveRoom(a *arrival) error {
 	return nil
 }
 
-// reserveRoomUnchecked counts a message that lies in an inbox, even beyond the bounds. The caller holds
-// l.mu.
+// reserveRoomUnchecked counts a message that is in an inbox, even beyond the bounds. The caller
+// holds l.mu.
 func (l *ledger) reserveRoomUnchecked(a *arrival) {
 	if !a.counted {
 		a.counted = true
@@ -169,8 +169,8 @@ func (l *ledger) reserveRoomUnchecked(a *arrival) {
 	}
 }
 
-// releaseRoom gives back the room of a message that lies in no inbox. The caller holds l.mu,
-// or is the only one that has the arrival.
+// releaseRoom gives back the room of a message that is in no inbox. The caller holds l.mu, or
+// nobody else has the arrival.
 func (l *ledger) releaseRoom(a *arrival) {
 	if a.counted {
 		a.counted = false
@@ -179,7 +179,7 @@ func (l *ledger) releaseRoom(a *arrival) {
 	}
 }
 
-// releaseInboxRoom gives back the room of the arrivals in an inbox that is not there.
+// releaseInboxRoom gives back the room of the arrivals in an inbox that does not exist.
 func (l *ledger) releaseInboxRoom(p mailbox) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -190,8 +190,8 @@ func (l *ledger) releaseInboxRoom(p mailbox) {
 	}
 }
 
-// markArrivalStored adds a message that was stored, and has its inbox scanned: the scan watches the
-// inbox from now on, and the message may be gone already.
+// markArrivalStored adds a message that was stored, and requests a scan of its inbox: the scan
+// begins to watch the inbox, and the message may be gone already.
 func (l *ledger) markArrivalStored(a *arrival) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -213,10 +213,10 @@ func (l *ledger) releaseRoomUnlessStored(a *arrival) {
 	}
 }
 
-// matchArrivalsWithFiles compares the arrivals that lie in an inbox with the files
-// that a scan of some names, or of all for nil, has found in the folder with that inode. It
-// returns the arrivals that are missing, and those that lie in another folder than before,
-// as after a restored backup.
+// matchArrivalsWithFiles compares the arrivals of an inbox with the files that a scan of some
+// names, or of all if scanned is nil, has found in the folder with that inode. It returns the
+// arrivals that are missing, and those that are in another folder than before, as after a
+// restored backup.
 func (l *ledger) matchArrivalsWithFiles(p mailbox, inode uint64, found map[string]foundFile, scanned names) (missing, moved []*arrival) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -233,7 +233,7 @@ func (l *ledger) matchArrivalsWithFiles(p mailbox, inode uint64, found map[strin
 			case there:
 			case a.folder == inode || a.folder == 0:
 				missing = append(missing, a)
-			default: // it went with another folder
+			default: // the folder was replaced
 				l.releaseRoom(a)
 			}
 		}
@@ -241,7 +241,7 @@ func (l *ledger) matchArrivalsWithFiles(p mailbox, inode uint64, found map[strin
 	return missing, moved
 }
 
-// refileArrivals moves arrivals to the place that their states ask for.
+// refileArrivals moves arrivals to where addArrival puts those of their states.
 func (l *ledger) refileArrivals(all ...*arrival) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

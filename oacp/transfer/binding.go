@@ -11,13 +11,13 @@ import (
 	"github.com/acpd/acpd/store"
 )
 
-// The modes of a binding: when the copy here goes.
+// The modes of a binding say when the copy here is removed.
 const (
-	Mirror   = "mirror"    // when the agent there is done with its own
+	Mirror   = "mirror"    // when the agent there has finished its own
 	OnStored = "on-stored" // some time, the linger, after it is stored there
 )
 
-// DefaultLinger gives tools time that look for the file after a send.
+// DefaultLinger gives tools time to look for the file after they have sent it.
 const (
 	DefaultLinger = 2 * time.Minute
 	maxLinger     = 30 * 24 * time.Hour
@@ -28,15 +28,15 @@ type Binding struct {
 	Project string
 	Agent   string
 	Peer    identity.ID
-	Mode    string        // Mirror or OnStored; "" is Mirror
-	Linger  time.Duration // whole seconds, with OnStored; 0 is DefaultLinger
+	Mode    string        // Mirror or OnStored; empty means Mirror
+	Linger  time.Duration // whole seconds, with OnStored; zero means DefaultLinger
 }
 
 func (b Binding) mailbox() mailbox { return mailbox{b.Project, b.Agent} }
 
-// Bind notes that an agent lives at a peer, or changes its binding, durably. It makes the
-// agent's folder if that is missing, but not the project's. An agent that has sent from here
-// lives here: Bind refuses it, unless take says that it has moved.
+// Bind notes durably that an agent lives at a peer, or changes its binding. It makes the agent's
+// folder if that is missing, but not the project's. It refuses an agent that has sent from here,
+// unless take says that the agent has moved.
 func (m *Mailer) Bind(ctx context.Context, b Binding, take bool) (Binding, error) {
 	b.Mode = cmp.Or(b.Mode, Mirror)
 	p := b.mailbox()
@@ -68,7 +68,7 @@ func (m *Mailer) Bind(ctx context.Context, b Binding, take bool) (Binding, error
 	return b, nil
 }
 
-// Unbind notes that an agent is hosted here, durably, and returns its last binding. Its inbox
+// Unbind notes durably that an agent is hosted here, and returns its last binding. Its inbox
 // stays as it is.
 func (m *Mailer) Unbind(ctx context.Context, project, agent string) (Binding, error) {
 	p := mailbox{project, agent}
@@ -90,5 +90,6 @@ func newNotBoundError(op string, p mailbox) error {
 	return kinds.Errorf(kinds.NotFound, "%s: %.64q of project %.64q is bound to nobody: see acpctl oacp bindings", op, p.agent, p.project)
 }
 
-// Bindings returns the bindings of a project, or of all for "", by their names.
+// Bindings returns the bindings of a project, or of all projects if project is empty, sorted by
+// name.
 func (m *Mailer) Bindings(project string) []Binding { return m.ledger.listBindings(project) }

@@ -12,19 +12,19 @@ import (
 type boundInbox struct {
 	Binding
 	entries      map[string]*entry
-	goneRecorded bool // the store has no file as present that went while no daemon ran
+	goneRecorded bool // the store knows of the files that went while no daemon ran
 
-	peerStatus    string // of the agent, as its peer says
-	fileStatus    string // of the agent, as its status.yaml says
+	peerStatus    string // the agent's status that its peer has sent
+	fileStatus    string // the status in its status.yaml
 	fileStatusAt  time.Time
-	statusPlanned bool // status.yaml is written again soon
+	statusPlanned bool // a timer will request the next write of status.yaml
 }
 
 func newBoundInbox(b Binding) *boundInbox {
 	return &boundInbox{Binding: b, entries: make(map[string]*entry)}
 }
 
-// clearEntries forgets all entries: a delivery that is under way changes nothing when it
+// clearEntries forgets all entries. A delivery that is under way then changes nothing when it
 // ends. The caller holds ledger.mu.
 func (s *boundInbox) clearEntries() {
 	for _, e := range s.entries {
@@ -43,7 +43,7 @@ func (l *ledger) findBoundPeer(p mailbox) (peer identity.ID, ok bool) {
 	return peer, false
 }
 
-// isAgentBoundTo reports whether an agent of a project, or any for "", lives at a peer.
+// isAgentBoundTo reports whether an agent of a project, or any if agent is empty, lives at a peer.
 func (l *ledger) isAgentBoundTo(peer identity.ID, project, agent string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -59,7 +59,8 @@ func (l *ledger) isAgentBoundTo(peer identity.ID, project, agent string) bool {
 	return false
 }
 
-// listBindings returns the bindings of a project, or of all for "", by their names.
+// listBindings returns the bindings of a project, or of all projects if project is empty, sorted
+// by name.
 func (l *ledger) listBindings(project string) []Binding {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -73,8 +74,8 @@ func (l *ledger) listBindings(project string) []Binding {
 	return all
 }
 
-// addBinding notes a binding. An agent that was bound to another peer takes its entries along:
-// those with which it is not done go to the peer where it lives now.
+// addBinding notes a binding. If the agent was bound to another peer, the messages that it has
+// not finished go to the new one.
 func (l *ledger) addBinding(b Binding) {
 	p := b.mailbox()
 	l.mu.Lock()
@@ -91,7 +92,7 @@ func (l *ledger) addBinding(b Binding) {
 	s.Binding = b
 	l.requeueRefusedEntries(s)
 	l.markFilesDirtyLocked(p, nil)
-	q := l.ensureQueue(b.Peer) // which learns that its agents' statuses matter here now
+	q := l.ensureQueue(b.Peer) // it gets the statuses of the agents here
 	q.stale = true
 	q.requestAnnouncement()
 }
@@ -112,7 +113,7 @@ func (l *ledger) removeBinding(p mailbox) (b Binding, bound bool) {
 }
 
 // planStatusWrite returns the status for the status.yaml of a bound agent, and whether to write it
-// now. If it has changed too soon after the last, again is the time before writing it.
+// now. If the last write was too short a time ago, again is the time before writing it.
 func (l *ledger) planStatusWrite(p mailbox, now time.Time) (status string, write bool, again time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -138,7 +139,7 @@ func (l *ledger) planStatusWrite(p mailbox, now time.Time) (status string, write
 	return status, true, 0
 }
 
-// markStatusDue has a status written that changed too soon after the last.
+// markStatusDue requests the write that planStatusWrite has put off.
 func (l *ledger) markStatusDue(p mailbox) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -148,8 +149,8 @@ func (l *ledger) markStatusDue(p mailbox) {
 	}
 }
 
-// recordPresence notes the status of an agent that lives at a peer. Word from the peer is also
-// a reason to offer it again what it has refused.
+// recordPresence notes the status of an agent that lives at a peer. The peer is also offered
+// again what it has refused.
 func (l *ledger) recordPresence(from identity.ID, p mailbox, status string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -176,8 +177,8 @@ func (l *ledger) recordPresence(from identity.ID, p mailbox, status string) {
 	}
 }
 
-// findTwinAgents returns the agents of a project, or of all for "", that live at a peer by its
-// word and are bound to nobody.
+// findTwinAgents returns the agents of a project, or of all projects if project is empty, that a
+// peer has announced and that are bound to no peer.
 func (l *ledger) findTwinAgents(project string) (all []Twin) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

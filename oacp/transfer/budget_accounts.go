@@ -11,14 +11,14 @@ type accounts struct {
 	opened   *budget.Account // descriptors of those
 	files    *budget.Account // stored and unread
 	bytes    *budget.Account // of those, and of deliveries under way
-	arrivals *budget.Account // rows in the store, by which a repeated message is known
+	arrivals *budget.Account // rows in the store, by which a repeated message is recognised
 }
 
 // budgetRows holds the rows of the budget behind the accounts.
 type budgetRows struct{ underWay, opened, files, bytes, arrivals budget.Row }
 
-// newBudgetRows returns the rows of a daemon's budget; descriptors is the sum of what peers
-// may cause to be open, 0 for none.
+// newBudgetRows returns the rows of a daemon's budget. descriptors bounds the descriptors that
+// peers may cause to be open; zero means no bound.
 func newBudgetRows(descriptors int64) budgetRows {
 	return budgetRows{budget.MailUnderWay, budget.Descriptors.WithSum(descriptors), budget.MailFiles, budget.MailBytes, budget.MailLedger}
 }

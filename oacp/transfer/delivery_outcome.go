@@ -12,9 +12,9 @@ import (
 	"github.com/acpd/acpd/wire"
 )
 
-// recordDeliveryOutcome moves an entry on after a delivery that ended at now with a reply or an error.
-// said is the reply in words. An entry that is not being sent any more stays as it is: its
-// file is gone or another one, or its agent is bound to another peer.
+// recordDeliveryOutcome gives an entry its next state after a delivery that ended at now with a
+// reply or an error. said is the reply in words. An entry that is no longer being sent stays as
+// it is: its file is gone or another one, or its agent is bound to another peer.
 func (l *ledger) recordDeliveryOutcome(q *peerQueue, e *entry, reply *wire.MailReply, said string, err error, now time.Time) (events []Event) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -26,7 +26,7 @@ func (l *ledger) recordDeliveryOutcome(q *peerQueue, e *entry, reply *wire.MailR
 	if e.state != sending {
 		l.markFilesDirtyLocked(e.mailbox, nil)
 		if s := l.bound[e.mailbox]; s != nil {
-			s.goneRecorded = false // and the store knows of it
+			s.goneRecorded = false // the store has a delivery of it now
 		}
 		return nil
 	}
@@ -47,7 +47,7 @@ func (l *ledger) recordDeliveryOutcome(q *peerQueue, e *entry, reply *wire.MailR
 	case reply.Result == wire.MailRetry:
 		q.scheduleRetry(e, said)
 		if reply.Code == string(kinds.Overloaded) && reply.Scope != wire.MailScopeMessage {
-			q.full.startPause(now, longestRetry) // it has no room for our deliveries: all wait
+			q.full.startPause(now, longestRetry) // it has no room for any of our mail
 		}
 	case reply.Result == wire.MailRefused:
 		events = e.markRefused(q.peer, said)
@@ -69,7 +69,7 @@ func isStoredReply(reply *wire.MailReply) bool {
 	return reply.Result == wire.MailStored || reply.Result == wire.MailDuplicate
 }
 
-// scheduleRetry has an entry wait, for longer after each try. The caller holds ledger.mu.
+// scheduleRetry lets an entry wait, longer after each try. The caller holds ledger.mu.
 func (q *peerQueue) scheduleRetry(e *entry, reason string) {
 	e.setState(Waiting, reason)
 	e.nextTry = time.Now().Add(computeRetryPause(e.tries))
@@ -79,7 +79,8 @@ func (q *peerQueue) scheduleRetry(e *entry, reason string) {
 	}
 }
 
-// backOffUnreachable has everything wait for a peer that cannot be reached. The caller holds ledger.mu.
+// backOffUnreachable starts a pause for everything that goes to a peer. The caller holds
+// ledger.mu.
 func (q *peerQueue) backOffUnreachable(cause error) {
 	q.trouble = ownwords.Of(cause)
 	q.unreached.startPause(time.Now(), longestPause)
@@ -88,7 +89,7 @@ func (q *peerQueue) backOffUnreachable(cause error) {
 // randomizePause returns a random part of a pause, at least half.
 func randomizePause(d time.Duration) time.Duration { return d/2 + rand.N(d/2) }
 
-// computeRetryPause returns the pause after a number of tries that failed.
+// computeRetryPause returns the pause after a number of failed tries.
 func computeRetryPause(tries int) time.Duration {
 	return randomizePause(min(firstPause<<min(tries, 10), longestRetry))
 }

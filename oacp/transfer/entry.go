@@ -16,9 +16,9 @@ const (
 	Waiting   State = "waiting"
 	Delivered State = "delivered" // it is stored at the peer; this copy goes later
 	Parked    State = "parked"    // it is not carried; the reason says why
-	settling  State = "settling"  // somebody may be writing it
+	settling  State = "settling"  // it may still be being written
 	sending   State = "sending"
-	gone      State = "gone" // no more in the folder, or changed: another entry has its place
+	gone      State = "gone" // the file is gone, or has changed and has another entry
 )
 
 // Arrived is the state of mail that came from a peer.
@@ -35,29 +35,29 @@ func (s State) toQueueState() State {
 // beingWritten is the reason of an entry that settles.
 const beingWritten = "it may still be being written"
 
-// entry is one state of one file in the inbox of a bound agent. A file that changes gets
-// another.
+// entry is one state of one file in the inbox of a bound agent. A file that changes gets a new
+// entry.
 type entry struct {
 	mailbox        mailbox
 	file           string
 	version        fileVersion
 	unchangedSince time.Time
 
-	whole    bool          // its writer has given up a temporary name for it
-	restTime time.Duration // how long it has to rest, unless it is whole
+	whole    bool          // its writer has removed the temporary name
+	restTime time.Duration // how long it must stay unchanged, unless it is whole
 
 	hash  [32]byte
-	rank  int // of priority and type: the lowest goes first
+	rank  int // by priority and type; the lowest is sent first
 	state State
-	since time.Time // when the file came or was last changed or, if it is delivered, when that was
+	since time.Time // when it was delivered, else when the file came or was last changed
 
-	consumedHash [32]byte // of the message that the agent there is done with; the file may have changed
+	consumedHash [32]byte // of the message that the agent there has finished; the file may have changed since
 
-	reason         string    // why it is parked, waits, or does not go
-	reportedReason string    // the reason for which the peer refused it, when that was last news
-	refused        bool      // parked by the peer's word: offered again now and then
-	tries          int       // that failed
-	nextTry        time.Time // zero: now
+	reason         string    // why it is parked, waits, or is not removed
+	reportedReason string    // the peer's last reason for refusing it that was reported
+	refused        bool      // parked because the peer refused it; it is offered again
+	tries          int       // failed ones
+	nextTry        time.Time // zero if it can be tried now
 }
 
 func (e *entry) setState(state State, reason string) {
@@ -68,7 +68,7 @@ func (e *entry) toEvent(peer identity.ID) Event {
 	return Event{Peer: peer, Project: e.mailbox.project, Agent: e.mailbox.agent, File: e.file, Hash: e.hash, State: e.state, Reason: e.reason, refused: e.refused}
 }
 
-// remainingSettleTime returns how long an entry has to rest further before it is taken as it is.
+// remainingSettleTime returns how much longer the file must stay unchanged before it is read.
 func (e *entry) remainingSettleTime(now time.Time) time.Duration {
 	if e.whole {
 		return 0
@@ -90,7 +90,7 @@ func (e *entry) compareUrgency(f *entry) int {
 	return cmp.Or(cmp.Compare(e.rank, f.rank), cmp.Compare(e.file, f.file), e.mailbox.compare(f.mailbox))
 }
 
-// unsettledFiles holds files that are scanned again when the first of them has rested.
+// unsettledFiles holds files that may still be written, and when to scan them again.
 type unsettledFiles struct {
 	files names
 	wait  time.Duration
@@ -108,13 +108,13 @@ func (u *unsettledFiles) addFile(file string, wait time.Duration) {
 type entryChanges struct {
 	settled   []*entry       // to be read and classified
 	missing   []string       // files that are gone
-	checkGone bool           // the store may have further files that are gone
+	checkGone bool           // the store may list more files that are gone
 	unsettled unsettledFiles // to be scanned again
 	events    []Event
 }
 
-// updateEntries brings the entries of an inbox up to date with the files that a scan of
-// some names, or of all for nil, has found. bound is false if the agent is bound no more.
+// updateEntries updates the entries of an inbox from the files that a scan of some names, or
+// of all if scanned is nil, has found. bound is false if the agent is no longer bound.
 func (l *ledger) updateEntries(p mailbox, found map[string]foundFile, scanned names) (c entryChanges, bound bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -167,8 +167,8 @@ func (l *ledger) updateEntries(p mailbox, found map[string]foundFile, scanned na
 	return c, true
 }
 
-// requeueEntry makes a refused entry one that waits. The reason stays until the peer has
-// answered. The caller holds l.mu.
+// requeueEntry lets a refused entry wait again. Its reason stays until the peer has answered.
+// The caller holds l.mu.
 func (l *ledger) requeueEntry(e *entry) {
 	e.setState(Waiting, e.reason)
 	e.nextTry = time.Time{}
@@ -185,7 +185,8 @@ func (l *ledger) removeEntry(e *entry) {
 	}
 }
 
-// setEntryReason notes why an entry's copy does not go, and reports whether the reason is new.
+// setEntryReason notes why an entry's copy is not removed, and reports whether the reason is
+// new.
 func (l *ledger) setEntryReason(e *entry, reason string) (isNew bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -194,7 +195,7 @@ func (l *ledger) setEntryReason(e *entry, reason string) (isNew bool) {
 	return isNew
 }
 
-// requestGoneFileCheck has the next scan ask the store for files that are gone.
+// requestGoneFileCheck makes the next scan ask the store for files that are gone.
 func (l *ledger) requestGoneFileCheck(p mailbox) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -203,8 +204,8 @@ func (l *ledger) requestGoneFileCheck(p mailbox) {
 	}
 }
 
-// findEntryState returns the peer to which an agent is bound, and the state of a file's entry, ""
-// if there is none. bound is false if the agent is hosted here.
+// findEntryState returns the peer to which an agent is bound, and the state of a file's entry,
+// which is empty if there is no entry. bound is false if the agent is hosted here.
 func (l *ledger) findEntryState(p mailbox, file string) (peer identity.ID, state State, bound bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -217,8 +218,7 @@ func (l *ledger) findEntryState(p mailbox, file string) (peer identity.ID, state
 	return identity.ID{}, "", false
 }
 
-// markFileConsumed notes the hash of the message from a file with which the agent at its peer is
-// done.
+// markFileConsumed notes that the agent at its peer has finished the message that a file had.
 func (l *ledger) markFileConsumed(p mailbox, peer identity.ID, file string, hash [32]byte) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -228,8 +228,8 @@ func (l *ledger) markFileConsumed(p mailbox, peer identity.ID, file string, hash
 	}
 }
 
-// listQueuedMail returns the lines of the queue for the bound agents of a project, or of all for
-// "".
+// listQueuedMail returns the lines of the queue for the bound agents of a project, or of all
+// projects if project is empty.
 func (l *ledger) listQueuedMail(project string) (all []Queued) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -246,7 +246,8 @@ func (l *ledger) listQueuedMail(project string) (all []Queued) {
 	return all
 }
 
-// findQueuedMail returns the line of the queue for one file, nil if the file is not there.
+// findQueuedMail returns the line of the queue for one file. It returns nil if the file does
+// not exist.
 func (l *ledger) findQueuedMail(p mailbox, file string) *Queued {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -11,17 +11,17 @@ import (
 // finding holds the facts about a settled entry: from its file, and from the store.
 type finding struct {
 	entry *entry
-	file  *mailFile // nil: it could not be read
+	file  *mailFile // nil if it could not be read
 	fault error     // why it cannot be carried
-	flaw  string    // why it is no valid message
+	flaw  string    // why it is not a valid message
 	rank  int
 
-	delivered *delivery // from this file, to the peer of its inbox; nil: none
+	delivered *delivery // from this file to the peer of its inbox; nil if there is none
 	arrived   bool      // the message came from a peer
 }
 
-// applyFindings moves entries that have settled on, unless their inbox is bound to another peer by
-// now. The caller has those of again scanned once more.
+// applyFindings gives settled entries their next state, unless their inbox is now bound to
+// another peer. The caller scans the files in again once more.
 func (l *ledger) applyFindings(p mailbox, peer identity.ID, all []*finding) (again unsettledFiles, events []Event) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -67,8 +67,8 @@ func (l *ledger) applyFindings(p mailbox, peer identity.ID, all []*finding) (aga
 	return again, events
 }
 
-// requeueRefusedEntries offers the entries that the peer of an inbox has refused, or would not take
-// yet. It reports whether there were any. The caller holds l.mu.
+// requeueRefusedEntries offers the entries again that the peer of an inbox has refused, or would
+// not take yet. It reports whether there were any. The caller holds l.mu.
 func (l *ledger) requeueRefusedEntries(s *boundInbox) (any bool) {
 	for _, e := range s.entries {
 		if e.refused || e.state == Waiting {
@@ -79,8 +79,9 @@ func (l *ledger) requeueRefusedEntries(s *boundInbox) (any bool) {
 	return any
 }
 
-// retryRefusedByPeer offers a peer the entries that it has refused, or would not take yet, because
-// it has given a reason to: at once, but not twice in a minute. The caller holds l.mu.
+// retryRefusedByPeer offers a peer the entries again that it has refused, or would not take
+// yet, because something has changed there. It does so at once, but not twice in a minute. The
+// caller holds l.mu.
 func (l *ledger) retryRefusedByPeer(peer identity.ID) {
 	q, now := l.ensureQueue(peer), time.Now()
 	if q.retryPending = now.Sub(q.retriedAt) < retryRefusedEvery; q.retryPending {
@@ -93,8 +94,8 @@ func (l *ledger) retryRefusedByPeer(peer identity.ID) {
 	}
 }
 
-// findRemovableEntries returns the entries, of some files or of all for nil, whose copies here are
-// to go: the agent there is done with its copy, or the linger is over.
+// findRemovableEntries returns the entries, of some files or of all if which is nil, whose copies
+// here can be removed: the agent there has finished its copy, or the linger is over.
 func (l *ledger) findRemovableEntries(p mailbox, which names) (all []*entry) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

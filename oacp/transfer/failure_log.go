@@ -11,8 +11,8 @@ import (
 	"github.com/acpd/acpd/store"
 )
 
-// failure is an operation that fails, and its reason. The operation is tried again and again:
-// the log has the failure once, until it works or fails for another reason.
+// failure is an operation that fails, and its reason. The operation is tried again and again. It
+// is logged once, until it works or fails for another reason.
 type failure struct{ what, why string }
 
 // failureLog knows the failures that were logged.
@@ -39,19 +39,19 @@ func (l *failureLog) addIfNew(what, why string) bool {
 	return true
 }
 
-// clearFailure notes that an operation works: its next failure is new.
+// clearFailure notes that an operation works. Its next failure is logged.
 func (l *failureLog) clearFailure(what string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	maps.DeleteFunc(l.seen, func(f failure, _ struct{}) bool { return f.what == what })
 }
 
-// writeStore writes facts that are found out again if the write fails. It logs that.
+// writeStore writes facts that are found again if the write fails. It logs a failure.
 func (m *Mailer) writeStore(ctx context.Context, change func(*store.Tx) error) error {
 	return m.logStoreError("mail: the store cannot be written", m.cfg.DB.Write(context.WithoutCancel(ctx), false, change))
 }
 
-// readStore reads facts that the next scan asks for again if the read fails. It logs that.
+// readStore reads facts that the next scan reads again if the read fails. It logs a failure.
 func (m *Mailer) readStore(ctx context.Context, ask func(*store.Tx) error) error {
 	return m.logStoreError("mail: the store cannot be read", m.cfg.DB.Read(context.WithoutCancel(ctx), ask))
 }

@@ -13,13 +13,13 @@ import (
 // ledger is the state of mail while the daemon runs: the bindings of agents to peers, the
 // entries in their inboxes, the arrivals, and what waits for each peer.
 //
-// One mutex guards all of it, because scanning, sending, receiving and binding all move
-// the same entries: an agent that is bound to another peer takes its entries away from a
-// delivery that is under way. Its methods do no I/O and call nobody back. They return the
-// events that they cause.
+// One mutex guards all of it, because scanning, sending, receiving and binding all change
+// the same entries: if an agent is bound to another peer, a delivery that is under way loses
+// its entry. The methods do no I/O and make no callbacks. They return the events that they
+// cause.
 type ledger struct {
 	accounts accounts
-	changed  pace.Signal // something is to be scanned, or a peer's loops to be looked at
+	changed  pace.Signal // there is something to scan, or a peer's loops are to be checked
 
 	mu         sync.Mutex // guards what follows
 	bound      map[mailbox]*boundInbox
@@ -30,8 +30,8 @@ type ledger struct {
 	peerAgents map[identity.ID]map[mailbox]struct{} // agents that live at a connected peer, as it says
 
 	dirty     map[mailbox]names     // to be scanned
-	whole     map[mailbox]names     // files that are whole: their writers have given up a temporary name
-	scanAfter map[mailbox]time.Time // the next scan of inboxes that take long to scan
+	whole     map[mailbox]names     // complete files: their writers have removed the temporary name
+	scanAfter map[mailbox]time.Time // when inboxes that take long to scan are scanned again
 }
 
 func newLedger(a accounts) *ledger {
@@ -50,10 +50,10 @@ func newLedger(a accounts) *ledger {
 	}
 }
 
-// names is a set of files of a folder; nil stands for all of them.
+// names is a set of files of a folder. Nil means all files.
 type names map[string]struct{}
 
-// filterByNames yields the values of some names, or of all for nil.
+// filterByNames yields the values of some names, or all values if which is nil.
 func filterByNames[V any](all map[string]V, which names) iter.Seq2[string, V] {
 	if which == nil {
 		return maps.All(all)
@@ -67,8 +67,7 @@ func filterByNames[V any](all map[string]V, which names) iter.Seq2[string, V] {
 	}
 }
 
-// setPeerConnected notes whether a peer is connected. What waits for a peer that has come is
-// tried at once, and so is what that peer has refused.
+// setPeerConnected notes whether a peer is connected. See [Mailer.SetConnected].
 func (l *ledger) setPeerConnected(peer identity.ID, up bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -90,15 +89,15 @@ func (l *ledger) setPeerConnected(peer identity.ID, up bool) {
 		s.peerStatus = "" // until the peer says more
 		l.markFilesDirtyLocked(p, names{})
 	}
-	l.changed.Set()     // it may be down because it is not trusted any more
-	if q != nil && up { // also one that has only something to report
+	l.changed.Set()     // perhaps it is no longer trusted
+	if q != nil && up { // also a queue that has only reports
 		q.unreached, q.trouble = backOff{}, ""
 		l.retryRefusedByPeer(peer)
 		q.requestAnnouncement()
 	}
 }
 
-// markAllDisconnected notes that no peer is connected any more, and has every status written.
+// markAllDisconnected notes that no peer is connected any more. Every status is written again.
 func (l *ledger) markAllDisconnected() {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -2,10 +2,10 @@ package transfer
 
 import "time"
 
-// Limits of the tables that are kept in memory.
+// Limits of the tables in memory.
 const (
 	maxBindings    = 1024
-	maxReportsKept = 1000 // reports for a peer; the store has the others
+	maxReportsKept = 1000 // reports for a peer; the others are only in the store
 	maxParsing     = 2    // files of peers that are read at a time
 )
 
@@ -15,21 +15,21 @@ const (
 	maxReports = 4
 )
 
-// maxPostponed bounds the reports that wait by themselves: if a peer does not take more, all
-// reports wait. One read of the store returns more than that, so that some of them do not
-// wait.
+// maxPostponed bounds the reports that have a pause of their own. Beyond it, all reports to the
+// peer wait. One read of the store returns more reports than that, so that some of them can be
+// made.
 const maxPostponed = maxReportsKept / 2
 
-// refillPause is the least time between two refills of a queue when only pauses end. So a
-// peer that refuses each of many messages for now does not cause a refill for each.
+// refillPause is the least time between two refills of a queue that only ended pauses cause. So a
+// peer that refuses many messages for now does not cause a refill for each.
 const refillPause = 100 * time.Millisecond
 
 // Times.
 const (
 	rescanEvery       = 5 * time.Second        // events get lost: the folder is the truth
 	scanShare         = 50                     // scans of a folder take at most one part in so many of the time
-	scanTimePerName   = 100 * time.Microsecond // that a name adds to the pause after a scan, at most
-	settleTime        = 300 * time.Millisecond // for which a file rests before it is read: its writer may be at work
+	scanTimePerName   = 100 * time.Microsecond // the most that counts for each name of a scan
+	settleTime        = 300 * time.Millisecond // for which a file must be unchanged before it is read
 	settleTick        = 100 * time.Millisecond
 	invalidRestTime   = 10 * time.Second // the same, for a file that is no valid message
 	firstPause        = 250 * time.Millisecond
@@ -46,6 +46,6 @@ const (
 
 	pruneEvery    = 24 * time.Hour
 	announceEvery = time.Minute
-	statusEvery   = 30 * time.Minute // readers take a status for stale after an hour
-	statusPause   = time.Second      // between writes of a status.yaml: nothing else bounds a peer's words
+	statusEvery   = 30 * time.Minute // tools take a status for stale after an hour
+	statusPause   = time.Second      // between writes of a status.yaml, however often a peer sends another
 )

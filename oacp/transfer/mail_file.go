@@ -14,7 +14,7 @@ import (
 	"github.com/acpd/acpd/oacp/message"
 )
 
-// fileVersion tells one state of a file from the next without reading it.
+// fileVersion distinguishes states of a file without reading it.
 type fileVersion struct {
 	inode uint64
 	size  int64
@@ -41,8 +41,8 @@ func readFileChangeTime(info fs.FileInfo, now time.Time) time.Time {
 	return now
 }
 
-// readFolderInode returns the number that tells a folder from another in its place. The device is not
-// part of it: a disk may have another device at the next start.
+// readFolderInode returns the number that distinguishes a folder from one that replaces it. The
+// device is not part of it, because a disk may have another device at the next start.
 func readFolderInode(dir *os.Root) (uint64, error) {
 	info, err := dir.Stat(".")
 	if err != nil {
@@ -58,15 +58,15 @@ type mailFile struct {
 	data    []byte
 }
 
-// errChanging says that a file was written to while it was read.
+// errChanging means that a file was written while it was read.
 var errChanging = ownwords.New("it is being written")
 
-// unfitError says why a file cannot be mail as it is.
+// unfitError is the reason for which a file cannot be mail.
 type unfitError string
 
 func (e unfitError) Error() string { return string(e) }
 
-// readMailFile reads a message's file. It follows no link and waits for no FIFO.
+// readMailFile reads a message's file. It follows no link and does not block on a FIFO.
 func readMailFile(dir *os.Root, name string) (*mailFile, error) {
 	f, err := dir.OpenFile(name, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
 	if err != nil {
@@ -95,7 +95,7 @@ func readMailFile(dir *os.Root, name string) (*mailFile, error) {
 	return l, nil
 }
 
-// explainUnfitFile returns the reason for which a file cannot be mail, "" if it may be.
+// explainUnfitFile returns the reason for which a file cannot be mail, or "" if it can be.
 func explainUnfitFile(info fs.FileInfo) string {
 	switch {
 	case info.Mode()&fs.ModeSymlink != 0:
@@ -110,5 +110,5 @@ func explainUnfitFile(info fs.FileInfo) string {
 	return ""
 }
 
-// isHiddenName reports whether readers of folders are to leave a name alone.
+// isHiddenName reports whether readers of folders ignore a name.
 func isHiddenName(name string) bool { return strings.HasPrefix(name, ".") }

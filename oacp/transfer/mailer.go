@@ -1,28 +1,27 @@
-// Package transfer takes OACP messages from one machine to another.
+// Package transfer carries OACP messages from one machine to another.
 //
-// OACP is files: an agent's inbox is a folder of YAML messages. An agent that is
-// bound to a peer lives on that peer's machine; a message that any tool puts into
-// its inbox here is carried, byte for byte, into its inbox there. The file is the
-// queue: it is only read, and it goes when the agent there is done with its copy
-// (mirror) or some time after the copy is stored (on-stored). Every agent that is
-// not bound is hosted here, and takes mail from peers.
+// An agent's inbox is a folder of YAML messages. An agent that is bound to a peer lives on
+// that peer's machine: a message that any tool puts into its inbox here is carried, byte for
+// byte, into its inbox there. The file is the queue. It is only read, and it is removed when
+// the agent there is done with its copy (mirror), or some time after the copy is stored
+// (on-stored). Every agent that is not bound is hosted here, and takes mail from peers.
 //
 // # Guarantees
 //
-// A stored message is durable before the sender hears of it. Each message arrives once,
-// whichever daemon dies and when: the store knows arrivals by sender, recipient, file name
-// and hash. Nothing is overwritten, rewritten or lost. A file that cannot be carried stays in
-// its inbox, parked with a reason, and holds up nothing else. A peer that has no room left for
-// our mail holds up mail for that peer, for a minute at most. If it has no room in one inbox,
-// that holds up nothing else. Mail from the network is never sent on. A peer delivers only to
-// agents that are hosted here, and only from agents that are bound to it. So the sender of a
-// message is proved, which OACP by itself does not do.
+// A message is on the disk before its sender learns that it is stored. Each message arrives
+// once, even if daemons die: the store knows arrivals by sender, recipient, file name and
+// hash. Nothing is overwritten, changed or lost. A file that cannot be carried stays in its
+// inbox, parked with a reason, and delays no other. If a peer has no room for our mail, only
+// mail for that peer waits, for a minute at most. If it has no room in one inbox, only mail
+// for that inbox waits. Mail from the network is never sent on. A peer delivers only to agents
+// that are hosted here, and only from agents that are bound to it. So the sender of a message
+// is proved, which OACP by itself does not do.
 //
 // # Other packages
 //
-// The daemon opens streams and decides on trust. Package message knows what messages mean,
-// and package mailbox keeps mailboxes: with the daemon stopped they work as ever, and mail for
-// other machines waits.
+// The daemon opens streams and decides on trust. Package message knows what messages mean.
+// Package mailbox reads and writes mailboxes; without the daemon they work as before, and
+// mail for other machines waits.
 package transfer
 
 import (
@@ -39,8 +38,8 @@ import (
 	"github.com/acpd/acpd/store"
 )
 
-// Stream is a stream of type 0x03 behind its type. Exactly one goroutine uses it. Close ends
-// both halves, and the written bytes arrive; Cancel gives the stream up.
+// Stream is a stream of type 0x03, after its type was read or written. Exactly one goroutine
+// uses it. Close ends both halves, and the written bytes arrive. Cancel drops the stream.
 type Stream interface {
 	io.ReadWriter
 	CloseWrite() error
@@ -50,21 +49,21 @@ type Stream interface {
 	Cancel()
 }
 
-// Config holds the parts of the daemon that a Mailer uses. All are required, unless they say
-// otherwise.
+// Config holds the parts of the daemon that a Mailer uses. A part is required unless its
+// comment says what nil or zero means.
 type Config struct {
 	Home string // the OACP home, absolute; it need not exist
 	DB   *store.DB
 	Log  *slog.Logger
 
-	Budget *budget.Book // what peers may cost; nil: one of its own
-	// Descriptors bounds the descriptors that all peers together may cause to be open; 0: no
-	// bound.
+	Budget *budget.Book // what peers may cost; OpenMailer makes one if it is nil
+	// Descriptors bounds the descriptors that all peers together may cause to be open. Zero
+	// means no bound.
 	Descriptors int64
-	PeerLog     *budget.Log // for lines that peers cause; nil: one of its own
+	PeerLog     *budget.Log // for lines that peers cause; OpenMailer makes one if it is nil
 
-	// Open opens a stream to a peer. It blocks until there is one, ctx ends, or it
-	// is clear that there will be none.
+	// Open opens a stream to a peer. It blocks until the stream is open, ctx ends, or it is
+	// clear that none can be opened.
 	Open func(ctx context.Context, to identity.ID) (Stream, error)
 	// Admit returns an error if a peer may not send mail here.
 	Admit func(from identity.ID) error
@@ -74,18 +73,18 @@ type Config struct {
 	Name func(identity.ID) string
 	// Event receives the events of mail. It must not block.
 	Event func(Event)
-	// Carried is called for each delivery of a mail, to a peer or from one, with the receiver's result
-	// or [Unreachable]. It must not block. Nil: nobody is told.
+	// Carried is called for each delivery of a mail, to a peer or from one, with the receiver's
+	// result or [Unreachable]. It must not block, and may be nil.
 	Carried func(toPeer bool, result string)
 
-	rows      budgetRows // other ones than the budget's, for tests
-	unwatched bool       // no folder is watched, for tests in virtual time
+	rows      budgetRows // replaces the budget's rows in tests
+	unwatched bool       // for tests in virtual time: no folder is watched
 }
 
-// Unreachable is the result of a delivery that did not reach the receiver, or had no answer.
+// Unreachable is the result of a delivery that did not reach the receiver or got no answer.
 const Unreachable = "unreachable"
 
-// Event tells of mail that arrived, or of our mail after a change of its state.
+// Event is the arrival of a mail, or a change of the state of ours.
 type Event struct {
 	Peer    identity.ID
 	Project string
@@ -95,7 +94,7 @@ type Event struct {
 	State   State  // Arrived, or the state that the queue shows
 	Reason  string // why it is parked
 
-	refused bool // the reason is the peer's
+	refused bool // the peer gave the reason
 }
 
 // Mailer carries mail between this machine and others. Its methods may be called from any
@@ -160,8 +159,8 @@ func (m *Mailer) loadState(ctx context.Context) error {
 	return nil
 }
 
-// SetConnected notes whether a peer is connected. What waits for a peer that has come is
-// tried at once, and so is what that peer has refused: it may decide otherwise now.
+// SetConnected notes whether a peer is connected. Mail for a peer that has connected is tried
+// at once, and so is what that peer has refused, because it may decide differently now.
 func (m *Mailer) SetConnected(peer identity.ID, up bool) { m.ledger.setPeerConnected(peer, up) }
 
 // publishEvents logs events and hands them to the daemon.
@@ -170,7 +169,7 @@ func (m *Mailer) publishEvents(events []Event) {
 		what := []any{"peer", e.Peer.Label(), "project", e.Project, "agent", e.Agent, "file", e.File, "reason", e.Reason}
 		text := "mail " + string(e.State)
 		switch {
-		case e.refused: // in the peer's words, and as often as it likes
+		case e.refused: // the peer chooses the words, and how often they come
 			m.cfg.PeerLog.WriteLimited(e.Peer, slog.LevelWarn, text, what...)
 		case e.State == Parked:
 			m.cfg.Log.Warn(text, what...)

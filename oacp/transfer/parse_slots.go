@@ -25,8 +25,7 @@ type slotRequest struct {
 	granted chan struct{} // closed when the slot is granted
 }
 
-// takeSlot waits for a slot, or for the end of ctx. The caller calls leave to give the slot
-// back.
+// takeSlot waits for a slot or the end of ctx. The caller calls leave to give the slot back.
 func (g *parseSlots) takeSlot(ctx context.Context, who identity.ID) (leave func(), err error) {
 	v := &slotRequest{who, make(chan struct{})}
 	g.mu.Lock()
@@ -71,7 +70,7 @@ func (g *parseSlots) grantSlots() {
 	})
 }
 
-// parseArrivedMessage reads a message that has come. A file made for it takes up to 40 MiB of memory
+// parseArrivedMessage reads a message that has come. A hostile file takes up to 40 MiB of memory
 // and half a second to read, so few are read at a time.
 func (m *Mailer) parseArrivedMessage(ctx context.Context, from identity.ID, data []byte) (message.Message, error) {
 	leave, err := m.parsing.takeSlot(ctx, from)

@@ -14,7 +14,7 @@ import (
 type peerQueue struct {
 	peer identity.ID
 
-	running   int    // its loops that run; see Mailer.startAndStopLoops
+	running   int    // how many of its loops run; see Mailer.startAndStopLoops
 	stop      func() // ends them
 	untrusted bool
 
@@ -23,26 +23,26 @@ type peerQueue struct {
 	deliverSignal, reportSignal pace.Signal
 
 	todo        []*entry  // in the order of sending; refilled when stale
-	stale       bool      // something waits that is not in todo
-	refillAt    time.Time // when a pause ends and todo is stale by itself; zero: never
-	sending     int       // entries
-	sendingRank int       // theirs
+	stale       bool      // an entry waits that is not in todo
+	refillAt    time.Time // when the first pause of an entry ends and todo becomes stale; zero if none has one
+	sending     int       // how many entries are being sent
+	sendingRank int       // their rank
 
 	reports   []*arrival              // consumed here, and not reported
-	reporting bool                    // some of them are just being reported
-	postponed map[arrivalKey]*arrival // those that the peer does not take yet while it takes others
-	unread    bool                    // the store may have further ones
+	reporting bool                    // some of them are being reported
+	postponed map[arrivalKey]*arrival // those that the peer does not take yet, while it takes others
+	unread    bool                    // the store may have more
 
 	announced     map[mailbox]string // the statuses that the peer knows
 	announcedAt   time.Time
 	announcements int // counts the reasons to announce all agents
 
-	unreached backOff // since the peer cannot be reached
+	unreached backOff // while the peer cannot be reached
 	trouble   string  // why it cannot
-	full      backOff // since the peer has no room for our mail
+	full      backOff // while the peer has no room for our mail
 
 	retriedAt    time.Time // when the peer was last offered what it had refused
-	retryPending bool      // it has given a reason to offer it again
+	retryPending bool      // something has changed there, and it is to be offered again
 }
 
 // backOff is a pause before the next try, which grows with each failure.
@@ -51,8 +51,8 @@ type backOff struct {
 	until time.Time
 }
 
-// startPause begins the next pause, unless one lasts at now: then another goroutine has just found
-// the same.
+// startPause begins the next pause, unless there is one at now: then another goroutine has just
+// had the same failure.
 func (b *backOff) startPause(now time.Time, longest time.Duration) {
 	if !now.Before(b.until) {
 		b.pause = min(max(2*b.pause, firstPause), longest)
@@ -60,7 +60,7 @@ func (b *backOff) startPause(now time.Time, longest time.Duration) {
 	}
 }
 
-// ensureQueue returns the queue of a peer, and makes it if there is none. The caller holds l.mu.
+// ensureQueue returns the queue of a peer, and makes it if needed. The caller holds l.mu.
 func (l *ledger) ensureQueue(peer identity.ID) *peerQueue {
 	q := l.queues[peer]
 	if q == nil {
@@ -70,7 +70,7 @@ func (l *ledger) ensureQueue(peer identity.ID) *peerQueue {
 	return q
 }
 
-// signalLoops has both loops look again.
+// signalLoops wakes both loops.
 func (q *peerQueue) signalLoops() {
 	q.deliverSignal.Set()
 	q.reportSignal.Set()
@@ -89,10 +89,10 @@ func (l *ledger) listPeersWithQueue() []identity.ID {
 	return slices.Collect(maps.Keys(l.queues))
 }
 
-// planQueueLoops returns the queues that need their loops started or stopped. It counts the loops
-// to start as running. Loops stop if their peer is not trusted; untrusted has the text for
-// that. They also stop if no agent is bound to the peer and there is nothing to report to it.
-// planQueueLoops forgets queues that are not needed and have no loops any more.
+// planQueueLoops returns the queues whose loops the caller starts or stops, and counts those to
+// start as running. Loops stop if their peer is not trusted, or if no agent is bound to the peer
+// and there is nothing to report to it. untrusted has, by peer, why its mail waits.
+// planQueueLoops forgets queues that are not needed and have no loops.
 func (l *ledger) planQueueLoops(untrusted map[identity.ID]string) (start, stop []*peerQueue) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -133,16 +133,16 @@ func (l *ledger) countEndedLoop(q *peerQueue) (last bool) {
 	return q.running == 0
 }
 
-// hasWork reports whether there is something to tell the peer, or a delivery or a report is
-// under way. The caller holds ledger.mu.
+// hasWork reports whether the peer is to get a report, or a delivery or a report is under way.
+// The caller holds ledger.mu.
 func (q *peerQueue) hasWork() bool {
 	return q.unread || q.reporting || q.sending > 0 || len(q.reports) > 0 || len(q.postponed) > 0
 }
 
 // Deliveries.
 
-// takeNextEntry takes the entry that is to be delivered now, or returns the time to wait before
-// asking again: 0 until the queue's signal.
+// takeNextEntry takes the entry that is to be delivered now. If there is none, it returns how
+// long to wait before asking again; zero means until the queue's signal.
 func (l *ledger) takeNextEntry(q *peerQueue) (*entry, time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -165,7 +165,7 @@ func (l *ledger) takeNextEntry(q *peerQueue) (*entry, time.Duration) {
 			e.setState(sending, e.reason)
 			return e, 0
 		}
-		q.todo = q.todo[1:] // it went meanwhile
+		q.todo = q.todo[1:] // it no longer waits
 	}
 	if q.refillAt.IsZero() {
 		return nil, 0
@@ -209,8 +209,8 @@ func (l *ledger) isEntryOutranked(q *peerQueue, e *entry) bool {
 
 // Reports.
 
-// takeDueReports takes the reports that are to be made now. If there are none, ask says that the
-// caller is to ask the store for some. wait is the time before the next try to reach the peer.
+// takeDueReports takes the reports that are to be made now. If there are none, ask is set if the
+// store may have some. wait is the time before the next try to reach the peer.
 func (l *ledger) takeDueReports(q *peerQueue) (all []*arrival, ask bool, wait time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -225,9 +225,9 @@ func (l *ledger) takeDueReports(q *peerQueue) (all []*arrival, ask bool, wait ti
 	return all, ask, 0
 }
 
-// requeueReports puts back reports that could not be made, behind others. more says that the
-// store may have further ones. wait is the time before the next try to reach the peer, and
-// next the time before the next postponed report.
+// requeueReports puts reports that could not be made behind the others. more is set if the store
+// may have more. wait is the time before the next try to reach the peer, next the time before
+// the next postponed report.
 func (l *ledger) requeueReports(q *peerQueue, left []*arrival) (more bool, wait, next time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -235,8 +235,8 @@ func (l *ledger) requeueReports(q *peerQueue, left []*arrival) (more bool, wait,
 	return q.unread && len(q.reports) == 0, max(time.Until(q.unreached.until), 0), q.timeUntilNextPostponed()
 }
 
-// dropPostponedReports returns the reports from the store without those that are postponed. more
-// says that the store has further ones, or could not be read.
+// dropPostponedReports returns the reports from the store without those that are postponed. The
+// caller sets more if the store has more, or could not be read.
 func (l *ledger) dropPostponedReports(q *peerQueue, all []*arrival, more bool) []*arrival {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -244,22 +244,22 @@ func (l *ledger) dropPostponedReports(q *peerQueue, all []*arrival, more bool) [
 	return slices.DeleteFunc(all, func(a *arrival) bool { return q.postponed[a.key] != nil })
 }
 
-// markPeerUnreachable has everything wait for a peer that cannot be reached.
+// markPeerUnreachable starts a pause for everything that goes to a peer.
 func (l *ledger) markPeerUnreachable(q *peerQueue, cause error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	q.backOffUnreachable(cause)
 }
 
-// isQueueBackingOff reports whether the pause before the next try to reach a peer lasts.
+// isQueueBackingOff reports whether it is too early to try to reach a peer again.
 func (l *ledger) isQueueBackingOff(q *peerQueue) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return time.Now().Before(q.unreached.until)
 }
 
-// postponeReport has a report that the peer does not take yet wait by itself, and reports
-// whether there is room for that.
+// postponeReport gives a report that the peer does not take yet a pause of its own. It returns
+// false if too many have one.
 func (l *ledger) postponeReport(q *peerQueue, a *arrival) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -283,8 +283,8 @@ func (q *peerQueue) takeDuePostponed(now time.Time) (all []*arrival) {
 	return all
 }
 
-// timeUntilNextPostponed returns the time before the next postponed report is due, 0 if there is
-// none. The caller holds ledger.mu.
+// timeUntilNextPostponed returns the time before the next postponed report is due, zero if there
+// is none. The caller holds ledger.mu.
 func (q *peerQueue) timeUntilNextPostponed() (wait time.Duration) {
 	for _, a := range q.postponed {
 		if left := max(time.Until(a.due), time.Millisecond); wait == 0 || left < wait {
@@ -296,18 +296,19 @@ func (q *peerQueue) timeUntilNextPostponed() (wait time.Duration) {
 
 // Announcements.
 
-// requestAnnouncement has the peer told of all agents. The caller holds ledger.mu.
+// requestAnnouncement requests that all agents are announced to the peer. The caller holds
+// ledger.mu.
 func (q *peerQueue) requestAnnouncement() {
 	q.announced = nil
 	q.announcements++
 	q.signalLoops()
 }
 
-// agentAnnouncement tells a peer of the agents here.
+// agentAnnouncement announces the agents here to a peer.
 type agentAnnouncement struct {
 	projects map[string]struct{} // in which it has agents
 	told     map[mailbox]string  // the statuses that it knows
-	reason   int                 // announcements of the queue, when it began
+	reason   int                 // the queue's count of announcements when it began
 }
 
 // beginAgentAnnouncement returns an announcement for a peer. It returns nil if the peer is not
@@ -331,8 +332,8 @@ func (l *ledger) beginAgentAnnouncement(q *peerQueue) *agentAnnouncement {
 	return a
 }
 
-// recordAgentAnnouncement notes the statuses that a peer was told, unless there is a reason meanwhile
-// to announce all again.
+// recordAgentAnnouncement notes the statuses that a peer knows now, unless all are to be announced
+// again.
 func (l *ledger) recordAgentAnnouncement(q *peerQueue, a *agentAnnouncement, told map[mailbox]string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -18,8 +18,7 @@ func (m *Mailer) pruneLoop(ctx context.Context) {
 	}
 }
 
-// pruneOldRows deletes the rows of arrivals and deliveries that have been over for long, a few at
-// a time.
+// pruneOldRows deletes the rows of arrivals and deliveries that ended long ago, a few at a time.
 func (m *Mailer) pruneOldRows(ctx context.Context) {
 	before := time.Now().Add(-retention)
 	for _, u := range m.cfg.Budget.ListUsage() {
@@ -34,8 +33,7 @@ func (m *Mailer) pruneOldRows(ctx context.Context) {
 // pruneSlice bounds the rows that one write deletes, because the daemon has one writer.
 const pruneSlice = 64
 
-// deleteRows runs a deletion in a write of its own, and returns the number of rows, 0 if it
-// failed.
+// deleteRows runs a deletion in a write of its own. It returns the number of rows, 0 if it failed.
 func (m *Mailer) deleteRows(ctx context.Context, deletion func(*store.Tx) (int, error)) (n int) {
 	err := m.writeStore(ctx, func(tx *store.Tx) (err error) {
 		n, err = deletion(tx)
@@ -47,16 +45,16 @@ func (m *Mailer) deleteRows(ctx context.Context, deletion func(*store.Tx) (int, 
 	return n
 }
 
-// pruneArrivalRows deletes up to pruneSlice arrivals of a peer that have been over since before
-// a time, and returns their number.
+// pruneArrivalRows deletes up to pruneSlice arrivals of a peer that ended before a time, and
+// returns their number.
 func (m *Mailer) pruneArrivalRows(ctx context.Context, who identity.ID, before time.Time) int {
 	n := m.deleteRows(ctx, func(tx *store.Tx) (int, error) { return sqlPruneArrivals(tx, who, before, pruneSlice) })
 	m.ledger.accounts.arrivals.Release(who, int64(n))
 	return n
 }
 
-// reserveArrivalRow takes a row of the store for a message of a peer. If none is left, old rows of the
-// same peer make room: no sender repeats those.
+// reserveArrivalRow takes a row of the store for a message of a peer. If none is left, it deletes
+// rows of the same peer that are so old that their messages do not come again.
 func (m *Mailer) reserveArrivalRow(ctx context.Context, who identity.ID) error {
 	err := m.ledger.accounts.arrivals.Reserve(who, 1)
 	if err != nil && m.pruneArrivalRows(ctx, who, time.Now().Add(-shortRetention)) > 0 {

@@ -8,8 +8,8 @@ import (
 	"github.com/acpd/acpd/kinds"
 )
 
-// startAndStopLoops starts and stops the loops that deliver and report to peers, as they are
-// needed. Only Run calls it; tasks waits for the loops.
+// startAndStopLoops starts the loops that deliver and report to peers if they are needed, and
+// stops the others. Only Run calls it. It adds the loops to tasks.
 func (m *Mailer) startAndStopLoops(ctx context.Context, tasks *sync.WaitGroup) {
 	start, stop := m.ledger.planQueueLoops(m.listUntrustedPeers())
 	for _, q := range stop {
@@ -29,8 +29,7 @@ func (m *Mailer) startAndStopLoops(ctx context.Context, tasks *sync.WaitGroup) {
 	}
 }
 
-// listUntrustedPeers returns the peers that have a queue and are not trusted, with the text that
-// says why their mail waits.
+// listUntrustedPeers returns, by untrusted peer that has a queue, why its mail waits.
 func (m *Mailer) listUntrustedPeers() map[identity.ID]string {
 	why := make(map[identity.ID]string)
 	for _, peer := range m.ledger.listPeersWithQueue() {

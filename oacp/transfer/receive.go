@@ -23,7 +23,7 @@ import (
 	"github.com/acpd/acpd/wire"
 )
 
-// deadlineReader bounds how long a peer may say nothing, and how long it may talk.
+// deadlineReader bounds how long a peer may send nothing, and how long it may send.
 type deadlineReader struct {
 	s   Stream
 	end time.Time
@@ -73,7 +73,7 @@ func (m *Mailer) Serve(ctx context.Context, from identity.ID, s Stream) {
 	s.Write(b)
 }
 
-// singleMessageError marks a refusal that concerns one message alone: its sender goes on with others.
+// singleMessageError marks a refusal that only concerns one message. Its sender goes on with others.
 type singleMessageError struct{ error }
 
 func (a *singleMessageError) Unwrap() error { return a.error }
@@ -85,7 +85,7 @@ func (m *Mailer) logRefusal(from identity.ID, request *wire.MailRequest, e *kind
 	}
 	level := slog.LevelInfo
 	switch {
-	case e.Code == kinds.Internal: // the owner of this daemon has to mend that
+	case e.Code == kinds.Internal: // the owner of this daemon has to correct that
 		level = slog.LevelWarn
 	case e.Retryable:
 		level = slog.LevelDebug
@@ -96,7 +96,7 @@ func (m *Mailer) logRefusal(from identity.ID, request *wire.MailRequest, e *kind
 	m.cfg.PeerLog.WriteLimited(from, level, "mail refused", "peer", from.Label(), "op", request.Op, "project", request.Project, "agent", request.Agent, "file", request.File, "err", err)
 }
 
-// sanitizeErrorForPeer returns an error without facts of this machine's folders, for a peer.
+// sanitizeErrorForPeer returns an error for a peer, which names no folder of this machine.
 func (m *Mailer) sanitizeErrorForPeer(err error) *kinds.Error {
 	e := kinds.AsError(err)
 	if e.Code != kinds.Internal {
@@ -136,14 +136,14 @@ func (m *Mailer) handleRequest(ctx context.Context, from identity.ID, request *w
 	return wire.MailOK, nil
 }
 
-// handleConsumedReport notes that the recipient of a message is done with it. A scan removes the
-// copy as soon as it is that message: now, or after a change was taken back.
+// handleConsumedReport notes that the recipient of a message has finished it. A scan removes the
+// copy as soon as it is that message: now, or after a change was undone.
 func (m *Mailer) handleConsumedReport(ctx context.Context, from identity.ID, p mailbox, request *wire.MailRequest) error {
 	if !message.IsLegalFileName(request.File) {
 		return kinds.Errorf(kinds.Invalid, "filename %.80q: no message from here is called that", request.File)
 	}
 	switch peer, state, bound := m.ledger.findEntryState(p, request.File); {
-	case !bound || peer != from: // no copy lies here
+	case !bound || peer != from: // there is no copy here
 		return nil
 	case state == sending: // the store does not have it yet
 		return &singleMessageError{kinds.Errorf(kinds.Overloaded, "its delivery is not over: say that again")}
@@ -155,8 +155,8 @@ func (m *Mailer) handleConsumedReport(ctx context.Context, from identity.ID, p m
 	return nil
 }
 
-// receiveMail stores a message. Before it reads a byte of it, it checks that the peer may send
-// it, and that the recipient lives here.
+// receiveMail stores a message. Before it reads a byte of it, it checks whether the peer may send
+// it and whether the recipient lives here.
 func (m *Mailer) receiveMail(ctx context.Context, from identity.ID, request *wire.MailRequest, body io.Reader) (string, error) {
 	switch {
 	case request.Size > message.MaxBytes:
@@ -206,11 +206,11 @@ func (m *Mailer) receiveMail(ctx context.Context, from identity.ID, request *wir
 	if !m.ledger.isAgentBoundTo(from, request.Project, msg.From) {
 		return "", kinds.Errorf(kinds.NotAuthorized, "from: %s of project %s is not bound to you there: its owner may do that with acpctl oacp bind %s %s", msg.From, request.Project, request.Project, msg.From)
 	}
-	// From here on it may be in the inbox: the end of ctx must not stop it half-way.
+	// From here on it may be in the inbox: the end of ctx must not stop it.
 	return m.storeMail(context.WithoutCancel(ctx), a, data.Bytes(), request.Delivery)
 }
 
-// readArrival returns an arrival from the store, nil if there is none.
+// readArrival returns an arrival from the store, or nil if there is none.
 func (m *Mailer) readArrival(ctx context.Context, key arrivalKey) (a *arrival, err error) {
 	err = m.cfg.DB.Read(ctx, func(tx *store.Tx) (err error) {
 		a, err = sqlReadArrival(tx, key)
@@ -277,7 +277,7 @@ func (m *Mailer) storeMail(ctx context.Context, a *arrival, data []byte, deliver
 		if a.name != "" {
 			result = wire.MailDuplicate
 		}
-	default: // it is consumed, and the sender does not know it any more, or not yet
+	default: // it is consumed, and the sender does not know that
 		known.state = consumed
 		if err := m.writeArrival(ctx, sqlUpdateArrival, known, false); err != nil {
 			return "", err

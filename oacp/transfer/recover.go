@@ -10,14 +10,15 @@ import (
 	"github.com/acpd/acpd/store"
 )
 
-// recoverArrival settles an arrival that a crash left half stored: its file is there, or it
-// counts as never arrived and will come again. Only its own temporary file goes.
+// recoverArrival decides on an arrival that a crash left half stored: it is stored if its file
+// exists, else it is forgotten, and its sender sends it again. It removes only the temporary file
+// of this message.
 func (m *Mailer) recoverArrival(ctx context.Context, a *arrival) error {
 	name, err := m.findHalfStoredFile(a)
 	if err != nil {
 		return err
 	}
-	// It is found out again if that is lost.
+	// If that is lost, the next start finds it again.
 	err = m.cfg.DB.Write(ctx, false, func(tx *store.Tx) error {
 		if name == "" {
 			a.state = ""
@@ -32,8 +33,8 @@ func (m *Mailer) recoverArrival(ctx context.Context, a *arrival) error {
 	return err
 }
 
-// findHalfStoredFile returns the name that a half-stored message has in the inbox, or had
-// before it went into the archive; "" if it is in neither.
+// findHalfStoredFile returns the name of a half-stored message in the inbox or its archive, or
+// "" if it is in neither.
 func (m *Mailer) findHalfStoredFile(a *arrival) (string, error) {
 	inbox, err := m.openInbox(a.key.mailbox)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -52,7 +53,7 @@ func (m *Mailer) findHalfStoredFile(a *arrival) (string, error) {
 	return a.findFile(inbox)
 }
 
-// findFile returns a message's name in an inbox or its archive, "" if it is in neither.
+// findFile returns a message's name in an inbox or its archive, or "" if it is in neither.
 func (a *arrival) findFile(inbox *os.Root) (string, error) {
 	name := a.key.localFileName()
 	if n := findFileByHash(inbox, name, a.size, a.key.hash); n != "" {

@@ -12,10 +12,10 @@ import (
 	"github.com/acpd/acpd/wire"
 )
 
-// reportLoop tells a peer, until ctx ends, which of its mail is consumed, and the statuses of
-// the agents that live here.
+// reportLoop reports to a peer, until ctx ends, which of its mail is consumed, and the statuses
+// of the agents that live here.
 func (m *Mailer) reportLoop(ctx context.Context, q *peerQueue) {
-	var pause time.Duration // since the peer does not take reports, or the store does not give them
+	var pause time.Duration // while the peer does not take reports, or the store cannot be read
 	backOff := func() {
 		pause = min(max(2*pause, firstPause), longestRetry)
 		_ = pace.Sleep(ctx, randomizePause(pause))
@@ -42,7 +42,7 @@ func (m *Mailer) reportLoop(ctx context.Context, q *peerQueue) {
 		switch {
 		case len(left) == 0:
 			m.announceAgents(ctx, q)
-		case wait == 0: // it says that it cannot take them now
+		case wait == 0: // it cannot take them now
 			backOff()
 			continue
 		}
@@ -65,7 +65,7 @@ func (m *Mailer) readUnreportedArrivals(ctx context.Context, q *peerQueue) (all 
 }
 
 // reportArrivals reports arrivals as consumed, several at a time, and returns those that it could
-// not report. After the first that the peer does not take, it offers the peer no further ones.
+// not report. After the first that the peer does not take, it sends no more.
 func (m *Mailer) reportArrivals(ctx context.Context, q *peerQueue, all []*arrival) (left []*arrival) {
 	var (
 		mu    sync.Mutex // guards left
@@ -95,7 +95,7 @@ func (m *Mailer) reportArrivals(ctx context.Context, q *peerQueue, all []*arriva
 	return left
 }
 
-// reportArrival tells the peer that one arrival is consumed. done means that the report was
+// reportArrival reports to the peer that one arrival is consumed. done is set if the report was
 // made or postponed.
 func (m *Mailer) reportArrival(ctx context.Context, q *peerQueue, a *arrival) (done bool) {
 	if m.ledger.isQueueBackingOff(q) || ctx.Err() != nil {
@@ -114,6 +114,6 @@ func (m *Mailer) reportArrival(ctx context.Context, q *peerQueue, a *arrival) (d
 		m.cfg.Log.Debug("mail: the sender asked for no report on a message", "peer", q.peer.Label(), "file", a.key.file, "code", reply.Code)
 	}
 	a.state = reported
-	// Without this row it would be reported again and again: if the write fails, it comes later.
+	// If the write fails, the arrival is reported again later.
 	return m.writeStore(ctx, func(tx *store.Tx) error { return sqlUpdateArrival(tx, a) }) == nil
 }

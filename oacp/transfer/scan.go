@@ -22,9 +22,9 @@ type foundFile struct {
 	since   time.Time
 }
 
-// scanInbox brings the ledger up to date with the files of an inbox, of some names or of all
-// for nil: mail that is to be carried, and mail that came and is consumed. It returns the
-// number of names that it has gone through. Only Run calls it.
+// scanInbox updates the ledger from the files of an inbox, of some names or of all if scanned is
+// nil: mail that is to be carried, and mail that came and is consumed. It returns the number of
+// names that it has looked at. Only Run calls it.
 func (m *Mailer) scanInbox(ctx context.Context, p mailbox, scanned names) (n int) {
 	defer m.updateStatusFile(p)
 	if scanned != nil && len(scanned) == 0 {
@@ -37,7 +37,7 @@ func (m *Mailer) scanInbox(ctx context.Context, p mailbox, scanned names) (n int
 	}
 	inbox, err := m.openInbox(p)
 	if errors.Is(err, fs.ErrNotExist) {
-		m.ledger.releaseInboxRoom(p) // its messages may be consumed or not
+		m.ledger.releaseInboxRoom(p) // whether its messages are consumed is not known
 		return 0
 	}
 	if err != nil {
@@ -72,7 +72,7 @@ func (m *Mailer) scanInbox(ctx context.Context, p mailbox, scanned names) (n int
 	return n
 }
 
-// scheduleRescan has files scanned again when the first of them has rested.
+// scheduleRescan scans files again when the first of them has been unchanged for long enough.
 func (m *Mailer) scheduleRescan(p mailbox, u unsettledFiles) {
 	if u.files != nil {
 		time.AfterFunc(max(u.wait, settleTick), func() { m.ledger.markFilesDirty(p, u.files) })
@@ -80,8 +80,8 @@ func (m *Mailer) scheduleRescan(p mailbox, u unsettledFiles) {
 }
 
 // listMailFiles finds the files of a folder that are, or might be taken for, messages: some
-// names, or all for nil. If inspect is not set, it may only list their names. n counts the
-// names that it has gone through.
+// names, or all if files is nil. If inspect is not set, it may only list their names. n is the
+// number of names that it has looked at.
 func listMailFiles(inbox *os.Root, files names, inspect bool) (found map[string]foundFile, n int, err error) {
 	n, found = len(files), make(map[string]foundFile)
 	if files == nil {
@@ -115,7 +115,7 @@ func listMailFiles(inbox *os.Root, files names, inspect bool) (found map[string]
 }
 
 // recordConsumedArrivals finds the arrivals in a mailbox that are consumed, and writes that to
-// the store: they are no more in the inbox, and the inbox is still the same folder.
+// the store: they are no longer in the inbox, and the inbox is still the same folder.
 func (m *Mailer) recordConsumedArrivals(ctx context.Context, p mailbox, inbox *os.Root, found map[string]foundFile, scanned names) {
 	inode, err := readFolderInode(inbox)
 	if err != nil {
@@ -144,8 +144,8 @@ func (m *Mailer) recordConsumedArrivals(ctx context.Context, p mailbox, inbox *o
 	m.ledger.refileArrivals(ended...)
 }
 
-// classifyEntries reads the files of entries that have settled, and their rows in the store,
-// and has the ledger move the entries on.
+// classifyEntries reads the files of settled entries and their rows in the store, and applies
+// that to the ledger.
 func (m *Mailer) classifyEntries(ctx context.Context, peer identity.ID, p mailbox, inbox *os.Root, settled []*entry) {
 	const atOnce = 100 // so that a read of the store is quick
 	for batch := range slices.Chunk(settled, atOnce) {
@@ -228,8 +228,8 @@ func (m *Mailer) recordGoneFiles(ctx context.Context, p mailbox, files []string,
 	}
 }
 
-// removeDeliveredCopy removes a delivered copy, durably, if it is still the same message. A copy
-// that cannot be removed stays in the queue with the reason; each scan tries again.
+// removeDeliveredCopy removes a delivered copy durably, if it is still the same message. If it
+// cannot be removed, it stays in the queue with the reason, and each scan tries again.
 func (m *Mailer) removeDeliveredCopy(ctx context.Context, inbox *os.Root, e *entry) {
 	l, err := readMailFile(inbox, e.file)
 	if errors.Is(err, errChanging) || err == nil && l.hash != e.hash {

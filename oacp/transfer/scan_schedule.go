@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// markFilesDirtyLocked has the Run loop scan files of an inbox: all of them for nil. With none it
-// brings the agent's status up to date and scans nothing. The caller holds l.mu.
+// markFilesDirtyLocked requests that the Run loop scans files of an inbox, all of them if which
+// is nil. If which is empty, the loop only updates the agent's status. The caller holds l.mu.
 func (l *ledger) markFilesDirtyLocked(p mailbox, which names) {
 	old, ok := l.dirty[p]
 	switch {
@@ -29,7 +29,7 @@ func (l *ledger) markFilesDirty(p mailbox, which names) {
 	l.markFilesDirtyLocked(p, which)
 }
 
-// markFileComplete notes that a file's writer has given up its temporary name.
+// markFileComplete notes that a file's writer has removed its temporary name.
 func (l *ledger) markFileComplete(p mailbox, file string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -49,8 +49,8 @@ func (l *ledger) takeDirtyFiles() map[mailbox]names {
 	return dirty
 }
 
-// markAllDirty has everything scanned, offers again what was refused long ago, and
-// has peers told of the statuses of the agents here.
+// markAllDirty requests a scan of everything, offers again what was refused long ago, and
+// requests that peers get the statuses of the agents here.
 func (l *ledger) markAllDirty() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -85,8 +85,8 @@ func (l *ledger) markAllDirty() {
 	}
 }
 
-// markInboxDirty has an inbox scanned, unless a scan of it takes so long that its turn has not
-// come. The caller holds l.mu.
+// markInboxDirty requests a scan of an inbox, unless delayNextScan has put that off. The caller
+// holds l.mu.
 func (l *ledger) markInboxDirty(p mailbox, now time.Time) {
 	if now.After(l.scanAfter[p]) {
 		l.markFilesDirtyLocked(p, nil)
@@ -94,8 +94,8 @@ func (l *ledger) markInboxDirty(p mailbox, now time.Time) {
 }
 
 // delayNextScan puts off the next scan of an inbox of n names if this scan took long. Single files
-// that change are scanned all the same. Few names take long only if the machine or its disk is
-// busy with something else, which is no reason to wait.
+// that change are still scanned. A scan of few names takes long only if the machine or its disk
+// is busy with something else, and is not put off.
 func (l *ledger) delayNextScan(p mailbox, n int, took time.Duration, now time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -15,8 +15,8 @@ import (
 	"github.com/acpd/acpd/wire"
 )
 
-// deliverLoop delivers what waits for a peer until ctx ends: several entries at a time, but
-// none before the deliveries of a higher rank have ended.
+// deliverLoop delivers the mail for a peer until ctx ends. It delivers several entries of one
+// rank at a time.
 func (m *Mailer) deliverLoop(ctx context.Context, q *peerQueue) {
 	var deliveries sync.WaitGroup
 	defer deliveries.Wait()
@@ -30,7 +30,7 @@ func (m *Mailer) deliverLoop(ctx context.Context, q *peerQueue) {
 	}
 }
 
-// waitForSignal waits for a signal, for d unless that is 0, or for the end of ctx.
+// waitForSignal waits for a signal or the end of ctx, for at most d unless d is zero.
 func waitForSignal(ctx context.Context, signal pace.Signal, d time.Duration) {
 	var timer <-chan time.Time
 	if d > 0 {
@@ -43,7 +43,7 @@ func waitForSignal(ctx context.Context, signal pace.Signal, d time.Duration) {
 	}
 }
 
-// deliverEntry sends an entry, writes to the store that it was delivered, and moves it on.
+// deliverEntry sends an entry, and notes the outcome in the store and in the ledger.
 func (m *Mailer) deliverEntry(ctx context.Context, q *peerQueue, e *entry) {
 	reply, err := m.sendEntry(ctx, q, e)
 	m.reportSent(reply, err)
@@ -52,14 +52,14 @@ func (m *Mailer) deliverEntry(ctx context.Context, q *peerQueue, e *entry) {
 		said = m.cfg.Name(q.peer) + " says: " + reply.Message + " (" + reply.Code + ")"
 	}
 	if err == nil && isStoredReply(reply) {
-		// A crash before this is on disk only delivers again, which is a duplicate.
+		// If a crash loses this, the message is delivered again, as a duplicate.
 		m.writeStore(ctx, func(tx *store.Tx) error { return sqlPutDelivery(tx, q.peer, e.mailbox, e.file, e.hash, now) })
 	}
 	m.publishEvents(m.ledger.recordDeliveryOutcome(q, e, reply, said, err, now))
 }
 
-// reportSent tells Config.Carried of a delivery to a peer. One that was not begun, because of its
-// file or a more urgent one, is none.
+// reportSent calls Config.Carried for a delivery to a peer, unless it was not begun, because of
+// its file or a more urgent one.
 func (m *Mailer) reportSent(reply *wire.MailReply, err error) {
 	_, isUnreachable := errors.AsType[*unreachableError](err)
 	switch {
@@ -71,17 +71,17 @@ func (m *Mailer) reportSent(reply *wire.MailReply, err error) {
 	}
 }
 
-// unreachableError says that no stream could be opened.
+// unreachableError is the error of a stream that could not be opened.
 type unreachableError struct{ cause error }
 
 func (e *unreachableError) Error() string { return e.cause.Error() }
 
-// errOutranked says that a more urgent entry came while the stream was opened.
+// errOutranked means that a more urgent entry came while the stream was opened.
 var errOutranked = ownwords.New("outranked")
 
-// sendEntry delivers the file of an entry as it was when the entry was classified. It reads
-// the file after it has opened the stream, which may take long. If the file went meanwhile,
-// it is not delivered; if a more urgent one came, it waits.
+// sendEntry delivers the file of an entry as it was when the entry was classified. Opening the
+// stream may take long. If the file is gone after that, or a more urgent one has come, it is not
+// delivered.
 func (m *Mailer) sendEntry(ctx context.Context, q *peerQueue, e *entry) (*wire.MailReply, error) {
 	ctx, cancel := context.WithTimeout(ctx, streamTime)
 	defer cancel()

@@ -11,7 +11,7 @@ import (
 
 // All SQL of the package. Times are unix milliseconds.
 
-// schema holds the steps by which the tables came about. A released step never changes.
+// schema holds the migrations. A released one never changes.
 var schema = []string{`
 CREATE TABLE oacp_binding (
 	project TEXT NOT NULL,
@@ -71,7 +71,7 @@ func sqlListAgentBindings(tx *store.Tx) (all []Binding, err error) {
 	return all, err
 }
 
-// execSQL runs a statement, without the number of rows that it changes.
+// execSQL runs a statement, and returns only its error.
 func execSQL(tx *store.Tx, statement string, args ...any) error {
 	_, err := tx.Exec(statement, args...)
 	return err
@@ -88,28 +88,28 @@ func sqlDeleteAgentBinding(tx *store.Tx, p mailbox) error {
 	return execSQL(tx, "DELETE FROM oacp_binding WHERE project = ? AND agent = ?", p.project, p.agent)
 }
 
-// Deliveries. After its file is gone, or its agent is bound no more, a row only serves
-// Mailer.TraceFile.
+// Deliveries. After its file is gone, or its agent is no longer bound, only Mailer.TraceFile uses
+// a row.
 
 // delivery is the last message that was delivered from a file.
 type delivery struct {
 	peer     identity.ID
 	hash     [32]byte
 	at       time.Time
-	consumed bool // the agent there is done with it
-	gone     bool // the file lies here no more
+	consumed bool // the agent there has finished it
+	gone     bool // the file here is gone
 }
 
 func sqlPutDelivery(tx *store.Tx, peer identity.ID, p mailbox, file string, hash [32]byte, at time.Time) error {
 	return execSQL(tx, "INSERT OR REPLACE INTO oacp_delivered (project, agent, file, hash, at, peer, consumed, gone) VALUES (?, ?, ?, ?, ?, ?, FALSE, FALSE)", p.project, p.agent, file, hash[:], at.UnixMilli(), peer[:])
 }
 
-// sqlMarkDeliveryConsumed notes that a peer's agent is done with the message from a file.
+// sqlMarkDeliveryConsumed notes that a peer's agent has finished the message from a file.
 func sqlMarkDeliveryConsumed(tx *store.Tx, peer identity.ID, p mailbox, file string, hash [32]byte) error {
 	return execSQL(tx, "UPDATE oacp_delivered SET consumed = TRUE WHERE project = ? AND agent = ? AND file = ? AND peer = ? AND hash = ?", p.project, p.agent, file, peer[:], hash[:])
 }
 
-// sqlReadDelivery returns the last delivery from a file, nil if there is none.
+// sqlReadDelivery returns the last delivery from a file, or nil if there is none.
 func sqlReadDelivery(tx *store.Tx, p mailbox, file string) (*delivery, error) {
 	var d delivery
 	var peer, hash []byte
@@ -156,7 +156,7 @@ func sqlListArrivals(tx *store.Tx, where string, args ...any) (all []*arrival, e
 	return all, err
 }
 
-// sqlListOpenArrivals returns the arrivals that are half stored, or lie in an inbox.
+// sqlListOpenArrivals returns the arrivals that are half stored, or are in an inbox.
 func sqlListOpenArrivals(tx *store.Tx) ([]*arrival, error) {
 	return sqlListArrivals(tx, "state IN (?, ?)", writing, stored)
 }
@@ -167,8 +167,8 @@ func sqlListUnreportedArrivals(tx *store.Tx, peer identity.ID, most int) ([]*arr
 	return sqlListArrivals(tx, "peer = ? AND state = 'consumed' LIMIT ?", peer[:], most)
 }
 
-// sqlCountArrivalsByPeer returns the number of arrivals of each peer, and the peers to which some of
-// them are to be reported.
+// sqlCountArrivalsByPeer returns the number of arrivals of each peer, and the peers that are to
+// get reports.
 func sqlCountArrivalsByPeer(tx *store.Tx) (rows map[identity.ID]int64, unreported []identity.ID, err error) {
 	rows = make(map[identity.ID]int64)
 	err = tx.EachRow("SELECT peer, COUNT(*), SUM(state = 'consumed') FROM oacp_arrival GROUP BY peer", func(scan func(...any) error) error {
@@ -186,7 +186,7 @@ func sqlCountArrivalsByPeer(tx *store.Tx) (rows map[identity.ID]int64, unreporte
 	return rows, unreported, err
 }
 
-// sqlReadArrival returns a message that came, nil if it never did.
+// sqlReadArrival returns an arrival, or nil if the message never came.
 func sqlReadArrival(tx *store.Tx, k arrivalKey) (*arrival, error) {
 	all, err := sqlListArrivals(tx, "peer = ? AND project = ? AND agent = ? AND file = ? AND hash = ?", k.peer[:], k.project, k.agent, k.file, k.hash[:])
 	if err != nil || len(all) == 0 {
@@ -207,8 +207,7 @@ func sqlAddArrival(tx *store.Tx, a *arrival) error {
 		a.key.peer[:], a.key.project, a.key.agent, a.key.file, a.key.hash[:], a.name, a.state, time.Now().UnixMilli(), int64(a.folder), a.size)
 }
 
-// sqlUpdateArrival notes the state and the place of a message, unless the store has forgotten
-// it.
+// sqlUpdateArrival notes the state and the place of an arrival, if the store still has it.
 func sqlUpdateArrival(tx *store.Tx, a *arrival) error {
 	return execSQL(tx, "UPDATE oacp_arrival SET name = ?, state = ?, at = ?, folder = ? WHERE peer = ? AND project = ? AND agent = ? AND file = ? AND hash = ?",
 		a.name, a.state, time.Now().UnixMilli(), int64(a.folder), a.key.peer[:], a.key.project, a.key.agent, a.key.file, a.key.hash[:])
@@ -218,8 +217,8 @@ func sqlDeleteArrival(tx *store.Tx, k arrivalKey) error {
 	return execSQL(tx, "DELETE FROM oacp_arrival WHERE peer = ? AND project = ? AND agent = ? AND file = ? AND hash = ?", k.peer[:], k.project, k.agent, k.file, k.hash[:])
 }
 
-// sqlPruneArrivals deletes arrivals of a peer that have been over since before a time: the
-// oldest first, up to most. It returns their number.
+// sqlPruneArrivals deletes arrivals of a peer that ended before a time: the oldest first, up to
+// most. It returns their number.
 func sqlPruneArrivals(tx *store.Tx, peer identity.ID, before time.Time, most int) (int, error) {
 	r, err := tx.Exec(`DELETE FROM oacp_arrival WHERE (peer, project, agent, file, hash) IN (
 		SELECT peer, project, agent, file, hash FROM oacp_arrival WHERE peer = ? AND at < ? AND state IN ('consumed', 'reported') ORDER BY at LIMIT ?)`,

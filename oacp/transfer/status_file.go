@@ -22,8 +22,8 @@ const (
 	offline   = "offline"
 )
 
-// readAgentStatus reads the status of an agent from its status.yaml: available, unless that
-// says otherwise.
+// readAgentStatus returns the status of an agent from its status.yaml, or available if it has
+// none.
 func (m *Mailer) readAgentStatus(p mailbox) string {
 	dir, err := m.openAgentFolder(p)
 	if err != nil {
@@ -57,9 +57,9 @@ func readStatusFile(dir *os.Root) ([]byte, error) {
 	return io.ReadAll(io.LimitReader(f, maxStatus))
 }
 
-// updateStatusFile keeps the status.yaml of a bound agent in step with its peer's word and
-// with the connection to that peer, so that senders are warned if it is offline. It changes no
-// file of another program.
+// updateStatusFile writes the status that a bound agent has at its peer into its status.yaml, and
+// offline without a connection, so that tools warn senders. It changes no file of another
+// program.
 func (m *Mailer) updateStatusFile(p mailbox) {
 	status, write, again := m.ledger.planStatusWrite(p, time.Now())
 	if again > 0 {
@@ -71,17 +71,17 @@ func (m *Mailer) updateStatusFile(p mailbox) {
 	if err := m.writeStatusFile(p, status); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		m.cfg.Log.Debug("mail: a status is not written", "project", p.project, "agent", p.agent, "err", err)
 	}
-	if _, bound := m.ledger.findBoundPeer(p); !bound { // meanwhile: Unbind may have found no file yet
+	if _, bound := m.ledger.findBoundPeer(p); !bound { // Unbind may have found no file yet
 		m.removeStatusFile(p)
 	}
 }
 
-// removeStatusFile removes the status.yaml that updateStatusFile has written of an agent which
-// is bound no more: the daemon would not change it again, and the agent writes its own.
+// removeStatusFile removes the status.yaml that updateStatusFile has written, because the agent is
+// no longer bound and writes its own.
 func (m *Mailer) removeStatusFile(p mailbox) {
 	err := m.changeStatusFile(p, func(dir *os.Root, exists bool) error {
 		if !exists {
-			return nil // one that comes now is not ours
+			return nil // a file that appears now is not ours
 		}
 		return dir.Remove(statusFile)
 	})
@@ -90,7 +90,7 @@ func (m *Mailer) removeStatusFile(p mailbox) {
 	}
 }
 
-// writeOfflineStatuses writes at the end of the daemon that no bound agent can be reached.
+// writeOfflineStatuses writes offline for every bound agent, because the daemon ends.
 func (m *Mailer) writeOfflineStatuses() {
 	m.ledger.markAllDisconnected()
 	for _, b := range m.ledger.listBindings("") {
@@ -109,8 +109,8 @@ func (m *Mailer) writeStatusFile(p mailbox, status string) error {
 	})
 }
 
-// changeStatusFile calls change with an agent's folder, and whether there is a status.yaml,
-// unless another program has written that.
+// changeStatusFile calls change with an agent's folder and whether it has a status.yaml, unless
+// another program has written the file.
 func (m *Mailer) changeStatusFile(p mailbox, change func(dir *os.Root, exists bool) error) error {
 	dir, err := m.openAgentFolder(p)
 	if err != nil {

@@ -12,11 +12,10 @@ import (
 	"github.com/acpd/acpd/kinds"
 )
 
-// storeFile stores data under name, or under name_2 and so on if another message has that.
-// It returns the name when the file is durable. A message with the same bytes that is there
-// already is the same message. Readers never see a part of the file: it is written as temp,
-// which no reader takes for mail, and then linked. Nobody else writes temp: a file of that
-// name was left behind.
+// storeFile stores data under name, or under name_2 and so on if another message has that name.
+// It returns the name when the file is durable. A file with the same bytes is the same message.
+// Readers never see a part of the file: it is written as temp, which no reader takes for mail,
+// and then linked. Nobody else writes temp, so an old file of that name was left behind.
 func storeFile(dir *os.Root, temp, name string, data []byte) (string, error) {
 	if err := dir.Remove(temp); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return "", err
@@ -59,8 +58,8 @@ func checkFreeFileName(dir *os.Root, name string, size int64, hash [sha256.Size]
 	return &singleMessageError{kinds.Errorf(kinds.Overloaded, "%d messages of the name %s wait there to be read: it is tried again", maxNumbered, name)}
 }
 
-// fileMatchesHash reports whether a file is a message of so many bytes and that hash. It reads no
-// file of another size; size 0 is any.
+// fileMatchesHash reports whether a file has this size and hash. It reads no file of another size;
+// size 0 means any.
 func fileMatchesHash(dir *os.Root, name string, size int64, hash [sha256.Size]byte) bool {
 	if info, err := dir.Lstat(name); err != nil || size != 0 && info.Size() != size {
 		return false
@@ -79,8 +78,8 @@ func makeNumberedNames(name string, most int) []string {
 	return all
 }
 
-// findFileByHash returns the name under which a message lies in dir, "" if it does not. Messages
-// with the names before may have gone.
+// findFileByHash returns the name that a message has in dir, or "" if it is not there. It tries
+// all names, because messages with earlier numbers may be gone.
 func findFileByHash(dir *os.Root, name string, size int64, hash [sha256.Size]byte) string {
 	for _, n := range makeNumberedNames(name, maxNumbered) {
 		if fileMatchesHash(dir, n, size, hash) {

@@ -7,18 +7,18 @@ import (
 	"github.com/acpd/acpd/identity"
 )
 
-// Twin is an agent that lives here and, by the peer's word, at a connected peer too. Mail for
-// it stays on the machine on which it is sent.
+// Twin is an agent that lives here and that a connected peer has announced too. Mail for it stays
+// on the machine on which it is sent.
 type Twin struct {
 	Project string
 	Agent   string
 	Peer    identity.ID
 }
 
-// maxTwins bounds the twins that are listed: the first show what is wrong.
+// maxTwins bounds the twins that are listed. A few show what is wrong.
 const maxTwins = 64
 
-// ListTwinAgents returns twins of a project, or of all for "".
+// ListTwinAgents returns the twins of a project, or of all projects if project is empty.
 func (m *Mailer) ListTwinAgents(project string) []Twin {
 	all := m.ledger.findTwinAgents(project)
 	sort.Slice(all, func(i, j int) bool {

@@ -8,16 +8,16 @@ import (
 	"github.com/fsnotify/fsnotify"
 )
 
-// folderWatch notes changes of inboxes in the ledger, which makes mail fast. It may miss some:
-// the next rescan finds them. It begins with the first folder, because most daemons have
+// folderWatch notes changes of inboxes in the ledger, so that mail is carried at once. It may miss
+// some; the next rescan finds them. It begins with the first folder, because most daemons have
 // none.
 type folderWatch struct {
 	mailer *Mailer
 	tasks  *sync.WaitGroup // of Run, which waits for it
 
 	// Only Run uses events and warned.
-	events *fsnotify.Watcher // nil before the first folder, or if the system gives none
-	warned bool              // that a folder cannot be watched
+	events *fsnotify.Watcher // nil before the first folder, or if the system has none left
+	warned bool              // it has logged that a folder cannot be watched
 
 	mu   sync.Mutex // guards dirs
 	dirs map[string]mailbox
@@ -30,7 +30,7 @@ func (w *folderWatch) closeWatcher() {
 	}
 }
 
-// watchInbox watches an inbox; again, if it was replaced.
+// watchInbox watches an inbox. It must be called again if the folder was replaced.
 func (w *folderWatch) watchInbox(p mailbox) {
 	if w.mailer.cfg.unwatched {
 		return
@@ -68,7 +68,7 @@ func (w *folderWatch) unwatchUnscanned() {
 	}
 	w.mu.Unlock()
 	for _, dir := range old {
-		w.events.Remove(dir) // an error says that it is not watched any more
+		w.events.Remove(dir) // fails only if it is no longer watched
 	}
 }
 
@@ -101,8 +101,8 @@ func (w *folderWatch) handleEvent(e fsnotify.Event) {
 	}
 	ledger := w.mailer.ledger
 	if isHiddenName(name) {
-		// A writer that gives up its temporary name, .NAME.yaml.tmp…, by a rename or
-		// after a link, has written NAME.yaml whole.
+		// A writer that removes its temporary name, .NAME.yaml.tmp…, by a rename or after a
+		// link, has written NAME.yaml completely.
 		end := strings.Index(name, extension+".")
 		if end > 1 && (e.Has(fsnotify.Rename) || e.Has(fsnotify.Remove)) {
 			ledger.markFileComplete(p, name[1:end+len(extension)])
