@@ -48,15 +48,14 @@ type agentRecord struct {
 func (a *agentRecord) key() agentKey { return agentKey{a.doc.Host, a.doc.AgentID} }
 
 // addAgentToWorld makes doc the object of an agent, and adds the agent to the world.
-func (e *Engine) addAgentToWorld(a *agentRecord, doc Agent) {
+func (t *tx) addAgentToWorld(a *agentRecord, doc Agent) {
+	e := t.e
+	keep(t, &a.doc)
 	a.doc = doc
 	k := a.key()
+	keepEntry(t, e.agents, k)
 	e.agents[k] = a
-	e.homes[k.home]++
-	defer e.syncGuestAccounts(k.home)
-	if a.size = agentRecordBytes(doc); a.size > 0 {
-		e.records[k.home] += int64(a.size)
-	}
+	t.adjustAgentCounts(a, k.home, 1, agentRecordBytes(doc))
 	if doc.RoleID == nil {
 		return
 	}
@@ -65,7 +64,21 @@ func (e *Engine) addAgentToWorld(a *agentRecord, doc Agent) {
 		all = make(map[agentKey]bool)
 		e.roles[*doc.RoleID] = all
 	}
+	keepEntry(t, all, k)
 	all[k] = true
+}
+
+// adjustAgentCounts notes that there are more agents of home, or fewer, and that the record of a
+// has so many bytes.
+func (t *tx) adjustAgentCounts(a *agentRecord, home string, more, size int) {
+	e := t.e
+	keepEntry(t, e.homes, home)
+	e.homes[home] += more
+	keepEntry(t, e.records, home)
+	e.records[home] += int64(size - a.size)
+	keep(t, &a.size)
+	a.size = size
+	t.syncAccounts(home)
 }
 
 // agentRecordBytes returns the bytes that are charged for an agent's object, 0 of an agent here.
@@ -77,20 +90,20 @@ func agentRecordBytes(doc Agent) int {
 }
 
 // dropAgentFromWorld takes an agent out of the world, if it is there.
-func (e *Engine) dropAgentFromWorld(a *agentRecord) {
-	k := a.key()
+func (t *tx) dropAgentFromWorld(a *agentRecord) {
+	e, k := t.e, a.key()
 	if e.agents[k] != a {
 		return
 	}
-	defer e.syncGuestAccounts(k.home)
+	keepEntry(t, e.agents, k)
 	delete(e.agents, k)
-	e.records[k.home] -= int64(a.size)
-	if e.homes[k.home]--; e.homes[k.home] == 0 {
+	if t.adjustAgentCounts(a, k.home, -1, 0); e.homes[k.home] == 0 {
 		delete(e.homes, k.home)
 		delete(e.records, k.home)
 	}
-	a.size = 0
 	if role := a.doc.RoleID; role != nil {
+		keepEntry(t, e.roles, *role)
+		keepEntry(t, e.roles[*role], k)
 		if delete(e.roles[*role], k); len(e.roles[*role]) == 0 {
 			delete(e.roles, *role)
 		}
@@ -325,18 +338,11 @@ func (t *tx) saveAgent(a *agentRecord, doc Agent) error {
 	if err := t.execute("INSERT INTO openintent_agent (home, id, doc) VALUES (?, ?, ?) ON CONFLICT (home, id) DO UPDATE SET doc = excluded.doc", doc.Host, doc.AgentID, encodeJSONText(doc)); err != nil {
 		return err
 	}
-	old, known := a.doc, t.e.agents[a.key()] == a
-	t.applyWorldSteps(
-		worldStep{nil, func() {
-			t.e.dropAgentFromWorld(a)
-			if a.doc = old; known {
-				t.e.addAgentToWorld(a, old)
-			}
-		}},
-		worldStep{func() { t.e.dropAgentFromWorld(a) }, nil},
-		worldStep{func() { t.e.addAgentToWorld(a, doc) }, nil},
-		worldStep{func() { a.seen.Store(int64(t.now)) }, nil},
-	)
+	t.e.withLock(func() {
+		t.dropAgentFromWorld(a)
+		t.addAgentToWorld(a, doc)
+		a.seen.Store(int64(t.now))
+	})
 	return nil
 }
 
@@ -346,10 +352,10 @@ func (t *tx) deleteAgent(a *agentRecord) error {
 	if err := t.execute("DELETE FROM openintent_agent WHERE home = ? AND id = ?", a.doc.Host, a.doc.AgentID); err != nil {
 		return err
 	}
-	old := a.doc
-	t.applyWorldSteps(
-		worldStep{func() { t.e.dropAgentFromWorld(a) }, func() { t.e.addAgentToWorld(a, old) }},
-		worldStep{func() { a.doc.Status = agentDeregistered }, nil},
-	)
+	t.e.withLock(func() {
+		t.dropAgentFromWorld(a)
+		keep(t, &a.doc)
+		a.doc.Status = agentDeregistered
+	})
 	return nil
 }

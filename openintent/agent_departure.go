@@ -33,12 +33,10 @@ func (t *tx) beginDeparture(a *agentRecord, reason string) error {
 	if err := t.execute("INSERT OR REPLACE INTO openintent_leaver (name, doc) VALUES (?, ?)", name, encodeJSONText(l)); err != nil {
 		return err
 	}
-	before, leaves := t.e.leavers[name]
-	t.applyWorldSteps(worldStep{func() { t.e.leavers[name] = l }, func() {
-		if t.e.leavers[name] = before; !leaves {
-			delete(t.e.leavers, name)
-		}
-	}})
+	t.e.withLock(func() {
+		keepEntry(t, t.e.leavers, name)
+		t.e.leavers[name] = l
+	})
 	t.buried = true
 	return nil
 }
@@ -96,7 +94,10 @@ func (e *Engine) deleteDeparture(ctx context.Context, name string, l *departure)
 		if err := t.execute("DELETE FROM openintent_leaver WHERE name = ?", name); err != nil {
 			return err
 		}
-		t.applyWorldSteps(worldStep{func() { delete(e.leavers, name) }, func() { e.leavers[name] = now }})
+		e.withLock(func() {
+			keepEntry(t, e.leavers, name)
+			delete(e.leavers, name)
+		})
 		return nil
 	})
 }
@@ -136,11 +137,12 @@ func (e *Engine) leaveChannel(ctx context.Context, ch *channelRecord, name strin
 			if err := t.execute("UPDATE openintent_message SET deadline = ? WHERE seq = ?", int64(t.now), m.seq); err != nil {
 				return err
 			}
-			deadline := m.deadline
-			t.applyWorldSteps(
-				worldStep{func() { m.deadline = t.now }, func() { m.deadline = deadline }},
-				worldStep{func() { delete(ch.open, m.id) }, func() { ch.open[m.id] = m }},
-			)
+			e.withLock(func() {
+				keep(t, &m.deadline)
+				m.deadline = t.now
+				keepEntry(t, ch.open, m.id)
+				delete(ch.open, m.id)
+			})
 		}
 		t.wakeChannelWaiters(ch)
 		if more {
@@ -152,7 +154,7 @@ func (e *Engine) leaveChannel(ctx context.Context, ch *channelRecord, name strin
 			if err := t.saveChannel(ch, doc); err != nil {
 				return err
 			}
-			t.applyWorldSteps(t.e.newChannelDocSteps(ch, doc)...)
+			e.withLock(func() { t.setChannelDoc(ch, doc) })
 		}
 		for _, home := range []string{ch.doc.Home, l.Home} {
 			if t.checkDiskShare(ch.in, Caller{Home: home}, 2*headRoom) != nil {

@@ -9,11 +9,12 @@ import (
 
 // adjustReservedIDs notes that more grants, or fewer, name agents. As long as a grant names an agent
 // here, the agent's id is reserved on the intent.
-func (w *world) adjustReservedIDs(in *intentRecord, agents []agentKey, more int) {
+func (t *tx) adjustReservedIDs(in *intentRecord, agents []agentKey, more int) {
 	for _, k := range agents {
 		if k.home != "" {
 			continue
 		}
+		keepEntry(t, in.reserved, k.id)
 		if in.reserved[k.id] += more; in.reserved[k.id] == 0 {
 			delete(in.reserved, k.id)
 		}
@@ -43,39 +44,40 @@ func (w *world) memberKeys(ch *channelRecord) []agentKey {
 }
 
 // setIntentAccess makes a the access of the intent.
-func (w *world) setIntentAccess(in *intentRecord, a access) {
-	before, after, grants := in.grantees(), a.grantees(), a.indexGrants()
-	w.adjustReservedIDs(in, before, -1)
-	in.access, in.grants = a, grants
-	in.changes++
-	w.adjustReservedIDs(in, after, 1)
+func (t *tx) setIntentAccess(in *intentRecord, a access) {
+	t.adjustReservedIDs(in, in.grantees(), -1)
+	keep(t, &in.access)
+	keep(t, &in.grants)
+	in.access, in.grants = a, a.indexGrants()
+	t.e.accessChanges++ // and never back: a change that was made of a lost access is outdated
+	keep(t, &in.changes)
+	in.changes = t.e.accessChanges
+	t.adjustReservedIDs(in, a.grantees(), 1)
 }
 
-// newChannelDocSteps returns the steps that make doc the channel's object.
-func (e *Engine) newChannelDocSteps(ch *channelRecord, doc Channel) []worldStep {
-	old, more := ch.doc, doc.size()-ch.doc.size()
-	return []worldStep{
-		{func() { e.adjustMemberCounts(ch, -1) }, func() { e.adjustMemberCounts(ch, 1) }},
-		{func() { e.adjustCreatedCounts(doc.Home, 0, 0, more) }, func() { e.adjustCreatedCounts(doc.Home, 0, 0, -more) }},
-		{func() { ch.doc = doc }, func() { ch.doc = old }},
-		{func() { e.adjustMemberCounts(ch, 1) }, func() { e.adjustMemberCounts(ch, -1) }},
-	}
+// setChannelDoc makes doc the channel's object. The world is locked.
+func (t *tx) setChannelDoc(ch *channelRecord, doc Channel) {
+	t.adjustMemberCounts(ch, -1)
+	t.adjustCreatedCounts(doc.Home, 0, 0, doc.size()-ch.doc.size())
+	keep(t, &ch.doc)
+	ch.doc = doc
+	t.adjustMemberCounts(ch, 1)
 }
 
 // adjustMemberCounts notes that there is one more channel with these members, or one less.
-func (w *world) adjustMemberCounts(ch *channelRecord, more int) {
-	members := w.memberKeys(ch)
-	for _, k := range members { // first: if making a map panics, nothing is counted yet
-		if k.home != "" && w.listed[k.home] == nil {
-			w.listed[k.home] = make(map[string]int)
-		}
-	}
-	w.adjustReservedIDs(ch.in, members, more)
+func (t *tx) adjustMemberCounts(ch *channelRecord, more int) {
+	members := t.e.memberKeys(ch)
+	t.adjustReservedIDs(ch.in, members, more)
 	for _, k := range members {
 		if k.home == "" {
 			continue
 		}
-		ids := w.listed[k.home]
+		ids := t.e.listed[k.home]
+		if ids == nil {
+			ids = make(map[string]int)
+			t.e.listed[k.home] = ids
+		}
+		keepEntry(t, ids, k.id)
 		if ids[k.id] += more; ids[k.id] == 0 {
 			delete(ids, k.id)
 		}
@@ -152,8 +154,12 @@ func (in *intentRecord) wasUsedBy(k agentKey) bool {
 }
 
 // setFirstUse notes that the agent has used the intent since then, or, if since is 0, never.
-func (in *intentRecord) setFirstUse(k agentKey, since chain.Time) {
+func (t *tx) setFirstUse(in *intentRecord, k agentKey, since chain.Time) {
 	ids := in.used[k.home]
+	if ids != nil {
+		keepEntry(t, ids, k.id)
+	}
+	keepEntry(t, in.used, k.home)
 	if since == 0 {
 		if delete(ids, k.id); len(ids) == 0 {
 			delete(in.used, k.home)
@@ -180,7 +186,7 @@ func (t *tx) recordFirstUse(in *intentRecord, who Caller) error {
 	if err := t.insertFirstUse(in, k); err != nil {
 		return err
 	}
-	t.applyWorldSteps(worldStep{func() { in.setFirstUse(k, t.now) }, func() { in.setFirstUse(k, 0) }})
+	t.e.withLock(func() { t.setFirstUse(in, k, t.now) })
 	if who.Home == "" {
 		return nil
 	}
@@ -252,8 +258,7 @@ func (e *Engine) ForgetIntentUser(c *Call, intentID, agent string) error {
 		if err := t.execute("DELETE FROM openintent_used WHERE intent = ? AND home = ? AND id = ?", in.row, k.home, k.id); err != nil {
 			return err
 		}
-		since := in.used[k.home][k.id]
-		t.applyWorldSteps(worldStep{func() { in.setFirstUse(k, 0) }, func() { in.setFirstUse(k, since) }})
+		e.withLock(func() { t.setFirstUse(in, k, 0) })
 		_, err = t.appendEventToLog(in, eventDraft{kind: "access_revoked", actor: c.Caller.name, payload: encodeJSONObjectWithHome(k.home, "agent_id", k.id)})
 		return err
 	})

@@ -52,17 +52,22 @@ type channelRecord struct {
 	last  chain.Time // of the last message
 	used  chain.Time // of the last message that is no notice; the ttl counts from it
 
-	recent  []*message          // the last messages, in order
-	dropped chain.Time          // when a message was dropped from recent that is still kept
-	evicted int64               // evictMessages has looked at the messages up to this number
-	passed  bool                // evictMessages has left some of these
-	behind  bool                // evictMessages has more to remove than one write may
-	open    map[string]*message // requests that may still be answered first, by id
-	left    int                 // how many of open were left when expired ones were last removed
-	swept   chain.Time          // and when that was
-	asks    map[string]*openAsk // asks that wait for responses, by the request's id
-	news    map[string]bool     // agents that got a response since their last plain list
-	bell    bell                // rung for every message, and when the channel closes
+	recent   []*message          // the last messages, in order
+	dropped  chain.Time          // when a message was dropped from recent that is still kept
+	eviction                     // how far max_messages was applied
+	open     map[string]*message // requests that may still be answered first, by id
+	left     int                 // how many of open were left when expired ones were last removed
+	swept    chain.Time          // and when that was
+	asks     map[string]*openAsk // asks that wait for responses, by the request's id
+	news     map[string]bool     // agents that got a response since their last plain list
+	bell     bell                // rung for every message, and when the channel closes
+}
+
+// eviction tells how far evictMessages has come in a channel.
+type eviction struct {
+	evicted int64 // the number up to which it has looked at the messages
+	passed  bool  // it has left some of these
+	behind  bool  // it has more to remove than one write may
 }
 
 // isOpen reports whether messages may be sent.
@@ -306,13 +311,15 @@ func (t *tx) openChannel(in *intentRecord, ch *channelRecord) error {
 	if err := t.saveChannel(ch, ch.doc); err != nil {
 		return err
 	}
-	t.applyWorldSteps(
-		worldStep{func() { in.channels = append(in.channels, ch) }, func() { in.channels = in.channels[:len(in.channels)-1] }},
-		worldStep{func() { t.e.channels[ch.id] = ch }, func() { delete(t.e.channels, ch.id) }},
-		worldStep{func() { t.e.adjustMemberCounts(ch, 1) }, func() { t.e.adjustMemberCounts(ch, -1) }},
-		worldStep{func() { t.e.adjustCreatedCounts(home, 1, 0, ch.doc.size()) }, func() { t.e.adjustCreatedCounts(home, -1, 0, -ch.doc.size()) }},
-		worldStep{func() { t.e.setChannelAlarm(ch) }, nil},
-	)
+	t.e.withLock(func() {
+		keep(t, &in.channels)
+		in.channels = append(in.channels, ch)
+		keepEntry(t, t.e.channels, ch.id)
+		t.e.channels[ch.id] = ch
+		t.adjustMemberCounts(ch, 1)
+		t.adjustCreatedCounts(home, 1, 0, ch.doc.size())
+		t.setAlarm(ch)
+	})
 	return nil
 }
 

@@ -39,8 +39,12 @@ func (t *tx) closeChannel(ch *channelRecord, at chain.Time) error {
 	if err := t.saveChannel(ch, doc); err != nil {
 		return err
 	}
-	old, open := ch.doc, ch.open
-	t.applyWorldSteps(t.addAlarmSteps(ch, worldStep{func() { ch.doc, ch.open = doc, nil }, func() { ch.doc, ch.open = old, open }})...)
+	t.e.withLock(func() {
+		keep(t, &ch.doc)
+		keep(t, &ch.open)
+		ch.doc, ch.open = doc, nil
+		t.setAlarm(ch)
+	})
 	t.wakeChannelWaiters(ch)
 	return nil
 }
@@ -52,17 +56,14 @@ func (t *tx) closeChannelsWhere(in *intentRecord, at chain.Time, concerns func(*
 		if !ch.isOpen(t.now) || !concerns(ch) {
 			continue
 		}
-		open := ch.open
-		t.applyWorldSteps(t.addAlarmSteps(ch, worldStep{func() { ch.over, ch.open = at, nil }, func() { ch.over, ch.open = 0, open }})...)
+		t.e.withLock(func() {
+			keep(t, &ch.over)
+			keep(t, &ch.open)
+			ch.over, ch.open = at, nil
+			t.setAlarm(ch)
+		})
 		t.wakeChannelWaiters(ch)
 	}
-}
-
-// addAlarmSteps returns the steps, with one that sets the channel's alarm after them, and one that
-// sets it after they were undone.
-func (t *tx) addAlarmSteps(ch *channelRecord, steps ...worldStep) []worldStep {
-	set := func() { t.e.setChannelAlarm(ch) }
-	return slices.Concat([]worldStep{{nil, set}}, steps, []worldStep{{set, nil}})
 }
 
 // belongsToTask reports whether the channel ends with the task.
@@ -86,24 +87,20 @@ func (t *tx) purgeChannel(ch *channelRecord) error {
 	if err := errors.Join(t.execute("INSERT INTO openintent_grave (channel) VALUES (?)", ch.row), t.saveFeedNumber()); err != nil {
 		return err
 	}
-	doc, all, graves := ch.doc, ch.in.channels, t.e.graves
-	t.applyWorldSteps(
-		worldStep{nil, func() { t.e.setChannelAlarm(ch) }},
-		worldStep{func() { delete(t.e.channels, ch.id) }, func() { t.e.channels[ch.id] = ch }},
-		worldStep{func() { t.e.adjustMemberCounts(ch, -1) }, func() { t.e.adjustMemberCounts(ch, 1) }},
-		worldStep{func() { t.e.adjustCreatedCounts(doc.Home, -1, 0, -doc.size()) }, func() { t.e.adjustCreatedCounts(doc.Home, 1, 0, doc.size()) }},
-		worldStep{func() {
-			ch.in.channels = slices.DeleteFunc(slices.Clone(all), func(c *channelRecord) bool { return c == ch })
-		}, func() { ch.in.channels = all }},
-		worldStep{func() { t.e.graves = append(graves, grave{ch.row, doc.Home}) }, func() { t.e.graves = graves }},
-		worldStep{func() {
-			ch.recent = nil
-			ch.doc.Members, ch.doc.Options = nil, nil // messages in memory outlive it
-		}, func() {
-			ch.doc = doc
-			ch.dropped = t.now // its messages are in the store alone
-		}},
-	)
+	t.e.withLock(func() {
+		t.setAlarm(ch) // for an undo
+		keepEntry(t, t.e.channels, ch.id)
+		delete(t.e.channels, ch.id)
+		t.adjustMemberCounts(ch, -1)
+		t.adjustCreatedCounts(ch.doc.Home, -1, 0, -ch.doc.size())
+		keep(t, &ch.in.channels)
+		ch.in.channels = slices.DeleteFunc(slices.Clone(ch.in.channels), func(c *channelRecord) bool { return c == ch })
+		keep(t, &t.e.graves)
+		t.e.graves = append(t.e.graves, grave{ch.row, ch.doc.Home})
+		keep(t, &ch.doc)
+		ch.doc.Members, ch.doc.Options = nil, nil // messages in memory outlive it
+		ch.recent, ch.dropped = nil, t.now        // if the write is undone, its messages are only in the store
+	})
 	t.wakeChannelWaiters(ch)
 	t.buried = true
 	return nil

@@ -121,8 +121,12 @@ func (e *Engine) PatchChannel(c *Call, id string, p *PatchChannel) (Channel, err
 		if err := t.saveChannel(ch, doc); err != nil {
 			return err
 		}
-		before := ch.opt
-		t.applyWorldSteps(t.addAlarmSteps(ch, append(t.e.newChannelDocSteps(ch, doc), worldStep{func() { ch.opt = opt }, func() { ch.opt = before }})...)...)
+		e.withLock(func() {
+			t.setChannelDoc(ch, doc)
+			keep(t, &ch.opt)
+			ch.opt = opt
+			t.setAlarm(ch)
+		})
 		if p.closesChannel() {
 			return t.closeChannel(ch, t.now)
 		}

@@ -100,12 +100,14 @@ func (e *Engine) AppointCoordinator(c *Call, want *Appoint) (doc Coordinator, er
 		if err := t.saveCoordinator(in, doc); err != nil {
 			return err
 		}
-		co, keys := &coordinatorRecord{in: in, doc: doc}, []agentKey{k}
-		t.applyWorldSteps(
-			worldStep{func() { in.coords = append(in.coords, co) }, func() { in.coords = in.coords[:len(in.coords)-1] }},
-			worldStep{func() { e.coords[doc.ID] = co }, func() { delete(e.coords, doc.ID) }},
-			worldStep{func() { e.adjustReservedIDs(in, keys, 1) }, func() { e.adjustReservedIDs(in, keys, -1) }},
-		)
+		e.withLock(func() {
+			co := &coordinatorRecord{in: in, doc: doc}
+			keep(t, &in.coords)
+			in.coords = append(in.coords, co)
+			keepEntry(t, e.coords, doc.ID)
+			e.coords[doc.ID] = co
+			t.adjustReservedIDs(in, []agentKey{k}, 1)
+		})
 		return nil
 	})
 	return doc, err
@@ -122,12 +124,13 @@ func (t *tx) dropSilentCoordinator(in *intentRecord) error {
 	if err := t.execute("DELETE FROM openintent_coordinator WHERE id = ?", co.doc.ID); err != nil {
 		return err
 	}
-	before, keys := in.coords, []agentKey{{co.doc.Home, co.doc.AgentID}}
-	t.applyWorldSteps(
-		worldStep{func() { in.coords = slices.Delete(slices.Clone(before), i, i+1) }, func() { in.coords = before }},
-		worldStep{func() { delete(t.e.coords, co.doc.ID) }, func() { t.e.coords[co.doc.ID] = co }},
-		worldStep{func() { t.e.adjustReservedIDs(in, keys, -1) }, func() { t.e.adjustReservedIDs(in, keys, 1) }},
-	)
+	t.e.withLock(func() {
+		keep(t, &in.coords)
+		in.coords = slices.Delete(slices.Clone(in.coords), i, i+1)
+		keepEntry(t, t.e.coords, co.doc.ID)
+		delete(t.e.coords, co.doc.ID)
+		t.adjustReservedIDs(in, []agentKey{{co.doc.Home, co.doc.AgentID}}, -1)
+	})
 	return nil
 }
 
@@ -194,7 +197,10 @@ func (e *Engine) RecordCoordinatorHeartbeat(c *Call, id string) (doc Coordinator
 		if err := t.saveCoordinator(co.in, doc); err != nil {
 			return err
 		}
-		setWorldValue(t, &co.doc, doc)
+		e.withLock(func() {
+			keep(t, &co.doc)
+			co.doc = doc
+		})
 		return nil
 	})
 	return doc, err

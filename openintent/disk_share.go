@@ -69,23 +69,24 @@ func (t *tx) adjustDiskShare(in *intentRecord, home string, more diskShare) erro
 		in.row, home, more.bytes, more.events); err != nil {
 		return err
 	}
-	before, all := in.shares[home], t.e.onDisk[home]
-	t.applyWorldSteps(
-		worldStep{func() { t.e.addToShare(in, home, more) }, func() { in.shares[home], t.e.onDisk[home] = before, all }},
-		worldStep{func() { setAccountHolding(t.e.disk, peerAccountKey(home), t.e.onDisk[home]) }, func() { setAccountHolding(t.e.disk, peerAccountKey(home), all) }},
-	)
+	t.e.withLock(func() {
+		t.addToShare(in, home, more)
+		t.syncAccounts(home)
+	})
 	return nil
 }
 
 // addToShare adds to the share of a daemon on an intent.
-func (w *world) addToShare(in *intentRecord, home string, more diskShare) {
+func (t *tx) addToShare(in *intentRecord, home string, more diskShare) {
 	if in.shares == nil {
 		in.shares = make(map[string]diskShare)
 	}
 	s := in.shares[home]
 	bytes := max(s.bytes+more.bytes, 0) // bytes from before they were counted are freed, too
+	keepEntry(t, in.shares, home)
 	in.shares[home] = diskShare{bytes, s.events + more.events}
-	w.onDisk[home] += bytes - s.bytes
+	keepEntry(t, t.e.onDisk, home)
+	t.e.onDisk[home] += bytes - s.bytes
 }
 
 // setAccountHolding sets what a peer holds of an account to n.

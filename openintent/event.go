@@ -67,8 +67,11 @@ func (t *tx) appendEventToLog(in *intentRecord, ev eventDraft) (*chain.Event, er
 		t.adjustDiskShare(in, t.e.payingHomeOf(ev.actor, ev.payer), diskShare{int64(len(text)), 1})); err != nil {
 		return nil, err
 	}
-	before := in.hash
-	t.applyWorldSteps(worldStep{func() { in.sequence, in.hash = doc.Sequence, hash }, func() { in.sequence, in.hash = doc.Sequence-1, before }})
+	t.e.withLock(func() {
+		keep(t, &in.sequence)
+		keep(t, &in.hash)
+		in.sequence, in.hash = doc.Sequence, hash
+	})
 	t.out = append(t.out, feedEntry{seq: seq, in: in, event: doc})
 	return doc, nil
 }

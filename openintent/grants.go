@@ -159,8 +159,7 @@ func (t *tx) storeAccess(in *intentRecord, made *nextAccess) error {
 	if err := t.execute("UPDATE openintent_intent SET access = ? WHERE row = ?", made.text, in.row); err != nil {
 		return err
 	}
-	old := in.access
-	t.applyWorldSteps(worldStep{func() { t.e.setIntentAccess(in, made.access) }, func() { t.e.setIntentAccess(in, old) }})
+	t.e.withLock(func() { t.setIntentAccess(in, made.access) })
 	_, err := t.appendEventToLog(in, *made.ev)
 	return err
 }

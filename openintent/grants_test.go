@@ -106,7 +106,7 @@ func (h *host) enrol(role, home string, n int) {
 	for i := range n {
 		a := &agentRecord{}
 		a.seen.Store(int64(now()))
-		h.e.addAgentToWorld(a, Agent{AgentID: fmt.Sprint("agent", i), Host: home, Status: agentActive, RoleID: &role, Heartbeat: heartbeats{30, 90, 300}})
+		(&tx{e: h.e, loading: true}).addAgentToWorld(a, Agent{AgentID: fmt.Sprint("agent", i), Host: home, Status: agentActive, RoleID: &role, Heartbeat: heartbeats{30, 90, 300}})
 	}
 }
 

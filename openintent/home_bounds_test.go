@@ -105,7 +105,7 @@ func TestChannelsAreBounded(t *testing.T) {
 		}
 		h.restart()
 	}
-	h.e.adjustCreatedCounts(desk, int(budget.Channels.Peer)-maxEntries/4-1, int(budget.Tasks.Peer), 0)
+	(&tx{e: h.e, loading: true}).adjustCreatedCounts(desk, int(budget.Channels.Peer)-maxEntries/4-1, int(budget.Tasks.Peer), 0)
 	other := h.intent("planner")
 	far = h.from(desk, "reviewer")
 	far.post("/intents/"+other+"/channels", obj{"name": "a"}).refused(429, "too_many")

@@ -127,10 +127,12 @@ func (t *tx) adjustKeyCount(home string, more int) int {
 	if home == "" {
 		return 0
 	}
-	old := t.e.guests[home]
-	n := old
+	n := t.e.guests[home]
 	n.keys += more
-	t.applyWorldSteps(worldStep{func() { t.e.guests[home] = n }, func() { t.e.guests[home] = old }})
+	t.e.withLock(func() {
+		keepEntry(t, t.e.guests, home)
+		t.e.guests[home] = n
+	})
 	return n.keys
 }
 

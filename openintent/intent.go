@@ -48,7 +48,7 @@ type intentRecord struct {
 	ended   chain.Time // when it became terminal, of one that was read from the store
 	access
 	grants   grants                           // the index of access
-	changes  int64                            // how often access has changed
+	changes  int64                            // the number of the last change of access
 	used     map[string]map[string]chain.Time // home ("" is here) -> id -> when the agent first used the intent
 	reserved map[string]int                   // ids of agents here -> how many grants name them
 
@@ -144,9 +144,12 @@ func (e *Engine) CreateIntent(c *Call, want *CreateIntent) (doc Intent, err erro
 			if err := t.insertFirstUse(in, k); err != nil {
 				return err
 			}
-			in.setFirstUse(k, t.now)
+			t.setFirstUse(in, k, t.now)
 		}
-		t.applyWorldSteps(worldStep{func() { e.intents[in.id] = in }, func() { delete(e.intents, in.id) }})
+		e.withLock(func() {
+			keepEntry(t, e.intents, in.id)
+			e.intents[in.id] = in
+		})
 		_, err := t.appendEventToLog(in, eventDraft{kind: "intent_created", actor: who.name, payload: EncodeJSONObject("title", doc.Title, "status", doc.Status)})
 		return err
 	})
@@ -287,8 +290,11 @@ func (e *Engine) changeIntent(c *Call, id string, version func() (int64, error),
 		if err := t.execute("UPDATE openintent_intent SET doc = ? WHERE row = ?", next, in.row); err != nil {
 			return err
 		}
-		status := in.status
-		t.applyWorldSteps(worldStep{func() { in.status, in.version = doc.Status, doc.Version }, func() { in.status, in.version = status, known }})
+		e.withLock(func() {
+			keep(t, &in.status)
+			keep(t, &in.version)
+			in.status, in.version = doc.Status, doc.Version
+		})
 		if _, err := t.appendEventToLog(in, *ev); err != nil {
 			return err
 		}

@@ -83,49 +83,47 @@ func (t *tx) storeMessage(ch *channelRecord, d *messageDraft) (*message, error) 
 	if err := t.evictMessages(ch, m.number); err != nil {
 		return nil, err
 	}
-	last, used := ch.last, ch.used
-	var answered *message // of those that may still be answered
-	if m.lead {
-		answered = ch.open[request.id]
-	}
-	steps := []worldStep{{func() {
-		ch.count, ch.last = m.number, at
-		if m.sender != system {
-			ch.used = at
-		}
-	}, func() { ch.count, ch.last, ch.used = m.number-1, last, used }}}
-	if m.lead {
-		steps = append(steps, worldStep{func() {
-			request.answered = true
-			delete(ch.open, request.id)
-		}, func() {
-			if request.answered = false; answered != nil {
-				ch.open[request.id] = answered
-			}
-		}})
-	}
-	if m.kind == kindRequest && !m.isExpired(at) {
-		steps = append(steps, worldStep{func() {
-			if ch.open == nil {
-				ch.open = make(map[string]*message)
-			}
-			ch.open[m.id] = m.withoutText()
-		}, func() { delete(ch.open, m.id) }})
-	}
-	if d.ask != nil {
-		steps = append(steps, worldStep{func() {
-			if ch.asks == nil {
-				ch.asks = make(map[string]*openAsk)
-			}
-			d.ask.request, ch.asks[m.id] = m, d.ask
-		}, func() { delete(ch.asks, m.id) }})
-	}
-	t.applyWorldSteps(append(steps, worldStep{nil, func() { e.uncacheMessage(m) }}, worldStep{func() { e.cacheMessage(m) }, nil})...)
+	e.withLock(func() { t.addMessageToWorld(m, request, d.ask) })
 	t.out = append(t.out, feedEntry{seq: m.seq, in: ch.in, message: m})
 	if ch.opt.audit {
 		return m, t.appendMessageToLog(m, d)
 	}
 	return m, nil
+}
+
+// addMessageToWorld adds a message to its channel. request is the one that it answers, nil if there
+// is none. ask waits for its responses, unless ask is nil. The world is locked.
+func (t *tx) addMessageToWorld(m, request *message, ask *openAsk) {
+	ch := m.ch
+	keep(t, &ch.count)
+	keep(t, &ch.last)
+	ch.count, ch.last = m.number, m.at
+	if m.sender != system {
+		keep(t, &ch.used)
+		ch.used = m.at
+	}
+	if m.lead {
+		keep(t, &request.answered)
+		request.answered = true
+		keepEntry(t, ch.open, request.id)
+		delete(ch.open, request.id)
+	}
+	if m.kind == kindRequest && !m.isExpired(m.at) {
+		if ch.open == nil {
+			ch.open = make(map[string]*message)
+		}
+		keepEntry(t, ch.open, m.id)
+		ch.open[m.id] = m.withoutText()
+	}
+	if ask != nil {
+		if ch.asks == nil {
+			ch.asks = make(map[string]*openAsk)
+		}
+		keepEntry(t, ch.asks, m.id)
+		ask.request, ch.asks[m.id] = m, ask
+	}
+	t.cached = append(t.cached, m)
+	t.e.cacheMessage(m)
 }
 
 // checkResponse finds the request that a response answers, and refuses a response that its

@@ -14,14 +14,16 @@ import (
 
 // adjustCreatedCounts counts what an agent of home has created, or what is gone, and its bytes on
 // disk.
-func (e *Engine) adjustCreatedCounts(home string, channels, tasks, bytes int) {
-	m := e.guests[home]
+func (t *tx) adjustCreatedCounts(home string, channels, tasks, bytes int) {
+	keepEntry(t, t.e.guests, home)
+	m := t.e.guests[home]
 	m.channels, m.tasks = m.channels+channels, m.tasks+tasks
-	e.guests[home] = m
+	t.e.guests[home] = m
 	if home != "" {
-		e.onDisk[home] += int64(bytes)
+		keepEntry(t, t.e.onDisk, home)
+		t.e.onDisk[home] += int64(bytes)
 	}
-	e.syncGuestAccounts(home)
+	t.syncAccounts(home)
 }
 
 // guestAccounts has the accounts of what other daemons' agents have made. They follow the world.

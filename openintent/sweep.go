@@ -127,10 +127,10 @@ func (t *tx) evictMessages(ch *channelRecord, last int64) error {
 	if err := t.subtractFreedBytes(ch.in, ch.doc.Home, &s); err != nil {
 		return err
 	}
-	change := func(evicted int64, passed, behind bool) func() {
-		return func() { ch.evicted, ch.passed, ch.behind = evicted, passed, behind }
-	}
-	t.applyWorldSteps(worldStep{change(from, passed, behind), change(ch.evicted, ch.passed, ch.behind)})
+	t.e.withLock(func() {
+		keep(t, &ch.eviction)
+		ch.eviction = eviction{from, passed, behind}
+	})
 	return nil
 }
 
@@ -210,7 +210,10 @@ func (e *Engine) sweepOnce(ctx context.Context) (more bool, err error) {
 		if err := t.execute("DELETE FROM openintent_channel WHERE row = ?", row); err != nil { // and its grave
 			return err
 		}
-		setWorldValue(t, &e.graves, e.graves[1:])
+		e.withLock(func() {
+			keep(t, &e.graves)
+			e.graves = e.graves[1:]
+		})
 		return nil
 	})
 	return true, err

@@ -165,11 +165,13 @@ func (e *Engine) CreateTask(c *Call, want *Task) (Task, error) {
 		if err := t.saveTask(in, doc); err != nil {
 			return err
 		}
-		t.applyWorldSteps(
-			worldStep{func() { in.tasks = append(in.tasks, k) }, func() { in.tasks = in.tasks[:len(in.tasks)-1] }},
-			worldStep{func() { e.tasks[doc.ID] = k }, func() { delete(e.tasks, doc.ID) }},
-			worldStep{func() { e.adjustCreatedCounts(doc.Home, 0, 1, doc.size()) }, func() { e.adjustCreatedCounts(doc.Home, 0, -1, -doc.size()) }},
-		)
+		e.withLock(func() {
+			keep(t, &in.tasks)
+			in.tasks = append(in.tasks, k)
+			keepEntry(t, e.tasks, doc.ID)
+			e.tasks[doc.ID] = k
+			t.adjustCreatedCounts(doc.Home, 0, 1, doc.size())
+		})
 		_, err := t.appendEventToLog(in, eventDraft{kind: "task.created", actor: c.Caller.name, payload: EncodeJSONObject("task_id", doc.ID, "name", doc.Name)})
 		return err
 	})
@@ -294,11 +296,12 @@ func (e *Engine) PatchTask(c *Call, id string, version int64, read func(*Task) e
 			return err
 		}
 		next := doc
-		t.applyWorldSteps(
-			worldStep{func() { k.doc = &next }, func() { k.doc = old }},
-			worldStep{func() { e.adjustCreatedCounts(old.payingHome(), 0, 0, -old.size()) }, func() { e.adjustCreatedCounts(old.payingHome(), 0, 0, old.size()) }},
-			worldStep{func() { e.adjustCreatedCounts(doc.payingHome(), 0, 0, doc.size()) }, func() { e.adjustCreatedCounts(doc.payingHome(), 0, 0, -doc.size()) }},
-		)
+		e.withLock(func() {
+			keep(t, &k.doc)
+			k.doc = &next
+			t.adjustCreatedCounts(old.payingHome(), 0, 0, -old.size())
+			t.adjustCreatedCounts(doc.payingHome(), 0, 0, doc.size())
+		})
 		if doc.Status != old.Status {
 			if _, err := t.appendEventToLog(in, eventDraft{kind: taskEvents[doc.Status], actor: c.Caller.name, payload: EncodeJSONObject("task_id", doc.ID, "old_status", old.Status, "new_status", doc.Status)}); err != nil {
 				return err

@@ -12,22 +12,23 @@ import (
 
 // world holds everything but messages and events.
 type world struct {
-	self       string // the daemon's id
-	rows       int64  // the highest row number of intents and channels
-	intents    map[string]*intentRecord
-	channels   map[string]*channelRecord
-	guests     map[string]guestCounts    // counts of what agents have created, by their home
-	listed     map[string]map[string]int // agents of other daemons that are members: home -> id -> in how many channels
-	onDisk     map[string]int64          // bytes that agents of other daemons have written, by their home
-	agents     map[agentKey]*agentRecord
-	roles      map[string]map[agentKey]bool // agents that say they have a role
-	records    map[string]int64             // bytes of the records of agents of each other daemon
-	homes      map[string]int               // how many agents of each daemon there are
-	tasks      map[string]*taskRecord
-	coords     map[string]*coordinatorRecord
-	leavers    map[string]departure // by their names
-	departures int64                // how many agents have been to leave
-	graves     []grave              // channels that are gone, whose messages are still in the store
+	self          string // the daemon's id
+	rows          int64  // the highest row number of intents and channels
+	intents       map[string]*intentRecord
+	channels      map[string]*channelRecord
+	guests        map[string]guestCounts    // counts of what agents have created, by their home
+	listed        map[string]map[string]int // agents of other daemons that are members: home -> id -> in how many channels
+	onDisk        map[string]int64          // bytes that agents of other daemons have written, by their home
+	agents        map[agentKey]*agentRecord
+	roles         map[string]map[agentKey]bool // agents that say they have a role
+	records       map[string]int64             // bytes of the records of agents of each other daemon
+	homes         map[string]int               // how many agents of each daemon there are
+	tasks         map[string]*taskRecord
+	coords        map[string]*coordinatorRecord
+	leavers       map[string]departure // by their names
+	departures    int64                // how many agents have been to leave
+	accessChanges int64                // how often the access of intents has changed
+	graves        []grave              // channels that are gone, whose messages are still in the store
 }
 
 // grave is a deleted channel that still has messages in the store.
@@ -50,7 +51,8 @@ func (e *Engine) loadWorld(ctx context.Context) error {
 			self: e.cfg.Self, intents: make(map[string]*intentRecord), channels: make(map[string]*channelRecord), agents: make(map[agentKey]*agentRecord), roles: make(map[string]map[agentKey]bool), homes: make(map[string]int),
 			tasks: make(map[string]*taskRecord), coords: make(map[string]*coordinatorRecord), guests: make(map[string]guestCounts), leavers: make(map[string]departure), records: make(map[string]int64), listed: make(map[string]map[string]int), onDisk: make(map[string]int64),
 		}
-		if err := e.fillWorldFromStore(stx, now()); err != nil {
+		t := &tx{Tx: stx, e: e, now: now(), loading: true}
+		if err := t.fillWorldFromStore(); err != nil {
 			return err
 		}
 		for home := range e.onDisk {
@@ -67,13 +69,14 @@ func (e *Engine) loadWorld(ctx context.Context) error {
 }
 
 // fillWorldFromStore fills the world from the store. The world is locked.
-func (e *Engine) fillWorldFromStore(stx *store.Tx, at chain.Time) error {
+func (t *tx) fillWorldFromStore() error {
+	e, at := t.e, t.now
 	byRow := make(map[int64]*intentRecord)
 	channels := make(map[int64]*channelRecord)
 	var failed error
 	each := func(query string, row func(scan func(...any) error) error, args ...any) error {
 		if failed == nil { // later queries need the rows of earlier ones
-			failed = stx.EachRow(query, row, args...)
+			failed = t.EachRow(query, row, args...)
 		}
 		return failed
 	}
@@ -97,7 +100,7 @@ func (e *Engine) fillWorldFromStore(stx *store.Tx, at chain.Time) error {
 					return err
 				}
 				in.grants = in.indexGrants()
-				e.adjustReservedIDs(in, in.grantees(), 1)
+				t.adjustReservedIDs(in, in.grantees(), 1)
 				e.intents[in.id], byRow[in.row] = in, in
 				e.rows = max(e.rows, in.row)
 				return nil
@@ -108,7 +111,7 @@ func (e *Engine) fillWorldFromStore(stx *store.Tx, at chain.Time) error {
 			var at chain.Time
 			err := scan(&row, &k.home, &k.id, &at)
 			if err == nil {
-				byRow[row].setFirstUse(k, at)
+				t.setFirstUse(byRow[row], k, at)
 			}
 			return err
 		}),
@@ -119,7 +122,7 @@ func (e *Engine) fillWorldFromStore(stx *store.Tx, at chain.Time) error {
 			if err := scan(&row, &home, &s.bytes, &s.events); err != nil {
 				return err
 			}
-			e.addToShare(byRow[row], home, s)
+			t.addToShare(byRow[row], home, s)
 			return nil
 		}),
 		each("SELECT doc FROM openintent_agent", func(scan func(...any) error) error {
@@ -129,7 +132,7 @@ func (e *Engine) fillWorldFromStore(stx *store.Tx, at chain.Time) error {
 			}
 			a := &agentRecord{}
 			a.seen.Store(int64(at))
-			e.addAgentToWorld(a, doc)
+			t.addAgentToWorld(a, doc)
 			return nil
 		}),
 		each("SELECT doc, intent FROM openintent_task ORDER BY id", func(scan func(...any) error) error {
@@ -141,8 +144,8 @@ func (e *Engine) fillWorldFromStore(stx *store.Tx, at chain.Time) error {
 			k.in = byRow[row]
 			k.in.tasks = append(k.in.tasks, k)
 			e.tasks[k.doc.ID] = k
-			e.adjustCreatedCounts(k.doc.Home, 0, 1, 0)
-			e.adjustCreatedCounts(k.doc.payingHome(), 0, 0, k.doc.size())
+			t.adjustCreatedCounts(k.doc.Home, 0, 1, 0)
+			t.adjustCreatedCounts(k.doc.payingHome(), 0, 0, k.doc.size())
 			return nil
 		}),
 		each("SELECT doc, intent FROM openintent_coordinator ORDER BY id", func(scan func(...any) error) error {
@@ -153,7 +156,7 @@ func (e *Engine) fillWorldFromStore(stx *store.Tx, at chain.Time) error {
 			}
 			co.in = byRow[row]
 			co.in.coords = append(co.in.coords, co)
-			e.adjustReservedIDs(co.in, []agentKey{{co.doc.Home, co.doc.AgentID}}, 1)
+			t.adjustReservedIDs(co.in, []agentKey{{co.doc.Home, co.doc.AgentID}}, 1)
 			e.coords[co.doc.ID] = co
 			return nil
 		}),
@@ -181,10 +184,10 @@ func (e *Engine) fillWorldFromStore(stx *store.Tx, at chain.Time) error {
 					}
 				}
 				ch.in.channels = append(ch.in.channels, ch)
-				e.adjustMemberCounts(ch, 1)
+				t.adjustMemberCounts(ch, 1)
 				ch.id = ch.doc.ID
 				e.channels[ch.id], channels[ch.row] = ch, ch
-				e.adjustCreatedCounts(ch.doc.Home, 1, 0, ch.doc.size())
+				t.adjustCreatedCounts(ch.doc.Home, 1, 0, ch.doc.size())
 				e.rows = max(e.rows, ch.row)
 				return nil
 			}),
@@ -214,7 +217,7 @@ func (e *Engine) fillWorldFromStore(stx *store.Tx, at chain.Time) error {
 		}),
 		each("SELECT "+messageColumns+", channel FROM openintent_message WHERE kind = 'request' AND answered = 0 AND deadline > ?", func(scan func(...any) error) error {
 			var row int64
-			m, err := scanMessage(stx, scan, &row)
+			m, err := scanMessage(t.Tx, scan, &row)
 			if err != nil {
 				return err
 			}

@@ -2,6 +2,7 @@ package openintent
 
 import (
 	"context"
+	"slices"
 
 	"github.com/acpd/acpd/openintent/chain"
 	"github.com/acpd/acpd/store"
@@ -17,10 +18,17 @@ type tx struct {
 	out    []feedEntry // to publish
 	buried bool        // it leaves something for the sweep to remove
 	wake   []*bell     // to ring
+
+	// If the store does not keep the write, these put the world back.
+	loading  bool             // the world is being filled: nothing is put back
+	restores []func()         // each puts back a value that [keep] or [keepEntry] has saved
+	homes    map[string]bool  // the daemons whose accounts have changed
+	cached   []*message       // messages that were put into memory
+	alarmed  []*channelRecord // channels whose alarms were set
 }
 
-// runTransaction runs fn in a transaction. fn changes the store before the world, and the world
-// through [tx.applyWorldSteps] alone.
+// runTransaction runs fn in a transaction. fn changes the store before the world. It changes the
+// world with the world locked, and calls [keep] or [keepEntry] before it changes a value.
 func (e *Engine) runTransaction(ctx context.Context, durable bool, fn func(*tx) error) error {
 	finishLongBodyTurn(ctx)
 	t := &tx{e: e}
@@ -28,6 +36,7 @@ func (e *Engine) runTransaction(ctx context.Context, durable bool, fn func(*tx) 
 	defer func() { t.publishIfCommitted(kept) }() // also if fn panics
 	err := e.db.Write(ctx, durable, func(stx *store.Tx) error {
 		t.Tx, t.now, t.first = stx, now(), e.feed.next
+		t.OnUndo(t.undo)
 		if e.cfg.Inside != nil {
 			return e.cfg.Inside(func() error { return fn(t) })
 		}
@@ -78,50 +87,78 @@ func (e *Engine) withLock(fn func()) {
 	fn()
 }
 
-// worldStep is one change of the world. do changes something, or panics before it has changed
-// anything. undo changes it back. Either may be nil. A step that undoes what a later step may
-// have done in part stands before that step.
-type worldStep struct{ do, undo func() }
+// keep saves *p, a value of the world, before a write changes it. If the store does not keep the
+// write, *p gets that value again before the next write begins. Slices that are changed in place
+// are cloned first.
+func keep[T any](t *tx, p *T) {
+	before := *p
+	t.addRestore(func() { *p = before })
+}
 
-// applyWorldSteps takes steps that change the world. If the store does not keep the write, it
-// undoes them, the last step first, before another write begins. Later calls of the same write
-// are undone before earlier ones. If a step panics, the steps before it are undone. All steps
-// run with the world locked.
-func (t *tx) applyWorldSteps(steps ...worldStep) {
-	done := 0
-	t.OnUndo(func() {
-		t.e.withLock(func() {
-			for ; done > 0; done-- {
-				if undo := steps[done-1].undo; undo != nil {
-					undo()
-				}
-			}
-		})
-	})
-	t.e.withLock(func() {
-		for _, s := range steps {
-			if s.do != nil {
-				s.do()
-			}
-			if done++; t.e.stepped != nil {
-				t.e.stepped()
-			}
+// keepEntry is [keep] for the entry of a map.
+func keepEntry[K comparable, V any](t *tx, m map[K]V, key K) {
+	before, had := m[key]
+	t.addRestore(func() {
+		if had {
+			m[key] = before
+		} else {
+			delete(m, key)
 		}
 	})
 }
 
-// setWorldValue sets *p, which is part of the world, to v.
-func setWorldValue[T any](t *tx, p *T, v T) {
-	old := *p
-	t.applyWorldSteps(worldStep{func() { *p = v }, func() { *p = old }})
+// addRestore adds a function that puts back a value.
+func (t *tx) addRestore(restore func()) {
+	if t.loading {
+		return
+	}
+	if t.restores = append(t.restores, restore); t.e.stepped != nil {
+		t.e.stepped()
+	}
+}
+
+// undo puts the world back to what it was before the write. The store calls it if it does not
+// keep the write. What follows from the world (accounts, recent messages, alarms) is adjusted last.
+func (t *tx) undo() {
+	t.e.withLock(func() {
+		for _, restore := range slices.Backward(t.restores) {
+			restore()
+		}
+		for home := range t.homes {
+			t.e.syncGuestAccounts(home)
+		}
+		for _, m := range slices.Backward(t.cached) {
+			t.e.uncacheMessage(m)
+		}
+		for _, ch := range t.alarmed {
+			t.e.setChannelAlarm(ch)
+		}
+	})
+}
+
+// syncAccounts makes the accounts of another daemon hold what the world says.
+func (t *tx) syncAccounts(home string) {
+	if home == "" {
+		return
+	}
+	if t.homes == nil {
+		t.homes = make(map[string]bool)
+	}
+	t.homes[home] = true
+	t.e.syncGuestAccounts(home)
+}
+
+// setAlarm sets the channel's alarm. The world is locked.
+func (t *tx) setAlarm(ch *channelRecord) {
+	t.alarmed = append(t.alarmed, ch)
+	t.e.setChannelAlarm(ch)
 }
 
 // nextFeedNumber gives out the next number of the feed. The numbers of a write that is lost are
 // given out again, as they are when the daemon restarts: no reader of the feed has seen them.
 func (t *tx) nextFeedNumber() int64 {
-	if t.last == 0 {
-		t.OnUndo(func() { t.e.feed.next, t.last = t.first, 0 })
-	}
+	keep(t, &t.e.feed.next)
+	keep(t, &t.last)
 	t.last = t.e.feed.next
 	t.e.feed.next++
 	return t.last
