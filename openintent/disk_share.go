@@ -1,11 +1,8 @@
 package openintent
 
 import (
-	"context"
-
 	"github.com/acpd/acpd/budget"
 	"github.com/acpd/acpd/identity"
-	"github.com/acpd/acpd/store"
 )
 
 // Another daemon is charged for what its agents have written: the objects of channels that they
@@ -82,7 +79,7 @@ func (t *tx) addToShare(in *intentRecord, home string, more diskShare) {
 		in.shares = make(map[string]diskShare)
 	}
 	s := in.shares[home]
-	bytes := max(s.bytes+more.bytes, 0) // bytes from before they were counted are freed, too
+	bytes := max(s.bytes+more.bytes, 0) // messages that were sent before bytes were counted are freed, too
 	keepEntry(t, in.shares, home)
 	in.shares[home] = diskShare{bytes, s.events + more.events}
 	keepEntry(t, t.e.onDisk, home)
@@ -123,22 +120,4 @@ func (t *tx) findIntentOfChannel(channel int64) (*intentRecord, error) {
 	var id string
 	err := t.QueryRow("SELECT i.id FROM openintent_channel c JOIN openintent_intent i ON i.row = c.intent WHERE c.row = ?", channel).Scan(&id)
 	return t.e.intents[id], err
-}
-
-// migrateDiskShares counts, once, the messages from before there were shares. The events of that
-// time count for nobody.
-func (e *Engine) migrateDiskShares(ctx context.Context) error {
-	return e.db.Write(ctx, true, func(stx *store.Tx) error {
-		counted := false
-		if err := stx.QueryRow("SELECT EXISTS (SELECT 1 FROM openintent_share WHERE intent = 0)").Scan(&counted); err != nil || counted {
-			return err
-		}
-		_, err := stx.Exec(`INSERT INTO openintent_share (intent, home, bytes, events) SELECT 0, '', 0, 0
-			UNION ALL SELECT intent, home, sum(bytes), 0 FROM (
-				SELECT c.intent, substr(m.sender, -64) AS home, octet_length(m.head) AS bytes, m.sender AS name FROM openintent_message m JOIN openintent_channel c ON c.row = m.channel
-				UNION ALL SELECT c.intent, c.doc ->> '$.home', octet_length(m.head), '_@' || (c.doc ->> '$.home') FROM openintent_message m JOIN openintent_channel c ON c.row = m.channel WHERE m.sender = ?2
-				UNION ALL SELECT c.intent, substr(r.agent, -64), octet_length(r.agent) + ?3, r.agent FROM openintent_receipt r JOIN openintent_message m ON m.seq = r.message JOIN openintent_channel c ON c.row = m.channel)
-			WHERE length(name) > 65 AND substr(name, -65, 1) = '@' AND home <> ?1 GROUP BY 1, 2`, e.cfg.Self, system, receiptBytes)
-		return err
-	})
 }

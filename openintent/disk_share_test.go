@@ -326,22 +326,6 @@ func TestDiskIsShared(t *testing.T) {
 	}
 }
 
-// Messages from before shares were counted are counted once.
-func TestSharesOfOldMessages(t *testing.T) {
-	h := start(t, toOthers)
-	ch := h.channel("planner", h.intent("planner"), "talk")
-	for range 3 {
-		h.from(desk, "worker").say(ch, obj{"payload": quarter})
-	}
-	statedb.Exec(t, h.db, "DELETE FROM openintent_share")
-	for range 2 {
-		h.restart()
-		if n := held(h.e.disk, desk); n < 750_000 || n > 760_000 {
-			t.Errorf("%d bytes are charged", n)
-		}
-	}
-}
-
 // stored is how many bytes of messages, receipts and events are in the store.
 func (h *host) stored() (bytes int64) {
 	h.t.Helper()
@@ -409,17 +393,6 @@ func TestNoticesAndReceiptsAreOfAShare(t *testing.T) {
 	check("after the channels")
 	if n := held(h.e.disk, desk); n >= full {
 		t.Errorf("%d bytes are charged after all channels are gone, of %d", n, full)
-	}
-	// What there was before shares were is counted once, but for events.
-	ch := "/channels/" + far.post("/intents/"+id+"/channels", obj{"name": "e", "member_policy": "explicit", "members": names}).ok(201).id()
-	read = far.say(ch, obj{})
-	h.from(desk, agents[0]).patch(ch+"/messages/"+read, obj{"status": "read"}).ok(200)
-	home.do("PUT", "/agents/"+agents[0]+"/record", obj{"status": "deregistered"}).ok(204)
-	statedb.Exec(t, h.db, "DELETE FROM openintent_share")
-	h.restart()
-	statedb.Exec(t, h.db, "DELETE FROM openintent_event")
-	if n, want := charged(), h.stored(); n != want || n < 1000 {
-		t.Errorf("%d bytes are counted of %d", n, want)
 	}
 }
 

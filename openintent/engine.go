@@ -136,10 +136,8 @@ func NewEngine(ctx context.Context, cfg Config) (*Engine, error) {
 	if err := e.db.Migrate(ctx, "openintent", schema); err != nil {
 		return nil, err
 	}
-	for _, prepare := range []func(context.Context) error{e.migrateAgentNames, e.migrateDiskShares, e.loadWorld} {
-		if err := prepare(ctx); err != nil {
-			return nil, fmt.Errorf("openintent: %w", err)
-		}
+	if err := e.loadWorld(ctx); err != nil {
+		return nil, fmt.Errorf("openintent: %w", err)
 	}
 	return e, nil
 }
