@@ -81,7 +81,7 @@ func (d *Daemon) openChannels(ctx context.Context, cfg *config.Config) (err erro
 		return err
 	}
 	d.channels = c
-	d.node.Handle(wire.StreamHTTP, policyChannel, func(ctx context.Context, from identity.ID, s *peer.Stream) {
+	d.node.Handle(wire.StreamHTTP, peer.FeatureChannel, func(ctx context.Context, from identity.ID, s *peer.Stream) {
 		c.ServeStream(store.WithRequester(ctx, from), from, s)
 	})
 	own, err := local.OpenOwnerSocket(ctx, d.home.filePath(client.HTTPSocketName))
@@ -133,7 +133,7 @@ func (d *Daemon) checkAgentKey(agent string, r *http.Request) error {
 // listChannelHosts returns the connected peers that offer channels.
 func (d *Daemon) listChannelHosts() (all []identity.ID) {
 	for _, p := range d.node.Peers() {
-		if slices.Contains(p.Features, policyChannel) {
+		if slices.Contains(p.Features, peer.FeatureChannel) {
 			all = append(all, p.ID)
 		}
 	}

@@ -166,13 +166,6 @@ func (e *Engine) MarkAgentSeen(who Caller) {
 	}
 }
 
-// notifyAgentChanged tells Config.Changed that a record was changed.
-func (e *Engine) notifyAgentChanged() {
-	if e.cfg.Changed != nil {
-		e.cfg.Changed()
-	}
-}
-
 // agentDoc returns the agent's object as it is answered now.
 func (e *Engine) agentDoc(a *agentRecord) Agent {
 	e.mu.RLock()
@@ -308,7 +301,6 @@ func (e *Engine) changeAgentStatus(c *Call, id, status, reason string) (Agent, e
 		return Agent{}, err
 	}
 	e.awaitDeparture(c.Context(), key)
-	e.notifyAgentChanged()
 	return e.agentDoc(a), nil
 }
 

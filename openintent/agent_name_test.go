@@ -148,7 +148,7 @@ func TestProofsAcrossDaemons(t *testing.T) {
 		t.Fatal(err)
 	}
 	key := base64.StdEncoding.EncodeToString(public)
-	h.from(desk, Daemon).do("PUT", "/agents/reviewer/record", obj{"status": "active", "public_key": key}).ok(204)
+	h.learned(desk, "reviewer", obj{"status": "active", "public_key": key})
 	h.as("planner").register(obj{"public_key": key}).ok(201)
 	proven := func(sender, to string) obj {
 		v := EncodeJSONObject("channel_id", strings.TrimPrefix(ch, "/channels/"), "sender", sender, "to", to, "message_type", "notify", "correlation_id", nil,

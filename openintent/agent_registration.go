@@ -101,7 +101,6 @@ func (e *Engine) RegisterAgent(c *Call, want *Register) (doc Agent, isNew bool, 
 	if err != nil {
 		return doc, false, err
 	}
-	e.notifyAgentChanged()
 	return e.agentDoc(a), isNew, nil
 }
 

@@ -341,7 +341,7 @@ func TestNoticesAndReceiptsAreOfAShare(t *testing.T) {
 	row := budget.Row{Name: "channel_bytes", Unit: budget.Bytes, Peer: 256 << 10, All: 1 << 20}
 	h.e.disk = new(budget.Book).OpenAccount(row)
 	id := h.intent("planner")
-	far, home := h.from(desk, "reviewer"), h.from(desk, Daemon)
+	far := h.from(desk, "reviewer")
 	agents, names := longMembers(5), []string{"reviewer"}
 	for _, a := range agents {
 		names = append(names, a+"@"+desk)
@@ -364,8 +364,8 @@ func TestNoticesAndReceiptsAreOfAShare(t *testing.T) {
 	}
 	for range 20 {
 		for _, a := range agents {
-			home.do("PUT", "/agents/"+a+"/record", obj{"status": "deregistered"}).ok(204)
-			home.do("PUT", "/agents/"+a+"/record", obj{"status": "active"}).ok(204)
+			h.learned(desk, a, obj{"status": "deregistered"})
+			h.learned(desk, a, obj{"status": "active"})
 		}
 		if n := len(h.e.channels[strings.TrimPrefix(all[0], "/channels/")].doc.Members); n != 1 {
 			t.Fatalf("%d members are left", n)

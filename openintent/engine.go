@@ -68,10 +68,6 @@ type Config struct {
 	// an agent here, or, for the operator, all. nil: there are none.
 	Unsent func(ctx context.Context, who Caller, limit int, after int64) ([]jsontext.Value, error)
 
-	// Changed is called when the record of an agent here has changed. It must not block.
-	// nil: nobody wants to know.
-	Changed func()
-
 	// Room returns an error if there is no space on the disk to keep anything that the
 	// agents of another daemon send. nil: there always is.
 	Room func(home string) error

@@ -357,3 +357,21 @@ func read(t testing.TB, r io.Reader) string {
 	}
 	return string(b)
 }
+
+// learn stores what the home of an agent says of it.
+func (h *host) learn(home, agent string, record obj) error {
+	h.t.Helper()
+	var g Guest
+	if err := json.Unmarshal([]byte(encodeJSONText(record)), &g); err != nil {
+		h.t.Fatal(err)
+	}
+	return h.e.storeGuest(h.t.Context(), agentKey{home, agent}, g)
+}
+
+// learned is learn, which must succeed.
+func (h *host) learned(home, agent string, record obj) {
+	h.t.Helper()
+	if err := h.learn(home, agent, record); err != nil {
+		h.t.Fatal(err)
+	}
+}

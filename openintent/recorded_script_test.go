@@ -57,7 +57,7 @@ func scriptCallers(r *recorder) {
 	r.do(nobody, "GET /v1/nothing", "")
 	r.do(nobody, "GET /v1/intents?limit=0", "")
 	r.do(nobody, "GET /v1/intents/"+elsewhere("intent"), "")
-	for _, line := range []string{"GET /v1/records", "GET /v1/subscribe/home", "POST /v1/departed", "PUT /v1/agents/gardener/record"} {
+	for _, line := range []string{"GET /v1/subscribe/home", "POST /v1/departed"} {
 		for _, who := range []caller{planner, Operator, at(near, "guest")} {
 			r.do(who, line, "")
 		}
@@ -336,24 +336,19 @@ func scriptAgents(r *recorder) {
 // scriptHomes is about what is for daemons.
 func scriptHomes(r *recorder) {
 	home := at(near, "system")
-	for _, body := range append(badBodies()[:4], `{"status":"bad"}`, `{"status":"active","role_id":"a b"}`, `{"status":"active","role_id":"tester","name":"Guest","colour":1}`, `{"status":"draining"}`) {
-		r.do(home, "PUT /v1/agents/visitor/record", body)
+	visitor := at(near, "visitor")
+	for _, record := range []string{"x", `{"status":"active","role_id":"tester","name":"Guest"}`} {
+		r.do(caller{visitor.door, append(slices.Clone(visitor.headers), "X-Agent-Record: "+record)}, "GET /v1/agents/visitor", "")
 	}
-	r.do(home, "PUT /v1/agents/a%20b/record", `{"status":"active"}`)
-	r.do(at(full, "system"), "PUT /v1/agents/visitor/record", `{"status":"active"}`)
-	r.do(planner, "PUT /v1/agents/visitor/record", `{"status":"active"}`)
-	r.do(planner, "GET /v1/agents/visitor", "")
-	r.do(at(full, "system"), "GET /v1/records", "")
 	r.do(home, "GET /api/v1/agents/planner", "")
 	r.do(home, "GET /v1/intents/"+r.work, "")
 	for _, body := range append(badBodies()[:4], `{}`, `{"agents":"x"}`, `{"agents":["planner","helper","none"]}`, `{"agents":["`+strings.Repeat(`x","`, 1000)+`x"]}`) {
 		r.do(home, "POST /v1/departed", body)
 	}
-	r.do(home, "PUT /v1/agents/guest/record", `{"status":"deregistered"}`)
+	guest := at(near, "guest")
+	r.do(caller{guest.door, append(slices.Clone(guest.headers), `X-Agent-Record: {"status":"deregistered"}`)}, "GET /v1/agents/visitor", "")
 	r.do(planner, "GET /v1/channels/"+r.club, "")
 	r.do(home, "GET /v1/nothing", "")
-	r.do(home, "DELETE /v1/records", "")
-	r.do(at(away, "system"), "GET /v1/records", "")
 }
 
 // scriptEnds is about what is closed or over.

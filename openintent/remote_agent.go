@@ -3,7 +3,9 @@ package openintent
 import (
 	"cmp"
 	"context"
+	"strings"
 
+	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/acpd/acpd/budget"
@@ -48,7 +50,7 @@ func (e *Engine) checkRoomForAgentRecord(a *agentRecord, doc Agent) error {
 	return checkAccountRoom(e.guestbook.records, doc.Host, agentRecordBytes(doc)-a.size, codeTooMany, "give shorter records, or use fewer agent ids")
 }
 
-// Guest is an agent's record as the agent's home tells it.
+// Guest is an agent's record as its home sends it to hosts.
 type Guest struct {
 	Status    string  `json:"status"`
 	RoleID    *string `json:"role_id"`
@@ -56,48 +58,61 @@ type Guest struct {
 	PublicKey *string `json:"public_key"` // checks the agent's proofs
 }
 
-// EncodeAgentRecord returns the record of an agent of this daemon that hosts get, for
-// PUT agents/{agent}/record as the agent [Daemon]; "" if the agent has none. ended reports
-// that the agent is deregistered.
-func (e *Engine) EncodeAgentRecord(agent string) (record string, ended bool) {
+// guest returns the part of a record that hosts get.
+func (a *Agent) guest() Guest { return Guest{a.Status, a.RoleID, a.Name, a.PublicKey} }
+
+// EncodeAgentRecord returns the record of an agent here that goes to hosts with each of its
+// requests, "" if the agent is not registered. A header can have the text.
+func (e *Engine) EncodeAgentRecord(agent string) string {
 	e.mu.RLock()
 	defer e.mu.RUnlock()
 	a := e.agents[agentKey{"", agent}]
 	if a == nil {
-		return "", false
+		return ""
 	}
-	status := a.statusAt(now())
-	return encodeJSONText(Guest{status, a.doc.RoleID, a.doc.Name, a.doc.PublicKey}), status == agentDeregistered
+	doc := a.docAt(now())
+	return strings.ReplaceAll(encodeJSONText(doc.guest()), "\x7f", `\u007f`)
 }
 
-// ListAbsentMembers returns at most 1,000 agents of another daemon that are members of channels
-// here and have no record here. That daemon has to be asked what has become of them.
-func (e *Engine) ListAbsentMembers(home string) (ids []string) {
-	e.mu.RLock()
-	defer e.mu.RUnlock()
-	for id := range e.listed[home] {
-		if e.agents[agentKey{home, id}] == nil && len(ids) < maxEntries {
-			ids = append(ids, id)
-		}
+// StoreCallerRecord stores the record that has come with a request of another daemon's agent.
+func (e *Engine) StoreCallerRecord(c *Call, record string) error {
+	var g Guest
+	if err := json.Unmarshal([]byte(record), &g); err != nil {
+		return NewError("bad_json", "the agent's record is not valid JSON: %v", err)
 	}
-	return ids
+	return e.storeGuest(c.Context(), agentKey{c.Caller.Home, c.Caller.Agent}, g)
 }
 
-// RemoveDepartedAgents takes agents of another daemon, which says that they are deregistered, out of
-// the channels here. It waits until that is done.
-func (e *Engine) RemoveDepartedAgents(ctx context.Context, home string, ids []string) error {
-	for _, id := range ids {
-		err := e.runTransaction(ctx, true, func(t *tx) error {
-			return t.beginDeparture(&agentRecord{doc: Agent{AgentID: id, Host: home}}, agentDeregistered)
-		})
-		if err == nil {
-			err = e.leaveAllChannels(ctx, e.agentNameOf(agentKey{home, id}))
+// ListAwaitedAgents returns the agents of other daemons on whose state something here depends, by
+// their homes: members of channels, agents that are asked something, and agents that have a role.
+func (e *Engine) ListAwaitedAgents() map[string][]string {
+	awaited := make(map[agentKey]bool)
+	e.withReadLock(func() {
+		for home, ids := range e.listed {
+			for id := range ids {
+				awaited[agentKey{home, id}] = true
+			}
 		}
-		if err != nil {
-			return err
+		for key, a := range e.agents {
+			if a.doc.RoleID != nil {
+				awaited[key] = true
+			}
+		}
+		for _, ch := range e.channels {
+			for _, m := range ch.open {
+				if m.isDirect() {
+					awaited[e.agentKeyOf(m.to)] = true
+				}
+			}
+		}
+	})
+	byHome := make(map[string][]string)
+	for k := range awaited {
+		if k.home != "" {
+			byHome[k.home] = append(byHome[k.home], k.id)
 		}
 	}
-	return nil
+	return byHome
 }
 
 // ListOf is a list of agents by their ids.
@@ -105,58 +120,95 @@ type ListOf struct {
 	Agents []string `json:"agents"`
 }
 
-// ListDepartedAgents returns those of the named agents that are deregistered here. It tells nothing
-// of the others.
-func (e *Engine) ListDepartedAgents(named *ListOf) (ListOf, error) {
-	gone := ListOf{Agents: []string{}}
-	if err := checkAtMost("agents", len(named.Agents), maxEntries, ""); err != nil {
-		return gone, err
+// AgentState is what a home says of an agent of which a host asks.
+type AgentState struct {
+	Status string  `json:"status"`
+	RoleID *string `json:"role_id"`
+}
+
+// AgentStates has the states of agents by their ids.
+type AgentStates struct {
+	Agents map[string]AgentState `json:"agents"`
+}
+
+// ListAgentStates returns the states of those of the named agents that are registered here.
+func (e *Engine) ListAgentStates(named *ListOf) (AgentStates, error) {
+	known := AgentStates{Agents: make(map[string]AgentState)}
+	if err := checkAtMost("agents", len(named.Agents), MaxAsked, ""); err != nil {
+		return known, err
 	}
+	at := now()
 	e.mu.RLock()
 	defer e.mu.RUnlock()
 	for _, id := range named.Agents {
-		if a := e.agents[agentKey{"", id}]; a != nil && a.doc.Status == agentDeregistered {
-			gone.Agents = append(gone.Agents, id)
+		if a := e.agents[agentKey{"", id}]; a != nil {
+			known.Agents[id] = AgentState{a.statusAt(at), a.doc.RoleID}
 		}
 	}
-	return gone, nil
+	return known, nil
 }
 
-// ListRecordedAgents returns the agents of the caller's daemon of which there are records here.
-func (e *Engine) ListRecordedAgents(c *Call) ListOf {
-	known := ListOf{Agents: []string{}}
-	e.mu.RLock()
-	defer e.mu.RUnlock()
-	for k := range e.agents {
-		if k.home == c.Caller.Home {
-			known.Agents = append(known.Agents, k.id)
+// MaxAsked bounds the agents of which a host asks in one request.
+const MaxAsked = maxEntries
+
+// StoreAgentStates stores what a home has said of agents, of those that it was asked for. It waits
+// until agents that are deregistered have left their channels.
+func (e *Engine) StoreAgentStates(ctx context.Context, home string, asked []string, said AgentStates) error {
+	for _, id := range asked {
+		state, ok := said.Agents[id]
+		if !ok {
+			continue
+		}
+		key := agentKey{home, id}
+		var g Guest
+		e.withReadLock(func() {
+			if a := e.agents[key]; a != nil {
+				g = a.doc.guest()
+			}
+		})
+		g.Status, g.RoleID = state.Status, state.RoleID
+		if err := e.storeGuest(ctx, key, g); err != nil {
+			return err
 		}
 	}
-	return known
+	return nil
 }
 
-// StoreAgentRecord stores the record that the caller's daemon tells of one of its agents.
-func (e *Engine) StoreAgentRecord(c *Call, agentID string, want *Guest) error {
-	r := Register{AgentID: agentID, RoleID: want.RoleID, Name: want.Name, PublicKey: want.PublicKey}
-	if err := cmp.Or(checkOneOf("status", want.Status, agentStatuses), r.fillDefaultsAndCheck()); err != nil {
+// storeGuest makes g the record of another daemon's agent, if it is not. If the agent is
+// deregistered, it leaves all channels.
+func (e *Engine) storeGuest(ctx context.Context, key agentKey, g Guest) error {
+	r := Register{AgentID: key.id, RoleID: g.RoleID, Name: g.Name, PublicKey: g.PublicKey}
+	if err := cmp.Or(checkOneOf("status", g.Status, agentStatuses), r.fillDefaultsAndCheck()); err != nil {
 		return err
 	}
-	key := agentKey{c.Caller.Home, r.AgentID}
-	e.awaitDeparture(c.Context(), key) // before it is back
-	err := e.runTransaction(c.Context(), false, func(t *tx) error {
-		a, before := e.agents[key], ""
-		if a == nil {
+	text := encodeJSONText(g)
+	isKnown := func(a *agentRecord) bool { return a != nil && encodeJSONText(a.doc.guest()) == text }
+	known := false
+	if e.withReadLock(func() { known = isKnown(e.agents[key]) }); known {
+		return nil
+	}
+	if err := e.CheckDiskRoom(key.home); err != nil {
+		return err
+	}
+	e.awaitDeparture(ctx, key) // before it is back
+	gone := g.Status == agentDeregistered
+	err := e.runTransaction(ctx, gone, func(t *tx) error {
+		a := e.agents[key]
+		switch {
+		case isKnown(a):
+			return nil
+		case a == nil && gone: // of an agent that has never come, there is no record
+			return t.beginDeparture(&agentRecord{doc: Agent{AgentID: key.id, Host: key.home}}, agentDeregistered)
+		case a == nil:
 			if err := e.checkRoomForAgent(key.home); err != nil {
 				return err
 			}
 			a = &agentRecord{doc: Agent{AgentID: key.id, Capabilities: []string{}, Capacity: r.Capacity, Heartbeat: *r.Heartbeat, Metadata: jsontext.Value("{}"),
 				RegisteredAt: t.now, RegisteredBy: key.id, Host: key.home}}
-		} else {
-			before = a.doc.Status
 		}
-		doc := a.doc
-		doc.Status, doc.RoleID, doc.Name, doc.PublicKey, doc.LastSeen = want.Status, r.RoleID, r.Name, r.PublicKey, t.now
-		if doc.Status != agentDeregistered {
+		doc, before := a.doc, a.doc.Status
+		doc.Status, doc.RoleID, doc.Name, doc.PublicKey, doc.LastSeen = g.Status, g.RoleID, g.Name, g.PublicKey, t.now
+		if !gone {
 			if err := e.checkRoomForAgentRecord(a, doc); err != nil {
 				return err
 			}
@@ -164,13 +216,13 @@ func (e *Engine) StoreAgentRecord(c *Call, agentID string, want *Guest) error {
 		if err := t.saveAgent(a, doc); err != nil {
 			return err
 		}
-		if doc.Status == agentDeregistered && before != agentDeregistered {
+		if gone && before != agentDeregistered {
 			return t.beginDeparture(a, agentDeregistered)
 		}
 		return nil
 	})
-	if err == nil {
-		e.awaitDeparture(c.Context(), key)
+	if err == nil && gone {
+		e.awaitDeparture(ctx, key)
 	}
 	return err
 }

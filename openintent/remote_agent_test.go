@@ -31,7 +31,7 @@ func TestWhatOthersMakeIsShared(t *testing.T) {
 	in := h.intent("planner")
 	kinds := map[string]func(c *client, i int) *answer{
 		"channel_agents": func(c *client, i int) *answer {
-			return h.from(c.header.Get("Of"), Daemon).do("PUT", fmt.Sprintf("/agents/agent%d/record", i), obj{"status": "active"})
+			return h.from(c.header.Get("Of"), fmt.Sprint("agent", i)).register(obj{})
 		},
 		"channels": func(c *client, i int) *answer {
 			return c.post("/intents/"+in+"/channels", obj{"name": fmt.Sprint(c.header.Get("Of"), i)})

@@ -155,7 +155,10 @@ func (h *host) writes() []written {
 		{"agent", func() *answer { return h.as("welder").register(obj{"role_id": "welders"}) }},
 		{"agent again", func() *answer { return h.as("welder").register(obj{"role_id": "bosses"}) }},
 		{"record", func() *answer {
-			return h.from(desk, Daemon).do("PUT", "/agents/worker/record", obj{"status": "active", "role_id": "welders"})
+			if err := h.learn(desk, "worker", obj{"status": "active", "role_id": "welders"}); err != nil {
+				return &answer{t: h.t, status: 500}
+			}
+			return &answer{t: h.t, status: 200}
 		}},
 		{"departure", func() *answer { return h.as("reviewer").do("DELETE", "/agents/reviewer", nil) }},
 		{"leaving", sweep},

@@ -109,7 +109,7 @@ func TestRolesOfOthersAreGranted(t *testing.T) {
 	early := p.say(ch, obj{"to": "role:leads"})
 	declare := func(role string) {
 		t.Helper()
-		h.from(laptop, Daemon).do("PUT", "/agents/guest/record", obj{"status": "active", "role_id": role}).ok(204)
+		guest.with("X-Agent-Record", encodeJSONText(obj{"status": "active", "role_id": role})).get("/intents/" + in).ok(200)
 	}
 	declare("leads")
 	guest.do("PUT", "/intents/"+in+"/acl", obj{"default_policy": "open"}).refused(403, "no_permission")
@@ -227,45 +227,64 @@ func TestOpenToIDs(t *testing.T) {
 	h.from(laptop, "x").get(ch).ok(200)
 }
 
-// One that is a member and has never come leaves when its home says that it is gone,
-// and of which of its agents that is so it says to who names them.
-func TestStrangersDepart(t *testing.T) {
-	h := start(t)
+// Homes are asked about members, about agents that are asked something and about those that have a
+// role. Who is deregistered leaves, whether it has ever come or not, and is not asked about again.
+func TestAwaitedAgentsDepart(t *testing.T) {
+	h := start(t, openTo(desk))
 	in := h.intent("planner")
 	p := h.as("planner")
 	ch := h.channel("planner", in, "talk", obj{"members": []string{"planner", at(desk, "worker"), at(laptop, "worker")}})
+	all := h.channel("planner", in, "all")
 	p.post("/intents/"+in+"/agents", obj{"agent_id": "worker", "home": desk}).ok(201)
-	asked := p.request(ch, at(desk, "worker"))
+	p.post("/intents/"+in+"/agents", obj{"agent_id": "welder", "home": desk}).ok(201)
+	asked, also := p.request(ch, at(desk, "worker")), p.request(all, at(desk, "welder"))
+	h.learned(desk, "smith", obj{"status": "active", "role_id": "smiths"})
+	h.learned(desk, "idle", obj{"status": "active"}) // nothing depends on it
+	awaited := func(want ...string) {
+		t.Helper()
+		if got := slices.Sorted(slices.Values(h.e.ListAwaitedAgents()[desk])); !slices.Equal(got, want) {
+			t.Errorf("%v are asked about, not %v", got, want)
+		}
+	}
 	for range 2 {
-		if got := h.e.ListAbsentMembers(desk); !slices.Equal(got, []string{"worker"}) {
-			t.Errorf("strangers %v", got)
+		awaited("smith", "welder", "worker")
+		if got := h.e.ListAwaitedAgents()[laptop]; !slices.Equal(got, []string{"worker"}) {
+			t.Errorf("%v are asked about", got)
 		}
 		h.restart()
 	}
-	if err := h.e.RemoveDepartedAgents(t.Context(), desk, []string{"worker", "nobody"}); err != nil {
+	role := "smiths"
+	said := AgentStates{map[string]AgentState{"worker": {Status: "deregistered"}, "welder": {Status: "deregistered"}, "smith": {"dead", &role}, "idle": {Status: "deregistered"}, "odd": {Status: "odd"}}}
+	if err := h.e.StoreAgentStates(t.Context(), desk, []string{"worker", "welder", "smith", "nobody"}, said); err != nil {
 		t.Fatal(err)
 	}
 	p = h.as("planner")
 	p.get(ch).has(obj{"members": []string{"planner", at(laptop, "worker")}})
 	p.get(ch + "/messages/" + asked).has(obj{"status": "expired"})
+	p.get(all + "/messages/" + also).has(obj{"status": "expired"})
 	if notice := p.get(ch + "/messages?types=notify").list("payload"); len(notice) != 1 || encodeJSONText(notice[0]) != encodeJSONText(obj{"event": "agent_departed", "agent_id": "worker", "role_id": nil, "reason": "deregistered", "home": desk}) {
 		t.Errorf("notices %s", encodeJSONText(notice))
 	}
-	if got := h.e.ListAbsentMembers(desk); got != nil {
-		t.Errorf("strangers %v", got)
+	awaited("smith")
+	h.as("").get("/agents/" + at(desk, "smith")).ok(200).has(obj{"status": "dead"})
+	h.as("").get("/agents/" + at(desk, "idle")).ok(200).has(obj{"status": "active"}) // nobody asked
+	if err := h.e.StoreAgentStates(t.Context(), desk, []string{"odd"}, said); err == nil {
+		t.Error("an odd status is stored")
 	}
-	// Who has come is no stranger: its home tells of it.
-	h.from(laptop, Daemon).do("PUT", "/agents/worker/record", obj{"status": "active"}).ok(204)
-	if got := h.e.ListAbsentMembers(laptop); got != nil {
-		t.Errorf("strangers %v", got)
-	}
-	h.from(laptop, Daemon).do("PUT", "/agents/worker/record", obj{"status": "deregistered"}).ok(204)
+	// One that has come leaves like the others.
+	h.learned(laptop, "worker", obj{"status": "active"})
+	h.learned(laptop, "worker", obj{"status": "deregistered"})
 	p.get(ch).has(obj{"members": []string{"planner"}})
+}
+
+// A home tells of the agents that it is asked about, and of no others.
+func TestStatesOfNamedAgents(t *testing.T) {
+	h := start(t)
 	for _, id := range []string{"here", "gone"} {
-		h.as(id).register(obj{}).ok(201)
+		h.as(id).register(obj{"role_id": "tester"}).ok(201)
 	}
 	h.as("gone").do("DELETE", "/agents/gone", nil).ok(200)
-	h.from(desk, Daemon).post("/departed", obj{"agents": []string{"here", "gone", "never"}}).ok(200).has(obj{"agents": []string{"gone"}})
+	h.from(desk, Daemon).post("/departed", obj{"agents": []string{"here", "gone", "never"}}).ok(200).has(obj{"agents": obj{"here": obj{"status": "active", "role_id": "tester"}, "gone": obj{"status": "deregistered", "role_id": "tester"}}})
 	h.from(desk, Daemon).post("/departed", obj{"agents": longMembers(maxEntries + 1)}).refused(422, "invalid")
 	h.as("planner").post("/departed", obj{"agents": []string{}}).refused(403, "not_an_agent")
 	h.from(desk, "worker").post("/departed", obj{"agents": []string{}}).refused(403, "not_an_agent")

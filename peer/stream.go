@@ -26,8 +26,12 @@ type Stream struct {
 // features holds the feature that a hello must announce for each type of stream.
 var features = map[wire.StreamType]string{
 	wire.StreamMail: "mail",
-	wire.StreamHTTP: "channel",
+	wire.StreamHTTP: FeatureChannel,
 }
+
+// FeatureChannel is the feature of a hello whose sender takes requests about channels. In 0.1.0 it
+// was "channel", with other requests between daemons.
+const FeatureChannel = "channel2"
 
 // FeatureQuestions is the feature of a hello whose sender takes a query with a ref as a
 // question about a delegation. Without it, none is sent.

@@ -157,7 +157,7 @@ func TestSlowReadersDoNotStarve(t *testing.T) {
 		b.trusts(a, "planner")
 		release := make(chan struct{})
 		var total sync.Map
-		b.Handle(wire.StreamHTTP, "channel", func(ctx context.Context, _ identity.ID, s *Stream) {
+		b.Handle(wire.StreamHTTP, FeatureChannel, func(ctx context.Context, _ identity.ID, s *Stream) {
 			<-release
 			n, err := io.Copy(io.Discard, s)
 			if err != nil {
@@ -220,7 +220,7 @@ func TestStreamOnAConnectionThatLeaves(t *testing.T) {
 		a, b := w.side(nil), w.side(nil)
 		a.trusts(b, "reviewer")
 		b.trusts(a, "planner")
-		b.Handle(wire.StreamHTTP, "channel", func(_ context.Context, _ identity.ID, s *Stream) {
+		b.Handle(wire.StreamHTTP, FeatureChannel, func(_ context.Context, _ identity.ID, s *Stream) {
 			<-s.Leaving()
 			s.Write([]byte("!"))
 			io.Copy(io.Discard, s)

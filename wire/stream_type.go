@@ -10,6 +10,6 @@ const (
 	StreamExchange StreamType = 0x01 // one envelope and its reply
 	StreamMessage  StreamType = 0x02 // one envelope, answered by a receipt
 	StreamMail     StreamType = 0x03 // one OACP delivery; hello feature "mail"
-	StreamHTTP     StreamType = 0x04 // one HTTP/1.1 request; hello feature "channel"
+	StreamHTTP     StreamType = 0x04 // one HTTP/1.1 request; hello feature "channel2"
 	StreamJoin     StreamType = 0x10 // joining by invitation, under ALPN acp-join/1 only
 )

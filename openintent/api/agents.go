@@ -21,12 +21,6 @@ func listAgents(r *request) (any, error) {
 	return encodeList(r, r.ListByteLimit(), slices.Values(list), err)
 }
 
-func storeGuestRecord(r *request, body *openintent.Guest) (any, error) {
-	return nil, r.e.StoreAgentRecord(r.Call, r.args[0], body)
+func listAgentStates(r *request, body *openintent.ListOf) (any, error) {
+	return r.e.ListAgentStates(body)
 }
-
-func listDepartedAgents(r *request, body *openintent.ListOf) (any, error) {
-	return r.e.ListDepartedAgents(body)
-}
-
-func listRecordedAgents(r *request) (any, error) { return r.e.ListRecordedAgents(r.Call), nil }

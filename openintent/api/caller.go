@@ -13,6 +13,10 @@ const (
 	headerAgent    = "X-Agent-ID" // the agent that a caller claims to be
 	headerOperator = "X-Operator" // "true": the caller claims to be the operator
 	headerAPIKey   = "X-API-Key"
+
+	// HeaderRecord has the record of the agent that makes a request. A home sets it in requests
+	// to hosts.
+	HeaderRecord = "X-Agent-Record"
 )
 
 // Identify returns who makes a request. Its error is an [*openintent.Error] or an [*Error].

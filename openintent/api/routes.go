@@ -78,7 +78,6 @@ func newRouteTable(e *openintent.Engine) routeTable {
 		{method: "GET", path: "agents/{agent}", does: "Get an agent's record", handler: newIDHandler(e.GetAgent), out: openintent.Agent{}, status: 200},
 		{method: "DELETE", path: "agents/{agent}", does: "Deregister an agent", handler: newIDHandler(e.DeregisterAgent), out: openintent.Agent{}, status: 200},
 		{method: "GET", path: "agents/{agent}/record", does: "Get an agent's record", handler: newIDHandler(e.GetAgent), out: openintent.Agent{}, status: 200},
-		{method: "PUT", path: "agents/{agent}/record", does: "Say who an agent of another daemon is", handler: newDecodingHandler(storeGuestRecord), in: openintent.Guest{}, status: 204, home: true},
 		{method: "PATCH", path: "agents/{agent}/status", does: "Change an agent's status", handler: newIDAndBodyHandler(e.SetAgentStatus), in: openintent.StatusChange{}, out: openintent.Agent{}, status: 200},
 		{method: "POST", path: "agents/{agent}/heartbeat", does: "Say that an agent lives", handler: newIDHandler(e.RecordAgentHeartbeat), in: map[string]any{}, out: openintent.Agent{}, status: 200},
 		{method: "GET", path: "agents/{agent}/subscribe", does: "Follow what concerns an agent; event names in capitals", handler: newStreamHandler(e.StreamAgent), status: 200, stream: true},
@@ -93,8 +92,7 @@ func newRouteTable(e *openintent.Engine) routeTable {
 		{method: "GET", path: "subscribe/intents/{intent}", does: "Follow an intent", handler: newStreamHandler(e.StreamIntent), status: 200, host: getPathID, stream: true},
 		{method: "GET", path: "subscribe/channels/{channel}", does: "Follow a channel", handler: newStreamHandler(e.StreamChannel), status: 200, host: getPathID, stream: true},
 		{method: "GET", path: "subscribe/agents/{agent}", does: "Follow what concerns an agent", handler: newStreamHandler(e.StreamAgent), status: 200, stream: true},
-		{method: "POST", path: "departed", does: "Say which agents of this daemon are deregistered", handler: newDecodingHandler(listDepartedAgents), in: openintent.ListOf{}, out: openintent.ListOf{}, status: 200, home: true},
-		{method: "GET", path: "records", does: "List the agents of another daemon that have records", handler: listRecordedAgents, out: openintent.ListOf{}, status: 200, home: true},
+		{method: "POST", path: "departed", does: "Tell the status and role of agents of this daemon", handler: newDecodingHandler(listAgentStates), in: openintent.ListOf{}, out: openintent.AgentStates{}, status: 200, home: true},
 		{method: "GET", path: "subscribe/home", does: "Follow what concerns the agents of another daemon", handler: streamHomeEvents, status: 200, stream: true, home: true},
 		{method: "GET", path: "channels/{channel}/subscribe", does: "Follow a channel; event names in capitals", handler: newStreamHandler(e.StreamChannel), status: 200, host: getPathID, stream: true},
 	}

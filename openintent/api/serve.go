@@ -171,6 +171,11 @@ func (r *request) identifyAndAdmitCaller() error {
 	if !r.route.home && !who.Operator && !openintent.IsAgentID(who.Agent) {
 		return openintent.NewAgentIDError(headerAgent)
 	}
+	if record := r.http.Header.Get(HeaderRecord); record != "" && who.Home != "" && !r.route.home {
+		if err := r.e.StoreCallerRecord(r.Call, record); err != nil { // if the agent needs it, its request fails and says why
+			r.e.Config().Log.Debug("openintent: the record of an agent elsewhere is not kept", "agent", who.Agent, "home", who.Home, "error", err)
+		}
+	}
 	r.e.MarkAgentSeen(r.Caller)
 	return nil
 }

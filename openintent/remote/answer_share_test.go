@@ -44,8 +44,6 @@ func sayers(t *testing.T, book *budget.Book, says func(host identity.ID, path st
 		Open: func(ctx context.Context, to identity.ID) (Stream, error) {
 			return openAnsweringStream(ctx, func(r *http.Request, s net.Conn) {
 				switch {
-				case strings.HasSuffix(r.URL.Path, "/record"):
-					io.WriteString(s, "HTTP/1.1 204 No Content\r\n\r\n")
 				case strings.Contains(r.URL.Path, "/subscribe/"):
 					io.WriteString(s, "HTTP/1.1 404 Not Found\r\nContent-Length: 2\r\n\r\n{}")
 				default:

@@ -89,11 +89,6 @@ func (g *Gateway) proxyRequest(p openintent.ForwardedRequest, to identity.ID, wi
 	silence := time.AfterFunc(within, func() { end(context.DeadlineExceeded) })
 	defer silence.Stop()
 	defer time.AfterFunc(within+wholeTime, func() { end(context.DeadlineExceeded) }).Stop()
-	if !who.Operator {
-		if err := g.introductions.introduceAgent(ctx, to, who.Agent); err != nil {
-			return toForwardError(ctx, err, kinds.DeliveredNo)
-		}
-	}
 	if p.Class == openintent.AskRequest || p.Class == openintent.MessageListRequest {
 		leave, err := g.reserveWaitSlot(to)
 		if err != nil {

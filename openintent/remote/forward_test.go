@@ -53,7 +53,7 @@ func TestHostsKnowTheirGuests(t *testing.T) {
 	if members := planner.must(200, "GET", channel, nil)["members"].([]any); len(members) != 1 {
 		t.Errorf("members %v", members)
 	}
-	for _, r := range []struct{ method, path string }{{"PUT", "agents/reviewer/record"}, {"GET", "subscribe/home"}} {
+	for _, r := range []struct{ method, path string }{{"POST", "departed"}, {"GET", "subscribe/home"}} {
 		planner.must(403, r.method, r.path, object{"status": "active"})
 	}
 }
@@ -69,6 +69,7 @@ func TestOneThatNeverCameLeaves(t *testing.T) {
 	channel := "channels/" + planner.must(201, "POST", "intents/"+intent+"/channels", object{"name": "build", "members": []string{"planner", name}})["id"].(string)
 	planner.must(201, "POST", "intents/"+intent+"/agents", object{"agent_id": "worker", "home": laptop.key.ID().String()})
 	worker.must(200, "DELETE", "agents/worker", nil)
+	desk.SetPeerConnected(laptop.key.ID(), true) // as if it came into reach
 	await.Until(t, "its end", func() bool {
 		notice := find(planner.list(channel+"/messages?wait=0"), "sender", "system")
 		return notice != nil && notice["payload"].(object)["agent_id"] == "worker"

@@ -27,7 +27,7 @@ func FuzzServe(f *testing.F) {
 		"GET /api/v1/$open/subscribe HTTP/1.1\r\n" + agent + "\r\n", "GET /api/v1/subscribe/home HTTP/1.1\r\nHost: acpd\r\nX-Agent-ID: system\r\nLast-Event-ID: 0\r\n\r\n",
 		"GET /api/v1/$channel/messages?wait=1 HTTP/1.1\r\n" + agent + "\r\n", "HEAD /api/v1/agents HTTP/1.1\r\n" + agent + "\r\n", "GET /openapi.json HTTP/1.0\r\n\r\n",
 		"DELETE /api/v1/$channel HTTP/1.1\r\n" + agent + "\r\n", "DELETE /api/v1/$open/homes/reviewer HTTP/1.1\r\n" + agent + "\r\n",
-		"PUT /api/v1/agents/welder/record HTTP/1.1\r\nHost: acpd\r\nX-Agent-ID: system\r\nContent-Length: 19\r\n\r\n{\"status\":\"active\"}",
+		"GET /api/v1/intents HTTP/1.1\r\n" + agent + "X-Agent-Record: {\"status\":\"active\"}\r\n\r\n", post("departed", "system", `{"agents":["planner"]}`),
 		"PUT /api/v1/$closed/acl HTTP/1.1\r\n" + agent + "Content-Length: 25\r\n\r\n{\"default_policy\":\"open\"}",
 		post("$channel/messages", "welder", `{"payload":{}}`), post("$channel/messages", "welder", `{"sender":"planner","payload":{}}`),
 		post("$channel/messages", "planner", `{"payload":{}}`), post("$channel/messages", "reviewer", `{"payload":{}}`), post("$channel/messages", "system", `{"payload":{}}`),

@@ -10,8 +10,9 @@
 //
 // A message whose host is out of reach is on disk before its sender hears that it is
 // pending. It goes to the host once, in its sender's order, and its sender can ask for
-// what the host said of it. A host knows the agents that come to it as their home does:
-// before their first request, whenever their records change, and to their end. One stream
+// what the host said of it. A host knows the agents that come to it as their home does: each
+// request carries the record of its agent, and the host asks homes what has become of agents on
+// which something depends, until they are deregistered. One stream
 // follows a host, however many agents listen, and what an interruption has kept back
 // comes afterwards. A peer's request reaches the engine only if the peer is admitted, and
 // only as an agent that is at home there.
@@ -35,6 +36,7 @@ import (
 
 	"github.com/acpd/acpd/budget"
 	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/internal/pace"
 	"github.com/acpd/acpd/openintent"
 	"github.com/acpd/acpd/openintent/api"
 )
@@ -81,40 +83,38 @@ type Gateway struct {
 	Engine *openintent.Engine // the caller runs it
 	API    *api.API           // of the engine; the caller serves it to the agents here
 
-	cfg           Config
-	log           *slog.Logger
-	ctx           context.Context // ends with that of Run
-	end           context.CancelFunc
-	messages      *messageQueue
-	introductions *introductions
-	followed      *followedHosts
-	server        *http.Server    // of what other daemons pass on
-	requests      *budget.Account // of these that are under way
+	cfg      Config
+	log      *slog.Logger
+	ctx      context.Context // ends with that of Run
+	end      context.CancelFunc
+	messages *messageQueue
+	followed *followedHosts
+	arrival  pace.Signal     // set when a peer has come into reach
+	server   *http.Server    // of what other daemons pass on
+	requests *budget.Account // of these that are under way
 
 	mu            sync.Mutex           // guards the rest
 	nextConnected chan struct{}        // closed when the next host is connected
+	arrived       []identity.ID        // peers that have come into reach, and are to be asked about their agents
 	waitingAt     map[identity.ID]int  // asks and lists at each host, whose answers may take their time
 	streams       map[*streamConn]bool // streams of other daemons
 }
 
 // OpenGateway makes the engine and reads what the store knows. Requests are served while Run runs.
 func OpenGateway(ctx context.Context, cfg Config) (*Gateway, error) {
-	g := &Gateway{cfg: cfg, log: cfg.Engine.Log, nextConnected: make(chan struct{}), waitingAt: make(map[identity.ID]int), streams: make(map[*streamConn]bool)}
+	g := &Gateway{cfg: cfg, log: cfg.Engine.Log, nextConnected: make(chan struct{}), arrival: pace.NewSignal(), waitingAt: make(map[identity.ID]int), streams: make(map[*streamConn]bool)}
 	g.ctx, g.end = context.WithCancel(context.Background())
 	g.followed = &followedHosts{g: g, hosts: make(map[identity.ID]*followedHost)}
 	e := cfg.Engine
 	g.requests = e.Budget.OpenAccount(budget.ChannelRequests)
 	e.Self, e.OpenTo, e.Petname = cfg.Self.String(), g.isOpenTo, g.isPetname
-	e.Follow, e.Gather, e.Unsent, e.Changed = g.followHosts, g.gatherHostLists, g.listUnsentMessages, func() { g.introductions.wake.Set() }
+	e.Follow, e.Gather, e.Unsent = g.followHosts, g.gatherHostLists, g.listUnsentMessages
 	var err error
 	if g.Engine, err = openintent.NewEngine(ctx, e); err != nil {
 		return nil, err
 	}
 	g.API = api.NewAPI(g.Engine, g.forwardRequest)
 	if err := e.Store.Migrate(ctx, "carrier", schema); err != nil {
-		return nil, err
-	}
-	if g.introductions, err = openIntroductions(ctx, e.Store, g.log, g.Engine.EncodeAgentRecord, g.putAgentRecord, g.fetchRecordedAgents); err != nil {
 		return nil, err
 	}
 	if g.messages, err = openMessageQueue(ctx, e.Store, g.log, e.PeerLog, g.postMessage); err != nil {
@@ -143,14 +143,13 @@ func (g *Gateway) chargeHostsForEvents(ctx context.Context) error {
 	return nil
 }
 
-// Run sends what waits, tells hosts of agents here and follows hosts until ctx ends. Then it also
-// ends the requests of other daemons.
+// Run sends what waits, asks homes about their agents and follows hosts until ctx ends. Then it
+// also ends the requests of other daemons.
 func (g *Gateway) Run(ctx context.Context) error {
 	context.AfterFunc(ctx, g.end)
 	var parts sync.WaitGroup
 	parts.Go(func() { g.messages.run(ctx) })
-	parts.Go(func() { g.introductions.run(ctx, g.cfg.Hosts) })
-	parts.Go(func() { g.watchAbsentMembers(ctx) })
+	parts.Go(func() { g.askHomes(ctx) })
 	parts.Go(func() { g.forgetUntrustedHosts(ctx) })
 	parts.Wait()
 	g.followed.waitForStreams()
@@ -159,9 +158,12 @@ func (g *Gateway) Run(ctx context.Context) error {
 
 // SetPeerConnected says that a peer is connected, or is no more. What waits is tried at once.
 func (g *Gateway) SetPeerConnected(peer identity.ID, up bool) {
-	g.introductions.recordReachChange(peer) // first: nothing may go to a host before it is asked which agents it knows
 	g.messages.wake.Set()
 	if up {
+		g.mu.Lock()
+		g.arrived = append(g.arrived, peer)
+		g.mu.Unlock()
+		g.arrival.Set()
 		g.announceConnection()
 		g.followed.handleHostInReach(peer)
 	}
@@ -170,7 +172,6 @@ func (g *Gateway) SetPeerConnected(peer identity.ID, up bool) {
 // ListKnownPeers returns the peers of which something is kept that ForgetPeer drops.
 func (g *Gateway) ListKnownPeers(ctx context.Context) ([]identity.ID, error) {
 	all, err := g.messages.listHosts(ctx)
-	all = append(all, g.introductions.listHosts()...)
 	for _, home := range g.Engine.ListAgentHomes() {
 		if id, err := identity.ParseID(home); err == nil {
 			all = append(all, id)
@@ -181,7 +182,7 @@ func (g *Gateway) ListKnownPeers(ctx context.Context) ([]identity.ID, error) {
 
 // ForgetPeer drops what is kept of a peer that is no longer trusted.
 func (g *Gateway) ForgetPeer(ctx context.Context, peer identity.ID) error {
-	return errors.Join(g.messages.deleteHostMessages(ctx, peer), g.introductions.deleteHost(ctx, peer), g.Engine.ForgetHost(ctx, peer.String()))
+	return errors.Join(g.messages.deleteHostMessages(ctx, peer), g.Engine.ForgetHost(ctx, peer.String()))
 }
 
 // forgetUntrustedHosts drops what hosts have relayed that are no longer trusted. There is some if

@@ -205,9 +205,6 @@ func isHostOutOfReach(err error) bool {
 func (g *Gateway) postMessage(ctx context.Context, p *outgoingMessage) (status int, answer []byte, err error) {
 	ctx, cancel := context.WithTimeout(ctx, postTime)
 	defer cancel()
-	if err := g.introductions.introduceAgent(ctx, p.host, p.agent); err != nil {
-		return 0, nil, err
-	}
 	if p.charge == nil {
 		p.charge, p.endCharge = g.Engine.NewHostCharge()
 	}

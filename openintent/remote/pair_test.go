@@ -113,7 +113,7 @@ func (s *side) start() {
 		s.t.Fatal(err)
 	}
 	c := s.Gateway
-	node.Handle(wire.StreamHTTP, "channel", func(ctx context.Context, from identity.ID, stream *peer.Stream) { c.ServeStream(ctx, from, stream) })
+	node.Handle(wire.StreamHTTP, peer.FeatureChannel, func(ctx context.Context, from identity.ID, stream *peer.Stream) { c.ServeStream(ctx, from, stream) })
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		s.t.Fatal(err)

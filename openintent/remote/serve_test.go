@@ -217,7 +217,7 @@ func TestRequestIsReadOnce(t *testing.T) {
 	c := alone(t, slog.DiscardHandler)
 	for _, text := range []string{
 		"GET /api/v1/subscribe/home HTTP/1.1\r\nHost: acpd\r\nX-Agent-ID: " + openintent.Daemon + "\r\n\r\n",
-		"PUT /api/v1/agents/worker/record HTTP/1.1\r\nHost: acpd\r\nX-Agent-ID: " + openintent.Daemon + "\r\nContent-Length: 19\r\n\r\n{\"status\":\"active\"}",
+		"POST /api/v1/departed HTTP/1.1\r\nHost: acpd\r\nX-Agent-ID: " + openintent.Daemon + "\r\nContent-Length: 13\r\n\r\n{\"agents\":[]}",
 	} {
 		here, there := net.Pipe()
 		s := &spoken{in: io.MultiReader(strings.NewReader(text), there)}

@@ -39,6 +39,8 @@ ALTER TABLE carrier_parcel ADD COLUMN refusal BLOB NOT NULL DEFAULT x'';
 CREATE INDEX carrier_parcel_refused ON carrier_parcel (at, seq) WHERE status <> 0;
 CREATE INDEX carrier_parcel_refused_of ON carrier_parcel (host, agent, seq) WHERE status <> 0;
 CREATE INDEX carrier_parcel_agent ON carrier_parcel (agent, seq);`,
+	// What hosts were told of agents here: each request carries its agent's record instead.
+	"DROP TABLE carrier_guest;",
 }
 
 // idColumn scans a column that holds the id of a host.
@@ -204,28 +206,4 @@ func sqlDeleteWaitingMessages(tx *store.Tx, k senderKey) (n, bytes int, err erro
 		err = execStatement(tx, "DELETE FROM carrier_parcel WHERE host = ? AND agent = ? AND status = 0", k.host[:], k.agent)
 	}
 	return n, bytes, err
-}
-
-// What hosts were told of the agents here.
-
-func sqlReadToldAgentRecords(tx *store.Tx, each func(host identity.ID, agent, record string)) error {
-	return tx.EachRow("SELECT host, agent, record FROM carrier_guest", func(scan func(...any) error) error {
-		var host identity.ID
-		var agent, record string
-		err := scan(idColumn{&host}, &agent, &record)
-		each(host, agent, record)
-		return err
-	})
-}
-
-func sqlSaveToldAgentRecord(tx *store.Tx, host identity.ID, agent, record string) error {
-	return execStatement(tx, "INSERT INTO carrier_guest (host, agent, record) VALUES (?, ?, ?) ON CONFLICT (host, agent) DO UPDATE SET record = excluded.record", host[:], agent, record)
-}
-
-func sqlDeleteToldAgentRecord(tx *store.Tx, host identity.ID, agent string) error {
-	return execStatement(tx, "DELETE FROM carrier_guest WHERE host = ? AND agent = ?", host[:], agent)
-}
-
-func sqlDeleteHostRecords(tx *store.Tx, host identity.ID) error {
-	return execStatement(tx, "DELETE FROM carrier_guest WHERE host = ?", host[:])
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/internal/ownwords"
 	"github.com/acpd/acpd/kinds"
+	"github.com/acpd/acpd/openintent/api"
 )
 
 const (
@@ -80,8 +81,12 @@ type transport struct {
 	host identity.ID
 }
 
-// RoundTrip implements [http.RoundTripper].
+// RoundTrip implements [http.RoundTripper]. It adds the record of the agent that makes the request.
 func (t transport) RoundTrip(r *http.Request) (*http.Response, error) {
+	r.Header.Del(api.HeaderRecord) // an agent says nothing of itself here
+	if record := t.g.Engine.EncodeAgentRecord(r.Header.Get(headerAgent)); record != "" {
+		r.Header.Set(api.HeaderRecord, record)
+	}
 	s, err := t.g.cfg.Open(r.Context(), t.host)
 	if err != nil {
 		return nil, err

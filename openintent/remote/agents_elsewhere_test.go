@@ -9,7 +9,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/store"
@@ -28,7 +27,7 @@ func TestDeparturesAreWrittenInTheirHomesTurn(t *testing.T) {
 			owners = append(owners, c.Requester)
 		}
 	})
-	const gone = `{"agents":["ghost","planner"]}` // of the latter it was not asked
+	const gone = `{"agents":{"ghost":{"status":"deregistered"},"planner":{"status":"deregistered"}}}` // of the latter it was not asked
 	answer := "HTTP/1.1 200 OK\r\nContent-Length: " + strconv.Itoa(len(gone)) + "\r\n\r\n" + gone
 	c, err := OpenGateway(t.Context(), Config{
 		Self: identity.ID{9}, Engine: engineOn(db, slog.New(slog.DiscardHandler)),
@@ -56,10 +55,10 @@ func TestDeparturesAreWrittenInTheirHomesTurn(t *testing.T) {
 	mu.Lock()
 	owners = nil
 	mu.Unlock()
-	if err := c.removeDepartedMembers(t.Context(), desk.ID, c.Engine.ListAbsentMembers(home)); err != nil {
+	if err := c.askHome(t.Context(), desk.ID); err != nil {
 		t.Fatal(err)
 	}
-	if left := c.Engine.ListAbsentMembers(home); len(left) > 0 {
+	if left := c.Engine.ListAwaitedAgents(); len(left) > 0 {
 		t.Fatalf("there are %v", left)
 	}
 	mu.Lock()
@@ -71,31 +70,5 @@ func TestDeparturesAreWrittenInTheirHomesTurn(t *testing.T) {
 		if o != any(desk.ID) {
 			t.Errorf("written for %v", o)
 		}
-	}
-}
-
-// A peer is asked for the same absent less and less often, and at once for others.
-func TestAbsentMembersAreAskedForLessAndLess(t *testing.T) {
-	t.Parallel()
-	asked := func(q *absenceCheck, now *time.Time, absent ...string) (times int) {
-		for end := now.Add(time.Hour); now.Before(end); *now = now.Add(absentTick) {
-			if q.isDue(absent, *now) {
-				times++
-			}
-		}
-		return times
-	}
-	q, now := new(absenceCheck), time.Now()
-	if n := asked(q, &now, "ghost", "worker"); n < 55 || n > 70 {
-		t.Errorf("asked %d times in an hour", n)
-	}
-	if q.isDue([]string{"worker", "ghost"}, now) {
-		t.Error("in another order they are others")
-	}
-	if !q.isDue([]string{"worker", "ghost", "tester"}, now) {
-		t.Error("not asked for a new one")
-	}
-	if n := asked(q, &now); n != 0 {
-		t.Errorf("asked %d times for nobody", n)
 	}
 }

@@ -1,0 +1,78 @@
+package remote
+
+import (
+	"context"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/go-json-experiment/json"
+
+	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/internal/ownwords"
+	"github.com/acpd/acpd/openintent"
+	"github.com/acpd/acpd/store"
+)
+
+const (
+	askEvery  = 30 * time.Second // between two questions to a home in reach
+	stateTime = 10 * time.Second // in which a home must answer
+	maxStates = 1 << 20          // bytes of the answer: a thousand ids, statuses and roles
+)
+
+// askHomes asks the homes in reach what has become of their agents, until ctx ends: each when it
+// comes into reach, and all now and then. It asks about agents on which something here depends.
+func (g *Gateway) askHomes(ctx context.Context) {
+	runHostWorkers(ctx, askEvery, g.arrival, func(onTime bool) []identity.ID {
+		arrived := g.takeArrived()
+		if onTime {
+			return g.cfg.Hosts()
+		}
+		return arrived
+	}, func(home identity.ID) {
+		if err := g.askHome(ctx, home); err != nil && ctx.Err() == nil {
+			g.log.Debug("what has become of agents elsewhere is not known", "home", home.Label(), "err", err)
+		}
+	})
+}
+
+// takeArrived returns the peers that have come into reach since the last call.
+func (g *Gateway) takeArrived() []identity.ID {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	all := g.arrived
+	g.arrived = nil
+	return all
+}
+
+// askHome asks one home, in requests about as many agents as one may have.
+func (g *Gateway) askHome(ctx context.Context, home identity.ID) error {
+	for agents := range slices.Chunk(g.Engine.ListAwaitedAgents()[home.String()], openintent.MaxAsked) {
+		if err := g.askAboutAgents(ctx, home, agents); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// askAboutAgents asks a home about these agents, and stores its answer.
+func (g *Gateway) askAboutAgents(ctx context.Context, home identity.ID, agents []string) error {
+	body, err := json.Marshal(openintent.ListOf{Agents: agents})
+	if err != nil {
+		return err
+	}
+	within, cancel := context.WithTimeout(ctx, stateTime)
+	defer cancel()
+	status, answer, err := g.fetchFromHost(within, maxStates, nil, home, openintent.Daemon, http.MethodPost, apiPath+"departed", body)
+	if err == nil && status != http.StatusOK {
+		err = ownwords.Errorf("it answered with status %d", status)
+	}
+	var said openintent.AgentStates
+	if err == nil {
+		err = json.Unmarshal(answer, &said)
+	}
+	if err != nil {
+		return err
+	}
+	return g.Engine.StoreAgentStates(store.WithRequester(ctx, home), home.String(), agents, said)
+}
