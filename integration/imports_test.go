@@ -36,7 +36,7 @@ var arrows = map[string][]string{
 	"harness":              {"wire", "internal/pace"},
 	"harness/run":          {},
 	"harness/profile":      {"harness/run", "client", "internal/durable", "internal/yamldoc"},
-	"harness/setup":        {"internal/durable"},
+	"harness/setup":        {"internal/durable", "internal/jsonscan"},
 	"mcp":                  {"harness", "client"},
 	"wire":                 {"identity", "internal/jsonscan"},
 	"config":               {"kinds", "internal/yamldoc"},
@@ -102,6 +102,8 @@ var importers = map[string][]string{
 	"golang.org/x/crypto/ssh":      {"identity"},
 	"rsc.io/qr":                    {"internal/app/cli/ui"},
 	"github.com/coder/websocket":   {"harness"},
+	"github.com/tailscale/hujson":  {"harness/setup"},
+	"github.com/pelletier/go-toml": {"harness/setup"},
 
 	"github.com/nats-io/nats.go": {"relay"},
 	"github.com/nats-io/nkeys":   {"relay"},

@@ -1,21 +1,20 @@
 package setup
 
 import (
-	"bytes"
 	"path/filepath"
 	"slices"
 )
 
 // claude is Claude Code. Its servers are in .claude.json in the user's home directory, or in
 // .mcp.json of a project, and its rules in settings files.
-var claude = &program{name: "claude", title: "Claude Code", executables: []string{".local/bin/claude", ".claude/local/claude"}}
+var claude = &program{name: "claude", title: "Claude Code", server: claudeServer, executables: []string{".local/bin/claude", ".claude/local/claude"}}
 
 func init() {
-	claude.listSteps, claude.listParts, claude.readEntry = listClaudeSteps, listClaudeParts, claudeServer.parse
+	claude.listSteps, claude.listParts = listClaudeSteps, listClaudeParts
 }
 
-// claudeServer is where Claude Code has the server.
-var claudeServer = &jsonServer{list: "mcpServers", kind: "stdio", splits: true, environment: "env"}
+// claudeServer is how Claude Code has the server.
+var claudeServer = &serverForm{open: openJSON, list: "mcpServers", kind: "stdio", splits: true, environment: "env"}
 
 // claudePlaces are the files of Claude Code that setup concerns.
 type claudePlaces struct {
@@ -57,9 +56,9 @@ func listClaudeSteps(o *Options) ([]Step, error) {
 	if err != nil {
 		return nil, err
 	}
-	steps := newConfigSteps(claude, o, at.servers, setClaudeServer, at.settings, allowClaudeTools)
+	steps := newConfigSteps(claude, o, at.servers, func(d document) error { return claudeServer.set(d, o) }, at.settings, allowClaudeTools)
 	server := &steps[0]
-	server.edits = append(server.edits, edit{at.settings, guardClaudeTools})
+	server.edits = append(server.edits, edit{at.settings, claudeServer.open.edit(guardClaudeTools)})
 	server.Note = "With the server comes the rule that Claude Code asks before " + joinWords(toolsToSend) + " send, also where the settings of a folder allow them."
 	if o.Project != "" {
 		server.Note += " Others who work on the project get " + filepath.Base(at.servers.path) + " too if it is committed. Claude Code asks once whether it may start the server."
@@ -80,24 +79,19 @@ func listClaudeParts(o *Options) ([]part, error) {
 	}
 	parts := []part{{
 		place: at.servers, isEmpty: isEmptyJSON, hasServer: true,
-		change: func(text []byte, made [][]string) ([]byte, error) {
-			return editJSON(text, false, made, func(d *jsonText) error {
-				if e, err := claudeServer.read(d); err != nil || !e.isOurs(o) {
-					return err
-				}
-				return d.remove("mcpServers", serverName)
-			})
-		},
+		change: claudeServer.open.edit(func(d document) error {
+			_, err := claudeServer.removeOurs(d, o)
+			return err
+		}),
 	}, {
 		place: at.settings, isEmpty: isEmptyJSON,
-		change: func(text []byte, made [][]string) ([]byte, error) {
-			return editJSON(text, false, made, func(d *jsonText) error {
-				if err := d.removeStrings(claudeRules(toolsToSend), "permissions", "ask"); err != nil {
-					return err
-				}
-				return d.removeStrings(claudeRules(slices.Concat(toolsToRead, toolsToSend)), "permissions", "allow")
-			})
-		},
+		change: claudeServer.open.edit(func(d document) error {
+			settings := d.(*jsonText)
+			if err := settings.removeStrings(claudeRules(toolsToSend), "permissions", "ask"); err != nil {
+				return err
+			}
+			return settings.removeStrings(claudeRules(slices.Concat(toolsToRead, toolsToSend)), "permissions", "allow")
+		}),
 	}}
 	for _, p := range at.instructions {
 		parts = append(parts, newSnippetPart(p, false))
@@ -106,18 +100,6 @@ func listClaudeParts(o *Options) ([]part, error) {
 		parts = append(parts, newSnippetPart(at.agentsFile, true))
 	}
 	return append(parts, newSkillPart(at.skill)), nil
-}
-
-// setClaudeServer writes the server.
-func setClaudeServer(text []byte, o *Options) (to []byte, made [][]string, err error) {
-	d, err := newJSONText(text, claudeServer.relaxed)
-	if err == nil {
-		made, err = claudeServer.set(d, o)
-	}
-	if err != nil {
-		return nil, nil, err
-	}
-	return keepIfEqual(text, d.text), made, nil
 }
 
 // claudeRules returns the rules of permissions.allow that name tools of the server.
@@ -130,92 +112,46 @@ func claudeRules(tools []string) []string {
 }
 
 // readClaudeAllowed returns the rules of permissions.allow, and whether one allows the whole server.
-func readClaudeAllowed(d *jsonText) (rules []string, all bool, err error) {
-	v, found, err := d.findValue("permissions", "allow")
-	if err != nil || !found {
-		return nil, false, err
-	}
-	rules, _ = d.readStrings(v)
-	return rules, slices.Contains(rules, "mcp__"+serverName) || slices.Contains(rules, "mcp__"+serverName+"__*"), nil
+func readClaudeAllowed(d document) (rules []string, all bool, err error) {
+	value, _, err := d.get("permissions", "allow")
+	rules = listStrings(value)
+	return rules, slices.Contains(rules, "mcp__"+serverName) || slices.Contains(rules, "mcp__"+serverName+"__*"), err
 }
 
 // guardClaudeTools adds rules by which Claude Code asks before tools that send, unless its user has
 // allowed these tools. Without the rules a repository could allow the tools by a file of settings that
 // it brings: claude -p obeys such a file unasked.
-func guardClaudeTools(text []byte) (to []byte, made [][]string, err error) {
-	d, err := newJSONText(text, false)
-	if err != nil {
-		return nil, nil, err
-	}
+func guardClaudeTools(d document) error {
 	allowed, all, err := readClaudeAllowed(d)
 	if err != nil || all {
-		return text, nil, err
+		return err
 	}
 	rules := slices.DeleteFunc(claudeRules(toolsToSend), func(rule string) bool { return slices.Contains(allowed, rule) })
 	if len(rules) == 0 {
-		return text, nil, nil
+		return nil
 	}
-	made, err = d.appendStrings(rules, "permissions", "ask")
-	return d.text, made, err
+	return d.(*jsonText).addStrings(rules, "permissions", "ask")
 }
 
 // allowClaudeTools adds rules for tools, unless one rule allows the whole server, and takes away
 // those by which it asks.
-func allowClaudeTools(text []byte, tools []string) (to []byte, made [][]string, err error) {
-	d, err := newJSONText(text, false)
-	if err != nil {
-		return nil, nil, err
-	}
+func allowClaudeTools(d document, tools []string) error {
 	if _, all, err := readClaudeAllowed(d); err != nil || all {
-		return text, nil, err
+		return err
 	}
-	before := len(d.text)
-	if err := d.removeStrings(claudeRules(tools), "permissions", "ask"); err != nil {
-		return nil, nil, err
+	settings := d.(*jsonText)
+	if err := settings.removeStrings(claudeRules(tools), "permissions", "ask"); err != nil {
+		return err
 	}
-	if len(d.text) < before {
-		if err := d.removeEmpty([][]string{{"permissions", "ask"}}); err != nil {
-			return nil, nil, err
-		}
-	}
-	made, err = d.appendStrings(claudeRules(tools), "permissions", "allow")
-	return keepIfEqual(text, d.text), made, err
+	return settings.addStrings(claudeRules(tools), "permissions", "allow")
 }
 
-// editJSON takes something out of a JSON text, and then those of the objects and arrays that
-// setup made that are empty.
-func editJSON(text []byte, relaxed bool, made [][]string, change func(*jsonText) error) ([]byte, error) {
-	if len(bytes.TrimSpace(text)) == 0 {
-		return text, nil
-	}
-	d, err := newJSONText(text, relaxed)
-	if err == nil {
-		err = change(d)
-	}
-	if err == nil {
-		err = d.removeEmpty(made)
-	}
-	if err != nil {
-		return nil, err
-	}
-	return d.text, nil
-}
-
-// isEmptyJSON reports whether a text is an object without members, or with $schema alone.
+// isEmptyJSON reports whether a text is an object without members, or only with $schema.
 func isEmptyJSON(text []byte) bool {
-	d, err := newJSONText(text, true)
+	d, _, err := openText(text, openRelaxedJSON)
 	if err != nil {
 		return false
 	}
-	c := d.readRoot()
-	return len(c.entries) == 0 || len(c.entries) == 1 && c.entries[0].name == "$schema"
-}
-
-// keepIfEqual returns the old text if a new one says no more: an empty file that stands for
-// an empty object stays empty.
-func keepIfEqual(text, to []byte) []byte {
-	if len(bytes.TrimSpace(text)) == 0 && string(to) == "{}\n" {
-		return text
-	}
-	return to
+	entries := listEntries(&d.(*jsonText).root)
+	return len(entries) == 0 || len(entries) == 1 && entries[0].name == "$schema"
 }

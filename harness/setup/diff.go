@@ -5,11 +5,11 @@ import (
 	"strings"
 )
 
-// longestShownLine bounds a line of a diff. Of longer ones the changed part is shown alone.
+// longestShownLine bounds a line of a diff. Of longer ones only the changed part is shown.
 const longestShownLine = 200
 
-// maxDiffEdits bounds how many lines of a diff may differ.
-const maxDiffEdits = 1000
+// maxDiffLines bounds how many lines in a row may differ, of both texts together.
+const maxDiffLines = 2000
 
 // formatDiff returns what changes from one text to the other, line by line, under the name
 // of the file. It shows no line that stays. Where something is put into a line or taken out
@@ -100,75 +100,32 @@ func countShared[T comparable](a, b []T) (begin, end int) {
 // hunk is a run of lines that differ.
 type hunk struct{ from, to span }
 
-// findHunks compares two texts, line by line, after Myers: with the fewest lines that differ.
-// If very many do, all between the first and the last one count.
-func findHunks(from, to []string) []hunk {
+// findHunks compares two texts, line by line. Where they differ, it takes the fewest lines of both
+// behind which they are equal again.
+func findHunks(from, to []string) (hunks []hunk) {
 	begin, end := countShared(from, to)
-	a, b := from[begin:len(from)-end], to[begin:len(to)-end]
-	if len(a) == 0 || len(b) == 0 {
-		return []hunk{{span{begin, begin + len(a)}, span{begin, begin + len(b)}}}
-	}
-	steps := [][]int{} // of each number of edits: how far each diagonal comes in a
-	offset := maxDiffEdits + 1
-	reach := make([]int, 2*offset+1)
-	for edits := 0; edits <= maxDiffEdits; edits++ {
-		steps = append(steps, append([]int(nil), reach[offset-edits-1:offset+edits+2]...))
-		for k := -edits; k <= edits; k += 2 {
-			x := 0
-			switch {
-			case edits == 0:
-			case k == -edits || k != edits && reach[offset+k-1] < reach[offset+k+1]:
-				x = reach[offset+k+1]
-			default:
-				x = reach[offset+k-1] + 1
-			}
-			for x < len(a) && x-k < len(b) && a[x] == b[x-k] {
-				x++
-			}
-			reach[offset+k] = x
-			if x >= len(a) && x-k >= len(b) {
-				return traceHunks(steps, len(a), len(b), begin)
-			}
+	lastA, lastB := len(from)-end, len(to)-end
+	for a, b := begin, begin; a < lastA || b < lastB; {
+		if a < lastA && b < lastB && from[a] == to[b] {
+			a, b = a+1, b+1
+			continue
 		}
-	}
-	return []hunk{{span{begin, begin + len(a)}, span{begin, begin + len(b)}}}
-}
-
-// traceHunks walks the steps of findHunks back.
-func traceHunks(steps [][]int, x, y, begin int) []hunk {
-	var back []hunk
-	add := func(from, to span) {
-		if n := len(back); n > 0 && back[n-1].from.start == from.end && back[n-1].to.start == to.end {
-			back[n-1].from.start, back[n-1].to.start = from.start, to.start
-			return
-		}
-		back = append(back, hunk{from, to})
-	}
-	for edits := len(steps) - 1; edits > 0; edits-- {
-		reach := func(k int) int { return steps[edits][k+edits+1] }
-		k := x - y
-		down := k == -edits || k != edits && reach(k-1) < reach(k+1)
-		var px, py int
-		if down {
-			px = reach(k + 1)
-			py = px - k - 1
-			for x > px && y > py+1 {
-				x, y = x-1, y-1
-			}
-			add(span{begin + px, begin + px}, span{begin + py, begin + py + 1})
-		} else {
-			px = reach(k - 1)
-			py = px - k + 1
-			for x > px+1 && y > py {
-				x, y = x-1, y-1
-			}
-			add(span{begin + px, begin + px + 1}, span{begin + py, begin + py})
-		}
-		x, y = px, py
-	}
-	hunks := make([]hunk, 0, len(back))
-	for i := len(back) - 1; i >= 0; i-- {
-		hunks = append(hunks, back[i])
+		skipA, skipB := findEqual(from[a:lastA], to[b:lastB])
+		hunks = append(hunks, hunk{span{a, a + skipA}, span{b, b + skipB}})
+		a, b = a+skipA, b+skipB
 	}
 	return hunks
+}
+
+// findEqual returns how many elements of two lists, few in sum, precede elements that are equal. If there
+// are none, or if they come late, it returns all.
+func findEqual(a, b []string) (inA, inB int) {
+	for sum := 1; sum <= maxDiffLines && sum < len(a)+len(b); sum++ {
+		for i := max(0, sum-len(b)+1); i <= min(sum, len(a)-1); i++ {
+			if a[i] == b[sum-i] {
+				return i, sum - i
+			}
+		}
+	}
+	return len(a), len(b)
 }

@@ -194,6 +194,7 @@ func TestGolden(t *testing.T) {
 			}
 
 			// If somebody has changed the files meanwhile, what setup wrote is taken out by its position.
+			// White space, and objects that were empty before, may be gone.
 			if g.words["positional"] == "no" {
 				return // setup changed what was there, and that is not known any more
 			}
@@ -210,7 +211,8 @@ func TestGolden(t *testing.T) {
 				writeFile(t, name, strings.Replace(string(text), `"exact":true`, `"exact":false`, 1), 0o600)
 			}
 			undoAll(t, program, g.options)
-			if undone := snapshot(t, g.home); undone != before {
+			plain := strings.NewReplacer(" ", "", `\n`, "", `\r`, "", `\t`, "")
+			if undone := snapshot(t, g.home); plain.Replace(undone) != plain.Replace(before) {
 				t.Errorf("undone by position:\n%s\nbefore:\n%s", undone, before)
 			}
 		})

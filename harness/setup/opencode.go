@@ -9,14 +9,12 @@ import (
 
 // openCode is OpenCode. Its servers and rules are in opencode.json or opencode.jsonc, which may
 // have comments.
-var openCode = &program{name: "opencode", title: "OpenCode", executables: []string{".opencode/bin/opencode", ".local/bin/opencode"}}
+var openCode = &program{name: "opencode", title: "OpenCode", server: openCodeServer, executables: []string{".opencode/bin/opencode", ".local/bin/opencode"}}
 
-func init() {
-	openCode.listSteps, openCode.listParts, openCode.readEntry = listOpenCodeSteps, listOpenCodeParts, openCodeServer.parse
-}
+func init() { openCode.listSteps, openCode.listParts = listOpenCodeSteps, listOpenCodeParts }
 
-// openCodeServer is where OpenCode has the server.
-var openCodeServer = &jsonServer{relaxed: true, list: "mcp", kind: "local", environment: "environment", enabled: true}
+// openCodeServer is how OpenCode has the server.
+var openCodeServer = &serverForm{open: openRelaxedJSON, list: "mcp", kind: "local", environment: "environment"}
 
 // openCodePlaces are the files of OpenCode that setup concerns.
 type openCodePlaces struct {
@@ -70,7 +68,7 @@ func listOpenCodeSteps(o *Options) ([]Step, error) {
 		return nil, err
 	}
 	config := findOpenCodeConfig(at)
-	steps := newConfigSteps(openCode, o, config, setOpenCodeServer, config, allowOpenCodeTools)
+	steps := newConfigSteps(openCode, o, config, func(d document) error { return setOpenCodeServer(d, o) }, config, allowOpenCodeTools)
 	server := &steps[0]
 	server.Note = "OpenCode asks for nothing unless a rule makes it ask: setup writes one for the tools of this server."
 	if word := readOpenCodeWord(config); word != "" {
@@ -103,15 +101,12 @@ func readOpenCodeWord(at place) string {
 	if err != nil {
 		return ""
 	}
-	d, err := newJSONText(f.text, true)
+	d, _, err := openText(f.text, openRelaxedJSON)
 	if err != nil {
 		return ""
 	}
-	v, found, err := d.findValue("permission")
-	if err != nil || !found {
-		return ""
-	}
-	word, _ := d.readString(v)
+	value, _, _ := d.get("permission")
+	word, _ := value.(string)
 	return word
 }
 
@@ -122,9 +117,8 @@ func listOpenCodeParts(o *Options) ([]part, error) {
 	}
 	var parts []part
 	for _, p := range at.configs {
-		parts = append(parts, part{place: p, isEmpty: isEmptyJSON, change: func(text []byte, made [][]string) ([]byte, error) {
-			return removeFromOpenCode(text, made, o)
-		}, hasServer: true})
+		change := openCodeServer.open.edit(func(d document) error { return removeFromOpenCode(d, o) })
+		parts = append(parts, part{place: p, isEmpty: isEmptyJSON, change: change, hasServer: true})
 	}
 	parts = append(parts, newSnippetPart(at.instructions, o.Project != ""))
 	if o.Project != "" {
@@ -133,25 +127,20 @@ func listOpenCodeParts(o *Options) ([]part, error) {
 	return append(parts, newSkillPart(o.agentsSkill())), nil
 }
 
-func removeFromOpenCode(text []byte, made [][]string, o *Options) ([]byte, error) {
-	return editJSON(text, true, made, func(d *jsonText) error {
-		e, err := openCodeServer.read(d)
-		if err != nil || e.found && !e.isOurs(o) {
+func removeFromOpenCode(d document, o *Options) error {
+	if ok, err := openCodeServer.removeOurs(d, o); err != nil || !ok {
+		return err
+	}
+	value, _, err := d.get("permission")
+	if _, isObject := value.(map[string]any); err != nil || !isObject {
+		return err
+	}
+	for _, rule := range slices.Concat([]string{openCodeAll}, openCodeRules(toolsToRead), openCodeRules(toolsToSend)) {
+		if err := d.remove("permission", rule); err != nil {
 			return err
 		}
-		if err := d.remove("mcp", serverName); err != nil {
-			return err
-		}
-		if v, found, err := d.findValue("permission"); err != nil || !found || d.kindOf(v) != '{' {
-			return err
-		}
-		for _, rule := range slices.Concat([]string{openCodeAll}, openCodeRules(toolsToRead), openCodeRules(toolsToSend)) {
-			if err := d.remove("permission", rule); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
+	}
+	return nil
 }
 
 // openCodeAll is the rule for all tools of the server. Of the rules that match, the last one counts.
@@ -169,57 +158,45 @@ func openCodeRules(tools []string) []string {
 const openCodeSchema = "https://opencode.ai/config.json"
 
 // setOpenCodeServer writes the server, and that its tools are asked for.
-func setOpenCodeServer(text []byte, o *Options) (to []byte, made [][]string, err error) {
-	d, err := newJSONText(text, true)
-	if err != nil {
-		return nil, nil, err
+func setOpenCodeServer(d document, o *Options) error {
+	if string(d.bytes()) == emptyJSON {
+		if err := d.set(openCodeSchema, "$schema"); err != nil {
+			return err
+		}
 	}
-	if len(bytes.TrimSpace(text)) == 0 {
-		d.set(openCodeSchema, "$schema")
+	if err := openCodeServer.set(d, o); err != nil {
+		return err
 	}
-	if made, err = openCodeServer.set(d, o); err != nil {
-		return nil, nil, err
+	value, _, err := d.get("permission")
+	if _, isWord := value.(string); err != nil || isWord { // one word for everything is the user's
+		return err
 	}
-	switch v, found, err := d.findValue("permission"); {
-	case err != nil:
-		return nil, nil, err
-	case found && d.kindOf(v) == '"': // one word for everything, which is the user's
-		return d.text, made, nil
+	if _, found, err := d.get("permission", openCodeAll); err != nil || found {
+		return err
 	}
-	if _, found, err := d.findValue("permission", openCodeAll); err != nil || found {
-		return d.text, made, err
-	}
-	more, err := d.set("ask", "permission", openCodeAll)
-	return d.text, append(made, more...), err
+	return d.set("ask", "permission", openCodeAll)
 }
 
 // allowOpenCodeTools adds rules for tools. One that is there already stays: it is the user's choice.
-func allowOpenCodeTools(text []byte, tools []string) (to []byte, made [][]string, err error) {
-	d, err := newJSONText(text, true)
+func allowOpenCodeTools(d document, tools []string) error {
+	value, _, err := d.get("permission")
 	if err != nil {
-		return nil, nil, err
+		return err
 	}
-	switch v, found, err := d.findValue("permission"); {
-	case err != nil:
-		return nil, nil, err
-	case found && d.kindOf(v) == '"':
-		word, _ := d.readString(v)
-		if word == "allow" {
-			return text, nil, nil
-		}
-		return nil, nil, skippedError{errors.New(`permission is one word for everything, so OpenCode asks for these too: write it as {"*": "` + word + `"} and run setup again to change that`)}
+	switch word, isWord := value.(string); {
+	case word == "allow":
+		return nil
+	case isWord:
+		return skippedError{errors.New(`permission is one word for everything, so OpenCode asks for these too: write it as {"*": "` + word + `"} and run setup again to change that`)}
 	}
 	for _, rule := range openCodeRules(tools) {
-		if _, found, err := d.findValue("permission", rule); err != nil {
-			return nil, nil, err
-		} else if found {
-			continue
+		_, found, err := d.get("permission", rule)
+		if err == nil && !found {
+			err = d.set("allow", "permission", rule)
 		}
-		more, err := d.set("allow", "permission", rule)
 		if err != nil {
-			return nil, nil, err
+			return err
 		}
-		made = append(made, more...)
 	}
-	return keepIfEqual(text, d.text), made, nil
+	return nil
 }

@@ -90,7 +90,6 @@ func (p *Plan) Accept(step *Step) { p.accepted = append(p.accepted, step.edits..
 type draft struct {
 	file *file
 	text []byte
-	made [][]string
 }
 
 // applyEdit applies an edit to the draft of its file, which it reads first if there is none.
@@ -104,7 +103,7 @@ func applyEdit(drafts map[string]*draft, e edit) error {
 		d = &draft{file: f, text: f.text}
 		drafts[e.place.path] = d
 	}
-	text, made, err := e.change(bytes.Clone(d.text))
+	text, err := e.change(bytes.Clone(d.text))
 	if err != nil {
 		if skipped, ok := errors.AsType[skippedError](err); ok {
 			return skipped
@@ -116,7 +115,7 @@ func applyEdit(drafts map[string]*draft, e edit) error {
 			return err
 		}
 	}
-	d.text, d.made = text, append(d.made, made...)
+	d.text = text
 	return nil
 }
 
@@ -183,7 +182,7 @@ func (p *Plan) writePlace(place place) (*Written, error) {
 	}
 	// The record is first on disk: it is of no harm without the change, and undoing needs it.
 	dirs := listMissingFolders(d.file.target)
-	backup, err := p.o.keep(d.file, r, p.program.name, d.text, d.made, dirs)
+	backup, err := p.o.keep(d.file, r, p.program.name, d.text, dirs)
 	if err != nil {
 		return nil, err
 	}

@@ -20,16 +20,15 @@ import (
 // folder has both, for the user alone to read: a copy in the file's folder could be
 // committed with the secrets in it.
 type record struct {
-	Version  int        `json:"version"` // recordVersion; 0 in records of before there was one, which read the same
-	Path     string     `json:"path"`
-	Programs []string   `json:"programs"`         // that were set up in the file
-	Existed  bool       `json:"existed"`          // before setup
-	Before   string     `json:"before,omitempty"` // the SHA-256 of the backup, as hex digits
-	After    string     `json:"after"`            // the SHA-256 of what setup wrote last, as hex digits
-	IsExact  bool       `json:"exact"`            // nobody else changed the file between setup's changes: what it was before is what it was without setup
-	Made     [][]string `json:"made,omitzero"`    // the paths of objects and lists that setup made
-	MadeDirs []string   `json:"dirs,omitzero"`    // the folders that setup made
-	Note     string     `json:"note,omitempty"`   // for whoever reads the record
+	Version  int      `json:"version"` // recordVersion; 0 in records of before there was one, which read the same
+	Path     string   `json:"path"`
+	Programs []string `json:"programs"`         // that were set up in the file
+	Existed  bool     `json:"existed"`          // before setup
+	Before   string   `json:"before,omitempty"` // the SHA-256 of the backup, as hex digits
+	After    string   `json:"after"`            // the SHA-256 of what setup wrote last, as hex digits
+	IsExact  bool     `json:"exact"`            // nobody else changed the file between setup's changes: what it was before is what it was without setup
+	MadeDirs []string `json:"dirs,omitzero"`    // the folders that setup made
+	Note     string   `json:"note,omitempty"`   // for whoever reads the record
 }
 
 // recordVersion is raised when an older acpctl would undo wrongly what a record says.
@@ -126,7 +125,7 @@ func (o *Options) removeRecord(path string) error {
 
 // keep writes down what a file is before it becomes text. It returns the path of the backup, ""
 // for a file that is new.
-func (o *Options) keep(f *file, r *record, program string, text []byte, made [][]string, dirs []string) (backup string, err error) {
+func (o *Options) keep(f *file, r *record, program string, text []byte, dirs []string) (backup string, err error) {
 	if r == nil || !f.exists {
 		r = &record{Path: f.path, Existed: f.exists, IsExact: true}
 	}
@@ -141,11 +140,6 @@ func (o *Options) keep(f *file, r *record, program string, text []byte, made [][
 	}
 	if !slices.Contains(r.Programs, program) {
 		r.Programs = append(r.Programs, program)
-	}
-	for _, path := range made {
-		if !slices.ContainsFunc(r.Made, func(p []string) bool { return slices.Equal(p, path) }) {
-			r.Made = append(r.Made, path)
-		}
 	}
 	r.MadeDirs = append(r.MadeDirs, dirs...)
 	r.After = hashText(text)

@@ -15,7 +15,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -77,8 +76,7 @@ type program struct {
 	listSteps func(*Options) ([]Step, error)
 	// listParts returns the files that can have something of setup's, and how to take it out.
 	listParts func(*Options) ([]part, error)
-	// readEntry returns the server acp of a configuration file.
-	readEntry func(text []byte) (serverEntry, error)
+	server    *serverForm
 }
 
 var programs = []*program{claude, codex, openCode}
@@ -99,44 +97,6 @@ func findProgram(name string) (*program, error) {
 	}
 	return nil, fmt.Errorf("%q: expected %s", name, strings.Join(ListPrograms(), ", "))
 }
-
-// serverEntry is the MCP server acp, as a program's configuration has it.
-type serverEntry struct {
-	found    bool
-	command  []string
-	socket   string
-	disabled bool // the program does not start it
-	hasMore  bool // its environment has more than the socket
-}
-
-// isOurs reports whether setup can have written the entry: whether it runs `acpctl mcp`. What a project's
-// folder has may be of others, who could mean another program or daemon: there it counts only if it runs
-// this very program, as setup has it run, with the socket of this user's daemon.
-func (e serverEntry) isOurs(o *Options) bool {
-	switch {
-	case len(e.command) < 2 || e.command[1] != "mcp":
-		return false
-	case o.Project == "":
-		return e.command[0] == o.Command || filepath.Base(e.command[0]) == "acpctl"
-	}
-	args := e.command[2:]
-	isSetups := slices.Equal(args, []string{"--attach"}) || len(args) == 3 && slices.Equal(args[:2], []string{"--attach", "--name"})
-	return isSetups && !e.hasMore && (e.socket == "" || e.socket == o.Socket) && leadsTo(e.command[0], o.Command)
-}
-
-// leadsTo reports whether a command, a path or a name in PATH, runs the program at a path.
-func leadsTo(command, program string) bool {
-	found, err := exec.LookPath(command)
-	if err != nil || !filepath.IsAbs(found) {
-		return command == program
-	}
-	a, errA := filepath.EvalSymlinks(found)
-	b, errB := filepath.EvalSymlinks(program)
-	return command == program || errA == nil && errB == nil && a == b
-}
-
-// errForeign is the error of an entry of the same name that setup has not written.
-var errForeign = fmt.Errorf("it has a server %q that is not acpctl as setup starts it: remove it or give it another name, then run setup again", serverName)
 
 // command returns the command line of the server.
 func (o *Options) command() []string {
@@ -189,7 +149,7 @@ func projectPlace(project string, path ...string) place {
 // part is a file that can have something of setup's, and how that is taken out.
 type part struct {
 	place  place
-	change func(text []byte, made [][]string) ([]byte, error)
+	change func(text []byte) ([]byte, error)
 	// isEmpty reports whether nothing is left in a file that setup made.
 	isEmpty func(text []byte) bool
 	// shared is set if another program reads the file too: then it counts only if this program
@@ -199,10 +159,10 @@ type part struct {
 	hasServer bool
 }
 
-// edit changes one file. change returns, for JSON, the paths of what it made on the way.
+// edit changes one file.
 type edit struct {
 	place  place
-	change func(text []byte) (to []byte, made [][]string, err error)
+	change func(text []byte) ([]byte, error)
 }
 
 // Step is one thing to set up, which a person accepts or does not.
@@ -227,22 +187,19 @@ const (
 
 // newConfigSteps returns the steps that write the server into one file, and into another, or the
 // same, that the program uses tools without asking.
-func newConfigSteps(p *program, o *Options,
-	servers place, setServer func(text []byte, o *Options) (to []byte, made [][]string, err error),
-	rules place, allowTools func(text []byte, tools []string) (to []byte, made [][]string, err error),
-) []Step {
+func newConfigSteps(p *program, o *Options, servers place, setServer func(document) error, rules place, allowTools func(document, []string) error) []Step {
 	agent := o.Agent
 	if agent == "" {
 		agent = p.name
 	}
 	allow := func(tools []string) []edit {
-		return []edit{{rules, func(text []byte) ([]byte, [][]string, error) { return allowTools(text, tools) }}}
+		return []edit{{rules, p.server.open.edit(func(d document) error { return allowTools(d, tools) })}}
 	}
 	return []Step{{
 		Name: StepServer, IsDefault: true,
 		Question: fmt.Sprintf("May %s start `%s` as its MCP server acp? Each session is then an agent, %s or %s-2 and so on, for which peers can leave messages.",
 			p.title, strings.Join(o.command(), " "), agent, agent),
-		edits: []edit{{servers, func(text []byte) ([]byte, [][]string, error) { return setServer(text, o) }}},
+		edits: []edit{{servers, p.server.open.edit(setServer)}},
 	}, {
 		Name: StepTools, IsDefault: true, edits: allow(toolsToRead),
 		Question: fmt.Sprintf("May %s use %s without asking you? They show what came in, and answer it.", p.title, joinWords(toolsToRead)),

@@ -29,12 +29,12 @@ func (o *Options) withSkill(s Step, p *program, at place) Step {
 	} else {
 		s.Question += fmt.Sprintf(" A skill in %s tells how to ask and answer.", at.path)
 	}
-	s.edits = append(s.edits, edit{at, func(text []byte) ([]byte, [][]string, error) {
+	s.edits = append(s.edits, edit{at, func(text []byte) ([]byte, error) {
 		r, err := o.readRecord(at.path)
 		if isUnchanged := r != nil && r.After == hashText(text); err != nil || exists(at) && !isUnchanged {
-			return text, nil, err // its user has written it
+			return text, err // its user has written it
 		}
-		return []byte(skill), nil, nil
+		return []byte(skill), nil
 	}})
 	return s
 }
@@ -43,7 +43,7 @@ func (o *Options) withSkill(s Step, p *program, at place) Step {
 func newSkillPart(at place) part {
 	return part{
 		place: at, shared: true,
-		change: func(text []byte, _ [][]string) ([]byte, error) {
+		change: func(text []byte) ([]byte, error) {
 			if string(text) == skill {
 				return nil, nil
 			}

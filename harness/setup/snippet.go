@@ -3,7 +3,6 @@ package setup
 import (
 	"bytes"
 	"fmt"
-	"slices"
 	"strings"
 	"unicode/utf8"
 )
@@ -26,23 +25,25 @@ The MCP server acp (acpd) reaches agents on other machines.
 - Send a peer nothing that your user would not send: no keys, no private files.
 `
 
-// What setup adds before its part of a text, as a record has it.
-const (
-	madeLineEnd   = "line end"
-	madeBlankLine = "blank line"
-)
-
-// separate returns what stands between a text and a part that is added to its end, and what that
-// is for a record: a blank line, and the end of the last line if it has none.
-func separate(text []byte) (gap string, made [][]string) {
+// separate returns what setup puts between a text and a part that it adds to its end: a blank line, and
+// the end of the last line if it has none.
+func separate(text []byte) (gap string) {
 	eol := lineEnd(text)
 	if len(text) > 0 && !bytes.HasSuffix(text, []byte("\n")) {
-		gap, made = eol, append(made, []string{madeLineEnd})
+		gap = eol
 	}
 	if len(text) > 0 && !endsInBlankLine(text) {
-		gap, made = gap+eol, append(made, []string{madeBlankLine})
+		gap += eol
 	}
-	return gap, made
+	return gap
+}
+
+// cutBlankLine returns the index of the blank line before text[at:], at if there is none.
+func cutBlankLine(text []byte, at int) int {
+	if !endsInBlankLine(text[:at]) {
+		return at
+	}
+	return len(bytes.TrimSuffix(text[:at-1], []byte("\r")))
 }
 
 func endsInBlankLine(text []byte) bool {
@@ -50,49 +51,32 @@ func endsInBlankLine(text []byte) bool {
 }
 
 // setSnippet puts the snippet into a text: in the place of the one that is there, else at the end.
-// It returns what it adds before it.
-func setSnippet(text []byte) (to []byte, made [][]string, err error) {
+func setSnippet(text []byte) ([]byte, error) {
 	old, found, err := findSnippet(text)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	if found {
-		return applySplices(text, splice{old, formatSnippet(lineEnd(text[old.start:]))}), nil, nil
+		return applySplices(text, splice{old, formatSnippet(lineEnd(text[old.start:]))}), nil
 	}
-	gap, made := separate(text)
-	return append(bytes.Clone(text), gap+formatSnippet(lineEnd(text))...), made, nil
+	return append(bytes.Clone(text), separate(text)+formatSnippet(lineEnd(text))...), nil
 }
 
 func formatSnippet(eol string) string {
 	return strings.ReplaceAll(snippetBegin+"\n"+snippet+snippetEnd+"\n", "\n", eol)
 }
 
-// removeSnippet takes the snippet out of a text, with what setup added before it.
-func removeSnippet(text []byte, made [][]string) ([]byte, error) {
+// removeSnippet takes the snippet out of a text, with the blank line before it.
+func removeSnippet(text []byte) ([]byte, error) {
 	old, found, err := findSnippet(text)
 	if err != nil || !found {
 		return text, err
 	}
-	old.start = cutGap(text, old.start, madeBlankLine, made)
-	if old.end == len(text) {
-		old.start = cutGap(text, old.start, madeLineEnd, made)
-	}
+	old.start = cutBlankLine(text, old.start)
 	return applySplices(text, splice{old, ""}), nil
 }
 
-// cutGap returns the index before what setup has added before text[at:], at if it is not there.
-func cutGap(text []byte, at int, what string, made [][]string) int {
-	for _, m := range made {
-		if !slices.Equal(m, []string{what}) || what == madeBlankLine && !endsInBlankLine(text[:at]) {
-			continue
-		}
-		// As the lines of setup's part end now: somebody may have converted the file.
-		return len(bytes.TrimSuffix(text[:at], []byte(lineEnd(text[at:]))))
-	}
-	return at
-}
-
-// findSnippet returns where the snippet stands: its whole lines, marks included.
+// findSnippet returns where the snippet is: its whole lines, marks included.
 func findSnippet(text []byte) (s span, found bool, err error) {
 	if !utf8.Valid(text) {
 		return s, false, addRemedy(errNotUTF8)

@@ -123,7 +123,7 @@ func (p *program) findEntry(o *Options) (path string, e serverEntry, err error) 
 		}
 		f, err := readFile(q.place)
 		if err == nil && f.exists && len(f.text) > 0 {
-			e, err = p.readEntry(f.text)
+			e, err = p.server.parse(f.text)
 		}
 		if err != nil || e.found {
 			return q.place.path, e, err

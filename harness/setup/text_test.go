@@ -2,43 +2,41 @@ package setup
 
 import (
 	"bytes"
+	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
+	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
-	"github.com/go-json-experiment/json/jsontext"
 	"github.com/rogpeppe/go-internal/txtar"
 )
 
 // Entries go where the others are, in the file's own form; taking them away leaves what was there.
 func TestJSONEntries(t *testing.T) {
-	entry := object{{"command", "x"}, {"args", []string{"a", "b"}}}
+	entry := object{{"command", "x"}, {"args", []string{"a"}}}
 	for _, c := range []struct{ text, want string }{
-		{`{}`, "{\n  \"s\": {\n    \"n\": {\n      \"command\": \"x\",\n      \"args\": [\"a\", \"b\"]\n    }\n  }\n}"},
-		{`{"a":1}`, `{"a":1,"s":{"n":{"command":"x","args":["a","b"]}}}`},
-		{`{"a": 1, "b": 2}`, `{"a": 1, "b": 2, "s":{"n":{"command":"x","args":["a","b"]}}}`},
-		{"{\n\t\"a\": 1\n}\n", "{\n\t\"a\": 1,\n\t\"s\": {\n\t\t\"n\": {\n\t\t\t\"command\": \"x\",\n\t\t\t\"args\": [\"a\", \"b\"]\n\t\t}\n\t}\n}\n"},
-		{"{\n \"s\": {}\n}", "{\n \"s\": {\n  \"n\": {\n   \"command\": \"x\",\n   \"args\": [\"a\", \"b\"]\n  }\n }\n}"},
-		{"{\n  \"s\": { // none\n  },\n}", "{\n  \"s\": { // none\n    \"n\": {\n      \"command\": \"x\",\n      \"args\": [\"a\", \"b\"]\n    }\n  },\n}"},
-		{"{\n  \"s\": {\n    \"m\": 1 // last\n    /* end */\n  }\n}", "{\n  \"s\": {\n    \"m\": 1, // last\n    /* end */\n    \"n\": {\n      \"command\": \"x\",\n      \"args\": [\"a\", \"b\"]\n    }\n  }\n}"},
+		{`{}`, "{\n  \"s\": {\n    \"n\": {\n      \"command\": \"x\",\n      \"args\": [\"a\"]\n    }\n  }\n}"},
+		{`{"a":1}`, `{"a":1, "s": {"n": {"command": "x", "args": ["a"]}}}`},
+		{`{"a": 1, "b": 2,}`, `{"a": 1, "b": 2, "s": {"n": {"command": "x", "args": ["a"]}},}`},
+		{"{\n\t\"a\": 1\n}\n", "{\n\t\"a\": 1,\n\t\"s\": {\n\t\t\"n\": {\n\t\t\t\"command\": \"x\",\n\t\t\t\"args\": [\"a\"]\n\t\t}\n\t}\n}\n"},
+		{"{\r\n \"s\": {\"m\": 1}\r\n}", "{\r\n \"s\": {\"m\": 1, \"n\": {\"command\": \"x\", \"args\": [\"a\"]}}\r\n}"},
+		{"{\n  \"s\": { // none\n  },\n}", "{\n  \"s\": { // none\n    \"n\": {\n      \"command\": \"x\",\n      \"args\": [\"a\"]\n    }\n  },\n}"},
+		{"{\n  \"s\": {\n    \"m\": 1 // last\n    /* end */\n  }\n}", "{\n  \"s\": {\n    \"m\": 1, // last\n    /* end */\n    \"n\": {\n      \"command\": \"x\",\n      \"args\": [\"a\"]\n    }\n  }\n}"},
 	} {
-		d, err := newJSONText([]byte(c.text), true)
-		if err != nil {
-			t.Fatal(err)
+		d, err := openRelaxedJSON([]byte(c.text))
+		for range 2 { // the second time changes nothing
+			if err == nil {
+				err = d.set(entry, "s", "n")
+			}
+			if err != nil || string(d.bytes()) != c.want {
+				t.Errorf("%q: %v\ngot  %q\nwant %q", c.text, err, d.bytes(), c.want)
+			}
 		}
-		made, err := d.set(entry, "s", "n")
-		if err != nil || string(d.text) != c.want {
-			t.Errorf("%q: %v\ngot  %q\nwant %q", c.text, err, d.text, c.want)
-		}
-		if _, err := d.set(entry, "s", "n"); err != nil || string(d.text) != c.want {
-			t.Errorf("%q: set again: %v, %q", c.text, err, d.text)
-		}
-		if err = d.remove("s", "n"); err == nil {
-			err = d.removeEmpty(made)
-		}
-		if err != nil || string(d.text) != c.text {
-			t.Errorf("%q: taken away: %v, %q", c.text, err, d.text)
+		if err := d.remove("s", "n"); err != nil || string(d.bytes()) != c.text {
+			t.Errorf("%q: taken away: %v, %q", c.text, err, d.bytes())
 		}
 	}
 }
@@ -57,15 +55,12 @@ func TestJSONRemove(t *testing.T) {
 		"{\n // of x\n \"x\": 1\n}":         "{\n // of x\n}",
 		"{\r\n \"a\": 1,\r\n \"x\": 1\r\n}": "{\r\n \"a\": 1\r\n}",
 	} {
-		d, err := newJSONText([]byte(text), true)
-		if err != nil {
-			t.Fatal(err)
+		d, err := openRelaxedJSON([]byte(text))
+		if err == nil {
+			err = d.remove("x")
 		}
-		if err := d.remove("x"); err != nil {
-			t.Fatal(err)
-		}
-		if string(d.text) != want {
-			t.Errorf("%q: got %q, want %q", text, d.text, want)
+		if err != nil || string(d.bytes()) != want {
+			t.Errorf("%q: got %q, %v, want %q", text, d.bytes(), err, want)
 		}
 	}
 }
@@ -85,59 +80,99 @@ func addGolden(f *testing.F, ext string) {
 	}
 }
 
-// Whatever a JSON file holds: setup refuses it, or writes a file that is valid, has all that
-// was there, and is what it was when setup's part goes.
-func FuzzJSON(f *testing.F) {
-	addGolden(f, "json")
-	for _, text := range []string{`{"a":1 /*c*/,}`, "{\"mcp\":{//\n}}", `{"mcp":{"acp":1},"permission":{"x":"y"}}`, "{\"permission\" : \n{ } , }", "{\n\"a\":[1,],}", `{"a\ud83d":"\ud83d"}`} {
-		f.Add([]byte(text))
-	}
+// Whatever a file has, setup refuses it, or writes a file that has all that was there, and taking
+// setup's part out leaves what was there: white space, and objects that were empty before, apart.
+func fuzzProgram(f *testing.F, program string) {
 	f.Fuzz(func(t *testing.T, text []byte) {
 		o := newOptions("/home/someone")
-		for relaxed, set := range map[bool]func([]byte, *Options) ([]byte, [][]string, error){false: setClaudeServer, true: setOpenCodeServer} {
-			to, made, err := set(bytes.Clone(text), &o)
-			if err != nil {
-				continue
-			}
-			d, err := newJSONText(to, relaxed)
-			if err != nil {
-				t.Fatalf("%q became %q: %v", text, to, err)
-			}
-			if !relaxed && !jsontext.Value(bytes.TrimPrefix(to, []byte("\ufeff"))).IsValid(jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true)) {
-				t.Fatalf("%q became %q", text, to)
-			}
-			again, _, err := set(bytes.Clone(to), &o)
-			if err != nil || !bytes.Equal(again, to) {
-				t.Fatalf("%q again became %q: %v", to, again, err)
-			}
-			checkKept(t, text, to)
-			had, err := newJSONText(text, relaxed)
-			if err != nil {
-				t.Fatal(err)
-			}
-			entry, path := "mcpServers", [][]string{{"mcpServers", serverName}}
-			if relaxed {
-				entry, path = "mcp", [][]string{{"mcp", serverName}, {"permission", openCodeAll}}
-			}
-			if _, found, err := had.findValue(entry, serverName); err != nil || found {
-				continue
-			}
-			if _, found, err := had.findValue("permission", openCodeAll); relaxed && (err != nil || found) {
-				continue
-			}
-			for _, p := range path {
-				if err := d.remove(p...); err != nil {
-					t.Fatal(err)
+		o.Socket = "/run/desk/agent/acp.sock"
+		p, _ := findProgram(program)
+		steps, err := p.listSteps(&o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ext := filepath.Ext(steps[0].edits[0].place.path)
+		set := func(text []byte) ([]byte, error) {
+			for _, e := range slices.Concat(steps[0].edits, steps[1].edits) {
+				to, err := e.change(bytes.Clone(text))
+				if _, isSkipped := errors.AsType[skippedError](err); isSkipped {
+					continue
+				}
+				if text = to; err != nil {
+					return nil, err
 				}
 			}
-			if err := d.removeEmpty(made); err != nil {
+			return text, nil
+		}
+		unset := func(text []byte) []byte {
+			parts, err := p.listParts(&o)
+			if err != nil {
 				t.Fatal(err)
 			}
-			if want := bytes.TrimSpace(text); len(want) > 0 && withoutSpace(d.text) != withoutSpace(text) {
-				t.Fatalf("%q became %q, and without setup's part %q", text, to, d.text)
+			for _, part := range parts {
+				if filepath.Ext(part.place.path) == ext {
+					if text, err = part.change(bytes.Clone(text)); err != nil {
+						t.Fatal(err)
+					}
+				}
 			}
+			return text
+		}
+		to, err := set(text)
+		if err != nil {
+			return
+		}
+		if again, err := set(to); err != nil || !bytes.Equal(again, to) {
+			t.Fatalf("%q again became %q: %v", to, again, err)
+		}
+		checkKept(t, text, to)
+		if withoutSpace(text) == "" || bytes.Contains(text, []byte("acp")) || bytes.Contains(text, []byte("\\u")) || strings.Contains(withoutSpace(text), "{}") {
+			return // an empty file, or one that may have had an entry, or an object that goes when setup's part does
+		}
+		if back := unset(to); withoutSpace(back) != withoutSpace(text) {
+			t.Fatalf("%q became %q, and without setup's part %q", text, to, back)
+		}
+		if program == "codex" && !reflect.DeepEqual(listForeignKeys(t, text), listForeignKeys(t, to)) {
+			t.Fatalf("%q became %q, which has other keys", text, to)
 		}
 	})
+}
+
+// listForeignKeys returns the values of a TOML text, by their paths, but not those of the server.
+func listForeignKeys(t *testing.T, text []byte) map[string]any {
+	d, _, err := openText(text, openTOML)
+	if err != nil {
+		t.Fatal(err)
+	}
+	keys := make(map[string]any)
+	for _, i := range d.(*tomlText).items {
+		if !isBelow(i.path, []string{codexServer.list, serverName}) {
+			keys[fmt.Sprintf("%q", i.path)] = i.decoded
+		}
+	}
+	return keys
+}
+
+func FuzzClaude(f *testing.F) {
+	addGolden(f, "json")
+	f.Add([]byte(`{"a\ud83d":"\ud83d"}`))
+	fuzzProgram(f, "claude")
+}
+
+func FuzzOpenCode(f *testing.F) {
+	addGolden(f, "json")
+	for _, text := range []string{`{"a":1 /*c*/,}`, "{\"mcp\":{//\n}}", `{"mcp":{"acp":1},"permission":{"x":"y"}}`, "{\"permission\" : \n{ } , }", "{\n\"a\":[1,],}"} {
+		f.Add([]byte(text))
+	}
+	fuzzProgram(f, "opencode")
+}
+
+func FuzzCodex(f *testing.F) {
+	addGolden(f, "toml")
+	for _, text := range []string{"a.b = 1\n[a.c]\n", "a = [[1], {b = 2}]", "a = 1979-05-27 07:32:00 # x", "[mcp_servers.acp]\ncommand='/x/acpctl'\nargs=['mcp']\nenv={}\n[x]\n", "\"a\\u00e9\" = '''x'''''"} {
+		f.Add([]byte(text))
+	}
+	fuzzProgram(f, "codex")
 }
 
 // checkKept fails the test unless all bytes of a text are in another one, in the same order.
@@ -161,64 +196,24 @@ func checkKept(t *testing.T, text, to []byte) {
 // known by its backup alone.
 func withoutSpace(text []byte) string { return strings.Join(strings.Fields(string(text)), "") }
 
-// The same for TOML.
-func FuzzTOML(f *testing.F) {
-	addGolden(f, "toml")
-	for _, text := range []string{"a.b = 1\n[a.c]\n", "a = [[1], {b = 2}]", "a = 1979-05-27 07:32:00 # x", "[mcp_servers.acp]\ncommand='/x/acpctl'\nargs=['mcp']\nenv={}\n[x]\n", "\"a\\u00e9\" = '''x'''''"} {
-		f.Add([]byte(text))
-	}
-	f.Fuzz(func(t *testing.T, text []byte) {
-		o := newOptions("/home/someone")
-		o.Socket = "/run/desk/agent/acp.sock"
-		to, made, err := setCodexServer(bytes.Clone(text), &o)
-		if err == nil {
-			to, _, err = allowCodexTools(to, toolsToRead)
-		}
-		if err != nil {
-			return
-		}
-		again, _, err := setCodexServer(bytes.Clone(to), &o)
-		if err == nil {
-			again, _, err = allowCodexTools(again, toolsToRead)
-		}
-		if err != nil || !bytes.Equal(again, to) {
-			t.Fatalf("%q again became %q: %v", to, again, err)
-		}
-		checkKept(t, text, to)
-		d, err := newTOMLText(to)
-		if err != nil {
-			t.Fatalf("%q became %q: %v", text, to, err)
-		}
-		if had, err := newTOMLText(text); err != nil || had.has(codexServer...) {
-			return
-		}
-		if err := d.removeBelow(made, codexServer...); err != nil || !bytes.Equal(d.text, text) {
-			t.Fatalf("%q became %q, and without setup's part %q: %v", text, to, d.text, err)
-		}
-	})
-}
-
 // The snippet comes and goes, and all else stays.
 func FuzzSnippet(f *testing.F) {
 	for _, text := range []string{"", "a", "a\n", "a\n\n", "a\r\n", "a\r\n\r\n", "\n", "\r", "\r\n", snippetBegin, snippetEnd + "\n" + snippetBegin} {
 		f.Add([]byte(text))
 	}
 	f.Fuzz(func(t *testing.T, text []byte) {
-		to, made, err := setSnippet(bytes.Clone(text))
+		to, err := setSnippet(bytes.Clone(text))
 		if err != nil || bytes.Contains(text, []byte(snippetBegin)) {
 			return
 		}
 		if !bytes.HasPrefix(to, text) {
 			t.Fatalf("%q became %q", text, to)
 		}
-		if again, _, err := setSnippet(bytes.Clone(to)); err != nil || !bytes.Equal(again, to) {
+		if again, err := setSnippet(bytes.Clone(to)); err != nil || !bytes.Equal(again, to) {
 			t.Fatalf("%q again became %q: %v", to, again, err)
 		}
-		if back, err := removeSnippet(bytes.Clone(to), made); err != nil || !bytes.Equal(back, text) {
-			t.Fatalf("%q became %q and then %q: %v", text, to, back, err)
-		}
-		more := append(bytes.Clone(to), "more\n"...)
-		if back, err := removeSnippet(more, nil); err != nil || !bytes.Contains(back, text) || !bytes.HasSuffix(back, []byte("more\n")) {
+		back, err := removeSnippet(append(to, "more\n"...))
+		if rest, ok := bytes.CutSuffix(back, []byte("more\n")); err != nil || !ok || withoutSpace(rest) != withoutSpace(text) {
 			t.Fatalf("%q with more became %q: %v", to, back, err)
 		}
 	})

@@ -66,11 +66,7 @@ func (u *Undo) findOutcome(q part) (*outcome, error) {
 			return out, f.checkWritable()
 		}
 	}
-	var made [][]string
-	if r != nil {
-		made = r.Made
-	}
-	if out.text, err = q.change(bytes.Clone(f.text), made); err != nil {
+	if out.text, err = q.change(bytes.Clone(f.text)); err != nil {
 		return nil, err
 	}
 	out.changes = !bytes.Equal(out.text, f.text)
