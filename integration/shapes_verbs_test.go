@@ -410,13 +410,9 @@ ExecMainExitTimestamp=Thu 2026-11-26 15:59:00 UTC
 ExecMainCode=1
 ExecMainStatus=1
 NRestarts=1
-WatchdogUSec=3min
-WatchdogTimestamp=Thu 2026-11-26 16:05:00 UTC
 StatusText=1 peer connected
 FragmentPath=/etc/systemd/system/acpd.service
-DropInPaths=/etc/systemd/system/acpd.service.d/local.conf
 UnitFileState=enabled
-ExecStart={ path=/usr/bin/acpd ; argv[]=/usr/bin/acpd --home $AT ; pid=0 }
 END
 esac
 `
@@ -425,7 +421,7 @@ esac
 			t.Fatal(err)
 		}
 	}
-	for name, value := range map[string]string{"HOME": user, "PATH": user + ":" + os.Getenv("PATH"), "ACP_HOME": "", "XDG_CONFIG_HOME": "", "AT": f.Home} {
+	for name, value := range map[string]string{"HOME": user, "PATH": user + ":" + os.Getenv("PATH"), "ACP_HOME": "", "XDG_CONFIG_HOME": ""} {
 		t.Setenv(name, value)
 	}
 	run := func(verb, flags string, code int) {
@@ -436,7 +432,6 @@ esac
 			t.Errorf("%s: %+v", verb, got)
 		}
 	}
-	run("service install", "--print", 0)
 	run("service install", "", 0)
 	run("service status", "", 0)
 	f.SetAnswer(client.MethodStatus, allFields[kinds.Error]())

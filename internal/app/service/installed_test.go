@@ -13,10 +13,10 @@ func TestListInstalled(t *testing.T) {
 	h := newFakeHost(t)
 	dir := filepath.Join(h.UserHome, "Library/LaunchAgents")
 	var want []Installed
-	for program, name := range map[string]string{"/usr/bin/acpd": "", "/opt/a & b/acpd": "b", "/opt/100% $HOME/acpd": "c", "/opt/it's/<x>;/acpd": "d"} {
-		s := Service{Program: program, Instance: name, Home: "/srv/acp"}
-		for path, text := range map[string]string{systemd{h.Host}.unitPath(s): systemd{h.Host}.Render(s), launchd{h.Host}.plistPath(s): launchd{h.Host}.Render(s)} {
-			if _, err := h.writeFile(path, text, 0o644); err != nil {
+	for program, home := range map[string]string{"/usr/bin/acpd": "", "/opt/a & b/acpd": "/b", "/opt/100% $HOME/acpd": "/c", "/opt/it's/<x>;/acpd": "/d"} {
+		s := Service{Program: program, Home: home}
+		for path, text := range map[string]string{systemd{h.Host}.unitPath(s): renderUnit(s), launchd{h.Host}.plistPath(s): launchd{h.Host}.renderPlist(s)} {
+			if _, err := h.writeFile(path, text); err != nil {
 				t.Fatal(err)
 			}
 			want = append(want, Installed{path, program})

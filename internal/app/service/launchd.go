@@ -2,6 +2,7 @@ package service
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/xml"
 	"errors"
@@ -14,69 +15,43 @@ import (
 )
 
 // launchd is the manager of macOS. It restarts acpd when that fails, and has no watchdog. The log
-// is in a file that acpd bounds itself: newsyslog rotates only what root has entered. A service
-// of the machine runs from its start on, as the person who has called sudo, with that person's
-// state directory.
+// is in a file that acpd bounds itself: newsyslog rotates only what root has entered.
 type launchd struct{ Host }
 
-// label returns the name by which launchd knows a service: each instance and each home has its own.
+// label returns the name by which launchd knows a service: each home has its own.
 func label(s Service) string {
-	switch {
-	case s.Instance != "":
-		return "dev.acpd.acpd." + s.Instance
-	case s.Home != "":
+	if s.Home != "" {
 		return "dev.acpd.acpd.home." + s.homeName()
 	}
 	return "dev.acpd.acpd"
 }
 
-// domain returns where launchd runs a service, launchctl(1).
-func domain(s Service) string {
-	if s.System {
-		return "system"
-	}
-	return "gui/" + strconv.Itoa(os.Getuid())
-}
+// domain returns where launchd runs the services of this user, launchctl(1).
+func domain() string { return "gui/" + strconv.Itoa(os.Getuid()) }
+
+// target returns how launchctl calls a service.
+func target(s Service) string { return domain() + "/" + label(s) }
 
 // plistPath returns where the file that defines a service is written.
 func (m launchd) plistPath(s Service) string {
-	if s.System {
-		return filepath.Join(m.Root, "/Library/LaunchDaemons", label(s)+".plist")
-	}
 	return filepath.Join(m.UserHome, "Library/LaunchAgents", label(s)+".plist")
-}
-
-// home returns the state directory.
-func (m launchd) home(s Service) string {
-	suffix := ""
-	if s.Instance != "" {
-		suffix = "-" + s.Instance
-	}
-	if s.Home != "" {
-		return s.Home
-	}
-	return filepath.Join(m.UserHome, ".acp"+suffix)
 }
 
 // logPath returns the file of the log. A second one beside it, with the suffix .old, has what
 // was before.
 func (m launchd) logPath(s Service) string {
 	name := "acpd.log"
-	switch {
-	case s.Instance != "":
-		name = "acpd-" + s.Instance + ".log"
-	case s.Home != "":
+	if s.Home != "" {
 		name = "acpd.home." + s.homeName() + ".log"
 	}
 	return filepath.Join(m.UserHome, "Library/Logs", name)
 }
 
-// Render returns the property list, launchd.plist(5).
-func (m launchd) Render(s Service) string {
-	args := []string{s.Program, "--home", m.home(s), "--log-file", m.logPath(s)}
-	if s.Instance != "" {
-		args = append(args, "--name", s.Instance)
-	} else if s.Name != "" {
+// renderPlist returns the property list, launchd.plist(5).
+func (m launchd) renderPlist(s Service) string {
+	home := cmp.Or(s.Home, filepath.Join(m.UserHome, ".acp"))
+	args := []string{s.Program, "--home", home, "--log-file", m.logPath(s)}
+	if s.Name != "" {
 		args = append(args, "--name", s.Name)
 	}
 	var b strings.Builder
@@ -93,9 +68,6 @@ func (m launchd) Render(s Service) string {
 		words += "\t\t" + xmlString(arg) + "\n"
 	}
 	entry("ProgramArguments", words+"\t</array>")
-	if s.System {
-		entry("UserName", xmlString(m.User))
-	}
 	entry("RunAtLoad", "<true/>")
 	entry("KeepAlive", "<dict>\n\t\t<key>SuccessfulExit</key>\n\t\t<false/>\n\t</dict>")
 	entry("ProcessType", xmlString("Adaptive"))
@@ -107,7 +79,7 @@ func (m launchd) Render(s Service) string {
 	return b.String()
 }
 
-// findPlistProgram returns the program that a property list of Render starts.
+// findPlistProgram returns the program that a property list of renderPlist starts.
 func findPlistProgram(plist string) (program string) {
 	_, words, _ := strings.Cut(plist, "<key>ProgramArguments</key>")
 	_, word, _ := strings.Cut(words, "<array>")
@@ -124,22 +96,19 @@ func xmlString(text string) string {
 
 // Install writes the property list and has launchd run it.
 func (m launchd) Install(ctx context.Context, s Service) error {
-	if s.System && (m.User == "" || m.User == "root") {
-		return errors.New("service: on macOS a service of the machine runs as the person who calls sudo, and never as root: log in as that person and type sudo acpctl service install --system")
-	}
 	if err := s.checkPaths(); err != nil {
 		return fmt.Errorf("service: %w", err)
 	}
-	changed, err := m.writeFile(m.plistPath(s), m.Render(s), 0o644)
+	changed, err := m.writeFile(m.plistPath(s), m.renderPlist(s))
 	if err != nil {
 		return err
 	}
-	if _, err := m.run(ctx, "launchctl", "print", domain(s)+"/"+label(s)); err == nil {
+	if _, err := m.run(ctx, "launchctl", "print", target(s)); err == nil {
 		if !changed {
 			m.Say("found", label(s)+" runs already")
 			return nil
 		}
-		if err := m.do(ctx, "launchctl", "bootout", domain(s)+"/"+label(s)); err != nil {
+		if err := m.do(ctx, "launchctl", "bootout", target(s)); err != nil {
 			return fmt.Errorf("service: %w", err)
 		}
 	}
@@ -147,16 +116,15 @@ func (m launchd) Install(ctx context.Context, s Service) error {
 }
 
 func (m launchd) bootstrap(ctx context.Context, s Service) error {
-	if err := m.do(ctx, "launchctl", "bootstrap", domain(s), m.plistPath(s)); err != nil {
-		return fmt.Errorf("service: %w: for a service of a person, log in at the screen; for one of the machine, run this as root", err)
+	if err := m.do(ctx, "launchctl", "bootstrap", domain(), m.plistPath(s)); err != nil {
+		return fmt.Errorf("service: %w: log in at the screen", err)
 	}
 	return nil
 }
 
-// CheckRunning returns an error unless launchd runs services of that person, or of the machine: a person who
-// came by ssh alone may have none.
-func (m launchd) CheckRunning(ctx context.Context, s Service) error {
-	if _, err := m.run(ctx, "launchctl", "print", domain(s)); err != nil {
+// CheckRunning returns an error unless launchd runs services of this user: one who came only by ssh may have none.
+func (m launchd) CheckRunning(ctx context.Context) error {
+	if _, err := m.run(ctx, "launchctl", "print", domain()); err != nil {
 		return fmt.Errorf("service: %w: log in at the screen", err)
 	}
 	return nil
@@ -164,10 +132,10 @@ func (m launchd) CheckRunning(ctx context.Context, s Service) error {
 
 // Start starts the service again that has ended, or that launchd has not read yet.
 func (m launchd) Start(ctx context.Context, s Service) error {
-	if _, err := m.run(ctx, "launchctl", "print", domain(s)+"/"+label(s)); err != nil {
+	if _, err := m.run(ctx, "launchctl", "print", target(s)); err != nil {
 		return m.bootstrap(ctx, s)
 	}
-	if err := m.do(ctx, "launchctl", "kickstart", domain(s)+"/"+label(s)); err != nil {
+	if err := m.do(ctx, "launchctl", "kickstart", target(s)); err != nil {
 		return fmt.Errorf("service: %w: acpctl service logs says why", err)
 	}
 	return nil
@@ -182,8 +150,8 @@ func (m launchd) Uninstall(ctx context.Context, s Service) error {
 	if data, err := os.ReadFile(m.plistPath(s)); err == nil && !isOurs(data) {
 		return fmt.Errorf("service: %s was not written by acpctl, and stays: remove it by hand", m.plistPath(s))
 	}
-	if _, err := m.run(ctx, "launchctl", "print", domain(s)+"/"+label(s)); err == nil {
-		if err := m.do(ctx, "launchctl", "bootout", domain(s)+"/"+label(s)); err != nil {
+	if _, err := m.run(ctx, "launchctl", "print", target(s)); err == nil {
+		if err := m.do(ctx, "launchctl", "bootout", target(s)); err != nil {
 			return fmt.Errorf("service: %w", err)
 		}
 	}
@@ -193,11 +161,11 @@ func (m launchd) Uninstall(ctx context.Context, s Service) error {
 
 // Inspect returns what launchctl print says.
 func (m launchd) Inspect(ctx context.Context, s Service) (*State, error) {
-	st := &State{Unit: label(s), Home: m.home(s)}
+	st := &State{Unit: label(s)}
 	if exists(m.plistPath(s)) {
 		st.Installed, st.File = true, m.plistPath(s)
 	}
-	if out, err := m.run(ctx, "launchctl", "print", domain(s)+"/"+label(s)); err == nil {
+	if out, err := m.run(ctx, "launchctl", "print", target(s)); err == nil {
 		st.parsePrinted(out)
 	}
 	return st, nil

@@ -1,5 +1,5 @@
-// Package service makes acpd a service of the system's own manager, and asks it about that
-// service: systemd on Linux, launchd on macOS.
+// Package service makes acpd a service of the user's own manager, and asks it about that service: systemd on Linux,
+// launchd on macOS. A service of the machine comes with the packages.
 //
 // It writes and removes only files that bear its [Marker], says of each what it does, and
 // leaves the state of daemons alone. It runs the manager's own programs, which it finds by
@@ -19,7 +19,6 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
-	"time"
 	"unicode"
 	"unicode/utf8"
 
@@ -33,19 +32,14 @@ const Marker = "acpctl service install writes this file, and acpctl service unin
 
 // Service says which daemon is meant.
 type Service struct {
-	System   bool   // of the machine, not of the person
-	Instance string // one of several; "": the only one
-	Name     string // what the daemon calls itself; "": the host's name, or the instance's
-	Home     string // state directory, absolute; "": the usual one
-	Program  string // path of acpd, absolute; only Install needs it
+	Name    string // what the daemon calls itself; "": the host's name
+	Home    string // state directory, absolute; "": the usual one
+	Program string // path of acpd, absolute; only Install needs it
 }
 
 // homeName names the service of a home that is not the usual one: by the name of its folder, and by
-// digits that no other path has. It is no name of an instance, and "" for the usual home.
+// digits that no other path has.
 func (s Service) homeName() string {
-	if s.Home == "" || s.Instance != "" {
-		return ""
-	}
 	folder := strings.Map(func(r rune) rune {
 		switch {
 		case 'a' <= r && r <= 'z', '0' <= r && r <= '9', r == '-':
@@ -56,34 +50,14 @@ func (s Service) homeName() string {
 	return fmt.Sprintf("%.32s-%.4x", folder, sha256.Sum256([]byte(s.Home)))
 }
 
-// maxSystemInstance bounds the name of an instance of the machine: "acpd-" and it are the name
-// of a user, which has at most 31 bytes.
-const maxSystemInstance = 26
-
 // Check returns an error unless there can be such a service.
 func (s Service) Check() error {
-	if s.Instance != "" {
-		if err := identity.CheckName(s.Instance); err != nil {
-			return fmt.Errorf("--instance: %w", err)
-		}
-	}
 	if s.Name != "" {
 		if err := identity.CheckName(s.Name); err != nil {
 			return fmt.Errorf("--name: %w", err)
 		}
 	}
-	if err := s.checkPaths(); err != nil {
-		return err
-	}
-	switch {
-	case s.System && len(s.Instance) > maxSystemInstance:
-		return fmt.Errorf("--instance %s: %d bytes long: the user acpd-%[1]s would have too long a name: use at most %[3]d", s.Instance, len(s.Instance), maxSystemInstance)
-	case s.System && s.Home != "":
-		return errors.New("--home: a service of the machine has a state directory of its own, the only place where it may write: leave --home out")
-	case s.Instance != "" && s.Name != "":
-		return errors.New("--name and --instance: an instance is called by its own name: leave one of them out")
-	}
-	return nil
+	return s.checkPaths()
 }
 
 // checkPaths returns an error unless the paths can stand in the file that defines a service.
@@ -100,12 +74,9 @@ func (s Service) checkPaths() error {
 
 // Manager runs services.
 type Manager interface {
-	// CheckRunning returns an error unless the manager can run that service now.
-	CheckRunning(context.Context, Service) error
-	// Render returns the file that defines a service.
-	Render(Service) string
-	// Install makes a service that runs now and after each start of the machine, or each
-	// login. It may be called again.
+	// CheckRunning returns an error unless the manager can run services of this user now.
+	CheckRunning(context.Context) error
+	// Install makes a service that runs now and after each login. It may be called again.
 	Install(context.Context, Service) error
 	// Start starts a service that is installed, as it is.
 	Start(context.Context, Service) error
@@ -129,22 +100,18 @@ type Lingerer interface {
 
 // State is what a manager knows of a service.
 type State struct {
-	Unit      string        `json:"unit"`
-	Installed bool          `json:"installed"`
-	File      string        `json:"file,omitempty"`
-	DropIns   []string      `json:"drop_ins,omitempty"`
-	Enabled   string        `json:"enabled,omitempty"` // the manager's word
-	Running   bool          `json:"running"`
-	Active    string        `json:"active,omitempty"` // the manager's words
-	Since     string        `json:"since,omitempty"`  // of the process, or of the state
-	PID       int           `json:"pid,omitempty"`
-	LastExit  string        `json:"last_exit,omitempty"`
-	Ended     bool          `json:"-"` // the process that began last has ended, and none is there
-	Restarts  int           `json:"restarts"`
-	Watchdog  time.Duration `json:"-"`
-	FedAt     string        `json:"watchdog_fed,omitempty"`
-	Says      string        `json:"says,omitempty"` // the daemon's own line
-	Home      string        `json:"home,omitempty"`
+	Unit      string `json:"unit"`
+	Installed bool   `json:"installed"`
+	File      string `json:"file,omitempty"`
+	Enabled   string `json:"enabled,omitempty"` // the manager's word
+	Running   bool   `json:"running"`
+	Active    string `json:"active,omitempty"` // the manager's words
+	Since     string `json:"since,omitempty"`  // of the process, or of the state
+	PID       int    `json:"pid,omitempty"`
+	LastExit  string `json:"last_exit,omitempty"`
+	Ended     bool   `json:"-"` // the process that began last has ended, and none is there
+	Restarts  int    `json:"restarts"`
+	Says      string `json:"says,omitempty"` // the daemon's own line
 }
 
 // Host is where services are made.
@@ -152,7 +119,7 @@ type Host struct {
 	Root     string                  // before the paths of the machine; "" outside of tests
 	UserHome string                  // of the person
 	Config   string                  // ~/.config
-	User     string                  // name of the person; for the machine on macOS, of the one who called sudo
+	User     string                  // name of the person
 	Say      func(done, what string) // tells what was done: a word for it, and to what
 	Out, Err io.Writer               // of the manager's programs
 }
@@ -235,7 +202,7 @@ func isOurs(data []byte) bool {
 
 // writeFile makes a file what it should be, and reports whether it was something else. A file of
 // somebody else stays, and is an error.
-func (h Host) writeFile(path, content string, mode fs.FileMode) (changed bool, err error) {
+func (h Host) writeFile(path, content string) (changed bool, err error) {
 	old, err := os.ReadFile(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -245,15 +212,13 @@ func (h Host) writeFile(path, content string, mode fs.FileMode) (changed bool, e
 		h.Say("kept", path)
 		return false, nil
 	case !isOurs(old):
-		return false, fmt.Errorf("service: %s was not written by acpctl, and stays as it is: move it away, or change it by hand:\n%s", path, diffLines(string(old), content))
-	default:
-		h.Say("changed", fmt.Sprintf("%s; put what shall stay into a drop-in:\n%s", path, diffLines(string(old), content)))
+		return false, fmt.Errorf("service: %s was not written by acpctl, and stays as it is: move it away, or change it by hand", path)
 	}
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return false, fmt.Errorf("service: %w", err)
 	}
-	if err := durable.ReplaceFile(path, path+".new", []byte(content), mode); err != nil {
-		return false, fmt.Errorf("service: %w: run this as the user who may write there; for the service of a person leave --system out", err)
+	if err := durable.ReplaceFile(path, path+".new", []byte(content), 0o644); err != nil {
+		return false, fmt.Errorf("service: %w: run this as the user who may write there", err)
 	}
 	h.Say("wrote", path)
 	return true, nil

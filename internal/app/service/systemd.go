@@ -6,12 +6,10 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"os/user"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/acpd/acpd/packaging"
 )
@@ -19,67 +17,37 @@ import (
 // systemd is the manager of Linux.
 type systemd struct{ Host }
 
-// unitName returns the name of the unit that runs: each instance and each home has its own.
+// unitName returns the name of the unit: each home has its own.
 func unitName(s Service) string {
-	switch {
-	case s.Instance != "":
-		return "acpd@" + s.Instance + ".service"
-	case s.Home != "":
+	if s.Home != "" {
 		return "acpd-" + s.homeName() + ".service"
 	}
 	return "acpd.service"
 }
 
-// fileName returns the name of the file that defines it: all instances share one, except those
-// whose state is elsewhere.
-func fileName(s Service) string {
-	if s.Instance != "" && s.Home == "" {
-		return "acpd@.service"
-	}
-	return unitName(s)
-}
-
-// flavour returns the folder of units for the person or for the machine.
-func flavour(s Service) string {
-	if s.System {
-		return "system"
-	}
-	return "user"
-}
-
-// unitPath returns where the file that defines a service is written.
+// unitPath returns where the unit is written.
 func (m systemd) unitPath(s Service) string {
-	if s.System {
-		return filepath.Join(m.Root, "/etc/systemd/system", fileName(s))
-	}
-	return filepath.Join(m.Config, "systemd/user", fileName(s))
+	return filepath.Join(m.Config, "systemd/user", unitName(s))
 }
 
-// findPackagedUnit returns the path and content of the file that a package has installed, ""
-// if there is none.
-func (m systemd) findPackagedUnit(s Service) (path string, content []byte) {
-	for _, dir := range []string{"/usr/lib/systemd", "/lib/systemd"} {
-		path := filepath.Join(m.Root, dir, flavour(s), fileName(s))
+// findPackagedUnit returns the path and content of the unit that a package has installed, "" if there is none.
+func (m systemd) findPackagedUnit(s Service) (path, content string) {
+	for _, dir := range []string{"/usr/lib/systemd/user", "/lib/systemd/user"} {
+		path := filepath.Join(m.Root, dir, unitName(s))
 		if data, err := os.ReadFile(path); err == nil {
-			return path, data
+			return path, string(data)
 		}
 	}
-	return "", nil
+	return "", ""
 }
 
-// Render returns the unit: that of the packages, with the program, the state directory and the
+// renderUnit returns the unit: that of the packages, with the program, the state directory and the
 // name that are meant.
-func (m systemd) Render(s Service) string {
-	template := "acpd.service"
-	if s.Instance != "" {
-		template = "acpd@.service"
-	}
-	unit := string(packaging.ReadFile("systemd/" + flavour(s) + "/" + template))
+func renderUnit(s Service) string {
+	unit := string(packaging.ReadFile("systemd/user/acpd.service"))
 	start := findLine(unit, "ExecStart=")
 	words := strings.Fields(strings.TrimPrefix(start, "ExecStart="))
-	if s.Program != "" {
-		words[0] = strings.ReplaceAll(quoteForUnit(s.Program), "$$", "$") // variables count only behind it
-	}
+	words[0] = strings.ReplaceAll(quoteForUnit(s.Program), "$$", "$") // variables count only behind it
 	if i := slices.Index(words, "--home"); s.Home != "" {
 		words[i+1] = quoteForUnit(s.Home)
 	}
@@ -109,7 +77,7 @@ func quoteForUnit(text string) string {
 	return `"` + quoted + `"`
 }
 
-// findUnitProgram returns the program that a unit of Render starts.
+// findUnitProgram returns the program that a unit of renderUnit starts.
 func findUnitProgram(unit string) string {
 	command := strings.TrimPrefix(findLine(unit, "ExecStart="), "ExecStart=")
 	program, _, _ := strings.Cut(command, " ")
@@ -119,35 +87,24 @@ func findUnitProgram(unit string) string {
 	return strings.ReplaceAll(program, "%%", "%")
 }
 
-// systemctl returns the arguments of systemctl for the manager of a service.
-func systemctl(s Service, args ...string) []string {
-	if s.System {
-		return args
-	}
-	return append([]string{"--user"}, args...)
-}
-
-// CheckRunning returns an error unless the manager of a service runs.
-func (m systemd) CheckRunning(ctx context.Context, s Service) error {
-	remedy := "start acpd by what starts programs here; acpctl service install --print shows how systemd would"
+// CheckRunning returns an error unless systemd runs services of this user.
+func (m systemd) CheckRunning(ctx context.Context) error {
+	const remedy = "start acpd by what starts programs here"
 	if _, err := exec.LookPath("systemctl"); err != nil {
 		return fmt.Errorf("service: systemd is not on this machine (no systemctl in PATH): %s", remedy)
 	}
 	if _, err := os.Stat(filepath.Join(m.Root, "/run/systemd/system")); err != nil {
 		return fmt.Errorf("service: systemd does not run this machine (no /run/systemd/system): %s", remedy)
 	}
-	if s.System {
-		return nil
-	}
 	if _, err := m.run(ctx, "systemctl", "--user", "show", "--property=Version"); err != nil {
-		return fmt.Errorf("service: the service manager of %s does not answer (%w): log in as that user, not by su or sudo; or make a service of the machine: --system", m.User, err)
+		return fmt.Errorf("service: the service manager of %s does not answer (%w): log in as that user, not by su or sudo; or install the package, and: sudo systemctl enable --now acpd", m.User, err)
 	}
 	return nil
 }
 
 // Install writes the unit, unless the one of a package does, and enables and starts it.
 func (m systemd) Install(ctx context.Context, s Service) error {
-	if err := m.CheckRunning(ctx, s); err != nil {
+	if err := m.CheckRunning(ctx); err != nil {
 		return err
 	}
 	if err := s.checkPaths(); err != nil {
@@ -156,29 +113,21 @@ func (m systemd) Install(ctx context.Context, s Service) error {
 	if strings.ContainsAny(s.Program, "\"'\\") {
 		return fmt.Errorf("service: systemd starts no program with a quote or a backslash in its path, as %q has: move acpd and acpctl to another folder", s.Program)
 	}
-	if dir := findHiddenDir(s.Program); s.System && dir != "" {
-		return fmt.Errorf("service: %s is below %s, where a service of the machine sees nothing: make install PREFIX=/usr/local", s.Program, dir)
-	}
-	unit, changed := m.Render(s), false
-	if path, packaged := m.findPackagedUnit(s); string(packaged) == unit && !exists(m.unitPath(s)) {
+	unit, changed := renderUnit(s), false
+	if path, packaged := m.findPackagedUnit(s); packaged == unit && !exists(m.unitPath(s)) {
 		m.Say("uses", path+", which a package has installed")
 	} else {
 		var err error
-		if changed, err = m.writeFile(m.unitPath(s), unit, 0o644); err != nil {
-			return err
-		}
-	}
-	if s.System && s.Instance == "" {
-		if err := m.ensureUser(ctx); err != nil {
+		if changed, err = m.writeFile(m.unitPath(s), unit); err != nil {
 			return err
 		}
 	}
 	if changed {
-		if err := m.do(ctx, "systemctl", systemctl(s, "daemon-reload")...); err != nil {
+		if err := m.do(ctx, "systemctl", "--user", "daemon-reload"); err != nil {
 			return err
 		}
 	}
-	if err := m.do(ctx, "systemctl", systemctl(s, "enable", unitName(s))...); err != nil {
+	if err := m.do(ctx, "systemctl", "--user", "enable", unitName(s)); err != nil {
 		return err
 	}
 	verb := "start"
@@ -192,38 +141,15 @@ func (m systemd) Install(ctx context.Context, s Service) error {
 func (m systemd) Start(ctx context.Context, s Service) error { return m.start(ctx, s, "start") }
 
 func (m systemd) start(ctx context.Context, s Service, verb string) error {
-	if err := m.do(ctx, "systemctl", systemctl(s, verb, unitName(s))...); err != nil {
+	if err := m.do(ctx, "systemctl", "--user", verb, unitName(s)); err != nil {
 		return fmt.Errorf("service: %s does not start: %w: acpctl service logs says why; if another acpd has its state directory, end that one", unitName(s), err)
 	}
 	return nil
 }
 
-// findHiddenDir returns the folder that holds path and that ProtectHome= or PrivateTmp= hides
-// from a service of the machine, "" if none does.
-func findHiddenDir(path string) string {
-	for _, dir := range []string{"/home", "/root", "/run/user", "/tmp", "/var/tmp"} {
-		if strings.HasPrefix(path, dir+"/") {
-			return dir
-		}
-	}
-	return ""
-}
-
 func exists(path string) bool {
 	_, err := os.Lstat(path)
 	return err == nil
-}
-
-// ensureUser makes the user of acpd.service, as packages do.
-func (m systemd) ensureUser(ctx context.Context) error {
-	if _, err := user.Lookup("acpd"); err == nil {
-		return nil
-	}
-	line := findLine(string(packaging.ReadFile("systemd/sysusers.d/acpd.conf")), "u ")
-	if err := m.do(ctx, "systemd-sysusers", "--inline", line); err != nil {
-		return fmt.Errorf("service: make the user acpd: %w: make a system user of that name by hand", err)
-	}
-	return nil
 }
 
 // IsLingering reports whether the services of a person run while that person is not logged in,
@@ -241,38 +167,24 @@ func (m systemd) EnableLinger(ctx context.Context) error {
 	return nil
 }
 
-// Uninstall ends and disables the unit, and removes its file if acpctl wrote it and no other
-// instance needs it.
+// Uninstall ends and disables the unit, and removes its file if acpctl wrote it.
 func (m systemd) Uninstall(ctx context.Context, s Service) error {
-	if err := m.CheckRunning(ctx, s); err != nil {
+	if err := m.CheckRunning(ctx); err != nil {
 		return err
 	}
 	path := m.unitPath(s)
-	if s.Instance != "" { // its own file, if its state is elsewhere
-		if own := filepath.Join(filepath.Dir(path), unitName(s)); exists(own) {
-			path = own
-		}
-	}
 	packaged, _ := m.findPackagedUnit(s)
 	if !exists(path) && packaged == "" {
 		m.Say("found", unitName(s)+" is not installed")
 		return nil
 	}
 	if data, err := os.ReadFile(path); err == nil && !isOurs(data) {
-		return fmt.Errorf("service: %s was not written by acpctl: systemctl disable --now %s ends it, and the file is yours to remove", path, unitName(s))
+		return fmt.Errorf("service: %s was not written by acpctl: systemctl --user disable --now %s ends it, and the file is yours to remove", path, unitName(s))
 	}
-	if err := m.do(ctx, "systemctl", systemctl(s, "disable", "--now", unitName(s))...); err != nil {
+	if err := m.do(ctx, "systemctl", "--user", "disable", "--now", unitName(s)); err != nil {
 		return fmt.Errorf("service: %w", err)
 	}
-	m.run(ctx, "systemctl", systemctl(s, "reset-failed", unitName(s))...) // it fails if nothing had failed
-	others, err := m.listOtherInstances(ctx, s)
-	switch {
-	case err != nil:
-		return err
-	case filepath.Base(path) == "acpd@.service" && len(others) > 0:
-		m.Say("kept", path+" for "+strings.Join(others, ", "))
-		return nil
-	}
+	m.run(ctx, "systemctl", "--user", "reset-failed", unitName(s)) // it fails if nothing had failed
 	removed, err := m.removeFile(path)
 	if err != nil {
 		return err
@@ -281,37 +193,19 @@ func (m systemd) Uninstall(ctx context.Context, s Service) error {
 		m.Say("kept", packaged+", which belongs to a package")
 		return nil
 	}
-	return m.do(ctx, "systemctl", systemctl(s, "daemon-reload")...)
-}
-
-// listOtherInstances returns the instances beside s that are enabled or run.
-func (m systemd) listOtherInstances(ctx context.Context, s Service) (names []string, err error) {
-	for _, list := range []string{"list-units", "list-unit-files"} {
-		out, err := m.run(ctx, "systemctl", systemctl(s, list, "--plain", "--no-legend", "--no-pager", "acpd@*.service")...)
-		if err != nil {
-			return nil, fmt.Errorf("service: %w", err)
-		}
-		for line := range strings.Lines(out) {
-			fields := strings.Fields(line)
-			if len(fields) == 0 || fields[0] == unitName(s) || fields[0] == "acpd@.service" || slices.Contains(names, fields[0]) {
-				continue
-			}
-			names = append(names, fields[0])
-		}
-	}
-	return names, nil
+	return m.do(ctx, "systemctl", "--user", "daemon-reload")
 }
 
 // shown are the properties that Inspect asks for.
-var shown = []string{"LoadState", "ActiveState", "SubState", "Result", "MainPID", "ActiveEnterTimestamp", "InactiveEnterTimestamp", "ExecMainStartTimestamp", "ExecMainExitTimestamp",
-	"ExecMainCode", "ExecMainStatus", "NRestarts", "WatchdogUSec", "WatchdogTimestamp", "StatusText", "FragmentPath", "DropInPaths", "UnitFileState", "ExecStart"}
+var shown = []string{"LoadState", "ActiveState", "SubState", "Result", "MainPID", "ActiveEnterTimestamp", "InactiveEnterTimestamp", "ExecMainExitTimestamp",
+	"ExecMainCode", "ExecMainStatus", "NRestarts", "StatusText", "FragmentPath", "UnitFileState"}
 
 // Inspect returns what systemctl show says.
 func (m systemd) Inspect(ctx context.Context, s Service) (*State, error) {
-	if err := m.CheckRunning(ctx, s); err != nil {
+	if err := m.CheckRunning(ctx); err != nil {
 		return nil, err
 	}
-	out, err := m.run(ctx, "systemctl", systemctl(s, "show", "--property="+strings.Join(shown, ","), unitName(s))...)
+	out, err := m.run(ctx, "systemctl", "--user", "show", "--property="+strings.Join(shown, ","), unitName(s))
 	if err != nil {
 		return nil, fmt.Errorf("service: %w", err)
 	}
@@ -325,7 +219,7 @@ func parseShown(unit, out string) *State {
 		key, value, _ := strings.Cut(strings.TrimSuffix(line, "\n"), "=")
 		p[key] = value
 	}
-	st := &State{Unit: unit, Installed: p["LoadState"] == "loaded", File: p["FragmentPath"], DropIns: strings.Fields(p["DropInPaths"]), Enabled: p["UnitFileState"], Says: p["StatusText"]}
+	st := &State{Unit: unit, Installed: p["LoadState"] == "loaded", File: p["FragmentPath"], Enabled: p["UnitFileState"], Says: p["StatusText"]}
 	if !st.Installed {
 		return st
 	}
@@ -344,11 +238,6 @@ func parseShown(unit, out string) *State {
 		st.LastExit = describeExit(p["ExecMainCode"], p["ExecMainStatus"]) + ", " + p["ExecMainExitTimestamp"]
 		st.Ended = st.PID == 0
 	}
-	st.Watchdog, _ = time.ParseDuration(strings.NewReplacer("min", "m", " ", "").Replace(p["WatchdogUSec"]))
-	if st.Watchdog > 0 && st.Running {
-		st.FedAt = p["WatchdogTimestamp"]
-	}
-	st.Home = findHome(p["ExecStart"])
 	return st
 }
 
@@ -363,25 +252,16 @@ func describeExit(code, status string) string {
 	return "unknown"
 }
 
-// findHome returns the state directory in the command line that systemctl show prints.
-func findHome(exec string) string {
-	_, argv, _ := strings.Cut(exec, "argv[]=")
-	argv, _, _ = strings.Cut(argv, " ; ")
-	_, home, _ := strings.Cut(argv, " --home ")
-	home, _, _ = strings.Cut(home, " --name ")
-	return strings.TrimSpace(home)
-}
-
 // Logs runs journalctl.
 func (m systemd) Logs(ctx context.Context, s Service, lines int, follow bool) error {
 	if _, err := exec.LookPath("journalctl"); err != nil {
 		return errors.New("service: there is no journalctl in PATH: read the log where systemd's journal is forwarded to")
 	}
-	args := []string{"--unit", unitName(s), "--lines", strconv.Itoa(lines), "--output", "short-iso", "--no-hostname", "--no-pager"}
+	args := []string{"--user", "--unit", unitName(s), "--lines", strconv.Itoa(lines), "--output", "short-iso", "--no-hostname", "--no-pager"}
 	if follow {
 		args = append(args, "--follow")
 	}
-	cmd := exec.CommandContext(ctx, "journalctl", systemctl(s, args...)...)
+	cmd := exec.CommandContext(ctx, "journalctl", args...)
 	cmd.Stdout, cmd.Stderr = m.Out, m.Err
 	if err := cmd.Run(); err != nil && ctx.Err() == nil {
 		return fmt.Errorf("service: journalctl: %w: root, and members of the group systemd-journal, may read all of it", err)

@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -33,7 +32,7 @@ func newFakeHost(t *testing.T) *fakeHost {
 			t.Fatal(err)
 		}
 	}
-	for _, name := range []string{"systemctl", "loginctl", "systemd-sysusers", "journalctl", "launchctl", "tail"} {
+	for _, name := range []string{"systemctl", "loginctl", "journalctl", "launchctl", "tail"} {
 		h.answer(name, "")
 	}
 	t.Setenv("PATH", h.bin)
@@ -58,7 +57,7 @@ func (h *fakeHost) takeCalls() (calls []string) {
 	}
 	os.Remove(h.calls)
 	for line := range strings.Lines(string(data)) {
-		if line = strings.TrimSpace(line); !strings.Contains(line, " show ") && !strings.Contains(line, " list-unit") {
+		if line = strings.TrimSpace(line); !strings.Contains(line, " show ") {
 			calls = append(calls, line)
 		}
 	}
@@ -88,8 +87,8 @@ func (h *fakeHost) write(path, content string) {
 
 var ctx = context.Background()
 
-// What is installed twice is installed once; a change is shown, written and takes effect; what
-// is uninstalled is gone, twice.
+// What is installed twice is installed once. A change is written and takes effect. What is
+// uninstalled is gone, twice.
 func TestInstallTwice(t *testing.T) {
 	h := newFakeHost(t)
 	m, s := systemd{h.Host}, Service{Program: "/usr/local/bin/acpd"}
@@ -107,9 +106,6 @@ func TestInstallTwice(t *testing.T) {
 	h.said, s.Name = nil, "planner"
 	h.must(m.Install(ctx, s))
 	h.want("changed", "systemctl --user daemon-reload", "systemctl --user enable acpd.service", "systemctl --user restart acpd.service")
-	if want := "-ExecStart=/usr/local/bin/acpd --home %h/.acp\n+ExecStart=/usr/local/bin/acpd --home %h/.acp --name planner"; !strings.Contains(strings.Join(h.said, "\n"), want) {
-		t.Errorf("it says %q", h.said)
-	}
 	h.must(m.Uninstall(ctx, s))
 	h.want("uninstall", "systemctl --user disable --now acpd.service", "systemctl --user reset-failed acpd.service", "systemctl --user daemon-reload")
 	if exists(path) {
@@ -122,11 +118,11 @@ func TestInstallTwice(t *testing.T) {
 // A unit that acpctl has not written stays, whatever is asked, and nothing is run.
 func TestForeignUnitStays(t *testing.T) {
 	h := newFakeHost(t)
-	m, s := systemd{h.Host}, Service{Program: "/usr/bin/acpd", System: true}
-	path := filepath.Join(h.Root, "etc/systemd/system/acpd.service")
+	m, s := systemd{h.Host}, Service{Program: "/usr/bin/acpd"}
+	path := m.unitPath(s)
 	const foreign = "[Service]\nExecStart=/opt/acpd\n"
 	h.write(path, foreign)
-	if err := m.Install(ctx, s); err == nil || !strings.Contains(err.Error(), "stays as it is") || !strings.Contains(err.Error(), "-ExecStart=/opt/acpd\n") {
+	if err := m.Install(ctx, s); err == nil || !strings.Contains(err.Error(), "stays as it is") {
 		t.Errorf("install: %v", err)
 	}
 	if err := m.Uninstall(ctx, s); err == nil || !strings.Contains(err.Error(), "not written by acpctl") {
@@ -142,51 +138,23 @@ func TestForeignUnitStays(t *testing.T) {
 // when the service goes.
 func TestPackagedUnit(t *testing.T) {
 	h := newFakeHost(t)
-	m, s := systemd{h.Host}, Service{Program: "/usr/bin/acpd", System: true, Instance: "planner"}
-	h.write(filepath.Join(h.Root, "usr/lib/systemd/system/acpd@.service"), m.Render(s))
+	m, s := systemd{h.Host}, Service{Program: "/usr/bin/acpd"}
+	h.write(filepath.Join(h.Root, "usr/lib/systemd/user/acpd.service"), renderUnit(s))
 	h.must(m.Install(ctx, s))
-	h.want("install", "systemctl enable acpd@planner.service", "systemctl start acpd@planner.service")
+	h.want("install", "systemctl --user enable acpd.service", "systemctl --user start acpd.service")
 	h.must(m.Uninstall(ctx, s))
-	h.want("uninstall", "systemctl disable --now acpd@planner.service", "systemctl reset-failed acpd@planner.service")
+	h.want("uninstall", "systemctl --user disable --now acpd.service", "systemctl --user reset-failed acpd.service")
 	s.Program = "/usr/local/bin/acpd" // not that of the package
 	h.must(m.Install(ctx, s))
-	if !exists(filepath.Join(h.Root, "etc/systemd/system/acpd@.service")) {
+	if !exists(m.unitPath(s)) {
 		t.Error("a unit for another program was not written")
-	}
-}
-
-// The file that instances share goes with the last of them. One whose state is elsewhere has
-// its own.
-func TestInstances(t *testing.T) {
-	h := newFakeHost(t)
-	m := systemd{h.Host}
-	planner, reviewer := Service{Program: "/usr/bin/acpd", Instance: "planner"}, Service{Program: "/usr/bin/acpd", Instance: "reviewer", Home: "/srv/reviewer"}
-	shared, own := filepath.Join(h.Config, "systemd/user/acpd@.service"), filepath.Join(h.Config, "systemd/user/acpd@reviewer.service")
-	h.must(m.Install(ctx, planner))
-	h.must(m.Install(ctx, reviewer))
-	if unit, err := os.ReadFile(own); err != nil || !strings.Contains(string(unit), "\nExecStart=/usr/bin/acpd --home /srv/reviewer --name %i\n") {
-		t.Errorf("%v\n%s", err, unit)
-	}
-	h.answer("systemctl", `case "$*" in *list-units*) echo 'acpd@desk.service loaded active running acpd';; esac`)
-	h.must(m.Uninstall(ctx, planner))
-	if !exists(shared) {
-		t.Error("the unit went, which another instance needs")
-	}
-	h.must(m.Uninstall(ctx, Service{Instance: "reviewer"}))
-	if exists(own) {
-		t.Error("the own unit of an instance stays")
-	}
-	h.answer("systemctl", "")
-	h.must(m.Uninstall(ctx, planner))
-	if exists(shared) {
-		t.Error("the unit stays, which no instance needs")
 	}
 }
 
 // Each home has a service of its own, which no other one's verbs touch, and whose name none has.
 func TestEachHomeHasAService(t *testing.T) {
 	h := newFakeHost(t)
-	all := []Service{{}, {Home: "/srv/acp"}, {Home: "/opt/acp"}, {Home: "/srv/ÄCP 😀"}, {Home: "/"}, {Instance: "acp"}, {Instance: "home"}}
+	all := []Service{{}, {Home: "/srv/acp"}, {Home: "/opt/acp"}, {Home: "/srv/ÄCP 😀"}, {Home: "/"}}
 	names := make(map[string]Service)
 	for _, m := range []Manager{systemd{h.Host}, launchd{h.Host}} {
 		for _, s := range all {
@@ -230,7 +198,7 @@ func TestNoSystemd(t *testing.T) {
 		h := newFakeHost(t)
 		take(h)
 		m := systemd{h.Host}
-		if err := m.Install(ctx, Service{Program: "/usr/bin/acpd"}); err == nil || !strings.Contains(err.Error(), name) || !strings.Contains(err.Error(), "--") {
+		if err := m.Install(ctx, Service{Program: "/usr/bin/acpd"}); err == nil || !strings.Contains(err.Error(), name) {
 			t.Errorf("%s: install: %v", name, err)
 		}
 		if _, err := m.Inspect(ctx, Service{}); err == nil || !strings.Contains(err.Error(), name) {
@@ -242,28 +210,19 @@ func TestNoSystemd(t *testing.T) {
 	}
 }
 
-// A start that fails is an error with systemctl's words, and the user of a service of the
-// machine is made before.
+// A start that fails is an error with systemctl's words.
 func TestStartFails(t *testing.T) {
 	h := newFakeHost(t)
-	h.answer("systemctl", `[ "$1" != restart ] || { echo 'Job for acpd.service failed.' >&2; exit 1; }`)
-	err := systemd{h.Host}.Install(ctx, Service{Program: "/usr/bin/acpd", System: true})
+	h.answer("systemctl", `[ "$2" != restart ] || { echo 'Job for acpd.service failed.' >&2; exit 1; }`)
+	err := systemd{h.Host}.Install(ctx, Service{Program: "/usr/bin/acpd"})
 	if err == nil || !strings.Contains(err.Error(), "Job for acpd.service failed.") || !strings.Contains(err.Error(), "acpctl service logs") {
 		t.Errorf("%v", err)
-	}
-	if calls := h.takeCalls(); len(calls) == 0 || !strings.HasPrefix(calls[0], "systemd-sysusers --inline u acpd - ") {
-		t.Errorf("calls: %q", calls)
-	}
-	err = systemd{h.Host}.Install(ctx, Service{Program: "/home/desk/.local/bin/acpd", System: true})
-	if err == nil || !strings.Contains(err.Error(), "below /home") {
-		t.Errorf("a program that the unit hides: %v", err)
 	}
 }
 
 func TestCheck(t *testing.T) {
 	for want, s := range map[string]Service{
-		"--instance": {Instance: "Desk!"}, "--name": {Name: "../x"}, "--home": {System: true, Home: "/x"},
-		"at most 26": {System: true, Instance: "a-very-long-name-of-planners"}, "leave one": {Instance: "a", Name: "b"},
+		"--name": {Name: "../x"},
 	} {
 		if err := s.Check(); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%+v: %v", s, err)
@@ -285,39 +244,31 @@ func TestCheck(t *testing.T) {
 			}
 		}
 	}
-	if err := (Service{System: true, Instance: strings.Repeat("x", maxSystemInstance)}).Check(); err != nil {
-		t.Error(err)
-	}
 }
 
 func TestInspect(t *testing.T) {
 	h := newFakeHost(t)
-	h.answer("systemctl", `case "$*" in *--property=LoadState*) echo 'WatchdogUSec=3min
-WatchdogTimestamp=Thu 2026-11-26 16:05:24 UTC
-MainPID=1022
+	h.answer("systemctl", `case "$*" in *--property=LoadState*) echo 'MainPID=1022
 StatusText=2 peers connected; UDP [::]:7117
 Result=success
 NRestarts=1
-ExecMainStartTimestamp=Thu 2026-11-26 16:03:08 UTC
 ExecMainExitTimestamp=Thu 2026-11-26 16:03:02 UTC
 ExecMainCode=2
 ExecMainStatus=9
-ExecStart={ path=/usr/bin/acpd ; argv[]=/usr/bin/acpd --home /srv/my acp --name desk ; ignore_errors=no ; start_time=[n/a] ; stop_time=[n/a] ; pid=0 ; code=(null) ; status=0/0 }
 LoadState=loaded
 ActiveState=active
 SubState=running
 FragmentPath=/etc/systemd/system/acpd.service
-DropInPaths=/etc/systemd/system/acpd.service.d/oacp.conf
 UnitFileState=enabled
 ActiveEnterTimestamp=Thu 2026-11-26 16:03:09 UTC
 InactiveEnterTimestamp=Thu 2026-11-26 16:03:08 UTC';; esac`)
-	got, err := systemd{h.Host}.Inspect(ctx, Service{System: true})
+	got, err := systemd{h.Host}.Inspect(ctx, Service{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := &State{Unit: "acpd.service", Installed: true, File: "/etc/systemd/system/acpd.service", DropIns: []string{"/etc/systemd/system/acpd.service.d/oacp.conf"}, Enabled: "enabled",
+	want := &State{Unit: "acpd.service", Installed: true, File: "/etc/systemd/system/acpd.service", Enabled: "enabled",
 		Running: true, Active: "active (running)", Since: "Thu 2026-11-26 16:03:09 UTC", PID: 1022, LastExit: "signal 9, Thu 2026-11-26 16:03:02 UTC", Restarts: 1,
-		Watchdog: 3 * time.Minute, FedAt: "Thu 2026-11-26 16:05:24 UTC", Says: "2 peers connected; UDP [::]:7117", Home: "/srv/my acp"}
+		Says: "2 peers connected; UDP [::]:7117"}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("-want +got\n%s", diff)
 	}
@@ -332,8 +283,8 @@ InactiveEnterTimestamp=Thu 2026-11-26 16:03:08 UTC';; esac`)
 
 func TestLogs(t *testing.T) {
 	h := newFakeHost(t)
-	h.must(systemd{h.Host}.Logs(ctx, Service{Instance: "planner"}, 20, true))
-	h.want("logs", "journalctl --user --unit acpd@planner.service --lines 20 --output short-iso --no-hostname --no-pager --follow")
+	h.must(systemd{h.Host}.Logs(ctx, Service{}, 20, true))
+	h.want("logs", "journalctl --user --unit acpd.service --lines 20 --output short-iso --no-hostname --no-pager --follow")
 }
 
 func TestLinger(t *testing.T) {
@@ -373,18 +324,17 @@ func TestVerify(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, s := range []Service{
-		{Program: program}, {Program: program, Name: "desk", Home: "/srv/my %h $HOME \"acp\""}, {Program: program, Instance: "planner"}, {Program: program, Instance: "planner", Home: "/srv/a b"},
-		{Program: program, System: true}, {Program: program, System: true, Name: "desk"}, {Program: program, System: true, Instance: "planner"},
+		{Program: program}, {Program: program, Name: "desk", Home: "/srv/my %h $HOME \"acp\""},
 	} {
 		folder, err := os.MkdirTemp(dir, "units")
 		if err != nil {
 			t.Fatal(err)
 		}
 		path := filepath.Join(folder, unitName(s))
-		if err := os.WriteFile(path, []byte(systemd{}.Render(s)), 0o644); err != nil {
+		if err := os.WriteFile(path, []byte(renderUnit(s)), 0o644); err != nil {
 			t.Fatal(err)
 		}
-		cmd := exec.Command("systemd-analyze", systemctl(s, "verify", "--man=no", "--recursive-errors=no", path)...)
+		cmd := exec.Command("systemd-analyze", "--user", "verify", "--man=no", "--recursive-errors=no", path)
 		cmd.Env = append(os.Environ(), "XDG_RUNTIME_DIR="+runtime)
 		if out, err := cmd.CombinedOutput(); err != nil || len(out) > 0 {
 			t.Errorf("%+v: %v\n%s", s, err, out)

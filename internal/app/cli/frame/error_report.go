@@ -45,17 +45,14 @@ var settingsOfDaemon = map[string]string{"no-mdns": "discovery: {mdns: off}", "l
 // explainUnknownFlag adds to the error of a flag that cmd does not have what may have been meant:
 // a flag of another name, or text.
 func (f *Frame) explainUnknownFlag(cmd *cobra.Command, unknown *pflag.NotExistError) error {
-	if findGoneWord(cmd, cmd.Flags().Arg(0)) != "" { // a flag of a verb that is gone
-		return reportUnknownVerb(cmd, cmd.Flags().Args())
+	if err := reportRemoved(cmd, cmd.Flags().Arg(0)); err != nil { // a flag of a verb that was removed
+		return err
 	}
 	if unknown.GetSpecifiedShortnames() != "" {
 		if len(splitUsage(cmd)) == 0 {
 			return unknown
 		}
 		return fmt.Errorf("%w: put -- before text that begins with a hyphen", unknown)
-	}
-	if gone := findGoneWord(cmd, "--"+unknown.GetSpecifiedName()); gone != "" {
-		return fmt.Errorf("%w: %s", unknown, gone)
 	}
 	if usual := findVerb(cmd, usualVerbs[cmd.Name()]); usual != nil {
 		if flag := usual.Flags().Lookup(unknown.GetSpecifiedName()); flag != nil && flag.NoOptDefVal != "" { // it needs no value
@@ -64,6 +61,9 @@ func (f *Frame) explainUnknownFlag(cmd *cobra.Command, unknown *pflag.NotExistEr
 			}
 			return Instead{fmt.Errorf("%w, which is one of %s", unknown, usual.CommandPath()), formatExample(usual, cmd.Flags().Arg(0)) + " --" + flag.Name}
 		}
+	}
+	if err := reportRemoved(cmd, "--"+unknown.GetSpecifiedName()); err != nil {
+		return err
 	}
 	if setting := settingsOfDaemon[unknown.GetSpecifiedName()]; setting != "" && cmd.Name() == "up" {
 		return Instead{fmt.Errorf("%w, which is one of acpd", unknown), "acpctl up, once config.yaml in the state directory has the line " + setting}

@@ -238,8 +238,8 @@ func reportUnknownVerb(cmd *cobra.Command, args []string) error {
 	if args[0] == "" { // which all verbs begin with
 		return errors.New(problem + ": name one of those that the help lists")
 	}
-	if gone := findGoneWord(cmd, args[0]); gone != "" {
-		return errors.New(problem + ": " + gone)
+	if err := reportRemoved(cmd, args[0]); err != nil {
+		return err
 	}
 	if !cmd.HasParent() {
 		if hint := HintForWord(cmd, args[0], args[1:]); hint != "" {

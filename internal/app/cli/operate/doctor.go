@@ -102,7 +102,7 @@ func (v *verbs) findDoctorOptions(peer string) (o doctor.Options, err error) {
 		Home: home, Version: v.version, Daemon: &v.Daemon, Machine: doctor.ThisMachine(), Peer: peer,
 		Channels: &channels.Client{Daemon: &v.Daemon, Home: v.Home},
 	}
-	if h, err := findServiceHost(v.Frame, false); err == nil {
+	if h, err := findServiceHost(v.Frame); err == nil {
 		o.Services = h.ListInstalled()
 	}
 	if o.Setup, err = setup.FindOptions(); err != nil {

@@ -6,10 +6,7 @@ import (
 	"os/exec"
 	"os/user"
 	"path/filepath"
-	"runtime"
 	"strconv"
-	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -25,25 +22,16 @@ func (v *verbs) newServiceCmd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "service",
 		Short: "Have acpd started by the system",
-		Long: `Makes acpd a service of systemd, or of launchd on macOS: it is started again if it fails or
-stands still, and after the machine has started.
-
-Without --system the service is yours: it runs while you are logged in, with your files.
-With --system it is the machine's: it has a user of its own and its state in /var/lib/acpd.
---home DIR means that of another state directory: each has a service of its own.
---instance NAME means one of several, each with an identity and the state in ~/.acp-NAME.`,
-		Example: `  acpctl service install                        yours, with the state in ~/.acp
-  acpctl service install --instance planner     a second identity, in ~/.acp-planner
+		Long: `Makes acpd your service, of systemd or of launchd on macOS: it is started when you log in, and
+again if it fails or stands still. --home DIR means the daemon of another state directory: each
+has a service of its own. The packages have a service of the machine.`,
+		Example: `  acpctl service install                        with the state in ~/.acp
   acpctl service install --home ~/agents/desk   another one, there
-  sudo acpctl service install --system          the machine's
   acpctl service status
   acpctl service logs -f
   acpctl service uninstall                      the state stays`,
 	}
 	frame.RequireVerb(cmd)
-	f := cmd.PersistentFlags()
-	f.BoolVar(&s.System, "system", false, "the service of the machine, not of the person")
-	f.StringVar(&s.Instance, "instance", "", "one of several services, by its name")
 	cmd.AddCommand(v.newServiceInstallCmd(&s), v.newServiceUninstallCmd(&s), v.newServiceStatusCmd(&s), v.newServiceLogsCmd(&s))
 	return cmd
 }
@@ -59,7 +47,7 @@ func (v *verbs) openManager(cmd *cobra.Command, s *service.Service) (service.Man
 // OpenManager returns the manager of services, which prints what it does, and completes s by the state directory that
 // --home or the environment names.
 func OpenManager(f *frame.Frame, s *service.Service) (service.Manager, error) {
-	if f.Home != "" || os.Getenv("ACP_HOME") != "" && !s.System && s.Instance == "" {
+	if f.Home != "" || os.Getenv("ACP_HOME") != "" {
 		var err error
 		if s.Home, err = f.FindStateDir(); err != nil {
 			return nil, fmt.Errorf("service: %w", err)
@@ -68,55 +56,41 @@ func OpenManager(f *frame.Frame, s *service.Service) (service.Manager, error) {
 	if err := s.Check(); err != nil {
 		return nil, frame.UsageErrorf("%w", err)
 	}
-	h, err := findServiceHost(f, s.System)
+	h, err := findServiceHost(f)
 	if err != nil {
 		return nil, err
 	}
-	if s.Home == filepath.Join(h.UserHome, ".acp") && s.Instance == "" {
+	if s.Home == filepath.Join(h.UserHome, ".acp") {
 		s.Home = "" // the usual one, by the unit as it is
 	}
 	return service.NewManager(h)
 }
 
-// findServiceHost returns where the services of this person, or of the machine, are made.
-func findServiceHost(f *frame.Frame, system bool) (h service.Host, err error) {
+// findServiceHost returns where the services of this user are made.
+func findServiceHost(f *frame.Frame) (h service.Host, err error) {
 	h = service.Host{Root: f.MachineRoot, Out: f.Out, Err: f.Err, Say: func(done, what string) {
 		f.PrintData(serviceStep{done, what}, func() { f.PrintLine("%-6s %s", done, what) })
 	}}
-	h.User, h.UserHome, err = findPerson(system)
+	if h.UserHome, err = os.UserHomeDir(); err != nil {
+		return h, fmt.Errorf("service: find the home directory: %w: set HOME to it", err)
+	}
+	if u, err := user.Current(); err == nil {
+		h.User = u.Username
+	}
 	if h.Config = os.Getenv("XDG_CONFIG_HOME"); !filepath.IsAbs(h.Config) {
 		h.Config = filepath.Join(h.UserHome, ".config")
 	}
-	return h, err
-}
-
-// findPerson returns the name and the home directory of the person whose service is meant. On
-// macOS that of the machine runs as the one who has called sudo.
-func findPerson(system bool) (name, home string, err error) {
-	if caller := os.Getenv("SUDO_USER"); runtime.GOOS == "darwin" && system && caller != "" {
-		u, err := user.Lookup(caller)
-		if err != nil {
-			return "", "", fmt.Errorf("service: %w: log in as the person as whom acpd is to run", err)
-		}
-		return u.Username, u.HomeDir, nil
-	}
-	if home, err = os.UserHomeDir(); err != nil {
-		return "", "", fmt.Errorf("service: find the home directory: %w: set HOME to it", err)
-	}
-	if u, err := user.Current(); err == nil {
-		name = u.Username
-	}
-	return name, home, nil
+	return h, nil
 }
 
 // serviceStep is what install and uninstall print with --json of each thing that they do.
 type serviceStep struct {
-	Done string `json:"done"` // ran, wrote, kept, removed, changed, uses or found
+	Done string `json:"done"` // ran, wrote, kept, removed, uses or found
 	What string `json:"what"`
 }
 
 func (v *verbs) newServiceInstallCmd(s *service.Service) *cobra.Command {
-	var printOnly, linger bool
+	var linger bool
 	cmd := &cobra.Command{
 		Use:   "install",
 		Short: "Have acpd run now, and from every start on",
@@ -132,9 +106,7 @@ Your own service ends with your last session. --linger lets it run from the star
 machine on: with it, all your services do.`,
 		Example: `  acpctl service install
   acpctl service install --linger               without anybody logged in, too
-  acpctl service install --name desk --home ~/agents/desk
-  acpctl service install --instance reviewer
-  acpctl service install --print                show the file, and change nothing`,
+  acpctl service install --name desk --home ~/agents/desk`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			m, err := v.openManager(cmd, s)
 			if err != nil {
@@ -143,14 +115,11 @@ machine on: with it, all your services do.`,
 			if s.Program, err = FindDaemonProgram(); err != nil {
 				return fmt.Errorf("service install: %w", err)
 			}
-			if printOnly {
-				return v.printServiceFile(m.Render(*s))
-			}
 			if err := m.Install(cmd.Context(), *s); err != nil {
 				return err
 			}
 			lingerer, ok := m.(service.Lingerer)
-			if s.System || !ok {
+			if !ok {
 				return nil
 			}
 			if linger {
@@ -163,16 +132,8 @@ machine on: with it, all your services do.`,
 		},
 	}
 	cmd.Flags().StringVar(&s.Name, "name", "", "what the daemon calls itself (default the host name)")
-	cmd.Flags().BoolVar(&printOnly, "print", false, "print the file that defines the service, and change nothing")
 	cmd.Flags().BoolVar(&linger, "linger", false, "let your services run while you are not logged in (loginctl enable-linger)")
 	return cmd
-}
-
-// printServiceFile prints the file that defines a service, as it is.
-func (v *verbs) printServiceFile(text string) error {
-	return v.PrintData(struct {
-		Text string `json:"text"`
-	}{text}, func() { fmt.Fprint(v.Out, text) })
 }
 
 // FindDaemonProgram returns the path of acpd: that of the one beside this program, else in PATH.
@@ -206,8 +167,7 @@ func (v *verbs) newServiceUninstallCmd(s *service.Service) *cobra.Command {
 		Long: `Ends the service, and removes the file that defines it if acpctl wrote it. The state
 directory stays, with the identity in it.`,
 		Example: `  acpctl service uninstall
-  acpctl service uninstall --instance reviewer
-  sudo acpctl service uninstall --system`,
+  acpctl service uninstall --home ~/agents/desk`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			m, err := v.openManager(cmd, s)
 			if err != nil {
@@ -225,9 +185,9 @@ directory stays, with the identity in it.`,
 // serviceStatus is what status prints with --json.
 type serviceStatus struct {
 	service.State
-	WatchdogSecs float64        `json:"watchdog_secs,omitempty"`
-	Daemon       *client.Status `json:"daemon,omitempty"`
-	DaemonError  *kinds.Error   `json:"daemon_error,omitempty"`
+	Home        string         `json:"home"`
+	Daemon      *client.Status `json:"daemon,omitempty"`
+	DaemonError *kinds.Error   `json:"daemon_error,omitempty"`
 }
 
 func (v *verbs) newServiceStatusCmd(s *service.Service) *cobra.Command {
@@ -237,8 +197,7 @@ func (v *verbs) newServiceStatusCmd(s *service.Service) *cobra.Command {
 		Long: `Shows what the system knows of the service, and what the daemon says of itself. The exit code
 is 6 if it does not run.`,
 		Example: `  acpctl service status
-  acpctl service status --system
-  acpctl service status --instance reviewer --json`,
+  acpctl service status --home ~/agents/desk --json`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			m, err := v.openManager(cmd, s)
 			if err != nil {
@@ -248,11 +207,12 @@ is 6 if it does not run.`,
 			if err != nil {
 				return err
 			}
-			shown := serviceStatus{State: *st, WatchdogSecs: st.Watchdog.Seconds()}
-			if st.Running && st.Home != "" {
-				daemon := client.Client{Socket: filepath.Join(st.Home, client.SocketName), Patience: frame.DaemonPatience}
-				defer daemon.Close()
-				if shown.Daemon, err = daemon.Status(cmd.Context()); err != nil {
+			shown := serviceStatus{State: *st}
+			if shown.Home, err = v.FindStateDir(); err != nil {
+				return fmt.Errorf("service status: %w", err)
+			}
+			if st.Running {
+				if shown.Daemon, err = v.Daemon.Status(cmd.Context()); err != nil {
 					shown.DaemonError, _ = v.ClassifyError(cmd.Context(), err)
 				}
 			}
@@ -272,18 +232,14 @@ func (v *verbs) printServiceStatus(s *serviceStatus) {
 			installed += ", " + s.Enabled
 		}
 	}
-	rows := [][2]string{{"unit", s.Unit}, {"installed", installed}, {"file", s.File}, {"drop-ins", strings.Join(s.DropIns, " ")}, {"state", s.Active}, {"since", s.Since}}
+	rows := [][2]string{{"unit", s.Unit}, {"installed", installed}, {"file", s.File}, {"state", s.Active}, {"since", s.Since}}
 	if s.PID != 0 {
 		rows = append(rows, [2]string{"pid", strconv.Itoa(s.PID)})
 	}
 	if s.Restarts > 0 {
 		rows = append(rows, [2]string{"restarts", strconv.Itoa(s.Restarts)})
 	}
-	rows = append(rows, [2]string{"last exit", s.LastExit})
-	if s.Watchdog > 0 {
-		rows = append(rows, [2]string{"watchdog", formatWatchdog(s.Watchdog, s.FedAt)})
-	}
-	rows = append(rows, [2]string{"home", s.Home}, [2]string{"says", s.Says})
+	rows = append(rows, [2]string{"last exit", s.LastExit}, [2]string{"home", s.Home}, [2]string{"says", s.Says})
 	if s.DaemonError != nil {
 		rows = append(rows, [2]string{"daemon", s.DaemonError.Message})
 	}
@@ -296,14 +252,6 @@ func (v *verbs) printServiceStatus(s *serviceStatus) {
 	v.PrintFields(rows...)
 }
 
-func formatWatchdog(period time.Duration, fedAt string) string {
-	text := kinds.FormatDuration(period)
-	if fedAt != "" {
-		text += ", fed " + fedAt
-	}
-	return text
-}
-
 func (v *verbs) newServiceLogsCmd(s *service.Service) *cobra.Command {
 	var lines int
 	var follow bool
@@ -312,8 +260,7 @@ func (v *verbs) newServiceLogsCmd(s *service.Service) *cobra.Command {
 		Short: "Show the log of the service",
 		Long:  `Shows the last lines of the log: of systemd's journal by journalctl, on macOS of the log file.`,
 		Example: `  acpctl service logs
-  acpctl service logs -f -n 20                  the last 20 lines, and what comes
-  acpctl service logs --system`,
+  acpctl service logs -f -n 20                  the last 20 lines, and what comes`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if lines < 0 {
 				return frame.UsageErrorf("--lines: expected a number of lines")

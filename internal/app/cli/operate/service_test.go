@@ -53,17 +53,14 @@ ActiveState=$STATE
 SubState=running
 Result=success
 UnitFileState=enabled
-WatchdogUSec=3min
-MainPID=7
-ExecStart={ path=/usr/bin/acpd ; argv[]=/usr/bin/acpd --home $AT ; pid=0 }";; esac`
+MainPID=7";; esac`
 	f, _ := newServiceDaemon(t, show)
-	t.Setenv("AT", f.Home)
 	t.Setenv("STATE", "active")
 	f.SetAnswer(client.MethodStatus, &client.Status{Whoami: client.Whoami{Name: "desk", Version: "1"}, State: "idle", Warnings: []string{"the disk is almost full"}})
-	want := "unit\t" + findHomeUnit(f.Home) + "\ninstalled\tyes, enabled\nstate\tactive (running)\npid\t7\nwatchdog\t3m\nhome\t" + f.Home + "\ndaemon\tdesk, idle, acpd 1\nwarning\tthe disk is almost full\n"
+	want := "unit\t" + findHomeUnit(f.Home) + "\ninstalled\tyes, enabled\nstate\tactive (running)\npid\t7\nhome\t" + f.Home + "\ndaemon\tdesk, idle, acpd 1\nwarning\tthe disk is almost full\n"
 	f.WantResult(f.Run("service", "status"), 0, want, "")
 	var shown serviceStatus
-	if got := f.Run("service", "status", "--json"); got.Code != 0 || json.Unmarshal([]byte(got.Out), &shown) != nil || !shown.Running || shown.Daemon.Name != "desk" || shown.WatchdogSecs != 180 {
+	if got := f.Run("service", "status", "--json"); got.Code != 0 || json.Unmarshal([]byte(got.Out), &shown) != nil || !shown.Running || shown.Daemon.Name != "desk" {
 		t.Errorf("%+v", got)
 	}
 	t.Setenv("STATE", "inactive")
@@ -74,23 +71,20 @@ ExecStart={ path=/usr/bin/acpd ; argv[]=/usr/bin/acpd --home $AT ; pid=0 }";; es
 
 // findHomeUnit returns the name of the unit of a home, which is a folder with a plain name.
 func findHomeUnit(home string) string {
-	return fmt.Sprintf("acpd-%s-%.4x.service", filepath.Base(home), sha256.Sum256([]byte(home)))
+	return fmt.Sprintf("acpd-%s-%.4x.service", strings.TrimPrefix(filepath.Base(home), "."), sha256.Sum256([]byte(home)))
 }
 
-// install says what it wrote and ran; --print writes nothing.
+// install says what it wrote and ran.
 func TestServiceInstall(t *testing.T) {
 	f, user := newServiceDaemon(t, "")
 	unit := findHomeUnit(f.Home)
 	path := filepath.Join(user, ".config/systemd/user", unit)
-	got := f.Run("service", "install", "--name", "desk", "--print")
-	if start := "\nExecStart=" + user + "/acpd --home " + f.Home + " --name desk\n"; got.Code != 0 || !strings.Contains(got.Out, start) {
-		t.Errorf("--print: %+v, want %s", got, start)
+	f.WantResult(f.Run("service", "install", "--name", "desk"), 0, "wrote  "+path+"\nran    systemctl --user daemon-reload\nran    systemctl --user enable "+unit+"\nran    systemctl --user restart "+unit+"\n", "")
+	text, err := os.ReadFile(path)
+	if start := "\nExecStart=" + user + "/acpd --home " + f.Home + " --name desk\n"; err != nil || !strings.Contains(string(text), start) {
+		t.Errorf("%v, %s, want %s", err, text, start)
 	}
-	if _, err := os.Stat(path); err == nil {
-		t.Error("--print has written a file")
-	}
-	f.WantResult(f.Run("service", "install"), 0, "wrote  "+path+"\nran    systemctl --user daemon-reload\nran    systemctl --user enable "+unit+"\nran    systemctl --user restart "+unit+"\n", "")
-	f.WantResult(f.Run("service", "install", "--json"), 0, `{"done":"kept","what":"`+path+`"}`+"\n"+`{"done":"ran","what":"systemctl --user enable `+unit+`"}`+"\n"+`{"done":"ran","what":"systemctl --user start `+unit+`"}`+"\n", "")
+	f.WantResult(f.Run("service", "install", "--name", "desk", "--json"), 0, `{"done":"kept","what":"`+path+`"}`+"\n"+`{"done":"ran","what":"systemctl --user enable `+unit+`"}`+"\n"+`{"done":"ran","what":"systemctl --user start `+unit+`"}`+"\n", "")
 	f.WantResult(f.Run("service", "uninstall", "--json"), 0, `{"done":"ran","what":"systemctl --user disable --now `+unit+`"}`+"\n"+`{"done":"removed","what":"`+path+`"}`+"\n"+`{"done":"ran","what":"systemctl --user daemon-reload"}`+"\n", "")
 }
 
@@ -130,11 +124,12 @@ func TestServiceStartsALastingPath(t *testing.T) {
 func TestServiceHomeWithATilde(t *testing.T) {
 	f, user := newServiceDaemon(t, "")
 	t.Setenv("ACP_HOME", "~/.acp-x")
-	for _, args := range [][]string{{"--home=~/.acp-x", "service", "install", "--print"}, {"service", "install", "--print"}} {
+	for _, args := range [][]string{{"--home=~/.acp-x", "service", "install"}, {"service", "install"}} {
 		var out strings.Builder
 		code := f.RunWithoutHome(t.Context(), ui.Terminal{In: strings.NewReader(""), Out: &out, Err: &out}, args...)
-		if want := "/acpd --home " + user + "/.acp-x\n"; code != 0 || !strings.Contains(out.String(), want) {
-			t.Errorf("%q: exit code %d, want %q:\n%s", args, code, want, &out)
+		text, err := os.ReadFile(filepath.Join(user, ".config/systemd/user", findHomeUnit(user+"/.acp-x")))
+		if want := "/acpd --home " + user + "/.acp-x\n"; code != 0 || err != nil || !strings.Contains(string(text), want) {
+			t.Errorf("%q: exit code %d, %v, want %q in:\n%s\n%s", args, code, err, want, text, &out)
 		}
 	}
 }
@@ -142,14 +137,14 @@ func TestServiceHomeWithATilde(t *testing.T) {
 func TestServiceUsage(t *testing.T) {
 	f, _ := newServiceDaemon(t, "")
 	for args, want := range map[string]string{
-		"install --system":              "--home: a service of the machine",
-		"install --instance Desk":       "--instance: name",
-		"install --instance=":           "--instance: empty",
-		"status --name x":               "--name",
-		"logs -n -1":                    "--lines",
-		"logs --json":                   "--json: the log",
-		"":                              "name a verb",
-		"install --instance a --name b": "leave one of them out",
+		"install --system":       "the flag --system was removed\nType: sudo systemctl enable --now acpd",
+		"status --instance desk": "the flag --instance was removed\nType: acpctl service install --home",
+		"install --name Desk!":   "--name: name",
+		"install --name=":        "--name: empty",
+		"status --name x":        "--name",
+		"logs -n -1":             "--lines",
+		"logs --json":            "--json: the log",
+		"":                       "name a verb",
 	} {
 		if got := f.Run(append([]string{"service"}, strings.Fields(args)...)...); got.Code != frame.ExitUsage || !strings.Contains(got.Out+got.Err, want) {
 			t.Errorf("service %s: %+v", args, got)

@@ -50,7 +50,7 @@ func (u *run) startDaemon(ctx context.Context) (err error) {
 		return u.awaitDaemon(ctx, busyTime, func() error { return nil })
 	}
 	s := service.Service{Name: u.name}
-	if m, err := operate.OpenManager(u.Frame, &s); err == nil && m.CheckRunning(ctx, s) == nil {
+	if m, err := operate.OpenManager(u.Frame, &s); err == nil && m.CheckRunning(ctx) == nil {
 		started, err := u.startService(ctx, m, s)
 		if err != nil {
 			return fmt.Errorf("up: %w", err)
