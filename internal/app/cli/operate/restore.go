@@ -96,7 +96,7 @@ func (v *verbs) restore(ctx context.Context, file string, o restoreOptions) erro
 	if r.Warning != nil {
 		v.Warn("warning: %s", r.Warning.Error())
 	}
-	result.Notes = slices.Concat(listCommandNotes(dir), listRelayNotes(dir, r.Identity), listRestoreNotes(result))
+	result.Notes = slices.Concat(listCommandNotes(dir), listRelayNotes(dir, r.Identity), listRestoreNotes(result, o.noIdentity))
 	for _, note := range result.Notes {
 		v.Warn("note: %s", note)
 	}
@@ -121,11 +121,14 @@ func (v *verbs) printRestored(r *restored) {
 	v.PrintForPerson("The state is that of %s. Trusted peers: %s.", v.FormatTime(r.Made), cmp.Or(strings.Join(r.Peers, ", "), "none"))
 }
 
-// listRestoreNotes says what whoever restores must know before the daemon starts, a script too.
-func listRestoreNotes(r *restored) []string {
+// listRestoreNotes returns what must be known before the daemon starts. isLeftOut reports whether no identity is wanted.
+func listRestoreNotes(r *restored, isLeftOut bool) []string {
 	who := fmt.Sprintf("the identity is %s: no other daemon may run with it; peers would see its connections jump between two machines", r.Identity)
 	if r.Source == backup.IdentityNone {
-		who = "the identity is not restored: put identity.key there if you have it, else acpd makes a new one when it starts, and each peer must trust that"
+		who = "the identity is not restored: acpd makes a new one when it starts, and each peer must trust that"
+		if !isLeftOut {
+			who += "; if you have its identity.key, put that there before"
+		}
 	}
 	return []string{who, "untrust whom you have untrusted since: the backup does not know it"}
 }
