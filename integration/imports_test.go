@@ -35,7 +35,7 @@ var arrows = map[string][]string{
 	"kinds":                {"wire", "internal/jsonscan"},
 	"harness":              {"wire", "internal/pace"},
 	"harness/run":          {},
-	"harness/profile":      {"harness/run", "client", "internal/durable", "internal/yamldoc"},
+	"harness/profile":      {"harness/run", "client", "internal/durable"},
 	"harness/setup":        {"internal/durable", "internal/jsonscan"},
 	"mcp":                  {"harness", "client"},
 	"wire":                 {"identity", "internal/jsonscan"},

@@ -11,7 +11,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/acpd/acpd/harness/run"
@@ -35,9 +34,9 @@ func (p *Profile) FindProgram() (*Program, error) {
 	path, err := exec.LookPath(p.Program)
 	if err != nil {
 		if errors.Is(err, exec.ErrDot) {
-			return nil, fmt.Errorf("program: %s was found in the working directory: name it by its absolute path in a profile", p.Program)
+			return nil, fmt.Errorf("program: %s was found in the working directory: add its folder to PATH, or name its path", p.Program)
 		}
-		return nil, fmt.Errorf("program: %s is not in PATH: install it, or name its absolute path in a profile", p.Program)
+		return nil, fmt.Errorf("program: %s is not in PATH: install it, or add its folder to PATH", p.Program)
 	}
 	found := &Program{}
 	if found.Path, err = realPath(path); err != nil {
@@ -108,7 +107,7 @@ func realPath(path string) (string, error) {
 	return filepath.EvalSymlinks(path)
 }
 
-// expandHome returns a path of a profile as an absolute one.
+// expandHome returns an absolute path for one that may begin with ~/.
 func expandHome(path string) (string, error) {
 	rest, ok := strings.CutPrefix(path, "~/")
 	if !ok {
@@ -121,83 +120,13 @@ func expandHome(path string) (string, error) {
 	return filepath.Join(home, rest), nil
 }
 
-// values are what the placeholders and conditions of a profile stand for in one run.
+// values are what is chosen for one run.
 type values struct {
 	session string // of the program; "": a new conversation
 	home    string
-	dir     string
 	model   string
 	acpctl  string
 	tools   Tools
-	confine run.Confinement
-}
-
-func (p *Profile) holds(condition string, v *values) bool {
-	if other, not := strings.CutPrefix(condition, "!"); not {
-		return !p.holds(other, v)
-	}
-	switch condition {
-	case "resume":
-		return v.session != ""
-	case "new":
-		return v.session == ""
-	case "acp":
-		return p.ACP
-	case "schema":
-		return p.Schema != ""
-	case "model":
-		return v.model != ""
-	case "confined":
-		return v.confine.Confines()
-	case "unconfined":
-		return !v.confine.Confines()
-	}
-	return condition == "tools."+string(v.tools)
-}
-
-// schemaFile is the path of the schema in the run's home.
-const schemaFile = "schema.json"
-
-func (p *Profile) fill(text string, v *values) string {
-	return placeholder.ReplaceAllStringFunc(text, func(word string) string {
-		switch word {
-		case "{session}":
-			return v.session
-		case "{home}":
-			return v.home
-		case "{dir}":
-			return v.dir
-		case "{turns}":
-			return strconv.Itoa(p.Limits.Turns)
-		case "{cost}":
-			return strconv.FormatFloat(p.Limits.Cost, 'f', -1, 64)
-		case "{model}":
-			return v.model
-		case "{schema}":
-			return p.Schema
-		case "{schema_file}":
-			return filepath.Join(v.home, schemaFile)
-		case "{tools}":
-			return string(v.tools)
-		case "{acp}":
-			return strconv.FormatBool(p.ACP)
-		case "{acpctl}":
-			return v.acpctl
-		}
-		return word
-	})
-}
-
-// makeArgs returns the arguments of a command line.
-func (p *Profile) makeArgs(v *values) (args []string) {
-	for _, a := range p.Args {
-		if !slices.ContainsFunc(a.When, func(c string) bool { return !p.holds(c, v) }) {
-			for _, text := range a.Args {
-				args = append(args, p.fill(text, v))
-			}
-		}
-	}
-	return args
 }
 
 // makeEnv returns the environment of a run, each variable once. The variables of more win over those
@@ -216,8 +145,8 @@ func (p *Profile) makeEnv(v *values, program *Program, temp string, more []strin
 			env[name] = value
 		}
 	}
-	for name, text := range p.Env {
-		env[name] = p.fill(text, v)
+	if p.env != nil {
+		maps.Copy(env, p.env(v))
 	}
 	for _, variable := range more {
 		name, value, _ := strings.Cut(variable, "=")
@@ -253,14 +182,11 @@ func (p *Profile) prepareHome(v *values) (read []string, err error) {
 		}
 		return home.WriteFile(path, []byte(text), 0o600)
 	}
-	for path, text := range p.Files {
-		if err := write(path, p.fill(text, v)); err != nil {
-			return nil, err
-		}
-	}
-	if p.Schema != "" {
-		if err := write(schemaFile, p.Schema); err != nil {
-			return nil, err
+	if p.files != nil {
+		for path, text := range p.files(v) {
+			if err := write(path, text); err != nil {
+				return nil, err
+			}
 		}
 	}
 	for _, c := range p.Credentials {

@@ -8,7 +8,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/harness/run"
+	"github.com/acpd/acpd/kinds"
 )
 
 // Under each confinement that is here, the program reads its folder, and no canary: in the
@@ -36,7 +38,7 @@ func TestConfinedRuns(t *testing.T) {
 		}
 		tested++
 		t.Run(string(c), func(t *testing.T) {
-			r, _ := newRunner(t, c, "")
+			r, _ := newRunner(t, c)
 			var err error
 			if r.Dir, err = CheckDir("~/project", filepath.Join(user, ".acp")); err != nil {
 				t.Fatal(err)
@@ -75,15 +77,15 @@ func TestConfinedRuns(t *testing.T) {
 
 // The program is told that it has no tools where nothing confines, whatever the owner wants.
 func TestNoToolsWithoutConfinement(t *testing.T) {
-	r, _ := newRunner(t, run.None, "")
+	r, _ := newRunner(t, run.None)
 	r.Tools = ToolsWork
 	a, err := r.Run(t.Context(), Request{Peer: desk, Prompt: "record"})
-	if err != nil || !strings.Contains(a.Text, `"--no-tools"`) {
+	if err != nil || !strings.Contains(a.Text, `"--tools=none"`) {
 		t.Errorf("%+v, %v", a, err)
 	}
 	r.Confinement = run.Outside
 	a, err = r.Run(t.Context(), Request{Peer: desk, Prompt: "record"})
-	if err != nil || !strings.Contains(a.Text, `"--work"`) {
+	if err != nil || !strings.Contains(a.Text, `"--tools=work"`) {
 		t.Errorf("%+v, %v", a, err)
 	}
 }
@@ -96,7 +98,8 @@ func TestMoreToRead(t *testing.T) {
 		t.Fatal(err)
 	}
 	confinement, _ := run.Detect(t.Context())
-	r, b := newRunner(t, confinement, "read: ["+file+", /nowhere/at/all]\n")
+	r, b := newRunner(t, confinement)
+	r.Profile.Read = []string{file, "/nowhere/at/all"}
 	b.failSettling = errors.New("the daemon is away")
 	var logged []string
 	r.Log = func(format string, args ...any) { logged = append(logged, fmt.Sprintf(format, args...)) }
@@ -106,5 +109,37 @@ func TestMoreToRead(t *testing.T) {
 	}
 	if len(logged) != 1 || !strings.Contains(logged[0], "the daemon is away") {
 		t.Errorf("the owner reads %q", logged)
+	}
+}
+
+// A command of the owner's is confined as a program is. What it prints is the answer, its home is its own
+// in a conversation, and a run of it is counted.
+func TestACommandOfTheOwners(t *testing.T) {
+	script := filepath.Join(realDir(t), "answer")
+	if err := os.WriteFile(script, []byte("#!/bin/sh\ncat; echo \"$1, $PASSED$SECRET, $(cat ~/seen 2>&1 | tail -c 5)\"; echo seen >~/seen; test -z \"$FAIL\"\n"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("PASSED", "passed")
+	t.Setenv("SECRET", "secret")
+	confinement, _ := run.Detect(t.Context())
+	r, b := newRunner(t, confinement)
+	r.Profile = NewCommand("fake", []string{script, "an argument"})
+	r.Profile.Pass = []string{"PASSED"}
+	program, err := r.Profile.FindProgram()
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Program = program
+	for _, want := range []string{"hello\nan argument, passed, tory\n", "hello\nan argument, passed, seen\n"} {
+		if a, err := r.Run(t.Context(), Request{Peer: desk, Thread: "t", Prompt: "hello\n"}); err != nil || a.Text != want {
+			t.Errorf("%+v, %v, want %q", a, err, want)
+		}
+	}
+	t.Setenv("FAIL", "x")
+	r.Profile.Pass = append(r.Profile.Pass, "FAIL")
+	_, err = r.Run(t.Context(), Request{Peer: desk, Thread: "t", Prompt: "hello"})
+	wantCode(t, err, kinds.Internal, "secret")
+	if len(b.settled) != 3 || b.settled[2] != (client.SettleParams{ID: "3"}) || b.reserved[2].MaxTokens != 0 || b.reserved[2].Profile != "fake" {
+		t.Errorf("reserved %+v, settled %+v", b.reserved, b.settled)
 	}
 }

@@ -39,7 +39,7 @@ func resumed(t *testing.T, r *Runner, q Request) string {
 
 // A conversation goes on for the same peer, agent and thread, and for nobody else.
 func TestConversations(t *testing.T) {
-	r, b := newRunner(t, run.None, "")
+	r, b := newRunner(t, run.None)
 	q := Request{Peer: desk, Agent: "planner", Thread: "parser"}
 	if id := resumed(t, r, q); id != "" {
 		t.Errorf("the first one resumed %s", id)
@@ -73,7 +73,7 @@ func TestConversations(t *testing.T) {
 
 // A program that has forgotten a conversation begins a new one.
 func TestAConversationIsGone(t *testing.T) {
-	r, b := newRunner(t, run.None, "")
+	r, b := newRunner(t, run.None)
 	q := Request{Peer: desk, Thread: "parser"}
 	resumed(t, r, q)
 	home := filepath.Join(r.Conversations.listPeer(desk.String())[0].folder, "home", "session-1")
@@ -90,8 +90,8 @@ func TestAConversationIsGone(t *testing.T) {
 
 // Of a program that counts for the whole conversation, each run costs the difference.
 func TestCumulativeTokens(t *testing.T) {
-	r, b := newRunner(t, run.None, "")
-	r.Profile.Output.Cumulative, r.Profile.Limits.Cost = true, 0
+	r, b := newRunner(t, run.None)
+	r.Profile.cumulative, r.Profile.Limits.Cost = true, 0
 	q := Request{Peer: desk, Thread: "parser"}
 	resumed(t, r, q)
 	resumed(t, r, q)
@@ -112,7 +112,7 @@ func TestTokensOfOneRun(t *testing.T) {
 		{true, true, 100, 60, 60, 60},
 		{true, false, 100, 0, 0, 100},
 	} {
-		r := &Runner{Profile: &Profile{Output: Output{Cumulative: test.cumulative}}}
+		r := &Runner{Profile: &Profile{cumulative: test.cumulative}}
 		c := &conversation{conversationState: conversationState{Tokens: test.before}}
 		got := r.takeTokens(c, &reading{tokens: test.read, hasTokens: test.said})
 		if got != test.want || c.Tokens != test.wantToBeKept {
@@ -122,7 +122,7 @@ func TestTokensOfOneRun(t *testing.T) {
 }
 
 func TestAConversationThatIsTooLarge(t *testing.T) {
-	r, _ := newRunner(t, run.None, "")
+	r, _ := newRunner(t, run.None)
 	if _, err := r.Run(t.Context(), Request{Peer: desk, Thread: "t", Prompt: "large"}); err != nil {
 		t.Fatal(err)
 	}
@@ -133,7 +133,7 @@ func TestAConversationThatIsTooLarge(t *testing.T) {
 
 // What a run leaves in its home neither stops the next one nor leads it elsewhere.
 func TestHomesThatARunHasChanged(t *testing.T) {
-	r, _ := newRunner(t, run.None, "")
+	r, _ := newRunner(t, run.None)
 	elsewhere := realDir(t)
 	q := Request{Peer: desk, Thread: "t", Prompt: "pipe"}
 	for _, q.Prompt = range []string{"pipe", "pipe", "record", elsewhere + " replace-home", "record"} {
@@ -151,7 +151,7 @@ func TestHomesThatARunHasChanged(t *testing.T) {
 
 // Runs of one conversation take turns, those of others do not wait.
 func TestTurns(t *testing.T) {
-	r, _ := newRunner(t, run.None, "")
+	r, _ := newRunner(t, run.None)
 	inside := make(chan struct{})
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
@@ -178,7 +178,7 @@ func TestTurns(t *testing.T) {
 }
 
 func TestACancelledRunEndsNoConversation(t *testing.T) {
-	r, _ := newRunner(t, run.None, "")
+	r, _ := newRunner(t, run.None)
 	if _, err := r.Run(t.Context(), Request{Peer: desk, Thread: "t", Prompt: "record"}); err != nil {
 		t.Fatal(err)
 	}

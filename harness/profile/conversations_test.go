@@ -226,16 +226,15 @@ func TestPrepareHome(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := &Profile{
-		Files:       map[string]string{".config/a": "is {turns}"},
+		files:       func(v *values) map[string]string { return map[string]string{".config/a": "is " + string(v.tools)} },
 		Credentials: []Credential{{"~/token", ".agent/token"}, {"~/missing", ".agent/missing"}},
-		Limits:      Limits{Turns: 3},
 	}
 	for range 3 {
-		read, err := p.prepareHome(&values{home: home})
+		read, err := p.prepareHome(&values{home: home, tools: ToolsRead})
 		if err != nil || len(read) != 1 || read[0] != filepath.Join(user, "token") {
 			t.Fatalf("%q, %v", read, err)
 		}
-		for path, want := range map[string]string{".config/a": "is 3", ".agent/token": "secret"} {
+		for path, want := range map[string]string{".config/a": "is read", ".agent/token": "secret"} {
 			if got, err := os.ReadFile(filepath.Join(home, path)); err != nil || string(got) != want {
 				t.Errorf("%s: %s, %v", path, got, err)
 			}

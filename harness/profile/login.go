@@ -26,7 +26,7 @@ var logins = map[string]struct {
 // CheckLogin returns an error if the agent program says that nobody has logged in to it, so that no run can
 // succeed. It returns nil if the program cannot be asked, or says anything else.
 func (p *Profile) CheckLogin(ctx context.Context, program *Program) error {
-	login, known := logins[p.Program]
+	login, known := logins[p.Name]
 	if !known || login.key != "" && os.Getenv(login.key) != "" {
 		return nil
 	}
@@ -39,8 +39,10 @@ func (p *Profile) CheckLogin(ctx context.Context, program *Program) error {
 			cmd.Env = append(cmd.Env, name+"="+value)
 		}
 	}
-	for name, value := range p.Env {
-		cmd.Env = append(cmd.Env, name+"="+value)
+	if p.env != nil {
+		for name, value := range p.env(&values{}) {
+			cmd.Env = append(cmd.Env, name+"="+value)
+		}
 	}
 	if said, _ := cmd.CombinedOutput(); !bytes.Contains(said, []byte(login.absent)) {
 		return nil

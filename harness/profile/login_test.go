@@ -26,7 +26,7 @@ func TestCheckLogin(t *testing.T) {
 		if err := os.WriteFile(filepath.Join(dir, test.program), []byte("#!/bin/sh\n"+test.script+"\n"), 0o700); err != nil {
 			t.Fatal(err)
 		}
-		p := &Profile{Program: test.program, Pass: []string{"ANTHROPIC_API_KEY"}}
+		p := &Profile{Name: test.program, Program: test.program, Pass: []string{"ANTHROPIC_API_KEY"}}
 		program, err := p.FindProgram()
 		if err != nil {
 			t.Fatal(err)

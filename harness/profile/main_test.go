@@ -169,40 +169,45 @@ func fake(mode string, args []string) {
 	}
 }
 
-// fakeProfile is a profile of the program.
-const fakeProfile = `
-about: a program of tests
-program: %q
-args:
-  - fake-agent
-  - prompted
-  - --turns={turns}
-  - {when: tools.none, args: [--no-tools]}
-  - {when: tools.read, args: [--read]}
-  - {when: tools.work, args: [--work]}
-  - {when: model, args: [--model, "{model}"]}
-  - {when: resume, args: ["--resume={session}"]}
-env: {FIXED: "in {home}", GORACE: atexit_sleep_ms=0}
-pass: [PASSED, NOT_THERE]
-files: {.config/settings: "turns {turns}"}
-output:
-  format: jsonl
-  rules:
-    - {when: {type: begin}, session: session}
-    - {when: {type: speech}, progress: text}
-    - {when: {type: end}, done: true, text: text, failed: failed, cost: cost, tokens: tokens, denials: denials.*.tool}
-limits: {cost: 1, tokens: 1000, disk: 2097152}
-`
-
-func parseFake(t testing.TB, more string) *Profile {
+// newFake returns a profile of the program.
+func newFake(t testing.TB) *Profile {
 	t.Helper()
 	exe, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
-	p, err := Parse("fake", "fake.yaml", []byte(fmt.Sprintf(fakeProfile, exe)+more))
-	if err != nil {
-		t.Fatal(err)
+	p := &Profile{Name: "fake", Program: exe, Pass: []string{"PASSED", "NOT_THERE"}, Limits: newLimits(1, 1000)}
+	p.Limits.Disk = 2 << 20
+	p.args = func(v *values) []string {
+		args := []string{"fake-agent", "prompted", "--tools=" + string(v.tools)}
+		if v.model != "" {
+			args = append(args, "--model", v.model)
+		}
+		if v.session != "" {
+			args = append(args, "--resume="+v.session)
+		}
+		return append(args, p.More...)
+	}
+	p.env = func(v *values) map[string]string {
+		return map[string]string{"FIXED": "in " + v.home, "GORACE": "atexit_sleep_ms=0"}
+	}
+	p.files = func(v *values) map[string]string {
+		return map[string]string{".config/settings": "tools " + string(v.tools)}
+	}
+	p.read = func(r *reading, event any) {
+		switch firstText(event, "type") {
+		case "begin":
+			r.setSession(event, "session")
+		case "speech":
+			r.say(event, "text")
+		case "end":
+			r.done = true
+			r.setText(event, "text")
+			r.failed = r.failed || firstText(event, "failed") == "true"
+			r.setCost(event, "cost")
+			r.setTokens(event, "tokens")
+			r.addDenials(event, "denials.*.tool")
+		}
 	}
 	return p
 }
@@ -235,9 +240,9 @@ func (b *budget) SettleRun(_ context.Context, p client.SettleParams) error {
 }
 
 // newRunner returns a runner of the fake program, and its budget.
-func newRunner(t testing.TB, c run.Confinement, more string) (*Runner, *budget) {
+func newRunner(t testing.TB, c run.Confinement) (*Runner, *budget) {
 	t.Helper()
-	p := parseFake(t, more)
+	p := newFake(t)
 	program, err := p.FindProgram()
 	if err != nil {
 		t.Fatal(err)

@@ -3,7 +3,6 @@ package profile
 import (
 	"bytes"
 	"errors"
-	"fmt"
 	"math"
 	"regexp"
 	"slices"
@@ -13,33 +12,6 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 )
-
-// Output says what the JSON means that a program prints on its standard output.
-type Output struct {
-	Format     string `yaml:"format"`     // json: one object; jsonl: an object a line, and lines that are none are left out
-	Cumulative bool   `yaml:"cumulative"` // tokens count the whole conversation, not this run alone
-	Rules      []Rule `yaml:"rules"`
-}
-
-// Rule reads the objects that match. Its other fields are paths into such an object: keys and
-// indexes with dots between them, and * for every item of a list.
-type Rule struct {
-	When map[string]string `yaml:"when"` // by path, what the value is as text, or its beginning and a *; none: every object
-	Done bool              `yaml:"done"` // the output is complete: without such an object the run has failed
-
-	Session    string `yaml:"session"`    // id of the conversation, to resume it
-	Text       string `yaml:"text"`       // the answer; the last one counts
-	Append     bool   `yaml:"append"`     // instead, all texts, one after the other
-	Structured string `yaml:"structured"` // the answer by the schema
-	Failed     string `yaml:"failed"`     // true: the run has failed
-	Error      string `yaml:"error"`      // why
-	Fails      bool   `yaml:"fails"`      // the run has failed if there is such an object
-	Cost       string `yaml:"cost"`       // in US dollars
-	Tokens     words  `yaml:"tokens"`     // added up
-	Sum        bool   `yaml:"sum"`        // cost and tokens are those of a step: they are added up
-	Denials    string `yaml:"denials"`    // names of tools that the model was not allowed
-	Progress   string `yaml:"progress"`   // what the model says while it works
-}
 
 const (
 	maxLine     = 4 << 20 // bytes of a line
@@ -52,48 +24,36 @@ const (
 // sessionID is what may follow a flag of a command line.
 var sessionID = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.:-]{0,127}$`)
 
-// check returns an error that names the key of what cannot be, and says what can.
-func (o *Output) check() error {
-	switch {
-	case o.Format == "" && len(o.Rules) == 0:
-		return errors.New("output: it is missing, so no answer would be found: write output: {format: json, rules: [{done: true, text: KEY}]}, where KEY has the answer in the object that the program prints")
-	case o.Format != "json" && o.Format != "jsonl":
-		return fmt.Errorf("output: format: %q: use json for one object, or jsonl for an object a line", o.Format)
-	case !slices.ContainsFunc(o.Rules, func(r Rule) bool { return r.Done }):
-		return errors.New("output: rules: none has done: true, so no run would ever have succeeded: add it to the rule that reads the answer, like {done: true, text: KEY}")
-	case o.Format == "jsonl" && slices.ContainsFunc(o.Rules, func(r Rule) bool { return len(r.When) == 0 }):
-		return errors.New("output: rules: one has no when, and would match every line: add one, like when: {type: result}")
-	}
-	return nil
-}
+// ownSession is the id of a conversation of a command, which is told none: it finds its own home again.
+const ownSession = "home"
 
 // reading is what was understood of a program's output so far. It is an [io.Writer] for it.
 type reading struct {
-	output   *Output
-	progress func(text string) // nil: nobody hears
+	read     func(r *reading, event any) // reads an object; nil if what is printed is the answer
+	progress func(text string)           // may be nil
 
-	rest []byte // an unfinished line; with format json, all
+	rest []byte // an unfinished line
 
-	done       bool
-	session    string
-	text       []byte
-	structured jsontext.Value
-	failed     bool
-	why        string
-	cost       float64
-	hasCost    bool
-	tokens     uint64
-	hasTokens  bool
-	denials    []string
+	done      bool // the output is complete: else the run has failed
+	session   string
+	text      []byte
+	failed    bool
+	why       string
+	cost      float64
+	hasCost   bool
+	tokens    uint64
+	hasTokens bool
+	denials   []string // names of tools that the model was not allowed
 }
 
 var errLongLine = errors.New("it printed a line that is longer than it may be")
 
 func (r *reading) Write(p []byte) (int, error) {
-	r.rest = append(r.rest, p...)
-	if r.output.Format == "json" {
+	if r.read == nil {
+		r.text = append(r.text, p[:min(len(p), maxText-len(r.text))]...)
 		return len(p), nil // bounded by the run's output
 	}
+	r.rest = append(r.rest, p...)
 	begin := 0
 	for {
 		end := bytes.IndexByte(r.rest[begin:], '\n')
@@ -110,114 +70,101 @@ func (r *reading) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// finish reads what no line break has ended.
+// finish reads what no line end has ended.
 func (r *reading) finish() {
+	if r.read == nil {
+		r.done, r.session, r.hasTokens = true, ownSession, true // none
+		return
+	}
 	r.readObject(r.rest)
 	r.rest = nil
 }
 
-// readObject applies the rules to an object. Text that is no JSON object means nothing.
+// readObject reads a line. Text that is no JSON object means nothing.
 func (r *reading) readObject(text []byte) {
 	text = bytes.TrimSpace(text)
 	if len(text) == 0 || text[0] != '{' {
 		return
 	}
-	var object any
-	if json.Unmarshal(text, &object, jsontext.AllowInvalidUTF8(true), jsontext.AllowDuplicateNames(true)) != nil {
-		return
-	}
-	for i := range r.output.Rules {
-		if rule := &r.output.Rules[i]; rule.matches(object) {
-			r.apply(rule, object)
-		}
+	var event any
+	if json.Unmarshal(text, &event, jsontext.AllowInvalidUTF8(true), jsontext.AllowDuplicateNames(true)) == nil {
+		r.read(r, event)
 	}
 }
 
-func (rule *Rule) matches(object any) bool {
-	for path, want := range rule.When {
-		if !slices.ContainsFunc(lookUp(object, path), func(v any) bool { return matchesText(scalarText(v), want) }) {
-			return false
-		}
+// setSession takes the id of the conversation from an event.
+func (r *reading) setSession(event any, path string) {
+	if s := firstText(event, path); sessionID.MatchString(s) {
+		r.session = s
 	}
+}
+
+// setText takes the answer from an event. The last one counts.
+func (r *reading) setText(event any, path string) {
+	if text, ok := joinTexts(event, path); ok {
+		r.text = append(r.text[:0], text[:min(len(text), maxText)]...)
+	}
+}
+
+// setReason takes from an event why the run has failed.
+func (r *reading) setReason(event any, path string) {
+	if why, ok := joinTexts(event, path); ok && why != "" {
+		r.why = why[:min(len(why), maxProgress)]
+	}
+}
+
+// setCost takes the cost in US dollars from an event, and reports whether it has one.
+func (r *reading) setCost(event any, path string) bool {
+	costs := lookUp(event, path)
+	if len(costs) == 0 {
+		return false
+	}
+	n, ok := costs[0].(float64)
+	if !ok || n < 0 || n >= 1e6 {
+		return false
+	}
+	r.cost, r.hasCost = n, true
 	return true
 }
 
-// matchesText reports whether text is what a rule wants: the same, or with the beginning that
-// stands before a * at the end.
-func matchesText(text, want string) bool {
-	if begin, ok := strings.CutSuffix(want, "*"); ok {
-		return strings.HasPrefix(text, begin)
+// mostTokens bounds a number of tokens that is believed.
+const mostTokens = 1e12
+
+// setTokens takes the sum of numbers of tokens from an event, and reports whether it has any.
+func (r *reading) setTokens(event any, paths ...string) bool {
+	sum, found := uint64(0), false
+	for _, path := range paths {
+		for _, v := range lookUp(event, path) {
+			if n, ok := v.(float64); ok && n >= 0 && n <= mostTokens && n == math.Trunc(n) {
+				sum, found = min(sum+uint64(n), mostTokens), true
+			}
+		}
 	}
-	return text == want
+	if found {
+		r.tokens, r.hasTokens = sum, true
+	}
+	return found
 }
 
-func (r *reading) apply(rule *Rule, object any) {
-	r.done = r.done || rule.Done
-	if s := firstText(object, rule.Session); sessionID.MatchString(s) {
-		r.session = s
-	}
-	if text, ok := joinTexts(object, rule.Text); ok {
-		if !rule.Append {
-			r.text = r.text[:0]
-		}
-		r.text = append(r.text, text[:min(len(text), max(0, maxText-len(r.text)))]...)
-	}
-	for _, v := range lookUp(object, rule.Structured) {
-		if text, err := json.Marshal(v, jsontext.AllowInvalidUTF8(true)); err == nil && v != nil {
-			r.structured = text
-		}
-	}
-	r.failed = r.failed || rule.Fails || firstText(object, rule.Failed) == "true"
-	if why, ok := joinTexts(object, rule.Error); ok && why != "" {
-		r.why = why[:min(len(why), maxProgress)]
-	}
-	if costs := lookUp(object, rule.Cost); len(costs) > 0 {
-		if n, ok := costs[0].(float64); ok && n >= 0 && n < 1e6 {
-			r.hasCost = true
-			if !rule.Sum {
-				r.cost = 0
-			}
-			r.cost += n
-		}
-	}
-	if n, ok := sumTokens(object, rule.Tokens); ok {
-		r.hasTokens = true
-		if !rule.Sum {
-			r.tokens = 0
-		}
-		r.tokens = min(r.tokens+n, 1e12)
-	}
-	for _, v := range lookUp(object, rule.Denials) {
+func (r *reading) addDenials(event any, path string) {
+	for _, v := range lookUp(event, path) {
 		s := scalarText(v)
 		s = strings.ToValidUTF8(s[:min(len(s), maxDenial)], "")
 		if s != "" && len(r.denials) < maxDenials && !slices.Contains(r.denials, s) {
 			r.denials = append(r.denials, s)
 		}
 	}
-	if r.progress != nil {
-		if text, ok := joinTexts(object, rule.Progress); ok && strings.TrimSpace(text) != "" {
-			r.progress(text)
-		}
+}
+
+// say passes on what the model says while it works.
+func (r *reading) say(event any, path string) {
+	if text, ok := joinTexts(event, path); ok && r.progress != nil && strings.TrimSpace(text) != "" {
+		r.progress(text)
 	}
 }
 
-// sumTokens adds up numbers. ok is false if there are none.
-func sumTokens(object any, paths []string) (sum uint64, ok bool) {
-	for _, path := range paths {
-		for _, v := range lookUp(object, path) {
-			if n, is := v.(float64); is && n >= 0 && n <= 1e12 && n == math.Trunc(n) {
-				sum, ok = min(sum+uint64(n), 1e12), true
-			}
-		}
-	}
-	return sum, ok
-}
-
-// lookUp returns the values at a path, none for the empty path.
+// lookUp returns the values at a path: keys with dots between them, and * for every item of a list.
 func lookUp(v any, path string) []any {
-	if path == "" {
-		return nil
-	}
 	at := []any{v}
 	for key := range strings.SplitSeq(path, ".") {
 		var next []any
@@ -230,8 +177,6 @@ func lookUp(v any, path string) []any {
 			case []any:
 				if key == "*" {
 					next = append(next, v...)
-				} else if i, err := strconv.Atoi(key); err == nil && i >= 0 && i < len(v) {
-					next = append(next, v[i])
 				}
 			}
 		}
@@ -258,6 +203,9 @@ func firstText(v any, path string) string {
 	}
 	return ""
 }
+
+// hasPrefix reports whether a text at a path has a beginning.
+func hasPrefix(v any, path, prefix string) bool { return strings.HasPrefix(firstText(v, path), prefix) }
 
 // scalarText returns a text, a number or a truth value as text, "" for anything else.
 func scalarText(v any) string {

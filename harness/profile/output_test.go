@@ -8,13 +8,9 @@ import (
 	"testing"
 )
 
-func parseBuiltIn(t testing.TB, name string) *Profile {
+func newBuiltIn(t testing.TB, name string) *Profile {
 	t.Helper()
-	text, err := ReadNamed("", name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	p, err := Parse(name, name, text)
+	p, err := New(name)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -41,7 +37,7 @@ func TestOutputs(t *testing.T) {
 			reading{done: true, session: "s", failed: true, why: "Reached maximum number of turns (1)", cost: 0.01, tokens: 10}},
 		{"claude", "denied", `
 {"type":"result","subtype":"success","is_error":false,"result":"no","session_id":"s","total_cost_usd":0.5,"usage":{"output_tokens":1},"structured_output":{"a":1},"permission_denials":[{"tool_name":"Bash","tool_input":{"command":"cat /x"}}]}`,
-			reading{done: true, session: "s", text: []byte("no"), cost: 0.5, tokens: 1, denials: []string{"Bash"}, structured: []byte(`{"a":1}`)}},
+			reading{done: true, session: "s", text: []byte("no"), cost: 0.5, tokens: 1, denials: []string{"Bash"}}},
 		{"codex", "an answer", `
 WARNING: proceeding
 {"type":"thread.started","thread_id":"01a209b3-940f-7721-a362-2b7364e8c734"}
@@ -72,9 +68,9 @@ WARNING: proceeding
 		{"claude", "wrong types", `{"type":"result","result":7,"is_error":"yes","session_id":{"a":1},"total_cost_usd":"1","usage":{"input_tokens":-5,"output_tokens":1.5},"permission_denials":{"a":1},"errors":"x"}`, reading{done: true}},
 		{"claude", "an id that is a flag", `{"type":"result","result":"x","session_id":"--dangerously-skip-permissions"}`, reading{done: true, text: []byte("x")}},
 	} {
-		p := parseBuiltIn(t, c.name)
+		p := newBuiltIn(t, c.name)
 		for _, size := range []int{1, 7, len(c.out) + 1} { // as it may come
-			got := reading{output: &p.Output}
+			got := reading{read: p.read}
 			for part := range slices.Chunk([]byte(c.out), size) {
 				if _, err := got.Write(part); err != nil {
 					t.Fatal(err)
@@ -82,28 +78,10 @@ WARNING: proceeding
 			}
 			got.finish()
 			if got.done != c.want.done || got.session != c.want.session || string(got.text) != string(c.want.text) || got.failed != c.want.failed || got.why != c.want.why ||
-				got.cost != c.want.cost || got.tokens != c.want.tokens || !slices.Equal(got.denials, c.want.denials) || string(got.structured) != string(c.want.structured) {
+				got.cost != c.want.cost || got.tokens != c.want.tokens || !slices.Equal(got.denials, c.want.denials) {
 				t.Errorf("%s, %s: %+v", c.name, c.what, got)
 			}
 		}
-	}
-}
-
-func TestOneObject(t *testing.T) {
-	p, err := Parse("x", "x", []byte(`
-program: x
-output: {format: json, rules: [{done: true, text: a.b.1, append: true, tokens: [n.*]}, {when: {a.b.0: x}, text: a.b.0}]}
-`))
-	if err != nil {
-		t.Fatal(err)
-	}
-	r := reading{output: &p.Output}
-	for part := range strings.SplitSeq("{\n \"a\": {\"b\": [\"x\",| \"y\"]},\n \"n\": [1, 2]}\n", "|") {
-		r.Write([]byte(part))
-	}
-	r.finish()
-	if !r.done || string(r.text) != "x" || r.tokens != 3 {
-		t.Errorf("%+v", r)
 	}
 }
 
@@ -112,7 +90,7 @@ func FuzzOutput(f *testing.F) {
 	f.Add([]byte(`{"type":"item.completed","item":{"type":"agent_message","text":"\ud800"}}`))
 	f.Fuzz(func(t *testing.T, out []byte) {
 		for _, name := range []string{"claude", "codex", "opencode"} {
-			r := reading{output: &parseBuiltIn(t, name).Output, progress: func(string) {}}
+			r := reading{read: newBuiltIn(t, name).read, progress: func(string) {}}
 			if _, err := r.Write(out); err == nil {
 				r.finish()
 			}
@@ -125,32 +103,41 @@ func FuzzOutput(f *testing.F) {
 
 // What a program prints is kept within bounds, and numbers that cannot be are none.
 func TestBoundsOfWhatIsRead(t *testing.T) {
-	p := parseFake(t, "")
-	r := &reading{output: &p.Output}
+	r := &reading{read: newFake(t).read}
 	if _, err := r.Write(bytes.Repeat([]byte("x"), maxLine)); err != nil {
 		t.Error(err)
 	}
 	if _, err := r.Write([]byte("x")); !errors.Is(err, errLongLine) {
 		t.Errorf("a long line: %v", err)
 	}
-	rule := &Rule{Text: "text", Append: true, Error: "error", Cost: "cost", Tokens: words{"tokens"}, Denials: "tools.*"}
-	r = &reading{output: &Output{Format: "jsonl", Rules: []Rule{*rule}}}
-	long := strings.Repeat("x", maxText/2+1)
+	read := func(r *reading, event any) {
+		r.setText(event, "text")
+		r.setReason(event, "error")
+		r.setCost(event, "cost")
+		r.setTokens(event, "tokens")
+		r.addDenials(event, "tools.*")
+	}
+	r = &reading{}
+	long := strings.Repeat("x", maxText+1)
 	var tools []any
 	for i := range 2 * maxDenials {
 		tools = append(tools, strings.Repeat(string(rune('a'+i)), 2*maxDenial))
 	}
-	for range 2 {
-		r.apply(rule, map[string]any{"text": long, "error": long, "cost": -1.0, "tokens": -1.0, "tools": tools})
-	}
+	read(r, map[string]any{"text": long, "error": long, "cost": -1.0, "tokens": -1.0, "tools": tools})
 	if len(r.text) != maxText || len(r.why) != maxProgress || len(r.denials) != maxDenials || len(r.denials[0]) != maxDenial {
 		t.Errorf("%d bytes of text, %d of an error, %d denials, %d bytes of the first", len(r.text), len(r.why), len(r.denials), len(r.denials[0]))
 	}
-	for _, n := range []float64{-1, 1e13, 1e300} {
-		r.apply(rule, map[string]any{"cost": n, "tokens": n})
+	for _, n := range []float64{-1, 1.5e-1 - 1, 1e13, 1e300} {
+		read(r, map[string]any{"cost": n, "tokens": n})
 	}
-	r.apply(rule, map[string]any{"tokens": 1.5})
+	read(r, map[string]any{"tokens": 1.5})
 	if r.hasCost || r.hasTokens || r.cost != 0 || r.tokens != 0 {
 		t.Errorf("cost %v, tokens %d", r.cost, r.tokens)
+	}
+	command := &reading{}
+	for range 2 {
+		if _, err := command.Write([]byte(long)); err != nil || len(command.text) != maxText {
+			t.Errorf("%d bytes of a command, %v", len(command.text), err)
+		}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"net/url"
 	"os"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -15,19 +16,9 @@ var webAddress = regexp.MustCompile(`\b(?i:https?|wss?|socks5h?)://[^\s/"'\\<>]+
 var defaultPorts = map[string]uint16{"http": 80, "ws": 80, "https": 443, "wss": 443, "socks5": 1080, "socks5h": 1080}
 
 // findPorts returns the TCP ports at which runs find what the owner gives them: the model and proxies.
-// It finds them in URLs of the profile and of the variables that the profile passes on. A run writes
-// none of these. What it does write is filled in later.
+// It finds them in URLs of the owner's arguments and of the variables that the profile passes on.
 func (p *Profile) findPorts() (ports []uint16) {
-	var texts []string
-	for _, a := range p.Args {
-		texts = append(texts, a.Args...)
-	}
-	for _, text := range p.Env {
-		texts = append(texts, text)
-	}
-	for _, text := range p.Files {
-		texts = append(texts, text)
-	}
+	texts := slices.Clone(p.More)
 	for _, name := range p.Pass {
 		value := os.Getenv(name)
 		upper := strings.ToUpper(name)

@@ -24,11 +24,9 @@ func TestOpenPorts(t *testing.T) {
 	} {
 		t.Setenv(name, value)
 	}
-	p := parseFake(t, "")
+	p := newFake(t)
 	p.Pass = []string{"ACPD_TEST_BASE_URL", "ACPD_TEST_PLAIN_URL", "ACPD_TEST_HTTPS_PROXY", "ACPD_TEST_HTTP_PROXY", "ACPD_TEST_NO_PROXY", "ACPD_TEST_KEY", "ACPD_TEST_MISSING"}
-	p.Args = append(p.Args, Arg{Args: []string{`--config=base_url="http://127.0.0.1:8081/v1"`, "--resume={session}"}})
-	p.Env = map[string]string{"STREAM": "wss://stream.example:9443/x"}
-	p.Files = map[string]string{"config": `{"a": "http://[::1]:8082/", "b": 'http://127.0.0.1:99999/', "c": "see https://docs.example."}`}
+	p.More = []string{`--config=base_url="http://127.0.0.1:8081/v1"`, "wss://stream.example:9443/x", `{"a": "http://[::1]:8082/", "b": 'http://127.0.0.1:99999/', "c": "see https://docs.example."}`}
 	r := &Runner{Profile: p, Confinement: run.Outside, Tools: ToolsRead, Ports: []uint16{3000}}
 	if got, want := r.OpenPorts(), []uint16{53, 80, 443, 1080, 3128, 8080, 8081, 8082, 9443}; !slices.Equal(got, want) {
 		t.Errorf("%v, want %v", got, want)
@@ -52,7 +50,7 @@ func TestServicesOnLoopback(t *testing.T) {
 			t.Logf("not tested: %s", c)
 			continue
 		}
-		r, _ := newRunner(t, c, "")
+		r, _ := newRunner(t, c)
 		for tools, want := range map[Tools]bool{ToolsNone: false, ToolsRead: false, ToolsWork: true} {
 			r.Tools = tools
 			a, err := r.Run(t.Context(), Request{Peer: desk, Prompt: l.Addr().String() + " dial"})
@@ -72,7 +70,7 @@ func TestServicesOnLoopback(t *testing.T) {
 // What a run leaves that programs obey is named to the peer and to the owner. One run at a time changes
 // a folder.
 func TestWhatIsLeft(t *testing.T) {
-	r, _ := newRunner(t, run.Outside, "")
+	r, _ := newRunner(t, run.Outside)
 	var logged []string
 	r.Log = func(format string, args ...any) { logged = append(logged, fmt.Sprintf(format, args...)) }
 	r.Dir, r.Tools = realDir(t), ToolsWork

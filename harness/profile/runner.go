@@ -1,7 +1,6 @@
 package profile
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -42,7 +41,7 @@ type Runner struct {
 	Model         string   // "": the program's own choice
 	Ports         []uint16 // TCP ports to which runs with ToolsWork may connect, beside those of every run
 
-	// What a profile with acp: true gives to its runs.
+	// What a profile with ACP gives to its runs.
 	Sockets    string          // the agents' folder
 	Agent      func() []string // the environment by which the run speaks as the agent
 	Executable string          // of acpctl
@@ -58,7 +57,7 @@ type Request struct {
 	Agent  string         // of the peer, by its own word
 	Thread string         // "": nothing is kept of the run
 	Prompt string
-	Env    []string // of the run, if its profile has acp: true
+	Env    []string // of the run, if its profile has ACP
 
 	Progress func(text string) // hears what the model says while it works; may be nil; is not called after Run has returned
 }
@@ -72,10 +71,8 @@ type Answer struct {
 
 // answerData is the Data of an Answer.
 type answerData struct {
-	Structured jsontext.Value `json:"structured,omitzero"`
-	Schema     string         `json:"schema,omitzero"` // unmet: the answer is not as the schema of the profile wants it
-	Denials    []string       `json:"permission_denials,omitzero"`
-	Left       []string       `json:"left_by_run,omitzero"` // what the run has made in the owner's folder that programs obey, under its new names
+	Denials []string `json:"permission_denials,omitzero"`
+	Left    []string `json:"left_by_run,omitzero"` // what the run has made in the owner's folder that programs obey, under its new names
 }
 
 // errOvertime is the cause of a run that was longer than its profile allows.
@@ -156,7 +153,7 @@ func (r *Runner) attempt(ctx context.Context, c *conversation, q Request, b *bil
 
 // takeTokens returns the tokens of this run alone, and has the conversation remember its sum.
 func (r *Runner) takeTokens(c *conversation, read *reading) uint64 {
-	if !r.Profile.Output.Cumulative || !read.hasTokens {
+	if !r.Profile.cumulative || !read.hasTokens {
 		return read.tokens
 	}
 	before := c.Tokens
@@ -171,7 +168,7 @@ func (r *Runner) takeTokens(c *conversation, read *reading) uint64 {
 // not too large.
 func (r *Runner) endConversation(c *conversation, ok bool) {
 	if ok && measureTree(c.folder, r.Profile.Limits.Disk) > r.Profile.Limits.Disk {
-		r.log("a conversation has more than %d bytes of files: it ends; limits: disk in the profile says how many it may have", r.Profile.Limits.Disk)
+		r.log("a conversation has more than %d bytes of files, which is the most: it ends", r.Profile.Limits.Disk)
 		ok = false
 	}
 	if err := c.end(ok); err != nil {
@@ -189,10 +186,8 @@ var errNotRun = kinds.Errorf(kinds.Internal, "the agent program could not be sta
 
 // start runs the program once. read is what was understood of its output, and never nil.
 func (r *Runner) start(ctx context.Context, c *conversation, q Request) (read *reading, exit run.Exit, err error) {
-	read = &reading{output: &r.Profile.Output, progress: q.Progress}
-	v := &values{
-		session: c.Session, home: c.home(), dir: c.dir(), model: r.Model, acpctl: r.Executable, tools: r.offered(), confine: r.Confinement,
-	}
+	read = &reading{read: r.Profile.read, progress: q.Progress}
+	v := &values{session: c.Session, home: c.home(), model: r.Model, acpctl: r.Executable, tools: r.offered()}
 	spec := run.Spec{
 		Stdin: []byte(q.Prompt), Confinement: r.Confinement, Stdout: read, MaxOutput: r.Profile.Limits.Output,
 		Read: slices.Clone(r.Program.Files), Write: []string{c.home(), c.temp(), c.dir()}, Dir: c.dir(),
@@ -203,7 +198,7 @@ func (r *Runner) start(ctx context.Context, c *conversation, q Request) (read *r
 		return read, exit, errNotRun
 	}
 	if r.Dir != "" {
-		v.dir, spec.Dir = r.Dir, r.Dir
+		spec.Dir = r.Dir
 		if r.offered() == ToolsWork {
 			spec.Write = append(spec.Write, r.Dir)
 		} else {
@@ -232,7 +227,7 @@ func (r *Runner) start(ctx context.Context, c *conversation, q Request) (read *r
 		more = append(r.Agent(), q.Env...)
 	}
 	spec.Env = r.Profile.makeEnv(v, r.Program, c.temp(), more)
-	spec.Argv = append([]string{r.Program.Path}, r.Profile.makeArgs(v)...)
+	spec.Argv = append([]string{r.Program.Path}, r.Profile.args(v)...)
 	exit, err = run.Run(ctx, spec)
 	read.finish()
 	r.logLeft(exit)
@@ -299,21 +294,14 @@ func (r *Runner) offered() Tools {
 // finish makes the answer of a run that has succeeded.
 func (r *Runner) finish(a *Answer, read *reading, left []string) (*Answer, error) {
 	a.Text = string(read.text)
-	data := answerData{Structured: read.structured, Denials: read.denials}
+	data := answerData{Denials: read.denials}
 	for _, path := range left[:min(len(left), maxNamed)] {
 		data.Left = append(data.Left, strings.ToValidUTF8(path, "\uFFFD"))
 	}
-	if r.Profile.Schema != "" && data.Structured == nil {
-		if text := jsontext.Value(bytes.TrimSpace(read.text)); text.IsValid() && len(text) > 0 && text[0] == '{' {
-			data.Structured = text
-		} else {
-			data.Schema = "unmet"
-		}
-	}
-	if strings.TrimSpace(a.Text) == "" && data.Structured == nil {
+	if strings.TrimSpace(a.Text) == "" {
 		return nil, kinds.Errorf(kinds.Internal, "the agent program ended without an answer")
 	}
-	if data.Structured != nil || data.Schema != "" || data.Denials != nil || data.Left != nil {
+	if data.Denials != nil || data.Left != nil {
 		text, err := json.Marshal(&data)
 		if err != nil {
 			return nil, kinds.Errorf(kinds.Internal, "the agent program's answer cannot be passed on")
@@ -411,7 +399,7 @@ func (p *Profile) CheckFolder(dir string) error {
 		return nil
 	}
 	for top, at := findRepository(dir), dir; ; at = filepath.Dir(at) {
-		for _, name := range p.Forbid {
+		for _, name := range p.forbid {
 			_, err := os.Lstat(filepath.Join(at, name))
 			if !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, syscall.ENOTDIR) {
 				return fmt.Errorf("dir: %s has %s, which %s obeys and may run as a program: take it away, or name a copy without it", at, name, p.Program)
@@ -453,7 +441,7 @@ func (p *Profile) CheckPaths(private ...string) error {
 		for _, folder := range private {
 			folder, err := realPath(folder)
 			if err == nil && (isWithin(real, folder) || isWithin(folder, real)) {
-				return fmt.Errorf("read, credentials: %s overlaps with %s, which is the daemon's own: name another", path, folder)
+				return fmt.Errorf("--read: %s overlaps with %s, which is the daemon's own: name another", path, folder)
 			}
 		}
 	}
@@ -474,7 +462,7 @@ func (p *Profile) CheckPathsOutside(dir string) error {
 		}
 		for ; at != "/"; at = filepath.Dir(at) {
 			if real, err := realPath(at); err == nil && isWithin(real, dir) {
-				return fmt.Errorf("read, credentials: %s is in %s, which runs may change: leave it out, or move it elsewhere", path, dir)
+				return fmt.Errorf("--read: %s is in %s, which runs may change: leave it out, or move it elsewhere", path, dir)
 			}
 		}
 	}

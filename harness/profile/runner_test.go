@@ -26,7 +26,7 @@ var desk, laptop = identity.ID{1}, identity.ID{2}
 func TestWhatARunIsGiven(t *testing.T) {
 	t.Setenv("PASSED", "on")
 	t.Setenv("SECRET", "kept")
-	r, b := newRunner(t, run.None, "")
+	r, b := newRunner(t, run.None)
 	r.Model = "large"
 	prompt := "--resume=x $(id) {home} \x1b[31m\n\"quoted\" record"
 	id := wire.NewMessageID()
@@ -38,13 +38,13 @@ func TestWhatARunIsGiven(t *testing.T) {
 	if err := json.Unmarshal([]byte(a.Text), &got); err != nil {
 		t.Fatal(err)
 	}
-	if want := []string{"--turns=30", "--no-tools", "--model", "large"}; !slices.Equal(got.Args, want) || got.Stdin != prompt {
+	if want := []string{"--tools=none", "--model", "large"}; !slices.Equal(got.Args, want) || got.Stdin != prompt {
 		t.Errorf("args %q, stdin %q", got.Args, got.Stdin)
 	}
 	home := got.get("HOME")
 	folder := filepath.Dir(home)
 	want := []string{"FIXED=in " + home, "GORACE=atexit_sleep_ms=0", "HOME=" + home, "LANG=C.UTF-8", "PASSED=on", "PATH=" + run.SystemPath, "TERM=dumb", "TMPDIR=" + folder + "/tmp"}
-	if !slices.Equal(got.Env, want) || got.Dir != folder+"/dir" || !slices.Contains(got.Home, "/.config/settings=turns 30") {
+	if !slices.Equal(got.Env, want) || got.Dir != folder+"/dir" || !slices.Contains(got.Home, "/.config/settings=tools none") {
 		t.Errorf("env %q, dir %s, home %q", got.Env, got.Dir, got.Home)
 	}
 	if len(b.settled) != 1 || b.settled[0] != (client.SettleParams{ID: "1", Cost: 0.25, Tokens: 100}) || len(b.reserved) != 1 ||
@@ -68,7 +68,7 @@ func TestProgramsThatFail(t *testing.T) {
 		{"failed", kinds.Internal, true}, {"failed-quietly", kinds.Internal, true}, {"killed", kinds.Internal, false}, {"exit", kinds.Internal, false},
 	} {
 		t.Run(c.what, func(t *testing.T) {
-			r, b := newRunner(t, run.None, "")
+			r, b := newRunner(t, run.None)
 			r.Profile.Limits.Output = 8 << 20
 			_, err := r.Run(t.Context(), Request{Peer: desk, Thread: "t", Prompt: c.what})
 			wantCode(t, err, c.code, "secret", r.Conversations.root, "away")
@@ -87,7 +87,7 @@ func TestProgramsThatFail(t *testing.T) {
 func TestRunsThatAreEnded(t *testing.T) {
 	for _, what := range []string{"stubborn", "fork"} {
 		t.Run(what, func(t *testing.T) {
-			r, b := newRunner(t, run.None, "")
+			r, b := newRunner(t, run.None)
 			ctx, cancel := context.WithCancelCause(t.Context())
 			why := errors.New("called off")
 			_, err := r.Run(ctx, Request{Peer: desk, Thread: "t", Prompt: what, Progress: func(string) { cancel(why) }})
@@ -106,21 +106,12 @@ func TestRunsThatAreEnded(t *testing.T) {
 }
 
 func TestWhatIsToldBesideTheText(t *testing.T) {
-	r, _ := newRunner(t, run.None, "")
+	r, _ := newRunner(t, run.None)
 	a, err := r.Run(t.Context(), Request{Peer: desk, Prompt: "denied"})
 	if err != nil || a.Text != "I could not" || string(a.Data) != `{"permission_denials":["Bash","Read"]}` {
 		t.Errorf("%+v, %v", a, err)
 	}
 	if a, err := r.Run(t.Context(), Request{Peer: desk, Prompt: "long-denial"}); err != nil || a.Text != "I could not" {
-		t.Errorf("%+v, %v", a, err)
-	}
-	r.Profile.Schema = `{"type":"object"}`
-	a, err = r.Run(t.Context(), Request{Peer: desk, Prompt: "denied"})
-	if err != nil || string(a.Data) != `{"schema":"unmet","permission_denials":["Bash","Read"]}` {
-		t.Errorf("%+v, %v", a, err)
-	}
-	a, err = r.Run(t.Context(), Request{Peer: desk, Prompt: "record"}) // its text is an object
-	if err != nil || !strings.HasPrefix(string(a.Data), `{"structured":{"args":`) {
 		t.Errorf("%+v, %v", a, err)
 	}
 	var said []string
@@ -130,7 +121,7 @@ func TestWhatIsToldBesideTheText(t *testing.T) {
 }
 
 func TestNoBudget(t *testing.T) {
-	r, b := newRunner(t, run.None, "")
+	r, b := newRunner(t, run.None)
 	b.refuse = kinds.Errorf(kinds.Overloaded, "%s: 50 runs a day: raise spending in config.yaml", client.MethodBudgetReserve).WithReason(kinds.ReasonBudgetUsed)
 	_, err := r.Run(t.Context(), Request{Peer: desk, Prompt: "record"})
 	wantCode(t, err, kinds.Overloaded, "config.yaml", "50")
@@ -146,7 +137,7 @@ func TestNoBudget(t *testing.T) {
 }
 
 func TestWhatCannotBeStarted(t *testing.T) {
-	r, b := newRunner(t, run.None, "")
+	r, b := newRunner(t, run.None)
 	r.Program.Path = "/nowhere/agent"
 	_, err := r.Run(t.Context(), Request{Peer: desk, Prompt: "record"})
 	wantCode(t, err, kinds.Internal, "nowhere")
@@ -157,11 +148,11 @@ func TestWhatCannotBeStarted(t *testing.T) {
 
 // A run whose output is not complete has failed, although there is a text.
 func TestARunThatBreaksOff(t *testing.T) {
-	r, _ := newRunner(t, run.None, "")
-	for i := range r.Profile.Output.Rules {
-		if rule := &r.Profile.Output.Rules[i]; rule.Progress != "" {
-			rule.Text = rule.Progress
-		}
+	r, _ := newRunner(t, run.None)
+	read := r.Profile.read
+	r.Profile.read = func(r *reading, event any) {
+		read(r, event)
+		r.setText(event, "text")
 	}
 	a, err := r.Run(t.Context(), Request{Peer: desk, Prompt: "break-off"})
 	if err == nil || !strings.Contains(err.Error(), "before its answer was complete") {

@@ -42,7 +42,7 @@ func (c Confinement) checkSocketsAt(landlock int) error {
 	case c == Landlock && landlock < landlockSockets:
 		return errors.New("landlock of this kernel cannot let a run have some unix sockets without letting it have all: install bubblewrap, on Linux 6.12 or later")
 	case c == Bubblewrap && landlock < landlockScope:
-		return errors.New("this kernel cannot keep abstract unix sockets, as that of X11, from a run that has some unix sockets: use Linux 6.12 or later with Landlock, or no acp: true in the profile")
+		return errors.New("this kernel cannot keep abstract unix sockets, as that of X11, from a run that has some unix sockets: use Linux 6.12 or later with Landlock, or leave out --acp")
 	}
 	return nil
 }

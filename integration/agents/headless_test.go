@@ -26,21 +26,19 @@ type served struct {
 	asker *live.Machine
 }
 
-// profileFor returns the path of a built-in profile, with the model of the test in it, where the
-// program cannot be told about it by its environment.
-func (p *person) profileFor(name string, desk *live.Machine) string {
-	p.t.Helper()
-	text := desk.MustOutput("serve", "--show-profile", name)
+// modelFlags returns what tells a program where the model of the test is, if its environment cannot: flags
+// of serve, and variables and arguments of the program.
+func (p *person) modelFlags(program string) (flags, env, args []string) {
 	base := p.model.server.URL + "/v1"
-	switch name {
+	switch program {
 	case "codex":
-		provider := fmt.Sprintf(`'--config=model_providers.stub={name="stub",base_url=%q,wire_api="responses",env_key="CODEX_API_KEY",request_max_retries=1,stream_max_retries=1}'`, base)
-		text = strings.Replace(text, "  - exec\n", "  - exec\n  - --config=model_provider=\"stub\"\n  - "+provider+"\n", 1)
+		provider := fmt.Sprintf(`--config=model_providers.stub={name="stub",base_url=%q,wire_api="responses",env_key="CODEX_API_KEY",request_max_retries=1,stream_max_retries=1}`, base)
+		return nil, nil, []string{"--", `--config=model_provider="stub"`, provider}
 	case "opencode":
-		provider := fmt.Sprintf(`{"provider": {"anthropic": {"options": {"baseURL": %q, "apiKey": "dummy"}}}, "share"`, base)
-		text = strings.ReplaceAll(text, `{"share"`, provider)
+		provider := fmt.Sprintf(`OPENCODE_CONFIG_CONTENT={"provider": {"anthropic": {"options": {"baseURL": %q, "apiKey": "dummy"}}}}`, base)
+		return []string{"--model", "anthropic/claude-sonnet-4-5", "--pass", "OPENCODE_CONFIG_CONTENT"}, []string{provider}, nil
 	}
-	return p.write("profiles/"+name+".yaml", text+p.profileEnd)
+	return nil, nil, nil
 }
 
 // serve serves with a program.
@@ -50,17 +48,15 @@ func (p *person) serve(desk, asker *live.Machine, program string, flags ...strin
 	for _, program := range programs {
 		path = append(path, filepath.Dir(program))
 	}
-	env := p.environment("ANTHROPIC_BASE_URL="+p.model.server.URL, "ANTHROPIC_API_KEY=dummy", "CODEX_API_KEY=dummy")
+	modelFlags, modelEnv, args := p.modelFlags(program)
+	env := append(p.environment("ANTHROPIC_BASE_URL="+p.model.server.URL, "ANTHROPIC_API_KEY=dummy", "CODEX_API_KEY=dummy"), modelEnv...)
 	env[0] += ":" + strings.Join(path, ":")
 	name := "headless-" + program
-	argv := []string{
+	argv := slices.Concat([]string{
 		live.ProgramPath(p.t, "acpctl"), "--home", desk.Home, "serve", "--name", name,
-		"--profile", p.profileFor(program, desk), "--runs", filepath.Join(p.home, "runs"), "--stderr", "last",
-	}
-	if program == "opencode" {
-		argv = append(argv, "--model", "anthropic/claude-sonnet-4-5")
-	}
-	proc := live.PrepareProcess(p.t, env, append(argv, flags...)...)
+		"--profile", program, "--runs", filepath.Join(p.home, "runs"), "--stderr", "last",
+	}, modelFlags, flags, args)
+	proc := live.PrepareProcess(p.t, env, argv...)
 	proc.Cmd.Dir = p.dir
 	if err := proc.Start(); err != nil {
 		p.t.Fatal(err)
@@ -145,9 +141,8 @@ func TestHeadlessConversations(t *testing.T) {
 	}
 }
 
-// What a folder brings counts for nothing: profiles for acpctl, which is started there, and for
-// the programs themselves settings, hooks, MCP servers, plugins and instructions. Neither does what
-// is for the programs in the user's home.
+// What a folder brings for the programs has no effect: settings, hooks, MCP servers, plugins and instructions.
+// Neither has what is for them in the user's home.
 func TestHeadlessIgnoresTheFolder(t *testing.T) {
 	t.Parallel()
 	const planted = "pl4nted-instruction"
@@ -179,18 +174,6 @@ func TestHeadlessIgnoresTheFolder(t *testing.T) {
 				p.write(at+".opencode/opencode.json", oc)
 				p.write(at+".opencode/plugin/planted.js", fmt.Sprintf("import {writeFileSync} from 'fs'; writeFileSync(%q, 'x'); export const planted = async () => ({})", mark))
 				p.write(at+".opencode/agent/build.md", planted)
-			}
-			wide := fmt.Sprintf("about: wide\nprogram: sh\nargs: [-c, %q]\ntools: work\ndir: /\nread: [/]\noutput: {format: jsonl, rules: [{done: true, text: x}]}\n", touch)
-			for _, name := range []string{program, program + ".yaml", "profiles/" + program + ".yaml", ".acp/profiles/" + program + ".yaml"} {
-				p.write("work/"+name, wide)
-			}
-			show := live.PrepareProcess(t, p.environment(), live.ProgramPath(t, "acpctl"), "--home", desk.Home, "serve", "--show-profile", program)
-			show.Cmd.Dir = p.dir
-			if err := show.Start(); err != nil {
-				t.Fatal(err)
-			}
-			if text := show.AwaitExit(0); text != desk.MustOutput("serve", "--show-profile", program) || strings.Contains(text, "wide") {
-				t.Errorf("the profile is that of the folder:\n%s", text)
 			}
 			p.model.on("just-say-it", step{text: "said", bare: true})
 			if program == "opencode" { // it runs the plugin some seconds after its start, whatever it is told
@@ -275,7 +258,7 @@ func askBack(program, text, question string) step {
 	return step{text: text, tool: "acp_query", bare: true, input: func(*request) map[string]any { return object{"question": question} }}
 }
 
-// With acp: true the program has the tools of acpctl mcp, as the agent that it runs for: what it
+// With --acp the program has the tools of acpctl mcp, as the agent that it runs for: what it
 // says while it works are partial results, it asks back whoever delegated, and goes on with the
 // answer. Cancelled while a question is open, it ends, and all of it with it.
 func TestHeadlessAsksBack(t *testing.T) {
@@ -285,10 +268,9 @@ func TestHeadlessAsksBack(t *testing.T) {
 			t.Parallel()
 			desk, laptop := newMachines(t)
 			p := newPerson(t)
-			p.profileEnd = "acp: true\n"
 			p.model.on("start-the-task", askBack(program, "first-part", "which branch?"), step{echo: true, bare: true})
 			p.model.on("start-what-is-cancelled", askBack(program, "first-part", "which branch?"), askBack(program, "second-part", "which tag?"), step{text: "late", bare: true})
-			s := p.serve(desk, laptop, program)
+			s := p.serve(desk, laptop, program, "--acp")
 
 			id := s.delegate("start-the-task")
 			s.awaitTask(id, "the agent asks back", func(task *client.Task) bool { return task.Question != nil && task.Question.Text == "which branch?" })

@@ -30,7 +30,6 @@ type person struct {
 
 	rows, columns uint16 // of a terminal
 
-	profileEnd string // of profiles for headless runs
 }
 
 func newPerson(t *testing.T, rules ...rule) *person {

@@ -38,9 +38,7 @@ func (a *app) addValueCompletions(root *cobra.Command) {
 			cmd.RegisterFlagCompletionFunc(name, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))
 		}
 	}
-	for _, name := range []string{"profile", "show-profile"} {
-		findVerb(root, "serve").RegisterFlagCompletionFunc(name, a.completeProfiles)
-	}
+	findVerb(root, "serve").RegisterFlagCompletionFunc("profile", cobra.FixedCompletions(profile.ListNames(), cobra.ShellCompDirectiveNoFileComp))
 	for _, path := range []string{"wake allow", "wake revoke", "wake answers"} {
 		findVerb(root, path).RegisterFlagCompletionFunc("agent", func(cmd *cobra.Command, _ []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
 			return a.completeAgents(cmd, nil, begun)
@@ -68,15 +66,6 @@ func findVerb(root *cobra.Command, path string) *cobra.Command {
 		panic("no verb " + path)
 	}
 	return cmd
-}
-
-// completeProfiles completes the value of a flag by the names of profiles. It may be a file too.
-func (a *app) completeProfiles(*cobra.Command, []string, string) (names []cobra.Completion, _ cobra.ShellCompDirective) {
-	if a.ChooseDaemon() == nil {
-		state, _ := a.findOwnerDir()
-		names = profile.ListNames(findProfiles(state))
-	}
-	return names, cobra.ShellCompDirectiveDefault
 }
 
 // completeAgents completes a first argument by the names of the sessions that are attached.

@@ -1,8 +1,6 @@
 package cli
 
 import (
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -21,20 +19,12 @@ func TestValuesAreOffered(t *testing.T) {
 		{Agent: client.Agent{Name: "claude", Session: &client.SessionInfo{Harness: "claude"}}}, {Agent: client.Agent{Name: "reviewer"}},
 	}})
 	f.SetAnswer(client.MethodApprovals, &client.Approvals{Approvals: []client.Approval{{ID: "3", Name: "desk", Kind: "query", Agent: "claude", Message: clitest.SomeID}}})
-	own := filepath.Join(f.Home, profilesFolder)
-	if err := os.Mkdir(own, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(own, "mine.yaml"), nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
 	for _, tt := range []struct{ line, want string }{
 		{"notify --importance|", "low medium high"},
 		{"serve --tools|", "none read work"},
 		{"serve --stderr|", "none last"},
 		{"serve --kinds|", "query delegate"},
-		{"serve --profile|", "claude codex mine opencode"},
-		{"serve --show-profile|", "claude codex mine opencode"},
+		{"serve --profile|", "claude codex opencode"},
 		{"serve --confinement|", "bubblewrap landlock seatbelt outside none"},
 		{"wake allow --kinds|", "query delegate notify result error"},
 		{"wake allow --agent|", "claude"},

@@ -52,19 +52,20 @@ for ten minutes for whoever has its key. --key-file keeps the key, so that this 
 It takes queries and delegations by default, and cancellations of the latter. It leaves notices to other agents, or in the
 inbox.
 
-With --profile, an agent program runs without a person instead of CMD: claude, codex, opencode, or a profile of your own,
-which is NAME.yaml in the folder profiles of the state directory, or a file (a path with a slash in it). --show-profile
-prints one that you can begin with.
+With --profile, an agent program runs without a person instead of CMD: claude, codex or opencode. Arguments of its own come
+after --, as in: acpctl serve --profile codex -- --config=model_provider="own". With --confine, CMD runs in the same way: it
+reads the message as text, under a cover that says whose it is, and what it prints is the answer.
 
   It sees --dir, or else an empty folder, and its own program and credentials. It sees nothing else of yours, neither your
   home nor the state directory. --tools chooses what it may do there: none; read, the default with --dir; or work, which is
   to write and to run commands. bubblewrap confines it, or else Landlock; on macOS sandbox-exec. If nothing can confine it,
   it has no tools, and serve says so.
-  It can connect to the TCP ports 443 and 53, and to those of the model and the proxies in the profile; with --tools work
+  It can connect to the TCP ports 443 and 53, and to those in URLs of its arguments and its variables; with --tools work
   also to free ports, for servers that its tests start, and to --ports. With --tools work it cannot change .git and other
   files that your programs obey, such as AGENTS.md and .vscode, so it does not commit. That needs bubblewrap; --landlock
   allows it without.
-  Your MCP servers, hooks, skills and memory are off. The profile lists which variables of your environment it gets.
+  Your MCP servers, hooks, skills and memory are off. Of your environment it gets the variables of --pass, and an agent
+  program also those by which it logs in.
   Messages of one peer, agent and thread are one conversation, until 7 days after the last one. Messages without a thread
   each begin a new one.
   spending in config.yaml limits what it may cost; acpctl agents --spent shows what it has cost.`
@@ -77,6 +78,7 @@ func (a *app) newServeCmd() *cobra.Command {
 		Short: "Answer queries and delegations with a command, or with an agent program",
 		Example: `  acpctl serve --prompt -- ./answer.sh
   acpctl serve --profile claude --dir ~/src/parser
+  acpctl serve --confine --dir ~/src/parser --name reviewer -- ./review.py
   acpctl serve --name reviewer --domain code.review -- ./review --json
   acpctl serve --kinds query --prompt -- sh -c 'grep -e "$(cat)" -- notes.txt'`,
 		Long:              serveHelp,
@@ -99,12 +101,14 @@ func (a *app) newServeCmd() *cobra.Command {
 	return cmd
 }
 
-// checkArgs checks that there is a CMD, or none with --profile.
+// checkArgs checks that there is a CMD, or with --profile only arguments of its program.
 func (s *server) checkArgs(cmd *cobra.Command, args []string) error {
 	switch {
-	case s.profile.isWanted() && len(args) > 0:
-		return frame.UsageErrorf("--profile runs an agent program: give no CMD")
-	case s.profile.isWanted():
+	case s.profile.name != "" && s.profile.confine:
+		return frame.UsageErrorf("--profile and --confine: give one: --confine runs CMD as --profile runs an agent program")
+	case s.profile.name != "" && len(args) > 0 && !strings.HasPrefix(args[0], "-"):
+		return frame.UsageErrorf("--profile runs an agent program: give no CMD; arguments of its own begin with a hyphen")
+	case s.profile.name != "":
 		return nil
 	}
 	return frame.NamedArgs("CMD")(cmd, args[:min(1, len(args))])
@@ -129,11 +133,11 @@ func (s *server) run(cmd *cobra.Command, args []string, p client.AttachParams) e
 		return frame.UsageErrorf("--stderr: %q: expected %s or %s", s.stderr, stderrNone, stderrLast)
 	}
 	if s.profile.isWanted() {
-		return s.serveProfile(cmd, p, h)
+		return s.serveProfile(cmd, args, p, h)
 	}
 	for _, name := range profileFlags {
 		if cmd.Flags().Changed(name) {
-			return frame.UsageErrorf("--%s is for --profile: give that too, or leave it out", name)
+			return frame.UsageErrorf("--%s is for --profile and --confine: give one of them too, or leave it out", name)
 		}
 	}
 	if p.Name == "" {

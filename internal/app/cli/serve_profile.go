@@ -23,71 +23,75 @@ import (
 	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/internal/app/cli/frame"
 	"github.com/acpd/acpd/internal/shellpath"
+	"github.com/acpd/acpd/internal/statedir"
 	"github.com/acpd/acpd/kinds"
 	"github.com/acpd/acpd/wire"
 )
 
-// profileOptions are the flags of serve that are about a profile.
+// profileOptions are the flags of serve that are about confined runs.
 type profileOptions struct {
-	name        string // or the path of a file
-	show        string // the same, to be printed
+	name        string // of a profile
+	confine     bool   // CMD runs as the program of a profile does
 	dir         string
 	tools       string
 	model       string
+	pass        []string // variables that runs get
+	read        []string // files and folders that runs see
+	acp         bool     // runs may speak to the daemon
 	confinement string
 	landlock    bool   // may confine alone what changes the owner's folder
 	ports       []uint // to which it may connect
 	runs        string // where conversations are kept
 }
 
-// profileFlags need --profile.
-var profileFlags = []string{"dir", "tools", "model", "confinement", "landlock", "ports", "runs"}
+// profileFlags need --profile or --confine.
+var profileFlags = []string{"dir", "tools", "model", "pass", "read", "acp", "confinement", "landlock", "ports", "runs"}
 
 func (o *profileOptions) addFlags(f *pflag.FlagSet) {
-	f.Var((*shellpath.Flag)(&o.name), "profile", "run this agent program: claude, codex, opencode, a name in the folder profiles, or a file")
-	f.Var((*shellpath.Flag)(&o.show), "show-profile", "print a profile, and end")
-	f.Var((*shellpath.Flag)(&o.dir), "dir", "the folder that the agent program sees (default: that of the profile, else an empty one)")
-	f.StringVar(&o.tools, "tools", "", "what it may do there: none, read or work (default: that of the profile, else read with --dir, none without)")
-	f.StringVar(&o.model, "model", "", "the model that it uses (default: its own choice)")
-	f.StringVar(&o.confinement, "confinement", "", "what confines it: bubblewrap, landlock, seatbelt; outside if a container made for it does; none (default: the best there is)")
-	f.BoolVar(&o.landlock, "landlock", false, "with --tools work: also where only Landlock confines it, which lets it change .git and whatever your programs obey")
-	f.UintSliceVar(&o.ports, "ports", nil, "with --tools work: TCP ports to which it may connect, on this machine too, like 3000,5432")
-	f.Var((*shellpath.Flag)(&o.runs), "runs", "where its conversations are kept (default: the folder runs of the state directory)")
+	f.StringVar(&o.name, "profile", "", "run this agent program: "+strings.Join(profile.ListNames(), ", "))
+	f.BoolVar(&o.confine, "confine", false, "run CMD as an agent program of --profile is run: confined, with a home of its own")
+	f.Var((*shellpath.Flag)(&o.dir), "dir", "the folder that runs see (default: an empty one)")
+	f.StringVar(&o.tools, "tools", "", "what they may do there: none, read or work (default: read with --dir, none without)")
+	f.StringVar(&o.model, "model", "", "the model that the agent program uses (default: its own choice)")
+	f.StringSliceVar(&o.pass, "pass", nil, "variables of your environment that runs get, beside those of the profile")
+	f.StringSliceVar(&o.read, "read", nil, "more files and folders that runs may read, absolute or below ~/")
+	f.BoolVar(&o.acp, "acp", false, "runs may speak to the daemon as this agent; needs bubblewrap, and Linux 6.12 or later")
+	f.StringVar(&o.confinement, "confinement", "", "what confines runs: bubblewrap, landlock, seatbelt; outside if a container made for them does; none (default: the best there is)")
+	f.BoolVar(&o.landlock, "landlock", false, "with --tools work: also where only Landlock confines runs, which lets them change .git and whatever your programs obey")
+	f.UintSliceVar(&o.ports, "ports", nil, "with --tools work: TCP ports to which runs may connect, on this machine too, like 3000,5432")
+	f.Var((*shellpath.Flag)(&o.runs), "runs", "where their conversations are kept (default: the folder runs of the state directory)")
 }
 
-func (o *profileOptions) isWanted() bool { return o.name != "" || o.show != "" }
+func (o *profileOptions) isWanted() bool { return o.name != "" || o.confine }
 
 const (
-	profilesFolder = "profiles" // in the state directory: the owner's own
-	runsFolder     = "runs"     // there: conversations, by profile
-	agentKeyFile   = "agent.key"
+	runsFolder   = "runs" // in the state directory: conversations, by profile
+	agentKeyFile = "agent.key"
 
 	forgetEvery = 10 * time.Minute
 )
 
-// serveProfile serves with an agent program.
-func (s *server) serveProfile(cmd *cobra.Command, p client.AttachParams, h client.Handler) error {
-	o := &s.profile
+// serveProfile serves with an agent program, or with a command that is run as one.
+func (s *server) serveProfile(cmd *cobra.Command, args []string, p client.AttachParams, h client.Handler) error {
 	state, err := s.app.findOwnerDir()
 	if err != nil {
 		return err
 	}
-	prof, text, err := readProfile(state, cmp.Or(o.show, o.name))
-	if err != nil {
-		return frame.UsageErrorf("--profile: %v", err)
+	if s.profile.confine && p.Name == "" {
+		p.Name = makeAgentName(args[0])
 	}
-	if o.show != "" {
-		_, err := s.app.Out.Write(text)
-		return err
+	prof, err := s.profile.makeProfile(state, p.Name, args)
+	if err != nil {
+		return frame.UsageErrorf("%v", err)
 	}
 	if s.prompt {
-		return frame.UsageErrorf("--prompt is for CMD: a profile always gets only the text, under a cover that says whose it is")
+		return frame.UsageErrorf("--prompt: leave it out: with --profile and --confine a program always gets only the text, under a cover that says whose it is")
 	}
 	if s.socket, err = s.app.findAgentSocket(); err != nil {
 		return err
 	}
 	if p.Name == "" {
-		p.Name = makeAgentName(prof.Name)
+		p.Name = prof.Name
 	}
 	if s.runner, err = s.newRunner(cmd.Context(), prof, state); err != nil {
 		return err
@@ -109,33 +113,27 @@ func (a *app) findOwnerDir() (string, error) {
 	return a.FindStateDir()
 }
 
-// findProfiles returns the folder of the owner's profiles in a state directory, "" if there is none.
-func findProfiles(state string) string {
-	if state == "" {
-		return ""
+// makeProfile returns how the agent program of --profile, or else the command, is run.
+func (o *profileOptions) makeProfile(state, agent string, args []string) (p *profile.Profile, err error) {
+	if o.confine {
+		p = profile.NewCommand(agent, args)
+	} else if p, err = profile.New(o.name); err != nil {
+		return nil, fmt.Errorf("--profile: %w", err)
+	} else {
+		p.More = args
 	}
-	return filepath.Join(state, profilesFolder)
-}
-
-// readProfile returns a profile and its text. A name with a slash in it is a file's.
-func readProfile(state, name string) (*profile.Profile, []byte, error) {
-	if !strings.ContainsRune(name, '/') {
-		text, err := profile.ReadNamed(findProfiles(state), name)
-		if err != nil {
-			return nil, nil, err
+	// Acpd up to 0.1.0 took a file of this name for the profile.
+	if own := filepath.Join(state, statedir.ProfilesName, o.name+".yaml"); state != "" && !o.confine {
+		if _, err := os.Lstat(own); err == nil {
+			return nil, fmt.Errorf("--profile: %s would have no effect, since profiles of your own are gone: remove it, or run its program with acpctl serve --confine -- CMD", own)
 		}
-		p, err := profile.Parse(name, "profile "+name, text)
-		return p, text, err
 	}
-	text, err := profile.ReadFile(name)
-	if err != nil {
-		return nil, nil, err
-	}
-	p, err := profile.Parse(strings.TrimSuffix(filepath.Base(name), ".yaml"), name, text)
-	return p, text, err
+	p.Pass = append(p.Pass, o.pass...)
+	p.Read, p.ACP = o.read, o.acp
+	return p, p.Check()
 }
 
-// newRunner returns what runs a profile, with the flags of serve before what the profile says.
+// newRunner returns what runs a profile, with the flags of serve.
 // The caller closes its Conversations.
 func (s *server) newRunner(ctx context.Context, p *profile.Profile, state string) (_ *profile.Runner, err error) {
 	o := &s.profile
@@ -171,14 +169,14 @@ func (s *server) newRunner(ctx context.Context, p *profile.Profile, state string
 		}
 	}()
 	private := []string{runs, cmp.Or(state, r.Sockets)}
-	if r.Dir, err = profile.CheckDir(cmp.Or(o.dir, p.Dir), private...); err != nil {
+	if r.Dir, err = profile.CheckDir(o.dir, private...); err != nil {
 		return nil, frame.UsageErrorf("--%v", err)
 	}
 	if err := p.CheckFolder(r.Dir); err != nil {
 		return nil, frame.UsageErrorf("--%v", err)
 	}
 	if err := p.CheckPaths(private...); err != nil {
-		return nil, frame.UsageErrorf("--profile: %v", err)
+		return nil, frame.UsageErrorf("%v", err)
 	}
 	if err := s.chooseTools(r); err != nil {
 		return nil, err
@@ -188,7 +186,7 @@ func (s *server) newRunner(ctx context.Context, p *profile.Profile, state string
 	}
 	if r.Dir != "" && r.Tools == profile.ToolsWork {
 		if err := p.CheckPathsOutside(r.Dir); err != nil {
-			return nil, frame.UsageErrorf("--profile: %v", err)
+			return nil, frame.UsageErrorf("%v", err)
 		}
 		if err := run.CheckProject(r.Dir); err != nil {
 			return nil, frame.UsageErrorf("--dir: %v", err)
@@ -198,7 +196,7 @@ func (s *server) newRunner(ctx context.Context, p *profile.Profile, state string
 }
 
 func (s *server) chooseTools(r *profile.Runner) error {
-	r.Tools = cmp.Or(profile.Tools(s.profile.tools), r.Profile.Tools)
+	r.Tools = profile.Tools(s.profile.tools)
 	switch {
 	case r.Tools == "" && r.Dir != "":
 		r.Tools = profile.ToolsRead
@@ -236,7 +234,7 @@ func (s *server) chooseConfinement(ctx context.Context, r *profile.Runner) error
 		return explainLandlock(run.CheckConfinement(ctx, run.Bubblewrap))
 	}
 	if r.Profile.ACP && !r.Confinement.HasSockets() {
-		return fmt.Errorf("the profile wants acp: true, and %s cannot give a run only the daemon's socket here: that needs bubblewrap and Linux 6.12 or later; or leave acp out", r.Confinement)
+		return fmt.Errorf("--acp: %s cannot give a run only the daemon's socket here: that needs bubblewrap and Linux 6.12 or later; or leave --acp out", r.Confinement)
 	}
 	if r.Profile.ACP {
 		r.Agent = func() []string {

@@ -451,15 +451,11 @@ func TestServeAnnouncesNothingUnderATakenName(t *testing.T) {
 	if err := os.Symlink(filepath.Join(f.Home, client.SocketName), filepath.Join(f.Home, client.AgentFolder, client.SocketName)); err != nil {
 		t.Fatal(err)
 	}
-	file := filepath.Join(t.TempDir(), "codex.yaml")
-	if err := os.WriteFile(file, []byte("about: a shell\nprogram: sh\noutput: {format: json, rules: [{done: true, text: answer}]}\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
 	f.SetAnswer(client.MethodAttach, kinds.Errorf(kinds.Invalid, "attach: name: an agent \"codex\" is attached already: choose another name").WithReason(kinds.ReasonNameTaken))
 	f.WantResult(f.Run("serve", "--about", "two\nlines", "cat"), frame.ExitUsage, "", "acpctl serve: --about: expected one line of at most 120 printable characters\nSee: acpctl serve --help\n")
-	f.WantResult(f.Run("serve", "--profile", file, "--confinement", "none"), frame.ExitLocal, "",
+	f.WantResult(f.Run("serve", "--confine", "--name", "codex", "--confinement", "none", "cat"), frame.ExitLocal, "",
 		"acpctl serve: --name: an agent \"codex\" is attached already: choose another name\n")
 	missing := filepath.Join(f.Home, "missing")
-	f.WantResult(f.Run("serve", "--profile", file, "--confinement", "none", "--dir", missing), frame.ExitUsage, "",
+	f.WantResult(f.Run("serve", "--confine", "--confinement", "none", "--dir", missing, "cat"), frame.ExitUsage, "",
 		"acpctl serve: --dir: there is no folder "+missing+": make it, or name another\nSee: acpctl serve --help\n")
 }
