@@ -9,7 +9,7 @@ import (
 	"github.com/acpd/acpd/kinds"
 )
 
-// settleTime is how long the daemon may take to hear what a run has cost.
+// settleTime is how long the daemon may take to record what a run has cost.
 const settleTime = 5 * time.Second
 
 // bill is what a run costs. The most that it may cost is reserved before it begins. If it never
@@ -20,7 +20,7 @@ type bill struct {
 	known bool // what it has cost
 }
 
-// reserve reserves what a run for the request may cost. The error is what its peer hears.
+// reserve reserves what a run for the request may cost. The error is for its peer.
 func (r *Runner) reserve(ctx context.Context, q Request) (*bill, error) {
 	reserved, err := r.Budget.ReserveRun(ctx, client.ReserveParams{
 		Profile: r.Profile.Name, Peer: q.Peer, Ref: q.ID, MaxCost: r.Profile.Limits.Cost, MaxTokens: r.Profile.Limits.Tokens,
@@ -34,7 +34,7 @@ func (r *Runner) reserve(ctx context.Context, q Request) (*bill, error) {
 // noteBegun notes that the program runs: from now on it is not known what that costs.
 func (b *bill) noteBegun() { b.known, b.spent.NotBegun = false, false }
 
-// noteCost notes what the program has said of its cost. Tokens are those of this run alone.
+// noteCost notes the cost that the program has reported. Tokens are only those of this run.
 func (b *bill) noteCost(read *reading, tokens uint64, limits *Limits) {
 	if b.known = read.hasTokens && (read.hasCost || limits.Cost == 0); b.known {
 		b.spent.Cost, b.spent.Tokens = read.cost, tokens
@@ -55,7 +55,7 @@ func (r *Runner) settle(ctx context.Context, b *bill) {
 	}
 }
 
-// explainReserveError returns what a peer hears if its run may not begin.
+// explainReserveError returns the error for a peer whose run may not begin.
 func (r *Runner) explainReserveError(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)

@@ -106,7 +106,7 @@ func newCodex() *Profile {
 			// The confinement of the run holds what Codex's own sandbox would: it cannot make one in another.
 			args = append(args, "--sandbox=danger-full-access")
 		default:
-			// Without tools there is no shell, and what is left of code mode fails closed.
+			// Without tools there is no shell, and the rest of code mode fails closed.
 			args = append(args, "--disable=shell_tool", "--disable=unified_exec", "--disable=view_image", "--sandbox=read-only")
 			if !p.ACP {
 				args = append(args, "--disable=code_mode", "--disable=code_mode_host")
@@ -159,7 +159,7 @@ func newOpenCode() *Profile {
 		Name: "opencode", Program: "opencode", read: readOpenCode, Limits: newLimits(1, 400_000),
 		Pass:        append([]string{"ANTHROPIC_API_KEY", "OPENAI_API_KEY", "OPENROUTER_API_KEY", "GEMINI_API_KEY", "NODE_EXTRA_CA_CERTS"}, passedToAll...),
 		Credentials: []Credential{{File: "~/.local/share/opencode/auth.json", As: ".local/share/opencode/auth.json"}},
-		forbid:      []string{".opencode", "opencode.json", "opencode.jsonc"}, // plugins and servers that these name it starts whatever it is told
+		forbid:      []string{".opencode", "opencode.json", "opencode.jsonc"}, // it starts the plugins and servers that these name, and no option prevents that
 	}
 	const config = "tools.json"
 	p.env = func(v *values) map[string]string {

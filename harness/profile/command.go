@@ -19,8 +19,8 @@ import (
 // Program is an agent program as it was found on this machine.
 type Program struct {
 	Path  string   // without symbolic links
-	Files []string // what it needs to run, beside the system's files
-	dirs  []string // where its interpreter lies, for PATH
+	Files []string // what it needs to run, except the system's files
+	dirs  []string // the folders of its interpreters, for PATH
 }
 
 // maxInterpreters bounds how many interpreters are found for a program: a script may be the
@@ -56,7 +56,7 @@ func (p *Profile) FindProgram() (*Program, error) {
 	return found, nil
 }
 
-// add adds a program's file, or the folder of packages in which it lies.
+// add adds a program's file, or the folder of packages that it is in.
 func (f *Program) add(path string) {
 	const packages = "/node_modules/"
 	if i := strings.Index(path, packages); i >= 0 {

@@ -35,7 +35,7 @@ const (
 
 // Conversations are the conversations that runs of one profile had with peers. Each has a folder,
 // with a home, a folder to work in, and one for temporary files, which the run may change, and
-// a file beside them, which it may not.
+// a file next to them, which it may not.
 type Conversations struct {
 	root    string // without symbolic links
 	profile string
@@ -96,7 +96,7 @@ func OpenConversations(folder, profile string) (*Conversations, error) {
 	return s, nil
 }
 
-// Folder returns where the conversations are, for files beside them that begin with agent.
+// Folder returns where the conversations are, for files next to them whose names begin with agent.
 func (s *Conversations) Folder() string { return s.root }
 
 // Close lets another process have the conversations.
@@ -115,7 +115,7 @@ func (c *conversation) home() string { return filepath.Join(c.folder, "home") }
 func (c *conversation) dir() string  { return filepath.Join(c.folder, "dir") }
 func (c *conversation) temp() string { return filepath.Join(c.folder, "tmp") }
 
-// begin returns the conversation of a key, or a new one if there is none, or if the key has no
+// begin returns the conversation of a key, or a new one if none exists, or if the key has no
 // thread. It waits while another run has it. trust is what the daemon says of the peer now:
 // conversations of another trust end. The caller ends it.
 func (s *Conversations) begin(ctx context.Context, k conversationKey, trust string) (*conversation, error) {
@@ -129,7 +129,7 @@ func (s *Conversations) begin(ctx context.Context, k conversationKey, trust stri
 	if err := s.acquire(ctx, c.folder); err != nil {
 		return nil, err
 	}
-	// What the run changes is below the folder, beside the file.
+	// The run can change what is below the folder, but not the file.
 	state, err := readState(c.folder)
 	switch {
 	case err == nil && state.Trust == trust && s.isAlive(state) && c.hasFolders():
@@ -153,7 +153,7 @@ func (s *Conversations) begin(ctx context.Context, k conversationKey, trust stri
 }
 
 // hasFolders reports whether the folders that the run may change are folders still: under some
-// confinements a run can put a link in their place, which the next run would follow.
+// confinements a run can replace them by a link, which the next run would follow.
 func (c *conversation) hasFolders() bool {
 	for _, dir := range []string{c.home(), c.dir()} {
 		if info, err := os.Lstat(dir); err != nil || !info.IsDir() {

@@ -24,7 +24,7 @@ const (
 // sessionID is what may follow a flag of a command line.
 var sessionID = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.:-]{0,127}$`)
 
-// ownSession is the id of a conversation of a command, which is told none: it finds its own home again.
+// ownSession is the id of each conversation of a command, which gets no id: it finds its files in its home.
 const ownSession = "home"
 
 // reading is what was understood of a program's output so far. It is an [io.Writer] for it.
@@ -99,7 +99,7 @@ func (r *reading) setSession(event any, path string) {
 	}
 }
 
-// setText takes the answer from an event. The last one counts.
+// setText takes the answer from an event. A later one replaces it.
 func (r *reading) setText(event any, path string) {
 	if text, ok := joinTexts(event, path); ok {
 		r.text = append(r.text[:0], text[:min(len(text), maxText)]...)
@@ -185,8 +185,7 @@ func lookUp(v any, path string) []any {
 	return at
 }
 
-// joinTexts returns the texts at a path with line breaks between them. ok is false if there
-// are none.
+// joinTexts returns the texts at a path with line breaks between them. ok is false without a text.
 func joinTexts(v any, path string) (text string, ok bool) {
 	var all []string
 	for _, v := range lookUp(v, path) {

@@ -23,7 +23,7 @@ func (p *Profile) findPorts() (ports []uint16) {
 		value := os.Getenv(name)
 		upper := strings.ToUpper(name)
 		if strings.HasSuffix(upper, "_PROXY") && !strings.HasSuffix(upper, "NO_PROXY") && !strings.Contains(value, "://") {
-			value = "http://" + value // as programs take a proxy that is named by host and port alone
+			value = "http://" + value // programs accept a proxy that is named only by host and port
 		}
 		texts = append(texts, value)
 	}

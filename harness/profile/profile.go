@@ -64,7 +64,7 @@ type Limits struct {
 	Timeout time.Duration
 	Output  int64   // bytes on standard output
 	Cost    float64 // US dollars; 0 if the program names no cost
-	Tokens  uint64  // 0 if the program counts none
+	Tokens  uint64  // 0 if the program does not report them
 	Disk    int64   // bytes of a conversation's own files, over which it ends
 }
 
@@ -89,8 +89,8 @@ func New(name string) (*Profile, error) {
 	return nil, fmt.Errorf("%q: expected %s; --confine runs a command of your own in the same way", name, strings.Join(ListNames(), ", "))
 }
 
-// NewCommand returns how a command of the owner's is run for an agent. Its answer is what it prints. It
-// keeps what it likes of a conversation in its home, and counts no tokens.
+// NewCommand returns how a command of the owner's is run for an agent. Its output is the answer. It can keep
+// files for a conversation in its home. It reports neither tokens nor a cost.
 func NewCommand(agent string, argv []string) *Profile {
 	p := &Profile{Name: agent, Program: argv[0], More: argv[1:], Limits: newLimits(0, 0)}
 	p.args = func(*values) []string { return p.More }

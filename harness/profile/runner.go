@@ -28,8 +28,7 @@ type Budget interface {
 	SettleRun(context.Context, client.SettleParams) error
 }
 
-// Runner runs a profile. All fields but those that say so are set before the first run and
-// not changed then. Any number of goroutines may use it.
+// Runner runs a profile. Its fields are set before the first run, and not changed after that. Any number of goroutines may use it.
 type Runner struct {
 	Profile       *Profile
 	Program       *Program
@@ -37,35 +36,35 @@ type Runner struct {
 	Budget        Budget
 	Confinement   run.Confinement
 	Tools         Tools    // that are offered, if Confinement confines
-	Dir           string   // where runs work, without symbolic links; "": each in an empty folder of its own
-	Model         string   // "": the program's own choice
-	Ports         []uint16 // TCP ports to which runs with ToolsWork may connect, beside those of every run
+	Dir           string   // where runs work, without symbolic links; if it is empty, each works in an empty folder of its own
+	Model         string   // empty for the program's own choice
+	Ports         []uint16 // TCP ports to which runs with ToolsWork may connect, in addition to those of every run
 
-	// What a profile with ACP gives to its runs.
+	// Given to runs of a profile with ACP.
 	Sockets    string          // the agents' folder
 	Agent      func() []string // the environment by which the run speaks as the agent
 	Executable string          // of acpctl
 
-	Tell bool                             // peers hear why a program failed, by its own word
-	Log  func(format string, args ...any) // for the owner; nil: nobody hears
+	Tell bool                             // peers get the reason that a failed program printed
+	Log  func(format string, args ...any) // writes a line for the owner; may be nil
 }
 
 // Request is what a run is for.
 type Request struct {
 	Peer   identity.ID
 	ID     wire.MessageID // of the query or delegation, as the peer has chosen it
-	Agent  string         // of the peer, by its own word
-	Thread string         // "": nothing is kept of the run
+	Agent  string         // of the peer, as the peer names it
+	Thread string         // if it is empty, nothing is kept of the run
 	Prompt string
 	Env    []string // of the run, if its profile has ACP
 
-	Progress func(text string) // hears what the model says while it works; may be nil; is not called after Run has returned
+	Progress func(text string) // gets what the model says while it works; may be nil; is not called after Run has returned
 }
 
 // Answer is what came of a run.
 type Answer struct {
 	Text   string
-	Data   jsontext.Value // an object with what is to be said beside the text; nil: nothing
+	Data   jsontext.Value // an object with what the text does not say; nil if there is nothing more
 	Tokens uint64
 }
 
@@ -79,7 +78,7 @@ type answerData struct {
 var errOvertime = errors.New("overtime")
 
 // Run runs the program for a request and returns its answer. It returns when no process of the
-// run is left. The errors are what a peer may hear: [*kinds.Error], or the cause of ctx.
+// run is left. The errors may be shown to a peer: [*kinds.Error], or the cause of ctx.
 func (r *Runner) Run(ctx context.Context, q Request) (*Answer, error) {
 	b, err := r.reserve(ctx, q)
 	if err != nil {
@@ -151,14 +150,14 @@ func (r *Runner) attempt(ctx context.Context, c *conversation, q Request, b *bil
 	return r.start(ctx, c, q)
 }
 
-// takeTokens returns the tokens of this run alone, and has the conversation remember its sum.
+// takeTokens returns the tokens of only this run, and stores the sum in the conversation.
 func (r *Runner) takeTokens(c *conversation, read *reading) uint64 {
 	if !r.Profile.cumulative || !read.hasTokens {
 		return read.tokens
 	}
 	before := c.Tokens
 	c.Tokens = read.tokens
-	if read.tokens < before { // the program counts anew
+	if read.tokens < before { // the program has begun its sum again
 		return read.tokens
 	}
 	return read.tokens - before
@@ -181,7 +180,7 @@ func (r *reading) isEmpty() bool {
 	return !r.done && r.session == "" && !r.hasTokens && len(r.text) == 0
 }
 
-// errNotRun is what a peer hears of a run that could not begin.
+// errNotRun is the error for a peer whose run could not begin.
 var errNotRun = kinds.Errorf(kinds.Internal, "the agent program could not be started")
 
 // start runs the program once. read is what was understood of its output, and never nil.
@@ -265,7 +264,7 @@ func (r *Runner) logLeft(exit run.Exit) {
 	}
 }
 
-// project returns the folder of the owner's that runs may change, "" if there is none.
+// project returns the folder of the owner's that runs may change, "" without one.
 func (r *Runner) project() string {
 	if r.offered() != ToolsWork {
 		return ""
@@ -273,7 +272,7 @@ func (r *Runner) project() string {
 	return r.Dir
 }
 
-// OpenPorts returns the TCP ports to which runs may connect, beside the free ones with ToolsWork.
+// OpenPorts returns the TCP ports to which runs may connect. With ToolsWork the free ones come to these.
 func (r *Runner) OpenPorts() []uint16 {
 	ports := append(r.Profile.findPorts(), run.PortsOfAll...)
 	if r.offered() == ToolsWork {
@@ -311,7 +310,7 @@ func (r *Runner) finish(a *Answer, read *reading, left []string) (*Answer, error
 	return a, nil
 }
 
-// explainEnd returns what a peer hears of a run that was ended.
+// explainEnd returns the error for a peer whose run was ended.
 func (r *Runner) explainEnd(ctx, limited context.Context, err error) error {
 	switch {
 	case ctx.Err() != nil:
@@ -323,7 +322,7 @@ func (r *Runner) explainEnd(ctx, limited context.Context, err error) error {
 	return kinds.Errorf(kinds.Internal, "the agent program was ended: it printed more than it may")
 }
 
-// explainFailure returns what a peer hears of a run that has failed.
+// explainFailure returns the error for a peer whose run has failed.
 func (r *Runner) explainFailure(read *reading, exit run.Exit) error {
 	why := read.why
 	if why == "" && read.failed {
@@ -351,8 +350,8 @@ func (r *Runner) log(format string, args ...any) {
 }
 
 // CheckDir returns the folder that runs are to work in, without symbolic links. It refuses a
-// folder that shows more than a project: the user's home, what is above it, and what holds, or
-// lies in, one of the private folders. "" is a folder of each run's own.
+// folder that shows more than a project: the user's home, a folder above it, and a folder that contains
+// a private one or is in it. "" means a folder of each run's own.
 func CheckDir(dir string, private ...string) (string, error) {
 	if dir == "" {
 		return "", nil
@@ -411,8 +410,8 @@ func (p *Profile) CheckFolder(dir string) error {
 	}
 }
 
-// findRepository returns the folder of the repository in which a folder lies, that folder itself if
-// it lies in none.
+// findRepository returns the folder of the repository that a folder is in, or the folder itself if it is in
+// no repository.
 func findRepository(dir string) string {
 	for at := dir; ; at = filepath.Dir(at) {
 		if _, err := os.Lstat(filepath.Join(at, ".git")); err == nil {
@@ -424,13 +423,18 @@ func findRepository(dir string) string {
 	}
 }
 
-// CheckPaths returns an error if the profile shows a run one of the private folders.
-func (p *Profile) CheckPaths(private ...string) error {
+// listShown returns the paths of the user's files and folders that the profile shows a run.
+func (p *Profile) listShown() []string {
 	paths := slices.Clone(p.Read)
 	for _, c := range p.Credentials {
 		paths = append(paths, c.File)
 	}
-	for _, path := range paths {
+	return paths
+}
+
+// CheckPaths returns an error if the profile shows a run one of the private folders.
+func (p *Profile) CheckPaths(private ...string) error {
+	for _, path := range p.listShown() {
 		real, err := expandHome(path)
 		if err == nil {
 			real, err = realPath(real)
@@ -451,11 +455,7 @@ func (p *Profile) CheckPaths(private ...string) error {
 // CheckPathsOutside returns an error if the way to a file that the profile shows a run leads through
 // a folder that runs may change: a run could put a link there, which the next run would follow.
 func (p *Profile) CheckPathsOutside(dir string) error {
-	paths := slices.Clone(p.Read)
-	for _, c := range p.Credentials {
-		paths = append(paths, c.File)
-	}
-	for _, path := range paths {
+	for _, path := range p.listShown() {
 		at, err := expandHome(path)
 		if err != nil {
 			return err

@@ -28,14 +28,14 @@ func removeTree(folder string) error {
 }
 
 const (
-	entrySize = 512     // bytes that count for each file and folder beside what is in it
-	maxDepth  = 100     // of folders in each other: deeper ones count as too large
+	entrySize = 512     // bytes that are added for each file and folder
+	maxDepth  = 100     // of folders in each other: a tree with deeper ones is too large
 	readOnce  = 1 << 10 // names of a folder that are read at once
 )
 
 // measureTree returns how many bytes the files below a folder have, and stops over most. A run could
-// hide files where they cannot be measured, such as in a folder that may not be read. So that counts
-// as more than most.
+// hide files where they cannot be measured, such as in a folder that may not be read. The size of
+// such a tree is more than most.
 func measureTree(folder string, most int64) int64 {
 	root, err := os.OpenRoot(folder)
 	if err != nil {

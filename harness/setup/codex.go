@@ -15,7 +15,7 @@ var codexServer = &serverForm{open: openTOML, list: "mcp_servers", splits: true,
 // codexPlaces are the files of Codex that setup concerns.
 type codexPlaces struct {
 	config       place
-	instructions []place // of which it reads the first that there is
+	instructions []place // Codex reads only the first that exists
 }
 
 func findCodexPlaces(o *Options) (codexPlaces, error) {

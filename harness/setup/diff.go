@@ -13,7 +13,7 @@ const maxDiffLines = 2000
 
 // formatDiff returns what changes from one text to the other, line by line, under the name
 // of the file. It shows no line that stays. Where something is put into a line or taken out
-// of it, it shows that part alone: what else stands in the file can be secret.
+// of it, it shows only that part: the rest of the file can be secret.
 func formatDiff(name, from, to string) string {
 	if from == to {
 		return ""
@@ -53,7 +53,7 @@ func writeDiffLine(out *strings.Builder, mark, line string) {
 	out.WriteString(mark + line + "\n")
 }
 
-// unshown stands for a line of a pair whose other line says all.
+// unshown replaces a line of a pair if the other line shows the whole change.
 const unshown = "\x00"
 
 // cutToChange returns what is to be shown of a line that became another one. If something was
@@ -72,7 +72,7 @@ func cutToChange(from, to string) (string, string) {
 	}
 	switch {
 	case strings.Trim(removed, "\r\n") == "" && strings.Trim(added, "\r\n") == "":
-		return unshown, unshown // the line's end alone
+		return unshown, unshown // only the line's end
 	case strings.TrimSpace(from) == "" || strings.TrimSpace(to) == "":
 		return from, to
 	case removed == "":
@@ -101,7 +101,7 @@ func countShared[T comparable](a, b []T) (begin, end int) {
 type hunk struct{ from, to span }
 
 // findHunks compares two texts, line by line. Where they differ, it takes the fewest lines of both
-// behind which they are equal again.
+// after which they are equal again.
 func findHunks(from, to []string) (hunks []hunk) {
 	begin, end := countShared(from, to)
 	lastA, lastB := len(from)-end, len(to)-end
@@ -117,8 +117,8 @@ func findHunks(from, to []string) (hunks []hunk) {
 	return hunks
 }
 
-// findEqual returns how many elements of two lists, few in sum, precede elements that are equal. If there
-// are none, or if they come late, it returns all.
+// findEqual returns how many elements of two lists, few in sum, precede elements that are equal. If no elements
+// are equal, or if they come late, it returns all.
 func findEqual(a, b []string) (inA, inB int) {
 	for sum := 1; sum <= maxDiffLines && sum < len(a)+len(b); sum++ {
 		for i := max(0, sum-len(b)+1); i <= min(sum, len(a)-1); i++ {

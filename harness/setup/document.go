@@ -15,13 +15,13 @@ import (
 // stays as it is, byte for byte.
 type document interface {
 	// get returns the value at a path, decoded as JSON would be, and whether there is one. It
-	// returns an error if a name on the way to it stands there twice: programs differ in which
+	// returns an error if a name on the way to it is there twice: programs differ in which
 	// one they use.
 	get(path ...string) (value any, found bool, err error)
-	// set gives what stands at a path a value, and makes what is missing on the way to it. A value
-	// that means the same stays as it is.
+	// set changes the value at a path, and makes the objects that are missing on the way to it. It
+	// leaves a value that means the same as it is.
 	set(value any, path ...string) error
-	// remove takes away what stands at a path, and the objects that become empty by that.
+	// remove removes the value at a path. In JSON it also removes the objects that become empty by that.
 	remove(path ...string) error
 	bytes() []byte
 }
@@ -35,8 +35,7 @@ type member struct {
 	value any
 }
 
-// formatValue returns a value on one line. What it returns for a value that is no object is valid as
-// JSON and as TOML.
+// formatValue returns a value on one line, as JSON. Unless it is an object, that is valid TOML too.
 func formatValue(value any) string {
 	if members, ok := value.(object); ok {
 		words := make([]string, len(members))
@@ -97,7 +96,7 @@ func (open openFunc) edit(change func(document) error) func(text []byte) ([]byte
 		if err := change(d); err != nil {
 			return nil, err
 		}
-		if bytes.Equal(d.bytes(), before) { // also if the text stands for another: an empty file stays empty
+		if bytes.Equal(d.bytes(), before) { // so that an empty file stays empty
 			return text, nil
 		}
 		return append(mark[:len(mark):len(mark)], d.bytes()...), nil

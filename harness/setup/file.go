@@ -27,7 +27,7 @@ type place struct {
 	path     string      // absolute
 	project  string      // the project's folder if the file belongs to one
 	mode     fs.FileMode // of the file if it is made
-	lock     string      // a folder that the program makes while it writes the file, "" if none
+	lock     string      // a folder that the program makes while it writes the file; may be empty
 	dirsMode fs.FileMode // of folders that are made
 }
 
@@ -41,7 +41,7 @@ type file struct {
 	text   []byte
 }
 
-// readFile reads the file at a place, or finds that there is none. It returns an error unless
+// readFile reads the file at a place, or finds that it does not exist. It returns an error unless
 // the file, its folder and the links to it belong to this user. In a project's folder nothing
 // may be a link: whoever wrote the project would choose what is written.
 func readFile(p place) (*file, error) {
@@ -88,7 +88,7 @@ func readFile(p place) (*file, error) {
 	return f, err
 }
 
-// checkWritable returns an error if the file's owner has made it read-only. A new file in its place
+// checkWritable returns an error if the file's owner has made it read-only. A file that replaces it
 // would not be.
 func (f *file) checkWritable() error {
 	if f.exists && f.mode&0o200 == 0 {
@@ -169,8 +169,8 @@ func groupOf(info fs.FileInfo) int {
 }
 
 // write makes text the content of the file, with the mode that it had, and makes the folders
-// that are missing. Readers see the old text or the new one. What another program has written
-// since the file was read stays: then write returns an error.
+// that are missing. Readers see the old text or the new one. If another program has
+// written the file since it was read, write returns an error and changes nothing.
 func (f *file) write(text []byte) (err error) {
 	if len(text) > maxFile {
 		return fmt.Errorf("%s would have over %d MiB", f.target, maxFile>>20)
@@ -210,7 +210,7 @@ func keepGroup(path string, gid int) error {
 	return os.Chown(path, -1, gid)
 }
 
-// parents yields the folders that a path lies in, inner ones first.
+// parents yields the folders that contain a path, inner ones first.
 func parents(path string) iter.Seq[string] {
 	return func(yield func(string) bool) {
 		for path != filepath.Dir(path) {

@@ -59,8 +59,8 @@ var hasRemedy = regexp.MustCompile(`run setup again|fix or remove|remove it|writ
 // stands there.
 func TestBrokenFiles(t *testing.T) {
 	for _, c := range []struct{ program, file, text, words string }{
-		{"claude", ".claude.json", "{\n  \"secret\": 1,\n}\n", ".claude.json: line 3: it is not valid JSON: a comment, or a comma behind the last entry"},
-		{"claude", ".claude.json", "// secret\n{}", "line 1: it is not valid JSON: a comment, or"},
+		{"claude", ".claude.json", "{\n  \"secret\": 1,\n}\n", ".claude.json: line 3: it is not valid JSON, which has no comments, and no comma behind the last entry"},
+		{"claude", ".claude.json", "// secret\n{}", "line 1: it is not valid JSON, which has no comments"},
 		{"claude", ".claude.json", "{\"a\": 1", "line 1: it is not valid JSON"},
 		{"claude", ".claude.json", "{} secret", "line 1: it is not valid JSON"},
 		{"claude", ".claude.json", "{\n\"a\": secret}", "line 2: it is not valid JSON"},

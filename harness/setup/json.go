@@ -19,7 +19,7 @@ import (
 // itself for each of them.
 const maxJSONDepth = 200
 
-// emptyJSON is the object for which an empty file stands.
+// emptyJSON is the object that an empty file means.
 const emptyJSON = "{}\n"
 
 // jsonText is a JSON text.
@@ -29,7 +29,7 @@ type jsonText struct {
 }
 
 // openRelaxedJSON reads a text that is one JSON object, in which comments, and a comma behind the last
-// entry, are no errors. An empty text stands for an empty object.
+// entry, are no errors. An empty text means an empty object.
 func openRelaxedJSON(text []byte) (document, error) {
 	d := &jsonText{text: text}
 	if len(bytes.TrimSpace(text)) == 0 {
@@ -47,7 +47,7 @@ func openJSON(text []byte) (document, error) {
 	var v jsontext.Value
 	err = json.Unmarshal(d.bytes(), &v, jsontext.AllowInvalidUTF8(true), jsontext.AllowDuplicateNames(true))
 	if e, isInvalid := errors.AsType[*jsontext.SyntacticError](err); isInvalid {
-		return nil, errorAt(text, int(e.ByteOffset), "it is not valid JSON: a comment, or a comma behind the last entry, is none")
+		return nil, errorAt(text, int(e.ByteOffset), "it is not valid JSON, which has no comments, and no comma behind the last entry")
 	}
 	return d, err
 }
@@ -106,7 +106,7 @@ type jsonEntry struct {
 	name  string
 	start int // of the name, or of the element
 	value *hujson.Value
-	comma int // the index of the comma behind the entry, -1 if there is none
+	comma int // the index of the comma behind the entry, -1 without one
 }
 
 // listEntries returns the entries of an object or array, none for another value.
@@ -133,7 +133,7 @@ func listEntries(c *hujson.Value) (entries []jsonEntry) {
 	return entries
 }
 
-// find returns the value at a path, nil if there is none. What is on the way to it must be objects.
+// find returns the value at a path, nil if it does not exist. The values on the way to it must be objects.
 func (d *jsonText) find(path ...string) (*hujson.Value, error) {
 	v := &d.root
 	for i, name := range path {
@@ -225,7 +225,7 @@ func (d *jsonText) addStrings(list []string, path ...string) error {
 }
 
 // insert puts a new entry behind the others of an object or array, on a line of its own if theirs are,
-// or if there are none and the file has more than one line. prefix is what stands before the value.
+// or if it is the first one in a file of several lines. prefix comes before the value.
 func (d *jsonText) insert(c *hujson.Value, prefix string, value any) error {
 	entries, closing := listEntries(c), c.EndOffset-1
 	content := len(bytes.TrimRight(d.text[:closing], " \t\r\n")) // comments included

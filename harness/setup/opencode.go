@@ -19,7 +19,7 @@ var openCodeServer = &serverForm{open: openRelaxedJSON, list: "mcp", kind: "loca
 // openCodePlaces are the files of OpenCode that setup concerns.
 type openCodePlaces struct {
 	configs      []place // which it merges, the last word first
-	made         place   // which of them is made if there is none
+	made         place   // is made if no other exists
 	instructions place
 	// claudeFile is what it reads if it has no instructions of its own.
 	claudeFile place
@@ -143,7 +143,7 @@ func removeFromOpenCode(d document, o *Options) error {
 	return nil
 }
 
-// openCodeAll is the rule for all tools of the server. Of the rules that match, the last one counts.
+// openCodeAll is the rule for all tools of the server. OpenCode uses the last rule that matches.
 const openCodeAll = serverName + "_*"
 
 func openCodeRules(tools []string) []string {

@@ -34,7 +34,7 @@ func NewPlan(name string, o Options) (*Plan, error) {
 	return &Plan{Title: p.title, IsInstalled: findExecutable(p, &o) != "", Steps: steps, o: &o, program: p}, err
 }
 
-// Preview returns what a step changes besides what was accepted: a diff, "" if all is there
+// Preview returns what a step changes in addition to what was accepted: a diff, which is empty if all is there
 // already. note says why a step has nothing to change, or what to know about it.
 func (p *Plan) Preview(step *Step) (diff, note string, err error) {
 	note = step.Note
@@ -82,7 +82,7 @@ func (f *file) describe() string {
 	return f.path
 }
 
-// Accept takes a step into the plan. That there are instructions already counts too: if another
+// Accept takes a step into the plan. Instructions that exist are recorded too: if another
 // program brought them, they stay until both are undone.
 func (p *Plan) Accept(step *Step) { p.accepted = append(p.accepted, step.edits...) }
 
@@ -92,7 +92,7 @@ type draft struct {
 	text []byte
 }
 
-// applyEdit applies an edit to the draft of its file, which it reads first if there is none.
+// applyEdit applies an edit to the draft of its file, which it reads first without one.
 func applyEdit(drafts map[string]*draft, e edit) error {
 	d := drafts[e.place.path]
 	if d == nil {

@@ -16,8 +16,8 @@ import (
 	"github.com/acpd/acpd/internal/durable"
 )
 
-// record is what setup keeps of a file that it changed, beside what the file was before. Its own
-// folder has both, for the user alone to read: a copy in the file's folder could be
+// record is what setup keeps of a file that it changed, in addition to a copy of what the file was before. Both are
+// in setup's own folder, where only the user can read them: a copy in the file's folder could be
 // committed with the secrets in it.
 type record struct {
 	Version  int      `json:"version"` // recordVersion; 0 in records of before there was one, which read the same
@@ -37,7 +37,7 @@ const recordVersion = 1
 // maxRecord bounds a record that is read.
 const maxRecord = 1 << 20
 
-// recordName returns the name under which a file's record and backup lie in the state folder.
+// recordName returns the name of a file's record and backup in the state folder.
 func recordName(path string) string {
 	sum := sha256.Sum256([]byte(path))
 	return filepath.Base(path) + "-" + hex.EncodeToString(sum[:6])
@@ -57,7 +57,7 @@ func (o *Options) backupPath(path string) string {
 	return filepath.Join(o.State, recordName(path)+".before")
 }
 
-// readRecord returns the record of a file, nil if there is none.
+// readRecord returns the record of a file, nil without one.
 func (o *Options) readRecord(path string) (*record, error) {
 	text, err := o.readState(o.recordPath(path), maxRecord)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -85,7 +85,7 @@ func (s *serverForm) read(d document) (e serverEntry, err error) {
 	return e, nil
 }
 
-// set writes the server. What else the user has put into its entry stays.
+// set writes the server. It leaves what else the user has put into its entry.
 func (s *serverForm) set(d document, o *Options) error {
 	e, err := s.read(d)
 	switch {
@@ -125,8 +125,7 @@ func (s *serverForm) set(d document, o *Options) error {
 	return d.set(o.Socket, s.list, serverName, s.environment, socketVariable)
 }
 
-// removeOurs takes the server away if setup can have written it. It reports whether there is none of
-// others.
+// removeOurs removes the server if setup can have written it. ok is false if somebody else's is there.
 func (s *serverForm) removeOurs(d document, o *Options) (ok bool, err error) {
 	e, err := s.read(d)
 	if err != nil || e.found && !e.isOurs(o) {

@@ -4,10 +4,10 @@
 //
 // It edits by position: what it does not write stays as it is, byte for byte. It keeps what a
 // file was before, knows by that how to undo, and writes nothing that was not accepted. It
-// reads and writes the files of this user alone, and follows no link in a project's folder.
+// reads and writes only files of this user, and follows no link in a project's folder.
 //
-// It leaves to its callers who is asked, and what is printed. What else makes a session an
-// agent, as waking, is the daemon's.
+// Its callers decide who is asked and what is printed. Everything else that makes a session an
+// agent, such as waking, is the daemon's.
 package setup
 
 import (
@@ -71,7 +71,7 @@ func ListPrograms() []string {
 // program is what is known of one agent program.
 type program struct {
 	name, title string
-	executables []string // in the home directory, where it may be besides PATH
+	executables []string // in the home directory, where it may be if it is not in PATH
 	// listSteps returns the steps of setting up.
 	listSteps func(*Options) ([]Step, error)
 	// listParts returns the files that can have something of setup's, and how to take it out.
@@ -152,8 +152,8 @@ type part struct {
 	change func(text []byte) ([]byte, error)
 	// isEmpty reports whether nothing is left in a file that setup made.
 	isEmpty func(text []byte) bool
-	// shared is set if another program reads the file too: then it counts only if this program
-	// was set up in it.
+	// shared is set if another program reads the file too: then undoing changes it only if this
+	// program was set up in it.
 	shared bool
 	// hasServer is set if the file can have the server.
 	hasServer bool
@@ -170,11 +170,11 @@ type Step struct {
 	Name      string
 	Question  string
 	Note      string // what to know about it; or why there is nothing to write
-	IsDefault bool   // a yes to all counts for it
+	IsDefault bool   // a yes to all includes it
 	edits     []edit
 }
 
-// skippedError says why a step does nothing. It is no failure.
+// skippedError says why a step does nothing, which is not a failure.
 type skippedError struct{ error }
 
 // The names of steps.
@@ -233,8 +233,8 @@ func joinWords(words []string) string {
 	return strings.Join(words[:last], ", ") + " and " + words[last]
 }
 
-// exists reports whether there is a file at a place. An error counts as one: it is told when
-// the file is read.
+// exists reports whether there is a file at a place. After an error it returns true: reading
+// the file returns the error.
 func exists(p place) bool {
 	f, err := readFile(p)
 	return err != nil || f.exists

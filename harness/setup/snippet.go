@@ -26,7 +26,7 @@ The MCP server acp (acpd) reaches agents on other machines.
 `
 
 // separate returns what setup puts between a text and a part that it adds to its end: a blank line, and
-// the end of the last line if it has none.
+// a line end if the last line has no end.
 func separate(text []byte) (gap string) {
 	eol := lineEnd(text)
 	if len(text) > 0 && !bytes.HasSuffix(text, []byte("\n")) {
@@ -38,7 +38,7 @@ func separate(text []byte) (gap string) {
 	return gap
 }
 
-// cutBlankLine returns the index of the blank line before text[at:], at if there is none.
+// cutBlankLine returns the index of the blank line before text[at:], or at without one.
 func cutBlankLine(text []byte, at int) int {
 	if !endsInBlankLine(text[:at]) {
 		return at
@@ -50,7 +50,7 @@ func endsInBlankLine(text []byte) bool {
 	return bytes.HasSuffix(text, []byte("\n\n")) || bytes.HasSuffix(text, []byte("\n\r\n"))
 }
 
-// setSnippet puts the snippet into a text: in the place of the one that is there, else at the end.
+// setSnippet replaces the snippet of a text, or adds it at the end.
 func setSnippet(text []byte) ([]byte, error) {
 	old, found, err := findSnippet(text)
 	if err != nil {

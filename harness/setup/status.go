@@ -29,7 +29,7 @@ type Status struct {
 	Path          string     `json:"path,omitempty"`    // of the executable; "" if it is not installed
 	Version       string     `json:"version,omitempty"` // as it says
 	Connected     Connection `json:"connected"`
-	Config        string     `json:"config,omitempty"`         // the file that says so
+	Config        string     `json:"config,omitempty"`         // the file from which that is known
 	Command       []string   `json:"command,omitempty"`        // of its MCP server acp
 	Project       string     `json:"project,omitempty"`        // a file of the present folder that has a server acp too
 	Problem       string     `json:"problem,omitempty"`        // and what to do
@@ -132,7 +132,7 @@ func (p *program) findEntry(o *Options) (path string, e serverEntry, err error) 
 	return "", e, nil
 }
 
-// findExecutable returns the path of a program's executable, "" if there is none.
+// findExecutable returns the path of a program's executable, "" if it is not installed.
 func findExecutable(p *program, o *Options) string {
 	path, err := exec.LookPath(p.name)
 	if err == nil && filepath.IsAbs(path) {

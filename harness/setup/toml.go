@@ -169,7 +169,7 @@ func putValue(table map[string]any, path []string, value any) {
 	}
 }
 
-// find returns the index of the key or of the head of the table at a path, -1 if there is none.
+// find returns the index of the key or of the head of the table at a path, -1 if it does not exist.
 func (d *tomlText) find(isHead bool, path []string) int {
 	return slices.IndexFunc(d.items, func(i tomlItem) bool {
 		return i.isHead == isHead && !i.isList && slices.Equal(i.path, path)

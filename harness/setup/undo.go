@@ -16,7 +16,7 @@ type Undo struct {
 }
 
 // NewUndo returns what undoing the setup of a program takes. It needs no setup that is known:
-// what setup writes can be told from the rest.
+// it recognises what setup writes.
 func NewUndo(name string, o Options) (*Undo, error) {
 	p, err := findProgram(name)
 	if err == nil {
