@@ -338,16 +338,17 @@ var largestInputs = []largestInput{
 				return err
 			}
 		}
-		_, err := h.newPeerWebAgent(openintent.Daemon).fetch("PUT", "agents/worker/record", `{"status":"active"}`)
-		return err
-	}, func(h *channelServer) error {
-		_, err := h.newPeerWebAgent(openintent.Daemon).fetch("PUT", "agents/worker/record", `{"status":"deregistered"}`)
-		return err
-	}},
+		return h.storeWorkerStatus("active")
+	}, func(h *channelServer) error { return h.storeWorkerStatus("deregistered") }},
 	{"an entry of 500 KB that a host relays", prepareNothing, func(h *channelServer) error {
 		far := strings.Replace(h.intent, insideHere[:openintent.HostDigits], insidePeer[:openintent.HostDigits], 1)
 		line := fmt.Sprintf("data: {\"event\":\"comment\",\"intent_id\":%q,\"for\":[\"planner\"],\"own\":[],\"data\":{\"intent_id\":%q,\"a\":%q}}\nid: %d\n\n",
 			far, far, strings.Repeat("x", 500_000), h.n)
 		return h.engine.ReceiveHostStream(h.ctx, insidePeer, strings.NewReader(line), nil)
 	}},
+}
+
+// storeWorkerStatus stores what the peer says of its agent worker.
+func (h *channelServer) storeWorkerStatus(status string) error {
+	return h.engine.StoreAgentStates(h.ctx, insidePeer, []string{"worker"}, openintent.AgentStates{Agents: map[string]openintent.AgentState{"worker": {Status: status}}})
 }

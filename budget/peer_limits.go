@@ -138,11 +138,6 @@ var (
 	Tasks = Row{Name: "tasks", Peer: 2000, All: 25_000,
 		What: "tasks that its agents have created in channels", Remedy: "they go with their intent, or when the peer is untrusted: acpctl untrust"}
 
-	// RelayedBytes are entries of another daemon's channels that are kept for agents
-	// here that resume. The oldest go.
-	RelayedBytes = Row{Name: "relayed_bytes", Unit: Bytes, Peer: 32 * mib, All: 512 * mib,
-		What: "entries of its channels that are kept for agents here that resume"}
-
 	// ChannelRequests are requests in channels that are under way.
 	ChannelRequests = Row{Name: "channel_requests", Peer: 128, All: 2048,
 		What: "requests about channels that are under way"}

@@ -53,10 +53,14 @@ type Config struct {
 
 	// Follow begins to follow a host, if that has not begun: the body of the host's
 	// subscribe/home goes to [Engine.ReceiveHostStream]. Without a host it does so for all that
-	// are in reach, now or later. If now is true, a stream that has ended is tried again at
-	// once. Follow does not block. Each channel that it returns is closed once the place in a
-	// host's feed is kept, or its stream could not begin. nil: no host is followed.
-	Follow func(host string, now bool) (tried []<-chan struct{})
+	// are in reach, now or later. A stream that has ended is tried again at once. Follow does
+	// not block. Each channel that it returns is closed once a host's stream has begun, or
+	// could not begin. nil: no host is followed.
+	Follow func(host string) (tried []<-chan struct{})
+
+	// Missed gets a path below /api/v1/ from a host that is followed, as an agent here. It calls
+	// hold, from any goroutine, before it reads bytes. It is set if Follow is.
+	Missed func(ctx context.Context, host string, who Caller, path string, hold func(host string, bytes int) error) ([]byte, error)
 
 	// Gather gets a path below /api/v1/ from the other hosts in reach, as an agent here. It
 	// returns the bodies by the hosts' ids, and the ids of the hosts that did not answer in
@@ -96,10 +100,8 @@ type Engine struct {
 	disk      *budget.Account // bytes that other daemons' agents have written
 	perIntent diskShare       // the most of these on one intent
 	guestbook guestAccounts   // the accounts of what other daemons' agents have made
-	relayed   *budget.Account // bytes of relayed entries that are kept
-	forgets   forgottenHosts
-	turn      chan struct{} // holds one while something long is computed for another daemon
-	long      homeQueues    // for the turn
+	turn      chan struct{}   // holds one while something long is computed for another daemon
+	long      homeQueues      // for the turn
 	verifies  logVerifier
 	openMost  int             // requests that are open in one channel
 	looked    func(readQuota) // called after each read, unless nil; for tests
@@ -123,12 +125,11 @@ func NewEngine(ctx context.Context, cfg Config) (*Engine, error) {
 	}
 	e := &Engine{cfg: cfg, host: cfg.Self[:HostDigits], db: cfg.Store, done: make(chan struct{}), wake: pace.NewSignal(), sweep: pace.NewSignal(),
 		unread: cfg.Budget.OpenAccount(budget.Answers), entries: cfg.Budget.OpenAccount(budget.StreamEntries), disk: cfg.Budget.OpenAccount(budget.ChannelBytes),
-		perIntent: diskShare{budget.IntentBytes, budget.IntentEvents}, openMost: maxOpen, relayed: cfg.Budget.OpenAccount(budget.RelayedBytes),
+		perIntent: diskShare{budget.IntentBytes, budget.IntentEvents}, openMost: maxOpen,
 		guestbook: guestAccounts{agents: cfg.Budget.OpenAccount(budget.ChannelAgents), records: cfg.Budget.OpenAccount(budget.ChannelAgentBytes), channels: cfg.Budget.OpenAccount(budget.Channels), tasks: cfg.Budget.OpenAccount(budget.Tasks)}}
-	e.feed = feed{next: 1, early: make(map[int64]writeOutcome), about: make(streams), ofAgents: make(streams), ofHomes: make(streams)}
+	e.feed = feed{next: 1, early: make(map[int64]writeOutcome), reached: make(map[string]int64), about: make(streams), ofAgents: make(streams), ofHomes: make(streams)}
 	e.turn = make(chan struct{}, 1)
 	e.verifies.turn, e.verifies.last = e.turn, make(map[string]verifyResult)
-	e.forgets.hosts = make(map[string]forgetState)
 	if err := e.db.Migrate(ctx, "openintent", schema); err != nil {
 		return nil, err
 	}
@@ -138,13 +139,11 @@ func NewEngine(ctx context.Context, cfg Config) (*Engine, error) {
 	return e, nil
 }
 
-// Run closes and removes channels when it is time, and follows the hosts that were followed
-// before. It blocks until ctx ends; then every stream and every waiting request ends. It may be
-// called once.
+// Run closes and removes channels when it is time. It blocks until ctx ends; then every stream and
+// every waiting request ends. It may be called once.
 func (e *Engine) Run(ctx context.Context) error {
 	defer close(e.done)
 	var parts sync.WaitGroup
-	parts.Go(func() { e.followKnownHosts(ctx) })
 	parts.Go(func() { e.runSweeps(ctx) })
 	e.runChannelAlarms(ctx)
 	parts.Wait()
@@ -158,22 +157,6 @@ func (e *Engine) CheckDiskRoom(home string) error {
 		return nil
 	}
 	return e.cfg.Room(home)
-}
-
-// followKnownHosts follows the hosts that were followed before the daemon was started. If the store
-// cannot be read, it tries again.
-func (e *Engine) followKnownHosts(ctx context.Context) {
-	for {
-		hosts, err := e.ListFollowedHosts(ctx)
-		for _, host := range hosts {
-			e.FollowHost(host)
-		}
-		if err == nil || ctx.Err() != nil {
-			return
-		}
-		e.cfg.Log.Error("openintent: the hosts that were followed are not known yet", "error", err)
-		_ = pace.Sleep(ctx, retryAlarm)
-	}
 }
 
 func now() chain.Time { return chain.Time(time.Now().UnixMicro()) }

@@ -78,7 +78,7 @@ func TestAccessIsChangedByAllAtOnce(t *testing.T) {
 func TestUsesAreMigrated(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "state.db")
 	db := statedb.Open(t, path)
-	if err := db.Migrate(t.Context(), "openintent", schema[:len(schema)-1]); err != nil {
+	if err := db.Migrate(t.Context(), "openintent", schema[:len(schema)-2]); err != nil {
 		t.Fatal(err)
 	}
 	statedb.Exec(t, db, `INSERT INTO openintent_intent (row, id, doc, access) VALUES (1, 'intent_1', '{"created_by":"planner","status":"draft","version":1,"updated_at":"2026-01-02T03:04:05+00:00"}',

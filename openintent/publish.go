@@ -17,11 +17,12 @@ type feed struct {
 	settled int64                  // every number up to it is published
 	early   map[int64]writeOutcome // writes that were committed before those with lower numbers
 
-	about        streams // about an intent or a channel, by its id
-	ofAgents     streams // about an agent
-	ofHomes      streams // about a daemon's agents, by its home
-	streams      int     // that agents here have open
-	guestStreams int     // that others have open
+	about        streams          // about an intent or a channel, by its id
+	ofAgents     streams          // about an agent
+	ofHomes      streams          // about a daemon's agents, by its home
+	reached      map[string]int64 // the last number that each host has sent, by its digits
+	streams      int              // that agents here have open
+	guestStreams int              // that others have open
 
 	memory []*message // the recent messages of all channels, the oldest first
 	bytes  int        // of them

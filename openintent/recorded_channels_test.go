@@ -236,6 +236,9 @@ func scriptStreams(r *recorder) {
 	time.Sleep(16 * time.Second)
 	quiet.tells()
 	r.open(at(near, "system"), "GET /v1/subscribe/home", "Last-Event-ID: 0").tells()
+	for _, query := range []string{"?after=0", "?after=0&channel=" + talk, "?after=0&intent=" + in, "?after=9999", "", "?after=-1", "?after=0&channel=x", "?after=0&intent=" + r.secret} {
+		r.do(reviewer, "GET /v1/missed"+query, "")
+	}
 	for range 3 { // each refusal is held longer
 		r.do(reviewer, "GET /v1/subscribe/channels/x", "")
 	}

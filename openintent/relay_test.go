@@ -3,15 +3,13 @@ package openintent
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
-
-	"github.com/acpd/acpd/integration/statedb"
 )
 
 // pair is two daemons: intents live on far, agents talk to near.
@@ -32,7 +30,16 @@ func newPair(t *testing.T) *pair {
 	p := &pair{cut: func() {}}
 	p.far = start(t, func(c *Config) { c.Self, c.OpenTo = farID+idRest, func(home string) bool { return home == nearHome } })
 	p.near = start(t, func(c *Config) {
-		c.Follow = func(string, bool) (tried []<-chan struct{}) {
+		c.Missed = func(ctx context.Context, _ string, who Caller, path string, _ func(string, int) error) ([]byte, error) {
+			w, r := httptest.NewRecorder(), httptest.NewRequestWithContext(ctx, "GET", "/api/v1/"+path, nil)
+			r.Header.Set(headerAgent, who.Agent)
+			p.fromNear().ServeHTTP(w, r)
+			if w.Code != 200 {
+				return nil, errors.New(w.Body.String())
+			}
+			return w.Body.Bytes(), nil
+		}
+		c.Follow = func(string) (tried []<-chan struct{}) {
 			p.mu.Lock()
 			defer p.mu.Unlock()
 			if p.follows++; p.cutOff == nil {
@@ -61,10 +68,7 @@ func (p *pair) follow(t *testing.T) {
 	p.cutOff = make(chan struct{})
 	r, w := io.Pipe()
 	out := &pipe{PipeWriter: w, header: http.Header{}, flushed: make(chan struct{})}
-	cursor, err := p.near.e.ReadStreamCursor(ctx, farID)
-	if err != nil {
-		t.Error(err)
-	}
+	place := p.near.e.HostPlace(farID)
 	served := make(chan struct{})
 	go func() {
 		defer close(served)
@@ -74,7 +78,7 @@ func (p *pair) follow(t *testing.T) {
 			t.Error(err)
 		}
 		req.Header.Set(headerAgent, Daemon)
-		req.Header.Set("Last-Event-ID", cursor)
+		req.Header.Set("Last-Event-ID", place)
 		p.fromNear().ServeHTTP(out, req)
 	}()
 	go func(done chan struct{}) {
@@ -85,6 +89,9 @@ func (p *pair) follow(t *testing.T) {
 		<-served
 	}(p.cutOff)
 	<-out.flushed
+	for p.near.e.HostPlace(farID) == "" {
+		synctest.Wait()
+	}
 }
 
 func (p *pair) disconnect() {
@@ -154,8 +161,6 @@ func TestOneStreamServesAHomesAgents(t *testing.T) {
 		p.disconnect()
 		missed := planner.say(ch, obj{"to": "reviewer"})
 		p.near.restart()
-		defer p.near.run()() // follows those that it knows
-		synctest.Wait()
 		own = p.near.followFrom(p.near.as("reviewer"), "/agents/reviewer/subscribe", cursor)
 		for _, want := range []any{direct, nil, missed} {
 			if f := own.next(); f.data["id"] != want {
@@ -190,8 +195,8 @@ func TestRelayRefusesWhatIsNotTheHosts(t *testing.T) {
 	if err := h.e.ReceiveHostStream(t.Context(), farID, strings.NewReader(": ok\n\nevent: relay\n"+good), nil); err != nil {
 		t.Fatal(err)
 	}
-	if cursor, err := h.e.ReadStreamCursor(t.Context(), farID); cursor != "7" || err != nil {
-		t.Errorf("cursor %q, %v", cursor, err)
+	if place := h.e.HostPlace(farID); place != "7" {
+		t.Errorf("its place is %q", place)
 	}
 	for _, bad := range []string{
 		strings.Replace(good, farID, hostID, 1), strings.Replace(good, `"data":{"intent_id":"`+far, `"data":{"intent_id":"`+here, 1), strings.ReplaceAll(good, far, here),
@@ -205,68 +210,8 @@ func TestRelayRefusesWhatIsNotTheHosts(t *testing.T) {
 			t.Errorf("%.200q was taken", bad)
 		}
 	}
-	if cursor, _ := h.e.ReadStreamCursor(t.Context(), farID); cursor != "7" {
-		t.Errorf("cursor %q", cursor)
-	}
-}
-
-// What a write has lost of a host comes again: its place is after what was kept.
-func TestRelayLosesNothingThatWasNotKept(t *testing.T) {
-	lost, fail := errors.New("lost"), false
-	h := start(t, func(c *Config) {
-		c.Inside = func(run func() error) error {
-			if fail {
-				fail = false // the disk is full for one write
-				return lost
-			}
-			return run()
-		}
-	})
-	far := strings.Replace(h.intent("planner"), hostID, farID, 1)
-	entry := func(n int) string {
-		return fmt.Sprintf("data: {\"event\":\"comment\",\"intent_id\":%q,\"for\":[\"reviewer\"],\"own\":[],\"data\":{\"intent_id\":%q,\"n\":%d}}\nid: %d\n\n", far, far, n, n)
-	}
-	if err := h.e.ReceiveHostStream(t.Context(), farID, strings.NewReader(entry(7)), nil); err != nil {
-		t.Fatal(err)
-	}
-	fail = true
-	if err := h.e.ReceiveHostStream(t.Context(), farID, strings.NewReader(entry(8)), nil); !errors.Is(err, lost) {
-		t.Fatal(err)
-	}
-	if cursor, err := h.e.ReadStreamCursor(t.Context(), farID); cursor != "7" || err != nil {
-		t.Errorf("cursor %q, %v: what was lost does not come again", cursor, err)
-	}
-}
-
-// A stream has begun once its place is kept, also if the host's feed is empty.
-func TestRelayBeginsOnceItsPlaceIsKept(t *testing.T) {
-	lost, fail := errors.New("lost"), true
-	h := start(t, func(c *Config) {
-		c.Inside = func(run func() error) error {
-			if fail {
-				return lost
-			}
-			return run()
-		}
-	})
-	begun := 0
-	receive := func() error {
-		return h.e.ReceiveHostStream(t.Context(), farID, strings.NewReader(": ok\n\nid: 0\n\nid: 1\n\n"), func() {
-			if cursor, err := h.e.ReadStreamCursor(t.Context(), farID); cursor != "0" || err != nil {
-				t.Errorf("it has begun, and its place is %q, %v", cursor, err)
-			}
-			begun++
-		})
-	}
-	if err := receive(); !errors.Is(err, lost) || begun != 0 {
-		t.Errorf("without a write it has begun %d times: %v", begun, err)
-	}
-	fail = false
-	if err := receive(); err != nil || begun != 1 {
-		t.Errorf("it has begun %d times: %v", begun, err)
-	}
-	if cursor, err := h.e.ReadStreamCursor(t.Context(), farID); cursor != "1" || err != nil {
-		t.Errorf("cursor %q, %v", cursor, err)
+	if place := h.e.HostPlace(farID); place != "7" {
+		t.Errorf("its place is %q", place)
 	}
 }
 
@@ -276,31 +221,10 @@ func FuzzRelay(f *testing.F) {
 	f.Add(": ok\n\nevent: relay\ndata: {\"event\":\"comment\",\"intent_id\":\"" + far + "\",\"for\":[\"reviewer\"],\"own\":[],\"data\":{\"intent_id\":\"" + far + "\",\"a\":1}}\nid: 7\n\n")
 	f.Add("data: {\"event\":\"channel_message\",\"intent_id\":\"" + far + "\",\"channel_id\":\"c\",\"for\":null,\"own\":[\"x\"],\"data\":{\"intent_id\":\"" + far + "\",\"channel_id\":\"c\"}}\nid: 9223372036854775807\n\nid: 1\n\n")
 	f.Fuzz(func(t *testing.T, stream string) {
-		before := h.e.feed.next
-		err := h.e.ReceiveHostStream(t.Context(), farID, strings.NewReader(stream), nil)
-		if told := h.e.feed.next - before; told > int64(strings.Count(stream, "id: ")) {
-			t.Errorf("%d entries from %q, %v", told, stream, err)
+		h.e.ReceiveHostStream(t.Context(), farID, strings.NewReader(stream), nil)
+		if !h.e.mu.TryLock() {
+			t.Fatal("the world is still locked")
 		}
+		h.e.mu.Unlock()
 	})
-}
-
-func TestRelayedEntriesAreBounded(t *testing.T) {
-	h := start(t)
-	far := strings.Replace(h.intent("planner"), hostID, farID, 1)
-	const n, size = 4 * relayStep, 32 << 20 / (2 * relayStep)
-	var b strings.Builder
-	for i := range n {
-		fmt.Fprintf(&b, "data: {\"event\":\"comment\",\"intent_id\":%q,\"for\":[\"reviewer\"],\"own\":[],\"data\":{\"intent_id\":%q,\"a\":%q}}\nid: %d\n\n", far, far, strings.Repeat("x", size), i+1)
-	}
-	if err := h.e.ReceiveHostStream(t.Context(), farID, strings.NewReader(b.String()), nil); err != nil {
-		t.Fatal(err)
-	}
-	var kept int
-	statedb.Query(t, h.db, &kept, "SELECT count(*) FROM openintent_relayed")
-	if kept < relayStep || kept > 3*relayStep {
-		t.Errorf("%d of %d entries of %d bytes are kept", kept, n, size)
-	}
-	if cursor, err := h.e.ReadStreamCursor(t.Context(), farID); cursor != fmt.Sprint(n) || err != nil {
-		t.Errorf("cursor %q, %v", cursor, err)
-	}
 }

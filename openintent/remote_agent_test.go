@@ -72,31 +72,6 @@ func TestWhatOthersMakeIsShared(t *testing.T) {
 	}
 }
 
-// What hosts have relayed is a share of the disk too, of which the oldest goes.
-func TestRelayedEntriesAreShared(t *testing.T) {
-	h := start(t)
-	if row := boundsOf(h.e.relayed); row != (budget.Row{Name: "relayed_bytes", Unit: budget.Bytes, Peer: 32 << 20, All: 512 << 20}) {
-		t.Errorf("the row is %+v", row)
-	}
-	const peer = 1 << 20
-	h.e.relayed = new(budget.Book).OpenAccount(budget.Row{Name: "relayed_bytes", Unit: budget.Bytes, Peer: peer, All: 8 * peer})
-	far := strings.Replace(h.intent("planner"), hostID, farID, 1)
-	for part := range 4 {
-		var b strings.Builder
-		for i := range 30 {
-			fmt.Fprintf(&b, "data: {\"event\":\"comment\",\"intent_id\":%q,\"for\":[\"reviewer\"],\"own\":[],\"data\":{\"intent_id\":%q,\"a\":%q}}\nid: %d\n\n", far, far, strings.Repeat("x", 100_000), 30*part+i+1)
-		}
-		if err := h.e.ReceiveHostStream(t.Context(), farID, strings.NewReader(b.String()), nil); err != nil {
-			t.Fatal(err)
-		}
-		var kept int64
-		statedb.Query(t, h.db, &kept, "SELECT sum(octet_length(doc)) FROM openintent_relayed")
-		if n := held(h.e.relayed, farID); kept > peer+200_000 || kept < peer/4 || n != kept {
-			t.Fatalf("%d bytes are kept, %d are counted", kept, n)
-		}
-	}
-}
-
 // Records of agents elsewhere are charged to their daemon in bytes, also after a restart,
 // and the operator may remove one.
 func TestRecordsOfOthersAreCharged(t *testing.T) {

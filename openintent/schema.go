@@ -161,4 +161,12 @@ CREATE TABLE openintent_used (
 ) STRICT, WITHOUT ROWID;
 INSERT INTO openintent_used SELECT i.row, h.key, u.key, u.value FROM openintent_intent i, json_each(i.access, '$.used') h, json_each(h.value) u;
 UPDATE openintent_intent SET access = json_remove(access, '$.used') WHERE access -> '$.used' IS NOT NULL;
-`}
+`,
+	// Entries of other hosts are kept no more: streams fetch what they have missed from the host. The
+	// numbers that these had are not given out again.
+	`
+INSERT INTO openintent_feed (one, last) SELECT 1, max(seq) FROM openintent_relayed WHERE true HAVING max(seq) IS NOT NULL
+	ON CONFLICT (one) DO UPDATE SET last = max(last, excluded.last);
+DROP TABLE openintent_relayed;
+`,
+}

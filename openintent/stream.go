@@ -5,10 +5,10 @@ import "time"
 // EventWriter writes an event stream to its reader. Its methods return false if the reader does
 // not take what is written; until it does they may block.
 type EventWriter interface {
-	// Begin begins the stream. at is the last number of the feed; later entries are written.
-	Begin(at int64) bool
-	// Append appends to b an event with its number in the feed. It does not block.
-	Append(b []byte, event string, data []byte, number int64) []byte
+	// Begin begins the stream, with the entries after that number of the feed.
+	Begin(after int64) bool
+	// Append appends to b an event with its id. It does not block.
+	Append(b []byte, event string, data []byte, id string) []byte
 	// Write writes events that Append has made.
 	Write(b []byte) bool
 	// Ping writes a comment that keeps the stream alive.
@@ -17,32 +17,49 @@ type EventWriter interface {
 	HangUp()
 }
 
-// StreamIntent writes the stream of an intent. It begins with the entries after a number of the
-// feed; -1: with new entries. It blocks until the reader leaves or does not keep up, or the
+// newSubscriber makes a stream of the caller: of a channel, or of an intent, or, if both are "", of
+// the caller itself. It refuses what the caller may not read.
+func (e *Engine) newSubscriber(c *Call, intentID, channelID string) (*subscriber, error) {
+	s := &subscriber{who: c.Caller, intent: intentID, channel: channelID}
+	switch {
+	case channelID != "":
+		ch, err := e.findChannelAndRecordUse(c, channelID)
+		if err != nil {
+			return nil, err
+		}
+		s.intent = ch.in.id
+		e.withReadLock(func() { err = ch.checkReader(c.Caller) })
+		return s, err
+	case intentID != "":
+		_, err := e.findIntentAndRecordUse(c, intentID, levelRead)
+		return s, err
+	}
+	s.agent = true
+	return s, nil
+}
+
+// StreamIntent writes the stream of an intent. It begins after the event with the id last, or, if
+// last is "", with new entries. It blocks until the reader leaves or does not keep up, or the
 // daemon stops.
-func (e *Engine) StreamIntent(c *Call, id string, after int64, out EventWriter) error {
-	in, err := e.findIntentAndRecordUse(c, id, levelRead)
+func (e *Engine) StreamIntent(c *Call, id, last string, out EventWriter) error {
+	s, err := e.newSubscriber(c, id, "")
 	if err != nil {
 		return err
 	}
-	return e.serveStream(c, &subscriber{who: c.Caller, intent: in.id, out: out}, after)
+	return e.serveStream(c, s, last, out)
 }
 
 // StreamChannel is [Engine.StreamIntent] for a channel.
-func (e *Engine) StreamChannel(c *Call, id string, after int64, out EventWriter) error {
-	ch, err := e.findChannelAndRecordUse(c, id)
+func (e *Engine) StreamChannel(c *Call, id, last string, out EventWriter) error {
+	s, err := e.newSubscriber(c, "", id)
 	if err != nil {
 		return err
 	}
-	e.withReadLock(func() { err = ch.checkReader(c.Caller) })
-	if err != nil {
-		return err
-	}
-	return e.serveStream(c, &subscriber{who: c.Caller, intent: ch.in.id, channel: ch.id, out: out}, after)
+	return e.serveStream(c, s, last, out)
 }
 
 // StreamAgent is [Engine.StreamIntent] for the entries that concern an agent.
-func (e *Engine) StreamAgent(c *Call, agent string, after int64, out EventWriter) error {
+func (e *Engine) StreamAgent(c *Call, agent, last string, out EventWriter) error {
 	who, err := c.resolveActingCaller("agent_id", agent)
 	if err != nil {
 		return err
@@ -50,37 +67,48 @@ func (e *Engine) StreamAgent(c *Call, agent string, after int64, out EventWriter
 	if who.Home == "" {
 		e.FollowHostBriefly(c.Context(), "")
 	}
-	return e.serveStream(c, &subscriber{who: who, agent: true, quiet: e.cfg.QuietAgents, out: out}, after)
+	return e.serveStream(c, &subscriber{who: who, agent: true, quiet: e.cfg.QuietAgents}, last, out)
 }
 
 // StreamHome is [Engine.StreamIntent] for the entries that concern any agent of the caller's
 // daemon.
-func (e *Engine) StreamHome(c *Call, after int64, out EventWriter) error {
-	return e.serveStream(c, &subscriber{who: c.Caller, home: true, out: out}, after)
+func (e *Engine) StreamHome(c *Call, last string, out EventWriter) error {
+	return e.serveStream(c, &subscriber{who: c.Caller, home: true}, last, out)
 }
 
 // StreamRelayed is [Engine.StreamIntent] for an intent of another host, or a channel of it, with
 // the entries that the host relays. The host decides whether the caller may have them.
-func (e *Engine) StreamRelayed(c *Call, intentID, channelID string, after int64, out EventWriter) error {
-	return e.serveStream(c, &subscriber{who: c.Caller, intent: intentID, channel: channelID, out: out}, after)
+func (e *Engine) StreamRelayed(c *Call, intentID, channelID, last string, out EventWriter) error {
+	return e.serveStream(c, &subscriber{who: c.Caller, intent: intentID, channel: channelID}, last, out)
 }
 
 const streamPing = 15 * time.Second
 
 // serveStream writes the stream s until it ends. It returns an error if the stream does not
 // begin.
-func (e *Engine) serveStream(c *Call, s *subscriber, after int64) error {
-	s.in, s.payer = make(chan *feedEntry, streamBacklog), peerAccountKey(s.who.Home)
+func (e *Engine) serveStream(c *Call, s *subscriber, last string, out EventWriter) error {
+	s.out, s.in, s.payer = out, make(chan *feedEntry, streamBacklog), peerAccountKey(s.who.Home)
+	s.at, s.behind = parseCursor(last), make(map[string]bool)
 	if err := e.addSubscriber(s); err != nil {
 		return err
 	}
 	defer e.removeSubscriber(s)
 	var from int64
-	e.withReadLock(func() { from = e.settled }) // later entries come through s.in
-	if !s.out.Begin(from) {
+	e.withReadLock(func() { // later entries come through s.in
+		from = e.settled
+		s.beginHosts(e.reached)
+	})
+	after := s.at.here
+	if s.at.here < 0 || s.at.here > from {
+		after = from
+	}
+	if !s.out.Begin(after) {
 		return nil
 	}
-	if after >= 0 && after < from && !e.writeMissedEntries(c.Context(), s, after, from, s.out.Write) {
+	if after < from && !e.writeMissedEntries(c.Context(), s, after, from, s.out.Write) {
+		return nil
+	}
+	if s.at.here = from; !e.catchUp(c.Context(), s) {
 		return nil
 	}
 	ping := time.NewTicker(streamPing)
@@ -99,7 +127,7 @@ func (e *Engine) serveStream(c *Call, s *subscriber, after int64) error {
 				e.refundWaitingEntry(s, n)
 				told[i] = nil
 			}
-			if !taken {
+			if !taken || s.retry && !e.catchUp(c.Context(), s) {
 				return nil
 			}
 			if cap(b) > 2*writeBytes {
@@ -107,7 +135,7 @@ func (e *Engine) serveStream(c *Call, s *subscriber, after int64) error {
 			}
 		case <-ping.C:
 			e.MarkAgentSeen(s.who)
-			if !s.out.Ping() {
+			if !s.out.Ping() || !e.catchUp(c.Context(), s) {
 				return nil
 			}
 		case <-c.Context().Done():
@@ -129,7 +157,7 @@ func (e *Engine) appendWaitingFrames(b []byte, told []*feedEntry, s *subscriber,
 	defer e.mu.RUnlock()
 	for more := true; more; {
 		told = append(told, n)
-		if n.seq > from {
+		if n.relayed != nil && s.takesRelayed(n.relayed) || n.relayed == nil && n.seq > from {
 			b = e.appendEntryFrame(b, s, n, at)
 		}
 		if len(b) >= writeBytes {

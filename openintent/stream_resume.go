@@ -19,7 +19,7 @@ const (
 type feedPlace struct {
 	seq   int64
 	table int
-	about string // the id of a message's channel or an event's intent; the host that has relayed it
+	about string // the id of a message's channel or an event's intent
 	kind  string // of an event
 	to    string // of a message
 }
@@ -27,15 +27,13 @@ type feedPlace struct {
 const (
 	placeMessage = iota
 	placeEvent
-	placeRelayed
 )
 
 // readFeedPlaces calls each with the places after one number and up to another, in their order,
 // while each wants more.
 func readFeedPlaces(stx *store.Tx, after, upTo int64, each func(feedPlace) (more bool, err error)) error {
 	_, err := eachRowWhile(stx, `SELECT m.seq, 0, c.id, '', m.recipient FROM openintent_message m CROSS JOIN openintent_channel c WHERE c.row = m.channel AND m.seq > ?1 AND m.seq <= ?2
-		UNION ALL SELECT v.seq, 1, i.id, v.type, '' FROM openintent_event v CROSS JOIN openintent_intent i WHERE i.row = v.intent AND v.seq > ?1 AND v.seq <= ?2
-		UNION ALL SELECT seq, 2, host, '', '' FROM openintent_relayed WHERE seq > ?1 AND seq <= ?2 ORDER BY 1`, func(scan func(...any) error) (more bool, err error) {
+		UNION ALL SELECT v.seq, 1, i.id, v.type, '' FROM openintent_event v CROSS JOIN openintent_intent i WHERE i.row = v.intent AND v.seq > ?1 AND v.seq <= ?2 ORDER BY 1`, func(scan func(...any) error) (more bool, err error) {
 		var p feedPlace
 		if err := scan(&p.seq, &p.table, &p.about, &p.kind, &p.to); err != nil {
 			return false, err
@@ -121,11 +119,6 @@ func (e *Engine) readMissedEntries(stx *store.Tx, l *readQuota, s *subscriber, a
 // show it, as far as the place alone tells that.
 func (e *Engine) newEntryForPlace(s *subscriber, p feedPlace) (n feedEntry, may bool) {
 	n.seq = p.seq
-	if p.table == placeRelayed {
-		host, _ := HostOfID(s.intent)
-		n.relayed = &relayedEntry{}
-		return n, s.who.Home == "" && (s.intent == "" || host == p.about) && !e.forgets.stateOfHost(p.about).forgetting
-	}
 	e.mu.RLock()
 	defer e.mu.RUnlock()
 	if p.table == placeEvent {
@@ -166,13 +159,9 @@ func (n *feedEntry) readFromStore(stx *store.Tx) (size int, err error) {
 		n.message.ch = ch
 		return len(n.message.head) + n.message.recipientIDBytes(), nil
 	}
-	table, into := "openintent_event", any(n.event)
-	if n.event == nil {
-		table, into = "openintent_relayed", n.relayed
-	}
 	var doc []byte
-	if err := stx.QueryRow("SELECT doc FROM "+table+" WHERE seq = ?", n.seq).Scan(&doc); err != nil {
+	if err := stx.QueryRow("SELECT doc FROM openintent_event WHERE seq = ?", n.seq).Scan(&doc); err != nil {
 		return 0, err
 	}
-	return len(doc), json.Unmarshal(doc, into)
+	return len(doc), json.Unmarshal(doc, n.event)
 }

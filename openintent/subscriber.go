@@ -3,6 +3,7 @@ package openintent
 import (
 	"cmp"
 	"slices"
+	"time"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -23,6 +24,12 @@ type subscriber struct {
 	payer   identity.ID // charged for entries that wait, if that is another daemon
 	ended   bool        // in is closed; guarded by the engine's mu
 	out     EventWriter
+
+	// Only the goroutine that writes the stream uses these.
+	at     cursor
+	behind map[string]bool // hosts of which it has missed entries, by their digits
+	retry  bool            // these entries are to be fetched now
+	failed time.Time       // when that has failed last
 }
 
 const (
@@ -47,6 +54,14 @@ func (e *Engine) pushEntryToStreams(n *feedEntry) {
 	if r := n.relayed; r != nil {
 		e.chargeRelayedEntry(n)
 		defer e.refundRelayedEntry(n)
+		if r.begins != 0 {
+			for _, all := range []streams{e.about, e.ofAgents} {
+				for _, subs := range all {
+					e.pushToSubscribers(subs, n)
+				}
+			}
+			return
+		}
 		e.pushToSubscribers(e.about[agentKey{id: r.IntentID}], n)
 		e.pushToSubscribers(e.about[agentKey{id: r.ChannelID}], n)
 		for _, agent := range r.Own {
@@ -83,7 +98,7 @@ func (e *Engine) pushEntryToStreams(n *feedEntry) {
 // pushToSubscribers hands an entry to streams.
 func (e *Engine) pushToSubscribers(subs subscribers, n *feedEntry) {
 	for s := range subs {
-		if s.ended {
+		if s.ended || n.relayed != nil && !s.follows(n.relayed.host) {
 			continue
 		}
 		if !e.chargeWaitingEntry(s, n) {
@@ -275,7 +290,10 @@ func (e *Engine) appendEntryFrame(b []byte, s *subscriber, n *feedEntry, at chai
 	default:
 		name, data = n.event.Type, appendEventData(nil, n.event)
 	}
-	return s.out.Append(b, name, data, n.seq)
+	if n.relayed == nil {
+		s.at.here = n.seq
+	}
+	return s.out.Append(b, name, data, s.at.String())
 }
 
 // appendEventData appends an event in the form of streams. If the server wrote the event, the

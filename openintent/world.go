@@ -62,7 +62,7 @@ func (e *Engine) loadWorld(ctx context.Context) error {
 			e.setChannelAlarm(ch)
 		}
 		err := stx.QueryRow(`SELECT max((SELECT coalesce(max(seq), 0) FROM openintent_message), (SELECT coalesce(max(seq), 0) FROM openintent_event),
-			(SELECT coalesce(max(seq), 0) FROM openintent_relayed), (SELECT coalesce(max(last), 0) FROM openintent_feed))`).Scan(&e.settled)
+			(SELECT coalesce(max(last), 0) FROM openintent_feed))`).Scan(&e.settled)
 		e.next = e.settled + 1
 		return err
 	})

@@ -18,7 +18,6 @@ func (r *request) forwardIfElsewhere(id string) error {
 		r.e.FollowHostBriefly(r.Context(), host)
 		return r.streamFromHost(host)
 	}
-	r.e.FollowHost(host) // from now on the agent may be told of something there
 	p := openintent.ForwardedRequest{Host: host, Class: r.route.class, Caller: r.Caller, Body: r.body, Hold: r.ChargeHostForAnswer}
 	var err error
 	switch in := r.input.(type) {

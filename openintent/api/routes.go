@@ -93,6 +93,7 @@ func newRouteTable(e *openintent.Engine) routeTable {
 		{method: "GET", path: "subscribe/channels/{channel}", does: "Follow a channel", handler: newStreamHandler(e.StreamChannel), status: 200, host: getPathID, stream: true},
 		{method: "GET", path: "subscribe/agents/{agent}", does: "Follow what concerns an agent", handler: newStreamHandler(e.StreamAgent), status: 200, stream: true},
 		{method: "POST", path: "departed", does: "Tell the status and role of agents of this daemon", handler: newDecodingHandler(listAgentStates), in: openintent.ListOf{}, out: openintent.AgentStates{}, status: 200, home: true},
+		{method: "GET", path: "missed", does: "List what a stream of the caller, or of an intent or channel, has missed", handler: listMissedEntries, out: map[string]any{}, query: []string{"after", "intent", "channel"}, status: 200},
 		{method: "GET", path: "subscribe/home", does: "Follow what concerns the agents of another daemon", handler: streamHomeEvents, status: 200, stream: true, home: true},
 		{method: "GET", path: "channels/{channel}/subscribe", does: "Follow a channel; event names in capitals", handler: newStreamHandler(e.StreamChannel), status: 200, host: getPathID, stream: true},
 	}

@@ -27,25 +27,30 @@ type eventStream struct {
 const streamStall = 30 * time.Second
 
 // newStreamHandler makes a handler of a method of the engine that writes a stream.
-func newStreamHandler(method func(c *openintent.Call, id string, after int64, out openintent.EventWriter) error) handler {
+func newStreamHandler(method func(c *openintent.Call, id, last string, out openintent.EventWriter) error) handler {
 	return func(r *request) (any, error) {
-		return nil, r.writeStream(func(after int64, out *eventStream) error { return method(r.Call, r.args[0], after, out) })
+		return nil, r.writeStream(func(last string, out *eventStream) error { return method(r.Call, r.args[0], last, out) })
 	}
 }
 
 func streamHomeEvents(r *request) (any, error) {
-	return nil, r.writeStream(func(after int64, out *eventStream) error { return r.e.StreamHome(r.Call, after, out) })
+	return nil, r.writeStream(func(last string, out *eventStream) error { return r.e.StreamHome(r.Call, last, out) })
+}
+
+func listMissedEntries(r *request) (any, error) {
+	q := r.parseQuery()
+	after, err := strconv.ParseInt(q.Get("after"), 10, 64)
+	if err != nil || after < 0 {
+		return nil, openintent.NewFieldError("after", "the number of an entry is needed")
+	}
+	return r.e.ListMissedEntries(r.Call, q.Get("intent"), q.Get("channel"), after)
 }
 
 // writeStream lets write answer with a stream that begins after the Last-Event-ID. It returns an
 // error in any case: errAnswered, or why no stream has begun.
-func (r *request) writeStream(write func(after int64, out *eventStream) error) error {
+func (r *request) writeStream(write func(last string, out *eventStream) error) error {
 	out := &eventStream{r: r, ctl: http.NewResponseController(&r.w), upper: strings.HasSuffix(r.http.URL.Path, "/subscribe")}
-	after, err := strconv.ParseInt(r.http.Header.Get("Last-Event-ID"), 10, 64)
-	if err != nil || after < 0 {
-		after = -1 // what comes now
-	}
-	err = write(after, out)
+	err := write(r.http.Header.Get("Last-Event-ID"), out)
 	if r.w.began {
 		out.ctl.SetWriteDeadline(time.Time{}) // the connection may serve other requests
 	}
@@ -53,15 +58,15 @@ func (r *request) writeStream(write func(after int64, out *eventStream) error) e
 }
 
 // Begin implements [openintent.EventWriter].
-func (s *eventStream) Begin(at int64) bool {
+func (s *eventStream) Begin(after int64) bool {
 	h := s.r.w.Header()
 	h.Set("Content-Type", "text/event-stream")
 	h.Set("Cache-Control", "no-cache")
 	h.Set("X-Accel-Buffering", "no")
 	s.r.w.WriteHeader(http.StatusOK)
 	hello := []byte(": ok\n\n")
-	if s.r.route.home && s.r.http.Header.Get("Last-Event-ID") == "" { // so that the home misses nothing from now on
-		hello = fmt.Appendf(hello, "id: %d\n\n", at)
+	if s.r.route.home { // so that the home misses nothing from then on
+		hello = fmt.Appendf(hello, "id: %d\n\n", after)
 	}
 	return s.Write(hello)
 }
@@ -81,7 +86,7 @@ func (s *eventStream) Ping() bool { return s.Write([]byte(": ping\n\n")) }
 func (s *eventStream) HangUp() { s.ctl.SetWriteDeadline(time.Now()) }
 
 // Append appends an event as the stream writes it.
-func (s *eventStream) Append(b []byte, event string, data []byte, number int64) []byte {
+func (s *eventStream) Append(b []byte, event string, data []byte, id string) []byte {
 	switch {
 	case !s.upper || event == "channel_message":
 	case event == "state_patched": // the Python runtime has another name for it
@@ -91,7 +96,7 @@ func (s *eventStream) Append(b []byte, event string, data []byte, number int64) 
 	}
 	b = append(append(b, "event: "...), event...)
 	b = append(append(b, "\ndata: "...), escapeLineEnds(data)...)
-	b = strconv.AppendInt(append(b, "\nid: "...), number, 10)
+	b = append(append(b, "\nid: "...), id...)
 	return append(b, "\n\n"...)
 }
 
@@ -134,8 +139,8 @@ func (r *request) streamFromHost(host string) error {
 	if found.IntentID != "" {
 		intent, channel = found.IntentID, id
 	}
-	return r.writeStream(func(after int64, out *eventStream) error {
-		return r.e.StreamRelayed(r.Call, intent, channel, after, out)
+	return r.writeStream(func(last string, out *eventStream) error {
+		return r.e.StreamRelayed(r.Call, intent, channel, last, out)
 	})
 }
 

@@ -4,12 +4,14 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 
 	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/internal/ownwords"
 	"github.com/acpd/acpd/internal/pace"
+	"github.com/acpd/acpd/kinds"
 	"github.com/acpd/acpd/openintent"
 	"github.com/acpd/acpd/store"
 )
@@ -124,11 +126,11 @@ func (f *followedHosts) followUntilEnd(host identity.ID, h *followedHost) {
 	}
 }
 
-// followHosts follows the host with the digits, or all hosts if digits is "", as startFollowing does.
-func (g *Gateway) followHosts(digits string, now bool) (tried []<-chan struct{}) {
+// followHosts implements [openintent.Config.Follow].
+func (g *Gateway) followHosts(digits string) (tried []<-chan struct{}) {
 	if digits != "" {
 		if host, refusal := g.findHostByDigits(digits); refusal == nil {
-			tried = append(tried, g.followed.startFollowing(host.ID, now))
+			tried = append(tried, g.followed.startFollowing(host.ID, true))
 		}
 		return tried
 	}
@@ -136,15 +138,14 @@ func (g *Gateway) followHosts(digits string, now bool) (tried []<-chan struct{})
 	g.followed.all = true
 	g.followed.mu.Unlock()
 	for _, host := range g.cfg.Hosts() {
-		tried = append(tried, g.followed.startFollowing(host, now))
+		tried = append(tried, g.followed.startFollowing(host, true))
 	}
 	return tried
 }
 
 // readHostEvents passes on to the engine what a host tells of its intents, until the stream ends. It
-// calls begun when the stream has begun and the place in the host's feed is kept: what the host
-// tells from then on comes, if not by this stream then by a later one. begun may be called twice.
-// The error is errConnectionLeaves if another connection may be tried.
+// calls begun when the stream has said where it begins: what the host tells from then on comes, if
+// not by this stream then by a later one. The error is errConnectionLeaves if another connection may be tried.
 func (g *Gateway) readHostEvents(ctx context.Context, host identity.ID, begun func()) error {
 	if _, ok := g.cfg.Trusted(host); !ok {
 		return errUntrusted
@@ -155,22 +156,15 @@ func (g *Gateway) readHostEvents(ctx context.Context, host identity.ID, begun fu
 	}
 	ctx, cancel := context.WithCancel(store.WithRequester(ctx, host))
 	defer cancel()
-	cursor, err := g.Engine.ReadStreamCursor(ctx, digits)
-	if err != nil {
-		return err
-	}
 	silence := time.AfterFunc(answerTime, cancel)
 	defer silence.Stop()
-	answer, err := g.sendHostRequest(ctx, host, openintent.Daemon, http.MethodGet, apiPath+"subscribe/home", nil, "Last-Event-ID", cursor)
+	answer, err := g.sendHostRequest(ctx, host, openintent.Daemon, http.MethodGet, apiPath+"subscribe/home", nil, "Last-Event-ID", g.Engine.HostPlace(digits))
 	if err != nil {
 		return err
 	}
 	defer answer.Body.Close()
 	if answer.StatusCode != http.StatusOK {
 		return ownwords.Errorf("it answered %s", answer.Status)
-	}
-	if cursor != "" {
-		begun()
 	}
 	s := answer.Body.(streamBody).s
 	g.followed.tasks.Go(func() { // else the stream would keep a connection that another has replaced
@@ -182,4 +176,29 @@ func (g *Gateway) readHostEvents(ctx context.Context, host identity.ID, begun fu
 	})
 	err = g.Engine.ReceiveHostStream(ctx, host.String(), idleBody{answer.Body, silence, followIdle}, begun)
 	return errors.Join(err, checkConnection(s))
+}
+
+// fetchMissed implements [openintent.Config.Missed]. It asks only a host that is in reach, because a
+// stream waits meanwhile.
+func (g *Gateway) fetchMissed(ctx context.Context, digits string, who openintent.Caller, path string, hold func(host string, bytes int) error) ([]byte, error) {
+	host, refusal := g.findHostByDigits(digits)
+	if refusal != nil {
+		return nil, refusal
+	}
+	if !slices.Contains(g.cfg.Hosts(), host.ID) {
+		return nil, kinds.Errorf(kinds.Unreachable, "it is out of reach")
+	}
+	leave, err := g.reserveWaitSlot(host.ID)
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
+	ctx, cancel := context.WithTimeout(ctx, answerTime)
+	defer cancel()
+	room := func(bytes int) error { return hold(host.ID.String(), bytes) }
+	status, page, err := g.fetchFromHost(ctx, maxGathered, room, host.ID, who.Agent, http.MethodGet, apiPath+path, nil)
+	if err == nil && status != http.StatusOK {
+		err = ownwords.Errorf("it answered with status %d", status)
+	}
+	return page, err
 }

@@ -55,11 +55,7 @@ func followedHome(t *testing.T, says ...func(to net.Conn, leave func())) (c *Gat
 // place returns the Last-Event-ID of the next request for the host's events.
 func (g *Gateway) place(t *testing.T) string {
 	t.Helper()
-	cursor, err := g.Engine.ReadStreamCursor(t.Context(), desk.ID.String()[:openintent.HostDigits])
-	if err != nil {
-		t.Fatal(err)
-	}
-	return cursor
+	return g.Engine.HostPlace(desk.ID.String()[:openintent.HostDigits])
 }
 
 // placed says where the host's feed is, and nothing more.
@@ -133,7 +129,7 @@ func TestWhoWantsToMissNothingWaitsForTheNextTry(t *testing.T) {
 	if got := c.place(t); got != "" {
 		t.Errorf("who does not wait had it tried again: the place %q is kept", got)
 	}
-	tried := c.Engine.Config().Follow(desk.ID.String()[:openintent.HostDigits], true)
+	tried := c.Engine.Config().Follow(desk.ID.String()[:openintent.HostDigits])
 	await.Receive(t, "the next try", tried[0])
 	if got := c.place(t); len(tried) != 1 || got != "7" {
 		t.Errorf("the next try of %d is over, and the place %q is kept", len(tried), got)

@@ -14,7 +14,7 @@
 // request carries the record of its agent, and the host asks homes what has become of agents on
 // which something depends, until they are deregistered. One stream
 // follows a host, however many agents listen, and what an interruption has kept back
-// comes afterwards. A peer's request reaches the engine only if the peer is admitted, and
+// is fetched afterwards. A peer's request reaches the engine only if the peer is admitted, and
 // only as an agent that is at home there.
 //
 // # What it leaves to others
@@ -29,8 +29,6 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
-	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -108,7 +106,7 @@ func OpenGateway(ctx context.Context, cfg Config) (*Gateway, error) {
 	e := cfg.Engine
 	g.requests = e.Budget.OpenAccount(budget.ChannelRequests)
 	e.Self, e.OpenTo, e.Petname = cfg.Self.String(), g.isOpenTo, g.isPetname
-	e.Follow, e.Gather, e.Unsent = g.followHosts, g.gatherHostLists, g.listUnsentMessages
+	e.Follow, e.Missed, e.Gather, e.Unsent = g.followHosts, g.fetchMissed, g.gatherHostLists, g.listUnsentMessages
 	var err error
 	if g.Engine, err = openintent.NewEngine(ctx, e); err != nil {
 		return nil, err
@@ -120,27 +118,8 @@ func OpenGateway(ctx context.Context, cfg Config) (*Gateway, error) {
 	if g.messages, err = openMessageQueue(ctx, e.Store, g.log, e.PeerLog, g.postMessage); err != nil {
 		return nil, err
 	}
-	if err := g.chargeHostsForEvents(ctx); err != nil {
-		return nil, err
-	}
 	g.server = g.newHTTPServer()
 	return g, nil
-}
-
-// chargeHostsForEvents charges trusted hosts for what is kept of their events.
-func (g *Gateway) chargeHostsForEvents(ctx context.Context) error {
-	hosts, err := g.Engine.ListFollowedHosts(ctx)
-	if err != nil {
-		return err
-	}
-	for _, p := range g.cfg.Peers() {
-		if slices.Contains(hosts, p.ID.String()[:openintent.HostDigits]) {
-			if err := g.Engine.ChargeHostForEntries(ctx, p.ID.String()); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
 }
 
 // Run sends what waits, asks homes about their agents and follows hosts until ctx ends. Then it
@@ -150,7 +129,6 @@ func (g *Gateway) Run(ctx context.Context) error {
 	var parts sync.WaitGroup
 	parts.Go(func() { g.messages.run(ctx) })
 	parts.Go(func() { g.askHomes(ctx) })
-	parts.Go(func() { g.forgetUntrustedHosts(ctx) })
 	parts.Wait()
 	g.followed.waitForStreams()
 	return nil
@@ -183,18 +161,4 @@ func (g *Gateway) ListKnownPeers(ctx context.Context) ([]identity.ID, error) {
 // ForgetPeer drops what is kept of a peer that is no longer trusted.
 func (g *Gateway) ForgetPeer(ctx context.Context, peer identity.ID) error {
 	return errors.Join(g.messages.deleteHostMessages(ctx, peer), g.Engine.ForgetHost(ctx, peer.String()))
-}
-
-// forgetUntrustedHosts drops what hosts have relayed that are no longer trusted. There is some if
-// the daemon was stopped before ForgetPeer had come to its end.
-func (g *Gateway) forgetUntrustedHosts(ctx context.Context) {
-	hosts, err := g.Engine.ListFollowedHosts(ctx)
-	for _, host := range hosts {
-		if err == nil && !slices.ContainsFunc(g.cfg.Peers(), func(p identity.Peer) bool { return strings.HasPrefix(p.ID.String(), host) }) {
-			err = g.Engine.ForgetHost(ctx, host)
-		}
-	}
-	if err != nil && ctx.Err() == nil {
-		g.log.Error("what a host has told that is not trusted any more is not removed", "err", err)
-	}
 }

@@ -15,7 +15,6 @@ import (
 
 	"github.com/acpd/acpd/budget"
 	"github.com/acpd/acpd/identity"
-	"github.com/acpd/acpd/integration/statedb"
 	"github.com/acpd/acpd/openintent"
 	"github.com/acpd/acpd/openintent/api"
 )
@@ -84,28 +83,4 @@ func TestListsOfManyHosts(t *testing.T) {
 			}
 		}
 	})
-}
-
-// What a host has relayed is counted from the start on, also before it is followed again.
-func TestRelayedEntriesAreCountedAtTheStart(t *testing.T) {
-	t.Parallel()
-	db := openStore(t)
-	for _, want := range []int64{0, 10} {
-		book := new(budget.Book)
-		cfg := engineOn(db, slog.New(slog.DiscardHandler))
-		cfg.Budget = book
-		if _, err := OpenGateway(t.Context(), Config{Self: identity.ID{9}, Engine: cfg, Peers: func() []identity.Peer { return []identity.Peer{desk} }}); err != nil {
-			t.Fatal(err)
-		}
-		held := int64(0)
-		for _, u := range book.ListUsage() {
-			if u.Row.Name == budget.RelayedBytes.Name && u.Peer == desk.ID {
-				held = u.Held
-			}
-		}
-		if held != want {
-			t.Errorf("%d bytes are counted, want %d", held, want)
-		}
-		statedb.Exec(t, db, "INSERT INTO openintent_relayed (seq, host, cursor, doc) VALUES (1, ?, 1, '{\"for\":[]}') ON CONFLICT DO NOTHING", desk.ID.String()[:openintent.HostDigits])
-	}
 }
