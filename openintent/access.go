@@ -59,25 +59,25 @@ type Entry struct {
 func (p *Entry) isForRole() bool { return p.PrincipalType == "role" || p.PrincipalType == "group" }
 
 // callerAccessLevel returns the level of a caller. The world is read-locked, or this is a write.
-func (e *Engine) callerAccessLevel(in *intentRecord, who Caller, at chain.Time) accessLevel {
+func (w *world) callerAccessLevel(in *intentRecord, who Caller, at chain.Time) accessLevel {
 	if who.Operator {
 		return levelAdmin
 	}
-	return e.agentAccessLevel(in, agentKey{who.Home, who.Agent}, at)
+	return w.agentAccessLevel(in, agentKey{who.Home, who.Agent}, at)
 }
 
 // agentAccessLevel returns the level of an agent. A grant counts for agents of the home that it
 // names. A grant without a home counts for agents here.
-func (e *Engine) agentAccessLevel(in *intentRecord, k agentKey, at chain.Time) accessLevel {
+func (w *world) agentAccessLevel(in *intentRecord, k agentKey, at chain.Time) accessLevel {
 	if k.home == "" && k.id == in.creator {
 		return levelAdmin
 	}
 	l := in.grants.agents[k].highestLevelAt(at)
-	if _, assigned := in.grants.assigned[k]; assigned || l < levelWrite && e.isIntentOpenTo(in, k) {
+	if _, assigned := in.grants.assigned[k]; assigned || l < levelWrite && w.isIntentOpenTo(in, k) {
 		l = max(l, levelWrite)
 	}
 	if len(in.grants.roles) > 0 {
-		if role := e.liveRoleOf(k, at); role != "" {
+		if role := w.liveRoleOf(k, at); role != "" {
 			l = max(l, in.grants.roles[agentKey{k.home, role}].highestLevelAt(at))
 		}
 	}
@@ -86,8 +86,8 @@ func (e *Engine) agentAccessLevel(in *intentRecord, k agentKey, at chain.Time) a
 
 // agentHasRole reports whether the agent has the role on the intent. An agent of another daemon has
 // it only if the access list gives that daemon the role.
-func (e *Engine) agentHasRole(in *intentRecord, k agentKey, role string, at chain.Time) bool {
-	return e.liveRoleOf(k, at) == role && (k.home == "" || in.grants.roles[agentKey{k.home, role}].highestLevelAt(at) > levelNone)
+func (w *world) agentHasRole(in *intentRecord, k agentKey, role string, at chain.Time) bool {
+	return w.liveRoleOf(k, at) == role && (k.home == "" || in.grants.roles[agentKey{k.home, role}].highestLevelAt(at) > levelNone)
 }
 
 // findIntentAndRecordUse finds an intent for which the caller has a level, and records that the
@@ -136,13 +136,13 @@ func (e *Engine) recordFirstUse(c *Call, in *intentRecord) error {
 
 // authorizeForIntent refuses a caller that lacks the level for an intent. firstUse reports that the
 // caller's agent has not used the intent before. The world is read-locked, or this is a write.
-func (e *Engine) authorizeForIntent(id string, who Caller, need accessLevel, at chain.Time) (in *intentRecord, firstUse bool, err error) {
-	if in = e.intents[id]; in == nil {
+func (w *world) authorizeForIntent(id string, who Caller, need accessLevel, at chain.Time) (in *intentRecord, firstUse bool, err error) {
+	if in = w.intents[id]; in == nil {
 		return nil, false, newNotFoundError("intent")
 	}
-	have := e.callerAccessLevel(in, who, at)
+	have := w.callerAccessLevel(in, who, at)
 	switch {
-	case have == levelNone && in.Policy == "open" && e.isOpenToHome(who.Home):
+	case have == levelNone && in.Policy == "open" && w.isOpenToHome(who.Home):
 		return nil, false, NewError("agent_homed_elsewhere",
 			"another daemon has this agent id here: choose another id, or let the intent's owner grant access to yours, with its home")
 	case have == levelNone:
@@ -153,7 +153,7 @@ func (e *Engine) authorizeForIntent(id string, who Caller, need accessLevel, at 
 	return in, !who.Operator && !in.wasUsedBy(agentKey{who.Home, who.Agent}), nil
 }
 
-// authorizeForIntent is [Engine.authorizeForIntent] for a write that will record a first use. It
+// authorizeForIntent is [world.authorizeForIntent] for a write that will record a first use. It
 // refuses a first use for which there is no room, before anything is changed.
 func (t *tx) authorizeForIntent(id string, who Caller, need accessLevel) (in *intentRecord, firstUse bool, err error) {
 	if in, firstUse, err = t.e.authorizeForIntent(id, who, need, t.now); firstUse {
@@ -184,7 +184,7 @@ func (e *Engine) writeIfAuthorized(c *Call, id string, need accessLevel, fn func
 
 // isCoordinator reports whether the caller is a coordinator of the intent: an operator, an
 // agent assigned as one, or an agent that an admin has appointed.
-func (e *Engine) isCoordinator(in *intentRecord, who Caller, at chain.Time) bool {
+func (w *world) isCoordinator(in *intentRecord, who Caller, at chain.Time) bool {
 	if who.Operator {
 		return true
 	}
@@ -201,8 +201,8 @@ func (e *Engine) isCoordinator(in *intentRecord, who Caller, at chain.Time) bool
 
 // authorizeChannelReader decides who may read a channel. It refuses a caller that may not read the
 // intent, or may not see the channel's messages. The world is read-locked, or this is a write.
-func (e *Engine) authorizeChannelReader(ch *channelRecord, who Caller) error {
-	if _, _, err := e.authorizeForIntent(ch.in.id, who, levelRead, now()); err != nil {
+func (w *world) authorizeChannelReader(ch *channelRecord, who Caller) error {
+	if _, _, err := w.authorizeForIntent(ch.in.id, who, levelRead, now()); err != nil {
 		return replaceIntentNotFound(err, "channel")
 	}
 	return ch.checkReader(who)
@@ -234,12 +234,12 @@ func (ch *channelRecord) isMember(name string) bool {
 
 // mayReadChannel reports whether the caller may read the channel, as authorizeChannelReader
 // decides it.
-func (e *Engine) mayReadChannel(ch *channelRecord, who Caller, at chain.Time) bool {
-	return who.Operator || ch.isMember(who.name) && e.callerAccessLevel(ch.in, who, at) >= levelRead
+func (w *world) mayReadChannel(ch *channelRecord, who Caller, at chain.Time) bool {
+	return who.Operator || ch.isMember(who.name) && w.callerAccessLevel(ch.in, who, at) >= levelRead
 }
 
 // mayManageChannel reports whether the caller may change the channel, as its creator or a
 // coordinator of its intent.
-func (e *Engine) mayManageChannel(ch *channelRecord, who Caller, at chain.Time) bool {
-	return who.Agent == ch.doc.CreatedBy && who.Home == ch.doc.Home || e.isCoordinator(ch.in, who, at)
+func (w *world) mayManageChannel(ch *channelRecord, who Caller, at chain.Time) bool {
+	return who.Agent == ch.doc.CreatedBy && who.Home == ch.doc.Home || w.isCoordinator(ch.in, who, at)
 }

@@ -145,8 +145,8 @@ func (a *agentRecord) docAt(at chain.Time) Agent {
 
 // liveRoleOf returns the role of an agent that can work, "" for none. The world is read-locked, or
 // the caller is a write.
-func (e *Engine) liveRoleOf(k agentKey, at chain.Time) string {
-	a := e.agents[k]
+func (w *world) liveRoleOf(k agentKey, at chain.Time) string {
+	a := w.agents[k]
 	if a == nil || a.doc.RoleID == nil {
 		return ""
 	}
@@ -181,21 +181,21 @@ func (c *Call) mayChangeAgent(a *Agent) bool {
 // findAgent returns the record of the agent with an id or name: the agent at the caller's home,
 // or else one here. For callers here, an id without either means the agent whose home is the
 // first in order. A caller of another daemon finds agents here only if its daemon is in open_to.
-func (e *Engine) findAgent(who Caller, text string) *agentRecord {
-	if a := e.agents[agentKey{who.Home, text}]; a != nil {
+func (w *world) findAgent(who Caller, text string) *agentRecord {
+	if a := w.agents[agentKey{who.Home, text}]; a != nil {
 		return a
 	}
 	if who.Home != "" {
-		if !e.isOpenToHome(who.Home) {
+		if !w.isOpenToHome(who.Home) {
 			return nil
 		}
-		return e.agents[agentKey{"", text}]
+		return w.agents[agentKey{"", text}]
 	}
-	if a := e.agents[e.agentKeyOf(text)]; a != nil {
+	if a := w.agents[w.agentKeyOf(text)]; a != nil {
 		return a
 	}
 	var found *agentRecord
-	for key, a := range e.agents {
+	for key, a := range w.agents {
 		if key.id == text && (found == nil || key.home < found.doc.Host) {
 			found = a
 		}

@@ -94,8 +94,8 @@ func (w *world) isAgentIDUsedHere(in *intentRecord, id string) bool {
 }
 
 // isOpenToHome reports whether open intents are open to the agents of another daemon.
-func (e *Engine) isOpenToHome(home string) bool {
-	return home != "" && e.cfg.OpenTo != nil && e.cfg.OpenTo(home)
+func (w *world) isOpenToHome(home string) bool {
+	return home != "" && w.cfg.OpenTo != nil && w.cfg.OpenTo(home)
 }
 
 // idHolders says since when an agent of each daemon has a certain id on an intent.
@@ -113,14 +113,14 @@ func (h *idHolders) recordHolder(home string, at chain.Time) {
 
 // findIDHolders returns the daemons in open_to of which an agent with the id has used the
 // intent, or is named there.
-func (e *Engine) findIDHolders(in *intentRecord, id string) (h idHolders) {
+func (w *world) findIDHolders(in *intentRecord, id string) (h idHolders) {
 	for home, used := range in.used {
-		if at, ok := used[id]; ok && home != "" && e.isOpenToHome(home) {
+		if at, ok := used[id]; ok && home != "" && w.isOpenToHome(home) {
 			h.recordHolder(home, at)
 		}
 	}
 	for home, at := range in.grants.others[id] {
-		if e.isOpenToHome(home) {
+		if w.isOpenToHome(home) {
 			h.recordHolder(home, at)
 		}
 	}
@@ -130,14 +130,14 @@ func (e *Engine) findIDHolders(in *intentRecord, id string) (h idHolders) {
 // isIntentOpenTo reports whether the intent is open to an agent. An open intent is open to
 // every agent here, and to the agents of daemons in open_to whose ids no agent here has, and
 // no agent of another such daemon had before.
-func (e *Engine) isIntentOpenTo(in *intentRecord, k agentKey) bool {
+func (w *world) isIntentOpenTo(in *intentRecord, k agentKey) bool {
 	if in.Policy != "open" || k.home == "" {
 		return in.Policy == "open"
 	}
-	if !e.isOpenToHome(k.home) || e.isAgentIDUsedHere(in, k.id) {
+	if !w.isOpenToHome(k.home) || w.isAgentIDUsedHere(in, k.id) {
 		return false
 	}
-	all := e.findIDHolders(in, k.id)
+	all := w.findIDHolders(in, k.id)
 	mine, ok := all[k.home]
 	for home, at := range all {
 		if home != k.home && (!ok || at < mine || at == mine && home < k.home) {

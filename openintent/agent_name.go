@@ -94,7 +94,7 @@ func (w *world) fillCallerName(who Caller) Caller {
 // the one beside it, "" for none. said reports whether either says where the agent is at home; if
 // not, k is an agent here. If in is nil, the agents here are those that are registered. The world
 // is read-locked, or this is a write.
-func (e *Engine) resolveAgent(in *intentRecord, field, text, home string) (k agentKey, said bool, err error) {
+func (w *world) resolveAgent(in *intentRecord, field, text, home string) (k agentKey, said bool, err error) {
 	if home != "" {
 		if !isHome(home) {
 			return k, false, newHomeByNameError("home")
@@ -102,20 +102,20 @@ func (e *Engine) resolveAgent(in *intentRecord, field, text, home string) (k age
 		if !IsAgentID(text) {
 			return k, false, NewAgentIDError(field)
 		}
-		return e.newAgentKey(text, home), true, nil
+		return w.newAgentKey(text, home), true, nil
 	}
 	sign := strings.LastIndexByte(text, '@')
 	if sign < 0 {
 		return agentKey{"", text}, false, nil
 	}
 	id, home, said := splitAgentName(text)
-	switch here := e.isAgentIDUsedHere(in, text); {
-	case here && (said || e.cfg.Petname != nil && e.cfg.Petname(text[sign+1:])):
+	switch here := w.isAgentIDUsedHere(in, text); {
+	case here && (said || w.cfg.Petname != nil && w.cfg.Petname(text[sign+1:])):
 		return k, false, NewError("ambiguous", "%s: an agent here has this whole name: give home, the 64 digits of its daemon, and only the id", field)
 	case !here && !said && isPetname(text[sign+1:]):
 		return k, false, newHomeByNameError(field)
 	}
-	return e.newAgentKey(id, home), said, nil
+	return w.newAgentKey(id, home), said, nil
 }
 
 // newHomeByNameError refuses a daemon that is called by its petname.

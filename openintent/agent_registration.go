@@ -93,7 +93,7 @@ func (e *Engine) RegisterAgent(c *Call, want *Register) (doc Agent, isNew bool, 
 		doc.Status, doc.LastSeen = agentActive, t.now
 		doc.RoleID, doc.Name, doc.Capabilities, doc.Capacity, doc.Endpoint = want.RoleID, want.Name, append([]string{}, want.Capabilities...), want.Capacity, want.Endpoint
 		doc.Heartbeat, doc.Metadata, doc.DrainTimeout, doc.PublicKey = *want.Heartbeat, want.Metadata, want.DrainTimeout, want.PublicKey
-		if err := e.checkRoomForAgentRecord(a, doc); err != nil {
+		if err := e.guestbook.checkRoomForAgentRecord(a, doc); err != nil {
 			return err
 		}
 		return t.saveAgent(a, doc)

@@ -118,7 +118,9 @@ func (e *Engine) Ask(c *Call, channelID string, body *AskMessage, key string) (*
 			}
 		}
 		end()
-		return e.newAskResult(a, who, body, err)
+		e.mu.RLock()
+		defer e.mu.RUnlock()
+		return a.result(who, body, err)
 	}
 }
 
@@ -179,11 +181,10 @@ func (a *openAsk) expectedRespondents() []string {
 	return a.request.recipients
 }
 
-// newAskResult returns the outcome of an ask that has ended. err says why responses are missing.
-func (e *Engine) newAskResult(a *openAsk, who Caller, body *AskMessage, err error) (*AskResult, error) {
+// result returns the outcome of an ask that has ended. err says why responses are missing. The world
+// is read-locked.
+func (a *openAsk) result(who Caller, body *AskMessage, err error) (*AskResult, error) {
 	at := now()
-	e.mu.RLock()
-	defer e.mu.RUnlock()
 	r, refused := err.(*Error)
 	switch enough := len(a.responses) >= max(1, body.Min); {
 	case err != nil && (!refused || len(a.responses) == 0):

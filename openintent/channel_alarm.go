@@ -5,6 +5,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/acpd/acpd/internal/pace"
 	"github.com/acpd/acpd/openintent/chain"
 )
 
@@ -13,6 +14,13 @@ import (
 type channelAlarm struct {
 	at chain.Time
 	ch *channelRecord
+}
+
+// channelAlarms has the alarms of all channels. The engine's lock guards it.
+type channelAlarms struct {
+	world *world
+	heap  alarmHeap
+	wake  pace.Signal // set when an alarm is earlier than all others
 }
 
 type alarmHeap []channelAlarm
@@ -28,46 +36,46 @@ func (a *alarmHeap) Pop() any {
 	return last
 }
 
-// channelAlarmTime returns when the channel is to be closed or removed, 0 for never.
-func (e *Engine) channelAlarmTime(ch *channelRecord) chain.Time {
+// timeFor returns when the channel is to be closed or removed, 0 for never.
+func (a *channelAlarms) timeFor(ch *channelRecord) chain.Time {
 	switch over := ch.doc.Status == statusClosed || ch.over != 0; {
-	case over && e.cfg.Retention >= 0:
-		return ch.closedAt(now()).Add(e.cfg.Retention)
+	case over && a.world.cfg.Retention >= 0:
+		return ch.closedAt(now()).Add(a.world.cfg.Retention)
 	case !over && ch.opt.ttl > 0:
 		return ch.ttlEnd()
 	}
 	return 0
 }
 
-// setChannelAlarm sets the channel's alarm. It is called whenever channelAlarmTime may be earlier
+// set sets the channel's alarm. It is called whenever timeFor may be earlier
 // than it was. The world is locked.
-func (e *Engine) setChannelAlarm(ch *channelRecord) {
-	at := e.channelAlarmTime(ch)
+func (a *channelAlarms) set(ch *channelRecord) {
+	at := a.timeFor(ch)
 	if at == 0 {
 		return
 	}
-	if len(e.alarms) >= 2*len(e.channels)+spareAlarms {
-		e.dropStaleAlarms()
+	if len(a.heap) >= 2*len(a.world.channels)+spareAlarms {
+		a.dropStale()
 	}
-	heap.Push(&e.alarms, channelAlarm{at, ch})
-	if e.alarms[0].ch == ch {
-		e.wake.Set()
+	heap.Push(&a.heap, channelAlarm{at, ch})
+	if a.heap[0].ch == ch {
+		a.wake.Set()
 	}
 }
 
 // spareAlarms may be set beside two for each channel.
 const spareAlarms = 64
 
-// dropStaleAlarms drops the alarms of channels that are gone, and all but one of each other
+// dropStale drops the alarms of channels that are gone, and all but one of each other
 // channel. They would be kept until they are due, which may be years. The world is locked.
-func (e *Engine) dropStaleAlarms() {
-	e.alarms = nil
-	for _, ch := range e.channels {
-		if at := e.channelAlarmTime(ch); at != 0 {
-			e.alarms = append(e.alarms, channelAlarm{at, ch})
+func (a *channelAlarms) dropStale() {
+	a.heap = nil
+	for _, ch := range a.world.channels {
+		if at := a.timeFor(ch); at != 0 {
+			a.heap = append(a.heap, channelAlarm{at, ch})
 		}
 	}
-	heap.Init(&e.alarms)
+	heap.Init(&a.heap)
 }
 
 // retryAlarm passes before a failed attempt to close a channel is repeated.
@@ -94,39 +102,38 @@ func runRepeatedly(ctx context.Context, woken <-chan struct{}, do func() (wait t
 
 // runChannelAlarms closes and removes channels when their alarms are due, until ctx ends.
 func (e *Engine) runChannelAlarms(ctx context.Context) {
-	runRepeatedly(ctx, e.wake, func() time.Duration {
+	runRepeatedly(ctx, e.alarms.wake, func() time.Duration {
 		for ctx.Err() == nil {
-			ch, wait := e.popDueChannel()
+			var ch *channelRecord
+			var wait time.Duration
+			e.withLock(func() { ch, wait = e.alarms.popDue(now()) })
 			if ch == nil {
 				return wait
 			}
 			if err := e.closeOrPurgeChannel(ctx, ch); err != nil && ctx.Err() == nil {
 				e.cfg.Log.Error("openintent: closing a channel failed", "channel", ch.id, "error", err)
-				e.withLock(func() { heap.Push(&e.alarms, channelAlarm{now().Add(retryAlarm), ch}) })
+				e.withLock(func() { heap.Push(&e.alarms.heap, channelAlarm{now().Add(retryAlarm), ch}) })
 			}
 		}
 		return idle
 	})
 }
 
-// popDueChannel returns a channel that is due, or else the time until one is.
-func (e *Engine) popDueChannel() (*channelRecord, time.Duration) {
-	at := now()
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	for len(e.alarms) > 0 {
-		next := e.alarms[0]
+// popDue returns a channel that is due at a time, or else the time until one is.
+func (a *channelAlarms) popDue(at chain.Time) (*channelRecord, time.Duration) {
+	for len(a.heap) > 0 {
+		next := a.heap[0]
 		if next.at > at {
 			return nil, next.at.Sub(at)
 		}
-		heap.Pop(&e.alarms)
-		if e.channels[next.ch.id] != next.ch {
+		heap.Pop(&a.heap)
+		if a.world.channels[next.ch.id] != next.ch {
 			continue
 		}
-		switch due := e.channelAlarmTime(next.ch); {
+		switch due := a.timeFor(next.ch); {
 		case due == 0:
 		case due > at:
-			heap.Push(&e.alarms, channelAlarm{due, next.ch})
+			heap.Push(&a.heap, channelAlarm{due, next.ch})
 		default:
 			return next.ch, 0
 		}

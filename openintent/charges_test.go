@@ -28,8 +28,8 @@ func boundsOf(a *budget.Account) budget.Row {
 func TestRowsOfChannels(t *testing.T) {
 	h := start(t)
 	for got, want := range map[budget.Row]budget.Row{
-		boundsOf(h.e.unread):  {Name: "answers", Unit: budget.Bytes, Peer: 32 << 20, All: 128 << 20},
-		boundsOf(h.e.entries): {Name: "stream_entries", Unit: budget.Bytes, Peer: 8 << 20, All: 64 << 20},
+		boundsOf(h.e.unread):          {Name: "answers", Unit: budget.Bytes, Peer: 32 << 20, All: 128 << 20},
+		boundsOf(h.e.entries.Account): {Name: "stream_entries", Unit: budget.Bytes, Peer: 8 << 20, All: 64 << 20},
 	} {
 		if got != want {
 			t.Errorf("%+v, want %+v", got, want)
@@ -117,7 +117,7 @@ func TestEntriesThatWaitAreCharged(t *testing.T) {
 	text := strings.Repeat("x", 62_500)
 	synctest.Test(t, func(t *testing.T) {
 		h := start(t, toOthers)
-		h.e.entries = new(budget.Book).OpenAccount(row)
+		h.e.entries = waitingEntries{new(budget.Book).OpenAccount(row)}
 		in := h.intent("planner")
 		ch := h.channel("planner", in, "talk")
 		worker, daemon := h.from(desk, "worker"), h.from(desk, Daemon)
@@ -141,7 +141,7 @@ func TestEntriesThatWaitAreCharged(t *testing.T) {
 			if f := fast.next(); f.data["id"] != said[len(said)-1] {
 				t.Fatalf("the fast one got %.200v", f)
 			}
-			if n := held(h.e.entries, desk); n > row.Peer {
+			if n := held(h.e.entries.Account, desk); n > row.Peer {
 				t.Fatalf("%d bytes wait", n)
 			}
 		}
@@ -151,7 +151,7 @@ func TestEntriesThatWaitAreCharged(t *testing.T) {
 			<-ended[i] // it ends although nobody has stopped it
 		}
 		close(slow[2].taken)
-		if n := held(h.e.entries, desk) + held(h.e.entries, laptop); n != 0 {
+		if n := held(h.e.entries.Account, desk) + held(h.e.entries.Account, laptop); n != 0 {
 			t.Errorf("%d bytes are charged when all is over", n)
 		}
 		again := h.followFrom(worker, "/subscribe"+ch, "0")
@@ -164,7 +164,7 @@ func TestEntriesThatWaitAreCharged(t *testing.T) {
 	})
 	synctest.Test(t, func(t *testing.T) {
 		h := start(t, toOthers)
-		h.e.entries = new(budget.Book).OpenAccount(row)
+		h.e.entries = waitingEntries{new(budget.Book).OpenAccount(row)}
 		far := strings.Replace(h.intent("planner"), hostID, farID, 1)
 		s, two := newSlowReader(false), newSlowReader(false)
 		end, _ := h.serve(h.as("reviewer"), "/subscribe/agents/reviewer", s)
@@ -180,7 +180,7 @@ func TestEntriesThatWaitAreCharged(t *testing.T) {
 			if f := fast.next(); f.data["n"] != float64(i) {
 				t.Fatalf("the fast one got %.200v", f)
 			}
-			if n := held(h.e.entries, farID); n > row.Peer+75_000 {
+			if n := held(h.e.entries.Account, farID); n > row.Peer+75_000 {
 				t.Fatalf("%d bytes wait", n)
 			}
 		}
@@ -193,7 +193,7 @@ func TestEntriesThatWaitAreCharged(t *testing.T) {
 			t.Error(err)
 		}
 		fast.stop()
-		if n := held(h.e.entries, farID); n != 0 {
+		if n := held(h.e.entries.Account, farID); n != 0 {
 			t.Errorf("%d bytes are charged when all is over", n)
 		}
 	})

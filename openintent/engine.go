@@ -89,14 +89,12 @@ type Config struct {
 // Engine serves intents and channels. Its methods may be called from any goroutine.
 type Engine struct {
 	cfg       Config
-	host      string // the digits that ids made here carry
 	db        *store.DB
 	done      chan struct{}   // closed when Run returns: streams and waits end
-	wake      pace.Signal     // tells Run that an earlier alarm was set
 	sweep     pace.Signal     // tells Run that there is something to sweep away
 	stepped   func()          // called after each step of a change, unless nil; tests let it panic
 	unread    *budget.Account // bytes of answers, and of asks' responses, that other daemons have not taken
-	entries   *budget.Account // bytes of entries that wait for readers of event streams
+	entries   waitingEntries
 	disk      *budget.Account // bytes that other daemons' agents have written
 	perIntent diskShare       // the most of these on one intent
 	guestbook guestAccounts   // the accounts of what other daemons' agents have made
@@ -109,7 +107,7 @@ type Engine struct {
 	mu sync.RWMutex // world, feed and alarms; changed inside of writes only, see the package comment
 	world
 	feed
-	alarms alarmHeap
+	alarms channelAlarms
 }
 
 // NewEngine returns an Engine for the intents in the store. [Engine.Run] runs its timers.
@@ -123,11 +121,12 @@ func NewEngine(ctx context.Context, cfg Config) (*Engine, error) {
 	if cfg.Budget == nil {
 		cfg.Budget = new(budget.Book)
 	}
-	e := &Engine{cfg: cfg, host: cfg.Self[:HostDigits], db: cfg.Store, done: make(chan struct{}), wake: pace.NewSignal(), sweep: pace.NewSignal(),
-		unread: cfg.Budget.OpenAccount(budget.Answers), entries: cfg.Budget.OpenAccount(budget.StreamEntries), disk: cfg.Budget.OpenAccount(budget.ChannelBytes),
+	e := &Engine{cfg: cfg, db: cfg.Store, done: make(chan struct{}), sweep: pace.NewSignal(),
+		unread: cfg.Budget.OpenAccount(budget.Answers), entries: waitingEntries{cfg.Budget.OpenAccount(budget.StreamEntries)}, disk: cfg.Budget.OpenAccount(budget.ChannelBytes),
 		perIntent: diskShare{budget.IntentBytes, budget.IntentEvents}, openMost: maxOpen,
 		guestbook: guestAccounts{agents: cfg.Budget.OpenAccount(budget.ChannelAgents), records: cfg.Budget.OpenAccount(budget.ChannelAgentBytes), channels: cfg.Budget.OpenAccount(budget.Channels), tasks: cfg.Budget.OpenAccount(budget.Tasks)}}
 	e.feed = feed{next: 1, early: make(map[int64]writeOutcome), reached: make(map[string]int64), about: make(streams), ofAgents: make(streams), ofHomes: make(streams)}
+	e.alarms = channelAlarms{world: &e.world, wake: pace.NewSignal()}
 	e.turn = make(chan struct{}, 1)
 	e.verifies.turn, e.verifies.last = e.turn, make(map[string]verifyResult)
 	if err := e.db.Migrate(ctx, "openintent", schema); err != nil {
@@ -165,7 +164,7 @@ func now() chain.Time { return chain.Time(time.Now().UnixMicro()) }
 func (e *Engine) Config() *Config { return &e.cfg }
 
 // Host returns the digits that the ids made here carry.
-func (e *Engine) Host() string { return e.host }
+func (e *Engine) Host() string { return e.cfg.Self[:HostDigits] }
 
 // Done returns a channel that is closed when Run returns.
 func (e *Engine) Done() <-chan struct{} { return e.done }

@@ -27,8 +27,7 @@ func telling(home string, answers map[string]string) func(*Config) {
 
 // theirID is the id of an intent of a host, made at that time.
 func theirID(home string, at time.Time, n int) string {
-	e := &Engine{host: home[:HostDigits]}
-	return e.encodeID(idIntent, chain.Time(at.UnixMicro()), [16]byte{15: byte(n), 14: byte(n >> 8)})
+	return (&world{self: home}).encodeID(idIntent, chain.Time(at.UnixMicro()), [16]byte{15: byte(n), 14: byte(n >> 8)})
 }
 
 // What a host lists takes room in a list as far as the list may need it: an intent once,

@@ -259,7 +259,7 @@ func TestChannelsThatAreGoneLeaveNoMemory(t *testing.T) {
 		far.say("/channels/"+ch, obj{})
 		far.do("DELETE", "/channels/"+ch, nil).ok(200)
 	}
-	if n := len(h.e.alarms); n > spareAlarms+2 {
+	if n := len(h.e.alarms.heap); n > spareAlarms+2 {
 		t.Errorf("%d alarms of channels that are gone", n)
 	}
 	for _, m := range h.e.memory {
@@ -271,7 +271,7 @@ func TestChannelsThatAreGoneLeaveNoMemory(t *testing.T) {
 	for range 4 * spareAlarms {
 		far.patch(ch, obj{"options": long}).ok(200)
 	}
-	if n := len(h.e.alarms); n > spareAlarms+2 {
+	if n := len(h.e.alarms.heap); n > spareAlarms+2 {
 		t.Errorf("%d alarms of one channel", n)
 	}
 }

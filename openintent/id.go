@@ -33,27 +33,27 @@ const (
 )
 
 // newID makes an id with a prefix and a random ULID.
-func (e *Engine) newID(prefix string, at chain.Time) string {
+func (w *world) newID(prefix string, at chain.Time) string {
 	var b [16]byte
 	rand.Read(b[6:])
-	return e.encodeID(prefix, at, b)
+	return w.encodeID(prefix, at, b)
 }
 
 // newMessageID makes a message's id, which carries its number in its channel.
-func (e *Engine) newMessageID(at chain.Time, number int64) string {
+func (w *world) newMessageID(at chain.Time, number int64) string {
 	var b [16]byte
 	binary.BigEndian.PutUint64(b[3:], uint64(number))
 	rand.Read(b[11:])
-	return e.encodeID(idMessage, at, b)
+	return w.encodeID(idMessage, at, b)
 }
 
 // encodeID makes an id of a prefix, the time, and the last ten bytes of b.
-func (e *Engine) encodeID(prefix string, at chain.Time, b [16]byte) string {
+func (w *world) encodeID(prefix string, at chain.Time, b [16]byte) string {
 	var ms [8]byte
 	binary.BigEndian.PutUint64(ms[:], uint64(at/1000))
 	copy(b[:6], ms[2:])
 	id := make([]byte, 0, len(prefix)+HostDigits+ulidLen+2)
-	id = append(append(append(append(id, prefix...), '_'), e.host...), '_')
+	id = append(append(append(append(id, prefix...), '_'), w.self[:HostDigits]...), '_')
 	// 128 bits as 26 digits of 5, the first of 3.
 	hi, lo := binary.BigEndian.Uint64(b[:8]), binary.BigEndian.Uint64(b[8:])
 	for i := 125; i >= 0; i -= 5 {

@@ -181,14 +181,14 @@ func (t *tx) resolveRecipients(ch *channelRecord, m *message, d *messageDraft) (
 }
 
 // newRecipientError says why an agent may not read a channel, and who can change that.
-func (e *Engine) newRecipientError(ch *channelRecord, k agentKey) error {
+func (w *world) newRecipientError(ch *channelRecord, k agentKey) error {
 	const code = "recipient_not_member"
 	switch {
-	case !ch.isMember(e.agentNameOf(k)):
+	case !ch.isMember(w.agentNameOf(k)):
 		return NewError(code, "to: the recipient is no member of the channel: ask the channel's creator to add it, with its home if it is another daemon's agent")
 	case k.home == "" || ch.in.Policy != "open":
 		return NewError(code, "to: the recipient has no access to the intent: ask the intent's creator to grant it some, with its home if it is another daemon's agent")
-	case e.isOpenToHome(k.home):
+	case w.isOpenToHome(k.home):
 		return NewError(code, "to: the recipient's id is another agent's on this intent: ask the intent's creator to grant it access with its home, or to free the id (acpctl channel homes)")
 	}
 	return NewError(code, "to: the intent is not open to agents of the recipient's daemon: let channels.open_to in config.yaml on the intent's machine name that daemon, or ask the intent's creator to grant the recipient access with its home")

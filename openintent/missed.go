@@ -25,7 +25,7 @@ type MissedEntries struct {
 // ListMissedEntries returns a page of the entries after a number that the stream of a channel or an
 // intent, or, if both are "", of the caller would have shown.
 func (e *Engine) ListMissedEntries(c *Call, intentID, channelID string, after int64) (*MissedEntries, error) {
-	s, err := e.newSubscriber(c, intentID, channelID)
+	s, err := c.newSubscriber(intentID, channelID)
 	if err != nil {
 		return nil, err
 	}

@@ -5,18 +5,18 @@ package openintent
 const recentBytes = 8 << 20
 
 // cacheMessage keeps a message in memory, and drops the oldest ones beyond recentBytes.
-func (e *Engine) cacheMessage(m *message) {
+func (f *feed) cacheMessage(m *message) {
 	ch := m.ch
 	for len(ch.recent) > 0 && !ch.recent[0].isStillListed(m.at) {
 		ch.dropOldestRecent()
 	}
 	ch.recent = append(ch.recent, m)
-	e.memory = append(e.memory, m)
-	for e.bytes += m.size(); e.bytes > recentBytes; {
-		old := e.memory[0]
-		e.memory[0] = nil
-		e.memory = e.memory[1:]
-		e.bytes -= old.size()
+	f.memory = append(f.memory, m)
+	for f.bytes += m.size(); f.bytes > recentBytes; {
+		old := f.memory[0]
+		f.memory[0] = nil
+		f.memory = f.memory[1:]
+		f.bytes -= old.size()
 		if c := old.ch; len(c.recent) > 0 && c.recent[0] == old {
 			c.dropOldestRecent()
 			c.dropped = m.at
@@ -25,11 +25,11 @@ func (e *Engine) cacheMessage(m *message) {
 }
 
 // uncacheMessage drops the message that was remembered last.
-func (e *Engine) uncacheMessage(m *message) {
-	if n := len(e.memory); n > 0 && e.memory[n-1] == m {
-		e.memory[n-1] = nil
-		e.memory = e.memory[:n-1]
-		e.bytes -= m.size()
+func (f *feed) uncacheMessage(m *message) {
+	if n := len(f.memory); n > 0 && f.memory[n-1] == m {
+		f.memory[n-1] = nil
+		f.memory = f.memory[:n-1]
+		f.bytes -= m.size()
 	}
 	ch := m.ch
 	if n := len(ch.recent); n > 0 && ch.recent[n-1] == m {

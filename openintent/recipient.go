@@ -3,14 +3,14 @@ package openintent
 // resolveRecipient finds the agent that a message to text goes to now. Without a home, that is an
 // agent here that there is, or else the agent of a daemon in open_to that has used the intent, or
 // else an agent here that there may be.
-func (e *Engine) resolveRecipient(ch *channelRecord, text, home string) (string, error) {
-	k, said, err := e.resolveAgent(ch.in, "to", text, home)
-	if err != nil || said || e.isAgentIDUsedHere(ch.in, k.id) {
-		return e.agentNameOf(k), err
+func (w *world) resolveRecipient(ch *channelRecord, text, home string) (string, error) {
+	k, said, err := w.resolveAgent(ch.in, "to", text, home)
+	if err != nil || said || w.isAgentIDUsedHere(ch.in, k.id) {
+		return w.agentNameOf(k), err
 	}
-	homes := e.findIDHolders(ch.in, k.id)
+	homes := w.findIDHolders(ch.in, k.id)
 	for _, m := range ch.doc.Members {
-		if m := e.agentKeyOf(m); m.id == k.id && m.home != "" && e.isOpenToHome(m.home) {
+		if m := w.agentKeyOf(m); m.id == k.id && m.home != "" && w.isOpenToHome(m.home) {
 			homes.recordHolder(m.home, 0)
 		}
 	}
@@ -20,5 +20,5 @@ func (e *Engine) resolveRecipient(ch *channelRecord, text, home string) (string,
 		}
 		k.home = home
 	}
-	return e.agentNameOf(k), nil
+	return w.agentNameOf(k), nil
 }

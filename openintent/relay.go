@@ -58,17 +58,17 @@ const (
 
 // newRelayedEntry makes the entry that the home of s is told, and returns false if the entry
 // concerns none of its agents.
-func (e *Engine) newRelayedEntry(s *subscriber, n *feedEntry, at chain.Time) (*relayedEntry, bool) {
+func (w *world) newRelayedEntry(s *subscriber, n *feedEntry, at chain.Time) (*relayedEntry, bool) {
 	if n.in == nil {
 		return nil, false // a relayed entry is not relayed again
 	}
 	r := &relayedEntry{IntentID: n.in.id}
 	tell := func(agent string) {
-		who := e.fillCallerName(Caller{Agent: agent, Home: s.who.Home})
-		if e.streamShowsEntry(&subscriber{who: who, intent: r.IntentID}, n, at) {
+		who := w.fillCallerName(Caller{Agent: agent, Home: s.who.Home})
+		if w.streamShowsEntry(&subscriber{who: who, intent: r.IntentID}, n, at) {
 			r.For = append(r.For, agent)
 		}
-		if e.streamShowsEntry(&subscriber{who: who, agent: true}, n, at) {
+		if w.streamShowsEntry(&subscriber{who: who, agent: true}, n, at) {
 			r.Own = append(r.Own, agent)
 		}
 	}
@@ -82,7 +82,7 @@ func (e *Engine) newRelayedEntry(s *subscriber, n *feedEntry, at chain.Time) (*r
 	}
 	if m := n.message; m != nil { // recipients that have not used the intent
 		for _, name := range append([]string{m.to}, m.recipients...) {
-			if k := e.agentKeyOf(name); k.home == s.who.Home && !n.in.wasUsedBy(k) && n.in.assignmentIndex(k) < 0 {
+			if k := w.agentKeyOf(name); k.home == s.who.Home && !n.in.wasUsedBy(k) && n.in.assignmentIndex(k) < 0 {
 				tell(k.id)
 			}
 		}

@@ -46,8 +46,8 @@ func (e *Engine) syncGuestAccounts(home string) {
 
 // checkRoomForAgentRecord refuses a record of another daemon's agent if it is longer than the one
 // before, and there is no room for it.
-func (e *Engine) checkRoomForAgentRecord(a *agentRecord, doc Agent) error {
-	return checkAccountRoom(e.guestbook.records, doc.Host, agentRecordBytes(doc)-a.size, codeTooMany, "give shorter records, or use fewer agent ids")
+func (g *guestAccounts) checkRoomForAgentRecord(a *agentRecord, doc Agent) error {
+	return checkAccountRoom(g.records, doc.Host, agentRecordBytes(doc)-a.size, codeTooMany, "give shorter records, or use fewer agent ids")
 }
 
 // Guest is an agent's record as its home sends it to hosts.
@@ -209,7 +209,7 @@ func (e *Engine) storeGuest(ctx context.Context, key agentKey, g Guest) error {
 		doc, before := a.doc, a.doc.Status
 		doc.Status, doc.RoleID, doc.Name, doc.PublicKey, doc.LastSeen = g.Status, g.RoleID, g.Name, g.PublicKey, t.now
 		if !gone {
-			if err := e.checkRoomForAgentRecord(a, doc); err != nil {
+			if err := e.guestbook.checkRoomForAgentRecord(a, doc); err != nil {
 				return err
 			}
 		}

@@ -19,7 +19,8 @@ type EventWriter interface {
 
 // newSubscriber makes a stream of the caller: of a channel, or of an intent, or, if both are "", of
 // the caller itself. It refuses what the caller may not read.
-func (e *Engine) newSubscriber(c *Call, intentID, channelID string) (*subscriber, error) {
+func (c *Call) newSubscriber(intentID, channelID string) (*subscriber, error) {
+	e := c.e
 	s := &subscriber{who: c.Caller, intent: intentID, channel: channelID}
 	switch {
 	case channelID != "":
@@ -42,7 +43,7 @@ func (e *Engine) newSubscriber(c *Call, intentID, channelID string) (*subscriber
 // last is "", with new entries. It blocks until the reader leaves or does not keep up, or the
 // daemon stops.
 func (e *Engine) StreamIntent(c *Call, id, last string, out EventWriter) error {
-	s, err := e.newSubscriber(c, id, "")
+	s, err := c.newSubscriber(id, "")
 	if err != nil {
 		return err
 	}
@@ -51,7 +52,7 @@ func (e *Engine) StreamIntent(c *Call, id, last string, out EventWriter) error {
 
 // StreamChannel is [Engine.StreamIntent] for a channel.
 func (e *Engine) StreamChannel(c *Call, id, last string, out EventWriter) error {
-	s, err := e.newSubscriber(c, "", id)
+	s, err := c.newSubscriber("", id)
 	if err != nil {
 		return err
 	}
@@ -124,7 +125,7 @@ func (e *Engine) serveStream(c *Call, s *subscriber, last string, out EventWrite
 			b, told = e.appendWaitingFrames(b[:0], told[:0], s, n, from)
 			taken := len(b) == 0 || s.out.Write(b)
 			for i, n := range told {
-				e.refundWaitingEntry(s, n)
+				e.entries.refund(s, n)
 				told[i] = nil
 			}
 			if !taken || s.retry && !e.catchUp(c.Context(), s) {

@@ -8,6 +8,7 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/acpd/acpd/budget"
 	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/openintent/chain"
 )
@@ -38,6 +39,9 @@ const (
 	maxHomeStreams = 2      // of one daemon: the one that it has, and the one that this replaces
 )
 
+// waitingEntries counts the bytes of entries that wait for readers of event streams.
+type waitingEntries struct{ *budget.Account }
+
 // subscribers are the open streams about one thing.
 type subscribers map[*subscriber]bool
 
@@ -52,38 +56,38 @@ func (e *Engine) pushEntryToStreams(n *feedEntry) {
 		return
 	}
 	if r := n.relayed; r != nil {
-		e.chargeRelayedEntry(n)
-		defer e.refundRelayedEntry(n)
+		e.entries.chargeRelayed(n)
+		defer e.entries.refundRelayed(n)
 		if r.begins != 0 {
 			for _, all := range []streams{e.about, e.ofAgents} {
 				for _, subs := range all {
-					e.pushToSubscribers(subs, n)
+					e.entries.push(subs, n)
 				}
 			}
 			return
 		}
-		e.pushToSubscribers(e.about[agentKey{id: r.IntentID}], n)
-		e.pushToSubscribers(e.about[agentKey{id: r.ChannelID}], n)
+		e.entries.push(e.about[agentKey{id: r.IntentID}], n)
+		e.entries.push(e.about[agentKey{id: r.ChannelID}], n)
 		for _, agent := range r.Own {
-			e.pushToSubscribers(e.ofAgents[agentKey{"", agent}], n)
+			e.entries.push(e.ofAgents[agentKey{"", agent}], n)
 		}
 		return
 	}
-	e.pushToSubscribers(e.about[agentKey{id: n.in.id}], n)
+	e.entries.push(e.about[agentKey{id: n.in.id}], n)
 	for _, subs := range e.ofHomes {
-		e.pushToSubscribers(subs, n)
+		e.entries.push(subs, n)
 	}
 	if m := n.message; m != nil {
-		e.pushToSubscribers(e.about[agentKey{id: m.ch.id}], n)
+		e.entries.push(e.about[agentKey{id: m.ch.id}], n)
 		if m.isDirect() {
-			e.pushToSubscribers(e.ofAgents[e.agentKeyOf(m.to)], n)
+			e.entries.push(e.ofAgents[e.agentKeyOf(m.to)], n)
 			return
 		}
 		at := now()
 		for _, subs := range e.ofAgents {
 			for s := range subs {
 				if e.streamShowsEntry(s, n, at) {
-					e.pushToSubscribers(subs, n)
+					e.entries.push(subs, n)
 				}
 				break // all of them are the same agent's
 			}
@@ -91,36 +95,36 @@ func (e *Engine) pushEntryToStreams(n *feedEntry) {
 		return
 	}
 	for _, a := range n.in.Assignments {
-		e.pushToSubscribers(e.ofAgents[agentKey{a.Home, a.AgentID}], n)
+		e.entries.push(e.ofAgents[agentKey{a.Home, a.AgentID}], n)
 	}
 }
 
-// pushToSubscribers hands an entry to streams.
-func (e *Engine) pushToSubscribers(subs subscribers, n *feedEntry) {
+// push hands an entry to streams.
+func (w waitingEntries) push(subs subscribers, n *feedEntry) {
 	for s := range subs {
 		if s.ended || n.relayed != nil && !s.follows(n.relayed.host) {
 			continue
 		}
-		if !e.chargeWaitingEntry(s, n) {
+		if !w.charge(s, n) {
 			s.endStream()
 			continue
 		}
 		select {
 		case s.in <- n:
 		default:
-			e.refundWaitingEntry(s, n)
+			w.refund(s, n)
 			s.endStream()
 		}
 	}
 }
 
-// chargeWaitingEntry charges for an entry that is to wait for the reader of a stream: the daemon
+// charge charges for an entry that is to wait for the reader of a stream: the daemon
 // of the reader, or, for readers here, the host that has relayed the entry. It reports whether
 // there is room. A relayed entry without room may wait only if it is the first.
-func (e *Engine) chargeWaitingEntry(s *subscriber, n *feedEntry) bool {
+func (w waitingEntries) charge(s *subscriber, n *feedEntry) bool {
 	switch {
 	case s.who.Home != "":
-		return e.entries.Reserve(s.payer, int64(n.size())) == nil
+		return w.Reserve(s.payer, int64(n.size())) == nil
 	case n.relayed != nil && n.relayed.late && len(s.in) > 0:
 		return false
 	case n.relayed != nil:
@@ -129,28 +133,28 @@ func (e *Engine) chargeWaitingEntry(s *subscriber, n *feedEntry) bool {
 	return true
 }
 
-// refundWaitingEntry takes back the charge of chargeWaitingEntry.
-func (e *Engine) refundWaitingEntry(s *subscriber, n *feedEntry) {
+// refund takes back the charge of charge.
+func (w waitingEntries) refund(s *subscriber, n *feedEntry) {
 	switch {
 	case s.who.Home != "":
-		e.entries.Release(s.payer, int64(n.size()))
+		w.Release(s.payer, int64(n.size()))
 	case n.relayed != nil:
-		e.refundRelayedEntry(n)
+		w.refundRelayed(n)
 	}
 }
 
-// chargeRelayedEntry charges the host for a relayed entry once, however many readers it waits for.
-func (e *Engine) chargeRelayedEntry(n *feedEntry) {
+// chargeRelayed charges the host for a relayed entry once, however many readers it waits for.
+func (w waitingEntries) chargeRelayed(n *feedEntry) {
 	n.relayed.waits.Add(1)
-	if n.relayed.late = e.entries.Reserve(n.relayed.payer, int64(n.size())) != nil; n.relayed.late {
-		e.entries.AddUnchecked(n.relayed.payer, int64(n.size()))
+	if n.relayed.late = w.Reserve(n.relayed.payer, int64(n.size())) != nil; n.relayed.late {
+		w.AddUnchecked(n.relayed.payer, int64(n.size()))
 	}
 }
 
-// refundRelayedEntry takes back the charge of chargeRelayedEntry when the entry waits for no reader.
-func (e *Engine) refundRelayedEntry(n *feedEntry) {
+// refundRelayed takes back the charge of chargeRelayed when the entry waits for no reader.
+func (w waitingEntries) refundRelayed(n *feedEntry) {
 	if n.relayed.waits.Add(-1) == 0 {
-		e.entries.Release(n.relayed.payer, int64(n.size()))
+		w.Release(n.relayed.payer, int64(n.size()))
 	}
 }
 
@@ -212,7 +216,7 @@ func (e *Engine) removeSubscriber(s *subscriber) {
 	defer e.mu.Unlock()
 	s.endStream()
 	for n := range s.in {
-		e.refundWaitingEntry(s, n)
+		e.entries.refund(s, n)
 	}
 	all, about, count := e.streamGroupOf(s)
 	if delete(all[about], s); len(all[about]) == 0 {
@@ -239,21 +243,21 @@ func (f *feed) streamGroupOf(s *subscriber) (all streams, about agentKey, count 
 var agentEvents = []string{"agent_assigned", "status_changed", "state_patched"}
 
 // streamShowsEntry reports whether the stream shows the entry now. The world is read-locked.
-func (e *Engine) streamShowsEntry(s *subscriber, n *feedEntry, at chain.Time) bool {
+func (w *world) streamShowsEntry(s *subscriber, n *feedEntry, at chain.Time) bool {
 	if n.relayed != nil {
 		return n.relayed.concernsStream(s)
 	}
 	if m := n.message; m != nil {
 		return !s.quiet && !m.isExpired(at) && m.isStillListed(at) && m.sender != s.who.name &&
 			(s.intent == "" || s.intent == n.in.id) && (s.channel == "" || s.channel == m.ch.id) &&
-			e.channels[m.ch.id] == m.ch && e.mayReadChannel(m.ch, s.who, at) &&
+			w.channels[m.ch.id] == m.ch && w.mayReadChannel(m.ch, s.who, at) &&
 			(s.who.Operator && !s.agent || m.isAddressedTo(s.who.name))
 	}
 	if s.channel != "" || n.event.Type == kindMessage {
 		return false // an audited message is told of as a message
 	}
 	if !s.agent {
-		return s.intent == n.in.id && e.callerAccessLevel(n.in, s.who, at) >= levelRead
+		return s.intent == n.in.id && w.callerAccessLevel(n.in, s.who, at) >= levelRead
 	}
 	if !slices.Contains(agentEvents, n.event.Type) {
 		return false
@@ -268,12 +272,12 @@ func (e *Engine) streamShowsEntry(s *subscriber, n *feedEntry, at chain.Time) bo
 }
 
 // appendEntryFrame appends the entry in the form of the stream, if the stream shows it.
-func (e *Engine) appendEntryFrame(b []byte, s *subscriber, n *feedEntry, at chain.Time) []byte {
+func (w *world) appendEntryFrame(b []byte, s *subscriber, n *feedEntry, at chain.Time) []byte {
 	var name string
 	var data []byte
 	switch {
 	case s.home:
-		r, ok := e.newRelayedEntry(s, n, at)
+		r, ok := w.newRelayedEntry(s, n, at)
 		if !ok {
 			return b
 		}
@@ -281,7 +285,7 @@ func (e *Engine) appendEntryFrame(b []byte, s *subscriber, n *feedEntry, at chai
 			r.Data = n.encodeWithoutPayload()
 			data = []byte(encodeJSONText(r))
 		}
-	case !e.streamShowsEntry(s, n, at):
+	case !w.streamShowsEntry(s, n, at):
 		return b
 	case n.relayed != nil:
 		name, data = n.relayed.Event, n.relayed.Data

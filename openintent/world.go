@@ -12,6 +12,7 @@ import (
 
 // world holds everything but messages and events.
 type world struct {
+	cfg           *Config
 	self          string // the daemon's id
 	rows          int64  // the highest row number of intents and channels
 	intents       map[string]*intentRecord
@@ -48,7 +49,7 @@ func (e *Engine) loadWorld(ctx context.Context) error {
 		e.mu.Lock()
 		defer e.mu.Unlock()
 		e.world = world{
-			self: e.cfg.Self, intents: make(map[string]*intentRecord), channels: make(map[string]*channelRecord), agents: make(map[agentKey]*agentRecord), roles: make(map[string]map[agentKey]bool), homes: make(map[string]int),
+			cfg: &e.cfg, self: e.cfg.Self, intents: make(map[string]*intentRecord), channels: make(map[string]*channelRecord), agents: make(map[agentKey]*agentRecord), roles: make(map[string]map[agentKey]bool), homes: make(map[string]int),
 			tasks: make(map[string]*taskRecord), coords: make(map[string]*coordinatorRecord), guests: make(map[string]guestCounts), leavers: make(map[string]departure), records: make(map[string]int64), listed: make(map[string]map[string]int), onDisk: make(map[string]int64),
 		}
 		t := &tx{Tx: stx, e: e, now: now(), loading: true}
@@ -59,7 +60,7 @@ func (e *Engine) loadWorld(ctx context.Context) error {
 			e.syncGuestAccounts(home)
 		}
 		for _, ch := range e.channels {
-			e.setChannelAlarm(ch)
+			e.alarms.set(ch)
 		}
 		err := stx.QueryRow(`SELECT max((SELECT coalesce(max(seq), 0) FROM openintent_message), (SELECT coalesce(max(seq), 0) FROM openintent_event),
 			(SELECT coalesce(max(last), 0) FROM openintent_feed))`).Scan(&e.settled)

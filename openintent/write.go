@@ -131,7 +131,7 @@ func (t *tx) undo() {
 			t.e.uncacheMessage(m)
 		}
 		for _, ch := range t.alarmed {
-			t.e.setChannelAlarm(ch)
+			t.e.alarms.set(ch)
 		}
 	})
 }
@@ -151,7 +151,7 @@ func (t *tx) syncAccounts(home string) {
 // setAlarm sets the channel's alarm. The world is locked.
 func (t *tx) setAlarm(ch *channelRecord) {
 	t.alarmed = append(t.alarmed, ch)
-	t.e.setChannelAlarm(ch)
+	t.e.alarms.set(ch)
 }
 
 // nextFeedNumber gives out the next number of the feed. The numbers of a write that is lost are
