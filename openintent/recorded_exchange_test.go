@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"maps"
 	"net"
 	"net/http"
 	"slices"
@@ -57,15 +56,13 @@ func (r *recorder) begin(who caller, line, body string, headers ...string) *exch
 	}
 	b.WriteString("\r\n" + body)
 
-	lines := []string{line}
+	x.request = r.named(line)
 	if len(line) > 300 {
-		lines[0] = fmt.Sprintf("%s… (%d bytes)", line[:60], len(line))
+		x.request = fmt.Sprintf("%s… (%d bytes)", line[:60], len(line))
 	}
 	if who.door != "" {
-		lines = append(lines, fmt.Sprintf("(by %.6s)", who.door))
+		x.request += fmt.Sprintf(" (by %.6s)", who.door)
 	}
-	lines = append(lines, headers...)
-	x.request = r.shown("> ", lines, []byte(body))
 
 	here, there := net.Pipe()
 	x.conn = here
@@ -128,22 +125,16 @@ func (x *exchange) write() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.statuses[x.method+" "+x.path] = append(x.statuses[x.method+" "+x.path], x.head.StatusCode)
-	lines := []string{strconv.Itoa(x.head.StatusCode)}
+	answer := strconv.Itoa(x.head.StatusCode)
 	if took := x.ended.Sub(x.began); !x.ended.IsZero() && took > 0 {
-		lines[0] += " after " + took.String()
+		answer += " after " + took.String()
 	}
-	for _, name := range slices.Sorted(maps.Keys(x.head.Header)) {
-		for _, v := range x.head.Header[name] {
-			if name != "Date" {
-				lines = append(lines, name+": "+v)
-			}
-		}
-	}
-	for _, coding := range x.head.TransferEncoding {
-		lines = append(lines, "Transfer-Encoding: "+coding)
-	}
-	answer := x.shown("< ", lines, x.body)
-	x.entries = append(x.entries, fmt.Sprintf("### %s\n%s%s", x.name, x.request, answer))
+	x.record(x.name, answer, x.body)
+}
+
+// record writes down a line.
+func (x *exchange) record(name, answer string, body []byte) {
+	x.entries = append(x.entries, strings.TrimSpace(fmt.Sprintf("%s: %q: %s %s", name, x.request, answer, keysOf(body))))
 }
 
 // do is one request and its answer.
@@ -169,9 +160,8 @@ func (x *exchange) tells() {
 	x.t.Helper()
 	synctest.Wait()
 	x.mu.Lock()
-	text := x.shown("< ", nil, x.body)
+	x.record(fmt.Sprintf("%s, before %d", x.name, x.sent+1), "says", x.body)
 	x.mu.Unlock()
-	x.entries = append(x.entries, fmt.Sprintf("### %s, before %d\n%s", x.name, x.sent+1, text))
 	x.close()
 }
 
