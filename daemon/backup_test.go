@@ -151,7 +151,7 @@ func TestNoCopyOnALowDisk(t *testing.T) {
 	owner := desk.dial()
 	for _, left := range []uint64{1<<30 + 1, 0} {
 		free.Store(left)
-		await.Until(t, "the space is measured", func() bool { _, now, _ := desk.space.state.Measure(); return now == left })
+		await.Until(t, "the space is measured", func() bool { now, _ := desk.space.MeasureFree(); return now == left })
 		if e := kinds.AsError(owner.call("backup", nil, nil)); e.Code != kinds.Overloaded || !strings.Contains(e.Message, "free some space") {
 			t.Errorf("a copy would take the disk below the floor: %v", e)
 		}

@@ -66,9 +66,9 @@ func (d *Daemon) openChannels(ctx context.Context, cfg *config.Config) (err erro
 				if err != nil {
 					return err
 				}
-				return d.space.checkRoom(from)
+				return d.space.CheckRoom(from)
 			},
-			Freeing: d.space.reserve.RunWithReserve,
+			Freeing: d.space.RunWithReserve,
 		},
 		Open: func(ctx context.Context, to identity.ID) (remote.Stream, error) {
 			return d.node.OpenStream(ctx, to, wire.StreamHTTP)
@@ -88,7 +88,7 @@ func (d *Daemon) openChannels(ctx context.Context, cfg *config.Config) (err erro
 	if err != nil {
 		return err
 	}
-	most := min(maxHTTPConns, d.files.local)
+	most := min(maxHTTPConns, d.files.Local)
 	limited := func(l net.Listener, most int) net.Listener {
 		patient := local.NewPatientListener(l, d.log)
 		c.accepting = append(c.accepting, patient)

@@ -33,6 +33,7 @@ import (
 	"github.com/acpd/acpd/budget"
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/config"
+	"github.com/acpd/acpd/daemon/admin"
 	"github.com/acpd/acpd/daemon/delegation"
 	"github.com/acpd/acpd/daemon/inbox"
 	"github.com/acpd/acpd/daemon/local"
@@ -100,9 +101,8 @@ type Daemon struct {
 	local      *local.Server
 	socket     *local.Socket
 	guests     *local.Socket // acp.sock of the agents' folder
-	files      descriptors
-	space      diskSpace
-	backup     backup
+	files      admin.Descriptors
+	space      *admin.Space
 
 	agents          *registry.Registry
 	attaching       sync.Mutex // held while an agent is attached or detached, so that each step finds what the last one left
@@ -157,7 +157,7 @@ type Daemon struct {
 // run, the caller closes it.
 func OpenDaemon(ctx context.Context, o Options) (*Daemon, error) {
 	d := &Daemon{
-		options: o, started: time.Now(), files: divideFileDescriptors(readFileDescriptorLimit()),
+		options: o, started: time.Now(), files: admin.DivideDescriptors(admin.ReadDescriptorLimit()),
 		agents: registry.NewRegistry(), queries: newOpenQueries(), shownChains: newRecentChains(), underWay: newMessagesUnderWay(), capabilities: newCapabilityCache(),
 		subscribers: new(subscribers), leftovers: newLeftovers(), messages: newMessageCounts(),
 		relays: newRelays(), drain: newDrain(), rediscover: pace.NewSignal(), organisationChanged: pace.NewSignal(), dialHints: make(dialHints), leaving: make(chan struct{}),
@@ -237,7 +237,7 @@ func (d *Daemon) openParts(ctx context.Context) error {
 	if d.mailHome, err = resolveOACPHome(cfg.OACP.Home); err != nil {
 		return err
 	}
-	d.openDiskSpace(uint64(cfg.Limits.MinFree))
+	d.space = admin.OpenSpace(admin.SpaceConfig{Home: dir, MailHome: d.mailHome, MinFree: uint64(cfg.Limits.MinFree), Budget: d.budget, Log: d.log, Calls: &d.calls, Look: d.options.measure})
 	if d.store, err = store.OpenDB(ctx, d.home.filePath(statedir.StateName)); err != nil {
 		return err
 	}
@@ -267,7 +267,7 @@ func (d *Daemon) openParts(ctx context.Context) error {
 	for _, p := range trust.Peers() {
 		d.updateAddrTable(p.ID)
 	}
-	if d.inbox, err = inbox.OpenInbox(ctx, d.store, d.budget, cfg.MaxMessage, d.space.checkRoom); err != nil {
+	if d.inbox, err = inbox.OpenInbox(ctx, d.store, d.budget, cfg.MaxMessage, d.space.CheckRoom); err != nil {
 		return err
 	}
 	if d.delegations, err = delegation.OpenTable(ctx, d.store, d.agents, d.budget, d.releaseSession, d.log); err != nil {
@@ -345,7 +345,7 @@ func (d *Daemon) Run(ctx context.Context, reload <-chan os.Signal) error {
 		defer closeLocal()
 		return d.node.Serve(working)
 	})
-	most := min(local.MaxConnections, d.files.local)
+	most := min(local.MaxConnections, d.files.Local)
 	g.Go(func() error { return d.local.Serve(here, d.socket, most) })
 	g.Go(func() error { return d.local.Serve(here, d.guests, most) })
 	g.Go(func() error { return d.channels.runServers(here, working) })
@@ -355,7 +355,7 @@ func (d *Daemon) Run(ctx context.Context, reload <-chan os.Signal) error {
 	g.Go(func() error { return d.lastConnections.run(working, d.log) })
 	g.Go(func() error { return d.reloadOnSignal(working, reload) })
 	g.Go(func() error { return d.runDrain(working, end) })
-	for _, part := range []func(context.Context) error{d.runTrustSaver, d.runLeftoverRemoval, d.runDiscovery, d.mail.Run, d.watchDiskSpace, d.waker.Run, d.ownerNotifier.run, d.runRelays, d.runPinSaver, d.watchOwnCertificate} {
+	for _, part := range []func(context.Context) error{d.runTrustSaver, d.runLeftoverRemoval, d.runDiscovery, d.mail.Run, d.space.Run, d.waker.Run, d.ownerNotifier.run, d.runRelays, d.runPinSaver, d.watchOwnCertificate} {
 		g.Go(func() error { return part(working) })
 	}
 	defer context.AfterFunc(working, func() {
@@ -418,10 +418,10 @@ func (d *Daemon) Close() error {
 	}
 	if d.lock != nil {
 		if d.trust != nil {
-			errs = append(errs, d.space.reserve.RunWithReserve(d.trust.Save))
+			errs = append(errs, d.space.RunWithReserve(d.trust.Save))
 		}
 		if d.waker != nil {
-			errs = append(errs, d.space.reserve.RunWithReserve(d.waker.Rules.Save))
+			errs = append(errs, d.space.RunWithReserve(d.waker.Rules.Save))
 		}
 		errs = append(errs, d.lock.Close())
 	}

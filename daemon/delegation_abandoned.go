@@ -27,7 +27,7 @@ func (d *Daemon) abandonTask(ctx context.Context, t *delegation.Delegation, env 
 	if c, err := kinds.ParsePayload[kinds.Cancel](env.Payload); err == nil {
 		reason = c.Reason
 	}
-	if err := d.space.reserve.RunWithReserve(func() error {
+	if err := d.space.RunWithReserve(func() error {
 		_, err := d.delegations.EndDelegation(ctx, t, delegation.NewAbandonedEnding(wire.NewMessageID(), reason))
 		return err
 	}); err != nil {

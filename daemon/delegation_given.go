@@ -206,7 +206,7 @@ func (d *Daemon) handleReport(ctx context.Context, sender identity.Peer, env *wi
 		return newRefusedOutcome(err)
 	}
 	if !d.delegations.Status(t).State.IsFinal() {
-		if err := d.space.checkRoom(sender.ID); err != nil {
+		if err := d.space.CheckRoom(sender.ID); err != nil {
 			return newRefusedOutcome(err)
 		}
 	}

@@ -31,7 +31,7 @@ func (d *Daemon) handleDelegate(ctx context.Context, sender identity.Peer, env *
 	if err := d.drain.checkTakesWork(); err != nil {
 		return newRefusedOutcome(err)
 	}
-	if err := d.space.checkRoom(sender.ID); err != nil {
+	if err := d.space.CheckRoom(sender.ID); err != nil {
 		return newRefusedOutcome(err)
 	}
 	place, err := d.reserveAgent(sender.ID, env.Kind, p.Domain, env.Agent)
@@ -175,7 +175,7 @@ func (d *Daemon) endCancelledTask(ctx context.Context, t *delegation.Delegation,
 	if of := (client.Task{Direction: t.Direction, State: client.TaskCancelled, Outcome: outcome}); of.IsAbandoned() {
 		outcome = "cancelled: " + outcome // only a cancel without an ack abandons it
 	}
-	err := d.space.reserve.RunWithReserve(func() error {
+	err := d.space.RunWithReserve(func() error {
 		_, err := d.delegations.EndDelegation(ctx, t, delegation.Ending{State: client.TaskCancelled, ID: env.ID, Outcome: outcome})
 		return err
 	})
@@ -243,7 +243,7 @@ func (d *Daemon) sendReport(ctx context.Context, s *local.Conn, kind string, p *
 		return nil, e
 	}
 	// The peer has the report: to record that here too is worth the reserve.
-	if err := d.space.reserve.RunWithReserve(func() error { _, err := d.recordReport(ctx, t, what); return err }); err != nil {
+	if err := d.space.RunWithReserve(func() error { _, err := d.recordReport(ctx, t, what); return err }); err != nil {
 		return nil, err
 	}
 	return &client.Receipt{ID: env.ID, State: client.ReceiptState(state)}, nil

@@ -52,7 +52,7 @@ func TestPeersAreRefusedOnALowDisk(t *testing.T) {
 		t.Fatal(err)
 	}
 	free.Store(1<<30 - 1)
-	await.Until(t, "the floor is noticed", func() bool { return desk.space.state.IsLow() })
+	await.Until(t, "the floor is noticed", func() bool { return desk.space.IsLow() })
 	for name, call := range map[string]func() error{"notify": notify, "delegate": delegate} {
 		for range 10 {
 			e := kinds.AsError(call())
@@ -64,7 +64,7 @@ func TestPeersAreRefusedOnALowDisk(t *testing.T) {
 	if code, status := post(); code != http.StatusInsufficientStorage {
 		t.Errorf("a channel on a low disk: %s", status)
 	}
-	if err := desk.space.checkMailRoom(laptop.ID()); err == nil {
+	if err := desk.space.CheckMailRoom(laptop.ID()); err == nil {
 		t.Error("mail is taken on a low disk")
 	}
 	desk.web("planner").must(201, "POST", "intents", object{"title": "Also on a low disk"})
@@ -90,7 +90,7 @@ func TestPeersAreRefusedOnALowDisk(t *testing.T) {
 		t.Errorf("the budget tells of %d refusals", refused)
 	}
 	free.Store(1 << 40)
-	await.Until(t, "the space is noticed", func() bool { return !desk.space.state.IsLow() })
+	await.Until(t, "the space is noticed", func() bool { return !desk.space.IsLow() })
 	for name, call := range map[string]func() error{"notify": notify, "delegate": delegate} {
 		if err := call(); err != nil {
 			t.Errorf("%s with space again: %v", name, err)
@@ -141,7 +141,7 @@ func TestResultsAreRefusedOnALowDisk(t *testing.T) {
 		return worker.call("result", client.ResultParams{Ref: given.ID, Head: client.Head{ID: wire.NewMessageID()}, Payload: kinds.EncodePayload(&kinds.Result{Status: status, Outcome: "done"})}, nil)
 	}
 	free.Store(1<<30 - 1)
-	await.Until(t, "the floor is noticed", func() bool { return desk.space.state.IsLow() })
+	await.Until(t, "the floor is noticed", func() bool { return desk.space.IsLow() })
 	for _, status := range []string{"partial", "completed"} {
 		if e := kinds.AsError(report(status)); e.Code != kinds.Overloaded || !strings.Contains(e.Message, "budget: free_space") {
 			t.Errorf("%s on a low disk: %v", status, e)
@@ -151,7 +151,7 @@ func TestResultsAreRefusedOnALowDisk(t *testing.T) {
 		t.Errorf("on a low disk: %+v", s)
 	}
 	free.Store(1 << 40)
-	await.Until(t, "the space is noticed", func() bool { return !desk.space.state.IsLow() })
+	await.Until(t, "the space is noticed", func() bool { return !desk.space.IsLow() })
 	if err := report("completed"); err != nil {
 		t.Errorf("with space again: %v", err)
 	}

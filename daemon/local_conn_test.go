@@ -27,7 +27,7 @@ func TestAPanicInAnyMethodEndsOneCall(t *testing.T) {
 	for name, m := range real {
 		methods[name] = local.Method{Serve: fails, ForGuests: m.ForGuests}
 	}
-	methods[client.MethodAck] = local.Method{Serve: fails, ForGuests: true}.WithDiskReserve(desk.space.reserve)
+	methods[client.MethodAck] = local.Method{Serve: fails, ForGuests: true}.WithDiskReserve(desk.space.Reserve)
 	l := desk.dial()
 	for name := range real {
 		for range 3 {

@@ -1,28 +1,41 @@
 package daemon
 
 import (
+	"errors"
+	"maps"
+
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/client/jsonrpc"
+	"github.com/acpd/acpd/daemon/admin"
 	"github.com/acpd/acpd/daemon/local"
 )
 
 // openLocal makes the server of the local API, and says when a connection is in use, and what ends with
 // one.
 func (d *Daemon) openLocal() {
+	backup := &admin.Backup{
+		Store: d.store, Space: d.space, Version: d.options.Version, Log: d.log,
+		SaveFiles: func() error { return errors.Join(d.trust.Save(), d.waker.Rules.Save()) },
+	}
+	usage := &admin.Usage{Budget: d.budget, Space: d.space, ResolvePeer: d.resolvePeer, NamePeer: d.peerName, ListLinks: d.listStrangersLinks}
+	methods := d.methods()
+	for _, of := range []map[string]local.Method{backup.Methods(), usage.Methods()} {
+		maps.Copy(methods, of)
+	}
 	d.local = &local.Server{
-		Methods: d.methods(), Agents: d.agents, MaxMessage: func() int { return d.config.Load().MaxMessage }, Log: d.log,
+		Methods: methods, Agents: d.agents, MaxMessage: func() int { return d.config.Load().MaxMessage }, Log: d.log,
 		IsInUse: []func(*local.Conn) bool{d.subscribers.isSubscribed, func(c *local.Conn) bool { return d.traffic.IsWatching(c) }},
 		Ended: []func(*local.Conn){
-			d.subscribers.end, func(c *local.Conn) { d.traffic.EndWatch(c) }, d.detachAgent, d.releaseBackup,
+			d.subscribers.end, func(c *local.Conn) { d.traffic.EndWatch(c) }, d.detachAgent, backup.Release,
 		},
 	}
 }
 
-// methods returns the local API: every method, the function that serves it, and its callers.
-// Nothing else decides who may call a method. Which rows and messages an agent gets from it,
+// methods returns the methods of the local API that no service of its own has, the functions that serve
+// them, and their callers. Nothing else decides who may call a method. Which rows and messages an agent gets from it,
 // the method decides.
 func (d *Daemon) methods() map[string]local.Method {
-	reserve := d.space.reserve
+	reserve := d.space.Reserve
 	return map[string]local.Method{
 		client.MethodPing:        local.ForAgents(d.servePing),
 		client.MethodDiscover:    local.ForAgents(d.serveDiscover),
@@ -35,7 +48,6 @@ func (d *Daemon) methods() map[string]local.Method {
 		client.MethodError:       local.ForAgents(d.serveError),
 		client.MethodWhoami:      local.ForAgents(d.serveWhoami),
 		client.MethodStatus:      local.ForOwner(d.serveStatus),
-		client.MethodBudget:      local.ForOwner(d.serveBudget),
 		client.MethodPeers:       local.ForAgents(d.servePeers),
 		client.MethodTasks:       local.ForAgents(d.serveTasks),
 		client.MethodTask:        local.ForAgents(d.serveTask).WithVerbatimPayloads(),
@@ -74,7 +86,6 @@ func (d *Daemon) methods() map[string]local.Method {
 
 		client.MethodReload:      local.ForOwner(d.serveReload),
 		client.MethodDrain:       {Serve: d.serveDrain},
-		client.MethodBackup:      local.ForOwner(d.serveBackup),
 		client.MethodPipe:        {Serve: d.servePipe},
 		client.MethodInvitations: local.ForOwner(d.serveInvitations),
 		client.MethodRevoke:      local.ForOwner(d.serveRevoke),
@@ -92,6 +103,17 @@ func (d *Daemon) methods() map[string]local.Method {
 		client.MethodOACPQueue:    local.ForOwner(d.serveOACPQueue),
 		client.MethodOACPDrop:     local.ForOwner(d.serveOACPDrop).WithDiskReserve(reserve),
 	}
+}
+
+// listStrangersLinks returns the names of the links on which strangers may be, besides UDP.
+func (d *Daemon) listStrangersLinks() []string {
+	all := []string{d.pipes.Name()}
+	for _, u := range d.relays.list() {
+		if u.link != nil {
+			all = append(all, u.link.Name())
+		}
+	}
+	return all
 }
 
 // maxListBytes returns how many bytes of a line the rows of one answer may fill. The rest is

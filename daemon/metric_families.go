@@ -7,6 +7,7 @@ import (
 
 	"github.com/acpd/acpd/budget"
 	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/daemon/admin"
 	"github.com/acpd/acpd/internal/buildinfo"
 	"github.com/acpd/acpd/metrics"
 )
@@ -131,8 +132,7 @@ func (d *Daemon) listStateFamilies(ctx context.Context) []metrics.Family {
 	if len(d.checkReadiness(ctx)) == 0 {
 		ready = 1
 	}
-	_, stateFree, stateFloor := d.space.state.LastMeasured()
-	_, mailFree, mailFloor := d.space.mail.LastMeasured()
+	stateFree, stateFloor, mailFree, mailFloor := d.space.LastMeasured()
 	ofDisks := func(state, mail uint64) func(*metrics.Text) {
 		return func(t *metrics.Text) {
 			t.Add(float64(state), metrics.Label{Name: "of", Value: "state"})
@@ -175,7 +175,7 @@ func (d *Daemon) listProcessFamilies() []metrics.Family {
 		{Name: "process_cpu_seconds_total", Type: metrics.Counter, Help: "CPU time, user and system.", Write: oneKnown(usage.cpu)},
 		{Name: "process_resident_memory_bytes", Type: metrics.Gauge, Help: "Memory that the process has in RAM.", Write: oneKnown(usage.resident)},
 		{Name: "process_open_fds", Type: metrics.Gauge, Help: "Descriptors that are open.", Write: oneKnown(usage.descriptors)},
-		{Name: "process_max_fds", Type: metrics.Gauge, Help: "Descriptors that the process may have.", Write: one(readFileDescriptorLimit())},
+		{Name: "process_max_fds", Type: metrics.Gauge, Help: "Descriptors that the process may have.", Write: one(admin.ReadDescriptorLimit())},
 		{Name: "go_goroutines", Type: metrics.Gauge, Help: "Goroutines that there are.", Write: one(usage.goroutines)},
 		{Name: "go_memory_classes_heap_objects_bytes", Type: metrics.Gauge, Help: "Memory of objects that are in use or not collected yet.", Write: one(usage.heap)},
 		{Name: "go_memory_classes_total_bytes", Type: metrics.Gauge, Help: "Memory that the Go runtime has from the system.", Write: one(usage.goTotal)},

@@ -53,7 +53,7 @@ func (d *Daemon) openMetrics(ctx context.Context, cfg config.Metrics) error {
 		return err
 	}
 	patient := local.NewPatientListener(l, d.log)
-	s := &metricsServer{daemon: d, listener: local.NewLimitListener(patient, min(maxMetricsConns, d.files.local), patient)}
+	s := &metricsServer{daemon: d, listener: local.NewLimitListener(patient, min(maxMetricsConns, d.files.Local), patient)}
 	tcp, isTCP := l.Addr().(*net.TCPAddr)
 	s.guarded = isTCP && tcp.IP.IsLoopback()
 	if isTCP && !s.guarded {

@@ -30,7 +30,7 @@ func (d *Daemon) openMail(ctx context.Context, cfg *config.Config) (err error) {
 		carried = d.measures.countMail
 	}
 	d.mail, err = transfer.OpenMailer(ctx, transfer.Config{
-		Home: d.mailHome, DB: d.store, Budget: d.budget, Descriptors: int64(d.files.peers), PeerLog: d.refusalLog, Log: d.log, Name: d.peerName, Event: d.handleMailEvent, Carried: carried,
+		Home: d.mailHome, DB: d.store, Budget: d.budget, Descriptors: int64(d.files.Peers), PeerLog: d.refusalLog, Log: d.log, Name: d.peerName, Event: d.handleMailEvent, Carried: carried,
 		Open: func(ctx context.Context, to identity.ID) (transfer.Stream, error) {
 			return d.node.OpenStream(ctx, to, wire.StreamMail)
 		},
@@ -38,7 +38,7 @@ func (d *Daemon) openMail(ctx context.Context, cfg *config.Config) (err error) {
 			if err := d.checkStreamPermission(from, policyMail); err != nil {
 				return err
 			}
-			return d.space.checkMailRoom(from)
+			return d.space.CheckMailRoom(from)
 		},
 		Trusted: func(id identity.ID) bool { _, ok := d.trust.FindPeer(id); return ok },
 	})

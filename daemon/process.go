@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/daemon/admin"
 )
 
 // processUsage is what this process takes of the machine; a negative number is not known.
@@ -61,7 +62,7 @@ func (d *Daemon) describeProcess() client.Process {
 	u := measureProcess()
 	p := client.Process{
 		PID: os.Getpid(), Goroutines: u.goroutines, HeapBytes: u.heap,
-		Descriptors: int(max(u.descriptors, 0)), MaxDescriptors: readFileDescriptorLimit(),
+		Descriptors: int(max(u.descriptors, 0)), MaxDescriptors: admin.ReadDescriptorLimit(),
 	}
 	p.UDPReceiveBytes, p.UDPSendBytes = d.node.SocketBuffers()
 	return p

@@ -123,7 +123,7 @@ func (d *Daemon) waitForAnswer(ctx context.Context, query *peer.Passing) (wire.P
 	if n := len(env.Payload); n > kinds.MaxQuestion {
 		return nil, kinds.Errorf(kinds.TooLarge, "query: a question about a delegation has at most %d bytes, this one has %d: ask for less at a time (budget: %s)", kinds.MaxQuestion, n, budget.Questions.Name)
 	}
-	if err := d.space.checkRoom(sender.ID); err != nil {
+	if err := d.space.CheckRoom(sender.ID); err != nil {
 		return nil, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, queryTimeout(query.Checked))
@@ -245,7 +245,7 @@ func (d *Daemon) recordAnswer(ctx context.Context, t *delegation.Delegation, q *
 	if n := len(answer); n > kinds.MaxQuestion {
 		return newLongAnswerError(n)
 	}
-	err := d.space.reserve.RunWithReserve(func() error { return d.delegations.RecordAnswer(ctx, t, q, answer) })
+	err := d.space.RunWithReserve(func() error { return d.delegations.RecordAnswer(ctx, t, q, answer) })
 	if errors.Is(err, &kinds.Error{Code: kinds.NotFound}) {
 		return errAnsweredBefore
 	}

@@ -87,7 +87,7 @@ func (d *Daemon) listUnready(ctx context.Context) []string {
 	var checks sync.WaitGroup
 	checks.Go(func() { stuck = d.listStuckParts(ctx) })
 	checks.Go(func() { answer = d.node.CheckAnswers(ctx) })
-	d.measureDiskSpace(ctx)
+	d.space.Measure(ctx)
 	checks.Wait()
 	if d.draining.Load() {
 		return []string{leaving}
@@ -98,7 +98,7 @@ func (d *Daemon) listUnready(ctx context.Context) []string {
 			unready = append(unready, ownwords.Of(err))
 		}
 	}
-	if full := d.describeFullDisk(); full != "" {
+	if full := d.space.DescribeShortage(); full != "" {
 		unready = append(unready, full)
 	}
 	return unready

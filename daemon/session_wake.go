@@ -30,7 +30,7 @@ func (d *Daemon) openWaker(ctx context.Context) error {
 	}
 	d.waker, err = waking.OpenWaker(ctx, waking.Config{
 		Rules: rules, DB: d.store, Agents: func() *config.Agents { return &d.config.Load().Agents },
-		Wakers: d.listConfiguredWakers, Name: d.peerName, Tell: d.publishWakeNotice, Save: d.space.reserve.RunWithReserve, Log: d.log,
+		Wakers: d.listConfiguredWakers, Name: d.peerName, Tell: d.publishWakeNotice, Save: d.space.RunWithReserve, Log: d.log,
 	})
 	if err != nil {
 		return err
@@ -359,7 +359,7 @@ func (d *Daemon) tellSession(ctx context.Context, a *registry.Agent, sender iden
 
 // takeProven removes a message that the program of a session has proved to have taken.
 func (d *Daemon) takeProven(ctx context.Context, agent string, k inbox.MessageKey) {
-	err := d.space.reserve.RunWithReserve(func() error { _, err := d.inbox.TakeMessage(ctx, k, agent); return err })
+	err := d.space.RunWithReserve(func() error { _, err := d.inbox.TakeMessage(ctx, k, agent); return err })
 	if err != nil {
 		d.log.Warn("a message that a session has read stays in the inbox", "agent", agent, "id", k.ID, "err", err)
 		return

@@ -82,7 +82,7 @@ func (d *Daemon) listWarnings() []string {
 		all = append(all, trustLostWarning)
 	}
 	all = append(all, d.listAbsentAddrs()...)
-	if full := d.describeFullDisk(); full != "" {
+	if full := d.space.DescribeShortage(); full != "" {
 		all = append(all, full)
 	}
 	if notice := d.describeOwnCertificate(time.Now()); notice != "" {

@@ -38,7 +38,7 @@ func (d *Daemon) describeStatus() string {
 	if d.draining.Load() {
 		line = "draining; " + line
 	}
-	if full := d.describeFullDisk(); full != "" {
+	if full := d.space.DescribeShortage(); full != "" {
 		line += "; " + full
 	}
 	if len(d.listAbsentAddrs()) > 0 {

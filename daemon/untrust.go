@@ -80,7 +80,7 @@ func (d *Daemon) serveUntrust(ctx context.Context, _ *local.Conn, p *client.Untr
 	d.log.Info("untrusted", "peer", who.ID.Label(), "name", who.Name)
 
 	var left unwrittenParts
-	_ = d.space.reserve.RunWithReserve(func() error { // not before: it asks the disk, and that may be slow
+	_ = d.space.RunWithReserve(func() error { // not before: it asks the disk, and that may be slow
 		left = nil
 		left.add(client.PartTrust, d.trust.Save())
 		d.leftovers.removing.Lock()
@@ -210,7 +210,7 @@ func (d *Daemon) cleanUpBeforeTrust(ctx context.Context, id identity.ID) error {
 func (d *Daemon) runLeftoverRemoval(ctx context.Context) error {
 	for pace.Gather(ctx, d.leftovers.wake, removalRetry) == nil {
 		for id := range d.leftovers.names.Range {
-			_ = d.space.reserve.RunWithReserve(func() error { return d.removeLeftoversOf(ctx, id.(identity.ID)) }) // what fails is tried again
+			_ = d.space.RunWithReserve(func() error { return d.removeLeftoversOf(ctx, id.(identity.ID)) }) // what fails is tried again
 		}
 	}
 	return nil
@@ -304,7 +304,7 @@ func (d *Daemon) endUntrustedDelegation(ctx context.Context, t *delegation.Deleg
 func (d *Daemon) runTrustSaver(ctx context.Context) error {
 	wait, failed := pinsPause, false
 	for pace.Gather(ctx, d.trust.UnsavedSignal(), wait) == nil {
-		err := d.space.reserve.RunWithReserve(d.trust.Save)
+		err := d.space.RunWithReserve(d.trust.Save)
 		switch {
 		case err == nil && failed:
 			d.log.Info("trust store: written")

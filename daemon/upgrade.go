@@ -61,7 +61,7 @@ func (d *Daemon) prepareUpgrade(ctx context.Context) error {
 		}
 		_, missing := os.Lstat(d.home.filePath(statedir.OldStateName))
 		return &NewerStateError{d.home.filePath(statedir.StateName), by.program, d.options.Version, newest, statedir.StateVersion, missing == nil}
-	case mark == statedir.StateVersion, version == statedir.StateVersion && d.space.state.IsLow():
+	case mark == statedir.StateVersion, version == statedir.StateVersion && d.space.IsLow():
 		return nil
 	case 0 < version && version < statedir.StateVersion:
 		if err := d.keepOldState(ctx); err != nil {
@@ -75,9 +75,9 @@ func (d *Daemon) prepareUpgrade(ctx context.Context) error {
 // without, and the log says why.
 func (d *Daemon) keepOldState(ctx context.Context) error {
 	temp, old := d.home.filePath(statedir.OldStateTemp), d.home.filePath(statedir.OldStateName)
-	err := d.checkRoomForCopy("upgrade")
+	err := d.space.CheckRoomForCopy("upgrade")
 	if err == nil {
-		err = d.store.Copy(ctx, temp, func() error { return d.checkRoomBesideCopy("upgrade") })
+		err = d.store.Copy(ctx, temp, func() error { return d.space.CheckRoomBesideCopy("upgrade") })
 	}
 	if err == nil {
 		err = os.Rename(temp, old)
@@ -104,7 +104,7 @@ func (d *Daemon) recordWriter(ctx context.Context) error {
 		return err
 	}
 	was, err := store.ReadValue(ctx, d.store, readWriter)
-	if err != nil || was.tables == version || d.space.state.IsLow() {
+	if err != nil || was.tables == version || d.space.IsLow() {
 		return err
 	}
 	return d.store.Write(ctx, false, func(tx *store.Tx) error { return writeWriter(tx, writer{d.options.Version, version}) })

@@ -87,7 +87,7 @@ func (d *Daemon) narrowWakeRules(widens bool, change func() error) error {
 	if widens {
 		return change()
 	}
-	return d.space.reserve.RunWithReserve(change)
+	return d.space.RunWithReserve(change)
 }
 
 // explainWakeError returns an error of the rules as one of the local API.

@@ -189,7 +189,7 @@ func TestStandstillStarvesWatchdog(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			d.files.local = 1
+			d.files.Local = 1
 			defer runDaemon(t, d)()
 			systemd.await("WATCHDOG=1")
 			release := sync.OnceFunc(c.block(t, d))

@@ -16,7 +16,8 @@ var module = live.Module + "/"
 var arrows = map[string][]string{
 	"cmd/acpd":             {"daemon", "internal/buildinfo"},
 	"cmd/acpctl":           {"internal/app/cli"},
-	"daemon":               {"daemon/delegation", "daemon/inbox", "daemon/local", "daemon/names", "daemon/registry", "daemon/schema", "daemon/spending", "daemon/traffic", "daemon/waking", "openintent/remote", "oacp/transfer", "peer", "pipe", "relay", "discovery", "store", "config", "client", "disk", "metrics", "internal/buildinfo", "internal/statedir"},
+	"daemon":               {"daemon/admin", "daemon/delegation", "daemon/inbox", "daemon/local", "daemon/names", "daemon/registry", "daemon/schema", "daemon/spending", "daemon/traffic", "daemon/waking", "openintent/remote", "oacp/transfer", "peer", "pipe", "relay", "discovery", "store", "config", "client", "disk", "metrics", "internal/buildinfo", "internal/statedir"},
+	"daemon/admin":         {"daemon/local", "store", "internal/statedir"},
 	"daemon/delegation":    {"daemon/registry", "store", "client", "budget"},
 	"daemon/inbox":         {"daemon/registry", "store", "client", "budget"},
 	"daemon/local":         {"daemon/registry", "disk", "internal/ownwords", "internal/pace"},

@@ -1,4 +1,4 @@
-package daemon
+package admin
 
 import "golang.org/x/sys/unix"
 
@@ -13,22 +13,22 @@ const (
 	localListeners = 6
 )
 
-// descriptors says how many of this process's descriptors may serve others.
-type descriptors struct {
-	peers int // what peers cause to be open, all together: at most half
-	local int // connections of one listener
+// Descriptors says how many of this process's descriptors may serve others.
+type Descriptors struct {
+	Peers int // what peers cause to be open, all together: at most half
+	Local int // connections of one listener
 }
 
-// divideFileDescriptors divides a limit so that neither peers nor programs of this machine take
+// DivideDescriptors divides a limit so that neither peers nor programs of this machine take
 // the descriptors that the daemon needs.
-func divideFileDescriptors(limit int) descriptors {
+func DivideDescriptors(limit int) Descriptors {
 	free := limit - min(ownDescriptors, limit/2)
-	return descriptors{peers: free / 2, local: max(free/2/localListeners, 1)}
+	return Descriptors{Peers: free / 2, Local: max(free/2/localListeners, 1)}
 }
 
-// readFileDescriptorLimit returns how many descriptors this process may have. Go has raised
+// ReadDescriptorLimit returns how many descriptors this process may have. Go has raised
 // the soft limit to the hard one when it started.
-func readFileDescriptorLimit() int {
+func ReadDescriptorLimit() int {
 	const most = 1 << 20 // what the kernel gives without a word of its administrator
 	var limit unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
