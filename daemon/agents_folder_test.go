@@ -96,7 +96,7 @@ func TestAgentsAreServedWhatAgentsDo(t *testing.T) {
 	if err := g.call("restart", nil, nil); !errors.As(err, new(*jsonrpc.Error)) {
 		t.Errorf("restart: %v", err)
 	}
-	if after := desk.state(t, owner); after != before || desk.config.Load() != config || desk.subscribers.list() != nil {
+	if after := desk.state(t, owner); after != before || desk.config.Load() != config || desk.watch.HasSubscribers() {
 		t.Errorf("an agent changed the daemon: %s, was %s", after, before)
 	}
 }

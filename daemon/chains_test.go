@@ -66,7 +66,7 @@ func (a *patientAgent) delegate(of *patientAgent, to string, h client.Head) *cli
 // listOpen returns what is open at a daemon.
 func (d *running) listOpen() []client.TrafficEntry {
 	d.t.Helper()
-	return d.watch().read(client.TrafficParams{Open: true}).Open
+	return d.watcher().read(client.TrafficParams{Open: true}).Open
 }
 
 // A call that is open says which message it follows from, as its caller has named it, and the name of the chain, which
@@ -110,7 +110,7 @@ func TestCallsNameTheirParents(t *testing.T) {
 	if third.Chain().TraceID().String() == chain {
 		t.Error("another chain has the same name")
 	}
-	watched := laptop.watch()
+	watched := laptop.watcher()
 	reviewer.answerTo(first.ID) <- struct{}{}
 	if err := await.Receive(t, "the answer", planner.ended); err != nil {
 		t.Error(err)

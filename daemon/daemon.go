@@ -41,8 +41,8 @@ import (
 	"github.com/acpd/acpd/daemon/registry"
 	"github.com/acpd/acpd/daemon/schema"
 	"github.com/acpd/acpd/daemon/spending"
-	"github.com/acpd/acpd/daemon/traffic"
 	"github.com/acpd/acpd/daemon/waking"
+	"github.com/acpd/acpd/daemon/watch"
 	"github.com/acpd/acpd/discovery"
 	"github.com/acpd/acpd/disk"
 	"github.com/acpd/acpd/identity"
@@ -117,15 +117,13 @@ type Daemon struct {
 	agentPlaces     *budget.Account
 	partials        *budget.Account // counts refusals alone
 	queries         *openQueries
-	traffic         *traffic.Recorder
+	watch           *watch.Service
 	shownChains     *recentChains
 	underWay        *messagesUnderWay
 	capabilities    *capabilityCache
-	subscribers     *subscribers
 	leftovers       *leftovers
 	pins            pinSaver
 	permissions     *permissions
-	messages        messageCounts
 	measures        *measures      // nil: nothing is counted for metrics
 	metrics         *metricsServer // nil: nothing is served
 	lastConnections *lastConnections
@@ -159,10 +157,8 @@ func OpenDaemon(ctx context.Context, o Options) (*Daemon, error) {
 	d := &Daemon{
 		options: o, started: time.Now(), files: admin.DivideDescriptors(admin.ReadDescriptorLimit()),
 		agents: registry.NewRegistry(), queries: newOpenQueries(), shownChains: newRecentChains(), underWay: newMessagesUnderWay(), capabilities: newCapabilityCache(),
-		subscribers: new(subscribers), leftovers: newLeftovers(), messages: newMessageCounts(),
-		relays: newRelays(), drain: newDrain(), rediscover: pace.NewSignal(), organisationChanged: pace.NewSignal(), dialHints: make(dialHints), leaving: make(chan struct{}),
+		leftovers: newLeftovers(), relays: newRelays(), drain: newDrain(), rediscover: pace.NewSignal(), organisationChanged: pace.NewSignal(), dialHints: make(dialHints), leaving: make(chan struct{}),
 	}
-	d.traffic = traffic.NewRecorder(d.findPetname, func(id identity.ID) bool { return d.trust.IsBlocked(id) })
 	if err := d.openParts(ctx); err != nil {
 		return nil, errors.Join(err, d.Close())
 	}
@@ -193,12 +189,10 @@ func (d *Daemon) openParts(ctx context.Context) error {
 	}
 	d.config.Store(cfg)
 	d.startConfig = cfg
-	d.setHistory(cfg.History)
 	d.name = cfg.Name
 	d.log = d.newLogger(cfg)
 	if cfg.Metrics.Listen != "" {
 		d.measures = newMeasures(cfg.Metrics.Peers)
-		d.subscribers.measures = d.measures
 	}
 	trust, warning, err := identity.OpenTrustStore(dir)
 	if err != nil {
@@ -263,15 +257,17 @@ func (d *Daemon) openParts(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	d.table = discovery.NewTable(d.isTrustedByOwner, d.handleDiscoveryChange)
-	for _, p := range trust.Peers() {
-		d.updateAddrTable(p.ID)
-	}
 	if d.inbox, err = inbox.OpenInbox(ctx, d.store, d.budget, cfg.MaxMessage, d.space.CheckRoom); err != nil {
 		return err
 	}
 	if d.delegations, err = delegation.OpenTable(ctx, d.store, d.agents, d.budget, d.releaseSession, d.log); err != nil {
 		return err
+	}
+	d.watch = watch.New(watch.Deps{Trust: trust, Delegations: d.delegations, ResolvePeers: d.resolvePeers, MaxListBytes: d.maxListBytes, Log: d.log})
+	d.watch.KeepHistory(cfg.History != config.Off)
+	d.table = discovery.NewTable(d.isTrustedByOwner, d.handleDiscoveryChange)
+	for _, p := range trust.Peers() {
+		d.updateAddrTable(p.ID)
 	}
 	if err := d.openWaker(ctx); err != nil {
 		return err

@@ -70,9 +70,9 @@ func (d *Daemon) handleDiscoveryChange(c discovery.Change) {
 	}
 	switch c.Event {
 	case discovery.Discovered:
-		d.publishEvent(client.EventDiscovered, id, name, time.Now(), details)
+		d.watch.Publish(client.EventDiscovered, id, name, time.Now(), details)
 	case discovery.Lost:
-		d.publishEvent(client.EventLost, id, name, time.Now(), nil)
+		d.watch.Publish(client.EventLost, id, name, time.Now(), nil)
 	}
 	d.log.Debug("discovery", "event", c.Event, "peer", id.Label(), "name", name, "addrs", len(c.Entry.Addrs))
 	if trusted && p.Certificate == nil && c.Event != discovery.Lost { // others are dialled on demand

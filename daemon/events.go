@@ -5,8 +5,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/go-json-experiment/json"
-
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/peer"
@@ -92,7 +90,7 @@ func (d *Daemon) handlePeerEvent(e peer.Event) {
 	if e.Detail != "" {
 		details["detail"] = e.Detail
 	}
-	d.publishEvent(client.EventType(e.Type), e.Peer, name, e.At, details)
+	d.watch.Publish(client.EventType(e.Type), e.Peer, name, e.At, details)
 }
 
 // shortenLinkAddr returns an address as people see it: on a relay without the peer's id.
@@ -117,15 +115,4 @@ func (d *Daemon) recordConnection(id identity.ID, addr string, at time.Time) {
 func (d *Daemon) isNamedFor(id identity.ID, kind string) bool {
 	p, ok := d.trust.FindPeer(id)
 	return ok && (p.Certificate == nil || d.permissions.decideByPolicy(p, kind, "").Allowed)
-}
-
-func (d *Daemon) publishEvent(typ client.EventType, id identity.ID, name string, at time.Time, details any) {
-	if len(d.subscribers.list()) == 0 {
-		return
-	}
-	text, err := json.Marshal(details, json.Deterministic(true))
-	if err != nil { // an address or reason is not UTF-8
-		text = []byte("{}")
-	}
-	d.subscribers.sendEvent(client.Event{Type: typ, Peer: id, Name: name, At: at.UTC(), Details: text})
 }

@@ -75,7 +75,7 @@ func FuzzAgentSession(f *testing.F) {
 				t.Errorf("it hears what is not its own: %s", line)
 			}
 		}
-		if after := desk.state(t, owner); after != before || desk.subscribers.list() != nil {
+		if after := desk.state(t, owner); after != before || desk.watch.HasSubscribers() {
 			t.Errorf("the daemon has changed: %s, was %s", after, before)
 		}
 		if a := desk.agents.FindByName("reviewer"); a == nil || a.Key != other.Key {

@@ -23,8 +23,8 @@ func (d *Daemon) serveInbox(ctx context.Context, s *local.Conn, p *client.InboxP
 	if err != nil {
 		return nil, err
 	}
-	if len(p.IDs) > maxFilterItems {
-		return nil, kinds.Errorf(kinds.Invalid, "inbox: ids: %d are too many: at most %d", len(p.IDs), maxFilterItems)
+	if len(p.IDs) > local.MaxFilterItems {
+		return nil, kinds.Errorf(kinds.Invalid, "inbox: ids: %d are too many: at most %d", len(p.IDs), local.MaxFilterItems)
 	}
 	if p.Limit < 0 {
 		return nil, kinds.Errorf(kinds.Invalid, "inbox: limit: expected 1 or more")
@@ -67,8 +67,8 @@ func (d *Daemon) serveShown(ctx context.Context, s *local.Conn, p *client.ShownP
 }
 
 func (d *Daemon) resolveFilterPeers(names, peers []string, forGuest bool) ([]identity.ID, error) {
-	if len(names) > maxFilterItems {
-		return nil, kinds.Errorf(kinds.Invalid, "kinds: %d are too many: at most %d", len(names), maxFilterItems)
+	if len(names) > local.MaxFilterItems {
+		return nil, kinds.Errorf(kinds.Invalid, "kinds: %d are too many: at most %d", len(names), local.MaxFilterItems)
 	}
 	return d.resolvePeers(peers, forGuest)
 }

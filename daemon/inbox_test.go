@@ -8,6 +8,7 @@ import (
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/client/jsonrpc"
 	"github.com/acpd/acpd/daemon/inbox"
+	"github.com/acpd/acpd/daemon/local"
 	"github.com/acpd/acpd/integration/await"
 	"github.com/acpd/acpd/kinds"
 	"github.com/acpd/acpd/wire"
@@ -140,7 +141,7 @@ func TestInboxByID(t *testing.T) {
 			t.Error("there is more than was named")
 		}
 	}
-	many := make([]wire.MessageID, maxFilterItems+1)
+	many := make([]wire.MessageID, local.MaxFilterItems+1)
 	for i := range many {
 		many[i] = receipts[0].ID
 	}

@@ -19,21 +19,21 @@ func (d *Daemon) openLocal() {
 	}
 	usage := &admin.Usage{Budget: d.budget, Space: d.space, ResolvePeer: d.resolvePeer, NamePeer: d.peerName, ListLinks: d.listStrangersLinks}
 	methods := d.methods()
-	for _, of := range []map[string]local.Method{backup.Methods(), usage.Methods()} {
+	for _, of := range []map[string]local.Method{backup.Methods(), usage.Methods(), d.watch.Methods()} {
 		maps.Copy(methods, of)
 	}
 	d.local = &local.Server{
 		Methods: methods, Agents: d.agents, MaxMessage: func() int { return d.config.Load().MaxMessage }, Log: d.log,
-		IsInUse: []func(*local.Conn) bool{d.subscribers.isSubscribed, func(c *local.Conn) bool { return d.traffic.IsWatching(c) }},
+		IsInUse: []func(*local.Conn) bool{d.watch.IsUsing},
 		Ended: []func(*local.Conn){
-			d.subscribers.end, func(c *local.Conn) { d.traffic.EndWatch(c) }, d.detachAgent, backup.Release,
+			d.watch.EndConn, d.detachAgent, backup.Release,
 		},
 	}
 }
 
-// methods returns the methods of the local API that no service of its own has, the functions that serve
-// them, and their callers. Nothing else decides who may call a method. Which rows and messages an agent gets from it,
-// the method decides.
+// methods returns the methods that no service has: the function that serves each, and its callers.
+// Nothing but this table and those of the services decides who may call a method. Which rows and messages
+// an agent gets from it, the method decides.
 func (d *Daemon) methods() map[string]local.Method {
 	reserve := d.space.Reserve
 	return map[string]local.Method{
@@ -65,8 +65,6 @@ func (d *Daemon) methods() map[string]local.Method {
 		client.MethodPolicy:      local.ForOwner(d.servePolicy),
 		client.MethodAttach:      local.ForAgents(d.serveAttach),
 		client.MethodSpeak:       local.ForAgents(d.serveSpeak),
-		client.MethodSubscribe:   local.ForOwner(d.serveSubscribe),
-		client.MethodTraffic:     local.ForOwner(d.serveTraffic).WithVerbatimPayloads(),
 
 		client.MethodSession:       local.ForAgents(d.serveSession),
 		client.MethodUnposted:      local.ForAgents(d.serveUnposted),

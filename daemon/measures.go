@@ -27,7 +27,6 @@ type measures struct {
 	channels     *metrics.Counts // requests, by who asks and status
 	wakes        *metrics.Counts // by outcome
 	runs         *metrics.Counts // headless ones, by what was said of them
-	copiesLost   *metrics.Counts // for subscribers, by what they are of
 	peers        *peerMeasures   // nil unless metrics.peers is set
 }
 
@@ -49,9 +48,6 @@ const (
 	runRefused  = "refused"
 	runSettled  = "settled"
 	runNotBegun = "not_begun"
-
-	copyOfMessage = "message"
-	copyOfEvent   = "event"
 )
 
 // newMeasures returns measures that are all zero; those of single peers too if perPeer is set.
@@ -76,7 +72,6 @@ func newMeasures(perPeer bool) *measures {
 		channels:     metrics.NewCounts(label("from", askedHere, askedByPeer), label("status", "2xx", "3xx", "4xx", "5xx", otherValue)),
 		wakes:        metrics.NewCounts(label("outcome", wakePosted, wakeRefused, outcomeFailed)),
 		runs:         metrics.NewCounts(label("state", runReserved, runRefused, runSettled, runNotBegun)),
-		copiesLost:   metrics.NewCounts(label("of", copyOfMessage, copyOfEvent)),
 	}
 	if perPeer {
 		m.peers = newPeerMeasures()
@@ -91,13 +86,16 @@ var (
 	commitSizes   = []float64{1, 2, 4, 8, 16, 32, 64, 128, 256}
 )
 
-// Began is of [peer.Observer].
-func (m *measures) Began(*peer.Passing) {}
+// Began counts a request or a message of a peer. It is of [peer.Observer].
+func (m *measures) Began(p *peer.Passing) { m.peers.count(p.Peer(), p.Inbound) }
 
 // Ended counts a request or a message, and how long it took from when it began until there was an
 // outcome: for one that was sent, the reply or receipt; for one that came, what is sent back. It counts
 // the receipt too, if there is one: an error of this daemon about a message of its own is none.
 func (m *measures) Ended(p *peer.Passing) {
+	if p.Reply != nil {
+		m.peers.count(p.Peer(), !p.Inbound)
+	}
 	outcome, direction := outcomeOK, string(traffic.DirectionOf(p.Inbound))
 	if p.Err != nil {
 		outcome = string(kinds.AsError(p.Err).Code)
@@ -158,13 +156,6 @@ func (m *measures) countWake(said client.WakeAnswer, err error) {
 func (m *measures) countRun(state string) {
 	if m != nil {
 		m.runs.Add(1, state)
-	}
-}
-
-// countLostCopy counts a copy that a subscriber did not get.
-func (m *measures) countLostCopy(of string) {
-	if m != nil {
-		m.copiesLost.Add(1, of)
 	}
 }
 

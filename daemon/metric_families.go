@@ -52,13 +52,13 @@ func inAndOut(in, out int) func(*metrics.Text) {
 func (d *Daemon) listMessageFamilies() []metrics.Family {
 	m := d.measures
 	return []metrics.Family{
-		{Name: "acpd_messages_total", Type: metrics.Counter, Help: "Messages, requests and replies, by direction and kind, whatever became of them.", Write: d.messages.Write},
+		{Name: "acpd_messages_total", Type: metrics.Counter, Help: "Messages, requests and replies, by direction and kind, whatever became of them.", Write: d.watch.Messages.Write},
 		{Name: "acpd_calls_total", Type: metrics.Counter, Help: "Requests and messages that have an outcome: ok, or the code of the error.", Write: m.calls.WriteCounts},
 		{Name: "acpd_call_duration_seconds", Type: metrics.HistogramType, Help: "Time from a request or message to its outcome.", Write: m.calls.WriteValues},
 		{Name: "acpd_receipts_total", Type: metrics.Counter, Help: "Receipts for messages that came (in) and that were sent (out), by what they say.", Write: m.receipts.Write},
 		{Name: "acpd_mails_total", Type: metrics.Counter, Help: "Deliveries of OACP mail, by direction and the receiver's result.", Write: m.mails.Write},
 		{Name: "acpd_channel_requests_total", Type: metrics.Counter, Help: "HTTP requests about channels, by who asks and the class of the answer's status.", Write: m.channels.Write},
-		{Name: "acpd_subscriber_copies_lost_total", Type: metrics.Counter, Help: "Copies of messages and events that a subscriber did not get because it reads too slowly.", Write: m.copiesLost.Write},
+		{Name: "acpd_subscriber_copies_lost_total", Type: metrics.Counter, Help: "Copies of messages and events that a subscriber did not get because it reads too slowly.", Write: d.watch.LostCopies.Write},
 	}
 }
 

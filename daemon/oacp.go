@@ -61,7 +61,7 @@ func resolveOACPHome(home string) (string, error) {
 
 // handleMailEvent publishes an event of mail. It does not block.
 func (d *Daemon) handleMailEvent(e transfer.Event) {
-	d.publishEvent(client.EventMail, e.Peer, d.peerName(e.Peer), time.Now(), &client.MailEvent{
+	d.watch.Publish(client.EventMail, e.Peer, d.peerName(e.Peer), time.Now(), &client.MailEvent{
 		Project: e.Project, Agent: e.Agent, File: e.File, SHA256: encodeHash(e.Hash), State: client.MailState(e.State), Reason: e.Reason,
 	})
 }

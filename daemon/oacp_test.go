@@ -74,7 +74,7 @@ func (d *running) mailEvents(t *testing.T) <-chan client.MailEvent {
 		})
 	}()
 	t.Cleanup(func() { <-ended })
-	await.Until(t, "the subscription", func() bool { return len(d.subscribers.list()) > 0 })
+	await.Until(t, "the subscription", d.watch.HasSubscribers)
 	return events
 }
 

@@ -23,7 +23,7 @@ func TestOpenCallsOfManyAndOfFew(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		laptop.traffic.Began(&peer.Passing{Checked: c, Inbound: true, Began: time.Now()})
+		laptop.watch.Began(&peer.Passing{Checked: c, Inbound: true, Began: time.Now()})
 	}
 	const flood = 5000
 	for range flood {
@@ -31,7 +31,7 @@ func TestOpenCallsOfManyAndOfFew(t *testing.T) {
 	}
 	given := delegateTo(desk.dial(), "laptop", task1(""))
 	begin(desk.ID(), "asked")
-	a := laptop.watch().read(client.TrafficParams{Open: true})
+	a := laptop.watcher().read(client.TrafficParams{Open: true})
 	var texts []string
 	for _, e := range a.Open {
 		if e.Peer == desk.ID() {
@@ -44,7 +44,7 @@ func TestOpenCallsOfManyAndOfFew(t *testing.T) {
 	if len(texts) != 2 || texts[0] != "desk mend it" || texts[1] != "desk asked" || len(a.Open)+a.OpenMore != flood+2 || a.Open[0].Text != "flood" || len(a.Open) < 200 {
 		t.Errorf("%q; %d calls, %d more", texts, len(a.Open), a.OpenMore)
 	}
-	if a := laptop.watch().read(client.TrafficParams{Open: true, Peers: []string{"desk"}}); len(a.Open) != 2 || a.OpenMore != 0 {
+	if a := laptop.watcher().read(client.TrafficParams{Open: true, Peers: []string{"desk"}}); len(a.Open) != 2 || a.OpenMore != 0 {
 		t.Errorf("%d calls, %d more", len(a.Open), a.OpenMore)
 	}
 }

@@ -52,7 +52,7 @@ func TestOpenCallsHaveHops(t *testing.T) {
 		laptop: {"in query 0", "out delegate 1", "out query 1"},
 	} {
 		var got []string
-		for _, e := range d.watch().read(client.TrafficParams{Open: true}).Open {
+		for _, e := range d.watcher().read(client.TrafficParams{Open: true}).Open {
 			got = append(got, fmt.Sprint(e.Direction, " ", e.Kind, " ", e.Hops))
 		}
 		if slices.Sort(got); !slices.Equal(got, want) {

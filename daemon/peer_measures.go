@@ -10,7 +10,6 @@ import (
 	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/metrics"
 	"github.com/acpd/acpd/peer"
-	"github.com/acpd/acpd/wire"
 )
 
 // maxMeasuredPeers bounds the peers that have series of their own. The first that are seen have
@@ -34,9 +33,12 @@ func newPeerMeasures() *peerMeasures {
 	return &peerMeasures{single: make(map[identity.ID]*messagesOfPeer)}
 }
 
-// count counts a message.
-func (p *peerMeasures) count(of *peer.Passing, _ *wire.Envelope, inbound bool) {
-	n := p.find(of.Peer())
+// count counts a message. It does nothing if p is nil.
+func (p *peerMeasures) count(of identity.ID, inbound bool) {
+	if p == nil {
+		return
+	}
+	n := p.find(of)
 	if n == nil {
 		n = &p.others
 	}

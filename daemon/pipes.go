@@ -43,7 +43,7 @@ func (d *Daemon) servePipe(ctx context.Context, s *local.Conn, r *jsonrpc.Reques
 	if err := r.ReadParams(nil); err != nil {
 		return nil, err
 	}
-	if d.agents.FindByConn(s.Conn) != nil || d.subscribers.isSubscribed(s) {
+	if d.agents.FindByConn(s.Conn) != nil || d.watch.IsSubscribed(s) {
 		return nil, kinds.Errorf(kinds.Invalid, "pipe: an agent or a subscription has this connection: open one only for this call")
 	}
 	return nil, d.pipes.Join(ctx, func() (net.Conn, error) { return r.TakeOver(nil) })

@@ -238,14 +238,14 @@ func (d *Daemon) tellOfRelay(u *usedRelay) {
 		if row.State == client.RelayUp {
 			e.Reason = "" // which is of the outage before
 		}
-		d.publishEvent(client.EventRelay, identity.ID{}, "", row.Since.Time, e)
+		d.watch.Publish(client.EventRelay, identity.ID{}, "", row.Since.Time, e)
 		if row.State == client.RelayUp {
 			d.dialAbsentPeers()
 		}
 	}
 	if at := u.link.State().Clone; at.After(u.link.toldClone) {
 		u.link.toldClone = at
-		d.publishEvent(client.EventIdentityConflict, d.id, d.name, at, map[string]string{
+		d.watch.Publish(client.EventIdentityConflict, d.id, d.name, at, map[string]string{
 			"addr": u.link.Name(), "detail": "another process uses the relay with this daemon's identity: stop one of the two",
 		})
 	}

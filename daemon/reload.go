@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/config"
 	"github.com/acpd/acpd/identity"
 )
 
@@ -55,7 +56,7 @@ func (d *Daemon) reloadConfig() (*client.Reloaded, error) {
 		return ok && d.permissions.decideByPolicy(p, policyChannel, "").Allowed
 	})
 	d.setLogLevel(next)
-	d.setHistory(next.History)
+	d.watch.KeepHistory(next.History != config.Off)
 	if !reflect.DeepEqual(old.Agents.Named, next.Agents.Named) {
 		d.waker.ReadSettings()
 	}

@@ -103,8 +103,8 @@ func (d *Daemon) listPeersWithAgent(s *local.Conn, name string) (all []string) {
 
 // resolvePeers returns the ids of the peers that a filter names. A guest hears nothing of blocked keys.
 func (d *Daemon) resolvePeers(names []string, forGuest bool) ([]identity.ID, error) {
-	if len(names) > maxFilterItems {
-		return nil, kinds.Errorf(kinds.Invalid, "peers: %d are too many: at most %d", len(names), maxFilterItems)
+	if len(names) > local.MaxFilterItems {
+		return nil, kinds.Errorf(kinds.Invalid, "peers: %d are too many: at most %d", len(names), local.MaxFilterItems)
 	}
 	ids := make([]identity.ID, 0, len(names))
 	for _, name := range names {

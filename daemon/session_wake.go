@@ -98,7 +98,7 @@ func (d *Daemon) publishWakeNotice(n waking.Notice) {
 	if n.Approval || n.NeedsPerson {
 		d.ownerNotifier.tell(e)
 	}
-	d.publishEvent(typ, n.Peer, d.peerName(n.Peer), time.Now(), details)
+	d.watch.Publish(typ, n.Peer, d.peerName(n.Peer), time.Now(), details)
 }
 
 // chooseSession chooses the session for a query or delegate that names no agent, when no agent takes it

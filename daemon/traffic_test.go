@@ -12,8 +12,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/go-json-experiment/json"
-
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/client/jsonrpc"
 	"github.com/acpd/acpd/daemon/traffic"
@@ -28,8 +26,8 @@ type watcher struct {
 	after uint64
 }
 
-// watch begins to watch.
-func (d *running) watch() *watcher {
+// watcher begins to watch.
+func (d *running) watcher() *watcher {
 	d.t.Helper()
 	w := &watcher{program: d.dial()}
 	w.read(client.TrafficParams{})
@@ -69,7 +67,7 @@ func shorten(e *client.TrafficEntry) string {
 func TestTrafficShowsWhatPasses(t *testing.T) {
 	t.Parallel()
 	desk, laptop := pair(t)
-	here, there := desk.watch(), laptop.watch()
+	here, there := desk.watcher(), laptop.watcher()
 	planner := desk.agent(client.AttachParams{Name: "planner"}, say(`{}`))
 	both := func(sent, came string) {
 		t.Helper()
@@ -137,7 +135,7 @@ func TestTrafficOfAPartialResult(t *testing.T) {
 	desk, laptop := pair(t)
 	worker := laptop.agent(client.AttachParams{Name: "reviewer"}, say(accepted))
 	given := delegateTo(desk.dial(), "laptop", task1(""))
-	here, there := desk.watch(), laptop.watch()
+	here, there := desk.watcher(), laptop.watcher()
 	worker.must("result", client.ResultParams{Ref: given.ID, Payload: partial("half", "")}, nil)
 	worker.must("result", client.ResultParams{Ref: given.ID, Payload: completed("mended")}, nil)
 	for w, want := range map[*watcher][]string{
@@ -181,7 +179,7 @@ func TestTrafficShowsOpenCalls(t *testing.T) {
 		}
 		return short
 	}
-	here, there := desk.watch(), laptop.watch()
+	here, there := desk.watcher(), laptop.watcher()
 	if got := open(here); !slices.Equal(got, []string{"out laptop planner>reviewer delegate mend it =", "out laptop planner> query Which branch? ="}) {
 		t.Errorf("here %q", got)
 	}
@@ -233,27 +231,27 @@ func TestTrafficIsBounded(t *testing.T) {
 		}
 	}
 	owner.refused(kinds.UnknownPeer, "traffic", client.TrafficParams{Peers: []string{"nobody"}})
-	if desk.traffic.IsOn() {
+	if desk.watch.Traffic.IsOn() {
 		t.Error("who was refused watches")
 	}
 	var all []*watcher
 	for range 64 {
-		all = append(all, desk.watch())
+		all = append(all, desk.watcher())
 	}
 	owner.refused(kinds.Overloaded, "traffic", client.TrafficParams{})
 	for _, w := range all {
 		w.Close()
 	}
-	await.Until(t, "nobody watches", func() bool { return !desk.traffic.IsOn() })
+	await.Until(t, "nobody watches", func() bool { return !desk.watch.Traffic.IsOn() })
 	waiting := desk.dial()
 	ended := make(chan error, 1)
 	go func() { ended <- waiting.call("traffic", client.TrafficParams{WaitMS: 30_000}, nil) }()
-	await.Until(t, "somebody watches", desk.traffic.IsOn)
+	await.Until(t, "somebody watches", desk.watch.Traffic.IsOn)
 	waiting.Close()
 	if err := await.Receive(t, "the end", ended); err == nil {
 		t.Error("it was answered")
 	}
-	await.Until(t, "nobody watches", func() bool { return !desk.traffic.IsOn() })
+	await.Until(t, "nobody watches", func() bool { return !desk.watch.Traffic.IsOn() })
 }
 
 // The history is kept until the configuration turns it off, at once and as one whole; then only those who watch
@@ -264,7 +262,7 @@ func TestHistory(t *testing.T) {
 	owner := desk.dial()
 	kept := func() int { // without watching, so that only the history is there
 		t.Helper()
-		a, err := desk.traffic.Read(t.Context(), &traffic.Query{Limit: client.MaxTrafficEntries, Room: 1 << 20})
+		a, err := desk.watch.Traffic.Read(t.Context(), &traffic.Query{Limit: client.MaxTrafficEntries, Room: 1 << 20})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -289,7 +287,7 @@ func TestHistory(t *testing.T) {
 	}
 	pinged(2)
 	changed("history: off", "on", "off")
-	if desk.traffic.IsOn() || !laptop.traffic.IsOn() {
+	if desk.watch.Traffic.IsOn() || !laptop.watch.Traffic.IsOn() {
 		t.Error("the history of desk is on, or that of laptop is not")
 	}
 	pinged(0)
@@ -306,7 +304,7 @@ func TestHistory(t *testing.T) {
 func TestAWatcherThatReadsNothing(t *testing.T) {
 	t.Parallel()
 	desk, _ := pair(t)
-	deaf := desk.watch()
+	deaf := desk.watcher()
 	deaf.read(client.TrafficParams{Payload: true})
 	owner := desk.dial()
 	const passed, padding = 200, 60 << 10 // more bytes than are kept
@@ -363,33 +361,4 @@ func TestHistoryIsNowhereOnDisk(t *testing.T) {
 	if strings.Contains(log.String(), secret) || !strings.Contains(log.String(), "kind=query") {
 		t.Errorf("the log: %s", log.String())
 	}
-}
-
-// FuzzTrafficParams has an owner's program ask anything: what is taken is bounded, and all else is refused with
-// a code.
-func FuzzTrafficParams(f *testing.F) {
-	desk := start(f, stateDir(f), "desk")
-	for _, seed := range []string{`{}`, `{"after":18446744073709551615,"limit":1000,"wait_ms":30000,"open":true}`, `{"limit":-1}`, `{"wait_ms":18446744073709551615}`, `{"kinds":["query","x"],"peers":["","desk"],"topics":[""],"threads":["\u0000"],"agents":[""]}`} {
-		f.Add([]byte(seed))
-	}
-	f.Fuzz(func(t *testing.T, text []byte) {
-		var p client.TrafficParams
-		if json.Unmarshal(text, &p) != nil {
-			return
-		}
-		q, err := desk.readTrafficParams(&p)
-		if err != nil {
-			if code := kinds.AsError(err).Code; code != kinds.Invalid && code != kinds.UnknownPeer {
-				t.Errorf("%s: %v", text, err)
-			}
-			return
-		}
-		if q.Limit < 1 || q.Limit > client.MaxTrafficEntries || q.Wait < 0 || q.Wait > client.MaxTrafficWait || q.Room <= 0 || len(q.Filter.Agents)+len(q.Filter.Kinds) > 2*client.MaxTrafficFilter {
-			t.Errorf("%s: %+v", text, q)
-		}
-		q.Wait = 0
-		if a, err := desk.traffic.Read(t.Context(), q); err != nil || a.Next == 0 || len(a.Entries) > 0 {
-			t.Errorf("%s: %+v, %v", text, a, err)
-		}
-	})
 }

@@ -193,7 +193,7 @@ func (d *Daemon) serveTrust(ctx context.Context, _ *local.Conn, p *client.TrustP
 // which it was met. It returns the warning of [Daemon.warnOfNewNameHolder].
 func (d *Daemon) beginTrust(who identity.Peer, met peer.Pending) (warning string) {
 	d.log.Info("trusted", "peer", who.ID.Label(), "name", who.Name)
-	d.publishEvent(client.EventTrust, who.ID, who.Name, time.Now(), nil)
+	d.watch.Publish(client.EventTrust, who.ID, who.Name, time.Now(), nil)
 	addr := d.lastConnections.takeOldAddr(who.ID)
 	if met.Path == peer.Direct {
 		addr = met.Addr

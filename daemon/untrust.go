@@ -128,7 +128,7 @@ func (d *Daemon) forgetPeerInMemory(id identity.ID) {
 	d.node.Disconnect(id)
 	d.budget.ForgetRefusals(id)
 	d.repeats.ForgetPeer(id)
-	d.traffic.ForgetPeer(id)
+	d.watch.Traffic.ForgetPeer(id)
 	d.refusers.Delete(id)
 	d.capabilities.forgetPeer(id)
 	d.waker.ForgetPeer(id)

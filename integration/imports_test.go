@@ -16,7 +16,7 @@ var module = live.Module + "/"
 var arrows = map[string][]string{
 	"cmd/acpd":             {"daemon", "internal/buildinfo"},
 	"cmd/acpctl":           {"internal/app/cli"},
-	"daemon":               {"daemon/admin", "daemon/delegation", "daemon/inbox", "daemon/local", "daemon/names", "daemon/registry", "daemon/schema", "daemon/spending", "daemon/traffic", "daemon/waking", "openintent/remote", "oacp/transfer", "peer", "pipe", "relay", "discovery", "store", "config", "client", "disk", "metrics", "internal/buildinfo", "internal/statedir"},
+	"daemon":               {"daemon/admin", "daemon/delegation", "daemon/inbox", "daemon/local", "daemon/names", "daemon/registry", "daemon/schema", "daemon/spending", "daemon/waking", "daemon/watch", "openintent/remote", "oacp/transfer", "peer", "pipe", "relay", "discovery", "store", "config", "client", "disk", "metrics", "internal/buildinfo", "internal/statedir"},
 	"daemon/admin":         {"daemon/local", "store", "internal/statedir"},
 	"daemon/delegation":    {"daemon/registry", "store", "client", "budget"},
 	"daemon/inbox":         {"daemon/registry", "store", "client", "budget"},
@@ -27,6 +27,7 @@ var arrows = map[string][]string{
 	"daemon/waking":        {"config", "client", "store", "internal/sealed", "internal/pace"},
 	"daemon/spending":      {"client", "store"},
 	"daemon/traffic":       {"client", "peer", "internal/pace", "internal/turns"},
+	"daemon/watch":         {"daemon/delegation", "daemon/local", "daemon/traffic", "metrics"},
 	"peer":                 {"kinds", "budget"},
 	"pipe":                 {"internal/commandenv", "kinds"},
 	"budget":               {"identity"},

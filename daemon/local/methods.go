@@ -16,6 +16,9 @@ type Method struct {
 	ForGuests bool // guests may call it too; else only the owner may, who may call all methods
 }
 
+// MaxFilterItems bounds each list of a filter.
+const MaxFilterItems = 64
+
 // NoParams is the type of the params of a method that has none.
 type NoParams = struct{}
 

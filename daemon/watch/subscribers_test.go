@@ -1,4 +1,4 @@
-package daemon
+package watch
 
 import (
 	"bufio"
@@ -26,9 +26,9 @@ func TestASubscriberIsToldWhatItMissed(t *testing.T) {
 		conn := &local.Conn{Conn: jsonrpc.NewConn(near, jsonrpc.Options{PushBack: true})}
 		ended := make(chan error, 1)
 		go func() { ended <- conn.Run(t.Context()) }()
-		var s subscribers
+		s := newService(t)
 		sub := &subscription{conn: conn, SubscribeParams: client.SubscribeParams{Kinds: []string{kinds.KindNotify}, Events: client.EventFilter{Types: []client.EventType{client.EventDown}}}}
-		s.replace(conn, sub)
+		s.subscribers.replace(conn, sub)
 		env := wire.NewEnvelope(identity.ID{1}, identity.ID{2}, kinds.KindNotify, kinds.EncodePayload(&kinds.Notify{Topic: "ci"}))
 		sent := &peer.Passing{Checked: kinds.Checked{Envelope: env, Topic: "ci"}}
 		lines := bufio.NewReader(far)
@@ -37,7 +37,7 @@ func TestASubscriberIsToldWhatItMissed(t *testing.T) {
 			for range many {
 				s.sendEvent(client.Event{Type: client.EventDown})
 				s.sendEvent(client.Event{Type: client.EventUp}) // which it does not want
-				s.sendMessage(sent, env, false)
+				s.sendMessage(sent, env, client.Out)
 			}
 			var got, missed client.Missed
 			for got.Events+missed.Events < many || got.Messages+missed.Messages < many {

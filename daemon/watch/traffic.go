@@ -1,4 +1,4 @@
-package daemon
+package watch
 
 import (
 	"cmp"
@@ -8,49 +8,33 @@ import (
 	"time"
 
 	"github.com/acpd/acpd/client"
-	"github.com/acpd/acpd/config"
 	"github.com/acpd/acpd/daemon/local"
 	"github.com/acpd/acpd/daemon/traffic"
 	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/kinds"
 )
 
-// setHistory has messages kept while nobody watches, or not.
-func (d *Daemon) setHistory(history config.Switch) {
-	kept := traffic.History
-	if history == config.Off {
-		kept = traffic.Bounds{}
-	}
-	d.traffic.SetHistory(kept)
-}
-
-// findPetname returns the petname of a trusted peer, "" of any other.
-func (d *Daemon) findPetname(id identity.ID) string {
-	p, _ := d.trust.FindPeer(id)
-	return p.Name
-}
-
 // serveTraffic returns messages that have passed, and those that are open.
-func (d *Daemon) serveTraffic(ctx context.Context, s *local.Conn, p *client.TrafficParams) (any, error) {
-	q, err := d.readTrafficParams(p)
+func (s *Service) serveTraffic(ctx context.Context, c *local.Conn, p *client.TrafficParams) (any, error) {
+	q, err := s.readTrafficParams(p)
 	if err != nil {
 		return nil, err
 	}
-	if err := d.traffic.Watch(s, p.Payload); err != nil {
+	if err := s.Traffic.Watch(c, p.Payload); err != nil {
 		return nil, err
 	}
-	q.Who = s
-	a, err := d.traffic.Read(ctx, q)
+	q.Who = c
+	a, err := s.Traffic.Read(ctx, q)
 	if err != nil {
-		return nil, explainContextCause(err)
+		return nil, kinds.Errorf(kinds.Cancelled, "the caller gave up")
 	}
 	if p.Open {
-		a.Open, a.OpenMore, err = d.listOpenCalls(ctx, &q.Filter)
+		a.Open, a.OpenMore, err = s.listOpenCalls(ctx, &q.Filter)
 	}
 	return a, err
 }
 
-func (d *Daemon) readTrafficParams(p *client.TrafficParams) (*traffic.Query, error) {
+func (s *Service) readTrafficParams(p *client.TrafficParams) (*traffic.Query, error) {
 	for _, list := range []struct {
 		name  string
 		items int
@@ -72,13 +56,13 @@ func (d *Daemon) readTrafficParams(p *client.TrafficParams) (*traffic.Query, err
 			return nil, kinds.Errorf(kinds.Invalid, "kinds: %.64q: %s", kind, identity.FormatSuggestion(kind, all, "expected some of "+strings.Join(all, ", ")))
 		}
 	}
-	peers, err := d.resolvePeers(p.Peers, false)
+	peers, err := s.ResolvePeers(p.Peers, false)
 	if err != nil {
 		return nil, err
 	}
 	// Half of a line is for entries, and half for open calls.
 	return &traffic.Query{
-		After: p.After, Limit: cmp.Or(p.Limit, client.MaxTrafficEntries), Room: d.maxListBytes() / 2, Wait: time.Duration(p.WaitMS) * time.Millisecond,
+		After: p.After, Limit: cmp.Or(p.Limit, client.MaxTrafficEntries), Room: s.MaxListBytes() / 2, Wait: time.Duration(p.WaitMS) * time.Millisecond,
 		Filter:   traffic.Filter{Kinds: p.Kinds, Topics: p.Topics, Threads: p.Threads, Agents: p.Agents, Peers: peers},
 		Payloads: p.Payload,
 	}, nil

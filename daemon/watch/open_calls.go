@@ -1,4 +1,4 @@
-package daemon
+package watch
 
 import (
 	"context"
@@ -14,43 +14,43 @@ import (
 
 // listOpenCalls returns the queries and delegations that are open, the oldest first, as many as fit half
 // of a line, and how many there are besides. If not all fit, peers have turns.
-func (d *Daemon) listOpenCalls(ctx context.Context, f *traffic.Filter) (open []client.TrafficEntry, more int, err error) {
+func (s *Service) listOpenCalls(ctx context.Context, f *traffic.Filter) (open []client.TrafficEntry, more int, err error) {
 	type call struct {
 		entry      client.TrafficEntry
 		delegation *delegation.Delegation // nil: a query
 	}
 	var all []call
-	queries, more := d.traffic.Open.List(f, client.MaxTrafficEntries)
+	queries, more := s.Traffic.Open.List(f, client.MaxTrafficEntries)
 	for _, e := range queries {
 		all = append(all, call{entry: e})
 	}
-	for _, t := range d.delegations.ListOpen(func(t *delegation.Delegation) bool {
+	for _, t := range s.Delegations.ListOpen(func(t *delegation.Delegation) bool {
 		e := describeOpenDelegation(t)
 		return f.Selects(&e)
 	}) {
 		all = append(all, call{describeOpenDelegation(t), t})
 	}
 	sort.SliceStable(all, func(i, j int) bool { return all[i].entry.At.Before(all[j].entry.At) })
-	taken := traffic.TakeTurns(len(all), client.MaxTrafficEntries, d.maxListBytes()/2, func(i int) (identity.ID, int) {
+	taken := traffic.TakeTurns(len(all), client.MaxTrafficEntries, s.MaxListBytes()/2, func(i int) (identity.ID, int) {
 		return all[i].entry.Peer, traffic.MeasureEntry(&all[i].entry) + 2*client.MaxTrafficText // a delegation's text is yet to come
 	})
 	open = make([]client.TrafficEntry, len(taken))
 	var delegations []*delegation.Delegation
 	for to, i := range taken {
 		open[to] = all[i].entry
-		open[to].Name = d.findPetname(open[to].Peer)
+		open[to].Name = s.findPetname(open[to].Peer)
 		if t := all[i].delegation; t != nil {
 			delegations = append(delegations, t)
 		}
 	}
-	tasks, err := d.delegations.ReadTasks(ctx, delegations)
+	tasks, err := s.Delegations.ReadTasks(ctx, delegations)
 	if err != nil {
 		return nil, 0, err
 	}
 	for to, i := range taken {
 		if t := all[i].delegation; t != nil {
 			open[to].Text, tasks = traffic.ClipLine(tasks[0]), tasks[1:]
-			open[to].AgentAwaySince = d.delegations.AgentAwaySince(t)
+			open[to].AgentAwaySince = s.Delegations.AgentAwaySince(t)
 		}
 	}
 	return open, more + len(all) - len(taken), nil

@@ -1,4 +1,4 @@
-package daemon
+package watch
 
 import (
 	"context"
@@ -13,15 +13,11 @@ import (
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/daemon/local"
 	"github.com/acpd/acpd/daemon/registry"
-	"github.com/acpd/acpd/daemon/traffic"
 	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/kinds"
 	"github.com/acpd/acpd/peer"
 	"github.com/acpd/acpd/wire"
 )
-
-// maxFilterItems bounds each list of a filter.
-const maxFilterItems = 64
 
 // subscription is the wish of one connection for copies of messages, and for events.
 type subscription struct {
@@ -31,14 +27,10 @@ type subscription struct {
 	missed missed
 }
 
-// subscribers holds the subscriptions, one for each connection. A copy never counts as
-// delivery. A subscriber that reads slowly loses some copies, and is told how many; nobody
-// waits for it.
+// subscribers holds the subscriptions, one for each connection.
 type subscribers struct {
-	all atomic.Pointer[[]*subscription] // replaced, never changed; nil: none
+	all atomic.Pointer[[]*subscription] // replaced, never changed; nil if nobody has subscribed yet
 	mu  sync.Mutex                      // held while all is replaced
-
-	measures *measures
 }
 
 func (s *subscribers) list() []*subscription {
@@ -59,21 +51,21 @@ func (s *subscribers) replace(conn *local.Conn, sub *subscription) {
 	s.all.Store(&next)
 }
 
-// end ends the subscription of a connection, if it has one.
-func (s *subscribers) end(conn *local.Conn) { s.replace(conn, nil) }
+// HasSubscribers reports whether somebody has subscribed.
+func (s *Service) HasSubscribers() bool { return len(s.subscribers.list()) > 0 }
 
-// isSubscribed reports whether a connection has a subscription.
-func (s *subscribers) isSubscribed(conn *local.Conn) bool {
-	return slices.ContainsFunc(s.list(), func(sub *subscription) bool { return sub.conn == conn })
+// IsSubscribed reports whether a connection has a subscription.
+func (s *Service) IsSubscribed(conn *local.Conn) bool {
+	return slices.ContainsFunc(s.subscribers.list(), func(sub *subscription) bool { return sub.conn == conn })
 }
 
-// sendMessage sends an envelope of p to the subscribers that want it.
-func (s *subscribers) sendMessage(p *peer.Passing, env *wire.Envelope, inbound bool) {
-	for _, sub := range s.list() {
+// sendMessage sends an envelope of p to the subscribers that want it. A copy never counts as delivery.
+func (s *Service) sendMessage(p *peer.Passing, env *wire.Envelope, direction client.MessageDirection) {
+	for _, sub := range s.subscribers.list() {
 		if sub.wantsMessage(p, env) {
-			if text, err := local.MarshalVerbatimJSON(&client.Message{Envelope: *env, Direction: traffic.DirectionOf(inbound)}); err == nil {
+			if text, err := local.MarshalVerbatimJSON(&client.Message{Envelope: *env, Direction: direction}); err == nil {
 				if sub.conn.Notify(client.NotificationMessage, text) != nil { // the subscriber does not keep up
-					s.measures.countLostCopy(copyOfMessage)
+					s.LostCopies.Add(1, copyOfMessage)
 					sub.miss(client.Missed{Messages: 1})
 				}
 			}
@@ -82,12 +74,12 @@ func (s *subscribers) sendMessage(p *peer.Passing, env *wire.Envelope, inbound b
 }
 
 // sendEvent sends an event to the subscribers that want it.
-func (s *subscribers) sendEvent(e client.Event) {
-	for _, sub := range s.list() {
+func (s *Service) sendEvent(e client.Event) {
+	for _, sub := range s.subscribers.list() {
 		f := sub.Events
 		if (f.All || slices.Contains(f.Types, e.Type)) && (len(sub.peers) == 0 || slices.Contains(sub.peers, e.Peer)) {
 			if sub.conn.Notify(client.NotificationEvent, &e) != nil {
-				s.measures.countLostCopy(copyOfEvent)
+				s.LostCopies.Add(1, copyOfEvent)
 				sub.miss(client.Missed{Events: 1})
 			}
 		}
@@ -149,9 +141,10 @@ func (m *missed) take() (untold client.Missed, any bool) {
 	return untold, m.isTelling
 }
 
-func (d *Daemon) serveSubscribe(_ context.Context, s *local.Conn, p *client.SubscribeParams) (any, error) {
-	if len(p.Kinds) > maxFilterItems || len(p.Topics) > maxFilterItems || len(p.Events.Types) > maxFilterItems {
-		return nil, kinds.Errorf(kinds.Invalid, "subscribe: at most %d kinds, topics and types", maxFilterItems)
+// serveSubscribe sets what a connection gets copies of, in place of what it had set before.
+func (s *Service) serveSubscribe(_ context.Context, c *local.Conn, p *client.SubscribeParams) (any, error) {
+	if len(p.Kinds) > local.MaxFilterItems || len(p.Topics) > local.MaxFilterItems || len(p.Events.Types) > local.MaxFilterItems {
+		return nil, kinds.Errorf(kinds.Invalid, "subscribe: at most %d kinds, topics and types", local.MaxFilterItems)
 	}
 	for _, typ := range p.Events.Types {
 		if all := client.EventTypes(); !slices.Contains(all, typ) {
@@ -162,10 +155,10 @@ func (d *Daemon) serveSubscribe(_ context.Context, s *local.Conn, p *client.Subs
 			return nil, kinds.Errorf(kinds.Invalid, "subscribe: events: %.64q: expected true, or some of %s", typ, strings.Join(names, ", "))
 		}
 	}
-	peers, err := d.resolvePeers(p.Peers, s.IsGuest)
+	peers, err := s.ResolvePeers(p.Peers, c.IsGuest)
 	if err != nil {
 		return nil, err
 	}
-	d.subscribers.replace(s, &subscription{SubscribeParams: *p, conn: s, peers: peers})
+	s.subscribers.replace(c, &subscription{SubscribeParams: *p, conn: c, peers: peers})
 	return nil, nil
 }
