@@ -37,8 +37,8 @@ import (
 	"github.com/acpd/acpd/daemon/delegation"
 	"github.com/acpd/acpd/daemon/inbox"
 	"github.com/acpd/acpd/daemon/local"
-	"github.com/acpd/acpd/daemon/names"
 	"github.com/acpd/acpd/daemon/registry"
+	"github.com/acpd/acpd/daemon/relays"
 	"github.com/acpd/acpd/daemon/schema"
 	"github.com/acpd/acpd/daemon/spending"
 	"github.com/acpd/acpd/daemon/waking"
@@ -132,8 +132,7 @@ type Daemon struct {
 	mail            *transfer.Mailer
 	mailHome        string // of the mailboxes whose mail is carried
 	channels        *channels
-	relays          *relays
-	names           *names.Book
+	relays          *relays.Service
 
 	ownCertificate      atomic.Pointer[ownCertificate]
 	organisationChanged pace.Signal // set if ownCertificate was set
@@ -157,7 +156,7 @@ func OpenDaemon(ctx context.Context, o Options) (*Daemon, error) {
 	d := &Daemon{
 		options: o, started: time.Now(), files: admin.DivideDescriptors(admin.ReadDescriptorLimit()),
 		agents: registry.NewRegistry(), queries: newOpenQueries(), shownChains: newRecentChains(), underWay: newMessagesUnderWay(), capabilities: newCapabilityCache(),
-		leftovers: newLeftovers(), relays: newRelays(), drain: newDrain(), rediscover: pace.NewSignal(), organisationChanged: pace.NewSignal(), dialHints: make(dialHints), leaving: make(chan struct{}),
+		leftovers: newLeftovers(), drain: newDrain(), rediscover: pace.NewSignal(), organisationChanged: pace.NewSignal(), dialHints: make(dialHints), leaving: make(chan struct{}),
 	}
 	if err := d.openParts(ctx); err != nil {
 		return nil, errors.Join(err, d.Close())
@@ -282,10 +281,12 @@ func (d *Daemon) openParts(ctx context.Context) error {
 	for _, warning := range d.listAbsentAddrs() {
 		d.log.Warn("an address to listen on is not there", "warning", warning)
 	}
-	d.names = names.NewBook(d.trust, d.listNameRelays)
+	d.relays = relays.Open(relays.Deps{
+		Dir: dir, Name: d.name, Key: d.key, Trust: d.trust, Node: d.node, Reserve: d.space.Reserve, Log: d.log,
+		Start: cfg.Reach, Reach: func() config.Reach { return d.config.Load().Reach },
+		Certificate: d.showCertificate, Publish: d.watch.Publish,
+	})
 	d.applyOrganisation(cfg, authorities, own)
-	d.loadKeptRelays()
-	d.applyRelays()
 	if err := d.openPipes(); err != nil {
 		return err
 	}
@@ -351,7 +352,7 @@ func (d *Daemon) Run(ctx context.Context, reload <-chan os.Signal) error {
 	g.Go(func() error { return d.lastConnections.run(working, d.log) })
 	g.Go(func() error { return d.reloadOnSignal(working, reload) })
 	g.Go(func() error { return d.runDrain(working, end) })
-	for _, part := range []func(context.Context) error{d.runTrustSaver, d.runLeftoverRemoval, d.runDiscovery, d.mail.Run, d.space.Run, d.waker.Run, d.ownerNotifier.run, d.runRelays, d.runPinSaver, d.watchOwnCertificate} {
+	for _, part := range []func(context.Context) error{d.runTrustSaver, d.runLeftoverRemoval, d.runDiscovery, d.mail.Run, d.space.Run, d.waker.Run, d.ownerNotifier.run, d.relays.Run, d.runPinSaver, d.watchOwnCertificate} {
 		g.Go(func() error { return part(working) })
 	}
 	defer context.AfterFunc(working, func() {
@@ -399,8 +400,8 @@ func (d *Daemon) Close() error {
 	if d.channels != nil {
 		d.channels.closeListeners()
 	}
-	if d.names != nil {
-		d.names.Close()
+	if d.relays != nil {
+		d.relays.Close()
 	}
 	if d.node != nil {
 		d.node.Close()

@@ -52,7 +52,7 @@ func TestInvitationsWithoutAddresses(t *testing.T) {
 		if hasAddrs(client.InviteParams{}) != want.withoutRelay {
 			t.Errorf("direct: %s, without a relay: it has addresses: %v", direct, !want.withoutRelay)
 		}
-		owner.must("relay.add", client.RelayAddParams{Name: "hub", URL: tokenServer(t, func(string) {}, "t0ken"), Token: "t0ken", NoCheck: true}, nil)
+		owner.must("relay.add", client.RelayAddParams{Name: "hub", URL: deadRelay, NoCheck: true}, nil)
 		if hasAddrs(client.InviteParams{}) != want.withRelay {
 			t.Errorf("direct: %s, with a relay: it has addresses: %v", direct, !want.withRelay)
 		}
@@ -67,7 +67,6 @@ func TestInvitationsWithoutAddresses(t *testing.T) {
 func TestJoinStaysOnTheRelay(t *testing.T) {
 	t.Parallel()
 	desk := start(t, stateDir(t), "desk")
-	dead := deadURL(t)
 	invite := func() string {
 		t.Helper()
 		var out client.Invitation
@@ -76,7 +75,7 @@ func TestJoinStaysOnTheRelay(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		inv.Relays = []identity.InvitedRelay{{URL: dead}}
+		inv.Relays = []identity.InvitedRelay{{URL: deadRelay}}
 		return inv.String()
 	}
 	for direct, refused := range map[string]bool{"off": true, "on": false} {
@@ -84,7 +83,7 @@ func TestJoinStaysOnTheRelay(t *testing.T) {
 		writeConfig(t, dir, "reach: {direct: "+direct+"}\n")
 		laptop := start(t, dir, "laptop-"+direct)
 		owner := laptop.dial()
-		owner.must("relay.add", client.RelayAddParams{Name: "hub", URL: dead, NoCheck: true}, nil)
+		owner.must("relay.add", client.RelayAddParams{Name: "hub", URL: deadRelay, NoCheck: true}, nil)
 		uri := invite()
 		if !refused {
 			owner.must("join", client.JoinParams{URI: uri}, nil)
@@ -104,7 +103,7 @@ func TestJoinStaysOnTheRelay(t *testing.T) {
 func TestDirectOffWithoutAUsableRelay(t *testing.T) {
 	t.Parallel()
 	for name, files := range map[string]map[string]string{
-		"config.yaml": {"config.yaml": "reach: {direct: off, relays: [{name: hub, url: \"" + deadURL(t) + "\", credentials: missing.creds}]}\n"},
+		"config.yaml": {"config.yaml": "reach: {direct: off, relays: [{name: hub, url: \"" + deadRelay + "\", credentials: missing.creds}]}\n"},
 		"relays.yaml": {"config.yaml": "reach: {direct: off}\n", "relays.yaml": "rubbish\n"},
 	} {
 		dir, id := stateDir(t), identity.ID{0xaa, 31: 4}
@@ -145,7 +144,7 @@ func TestDirectOffForgetsWherePeersWere(t *testing.T) {
 	desk.updateAddrTable(id)
 	for relay, want := range map[bool][]string{false: {"192.0.2.2:7117", "192.0.2.1:7117"}, true: {"192.0.2.1:7117"}} {
 		if relay {
-			owner.must("relay.add", client.RelayAddParams{Name: "hub", URL: deadURL(t), NoCheck: true}, nil)
+			owner.must("relay.add", client.RelayAddParams{Name: "hub", URL: deadRelay, NoCheck: true}, nil)
 		} else if desk.node.StaysOnRelays() {
 			owner.must("relay.remove", client.RelayRemoveParams{Name: "hub"}, nil)
 		}

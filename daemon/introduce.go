@@ -26,7 +26,7 @@ const maxIntroduced = 8
 func (d *Daemon) resolveOrIntroduce(ctx context.Context, s *local.Conn, ref string, searchTime func() time.Duration) (identity.Peer, error) {
 	p, err := d.trust.Resolve(ref)
 	if err == nil && p.Certificate != nil && p.Name == ref {
-		if err = d.names.CheckShared(ref); err != nil {
+		if err = d.relays.Names.CheckShared(ref); err != nil {
 			return identity.Peer{}, err
 		}
 	}
@@ -46,7 +46,7 @@ func (d *Daemon) resolveOrIntroduce(ctx context.Context, s *local.Conn, ref stri
 	failures := make([]error, len(candidates))
 	if len(candidates) > 0 { // whoever holds a slot waits for no other one
 		dials.Go(func() error {
-			free, ok := d.names.TakeSlot(dialling, s.IsGuest)
+			free, ok := d.relays.Names.TakeSlot(dialling, s.IsGuest)
 			if !ok {
 				failures[0] = kinds.Errorf(kinds.Overloaded, "too many peers are being looked for: try again").WithDelivered(kinds.DeliveredNo)
 				return nil
@@ -69,7 +69,7 @@ func (d *Daemon) resolveOrIntroduce(ctx context.Context, s *local.Conn, ref stri
 	var namedErr error
 	if ask {
 		dials.Go(func() error {
-			if named, namedErr = d.introduceByName(dialling, ref, s.IsGuest); namedErr == nil {
+			if named, namedErr = d.relays.Introduce(dialling, ref, s.IsGuest); namedErr == nil {
 				stop()
 			}
 			return nil
@@ -95,6 +95,12 @@ func (d *Daemon) resolveOrIntroduce(ctx context.Context, s *local.Conn, ref stri
 		}
 	}
 	return p, err
+}
+
+// mayAskForName reports whether relays are asked who has a name.
+func (d *Daemon) mayAskForName(name string) bool {
+	_, blocked := d.findBlockedPeer(name)
+	return !blocked && !d.isOwnCertifiedName(name) && d.relays.CanAsk(name)
 }
 
 // listCandidates returns the keys that are no peers, and could be the one that ref means by a

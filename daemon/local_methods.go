@@ -19,7 +19,7 @@ func (d *Daemon) openLocal() {
 	}
 	usage := &admin.Usage{Budget: d.budget, Space: d.space, ResolvePeer: d.resolvePeer, NamePeer: d.peerName, ListLinks: d.listStrangersLinks}
 	methods := d.methods()
-	for _, of := range []map[string]local.Method{backup.Methods(), usage.Methods(), d.watch.Methods()} {
+	for _, of := range []map[string]local.Method{backup.Methods(), usage.Methods(), d.watch.Methods(), d.relays.Methods()} {
 		maps.Copy(methods, of)
 	}
 	d.local = &local.Server{
@@ -89,12 +89,6 @@ func (d *Daemon) methods() map[string]local.Method {
 		client.MethodRevoke:      local.ForOwner(d.serveRevoke),
 		client.MethodTrustRoster: local.ForOwner(d.serveTrustRoster),
 
-		client.MethodRelayAdd:    local.ForOwner(d.serveRelayAdd),
-		client.MethodRelayRemove: local.ForOwner(d.serveRelayRemove).WithDiskReserve(reserve),
-		client.MethodRelayList:   local.ForOwner(d.serveRelayList),
-		client.MethodRelayTest:   local.ForOwner(d.serveRelayTest),
-		client.MethodRelayNkey:   local.ForOwner(d.serveRelayNkey),
-
 		client.MethodOACPBind:     local.ForOwner(d.serveOACPBind),
 		client.MethodOACPUnbind:   local.ForOwner(d.serveOACPUnbind).WithDiskReserve(reserve),
 		client.MethodOACPBindings: local.ForOwner(d.serveOACPBindings),
@@ -105,13 +99,7 @@ func (d *Daemon) methods() map[string]local.Method {
 
 // listStrangersLinks returns the names of the links on which strangers may be, besides UDP.
 func (d *Daemon) listStrangersLinks() []string {
-	all := []string{d.pipes.Name()}
-	for _, u := range d.relays.list() {
-		if u.link != nil {
-			all = append(all, u.link.Name())
-		}
-	}
-	return all
+	return append(d.relays.ListLinks(), d.pipes.Name())
 }
 
 // maxListBytes returns how many bytes of a line the rows of one answer may fill. The rest is

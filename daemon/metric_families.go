@@ -101,7 +101,7 @@ func (d *Daemon) listNetworkFamilies() []metrics.Family {
 // listRelayFamilies returns the metrics of relays, of which config.MaxRelays are in use at most. Without a
 // relay they have no series.
 func (d *Daemon) listRelayFamilies() []metrics.Family {
-	rows := slices.DeleteFunc(d.listRelays(), func(r client.Relay) bool { return r.State == client.RelayUnused })
+	rows := slices.DeleteFunc(d.relays.List(), func(r client.Relay) bool { return r.State == client.RelayUnused })
 	each := func(add func(t *metrics.Text, r *client.Relay, name metrics.Label)) func(*metrics.Text) {
 		return func(t *metrics.Text) {
 			for i := range rows {

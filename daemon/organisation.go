@@ -48,8 +48,7 @@ func (d *Daemon) applyOrganisation(cfg *config.Config, authorities []identity.Au
 			d.updateAddrTable(id)
 		}
 	}
-	d.names.ForgetMissing()
-	d.setNameOnRelays()
+	d.relays.UpdateNames()
 	d.organisationChanged.Set()
 }
 

@@ -151,7 +151,7 @@ func TestWhoIsDialledForAName(t *testing.T) {
 	if got := desk.listCandidates(identity.ID{8}.String()); len(got) != 0 {
 		t.Errorf("without an address: %v", got)
 	}
-	desk.dial().must("relay.add", client.RelayAddParams{URL: deadURL(t), Name: "hub", NoCheck: true}, nil)
+	desk.dial().must("relay.add", client.RelayAddParams{URL: deadRelay, Name: "hub", NoCheck: true}, nil)
 	if got := desk.listCandidates(identity.ID{8}.String()); !slices.Equal(got, []identity.ID{{8}}) {
 		t.Errorf("with a relay: %v", got)
 	}

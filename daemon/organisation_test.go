@@ -17,7 +17,6 @@ import (
 	"github.com/acpd/acpd/integration/authority"
 	"github.com/acpd/acpd/integration/await"
 	"github.com/acpd/acpd/kinds"
-	"github.com/acpd/acpd/relay"
 	"github.com/acpd/acpd/store"
 	"github.com/acpd/acpd/wire"
 )
@@ -270,26 +269,6 @@ func TestOwnCertificateIsLookedAt(t *testing.T) {
 	l.must("certificate", client.CertificateParams{File: authority.New(t, "corp").SignFile(desk.ID(), time.Hour, "acp:desk")}, &c)
 	if c.Certificate == nil || c.Certificate.Name != "desk" || !strings.Contains(c.Problem, "no authority that is configured here") {
 		t.Errorf("%+v", c)
-	}
-}
-
-// While an authority is configured, whoever sends over a relay may show a certificate, unless its key
-// is blocked.
-func TestStrangersOnARelayMayShowCertificates(t *testing.T) {
-	t.Parallel()
-	desk := start(t, stateDir(t), "desk")
-	stranger, blocked := identity.ID{1}, identity.ID{2}
-	if err := desk.trust.Untrust(blocked); err != nil {
-		t.Fatal(err)
-	}
-	for _, want := range []relay.Admission{relay.Refused, relay.Invited} {
-		if got := desk.admitRelayed(stranger); got != want {
-			t.Errorf("a stranger: %v, want %v", got, want)
-		}
-		if got := desk.admitRelayed(blocked); got != relay.Refused {
-			t.Errorf("a blocked key: %v", got)
-		}
-		desk.joinFleet(authority.New(t, "corp"), "", "acp:desk")
 	}
 }
 

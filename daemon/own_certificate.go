@@ -3,6 +3,8 @@ package daemon
 import (
 	"context"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/acpd/acpd/client"
@@ -44,6 +46,22 @@ func (d *Daemon) readOwnCertificate(o *config.Organisation) (own ownCertificate)
 		return ownCertificate{err: err}
 	}
 	return ownCertificate{raw: raw, says: says}
+}
+
+// showCertificate returns the certificate that this daemon shows to others, and what it says. Both are
+// nil if it shows none.
+func (d *Daemon) showCertificate() (raw []byte, says *identity.Certificate) {
+	if own := d.ownCertificate.Load(); own != nil {
+		return own.raw, own.says
+	}
+	return nil, nil
+}
+
+// isOwnCertifiedName reports whether this daemon has the name by its own certificate.
+func (d *Daemon) isOwnCertifiedName(name string) bool {
+	_, says := d.showCertificate()
+	short, authority, _ := strings.Cut(name, ".")
+	return says != nil && short == says.Name && slices.Contains(d.trust.ListAuthorityKeys(authority), says.Signer())
 }
 
 // describeOwnCertificate returns what the owner should know of this daemon's certificate, "" if

@@ -34,9 +34,9 @@ func (d *Daemon) serveProbe(ctx context.Context, _ *local.Conn, p *client.ProbeP
 		}
 		out.Addrs = append(out.Addrs, client.ProbedAddr{Addr: a.HostPort, Source: client.AddrSource(a.Source)})
 	}
-	for _, u := range d.relays.list() {
-		if u.link != nil && len(out.Addrs) < 2*maxListedAddrs {
-			out.Addrs = append(out.Addrs, client.ProbedAddr{Addr: u.link.Name(), Source: client.SourceRelay})
+	for _, link := range d.relays.ListLinks() {
+		if len(out.Addrs) < 2*maxListedAddrs {
+			out.Addrs = append(out.Addrs, client.ProbedAddr{Addr: link, Source: client.SourceRelay})
 		}
 	}
 	if pipe := d.pipes.Addr(who.ID); pipe != nil {

@@ -1,7 +1,6 @@
 package daemon
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"strings"
@@ -19,46 +18,6 @@ import (
 	"github.com/acpd/acpd/kinds"
 	"github.com/acpd/acpd/wire"
 )
-
-// A daemon answers for its name with its certificate, to those whom it does not block, and where the authority is
-// the one that is asked for.
-func TestAnswersToNameRequests(t *testing.T) {
-	t.Parallel()
-	a := authority.New(t, "corp")
-	want := a.Key.Hash()
-	asker, blocked := identity.ID{1}, identity.ID{2}
-	desk := start(t, stateDir(t), "desk")
-	if err := desk.trust.Untrust(blocked); err != nil {
-		t.Fatal(err)
-	}
-	if got := desk.answerNameRequest(asker, want[:]); got != nil {
-		t.Errorf("without a certificate: %x", got)
-	}
-	desk.joinFleet(a, "", "acp:desk", "acp:group:ci")
-	if got := desk.answerNameRequest(asker, want[:]); !bytes.Equal(got, desk.ownCertificate.Load().raw) || len(got) == 0 {
-		t.Errorf("%x", got)
-	}
-	if got := desk.answerNameRequest(asker, append(make([]byte, 32), want[:]...)); len(got) == 0 {
-		t.Error("an authority that changes its key is not answered")
-	}
-	other := authority.New(t, "corp")
-	foreign := other.Key.Hash()
-	for what, got := range map[string][]byte{
-		"a blocked key":     desk.answerNameRequest(blocked, want[:]),
-		"another authority": desk.answerNameRequest(asker, foreign[:]),
-		"nothing":           desk.answerNameRequest(asker, nil),
-		"a part":            desk.answerNameRequest(asker, want[:31]),
-	} {
-		if got != nil {
-			t.Errorf("%s: %x", what, got)
-		}
-	}
-	desk.write("acpd-cert.pub", a.SignFile(desk.ID(), -time.Hour, "acp:desk"))
-	desk.dial().must("reload", nil, nil)
-	if got := desk.answerNameRequest(asker, want[:]); got != nil {
-		t.Errorf("after its end: %x", got)
-	}
-}
 
 // Only names that an authority here can give are asked for, and only where there is a relay.
 func TestNamesThatAreAskedFor(t *testing.T) {
@@ -130,7 +89,7 @@ func TestDialsByIDAreBounded(t *testing.T) {
 func (d *running) takeSlots() (giveBack func()) {
 	for {
 		ctx, stop := context.WithTimeout(d.t.Context(), 100*time.Millisecond)
-		free, ok := d.names.TakeSlot(ctx, false)
+		free, ok := d.relays.Names.TakeSlot(ctx, false)
 		stop()
 		if !ok && giveBack != nil {
 			return giveBack
@@ -198,8 +157,8 @@ func (r *certificateRelay) answer(t testing.TB, file string) {
 func (d *running) askFor(hub *certificateRelay) {
 	d.t.Helper()
 	d.dial().must("relay.add", client.RelayAddParams{URL: "tls://127.0.0.1:1", Name: "hub", NoCheck: true}, nil)
-	d.names.Close()
-	d.names = names.NewBook(d.trust, func() map[string]names.Relay { return map[string]names.Relay{"hub": hub} })
+	d.relays.Names.Close()
+	d.relays.Names = names.NewBook(d.trust, func() map[string]names.Relay { return map[string]names.Relay{"hub": hub} })
 }
 
 // The deadline of a call holds for all of it: also for the search for a peer by its name.
@@ -249,8 +208,8 @@ func TestAMachineThatWasSetUpAnewIsFound(t *testing.T) {
 	t.Parallel()
 	a, desk, build := fleet(t, "", "")
 	hub := new(certificateRelay)
-	book := desk.names
-	desk.names = names.NewBook(desk.trust, func() map[string]names.Relay { return map[string]names.Relay{"hub": hub} })
+	book := desk.relays.Names
+	desk.relays.Names = names.NewBook(desk.trust, func() map[string]names.Relay { return map[string]names.Relay{"hub": hub} })
 	defer book.Close()
 	const name = "build-7.corp"
 	old, err := identity.GenerateKey()
@@ -258,18 +217,18 @@ func TestAMachineThatWasSetUpAnewIsFound(t *testing.T) {
 		t.Fatal(err)
 	}
 	hub.answer(t, a.SignFile(old.ID(), time.Hour, "acp:build-7"))
-	if p, err := desk.introduceByName(t.Context(), name, false); err == nil {
+	if p, err := desk.relays.Introduce(t.Context(), name, false); err == nil {
 		t.Fatalf("%+v", p)
 	}
 	hub.answer(t, build.read("acpd-cert.pub"))
 	await.Until(t, "the new key is found", func() bool {
-		p, err := desk.introduceByName(t.Context(), name, false)
+		p, err := desk.relays.Introduce(t.Context(), name, false)
 		return err == nil && p.ID == build.ID() && p.Name == name
 	})
 
 	// A key that shows another certificate than the relay has.
 	hub.answer(t, a.SignFile(build.ID(), time.Hour, "acp:build-8"))
-	if p, err := desk.introduceByName(t.Context(), "build-8.corp", false); err == nil || !strings.Contains(err.Error(), "shows another certificate now") {
+	if p, err := desk.relays.Introduce(t.Context(), "build-8.corp", false); err == nil || !strings.Contains(err.Error(), "shows another certificate now") {
 		t.Fatalf("%+v, %v", p, err)
 	}
 	third := start(t, stateDir(t), "build-8")
@@ -277,7 +236,7 @@ func TestAMachineThatWasSetUpAnewIsFound(t *testing.T) {
 	desk.joinFleet(a, fmt.Sprintf("peers: {%s: {addrs: [%q]}}\n", third.ID(), third.node.Addr()), "acp:desk")
 	hub.answer(t, third.read("acpd-cert.pub"))
 	await.Until(t, "the other key is found", func() bool {
-		p, err := desk.introduceByName(t.Context(), "build-8.corp", false)
+		p, err := desk.relays.Introduce(t.Context(), "build-8.corp", false)
 		return err == nil && p.ID == third.ID()
 	})
 }

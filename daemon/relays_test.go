@@ -3,7 +3,6 @@ package daemon
 import (
 	"bytes"
 	"fmt"
-	"net"
 	"os"
 	"path/filepath"
 	"slices"
@@ -15,19 +14,7 @@ import (
 	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/integration/await"
 	"github.com/acpd/acpd/kinds"
-	"github.com/acpd/acpd/relay"
 )
-
-// deadURL is the URL of a relay of which the host refuses connections.
-func deadURL(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return "nats://" + l.Addr().String()
-}
 
 // syncBuffer is a log that goroutines write.
 type syncBuffer struct {
@@ -47,116 +34,10 @@ func (s *syncBuffer) String() string {
 	return s.b.String()
 }
 
+// deadRelay is the URL of a relay whose host refuses connections.
+const deadRelay = "tls://127.0.0.1:1"
+
 const relaySecret = "canary-5f2e"
-
-// A relay that cannot be used is not added, unless the owner wants it; it is kept over a restart, and
-// its secret is in its file alone.
-func TestRelaysAreKept(t *testing.T) {
-	t.Parallel()
-	dir, url := stateDir(t), deadURL(t)
-	log := new(syncBuffer)
-	desk := startWith(t, Options{Home: dir, Listen: "127.0.0.1:0", Name: "desk", NoMDNS: true, Log: log})
-	owner := desk.dial()
-	file := filepath.Join(dir, "relays.yaml")
-	e := owner.refused(kinds.Unreachable, "relay.add", client.RelayAddParams{URL: url, Name: "hub", Token: relaySecret})
-	if !strings.HasPrefix(e.Message, "relay.add: hub is not added, since it cannot be used: "+url) || !strings.Contains(e.Message, "start the server") {
-		t.Errorf("%v", e)
-	}
-	desk.write("token", relaySecret+"\n")
-	e = owner.refused(kinds.Invalid, "relay.add", client.RelayAddParams{URL: url, Name: "hub", Credentials: filepath.Join(dir, "token")})
-	if !strings.Contains(e.Message, "the file has no NATS credentials") {
-		t.Errorf("%v", e)
-	}
-	if _, err := os.Stat(file); !os.IsNotExist(err) {
-		t.Errorf("relays.yaml is there: %v", err)
-	}
-	events := desk.subscribe(client.SubscribeParams{Events: client.EventFilter{Types: []client.EventType{client.EventRelay}}})
-	var added client.RelayAdded
-	owner.must("relay.add", client.RelayAddParams{URL: url, Name: "hub", Token: relaySecret, Share: true, NoCheck: true}, &added)
-	if added.Steps != nil || added.Relay.Name != "hub" || added.Relay.Source != client.RelayKept || added.Relay.Login != client.LoginToken || !added.Relay.Share {
-		t.Errorf("%+v", added)
-	}
-	if info, err := os.Stat(file); err != nil || info.Mode() != 0o600 {
-		t.Errorf("relays.yaml: %v, %v", info.Mode(), err)
-	}
-	list := func(o *program) []client.Relay {
-		var r client.Relays
-		o.must("relay.list", nil, &r)
-		return r.Relays
-	}
-	await.Until(t, "the relay is down", func() bool {
-		all := list(owner)
-		return len(all) == 1 && all[0].State == client.RelayDown && strings.HasPrefix(all[0].Error, url)
-	})
-	if e := <-events; e.Type != client.EventRelay || !strings.HasPrefix(string(e.Details), `{"relay":"hub","state":"down","reason":"`+url) {
-		t.Errorf("%+v: %s", e, e.Details)
-	}
-	desk.stop()
-
-	desk = startWith(t, Options{Home: dir, Listen: "127.0.0.1:0", Name: "desk", NoMDNS: true, Log: log})
-	owner = desk.dial()
-	if all := list(owner); len(all) != 1 || all[0].Name != "hub" || all[0].URL != url || !all[0].Share {
-		t.Errorf("after a restart: %+v", all)
-	}
-	var s client.Status
-	owner.must("status", nil, &s)
-	if len(s.Relays) != 1 || !s.Ready || len(s.Warnings) != 0 {
-		t.Errorf("%+v", s)
-	}
-	e = owner.refused(kinds.NotFound, "relay.remove", client.RelayRemoveParams{Name: "hubb"})
-	if !strings.Contains(e.Message, `no relay "hubb"`) {
-		t.Errorf("%v", e)
-	}
-	owner.must("relay.remove", client.RelayRemoveParams{Name: "hub"}, nil)
-	await.Until(t, "the relay is gone", func() bool { return len(list(owner)) == 0 })
-	if strings.Contains(log.String(), relaySecret) {
-		t.Errorf("the log has the token:\n%s", log)
-	}
-	if _, refused := desk.trust.FindPeer(identity.ID{1}); refused || desk.admitRelayed(identity.ID{1}) != relay.Refused {
-		t.Error("a stranger's packets are read")
-	}
-}
-
-// What cannot be added is refused, and says why without the secret.
-func TestRelaysThatAreRefused(t *testing.T) {
-	t.Parallel()
-	desk := start(t, stateDir(t), "desk")
-	owner := desk.dial()
-	add := func(p client.RelayAddParams) { owner.must("relay.add", p, nil) }
-	add(client.RelayAddParams{URL: "tls://127.0.0.1:1", Name: "one", NoCheck: true})
-	for name, c := range map[string]struct {
-		p    client.RelayAddParams
-		want string
-	}{
-		"no URL":    {client.RelayAddParams{}, "url: not the URL of a relay"},
-		"plain":     {client.RelayAddParams{URL: "nats://nats.example.org"}, "url: without encryption"},
-		"secret":    {client.RelayAddParams{URL: "tls://" + relaySecret + "@nats.example.org"}, "url: a URL with a user or token"},
-		"name":      {client.RelayAddParams{URL: "tls://nats.example.org", Name: "Hub"}, "use lower-case"},
-		"same name": {client.RelayAddParams{URL: "tls://nats.example.org", Name: "one"}, "there is a relay one"},
-		"same URL":  {client.RelayAddParams{URL: "tls://127.0.0.1:1", Name: "two"}, "the relay one has this URL"},
-		"two ways":  {client.RelayAddParams{URL: "tls://nats.example.org", Token: relaySecret, User: "acp", Password: relaySecret}, "several ways to log in"},
-		"password":  {client.RelayAddParams{URL: "tls://nats.example.org", User: "acp"}, "a user has a password"},
-		"share":     {client.RelayAddParams{URL: "tls://nats.example.org", Share: true}, "only a token can be shared"},
-		"relative":  {client.RelayAddParams{URL: "tls://nats.example.org", Credentials: "nats.creds"}, "a relative path"},
-		"no file":   {client.RelayAddParams{URL: "tls://nats.example.org", Credentials: "/none/nats.creds"}, "credentials: /none/nats.creds is not there: put it there"},
-	} {
-		if e := owner.refused(kinds.Invalid, "relay.add", c.p); !strings.Contains(e.Message, c.want) || strings.Contains(e.Message, relaySecret) || strings.Contains(e.Message, "relays[") {
-			t.Errorf("%s: %v, want %s", name, e, c.want)
-		}
-	}
-	for i := range 7 {
-		add(client.RelayAddParams{URL: fmt.Sprintf("tls://127.0.0.1:%d", i+2), NoCheck: true})
-	}
-	if e := owner.refused(kinds.Invalid, "relay.add", client.RelayAddParams{URL: "tls://nats.example.org", NoCheck: true}); !strings.Contains(e.Message, "there are 8 relays: remove one first") {
-		t.Errorf("%v", e)
-	}
-	var nkey, again client.RelayNkey
-	owner.must("relay.nkey", nil, &nkey)
-	owner.must("relay.nkey", nil, &again)
-	if len(nkey.Nkey) != 56 || nkey.Nkey[0] != 'U' || nkey != again {
-		t.Errorf("%+v, then %+v", nkey, again)
-	}
-}
 
 // A relays.yaml that cannot be read is told of, stays as it is, and counts when it is mended.
 func TestDamagedRelaysFile(t *testing.T) {
@@ -319,9 +200,6 @@ func TestInvitationsNameRelays(t *testing.T) {
 		t.Errorf("with the token: %+v", out)
 	}
 	owner.refused(kinds.Invalid, "invite", client.InviteParams{WithCredential: true, NoRelay: true})
-	if desk.admitRelayed(identity.ID{1}) != relay.Invited {
-		t.Error("while an invitation is open a stranger's packets are not read")
-	}
 
 	// The joiner says what becomes of the relay; what it does not keep, it does not use afterwards.
 	joiner := laptop.dial()
@@ -343,28 +221,4 @@ func TestInvitationsNameRelays(t *testing.T) {
 		t.Errorf("%s, %v", text, err)
 	}
 	joiner.must("join", client.JoinParams{URI: out.URI}, nil) // it uses the relay already
-}
-
-// TestTheEventOfARelayThatIsUpHasNoReason: why it was down before is no reason any more.
-func TestTheEventOfARelayThatIsUpHasNoReason(t *testing.T) {
-	t.Parallel()
-	desk := start(t, stateDir(t), "desk")
-	events := desk.subscribe(client.SubscribeParams{Events: client.EventFilter{Types: []client.EventType{client.EventRelay}}})
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	addr := l.Addr().String()
-	l.Close()
-	desk.dial().must("relay.add", client.RelayAddParams{Name: "hub", URL: "nats://" + addr, Token: "t0ken", NoCheck: true}, nil)
-	if e := await.Receive(t, "down", events); !strings.HasPrefix(string(e.Details), `{"relay":"hub","state":"down","reason":"`) {
-		t.Fatalf("event %s %s", e.Type, e.Details)
-	}
-	if l, err = net.Listen("tcp", addr); err != nil {
-		t.Fatal(err)
-	}
-	serveTokens(t, l, func(string) {}, "t0ken")
-	if e := await.Receive(t, "up", events); string(e.Details) != `{"relay":"hub","state":"up"}` {
-		t.Errorf("event %s %s", e.Type, e.Details)
-	}
 }

@@ -77,8 +77,7 @@ func (d *Daemon) reloadConfig() (*client.Reloaded, error) {
 	if !reflect.DeepEqual(old.Discovery, next.Discovery) {
 		d.rediscover.Set()
 	}
-	d.loadKeptRelays() // a person may have mended it
-	d.calls.Go(d.applyRelays)
+	d.relays.Reload()
 	r := d.describeReload(old, next)
 	changed := next.ListChangedSettings(old)
 	if later := slices.DeleteFunc(slices.Clone(r.Deferred), func(name string) bool { return !slices.Contains(changed, name) }); len(later) > 0 {

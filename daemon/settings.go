@@ -44,7 +44,7 @@ func (d *Daemon) serveReload(context.Context, *local.Conn, *local.NoParams) (any
 
 // describeReload returns in what a configuration that counts now differs from the one before.
 func (d *Daemon) describeReload(old, next *config.Config) *client.Reloaded {
-	r := &client.Reloaded{Changed: []client.SettingChange{}, Deferred: append([]string{}, listDeferredSettings(d.startConfig, next)...), Warnings: append(d.listSettingsWithoutEffect(), d.listRelayWarnings()...)}
+	r := &client.Reloaded{Changed: []client.SettingChange{}, Deferred: append([]string{}, listDeferredSettings(d.startConfig, next)...), Warnings: append(d.listSettingsWithoutEffect(), d.relays.ListWarnings()...)}
 	if notice := d.checkOwnCertificate(time.Now()); notice != "" {
 		r.Warnings = append(r.Warnings, notice)
 	}
@@ -91,8 +91,8 @@ func (d *Daemon) listWarnings() []string {
 	if r := d.reloadFailure.Load(); r != nil {
 		all = append(all, r.String())
 	}
-	if _, failure := d.relays.getKept(); failure != nil {
-		all = append(all, fmt.Sprintf("relays.yaml cannot be used (%v): none of its relays is used; fix or remove it, then acpctl reload", failure))
+	if failure := d.relays.DescribeFailure(); failure != "" {
+		all = append(all, failure)
 	}
 	failures := d.pipes.Failures()
 	for _, f := range failures[:min(len(failures), maxNamesInWarning)] {

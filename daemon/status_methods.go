@@ -39,7 +39,7 @@ func (d *Daemon) serveStatus(ctx context.Context, _ *local.Conn, _ *local.NoPara
 		Whoami: d.describeSelf(), State: state, PeersConnected: len(d.node.Peers()), Agents: d.agents.ListAgents(),
 		TasksActive: active, TasksGiven: open.Given, TasksTaken: open.Taken, QuestionsOpen: open.Questions,
 		Drain: d.describeDrain(), Messages: client.MessageCount{In: d.watch.CountMessages(client.In), Out: d.watch.CountMessages(client.Out)},
-		Ready: len(unready) == 0, Unready: unready, Relays: d.listRelays(), Warnings: d.listWarnings(),
+		Ready: len(unready) == 0, Unready: unready, Relays: d.relays.List(), Warnings: d.listWarnings(),
 		Process: d.describeProcess(),
 	}, nil
 }

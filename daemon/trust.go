@@ -34,7 +34,7 @@ func (d *Daemon) serveInvite(_ context.Context, _ *local.Conn, p *client.InviteP
 	if p.Uses > client.MaxInvitationUses {
 		return nil, kinds.Errorf(kinds.Invalid, "invite: uses: expected at most %d", client.MaxInvitationUses)
 	}
-	relays, err := d.listInvitedRelays(p)
+	relays, err := d.relays.ListInvited(p)
 	if err != nil {
 		return nil, err
 	}
@@ -140,7 +140,7 @@ func (d *Daemon) serveJoin(ctx context.Context, _ *local.Conn, p *client.JoinPar
 	if err != nil {
 		return nil, kinds.Errorf(kinds.Invalid, "join: %s", err)
 	}
-	who, err := d.joinOverRelays(ctx, inv, p.Relay)
+	who, err := d.relays.Join(ctx, inv, p.Relay)
 	if err != nil {
 		return nil, err
 	}

@@ -52,7 +52,7 @@ func (d *Daemon) serveTrustRoster(ctx context.Context, _ *local.Conn, p *client.
 // listMissingRelays returns relays that entries name and that this daemon does not use, as many as it can
 // use at all. It refuses what is no URL of a relay.
 func (d *Daemon) listMissingRelays(entries []client.RosterEntry) (missing []string, err error) {
-	used := d.listWantedRelays()
+	used := d.relays.ListURLs()
 	for i, e := range entries {
 		if n := len(e.Relays); n > identity.MaxInvitedRelays {
 			return nil, kinds.Errorf(kinds.Invalid, "trust: peers[%d].relays: %d of them: give at most %d", i, n, identity.MaxInvitedRelays)
@@ -62,8 +62,7 @@ func (d *Daemon) listMissingRelays(entries []client.RosterEntry) (missing []stri
 			if err != nil {
 				return nil, kinds.Errorf(kinds.Invalid, "trust: peers[%d].relays[%d]: %s", i, j, err)
 			}
-			isUsed := slices.ContainsFunc(used, func(w relaySettings) bool { return w.URL == url && w.unused == nil })
-			if e.ID != d.id && !isUsed && len(missing) < config.MaxRelays && !slices.Contains(missing, url) {
+			if e.ID != d.id && !slices.Contains(used, url) && len(missing) < config.MaxRelays && !slices.Contains(missing, url) {
 				missing = append(missing, url)
 			}
 		}

@@ -148,7 +148,7 @@ func TestRelaysOfARoster(t *testing.T) {
 	t.Parallel()
 	desk := start(t, stateDir(t), "desk")
 	owner := desk.dial()
-	used := deadURL(t)
+	used := deadRelay
 	owner.must("relay.add", client.RelayAddParams{URL: used, Name: "hub", NoCheck: true}, nil)
 	peers := []client.RosterEntry{
 		{ID: identity.ID{1}, Name: "laptop", Relays: []string{used, "tls://NATS.example.org"}},

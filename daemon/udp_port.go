@@ -67,7 +67,7 @@ func (d *Daemon) newNodeConfig(cfg *config.Config, addr string) peer.Config {
 		Listen: addr, Addrs: d.takeDialAddrs,
 		Exchange: d.handleExchange, Message: d.handleMessage, Observer: d.listObservers(), Event: d.handlePeerEvent,
 		Features: []string{peer.FeatureQuestions},
-		STUN:     cfg.Reach.STUN, NoUpgrade: cfg.Reach.Direct == config.Off, HasRelays: d.hasRelays,
+		STUN:     cfg.Reach.STUN, NoUpgrade: cfg.Reach.Direct == config.Off, HasRelays: func() bool { return d.relays.HasRelays() },
 		AwaitsWork: d.delegations.HasOpenWith,
 		Budget:     d.budget, PeerLog: d.refusalLog, Logger: d.log,
 	}

@@ -1,4 +1,4 @@
-package daemon
+package relays
 
 import (
 	"context"
@@ -17,13 +17,13 @@ const stepNAT = "nat"
 
 // tryNAT returns a step that says what kind of NAT this machine is behind, none without reach.stun. It asks
 // from the UDP socket on which peers come.
-func (d *Daemon) tryNAT(ctx context.Context) []client.RelayStep {
-	reach := d.startConfig.Reach // what the node has
+func (r *Service) tryNAT(ctx context.Context) []client.RelayStep {
+	reach := r.Start // what the node has
 	if len(reach.STUN) == 0 || reach.Direct == config.Off {
 		return nil
 	}
 	began := time.Now()
-	step := describeNAT(d.node.AskSTUN(ctx), d.node.LocalAddrs())
+	step := describeNAT(r.Node.AskSTUN(ctx), r.Node.LocalAddrs())
 	step.TookUS = uint64(time.Since(began).Microseconds())
 	return []client.RelayStep{step}
 }

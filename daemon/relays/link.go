@@ -1,4 +1,4 @@
-package daemon
+package relays
 
 import (
 	"context"
@@ -14,7 +14,7 @@ import (
 	"github.com/acpd/acpd/relay"
 )
 
-// relayLink is a relay as a link of package peer. Only runRelays uses told and toldClone.
+// relayLink is a relay as a link of package peer. Only Run uses told and toldClone.
 type relayLink struct {
 	*relay.Link
 	isInvited func() bool       // it is of an invitation by which this daemon is joining
@@ -33,7 +33,7 @@ func (l *relayLink) Run(ctx context.Context, n peer.LinkObserver) error { return
 // Trouble implements [peer.Troubled].
 func (l *relayLink) Trouble() (what, remedy string) {
 	s := l.State()
-	switch toRelayState(&s) {
+	switch toState(&s) {
 	case client.RelayRefused:
 		what = "refuses this daemon"
 	case client.RelayDown:
@@ -44,7 +44,7 @@ func (l *relayLink) Trouble() (what, remedy string) {
 		return "", ""
 	}
 	if l.isInvited() {
-		return what, "" // joinOverRelays says why, and no other command knows it
+		return what, "" // Join says why, and no other command knows it
 	}
 	return what, "acpctl relay test " + s.Name + " says why"
 }
@@ -59,30 +59,30 @@ func (l *relayLink) PublicAddr() netip.Addr {
 	return state.ClientIP
 }
 
-// openRelay returns the link for a relay, which nothing runs yet. It logs to log, nil for nowhere. The
+// openLink returns the link for a relay, which nothing runs yet. It logs to log, nil for nowhere. The
 // error says which of its settings cannot be used.
-func (d *Daemon) openRelay(s relaySettings, log *slog.Logger) (*relayLink, error) {
+func (r *Service) openLink(s relaySettings, log *slog.Logger) (*relayLink, error) {
 	c := relay.Config{
-		Name: s.Name, URL: s.URL, Self: d.id, Key: d.key.DeriveSecret(relay.KeyLabel),
+		Name: s.Name, URL: s.URL, Self: r.Key.ID(), Key: r.Key.DeriveSecret(relay.KeyLabel),
 		Credentials: relay.Credentials{Token: string(s.Token), User: s.User, Password: string(s.Password)},
-		Proxy:       newRelayProxy(s.proxy), AdviseLogin: func(get string) string { return d.adviseLogin(s.Name, s.URL, get) },
-		Admit: d.admitRelayed, Answer: d.answerNameRequest, Changed: d.relays.changed.Set, Challenges: &d.relays.challenges, Logger: log,
+		Proxy:       newProxy(s.proxy), AdviseLogin: func(get string) string { return r.adviseLogin(s.Name, s.URL, get) },
+		Admit: r.admit, Answer: r.answerNameRequest, Changed: r.changed.Set, Challenges: &r.challenges, Logger: log,
 	}
 	var err error
-	if c.Credentials.File, err = s.CheckCredentials(string(d.home)); err != nil {
+	if c.Credentials.File, err = s.CheckCredentials(r.Dir); err != nil {
 		return nil, ownwords.Errorf("relay %s: %w", s.Name, err)
 	}
 	l, err := relay.Open(c)
 	if err != nil {
 		return nil, err
 	}
-	return &relayLink{Link: l, isInvited: func() bool { return d.relays.isInvited(s.Relay) }}, nil
+	return &relayLink{Link: l, isInvited: func() bool { return r.isInvited(s.Relay) }}, nil
 }
 
 // adviseLogin says how the owner has another login used for a relay. get is how to get that; who was invited asks for
 // it.
-func (d *Daemon) adviseLogin(name, url, get string) string {
-	for _, w := range d.listWantedRelays() {
+func (r *Service) adviseLogin(name, url, get string) string {
+	for _, w := range r.listWanted() {
 		switch {
 		case w.Name != name || w.URL != url:
 		case w.invited:
@@ -96,7 +96,7 @@ func (d *Daemon) adviseLogin(name, url, get string) string {
 	return get + "acpctl relay add with it"
 }
 
-func newRelayProxy(p config.Proxy) relay.Proxy {
+func newProxy(p config.Proxy) relay.Proxy {
 	switch {
 	case len(p.Command) > 0:
 		return relay.Proxy{Command: p.Command}
@@ -108,17 +108,17 @@ func newRelayProxy(p config.Proxy) relay.Proxy {
 	return relay.Proxy{URL: p.Text}
 }
 
-// admitRelayed says whether packets that a relay brings may reach QUIC: those of peers; while an
+// admit says whether packets that a relay brings may reach QUIC: those of peers; while an
 // invitation is open, or a certificate can make a key a peer, those of anybody; and those of the daemon
 // that this one is joining.
-func (d *Daemon) admitRelayed(id identity.ID) relay.Admission {
-	if _, ok := d.trust.FindPeer(id); ok {
+func (r *Service) admit(id identity.ID) relay.Admission {
+	if _, ok := r.Trust.FindPeer(id); ok {
 		return relay.Trusted
 	}
-	if d.trust.IsBlocked(id) {
+	if r.Trust.IsBlocked(id) {
 		return relay.Refused
 	}
-	if _, joining := d.relays.joining.Load(id); joining || d.trust.HasAuthorities() || d.node.Invitations().HasOpen() {
+	if _, joining := r.joining.Load(id); joining || r.Trust.HasAuthorities() || r.Node.Invitations().HasOpen() {
 		return relay.Invited
 	}
 	return relay.Refused

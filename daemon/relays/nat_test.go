@@ -1,15 +1,14 @@
-package daemon
+package relays
 
 import (
 	"encoding/binary"
 	"net"
 	"net/netip"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/config"
 	"github.com/acpd/acpd/integration/await"
 	"github.com/acpd/acpd/peer"
 )
@@ -75,25 +74,20 @@ func startSTUN(t *testing.T) string {
 // nothing is said.
 func TestRelayTestSaysTheKindOfNAT(t *testing.T) {
 	t.Parallel()
-	for _, stun := range []string{"", startSTUN(t)} {
-		dir := stateDir(t)
-		if stun != "" {
-			if err := os.WriteFile(filepath.Join(dir, "config.yaml"), []byte("reach: {stun: ["+stun+"]}\n"), 0o600); err != nil {
-				t.Fatal(err)
-			}
-		}
-		desk := start(t, dir, "desk")
-		owner := desk.dial()
-		owner.must("relay.add", client.RelayAddParams{URL: deadURL(t), Name: "hub", NoCheck: true}, nil)
-		var got client.RelayChecks
+	for _, stun := range [][]string{nil, {startSTUN(t)}} {
+		desk := start(t, t.TempDir(), config.Reach{STUN: stun})
+		desk.add(client.RelayAddParams{URL: deadURL(t), Name: "hub"})
 		var steps []client.RelayStep
 		await.Until(t, "the STUN server is heard", func() bool { // a busy machine may answer later than 1.2 s
-			owner.must("relay.test", client.RelayTestParams{}, &got)
-			steps = got.Checks[0].Steps
-			return stun == "" || steps[len(steps)-1].What != "no STUN server answers"
+			got, err := desk.serveTest(t.Context(), nil, &client.RelayTestParams{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			steps = got.(*client.RelayChecks).Checks[0].Steps
+			return stun == nil || steps[len(steps)-1].What != "no STUN server answers"
 		})
-		if last := steps[len(steps)-1]; stun == "" && (len(steps) != 1 || last.Step != "connect") ||
-			stun != "" && (len(steps) != 2 || last.Step != "nat" || last.Verdict != client.StepOK || last.TookUS == 0 || !strings.HasSuffix(last.What, " at its own address "+desk.node.Addr().String())) {
+		if last := steps[len(steps)-1]; stun == nil && (len(steps) != 1 || last.Step != "connect") ||
+			stun != nil && (len(steps) != 2 || last.Step != "nat" || last.Verdict != client.StepOK || last.TookUS == 0 || !strings.HasSuffix(last.What, " at its own address "+desk.Node.Addr().String())) {
 			t.Errorf("STUN at %q: %+v", stun, steps)
 		}
 	}

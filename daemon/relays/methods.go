@@ -1,4 +1,4 @@
-package daemon
+package relays
 
 import (
 	"context"
@@ -19,21 +19,32 @@ import (
 	"github.com/acpd/acpd/relay"
 )
 
-func (d *Daemon) serveRelayList(context.Context, *local.Conn, *local.NoParams) (any, error) {
-	return &client.Relays{Relays: d.listRelays()}, nil
+// Methods returns the methods of the local API for relays.
+func (r *Service) Methods() map[string]local.Method {
+	return map[string]local.Method{
+		client.MethodRelayAdd:    local.ForOwner(r.serveAdd),
+		client.MethodRelayRemove: local.ForOwner(r.serveRemove).WithDiskReserve(r.Reserve),
+		client.MethodRelayList:   local.ForOwner(r.serveList),
+		client.MethodRelayTest:   local.ForOwner(r.serveTest),
+		client.MethodRelayNkey:   local.ForOwner(r.serveNkey),
+	}
 }
 
-func (d *Daemon) serveRelayNkey(context.Context, *local.Conn, *local.NoParams) (any, error) {
-	nkey, err := relay.PublicKey(d.key.DeriveSecret(relay.KeyLabel))
+func (r *Service) serveList(context.Context, *local.Conn, *local.NoParams) (any, error) {
+	return &client.Relays{Relays: r.List()}, nil
+}
+
+func (r *Service) serveNkey(context.Context, *local.Conn, *local.NoParams) (any, error) {
+	nkey, err := relay.PublicKey(r.Key.DeriveSecret(relay.KeyLabel))
 	if err != nil {
 		return nil, kinds.Errorf(kinds.Internal, "relay.nkey: %v", err)
 	}
 	return &client.RelayNkey{Nkey: nkey}, nil
 }
 
-// serveRelayAdd uses a relay from now on. It tries the relay first, unless it is told not to, and then
+// serveAdd uses a relay from now on. It tries the relay first, unless it is told not to, and then
 // adds it only if it can be used.
-func (d *Daemon) serveRelayAdd(ctx context.Context, _ *local.Conn, p *client.RelayAddParams) (any, error) {
+func (r *Service) serveAdd(ctx context.Context, _ *local.Conn, p *client.RelayAddParams) (any, error) {
 	const op = "relay.add"
 	url, err := identity.ParseRelayURL(p.URL)
 	if err != nil {
@@ -44,40 +55,40 @@ func (d *Daemon) serveRelayAdd(ctx context.Context, _ *local.Conn, p *client.Rel
 		return nil, kinds.Errorf(kinds.Invalid, "%s: credentials: a relative path: write where the file is from / on", op)
 	}
 	if s.Name == "" {
-		s.Name = d.pickRelayName(url)
+		s.Name = r.pickName(url)
 	}
 	if _, err := config.RenderKeptRelays([]config.Relay{s}); err != nil {
 		return nil, kinds.Errorf(kinds.Invalid, "%s: %s", op, strings.Replace(ownwords.Of(err), "relays[0]", s.Name, 1))
 	}
-	if err := d.checkRelayIsNew(s, d.listWantedRelays()); err != nil {
+	if err := r.checkIsNew(s, r.listWanted()); err != nil {
 		return nil, kinds.Errorf(kinds.Invalid, "%s: %v", op, err)
 	}
 	added := &client.RelayAdded{}
 	if !p.NoCheck {
-		check := d.tryRelay(ctx, relaySettings{Relay: s})
+		check := r.test(ctx, relaySettings{Relay: s})
 		if check.Error != nil {
 			return nil, kinds.Errorf(check.Error.Code, "%s: %s is not added, since it cannot be used: %s; --no-check adds it untried", op, s.Name, check.Error.Message)
 		}
 		added.Steps = check.Steps
 	}
-	if err := d.keepRelay(s); err != nil {
-		return nil, explainRelayError(op, err)
+	if err := r.keep(s); err != nil {
+		return nil, explainError(op, err)
 	}
-	d.applyRelays()
-	for _, u := range d.relays.list() {
+	r.apply()
+	for _, u := range r.list() {
 		if u.Name == s.Name && u.source == client.RelayKept {
-			added.Relay = d.describeRelay(u)
+			added.Relay = u.describe()
 		}
 	}
 	return added, nil
 }
 
-// pickRelayName returns the name for a relay that is given none: that of its host, with a number if
+// pickName returns the name for a relay that is given none: that of its host, with a number if
 // there is one of that name, or it is among taken.
-func (d *Daemon) pickRelayName(url string, taken ...string) string {
+func (r *Service) pickName(url string, taken ...string) string {
 	base := identity.MakeRelayName(url)
 	name := base
-	for _, w := range d.listWantedRelays() {
+	for _, w := range r.listWanted() {
 		taken = append(taken, w.Name)
 	}
 	for n := 2; slices.Contains(taken, name); n++ {
@@ -87,9 +98,9 @@ func (d *Daemon) pickRelayName(url string, taken ...string) string {
 	return name
 }
 
-// checkRelayIsNew returns an error if there is a relay of the same name or URL, or if there are as many as
+// checkIsNew returns an error if there is a relay of the same name or URL, or if there are as many as
 // there may be.
-func (d *Daemon) checkRelayIsNew(s config.Relay, wanted []relaySettings) error {
+func (r *Service) checkIsNew(s config.Relay, wanted []relaySettings) error {
 	for _, w := range wanted {
 		switch {
 		case w.URL == s.URL:
@@ -104,9 +115,9 @@ func (d *Daemon) checkRelayIsNew(s config.Relay, wanted []relaySettings) error {
 	return nil
 }
 
-// keepRelay adds a relay to relays.yaml.
-func (d *Daemon) keepRelay(s config.Relay) error {
-	return d.changeKeptRelays(func(kept []config.Relay) ([]config.Relay, error) {
+// keep adds a relay to relays.yaml.
+func (r *Service) keep(s config.Relay) error {
+	return r.changeKept(func(kept []config.Relay) ([]config.Relay, error) {
 		for _, k := range kept { // one that came meanwhile
 			if k.Name == s.Name || k.URL == s.URL {
 				return nil, kinds.Errorf(kinds.Invalid, "there is a relay %s with the same name or URL: acpctl relay remove %[1]s first", k.Name)
@@ -116,28 +127,28 @@ func (d *Daemon) keepRelay(s config.Relay) error {
 	})
 }
 
-// serveRelayRemove uses a relay no more that was kept. Connections on it drain after the answer.
-func (d *Daemon) serveRelayRemove(_ context.Context, _ *local.Conn, p *client.RelayRemoveParams) (any, error) {
+// serveRemove uses a relay no more that was kept. Connections on it drain after the answer.
+func (r *Service) serveRemove(_ context.Context, _ *local.Conn, p *client.RelayRemoveParams) (any, error) {
 	const op = "relay.remove"
-	err := d.changeKeptRelays(func(kept []config.Relay) ([]config.Relay, error) {
+	err := r.changeKept(func(kept []config.Relay) ([]config.Relay, error) {
 		i := slices.IndexFunc(kept, func(k config.Relay) bool { return k.Name == p.Name })
 		if i >= 0 {
 			return slices.Delete(kept, i, i+1), nil
 		}
-		if slices.ContainsFunc(d.config.Load().Reach.Relays, func(c config.Relay) bool { return c.Name == p.Name }) {
+		if slices.ContainsFunc(r.Reach().Relays, func(c config.Relay) bool { return c.Name == p.Name }) {
 			return nil, kinds.Errorf(kinds.Invalid, "%.64s is in config.yaml: remove it there, then acpctl reload", p.Name)
 		}
 		return nil, kinds.Errorf(kinds.NotFound, "there is no relay %.64q: acpctl relay list shows those that there are", p.Name)
 	})
 	if err != nil {
-		return nil, explainRelayError(op, err)
+		return nil, explainError(op, err)
 	}
-	d.calls.Go(d.applyRelays)
+	r.work.Go(r.apply)
 	return nil, nil
 }
 
-// explainRelayError returns an error of relays.yaml as one of the local API.
-func explainRelayError(op string, err error) error {
+// explainError returns an error of relays.yaml as one of the local API.
+func explainError(op string, err error) error {
 	if known, ok := errors.AsType[*kinds.Error](err); ok {
 		return kinds.Errorf(known.Code, "%s: %s", op, known.Message)
 	}
@@ -147,10 +158,10 @@ func explainRelayError(op string, err error) error {
 	return kinds.Errorf(kinds.Internal, "%s: %v", op, err)
 }
 
-// serveRelayTest tries one relay, or all.
-func (d *Daemon) serveRelayTest(ctx context.Context, _ *local.Conn, p *client.RelayTestParams) (any, error) {
+// serveTest tries one relay, or all.
+func (r *Service) serveTest(ctx context.Context, _ *local.Conn, p *client.RelayTestParams) (any, error) {
 	var tried []*usedRelay
-	for _, u := range d.relays.list() {
+	for _, u := range r.list() {
 		if p.Name == "" && u.unused == nil || u.Name == p.Name {
 			tried = append(tried, u)
 		}
@@ -165,13 +176,13 @@ func (d *Daemon) serveRelayTest(ctx context.Context, _ *local.Conn, p *client.Re
 	var tests sync.WaitGroup
 	for i, u := range tried {
 		tests.Go(func() {
-			out.Checks[i] = d.tryRelay(ctx, u.relaySettings)
+			out.Checks[i] = r.test(ctx, u.relaySettings)
 			if u.link != nil {
 				u.link.TryAgain() // what the operator has permitted meanwhile
 			}
 		})
 	}
-	nat := d.tryNAT(ctx)
+	nat := r.tryNAT(ctx)
 	tests.Wait()
 	for i := range out.Checks {
 		out.Checks[i].Steps = append(out.Checks[i].Steps, nat...)
@@ -179,20 +190,20 @@ func (d *Daemon) serveRelayTest(ctx context.Context, _ *local.Conn, p *client.Re
 	return out, nil
 }
 
-// tryRelay tries a relay on a connection of its own.
-func (d *Daemon) tryRelay(ctx context.Context, s relaySettings) client.RelayCheck {
+// test tries a relay on a connection of its own.
+func (r *Service) test(ctx context.Context, s relaySettings) client.RelayCheck {
 	ctx, cancel := context.WithTimeout(ctx, client.RelayPatience)
 	defer cancel()
 	out := client.RelayCheck{Name: s.Name, URL: s.URL, Steps: []client.RelayStep{}}
-	link, err := d.openRelay(relaySettings{Relay: s.Relay, proxy: d.config.Load().Reach.Proxy}, nil)
+	link, err := r.openLink(relaySettings{Relay: s.Relay, proxy: r.Reach().Proxy}, nil)
 	if err != nil {
-		out.Error = kinds.Errorf(kinds.Invalid, "%s", trimRelayName(s.Name, ownwords.Of(err)))
+		out.Error = kinds.Errorf(kinds.Invalid, "%s", trimName(s.Name, ownwords.Of(err)))
 		return out
 	}
 	defer link.Close()
-	_ = link.SetName(d.pickNameOn(s)) // which has the form
+	_ = link.SetName(r.pickNameOn(s)) // which has the form
 	for _, c := range link.Test(ctx) {
-		step := client.RelayStep{Step: c.Code, Verdict: client.StepVerdict(c.Verdict), What: trimRelayName(s.Name, c.What), Remedy: c.Remedy, TookUS: uint64(c.Took.Microseconds())}
+		step := client.RelayStep{Step: c.Code, Verdict: client.StepVerdict(c.Verdict), What: trimName(s.Name, c.What), Remedy: c.Remedy, TookUS: uint64(c.Took.Microseconds())}
 		out.Steps = append(out.Steps, step)
 		if c.Verdict != relay.Failed || out.Error != nil {
 			continue

@@ -1,4 +1,4 @@
-package daemon
+package relays
 
 import (
 	"errors"
@@ -15,12 +15,12 @@ import (
 // cloneTime is how long the status tells of another process with this identity.
 const cloneTime = 10 * time.Minute
 
-// describeRelay returns a row of relay.list.
-func (d *Daemon) describeRelay(u *usedRelay) client.Relay {
+// describe returns a row of relay.list.
+func (u *usedRelay) describe() client.Relay {
 	row := client.Relay{Name: u.Name, URL: u.URL, Source: u.source, Login: u.login(), Share: u.Share, State: client.RelayUnused}
 	if u.link == nil {
 		if u.failure != nil {
-			row.Error = trimRelayName(u.Name, ownwords.Of(u.failure))
+			row.Error = trimName(u.Name, ownwords.Of(u.failure))
 		}
 		return row
 	}
@@ -28,7 +28,7 @@ func (d *Daemon) describeRelay(u *usedRelay) client.Relay {
 	row.Since, row.Server, row.RTTUS = client.Time{Time: s.Since}, s.Server, uint64(s.RTT.Microseconds())
 	row.PacketsIn, row.PacketsOut, row.Dropped = s.In.Packets, s.Out.Packets, s.DroppedIn+s.DroppedOut
 	row.Clone = !s.Clone.IsZero() && time.Since(s.Clone) < cloneTime
-	row.State = toRelayState(&s)
+	row.State = toState(&s)
 	if row.State == client.RelayRefused && s.Refused.After(s.Since) {
 		row.Since = client.Time{Time: s.Refused} // before that it was down
 	}
@@ -37,23 +37,23 @@ func (d *Daemon) describeRelay(u *usedRelay) client.Relay {
 		wrong = s.Limit // whatever was wrong before
 	}
 	if wrong != nil {
-		row.Error = trimRelayName(u.Name, ownwords.Of(wrong))
+		row.Error = trimName(u.Name, ownwords.Of(wrong))
 	}
 	return row
 }
 
 // checkNextLogin returns what is wrong with the file of credentials that is read when a relay is logged in to the next
 // time.
-func (d *Daemon) checkNextLogin(r *config.Relay) error {
-	file, err := r.CheckCredentials(string(d.home))
+func (r *Service) checkNextLogin(s *config.Relay) error {
+	file, err := s.CheckCredentials(r.Dir)
 	if err != nil || file == "" {
 		return err
 	}
 	return relay.CheckCredentials(file)
 }
 
-// toRelayState returns how this daemon stands to a relay.
-func toRelayState(s *relay.State) client.RelayState {
+// toState returns the state of a relay as the local API shows it.
+func toState(s *relay.State) client.RelayState {
 	isNew := s.LastError != nil && !s.LastErrorAt.Before(s.Since)
 	switch refused := isNew && errors.Is(s.LastError, relay.ErrRefused); {
 	case refused, s.Standing == relay.Deaf:
@@ -66,8 +66,8 @@ func toRelayState(s *relay.State) client.RelayState {
 	return client.RelayConnecting
 }
 
-// trimRelayName returns what is wrong with a relay without its name, which stands beside it.
-func trimRelayName(name, text string) string { return strings.TrimPrefix(text, "relay "+name+": ") }
+// trimName returns what is wrong with a relay without its name, which is shown beside it.
+func trimName(name, text string) string { return strings.TrimPrefix(text, "relay "+name+": ") }
 
 // login returns how this daemon logs in.
 func (s relaySettings) login() client.RelayLogin {
@@ -82,13 +82,13 @@ func (s relaySettings) login() client.RelayLogin {
 	return client.LoginNkey
 }
 
-// listRelays returns the rows of relay.list. It reads the files of credentials.
-func (d *Daemon) listRelays() []client.Relay {
+// List returns the rows of relay.list. It reads the files of credentials.
+func (r *Service) List() []client.Relay {
 	rows := []client.Relay{}
-	for _, u := range d.relays.list() {
-		row := d.describeRelay(u)
+	for _, u := range r.list() {
+		row := u.describe()
 		if row.State == client.RelayUp && row.Error == "" {
-			if err := d.checkNextLogin(&u.Relay); err != nil {
+			if err := r.checkNextLogin(&u.Relay); err != nil {
 				row.Error = fmt.Sprintf("it stays up until its next login: %v", err)
 			}
 		}

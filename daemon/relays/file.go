@@ -1,4 +1,4 @@
-package daemon
+package relays
 
 import (
 	"errors"
@@ -11,9 +11,9 @@ import (
 	"github.com/acpd/acpd/internal/statedir"
 )
 
-// readKeptRelays reads relays.yaml. Without that file there are none.
-func (h home) readKeptRelays() ([]config.Relay, error) {
-	path := h.filePath(statedir.RelaysName)
+// readFile reads relays.yaml. Without that file there are none.
+func (r *Service) readFile() ([]config.Relay, error) {
+	path := r.filePath(statedir.RelaysName)
 	data, err := durable.ReadPrivateFile(path, config.MaxKeptRelays)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
@@ -28,19 +28,18 @@ func (h home) readKeptRelays() ([]config.Relay, error) {
 	return relays, err
 }
 
-// writeKeptRelays replaces relays.yaml. The file is on disk when it returns.
-func (h home) writeKeptRelays(relays []config.Relay) error {
+// writeFile replaces relays.yaml. The file is on disk when it returns.
+func (r *Service) writeFile(relays []config.Relay) error {
 	data, err := config.RenderKeptRelays(relays)
 	if err != nil {
 		return err
 	}
-	return durable.ReplaceFile(h.filePath(statedir.RelaysName), h.filePath(statedir.RelaysTemp), data, durable.PrivateMode)
+	return durable.ReplaceFile(r.filePath(statedir.RelaysName), r.filePath(statedir.RelaysTemp), data, durable.PrivateMode)
 }
 
-// changeKeptRelays writes relays.yaml as change makes it, and uses it from then on. A file that could
-// not be read is not written over. The caller calls applyRelays.
-func (d *Daemon) changeKeptRelays(change func(kept []config.Relay) ([]config.Relay, error)) error {
-	r := d.relays
+// changeKept writes relays.yaml as change makes it, and uses it from then on. A file that could
+// not be read is not written over. The caller calls apply.
+func (r *Service) changeKept(change func(kept []config.Relay) ([]config.Relay, error)) error {
 	r.keeping.Lock()
 	defer r.keeping.Unlock()
 	kept, failure := r.getKept()
@@ -51,22 +50,21 @@ func (d *Daemon) changeKeptRelays(change func(kept []config.Relay) ([]config.Rel
 	if err != nil {
 		return err
 	}
-	if err := d.home.writeKeptRelays(next); err != nil {
+	if err := r.writeFile(next); err != nil {
 		return err
 	}
 	r.setKept(next, nil)
 	return nil
 }
 
-// loadKeptRelays reads relays.yaml again. If it cannot be read, none of its relays is used, and the
+// loadKept reads relays.yaml again. If it cannot be read, none of its relays is used, and the
 // status says so.
-func (d *Daemon) loadKeptRelays() {
-	r := d.relays
+func (r *Service) loadKept() {
 	r.keeping.Lock()
 	defer r.keeping.Unlock()
-	kept, failure := d.home.readKeptRelays()
+	kept, failure := r.readFile()
 	r.setKept(kept, failure)
 	if failure != nil {
-		d.log.Error("relays.yaml: none of its relays is used", "err", failure)
+		r.Log.Error("relays.yaml: none of its relays is used", "err", failure)
 	}
 }
