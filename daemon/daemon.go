@@ -142,7 +142,8 @@ type Daemon struct {
 	rediscover    pace.Signal // set if the settings of discovery have changed
 	dialHints     dialHints   // only the goroutine of discovery uses it
 
-	readiness readiness
+	readiness *admin.Readiness
+	systemd   *admin.Systemd
 	drain     *drain
 	draining  atomic.Bool    // the connections of peers are drained, and then the daemon ends
 	leaving   chan struct{}  // closed when draining is set
@@ -309,8 +310,28 @@ func (d *Daemon) openParts(ctx context.Context) error {
 	if d.guests, err = local.OpenGuestSocket(ctx, dir, client.SocketName, cfg.Agents.UIDs); err != nil {
 		return err
 	}
+	d.systemd = &admin.Systemd{Log: d.log, Describe: d.describeStatus}
+	d.readiness = &admin.Readiness{
+		Socket: d.socket, CheckUDP: d.node.CheckAnswers, Store: d.store, Space: d.space, Loops: d.listLoops(), Calls: &d.calls,
+		IsLeaving: d.isLeaving, Leaving: d.leaving,
+	}
 	return d.openMetrics(ctx, cfg.Metrics)
 }
+
+// listLoops returns the loops that accept peers and local connections.
+func (d *Daemon) listLoops() []admin.MovingPart {
+	all := []admin.MovingPart{{Name: "the UDP socket", AwaitRound: d.node.AwaitAcceptRound}}
+	for _, s := range []*local.Socket{d.socket, d.guests} {
+		all = append(all, admin.MovingPart{Name: s.Addr().String(), AwaitRound: s.AwaitRound})
+	}
+	for _, l := range d.channels.accepting {
+		all = append(all, admin.MovingPart{Name: l.Addr().String(), AwaitRound: l.AwaitRound})
+	}
+	return all
+}
+
+// isLeaving reports whether the daemon drains: it takes no new work, or has begun to end.
+func (d *Daemon) isLeaving() bool { return d.draining.Load() || d.drain.hasBegun() }
 
 // loadConfig reads config.yaml and puts the options of the command line before it.
 func (d *Daemon) loadConfig() (*config.Config, error) {
@@ -359,7 +380,7 @@ func (d *Daemon) Run(ctx context.Context, reload <-chan os.Signal) error {
 		d.draining.Store(true)
 		close(d.leaving)
 		d.log.Info("draining")
-		d.tellSystemd(stateStopping)
+		d.systemd.Tell(admin.StateStopping)
 	})()
 	for _, p := range d.trust.Peers() {
 		d.node.Connect(p.ID)
@@ -375,9 +396,9 @@ func (d *Daemon) Run(ctx context.Context, reload <-chan os.Signal) error {
 	}
 	d.logSettingsWithoutEffect()
 	d.log.Info("ready", "id", d.id, "name", d.name, "addr", d.node.Addr(), "socket", d.home.ownerSocketPath(), "took", time.Since(d.started))
-	d.readiness.serving.Store(true)
-	d.tellSystemd(stateReady)
-	g.Go(func() error { return d.runWatchdog(working) })
+	d.readiness.SetServing()
+	d.systemd.Tell(admin.StateReady)
+	g.Go(func() error { return d.systemd.RunWatchdog(working, d.readiness.ListMovingParts()) })
 	err := g.Wait()
 	d.calls.Wait()
 	return errors.Join(err, d.Close())

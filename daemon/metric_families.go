@@ -13,7 +13,7 @@ import (
 )
 
 // listMetricFamilies returns all metrics of this daemon, as docs/operate.md describes them. What
-// is measured for them is measured now. It blocks as checkReadiness does.
+// is measured for them is measured now. It blocks as Readiness.Check does.
 func (d *Daemon) listMetricFamilies(ctx context.Context) []metrics.Family {
 	all := d.listMessageFamilies()
 	all = append(all, d.listNetworkFamilies()...)
@@ -129,7 +129,7 @@ func (d *Daemon) listRelayFamilies() []metrics.Family {
 
 func (d *Daemon) listStateFamilies(ctx context.Context) []metrics.Family {
 	ready := 0
-	if len(d.checkReadiness(ctx)) == 0 {
+	if len(d.readiness.Check(ctx)) == 0 {
 		ready = 1
 	}
 	stateFree, stateFloor, mailFree, mailFloor := d.space.LastMeasured()

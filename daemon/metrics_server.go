@@ -167,7 +167,7 @@ func isAddrHost(hostport string) bool {
 
 // serveReadiness says whether the daemon is ready, or in one line what keeps it from that.
 func (s *metricsServer) serveReadiness(w http.ResponseWriter, r *http.Request) {
-	unready := s.daemon.checkReadiness(r.Context())
+	unready := s.daemon.readiness.Check(r.Context())
 	if len(unready) == 0 {
 		io.WriteString(w, "ready\n")
 		return

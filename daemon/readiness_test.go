@@ -20,7 +20,7 @@ import (
 func (d *running) awaitUnready(words string) {
 	d.t.Helper()
 	await.Until(d.t, "unready: "+words, func() bool {
-		unready := d.checkReadiness(d.t.Context())
+		unready := d.readiness.Check(d.t.Context())
 		return len(unready) == 1 && strings.Contains(unready[0], words)
 	})
 	var s client.Status
@@ -32,7 +32,7 @@ func (d *running) awaitUnready(words string) {
 
 func (d *running) awaitReady() {
 	d.t.Helper()
-	await.Until(d.t, "ready", func() bool { return len(d.checkReadiness(d.t.Context())) == 0 })
+	await.Until(d.t, "ready", func() bool { return len(d.readiness.Check(d.t.Context())) == 0 })
 }
 
 func TestReadyDaemon(t *testing.T) {
@@ -43,7 +43,7 @@ func TestReadyDaemon(t *testing.T) {
 	for range 8 {
 		all.Go(func() {
 			for range 20 {
-				if unready := desk.checkReadiness(t.Context()); len(unready) > 0 {
+				if unready := desk.readiness.Check(t.Context()); len(unready) > 0 {
 					t.Errorf("unready: %q", unready)
 				}
 			}
@@ -127,46 +127,23 @@ func TestStuckParts(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer d.Close()
-	if unready := d.checkReadiness(t.Context()); len(unready) != 1 || !strings.Contains(unready[0], "starting") {
+	if unready := d.readiness.Check(t.Context()); len(unready) != 1 || !strings.Contains(unready[0], "starting") {
 		t.Errorf("before Run: %q", unready)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 	defer cancel()
-	if err := d.awaitWriter(t.Context()); err != nil {
-		t.Error(err)
+	var stuck []string
+	for _, part := range d.readiness.ListMovingParts() {
+		if part.AwaitRound(ctx) != nil {
+			stuck = append(stuck, part.Name)
+		}
 	}
-	stuck := d.listStuckParts(ctx)
-	for _, want := range []string{"acp.sock does", filepath.Join(client.AgentFolder, client.SocketName), "UDP socket"} {
+	if slices.Contains(stuck, "the writer of state.db") {
+		t.Error("the writer does not write")
+	}
+	for _, want := range []string{client.SocketName, filepath.Join(client.AgentFolder, client.SocketName), "UDP socket"} {
 		if !slices.ContainsFunc(stuck, func(s string) bool { return strings.Contains(s, want) }) {
 			t.Errorf("before Run %q is not among %q", want, stuck)
 		}
 	}
-}
-
-// TestShutdownDuringACheck: a check that is under way when the daemon ends is over then, and says why.
-func TestShutdownDuringACheck(t *testing.T) {
-	t.Parallel()
-	desk := start(t, stateDir(t), "desk")
-	desk.awaitReady()
-	begun, end := make(chan struct{}), make(chan struct{})
-	var writing sync.WaitGroup
-	writing.Go(func() {
-		desk.store.Write(t.Context(), false, func(*store.Tx) error { close(begun); <-end; return nil })
-	})
-	<-begun
-	unready := make(chan []string, 1)
-	go func() { unready <- desk.checkReadiness(t.Context()) }()
-	await.Until(t, "the check is under way", func() bool {
-		desk.readiness.mu.Lock()
-		defer desk.readiness.mu.Unlock()
-		return desk.readiness.check != nil
-	})
-	stopped := make(chan struct{})
-	go func() { defer close(stopped); desk.stop() }()
-	if got := await.Receive(t, "the end of the check", unready); len(got) != 1 || !strings.Contains(got[0], "shutting down") {
-		t.Errorf("it says %q", got)
-	}
-	close(end)
-	writing.Wait()
-	<-stopped
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/config"
+	"github.com/acpd/acpd/daemon/admin"
 	"github.com/acpd/acpd/identity"
 )
 
@@ -32,8 +33,8 @@ func (d *Daemon) reloadOnSignal(ctx context.Context, reload <-chan os.Signal) er
 func (d *Daemon) reloadConfig() (*client.Reloaded, error) {
 	d.reloading.Lock()
 	defer d.reloading.Unlock()
-	d.tellSystemd(stateReloading())
-	defer d.tellSystemd(stateReady)
+	d.systemd.Tell(admin.StateReloading())
+	defer d.systemd.Tell(admin.StateReady)
 	next, err := d.loadConfig()
 	if err != nil {
 		d.reloadFailure.Store(&reloadFailure{time.Now(), err})

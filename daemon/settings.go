@@ -176,3 +176,21 @@ func (d *Daemon) logSettingsWithoutEffect() {
 		d.log.Warn("settings without effect", "warning", doubt)
 	}
 }
+
+// describeStatus returns one line for systemctl status. It holds no name and no text of a peer.
+func (d *Daemon) describeStatus() string {
+	line := fmt.Sprintf("%d peers connected; UDP %s", d.connected.count(), d.udpAddr)
+	if d.draining.Load() {
+		line = "draining; " + line
+	}
+	if full := d.space.DescribeShortage(); full != "" {
+		line += "; " + full
+	}
+	if len(d.listAbsentAddrs()) > 0 {
+		line += "; an address to listen on is not there: see acpctl status"
+	}
+	if d.reloadFailure.Load() != nil {
+		line += "; config.yaml was not taken over: see acpctl status"
+	}
+	return line
+}

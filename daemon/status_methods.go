@@ -29,9 +29,9 @@ func (d *Daemon) serveWhoami(_ context.Context, s *local.Conn, _ *local.NoParams
 }
 
 func (d *Daemon) serveStatus(ctx context.Context, _ *local.Conn, _ *local.NoParams) (any, error) {
-	unready := d.checkReadiness(ctx)
+	unready := d.readiness.Check(ctx)
 	state, active, _ := d.agents.SummarizeLoad()
-	if d.draining.Load() || d.drain.hasBegun() {
+	if d.isLeaving() {
 		state = client.DaemonDraining
 	}
 	open := d.delegations.CountOpen()

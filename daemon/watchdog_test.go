@@ -2,7 +2,6 @@ package daemon
 
 import (
 	"context"
-	"log/slog"
 	"net"
 	"path/filepath"
 	"reflect"
@@ -11,7 +10,6 @@ import (
 	"sync"
 	"syscall"
 	"testing"
-	"testing/synctest"
 	"time"
 	"unsafe"
 
@@ -218,38 +216,4 @@ func runDaemon(t *testing.T, d *Daemon) (stop func()) {
 			t.Error(err)
 		}
 	}
-}
-
-// The watchdog is fed four times in its period, and not at all while a part stands still.
-func TestWatchdogPace(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		d := &Daemon{log: slog.New(slog.DiscardHandler)}
-		ctx, cancel := context.WithCancel(t.Context())
-		fed, hung := 0, make(chan bool, 1)
-		moving := movingPart{"a", func(context.Context) error { return nil }}
-		stuck := movingPart{"b", func(ctx context.Context) error {
-			select {
-			case hung <- true:
-				<-hung
-			case <-ctx.Done():
-			}
-			return nil
-		}}
-		var ended sync.WaitGroup
-		ended.Go(func() { d.feedWatchdog(ctx, time.Minute, []movingPart{moving, stuck}, func() { fed++ }) })
-		step := func(what string, d time.Duration, want int) {
-			time.Sleep(d)
-			synctest.Wait()
-			if fed != want {
-				t.Errorf("%s: fed %d times, want %d", what, fed, want)
-			}
-		}
-		step("while all move", time.Minute+time.Second, 4)
-		hung <- true // the next round waits for its place
-		step("while one stands still", time.Hour, 4)
-		<-hung
-		step("when it moves again", time.Minute-time.Second, 8)
-		cancel()
-		ended.Wait()
-	})
 }

@@ -17,7 +17,7 @@ var arrows = map[string][]string{
 	"cmd/acpd":             {"daemon", "internal/buildinfo"},
 	"cmd/acpctl":           {"internal/app/cli"},
 	"daemon":               {"daemon/admin", "daemon/delegation", "daemon/inbox", "daemon/local", "daemon/registry", "daemon/relays", "daemon/schema", "daemon/spending", "daemon/waking", "daemon/watch", "openintent/remote", "oacp/transfer", "peer", "pipe", "discovery", "store", "config", "client", "disk", "metrics", "internal/buildinfo", "internal/statedir"},
-	"daemon/admin":         {"daemon/local", "store", "internal/statedir"},
+	"daemon/admin":         {"daemon/local", "store", "internal/pace", "internal/statedir"},
 	"daemon/delegation":    {"daemon/registry", "store", "client", "budget"},
 	"daemon/inbox":         {"daemon/registry", "store", "client", "budget"},
 	"daemon/local":         {"daemon/registry", "disk", "internal/ownwords", "internal/pace"},
@@ -112,7 +112,7 @@ var importers = map[string][]string{
 	"github.com/nats-io/nkeys":   {"relay"},
 
 	"github.com/modelcontextprotocol/go-sdk": {"mcp"},
-	"github.com/coreos/go-systemd/v22":       {"daemon"},
+	"github.com/coreos/go-systemd/v22":       {"daemon/admin"},
 	"encoding/json":                          {},
 	"github.com/rogpeppe/go-internal":        {}, // tests only
 }

@@ -1,4 +1,4 @@
-package daemon
+package admin
 
 import (
 	"context"
@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/acpd/acpd/daemon/local"
 	"github.com/acpd/acpd/internal/ownwords"
 	"github.com/acpd/acpd/store"
 )
@@ -14,13 +15,26 @@ import (
 // readinessWait bounds how long one part may take to show that it works.
 const readinessWait = time.Second
 
-// readiness has the check that is under way, so that callers who come meanwhile share it.
-type readiness struct {
-	serving atomic.Bool // Run has started all parts
+// Readiness finds what keeps a daemon from its work. It has the check that is under way, so that
+// callers who come meanwhile share it.
+type Readiness struct {
+	Socket    *local.Socket               // acp.sock of the state directory
+	CheckUDP  func(context.Context) error // returns an error unless the UDP socket answers
+	Store     *store.DB
+	Space     *Space
+	Loops     []MovingPart // those that accept local connections and peers
+	IsLeaving func() bool  // reports whether the daemon drains
+	Leaving   <-chan struct{}
+	Calls     *sync.WaitGroup // waits for goroutines that outlive a check
+
+	serving atomic.Bool // all parts have started
 
 	mu    sync.Mutex // guards check
 	check *readinessCheck
 }
+
+// SetServing records that all parts of the daemon have started.
+func (r *Readiness) SetServing() { r.serving.Store(true) }
 
 // readinessCheck is one check of a daemon.
 type readinessCheck struct {
@@ -28,10 +42,10 @@ type readinessCheck struct {
 	unready []string
 }
 
-// checkReadiness returns what keeps this daemon from its work, each with the remedy, and
+// Check returns what keeps this daemon from its work, each with the remedy, and
 // nothing if it is ready. It is ready if
-//   - [Daemon.Run] has started everything, and does not drain;
-//   - its accept loops and the store's writer go on (see [Daemon.listStuckParts]);
+//   - everything has started, and the daemon does not drain;
+//   - its accept loops and the store's writer go on (see [Readiness.listStuckParts]);
 //   - acp.sock lies in the state directory, and no connection on it had to wait just now;
 //   - the UDP socket answers;
 //   - no disk is below the floor at which peers are refused.
@@ -39,15 +53,14 @@ type readinessCheck struct {
 // The status and whatever else tells of readiness ask here. Nothing that an agent or a peer
 // may do alone, such as removing a file of the agents' folder, makes it unready. It blocks for
 // readinessWait at most, or until ctx ends; calls share one check.
-func (d *Daemon) checkReadiness(ctx context.Context) []string {
-	r := &d.readiness
+func (r *Readiness) Check(ctx context.Context) []string {
 	r.mu.Lock()
 	check := r.check
 	if check == nil {
 		check = &readinessCheck{over: make(chan struct{})}
 		r.check = check
-		d.calls.Go(func() {
-			check.unready = d.listUnready(context.WithoutCancel(ctx))
+		r.Calls.Go(func() {
+			check.unready = r.listUnready(context.WithoutCancel(ctx))
 			r.mu.Lock()
 			r.check = nil
 			r.mu.Unlock()
@@ -63,12 +76,12 @@ func (d *Daemon) checkReadiness(ctx context.Context) []string {
 	}
 }
 
-func (d *Daemon) listUnready(ctx context.Context) []string {
+func (r *Readiness) listUnready(ctx context.Context) []string {
 	const leaving = "acpd is shutting down: start it again when it has ended"
 	switch {
-	case d.draining.Load() || d.drain.hasBegun():
+	case r.IsLeaving():
 		return []string{leaving}
-	case !d.readiness.serving.Load():
+	case !r.serving.Load():
 		return []string{"acpd is starting: try again in a moment"}
 	}
 	var shutdown sync.WaitGroup
@@ -77,7 +90,7 @@ func (d *Daemon) listUnready(ctx context.Context) []string {
 	defer cancel()
 	shutdown.Go(func() { // which does not wait for loops that have ended
 		select {
-		case <-d.leaving:
+		case <-r.Leaving:
 			cancel()
 		case <-ctx.Done():
 		}
@@ -85,72 +98,64 @@ func (d *Daemon) listUnready(ctx context.Context) []string {
 	var stuck []string
 	var answer error
 	var checks sync.WaitGroup
-	checks.Go(func() { stuck = d.listStuckParts(ctx) })
-	checks.Go(func() { answer = d.node.CheckAnswers(ctx) })
-	d.space.Measure(ctx)
+	checks.Go(func() { stuck = r.listStuckParts(ctx) })
+	checks.Go(func() { answer = r.CheckUDP(ctx) })
+	r.Space.Measure(ctx)
 	checks.Wait()
-	if d.draining.Load() {
+	select {
+	case <-r.Leaving:
 		return []string{leaving}
+	default:
 	}
 	unready := append([]string{}, stuck...)
-	for _, err := range append(d.socket.ListFaults(), answer) {
+	for _, err := range append(r.Socket.ListFaults(), answer) {
 		if err != nil {
 			unready = append(unready, ownwords.Of(err))
 		}
 	}
-	if full := d.space.DescribeShortage(); full != "" {
+	if full := r.Space.DescribeShortage(); full != "" {
 		unready = append(unready, full)
 	}
 	return unready
 }
 
-// movingPart is a loop of the daemon that has to come round again and again.
-type movingPart struct {
-	name       string
-	awaitRound func(context.Context) error // blocks until it has come round, or ctx ends
+// MovingPart is a loop of the daemon that has to come round again and again.
+type MovingPart struct {
+	Name       string
+	AwaitRound func(context.Context) error // blocks until it has come round, or ctx ends
 }
 
-// listMovingParts returns the loops that accept local connections and peers, and the store's
-// writer.
-func (d *Daemon) listMovingParts() []movingPart {
-	all := []movingPart{
-		{"the writer of state.db", d.awaitWriter},
-		{"the UDP socket", d.node.AwaitAcceptRound},
-		{d.socket.Addr().String(), d.socket.AwaitRound},
-		{d.guests.Addr().String(), d.guests.AwaitRound},
-	}
-	for _, l := range d.channels.accepting {
-		all = append(all, movingPart{l.Addr().String(), l.AwaitRound})
-	}
-	return all
+// ListMovingParts returns the store's writer and the loops.
+func (r *Readiness) ListMovingParts() []MovingPart {
+	return append([]MovingPart{{"the writer of state.db", r.awaitWriter}}, r.Loops...)
 }
 
-// listStuckParts returns those of [Daemon.listMovingParts] that have not come round since it was
+// listStuckParts returns those of [Readiness.ListMovingParts] that have not come round since it was
 // called, each with the remedy. Nothing that a peer or a local program sends keeps it waiting, so a
 // part that it names hangs, or its disk does. It blocks until all parts have come round, or until
 // ctx ends.
-func (d *Daemon) listStuckParts(ctx context.Context) []string {
-	parts := d.listMovingParts()
+func (r *Readiness) listStuckParts(ctx context.Context) []string {
+	parts := r.ListMovingParts()
 	errs := make([]error, len(parts))
 	var all sync.WaitGroup
 	for i, part := range parts {
-		all.Go(func() { errs[i] = part.awaitRound(ctx) })
+		all.Go(func() { errs[i] = part.AwaitRound(ctx) })
 	}
 	all.Wait()
 	var stuck []string
 	for i, err := range errs {
 		if err != nil {
-			stuck = append(stuck, fmt.Sprintf("%s does not go on: %v: look at acpd's log and at the disk, and start acpd again", parts[i].name, err))
+			stuck = append(stuck, fmt.Sprintf("%s does not go on: %v: look at acpd's log and at the disk, and start acpd again", parts[i].Name, err))
 		}
 	}
 	return stuck
 }
 
 // awaitWriter blocks until the store's writer has committed an empty transaction, or ctx ends.
-func (d *Daemon) awaitWriter(ctx context.Context) error {
+func (r *Readiness) awaitWriter(ctx context.Context) error {
 	done := make(chan error, 1)
-	d.calls.Go(func() {
-		done <- d.store.Write(ctx, false, func(*store.Tx) error { return nil })
+	r.Calls.Go(func() {
+		done <- r.Store.Write(ctx, false, func(*store.Tx) error { return nil })
 	})
 	select {
 	case err := <-done:

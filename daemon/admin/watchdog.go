@@ -1,4 +1,4 @@
-package daemon
+package admin
 
 import (
 	"context"
@@ -15,32 +15,32 @@ import (
 // The watchdog of systemd is fed feedsPerPeriod times in its period while nothing stands still.
 const feedsPerPeriod = 4
 
-// runWatchdog feeds systemd's watchdog until ctx ends, if systemd asks for that.
-func (d *Daemon) runWatchdog(ctx context.Context) error {
+// RunWatchdog feeds systemd's watchdog until ctx ends, if systemd asks for that, while all parts move.
+func (s *Systemd) RunWatchdog(ctx context.Context, parts []MovingPart) error {
 	period, err := systemd.SdWatchdogEnabled(false)
 	if err != nil {
-		d.log.Warn("systemd's watchdog is not fed", "err", err)
+		s.Log.Warn("systemd's watchdog is not fed", "err", err)
 	}
 	if period <= 0 {
 		return nil
 	}
-	d.feedWatchdog(ctx, period, d.listMovingParts(), func() { d.tellSystemd(stateFed) })
+	s.feedWatchdog(ctx, period, parts, func() { s.Tell(stateFed) })
 	return nil
 }
 
 // feedWatchdog calls feed each time that all parts have come round, until ctx ends. A part that
 // stands still starves the watchdog; the log names it before systemd ends the daemon. An error,
 // as of a full disk, is a move too: the daemon would be started again for nothing.
-func (d *Daemon) feedWatchdog(ctx context.Context, period time.Duration, parts []movingPart, feed func()) {
+func (s *Systemd) feedWatchdog(ctx context.Context, period time.Duration, parts []MovingPart, feed func()) {
 	for pace.Sleep(ctx, period/feedsPerPeriod) == nil {
 		var still standing
 		var moves sync.WaitGroup
 		for _, p := range parts {
-			still.add(p.name)
-			moves.Go(func() { p.awaitRound(ctx); still.remove(p.name) })
+			still.add(p.Name)
+			moves.Go(func() { p.AwaitRound(ctx); still.remove(p.Name) })
 		}
 		late := time.AfterFunc(period/2, func() {
-			d.log.Error("something stands still: systemd will start acpd again unless it moves", "what", still.String())
+			s.Log.Error("something stands still: systemd will start acpd again unless it moves", "what", still.String())
 		})
 		moves.Wait()
 		late.Stop()
