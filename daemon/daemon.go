@@ -36,6 +36,7 @@ import (
 	"github.com/acpd/acpd/daemon/admin"
 	"github.com/acpd/acpd/daemon/delegation"
 	"github.com/acpd/acpd/daemon/inbox"
+	"github.com/acpd/acpd/daemon/known"
 	"github.com/acpd/acpd/daemon/local"
 	"github.com/acpd/acpd/daemon/registry"
 	"github.com/acpd/acpd/daemon/relays"
@@ -112,14 +113,12 @@ type Daemon struct {
 	delegations     *delegation.Table
 	inbox           *inbox.Inbox
 	repeats         *inbox.Repeats
-	spending        *spending.Table
+	spending        *spending.Service
 	slowTakers      *budget.Account
 	agentPlaces     *budget.Account
 	partials        *budget.Account // counts refusals alone
-	queries         *openQueries
+	known           *known.Messages
 	watch           *watch.Service
-	shownChains     *recentChains
-	underWay        *messagesUnderWay
 	capabilities    *capabilityCache
 	leftovers       *leftovers
 	pins            pinSaver
@@ -156,7 +155,7 @@ type Daemon struct {
 func OpenDaemon(ctx context.Context, o Options) (*Daemon, error) {
 	d := &Daemon{
 		options: o, started: time.Now(), files: admin.DivideDescriptors(admin.ReadDescriptorLimit()),
-		agents: registry.NewRegistry(), queries: newOpenQueries(), shownChains: newRecentChains(), underWay: newMessagesUnderWay(), capabilities: newCapabilityCache(),
+		agents: registry.NewRegistry(), capabilities: newCapabilityCache(),
 		leftovers: newLeftovers(), drain: newDrain(), rediscover: pace.NewSignal(), organisationChanged: pace.NewSignal(), dialHints: make(dialHints), leaving: make(chan struct{}),
 	}
 	if err := d.openParts(ctx); err != nil {
@@ -244,7 +243,6 @@ func (d *Daemon) openParts(ctx context.Context) error {
 	if err := schema.Migrate(ctx, d.store); err != nil {
 		return err
 	}
-	d.spending = spending.NewTable(d.store)
 	if d.lastConnections, err = openLastConnections(ctx, d.store); err != nil {
 		return err
 	}
@@ -263,6 +261,8 @@ func (d *Daemon) openParts(ctx context.Context) error {
 	if d.delegations, err = delegation.OpenTable(ctx, d.store, d.agents, d.budget, d.releaseSession, d.log); err != nil {
 		return err
 	}
+	d.known = known.New(known.Deps{Self: d.id, Inbox: d.inbox, Repeats: d.repeats, Delegations: d.delegations, MaxListBytes: d.maxListBytes, Calls: &d.calls})
+	d.spending = spending.New(spending.Deps{DB: d.store, Trust: trust, Known: d.known, Config: d.config.Load, PeerName: d.peerName, Disk: d.space.Reserve, Log: d.log})
 	d.watch = watch.New(watch.Deps{Trust: trust, Delegations: d.delegations, ResolvePeers: d.resolvePeers, MaxListBytes: d.maxListBytes, Log: d.log})
 	d.watch.KeepHistory(cfg.History != config.Off)
 	d.table = discovery.NewTable(d.isTrustedByOwner, d.handleDiscoveryChange)

@@ -10,6 +10,7 @@ import (
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/daemon/delegation"
 	"github.com/acpd/acpd/daemon/inbox"
+	"github.com/acpd/acpd/daemon/known"
 	"github.com/acpd/acpd/daemon/local"
 	"github.com/acpd/acpd/daemon/registry"
 	"github.com/acpd/acpd/identity"
@@ -32,7 +33,7 @@ func (d *Daemon) serveDelegate(ctx context.Context, s *local.Conn, p *client.Del
 		return nil, err
 	}
 	if !p.Guessed && d.delegations.IsUnwanted(p.Parent) && d.delegations.FindByID(nil, env.ID, client.Given) == nil { // else it is a repeat
-		return nil, newParentEndedError(kinds.DeliveredNo)
+		return nil, known.NewParentEndedError(kinds.DeliveredNo)
 	}
 	if err := d.countSend(ctx, &p.Head, env); err != nil {
 		return nil, err
@@ -104,8 +105,8 @@ func (d *Daemon) recordFailedDelegate(ctx context.Context, t *delegation.Delegat
 	e := kinds.AsError(err)
 	var fail error
 	switch {
-	case hasParentEnded(ctx):
-		e, fail = newParentEndedError(e.Delivered()), d.delegations.EndUnwanted(ctx, t)
+	case known.HasParentEnded(ctx):
+		e, fail = known.NewParentEndedError(e.Delivered()), d.delegations.EndUnwanted(ctx, t)
 	case errors.Is(context.Cause(ctx), errCancelled):
 		e = errCancelled
 		_, fail = d.delegations.EndDelegation(ctx, t, delegation.Ending{State: client.TaskCancelled, Outcome: e.Message})

@@ -56,6 +56,18 @@ func (d *Daemon) handleExchange(ctx context.Context, request *peer.Passing) (*wi
 	return reply, nil
 }
 
+// beginMessage makes a message known, until the caller calls d.known.End. It returns an error if a known
+// message of another peer has its id. Only a peer that may send such a message learns that.
+func (d *Daemon) beginMessage(sender identity.Peer, message kinds.Checked) error {
+	if d.known.Begin(sender.ID, message.ID) {
+		return nil
+	}
+	if err := d.permissions.checkAllowed(sender, message.Kind, message.Domain); err != nil {
+		return err
+	}
+	return inbox.NewReusedIDError(message.Envelope)
+}
+
 // handleMessage takes a message of a trusted peer; the state becomes its receipt.
 func (d *Daemon) handleMessage(ctx context.Context, message *peer.Passing) (wire.ReceiptState, error) {
 	out := d.handleMessageOnce(ctx, message.Sender, message.Checked)
@@ -69,7 +81,7 @@ func (d *Daemon) handleMessageOnce(ctx context.Context, sender identity.Peer, me
 	if err := d.beginMessage(sender, message); err != nil {
 		return inbox.Outcome{Err: err}
 	}
-	defer d.underWay.end(env.ID)
+	defer d.known.End(env.ID)
 	first, fresh, err := d.repeats.BeginRun(sender.ID, env)
 	if err != nil {
 		return inbox.Outcome{Err: err}
@@ -170,7 +182,7 @@ func (d *Daemon) handleQueryOrQuestion(ctx context.Context, query *peer.Passing)
 	if err := d.beginMessage(query.Sender, query.Checked); err != nil {
 		return nil, err
 	}
-	defer d.underWay.end(query.ID)
+	defer d.known.End(query.ID)
 	if query.Ref != nil {
 		return d.handleQuestion(ctx, query)
 	}
@@ -193,12 +205,12 @@ func (d *Daemon) handleQuery(ctx context.Context, query *peer.Passing) (wire.Pay
 	defer d.agents.ReleasePlace(p)
 	query.SetAgent(&p.Agent.Name)
 	deadline, answered := queryTimeout(query.Checked), false
-	d.queries.add(env, p.Agent, time.Now().Add(deadline))
-	defer func() { d.queries.remove(env, answered) }()
+	d.known.BeginQuery(env, p.Agent, time.Now().Add(deadline))
+	defer func() { d.known.EndQuery(env, answered) }()
 	var answer wire.Payload
 	in := &client.Inbound{Envelope: *env, Name: sender.Name, DeadlineMS: uint64(deadline.Milliseconds())}
 	if p.Agent.IsSession() {
-		d.shownChains.add(env, p.Agent.KeyHash, false) // the session may act upon it when it has answered
+		d.known.AddShown(env, p.Agent.KeyHash) // the session may act upon it when it has answered
 		asking, end := d.beginQueryAtSession(ctx, p.Agent, sender, in, deadline)
 		defer end()
 		ctx = asking

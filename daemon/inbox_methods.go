@@ -38,7 +38,7 @@ func (d *Daemon) serveInbox(ctx context.Context, s *local.Conn, p *client.InboxP
 		for i := range answer.Messages {
 			env := &answer.Messages[i].Envelope
 			if d.repeats.AddTaker(env.From, env.ID, a.KeyHash); a.IsSession() {
-				d.shownChains.add(env, a.KeyHash, false)
+				d.known.AddShown(env, a.KeyHash)
 			}
 		}
 	}

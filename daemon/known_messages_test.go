@@ -137,40 +137,6 @@ func TestOneIDAtTheSameMoment(t *testing.T) {
 	}
 }
 
-// A message is known from before anything looks for its id, until all its repeats have ended.
-func TestMessagesUnderWay(t *testing.T) {
-	x, id, first, second := newMessagesUnderWay(), wire.NewMessageID(), identity.ID{1}, identity.ID{2}
-	known := make(map[wire.MessageID]identity.ID)
-	find := func(id wire.MessageID) (identity.ID, bool) {
-		if x.mu.TryLock() {
-			t.Error("another message may come while one is looked for")
-			x.mu.Unlock()
-		}
-		from, ok := known[id]
-		return from, ok
-	}
-	expect := func(when string, from identity.ID, want bool) {
-		t.Helper()
-		if got := x.begin(from, id, find); got != want {
-			t.Errorf("%s: %t for %v", when, got, from)
-		}
-	}
-	expect("at first", first, true)
-	expect("under way", second, false)
-	expect("a repeat", first, true)
-	x.end(id)
-	expect("one of two has ended", second, false)
-	known[id] = first
-	x.end(id)
-	expect("both have ended, and it is known", second, false)
-	delete(known, id)
-	expect("nothing knows it", second, true)
-	x.end(id)
-	if len(x.byID) != 0 {
-		t.Errorf("under way: %v", x.byID)
-	}
-}
-
 // A peer that may not send a message does not learn from its refusal which ids are known.
 func TestRefusedPeersLearnNoIDs(t *testing.T) {
 	t.Parallel()
@@ -223,12 +189,12 @@ func TestHopsOfWhatWasShownLate(t *testing.T) {
 	r := asker.notify(s.notice("laptop"))
 	s.next(false)
 	laptop.repeats.ForgetPeer(desk.ID()) // as after 10 minutes, or a restart
-	laptop.shownChains.forgetPeer(desk.ID())
+	laptop.known.ForgetPeer(desk.ID())
 	reply := client.NotifyParams{Head: client.Head{Parent: r.ID}, To: client.To("desk"), Payload: wire.Payload(`{"topic":"t"}`)}
 	s.must("notify", reply, nil) // it lies in the inbox
 	s.must("ack", client.AckParams{IDs: s.unread()}, nil)
 	s.must("notify", reply, nil)
-	laptop.shownChains.forgetPeer(desk.ID())
+	laptop.known.ForgetPeer(desk.ID())
 	s.refused(kinds.NotFound, "notify", reply)
 	var in client.Inbox
 	asker.must("inbox", nil, &in)

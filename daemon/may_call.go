@@ -56,6 +56,6 @@ func (d *Daemon) countSend(ctx context.Context, h *client.Head, env *wire.Envelo
 	if h.Parent.IsZero() || env.FromAgent == "" {
 		return nil
 	}
-	from, _ := d.findSender(h.Parent)
+	from, _ := d.known.FindSender(h.Parent)
 	return d.waker.CountSend(ctx, from, h.Parent, env)
 }

@@ -26,7 +26,6 @@ type measures struct {
 	mails        *metrics.Counts // by direction and result
 	channels     *metrics.Counts // requests, by who asks and status
 	wakes        *metrics.Counts // by outcome
-	runs         *metrics.Counts // headless ones, by what was said of them
 	peers        *peerMeasures   // nil unless metrics.peers is set
 }
 
@@ -43,11 +42,6 @@ const (
 
 	wakePosted  = "posted"
 	wakeRefused = "refused"
-
-	runReserved = "reserved"
-	runRefused  = "refused"
-	runSettled  = "settled"
-	runNotBegun = "not_begun"
 )
 
 // newMeasures returns measures that are all zero; those of single peers too if perPeer is set.
@@ -71,7 +65,6 @@ func newMeasures(perPeer bool) *measures {
 		mails:        metrics.NewCounts(direction, label("result", wire.MailStored, wire.MailDuplicate, wire.MailRefused, wire.MailRetry, transfer.Unreachable, otherValue)),
 		channels:     metrics.NewCounts(label("from", askedHere, askedByPeer), label("status", "2xx", "3xx", "4xx", "5xx", otherValue)),
 		wakes:        metrics.NewCounts(label("outcome", wakePosted, wakeRefused, outcomeFailed)),
-		runs:         metrics.NewCounts(label("state", runReserved, runRefused, runSettled, runNotBegun)),
 	}
 	if perPeer {
 		m.peers = newPeerMeasures()
@@ -149,13 +142,6 @@ func (m *measures) countWake(said client.WakeAnswer, err error) {
 		m.wakes.Add(1, wakeRefused)
 	default:
 		m.wakes.Add(1, outcomeFailed)
-	}
-}
-
-// countRun counts what was said of a headless run.
-func (m *measures) countRun(state string) {
-	if m != nil {
-		m.runs.Add(1, state)
 	}
 }
 

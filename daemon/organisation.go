@@ -79,8 +79,7 @@ func (d *Daemon) handleDecertified(id identity.ID) {
 	d.budget.ForgetRefusals(id)
 	d.refusers.Delete(id)
 	d.capabilities.forgetPeer(id)
-	d.shownChains.forgetPeer(id)
-	d.queries.ended.forgetPeer(id)
+	d.known.ForgetPeer(id)
 	d.updateAddrTable(id)
 }
 

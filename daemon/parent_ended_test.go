@@ -9,6 +9,7 @@ import (
 
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/client/jsonrpc"
+	"github.com/acpd/acpd/daemon/delegation"
 	"github.com/acpd/acpd/integration/await"
 	"github.com/acpd/acpd/kinds"
 	"github.com/acpd/acpd/wire"
@@ -76,7 +77,7 @@ func TestQueriesEndWithTheirParent(t *testing.T) {
 // That the parent is over may be seen first by the peer, which answers that the time is over. Any other answer of it
 // stays as it is.
 func TestWhoSeesFirstThatAParentHasEnded(t *testing.T) {
-	open, ended := t.Context(), newEndedContext(errParentEnded)
+	open, ended := t.Context(), newEndedContext(delegation.ErrParentEnded)
 	now := time.Now()
 	past, later := now.Add(-time.Minute), now.Add(time.Hour)
 	for _, test := range []struct {
@@ -108,7 +109,7 @@ func TestNothingFollowsFromAQueryThatIsOver(t *testing.T) {
 	t.Parallel()
 	x := newTrio(t)
 	over := wire.NewEnvelope(x.desk.id, x.laptop.id, kinds.KindQuery, query("?"))
-	x.laptop.queries.add(over, x.laptop.agents.FindByName("lead"), time.Now())
+	x.laptop.known.BeginQuery(over, x.laptop.agents.FindByName("lead"), time.Now())
 	x.expectParentEnded(x.lead.call("query", client.QueryParams{Head: client.Head{Parent: over.ID}, To: "build", Payload: query("?")}, nil))
 	if len(x.builder.asked) > 0 {
 		t.Error("the builder was asked")

@@ -11,6 +11,7 @@ import (
 	"github.com/acpd/acpd/client/jsonrpc"
 	"github.com/acpd/acpd/daemon/delegation"
 	"github.com/acpd/acpd/daemon/inbox"
+	"github.com/acpd/acpd/daemon/known"
 	"github.com/acpd/acpd/daemon/local"
 	"github.com/acpd/acpd/daemon/registry"
 	"github.com/acpd/acpd/identity"
@@ -61,7 +62,7 @@ func (d *Daemon) serveQuestion(ctx context.Context, s *local.Conn, r *jsonrpc.Re
 	}
 	left := queryTimeout(query) - time.Since(began)
 	defer r.CancelAfter(left)()
-	ctx, leave, err := d.followParent(ctx, &p.Head)
+	ctx, leave, err := d.known.FollowParent(ctx, &p.Head)
 	if err != nil {
 		return nil, err
 	}
@@ -76,8 +77,8 @@ func (d *Daemon) serveQuestion(ctx context.Context, s *local.Conn, r *jsonrpc.Re
 	reply, rtt, err := d.node.Exchange(ctx, query)
 	over, isOver := errors.AsType[*kinds.Error](context.Cause(ctx))
 	switch {
-	case err != nil && hasParentEnded(ctx):
-		return nil, newParentEndedError(kinds.AsError(err).Delivered())
+	case err != nil && known.HasParentEnded(ctx):
+		return nil, known.NewParentEndedError(kinds.AsError(err).Delivered())
 	case err != nil && isOver && kinds.AsError(err).From == "":
 		return nil, over
 	case err != nil:
@@ -91,7 +92,7 @@ func (d *Daemon) composeQuestion(ctx context.Context, s *local.Conn, t *delegati
 	if p.Thread != "" {
 		return nil, kinds.Errorf(kinds.Invalid, "thread: it follows from ref: leave it out")
 	}
-	c, err := d.findParentChain(ctx, s, h)
+	c, err := d.known.FindParentChain(ctx, s.GuestCredential(), h)
 	if err != nil {
 		return nil, err
 	}
@@ -165,12 +166,12 @@ func (d *Daemon) askDelegator(ctx context.Context, sender identity.Peer, t *dele
 		return
 	}
 	asking, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
-	d.queries.add(env, takers[0], time.Time{}) // before its sender may give up: from then on nothing else keeps its id from other peers
+	d.known.BeginQuery(env, takers[0], time.Time{}) // before its sender may give up: from then on nothing else keeps its id from other peers
 	d.calls.Go(func() {
 		defer cancel(nil)
 		defer func() {
 			answered, _, _ := d.delegations.WatchQuestion(t, q)
-			d.queries.remove(env, answered)
+			d.known.EndQuery(env, answered)
 		}()
 		d.delegations.EndAsking(t, q, d.askAgent(asking, sender, t, q, takers[0], env))
 	})
@@ -204,7 +205,7 @@ func (d *Daemon) askAgent(ctx context.Context, sender identity.Peer, t *delegati
 	}
 	asking := ctx
 	if a.IsSession() {
-		d.shownChains.add(env, a.KeyHash, false) // the session may act upon it when it has answered
+		d.known.AddShown(env, a.KeyHash) // the session may act upon it when it has answered
 		var decline context.CancelCauseFunc
 		asking, decline = context.WithCancelCause(ctx)
 		defer decline(nil)

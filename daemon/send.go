@@ -12,6 +12,7 @@ import (
 
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/client/jsonrpc"
+	"github.com/acpd/acpd/daemon/known"
 	"github.com/acpd/acpd/daemon/local"
 	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/kinds"
@@ -152,7 +153,7 @@ func (d *Daemon) composeEnvelope(ctx context.Context, s *local.Conn, kind string
 	if err := d.checkMayBegin(s, kind, h); err != nil {
 		return nil, p, err
 	}
-	c, err := d.findParentChain(ctx, s, h)
+	c, err := d.known.FindParentChain(ctx, s.GuestCredential(), h)
 	if err != nil {
 		return nil, p, err
 	}
@@ -226,12 +227,12 @@ func (d *Daemon) serveQuery(ctx context.Context, s *local.Conn, r *jsonrpc.Reque
 	began := time.Now()
 	var parentUntil time.Time // zero: the parent bounds no deadline
 	if !p.Parent.IsZero() && !p.Guessed {
-		parentUntil = d.queries.findDeadline(p.Parent)
+		parentUntil = d.known.FindDeadline(p.Parent)
 	}
 	if !parentUntil.IsZero() {
 		left := parentUntil.Sub(began)
 		if left <= 0 {
-			return nil, newParentEndedError(kinds.DeliveredNo)
+			return nil, known.NewParentEndedError(kinds.DeliveredNo)
 		}
 		p.Payload = kinds.LimitDeadline(p.Payload, left)
 	}
@@ -244,7 +245,7 @@ func (d *Daemon) serveQuery(ctx context.Context, s *local.Conn, r *jsonrpc.Reque
 	}
 	left := queryTimeout(env) - time.Since(began)
 	defer r.CancelAfter(left)()
-	ctx, leave, err := d.followParent(ctx, &p.Head)
+	ctx, leave, err := d.known.FollowParent(ctx, &p.Head)
 	if err != nil {
 		return nil, err
 	}
@@ -254,7 +255,7 @@ func (d *Daemon) serveQuery(ctx context.Context, s *local.Conn, r *jsonrpc.Reque
 		return newAnswer(env, reply, rtt), nil
 	}
 	if e := kinds.AsError(err); hasEndedWithParent(ctx, e, parentUntil) {
-		return nil, newParentEndedError(e.Delivered())
+		return nil, known.NewParentEndedError(e.Delivered())
 	}
 	return nil, err
 }
@@ -265,7 +266,7 @@ func hasEndedWithParent(ctx context.Context, e *kinds.Error, parentUntil time.Ti
 	if e.Code == kinds.Timeout && !parentUntil.IsZero() && !time.Now().Before(parentUntil) {
 		return true
 	}
-	return hasParentEnded(ctx) && (e.From == "" || e.Code == kinds.Timeout)
+	return known.HasParentEnded(ctx) && (e.From == "" || e.Code == kinds.Timeout)
 }
 
 func queryTimeout(query kinds.Checked) time.Duration {

@@ -278,7 +278,7 @@ func (d *Daemon) declineTask(t *delegation.Delegation, a *registry.Agent, declin
 
 // callWake tells a session of a message.
 func (d *Daemon) callWake(ctx context.Context, a *registry.Agent, in *client.Inbound) (said client.WakeAnswer, err error) {
-	d.shownChains.add(&in.Envelope, a.KeyHash, false)
+	d.known.AddShown(&in.Envelope, a.KeyHash)
 	if in.Wake != nil {
 		defer func() { d.measures.countWake(said, err) }()
 	}

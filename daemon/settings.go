@@ -117,7 +117,7 @@ func (d *Daemon) listWarnings() []string {
 			all = append(all, fmt.Sprintf("agents in config.yaml names %s: no such agent is attached, so nothing follows from it; did you mean %s?", name, near))
 		}
 	}
-	all = append(all, d.describeUsedUpBudgets()...)
+	all = append(all, d.spending.DescribeUsedUp()...)
 	all = append(all, d.listKeptNames()...)
 	return append(all, d.listSettingsWithoutEffect()...)
 }

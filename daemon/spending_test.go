@@ -7,6 +7,7 @@ import (
 
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/client/jsonrpc"
+	"github.com/acpd/acpd/daemon/spending"
 	"github.com/acpd/acpd/integration/await"
 	"github.com/acpd/acpd/kinds"
 	"github.com/acpd/acpd/wire"
@@ -135,7 +136,7 @@ func TestRunsBelongToRequests(t *testing.T) {
 			t.Fatalf("%s: %v", c.what, err)
 		}
 		if !c.goesOn {
-			await.Until(t, c.what+" is over", func() bool { _, _, open := desk.queries.find(nil, h.ID); return !open })
+			await.Until(t, c.what+" is over", func() bool { return desk.known.FindDeadline(h.ID).IsZero() })
 			agent.refused(kinds.NotFound, "budget.reserve", p)
 			continue
 		}
@@ -178,11 +179,11 @@ func TestRefusedRunsUseNoRequestUp(t *testing.T) {
 		ended := make(chan error, 1)
 		go func() { ended <- caller.call(c.method, c.params, nil) }()
 		p := client.ReserveParams{Profile: "claude", Peer: laptop.ID(), Ref: await.Receive(t, c.method, got).ID, MaxCost: 2}
-		for range maxRunsOfRequest + 1 {
+		for range spending.MaxRunsOfRequest + 1 {
 			agent.refused(kinds.Overloaded, "budget.reserve", p)
 		}
 		p.MaxCost = 0
-		for range maxRunsOfRequest {
+		for range spending.MaxRunsOfRequest {
 			agent.must("budget.reserve", p, nil)
 		}
 		agent.refused(kinds.Invalid, "budget.reserve", p)

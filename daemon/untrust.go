@@ -132,8 +132,7 @@ func (d *Daemon) forgetPeerInMemory(id identity.ID) {
 	d.refusers.Delete(id)
 	d.capabilities.forgetPeer(id)
 	d.waker.ForgetPeer(id)
-	d.shownChains.forgetPeer(id)
-	d.queries.ended.forgetPeer(id)
+	d.known.ForgetPeer(id)
 	d.updateAddrTable(id)
 	d.node.Invitations().Revoke(func(o identity.InvitationInfo) bool { return slices.Contains(o.UsedBy, id) })
 }

@@ -272,12 +272,9 @@ func TestAQueryCountsIfItIsPosted(t *testing.T) {
 	writing, release := make(chan struct{}), make(chan struct{})
 	go laptop.store.Write(t.Context(), false, func(*store.Tx) error { close(writing); <-release; return nil })
 	await.Receive(t, "the store to be busy", writing)
-	desk.dial().refused(kinds.Timeout, "query", client.QueryParams{To: "laptop/claude", Payload: wire.Payload(`{"question":"?","deadline_ms":1000}`)})
-	await.Until(t, "the query is over here too", func() bool {
-		laptop.queries.mu.Lock()
-		defer laptop.queries.mu.Unlock()
-		return len(laptop.queries.open) == 0
-	})
+	over := client.Head{ID: wire.NewMessageID()}
+	desk.dial().refused(kinds.Timeout, "query", client.QueryParams{Head: over, To: "laptop/claude", Payload: wire.Payload(`{"question":"?","deadline_ms":1000}`)})
+	await.Until(t, "the query is over here too", func() bool { return laptop.known.FindDeadline(over.ID).IsZero() })
 	close(release)
 	s.next(false)
 	counts("no turn for what is over", 1)

@@ -4,8 +4,6 @@
 // A run is reserved before it begins, with the most that it may cost, and settled when it is
 // over. What is reserved counts as spent until it is settled; what never is settled stays
 // spent. A day is one of the local calendar.
-//
-// It decides nothing about who may run what: its callers resolve peers and read the settings.
 package spending
 
 import (

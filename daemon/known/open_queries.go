@@ -1,10 +1,11 @@
-package daemon
+package known
 
 import (
 	"context"
 	"sync"
 	"time"
 
+	"github.com/acpd/acpd/daemon/delegation"
 	"github.com/acpd/acpd/daemon/registry"
 	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/wire"
@@ -14,7 +15,7 @@ import (
 // send meanwhile can name them as parent, and runs can be reserved for them. A query that is
 // repeated while it runs is there twice. Package peer bounds how many there are.
 type openQueries struct {
-	ended *recentChains // queries that have ended
+	endedQueries *recentChains
 
 	mu        sync.Mutex // guards what follows
 	open      map[wire.MessageID]*openQuery
@@ -34,19 +35,20 @@ type openQuery struct {
 type follower struct{ cancel context.CancelCauseFunc }
 
 func newOpenQueries() *openQueries {
-	return &openQueries{ended: newRecentChains(), open: make(map[wire.MessageID]*openQuery), followers: make(map[wire.MessageID]map[*follower]struct{})}
+	return &openQueries{endedQueries: newRecentChains(), open: make(map[wire.MessageID]*openQuery), followers: make(map[wire.MessageID]map[*follower]struct{})}
 }
 
-// add makes env, on which an agent works, known until remove is called.
-func (x *openQueries) add(env *wire.Envelope, a *registry.Agent, until time.Time) {
+// BeginQuery makes a query, on which an agent works, an open one until [Messages.EndQuery] is called. until is
+// its deadline, zero if it has none.
+func (x *openQueries) BeginQuery(env *wire.Envelope, a *registry.Agent, until time.Time) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.open[env.ID] = &openQuery{env: env, agent: a.KeyHash, until: until, next: x.open[env.ID]}
 }
 
-// remove says that a query has ended. If it was not answered, and no repeat of it is open, the calls end that
-// follow from it.
-func (x *openQueries) remove(env *wire.Envelope, answered bool) {
+// EndQuery ends what BeginQuery has begun. If the query was not answered, and no repeat of it is open, the calls
+// end that follow from it.
+func (x *openQueries) EndQuery(env *wire.Envelope, answered bool) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	first := x.open[env.ID]
@@ -54,7 +56,7 @@ func (x *openQueries) remove(env *wire.Envelope, answered bool) {
 	for (*at).env != env {
 		at = &(*at).next
 	}
-	x.ended.add(env, (*at).agent, !answered)
+	x.endedQueries.add(env, (*at).agent, !answered)
 	if *at = (*at).next; first != nil {
 		x.open[env.ID] = first
 	} else {
@@ -65,19 +67,19 @@ func (x *openQueries) remove(env *wire.Envelope, answered bool) {
 	}
 	if !answered {
 		for f := range x.followers[env.ID] {
-			f.cancel(errParentEnded)
+			f.cancel(delegation.ErrParentEnded)
 		}
 	}
 	delete(x.followers, env.ID)
 }
 
-// follow has a call end with errParentEnded when the query of an id ends without an answer. It returns false if
+// followQuery has a call end with delegation.ErrParentEnded when the query of an id ends without an answer. It returns false if
 // that has. The caller calls leave when its call has ended.
-func (x *openQueries) follow(id wire.MessageID, cancel context.CancelCauseFunc) (leave func(), ok bool) {
+func (x *openQueries) followQuery(id wire.MessageID, cancel context.CancelCauseFunc) (leave func(), ok bool) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if x.open[id] == nil {
-		_, query, known := x.ended.find(nil, id)
+		_, query, known := x.endedQueries.find(nil, id)
 		return func() {}, !known || !query.unanswered
 	}
 	f := &follower{cancel}
@@ -94,8 +96,9 @@ func (x *openQueries) follow(id wire.MessageID, cancel context.CancelCauseFunc) 
 	}, true
 }
 
-// findDeadline returns the deadline of the open query of an id, of several the last; zero if there is none.
-func (x *openQueries) findDeadline(id wire.MessageID) (until time.Time) {
+// FindDeadline returns the deadline of the open query of an id, the last one if several are open; zero if there
+// is none.
+func (x *openQueries) FindDeadline(id wire.MessageID) (until time.Time) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	for q := x.open[id]; q != nil; q = q.next {
@@ -106,9 +109,9 @@ func (x *openQueries) findDeadline(id wire.MessageID) (until time.Time) {
 	return until
 }
 
-// find returns the sender and the chain of an open query on which the holder works, nil for any agent; of
+// findOpenQuery returns the sender and the chain of an open query on which the holder works, nil for any agent; of
 // several the longest.
-func (x *openQueries) find(by *registry.Credential, id wire.MessageID) (from identity.ID, c wire.Chain, found bool) {
+func (x *openQueries) findOpenQuery(by *registry.Credential, id wire.MessageID) (from identity.ID, c wire.Chain, found bool) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	for q := x.open[id]; q != nil; q = q.next {
