@@ -50,11 +50,9 @@ func (a *agentRecord) key() agentKey { return agentKey{a.doc.Host, a.doc.AgentID
 // addAgentToWorld makes doc the object of an agent, and adds the agent to the world.
 func (t *tx) addAgentToWorld(a *agentRecord, doc Agent) {
 	e := t.e
-	keep(t, &a.doc)
-	a.doc = doc
+	set(t, &a.doc, doc)
 	k := a.key()
-	keepEntry(t, e.agents, k)
-	e.agents[k] = a
+	put(t, e.agents, k, a)
 	t.adjustAgentCounts(a, k.home, 1, agentRecordBytes(doc))
 	if doc.RoleID == nil {
 		return
@@ -64,20 +62,16 @@ func (t *tx) addAgentToWorld(a *agentRecord, doc Agent) {
 		all = make(map[agentKey]bool)
 		e.roles[*doc.RoleID] = all
 	}
-	keepEntry(t, all, k)
-	all[k] = true
+	put(t, all, k, true)
 }
 
 // adjustAgentCounts notes that there are more agents of home, or fewer, and that the record of a
 // has so many bytes.
 func (t *tx) adjustAgentCounts(a *agentRecord, home string, more, size int) {
 	e := t.e
-	keepEntry(t, e.homes, home)
-	e.homes[home] += more
-	keepEntry(t, e.records, home)
-	e.records[home] += int64(size - a.size)
-	keep(t, &a.size)
-	a.size = size
+	put(t, e.homes, home, e.homes[home]+more)
+	put(t, e.records, home, e.records[home]+int64(size-a.size))
+	set(t, &a.size, size)
 	t.syncAccounts(home)
 }
 
@@ -95,16 +89,14 @@ func (t *tx) dropAgentFromWorld(a *agentRecord) {
 	if e.agents[k] != a {
 		return
 	}
-	keepEntry(t, e.agents, k)
-	delete(e.agents, k)
+	drop(t, e.agents, k)
 	if t.adjustAgentCounts(a, k.home, -1, 0); e.homes[k.home] == 0 {
 		delete(e.homes, k.home)
 		delete(e.records, k.home)
 	}
 	if role := a.doc.RoleID; role != nil {
 		keepEntry(t, e.roles, *role)
-		keepEntry(t, e.roles[*role], k)
-		if delete(e.roles[*role], k); len(e.roles[*role]) == 0 {
+		if drop(t, e.roles[*role], k); len(e.roles[*role]) == 0 {
 			delete(e.roles, *role)
 		}
 	}

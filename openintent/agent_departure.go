@@ -33,10 +33,7 @@ func (t *tx) beginDeparture(a *agentRecord, reason string) error {
 	if err := t.execute("INSERT OR REPLACE INTO openintent_leaver (name, doc) VALUES (?, ?)", name, encodeJSONText(l)); err != nil {
 		return err
 	}
-	t.e.withLock(func() {
-		keepEntry(t, t.e.leavers, name)
-		t.e.leavers[name] = l
-	})
+	t.e.withLock(func() { put(t, t.e.leavers, name, l) })
 	t.buried = true
 	return nil
 }
@@ -94,10 +91,7 @@ func (e *Engine) deleteDeparture(ctx context.Context, name string, l *departure)
 		if err := t.execute("DELETE FROM openintent_leaver WHERE name = ?", name); err != nil {
 			return err
 		}
-		e.withLock(func() {
-			keepEntry(t, e.leavers, name)
-			delete(e.leavers, name)
-		})
+		e.withLock(func() { drop(t, e.leavers, name) })
 		return nil
 	})
 }
@@ -138,10 +132,8 @@ func (e *Engine) leaveChannel(ctx context.Context, ch *channelRecord, name strin
 				return err
 			}
 			e.withLock(func() {
-				keep(t, &m.deadline)
-				m.deadline = t.now
-				keepEntry(t, ch.open, m.id)
-				delete(ch.open, m.id)
+				set(t, &m.deadline, t.now)
+				drop(t, ch.open, m.id)
 			})
 		}
 		t.wakeChannelWaiters(ch)

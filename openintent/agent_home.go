@@ -46,12 +46,10 @@ func (w *world) memberKeys(ch *channelRecord) []agentKey {
 // setIntentAccess makes a the access of the intent.
 func (t *tx) setIntentAccess(in *intentRecord, a access) {
 	t.adjustReservedIDs(in, in.grantees(), -1)
-	keep(t, &in.access)
-	keep(t, &in.grants)
-	in.access, in.grants = a, a.indexGrants()
+	set(t, &in.access, a)
+	set(t, &in.grants, a.indexGrants())
 	t.e.accessChanges++ // and never back: a change that was made of a lost access is outdated
-	keep(t, &in.changes)
-	in.changes = t.e.accessChanges
+	set(t, &in.changes, t.e.accessChanges)
 	t.adjustReservedIDs(in, a.grantees(), 1)
 }
 
@@ -59,8 +57,7 @@ func (t *tx) setIntentAccess(in *intentRecord, a access) {
 func (t *tx) setChannelDoc(ch *channelRecord, doc Channel) {
 	t.adjustMemberCounts(ch, -1)
 	t.adjustCreatedCounts(doc.Home, 0, 0, doc.size()-ch.doc.size())
-	keep(t, &ch.doc)
-	ch.doc = doc
+	set(t, &ch.doc, doc)
 	t.adjustMemberCounts(ch, 1)
 }
 

@@ -312,10 +312,8 @@ func (t *tx) openChannel(in *intentRecord, ch *channelRecord) error {
 		return err
 	}
 	t.e.withLock(func() {
-		keep(t, &in.channels)
-		in.channels = append(in.channels, ch)
-		keepEntry(t, t.e.channels, ch.id)
-		t.e.channels[ch.id] = ch
+		set(t, &in.channels, append(in.channels, ch))
+		put(t, t.e.channels, ch.id, ch)
 		t.adjustMemberCounts(ch, 1)
 		t.adjustCreatedCounts(home, 1, 0, ch.doc.size())
 		t.setAlarm(ch)

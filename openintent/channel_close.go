@@ -40,9 +40,8 @@ func (t *tx) closeChannel(ch *channelRecord, at chain.Time) error {
 		return err
 	}
 	t.e.withLock(func() {
-		keep(t, &ch.doc)
-		keep(t, &ch.open)
-		ch.doc, ch.open = doc, nil
+		set(t, &ch.doc, doc)
+		set(t, &ch.open, nil)
 		t.setAlarm(ch)
 	})
 	t.wakeChannelWaiters(ch)
@@ -57,9 +56,8 @@ func (t *tx) closeChannelsWhere(in *intentRecord, at chain.Time, concerns func(*
 			continue
 		}
 		t.e.withLock(func() {
-			keep(t, &ch.over)
-			keep(t, &ch.open)
-			ch.over, ch.open = at, nil
+			set(t, &ch.over, at)
+			set(t, &ch.open, nil)
 			t.setAlarm(ch)
 		})
 		t.wakeChannelWaiters(ch)
@@ -89,14 +87,11 @@ func (t *tx) purgeChannel(ch *channelRecord) error {
 	}
 	t.e.withLock(func() {
 		t.setAlarm(ch) // for an undo
-		keepEntry(t, t.e.channels, ch.id)
-		delete(t.e.channels, ch.id)
+		drop(t, t.e.channels, ch.id)
 		t.adjustMemberCounts(ch, -1)
 		t.adjustCreatedCounts(ch.doc.Home, -1, 0, -ch.doc.size())
-		keep(t, &ch.in.channels)
-		ch.in.channels = slices.DeleteFunc(slices.Clone(ch.in.channels), func(c *channelRecord) bool { return c == ch })
-		keep(t, &t.e.graves)
-		t.e.graves = append(t.e.graves, grave{ch.row, ch.doc.Home})
+		set(t, &ch.in.channels, slices.DeleteFunc(slices.Clone(ch.in.channels), func(c *channelRecord) bool { return c == ch }))
+		set(t, &t.e.graves, append(t.e.graves, grave{ch.row, ch.doc.Home}))
 		keep(t, &ch.doc)
 		ch.doc.Members, ch.doc.Options = nil, nil // messages in memory outlive it
 		ch.recent, ch.dropped = nil, t.now        // if the write is undone, its messages are only in the store

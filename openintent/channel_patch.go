@@ -123,8 +123,7 @@ func (e *Engine) PatchChannel(c *Call, id string, p *PatchChannel) (Channel, err
 		}
 		e.withLock(func() {
 			t.setChannelDoc(ch, doc)
-			keep(t, &ch.opt)
-			ch.opt = opt
+			set(t, &ch.opt, opt)
 			t.setAlarm(ch)
 		})
 		if p.closesChannel() {

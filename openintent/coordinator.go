@@ -35,6 +35,8 @@ type coordinatorRecord struct {
 // missedHeartbeats are so many that a coordinator that misses them is none any more.
 const missedHeartbeats = 3
 
+func (co *coordinatorRecord) intent() *intentRecord { return co.in }
+
 // isLive reports whether the coordinator's heartbeats have come in time.
 func (co *coordinatorRecord) isLive(at chain.Time) bool { return co.doc.ExpiresAt > at }
 
@@ -102,10 +104,8 @@ func (e *Engine) AppointCoordinator(c *Call, want *Appoint) (doc Coordinator, er
 		}
 		e.withLock(func() {
 			co := &coordinatorRecord{in: in, doc: doc}
-			keep(t, &in.coords)
-			in.coords = append(in.coords, co)
-			keepEntry(t, e.coords, doc.ID)
-			e.coords[doc.ID] = co
+			set(t, &in.coords, append(in.coords, co))
+			put(t, e.coords, doc.ID, co)
 			t.adjustReservedIDs(in, []agentKey{k}, 1)
 		})
 		return nil
@@ -125,10 +125,8 @@ func (t *tx) dropSilentCoordinator(in *intentRecord) error {
 		return err
 	}
 	t.e.withLock(func() {
-		keep(t, &in.coords)
-		in.coords = slices.Delete(slices.Clone(in.coords), i, i+1)
-		keepEntry(t, t.e.coords, co.doc.ID)
-		delete(t.e.coords, co.doc.ID)
+		set(t, &in.coords, slices.Delete(slices.Clone(in.coords), i, i+1))
+		drop(t, t.e.coords, co.doc.ID)
 		t.adjustReservedIDs(in, []agentKey{{co.doc.Home, co.doc.AgentID}}, -1)
 	})
 	return nil
@@ -141,23 +139,9 @@ func (d Coordinator) afterHeartbeat(at chain.Time) Coordinator {
 	return d
 }
 
-// findCoordinatorAndRecordUse finds a coordinator whose intent the caller can see, and notes that
-// the caller's agent uses the intent.
-func (e *Engine) findCoordinatorAndRecordUse(c *Call, id string) (*coordinatorRecord, error) {
-	var co *coordinatorRecord
-	e.withReadLock(func() { co = e.coords[id] })
-	if co == nil {
-		return nil, newNotFoundError("coordinator")
-	}
-	if _, err := e.findIntentAndRecordUse(c, co.in.id, levelRead); err != nil {
-		return nil, replaceIntentNotFound(err, "coordinator")
-	}
-	return co, nil
-}
-
 // GetCoordinator returns a coordinator.
 func (e *Engine) GetCoordinator(c *Call, id string) (Coordinator, error) {
-	co, err := e.findCoordinatorAndRecordUse(c, id)
+	co, err := findAndRecordUse(c, e.coords, id, "coordinator")
 	if err != nil {
 		return Coordinator{}, err
 	}
@@ -179,7 +163,7 @@ func (e *Engine) ListCoordinators(c *Call, intentID string, p Page) ([]Coordinat
 
 // RecordCoordinatorHeartbeat takes a heartbeat of a coordinator, from the coordinator itself.
 func (e *Engine) RecordCoordinatorHeartbeat(c *Call, id string) (doc Coordinator, err error) {
-	if _, err := e.findCoordinatorAndRecordUse(c, id); err != nil {
+	if _, err := findAndRecordUse(c, e.coords, id, "coordinator"); err != nil {
 		return doc, err
 	}
 	err = e.runTransaction(c.Context(), false, func(t *tx) error {
@@ -197,10 +181,7 @@ func (e *Engine) RecordCoordinatorHeartbeat(c *Call, id string) (doc Coordinator
 		if err := t.saveCoordinator(co.in, doc); err != nil {
 			return err
 		}
-		e.withLock(func() {
-			keep(t, &co.doc)
-			co.doc = doc
-		})
+		e.withLock(func() { set(t, &co.doc, doc) })
 		return nil
 	})
 	return doc, err

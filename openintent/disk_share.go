@@ -80,10 +80,8 @@ func (t *tx) addToShare(in *intentRecord, home string, more diskShare) {
 	}
 	s := in.shares[home]
 	bytes := max(s.bytes+more.bytes, 0) // messages that were sent before bytes were counted are freed, too
-	keepEntry(t, in.shares, home)
-	in.shares[home] = diskShare{bytes, s.events + more.events}
-	keepEntry(t, t.e.onDisk, home)
-	t.e.onDisk[home] += bytes - s.bytes
+	put(t, in.shares, home, diskShare{bytes, s.events + more.events})
+	put(t, t.e.onDisk, home, t.e.onDisk[home]+bytes-s.bytes)
 }
 
 // setAccountHolding sets what a peer holds of an account to n.

@@ -68,9 +68,8 @@ func (t *tx) appendEventToLog(in *intentRecord, ev eventDraft) (*chain.Event, er
 		return nil, err
 	}
 	t.e.withLock(func() {
-		keep(t, &in.sequence)
-		keep(t, &in.hash)
-		in.sequence, in.hash = doc.Sequence, hash
+		set(t, &in.sequence, doc.Sequence)
+		set(t, &in.hash, hash)
 	})
 	t.out = append(t.out, feedEntry{seq: seq, in: in, event: doc})
 	return doc, nil

@@ -129,10 +129,7 @@ func (t *tx) adjustKeyCount(home string, more int) int {
 	}
 	n := t.e.guests[home]
 	n.keys += more
-	t.e.withLock(func() {
-		keepEntry(t, t.e.guests, home)
-		t.e.guests[home] = n
-	})
+	t.e.withLock(func() { put(t, t.e.guests, home, n) })
 	return n.keys
 }
 

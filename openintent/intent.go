@@ -146,10 +146,7 @@ func (e *Engine) CreateIntent(c *Call, want *CreateIntent) (doc Intent, err erro
 			}
 			t.setFirstUse(in, k, t.now)
 		}
-		e.withLock(func() {
-			keepEntry(t, e.intents, in.id)
-			e.intents[in.id] = in
-		})
+		e.withLock(func() { put(t, e.intents, in.id, in) })
 		_, err := t.appendEventToLog(in, eventDraft{kind: "intent_created", actor: who.name, payload: EncodeJSONObject("title", doc.Title, "status", doc.Status)})
 		return err
 	})
@@ -291,9 +288,8 @@ func (e *Engine) changeIntent(c *Call, id string, version func() (int64, error),
 			return err
 		}
 		e.withLock(func() {
-			keep(t, &in.status)
-			keep(t, &in.version)
-			in.status, in.version = doc.Status, doc.Version
+			set(t, &in.status, doc.Status)
+			set(t, &in.version, doc.Version)
 		})
 		if _, err := t.appendEventToLog(in, *ev); err != nil {
 			return err

@@ -73,10 +73,7 @@ func (e *Engine) SetMessageStatus(c *Call, channelID, id string, want *StatusCha
 				t.execute("UPDATE openintent_message SET receipts = 1 WHERE seq = ?", m.seq), t.adjustDiskShare(ch.in, c.Caller.Home, diskShare{bytes: int64(size)})); err != nil {
 				return err
 			}
-			e.withLock(func() {
-				keep(t, &m.reads)
-				m.reads = append(m.reads[:len(m.reads):len(m.reads)], r)
-			})
+			e.withLock(func() { set(t, &m.reads, append(m.reads[:len(m.reads):len(m.reads)], r)) })
 			if ch.behind {
 				if err := t.evictMessages(ch, ch.count); err != nil {
 					return err

@@ -95,25 +95,20 @@ func (t *tx) storeMessage(ch *channelRecord, d *messageDraft) (*message, error) 
 // is none. ask waits for its responses, unless ask is nil. The world is locked.
 func (t *tx) addMessageToWorld(m, request *message, ask *openAsk) {
 	ch := m.ch
-	keep(t, &ch.count)
-	keep(t, &ch.last)
-	ch.count, ch.last = m.number, m.at
+	set(t, &ch.count, m.number)
+	set(t, &ch.last, m.at)
 	if m.sender != system {
-		keep(t, &ch.used)
-		ch.used = m.at
+		set(t, &ch.used, m.at)
 	}
 	if m.lead {
-		keep(t, &request.answered)
-		request.answered = true
-		keepEntry(t, ch.open, request.id)
-		delete(ch.open, request.id)
+		set(t, &request.answered, true)
+		drop(t, ch.open, request.id)
 	}
 	if m.kind == kindRequest && !m.isExpired(m.at) {
 		if ch.open == nil {
 			ch.open = make(map[string]*message)
 		}
-		keepEntry(t, ch.open, m.id)
-		ch.open[m.id] = m.withoutText()
+		put(t, ch.open, m.id, m.withoutText())
 	}
 	if ask != nil {
 		if ch.asks == nil {

@@ -17,13 +17,11 @@ import (
 // adjustCreatedCounts counts what an agent of home has created, or what is gone, and its bytes on
 // disk.
 func (t *tx) adjustCreatedCounts(home string, channels, tasks, bytes int) {
-	keepEntry(t, t.e.guests, home)
-	m := t.e.guests[home]
-	m.channels, m.tasks = m.channels+channels, m.tasks+tasks
-	t.e.guests[home] = m
+	n := t.e.guests[home]
+	n.channels, n.tasks = n.channels+channels, n.tasks+tasks
+	put(t, t.e.guests, home, n)
 	if home != "" {
-		keepEntry(t, t.e.onDisk, home)
-		t.e.onDisk[home] += int64(bytes)
+		put(t, t.e.onDisk, home, t.e.onDisk[home]+int64(bytes))
 	}
 	t.syncAccounts(home)
 }

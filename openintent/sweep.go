@@ -127,10 +127,7 @@ func (t *tx) evictMessages(ch *channelRecord, last int64) error {
 	if err := t.subtractFreedBytes(ch.in, ch.doc.Home, &s); err != nil {
 		return err
 	}
-	t.e.withLock(func() {
-		keep(t, &ch.eviction)
-		ch.eviction = eviction{from, passed, behind}
-	})
+	t.e.withLock(func() { set(t, &ch.eviction, eviction{from, passed, behind}) })
 	return nil
 }
 
@@ -210,10 +207,7 @@ func (e *Engine) sweepOnce(ctx context.Context) (more bool, err error) {
 		if err := t.execute("DELETE FROM openintent_channel WHERE row = ?", row); err != nil { // and its grave
 			return err
 		}
-		e.withLock(func() {
-			keep(t, &e.graves)
-			e.graves = e.graves[1:]
-		})
+		e.withLock(func() { set(t, &e.graves, e.graves[1:]) })
 		return nil
 	})
 	return true, err

@@ -47,6 +47,8 @@ type taskRecord struct {
 	doc *Task // another one after each change
 }
 
+func (k *taskRecord) intent() *intentRecord { return k.in }
+
 // taskEvents says which event tells of each status a task can have.
 var taskEvents = map[string]string{
 	"pending": "task.unblocked", "ready": "task.ready", "claimed": "task.claimed", "running": "task.started", "blocked": "task.blocked",
@@ -166,10 +168,8 @@ func (e *Engine) CreateTask(c *Call, want *Task) (Task, error) {
 			return err
 		}
 		e.withLock(func() {
-			keep(t, &in.tasks)
-			in.tasks = append(in.tasks, k)
-			keepEntry(t, e.tasks, doc.ID)
-			e.tasks[doc.ID] = k
+			set(t, &in.tasks, append(in.tasks, k))
+			put(t, e.tasks, doc.ID, k)
 			t.adjustCreatedCounts(doc.Home, 0, 1, doc.size())
 		})
 		_, err := t.appendEventToLog(in, eventDraft{kind: "task.created", actor: c.Caller.name, payload: EncodeJSONObject("task_id", doc.ID, "name", doc.Name)})
@@ -178,18 +178,21 @@ func (e *Engine) CreateTask(c *Call, want *Task) (Task, error) {
 	return doc, err
 }
 
-// findTaskAndRecordUse finds a task whose intent the caller can see, and records that the
-// caller's agent uses the intent.
-func (e *Engine) findTaskAndRecordUse(c *Call, id string) (*taskRecord, error) {
-	var k *taskRecord
-	e.withReadLock(func() { k = e.tasks[id] })
-	if k == nil {
-		return nil, newNotFoundError("task")
+// findAndRecordUse finds a thing of an intent that the caller can see, and records that the caller's
+// agent uses the intent.
+func findAndRecordUse[T interface {
+	comparable
+	intent() *intentRecord
+}](c *Call, all map[string]T, id, what string) (found T, err error) {
+	var none T
+	c.e.withReadLock(func() { found = all[id] })
+	if found == none {
+		return none, newNotFoundError(what)
 	}
-	if _, err := e.findIntentAndRecordUse(c, k.in.id, levelRead); err != nil {
-		return nil, replaceIntentNotFound(err, "task")
+	if _, err := c.e.findIntentAndRecordUse(c, found.intent().id, levelRead); err != nil {
+		return none, replaceIntentNotFound(err, what)
 	}
-	return k, nil
+	return found, nil
 }
 
 // replaceIntentNotFound makes the error about an intent that the caller cannot see one about a thing
@@ -209,7 +212,7 @@ func isNotFound(err error) bool {
 
 // GetTask returns a task.
 func (e *Engine) GetTask(c *Call, id string) (Task, error) {
-	k, err := e.findTaskAndRecordUse(c, id)
+	k, err := findAndRecordUse(c, e.tasks, id, "task")
 	if err != nil {
 		return Task{}, err
 	}
@@ -241,7 +244,7 @@ func (e *Engine) ListTasks(c *Call, intentID, status string, p Page) ([]Task, er
 // PatchTask changes a task, if the task has that version. read reads the members that change
 // into a copy of the task.
 func (e *Engine) PatchTask(c *Call, id string, version int64, read func(*Task) error) (doc Task, err error) {
-	k, err := e.findTaskAndRecordUse(c, id)
+	k, err := findAndRecordUse(c, e.tasks, id, "task")
 	if err != nil {
 		return doc, err
 	}
@@ -297,8 +300,7 @@ func (e *Engine) PatchTask(c *Call, id string, version int64, read func(*Task) e
 		}
 		next := doc
 		e.withLock(func() {
-			keep(t, &k.doc)
-			k.doc = &next
+			set(t, &k.doc, &next)
 			t.adjustCreatedCounts(old.payingHome(), 0, 0, -old.size())
 			t.adjustCreatedCounts(doc.payingHome(), 0, 0, doc.size())
 		})

@@ -28,7 +28,7 @@ type tx struct {
 }
 
 // runTransaction runs fn in a transaction. fn changes the store before the world. It changes the
-// world with the world locked, and calls [keep] or [keepEntry] before it changes a value.
+// world with the world locked, by [set], [put] and [drop], or after [keep] and [keepEntry].
 func (e *Engine) runTransaction(ctx context.Context, durable bool, fn func(*tx) error) error {
 	finishLongBodyTurn(ctx)
 	t := &tx{e: e}
@@ -107,6 +107,22 @@ func keepEntry[K comparable, V any](t *tx, m map[K]V, key K) {
 	})
 }
 
+// set changes a value of the world, and put and drop an entry of a map, which are kept first.
+func set[T any](t *tx, p *T, v T) {
+	keep(t, p)
+	*p = v
+}
+
+func put[K comparable, V any](t *tx, m map[K]V, key K, v V) {
+	keepEntry(t, m, key)
+	m[key] = v
+}
+
+func drop[K comparable, V any](t *tx, m map[K]V, key K) {
+	keepEntry(t, m, key)
+	delete(m, key)
+}
+
 // addRestore adds a function that puts back a value.
 func (t *tx) addRestore(restore func()) {
 	if t.loading {
@@ -158,8 +174,7 @@ func (t *tx) setAlarm(ch *channelRecord) {
 // given out again, as they are when the daemon restarts: no reader of the feed has seen them.
 func (t *tx) nextFeedNumber() int64 {
 	keep(t, &t.e.feed.next)
-	keep(t, &t.last)
-	t.last = t.e.feed.next
+	set(t, &t.last, t.e.feed.next)
 	t.e.feed.next++
 	return t.last
 }
