@@ -23,7 +23,7 @@ func parseAccessLevel(name string) accessLevel {
 	return accessLevel(max(slices.Index(levelNames, name), 0))
 }
 
-// policies are the default policies that may be set. The SDK knows open and closed alone, so
+// policies are the default policies that may be set. The SDK knows only open and closed, so
 // answers say one of these two.
 var policies = []string{"open", "closed", "restricted", "private"}
 
@@ -66,8 +66,8 @@ func (w *world) callerAccessLevel(in *intentRecord, who Caller, at chain.Time) a
 	return w.agentAccessLevel(in, agentKey{who.Home, who.Agent}, at)
 }
 
-// agentAccessLevel returns the level of an agent. A grant counts for agents of the home that it
-// names. A grant without a home counts for agents here.
+// agentAccessLevel returns the level of an agent. A grant is for agents of the home that it
+// names. A grant without a home is for agents here.
 func (w *world) agentAccessLevel(in *intentRecord, k agentKey, at chain.Time) accessLevel {
 	if k.home == "" && k.id == in.creator {
 		return levelAdmin

@@ -39,7 +39,7 @@ func (e *Engine) GetACL(c *Call, intentID string) (ACL, error) {
 type SetACL struct {
 	IntentID jsontext.Value `json:"intent_id,omitzero"` // as answered; it says nothing
 	Default  string         `json:"default_policy"`
-	Policy   string         `json:"policy,omitzero"` // if both are given, this one counts
+	Policy   string         `json:"policy,omitzero"` // if both are given, this one is used
 	Entries  []GrantEntry   `json:"entries"`
 }
 

@@ -207,7 +207,7 @@ func (e *Engine) GetAgent(c *Call, agent string) (Agent, error) {
 }
 
 // ListAgents returns a page of the records of the agents with the status and the role ("": any)
-// of which the caller may know, those here first. others returns what other hosts say of their
+// that the caller may know, those here first. others returns what other hosts say of their
 // agents now, which takes the place of what they once told.
 func (e *Engine) ListAgents(c *Call, status, role string, p Page, others func(status, role string) map[string][]Agent) ([]Agent, error) {
 	if err := p.checkBounds(); err != nil {
@@ -223,7 +223,7 @@ func (e *Engine) ListAgents(c *Call, status, role string, p Page, others func(st
 	e.withReadLock(func() {
 		for key, known := range e.agents {
 			if c.Caller.Home != "" && (key.home != "" || !open) {
-				continue // another daemon hears of the agents here alone, if it is in open_to
+				continue // another daemon sees only the agents here, if it is in open_to
 			}
 			a := known.docAt(at)
 			if (status == "" || a.Status == status) && (role == "" || a.RoleID != nil && *a.RoleID == role) {
@@ -316,7 +316,7 @@ func (e *Engine) RecordAgentHeartbeat(c *Call, agent string) (Agent, error) {
 	return a.docAt(at), nil
 }
 
-// saveAgent makes doc the next version of an agent's object. The agent counts as alive.
+// saveAgent makes doc the next version of an agent's object. The agent is alive then.
 func (t *tx) saveAgent(a *agentRecord, doc Agent) error {
 	doc.Version++
 	if err := t.execute("INSERT INTO openintent_agent (home, id, doc) VALUES (?, ?, ?) ON CONFLICT (home, id) DO UPDATE SET doc = excluded.doc", doc.Host, doc.AgentID, encodeJSONText(doc)); err != nil {
@@ -330,8 +330,8 @@ func (t *tx) saveAgent(a *agentRecord, doc Agent) error {
 	return nil
 }
 
-// deleteAgent removes the record of an agent of another daemon. That daemon may tell of the
-// agent again.
+// deleteAgent removes the record of an agent of another daemon. The
+// agent's next request may bring the record back.
 func (t *tx) deleteAgent(a *agentRecord) error {
 	if err := t.execute("DELETE FROM openintent_agent WHERE home = ? AND id = ?", a.doc.Host, a.doc.AgentID); err != nil {
 		return err

@@ -111,7 +111,7 @@ func (ch *channelRecord) involvesAgent(name string, at chain.Time) bool {
 
 // leaveChannel expires the open requests to the agent in a channel, as many as one write may.
 // If these were all, it removes the agent from the members and tells the others by a notice.
-// Otherwise more is true, and the next call goes on.
+// Otherwise more is true, and the next call continues.
 func (e *Engine) leaveChannel(ctx context.Context, ch *channelRecord, name string, l *departure) (more bool, err error) {
 	err = e.runTransaction(ctx, ch.needsDurableWrites(e), func(t *tx) error {
 		more = false
@@ -161,7 +161,7 @@ func (e *Engine) leaveChannel(ctx context.Context, ch *channelRecord, name strin
 }
 
 // awaitDeparture waits until an agent that is to leave has left all its channels. If that fails,
-// [Engine.runSweeps] goes on with it.
+// [Engine.runSweeps] tries again.
 func (e *Engine) awaitDeparture(ctx context.Context, k agentKey) {
 	if err := e.leaveAllChannels(ctx, e.agentNameOf(k)); err != nil && ctx.Err() == nil {
 		e.cfg.Log.Error("openintent: an agent has not left all its channels yet", "error", err)

@@ -108,8 +108,8 @@ func (h *idHolders) recordHolder(home string, at chain.Time) {
 	}
 }
 
-// findIDHolders returns the daemons in open_to of which an agent with the id has used the
-// intent, or is named there.
+// findIDHolders returns the daemons in open_to that have an agent with the id that has used the
+// intent or is named there.
 func (w *world) findIDHolders(in *intentRecord, id string) (h idHolders) {
 	for home, used := range in.used {
 		if at, ok := used[id]; ok && home != "" && w.isOpenToHome(home) {

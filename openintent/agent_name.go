@@ -10,7 +10,7 @@ import (
 
 // An agent has one name on an intent. The name of an agent of the intent's own daemon is its id.
 // The name of another daemon's agent is its id, an @ and the 64 digits of that daemon. The store
-// and answers have names. Callers may use a name, or an id with the home beside it.
+// and answers have names. Callers may use a name, or an id and the home.
 
 // agentKey identifies an agent, because the same id may be in use at several daemons.
 type agentKey struct{ home, id string } // home: "" is here
@@ -69,7 +69,7 @@ func (w *world) newAgentKey(id, home string) agentKey {
 	return agentKey{home, id}
 }
 
-// shortenOwnName returns the id alone if name is the viewer's own, or else name.
+// shortenOwnName returns only the id if name is the viewer's own, or else name.
 func shortenOwnName(name, viewer string) string {
 	if name != viewer {
 		return name

@@ -87,7 +87,7 @@ func (e *Engine) RegisterAgent(c *Call, want *Register) (doc Agent, isNew bool, 
 			return NewError("agent_taken", "the agent id is registered by somebody else: choose another")
 		}
 		doc := a.doc
-		if c.Caller.Agent == doc.AgentID { // from now on it speaks for itself alone
+		if c.Caller.Agent == doc.AgentID { // from now on only the agent itself changes the record
 			doc.RegisteredBy = doc.AgentID
 		}
 		doc.Status, doc.LastSeen = agentActive, t.now

@@ -173,7 +173,7 @@ func (a *openAsk) addResponse(e *Engine, m *message) {
 	a.bell.ring()
 }
 
-// expectedRespondents returns the agents of which a response is expected; nil if that is unknown.
+// expectedRespondents returns the agents that are expected to respond; nil if that is unknown.
 func (a *openAsk) expectedRespondents() []string {
 	if a.request.isDirect() {
 		return []string{a.request.to}

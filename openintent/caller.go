@@ -11,7 +11,7 @@ type Caller struct {
 	Agent string // the agent's id; an operator that names none is "operator"
 
 	// Operator sees and manages everything. It may act as any agent, by naming
-	// one as sender; then that agent's rights count.
+	// one as sender; then that agent's rights apply.
 	Operator bool
 
 	// Home is the id of the daemon that the agent talks to, empty for this one.
@@ -42,7 +42,7 @@ type Call struct {
 	e       *Engine
 	ctx     context.Context
 	Caller  Caller
-	Size    int  // bytes that it may have written, beside headRoom
+	Size    int  // bytes that it may have written, without headRoom
 	Removes bool // it removes something, for which there is always room on the disk
 	held    int  // bytes of the answer that the caller's daemon is charged for
 	told    hostCharges
@@ -63,8 +63,8 @@ func (c *Call) End() {
 // SetCaller sets the caller.
 func (c *Call) SetCaller(who Caller) { c.Caller = c.e.fillCallerName(who) }
 
-// LogError logs a failure that the call has caused. What agents of other daemons cause is
-// bounded.
+// LogError logs a failure that the call has caused. The log bounds failures that
+// agents of other daemons cause.
 func (c *Call) LogError(what string, about ...any) {
 	if cfg := &c.e.cfg; c.Caller.Home != "" && cfg.PeerLog != nil {
 		cfg.PeerLog.WriteLimited(peerAccountKey(c.Caller.Home), slog.LevelError, what, about...)

@@ -44,13 +44,13 @@ type channelRecord struct {
 	row int64
 	id  string
 	in  *intentRecord // this and those above never change
-	doc Channel       // its counters stand below
+	doc Channel       // without its counters, which are below
 	opt channelOptions
 
 	over  chain.Time // when its intent or its task ended, 0 while they go on
 	count int64      // messages ever sent, which is the number of the last
 	last  chain.Time // of the last message
-	used  chain.Time // of the last message that is no notice; the ttl counts from it
+	used  chain.Time // of the last message that is no notice; the ttl begins there
 
 	recent   []*message          // the last messages, in order
 	dropped  chain.Time          // when a message was dropped from recent that is still kept
@@ -209,7 +209,7 @@ const (
 	maxOptions = 4 << 10  // of these, of its options
 )
 
-// channelBytes are counted for a channel's object beside its name, options and members.
+// channelBytes are charged for a channel's object without its name, options and members.
 const channelBytes = 512
 
 // size returns about how many bytes the object has.

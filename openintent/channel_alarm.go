@@ -63,7 +63,7 @@ func (a *channelAlarms) set(ch *channelRecord) {
 	}
 }
 
-// spareAlarms may be set beside two for each channel.
+// spareAlarms may be set in addition to two for each channel.
 const spareAlarms = 64
 
 // dropStale drops the alarms of channels that are gone, and all but one of each other

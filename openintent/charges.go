@@ -9,8 +9,8 @@ import (
 	"github.com/acpd/acpd/identity"
 )
 
-// What other daemons may hold of this one, by their keys: see package budget. The
-// agents here are bounded by what the rules allow alone.
+// Package budget bounds what other daemons may hold of this one, by their keys. Agents here are
+// bounded only by the rules.
 
 // hostCharges counts the bytes that hosts are charged for in a call.
 type hostCharges struct {

@@ -32,7 +32,7 @@ type coordinatorRecord struct {
 	doc Coordinator
 }
 
-// missedHeartbeats are so many that a coordinator that misses them is none any more.
+// missedHeartbeats is how many heartbeats a coordinator must miss to lose its role.
 const missedHeartbeats = 3
 
 func (co *coordinatorRecord) intent() *intentRecord { return co.in }

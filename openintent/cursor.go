@@ -8,14 +8,14 @@ import (
 	"strings"
 )
 
-// cursor says how far a stream has come: in the feed here, and in the feed of each host of which it
-// shows entries. It is the id of the stream's events, in the form "17,0102030405:9".
+// cursor says how far a stream has come: in the feed here, and in the feed of each host whose entries
+// it shows. It is the id of the stream's events, in the form "17,0102030405:9".
 type cursor struct {
 	here  int64            // -1 if a stream begins with what comes now
 	hosts map[string]int64 // by the digits of the host
 }
 
-// parseCursor reads a Last-Event-ID. A text that is no cursor is none.
+// parseCursor reads a Last-Event-ID. Other text is read as no cursor.
 func parseCursor(text string) cursor {
 	none := cursor{-1, make(map[string]int64)}
 	here, rest, _ := strings.Cut(text, ",")

@@ -11,15 +11,15 @@ import (
 
 // diskShare counts what agents of one other daemon have written on one intent and is still there:
 // the bytes of messages, receipts and events of the log, and the number of events. The notices
-// of a channel count for the daemon whose agent has created the channel.
+// of a channel are charged to the daemon whose agent has created the channel.
 type diskShare struct{ bytes, events int64 }
 
 const codeDiskShare = "disk_share"
 
-// headRoom are the bytes of a message or an event beside those that its sender has written.
+// headRoom is how many bytes a message or an event has in addition to what its sender has written.
 const headRoom = 1 << 10
 
-// receiptBytes are the bytes of a receipt beside the reader's name.
+// receiptBytes is how many bytes a receipt has in addition to the reader's name.
 const receiptBytes = 48
 
 // checkDiskShare refuses a caller that wants to write about so many bytes on an intent, if the

@@ -14,7 +14,7 @@
 // The messages of a channel have one order, that in which they were committed:
 // lists, event streams and cursors agree on it, and a reply comes after its
 // request. A message is shown after it was committed, to its sender and its
-// recipients alone. A message that has expired is not delivered.
+// recipients only. A message that has expired is not delivered.
 //
 // A refusal is an [*Error] with a code. Every input is bounded. No credential is in any
 // answer, event or log.

@@ -74,7 +74,7 @@ func newNotFoundError(what string) *Error {
 	return NewError(codeNotFound, "there is no such %s, or you have no access to %s", what, of)
 }
 
-// newTooManyError refuses one more of a thing of which there are as many as are kept.
+// newTooManyError refuses one more of a thing if there are already as many as are kept.
 func newTooManyError(what string, max int, remedy string) *Error {
 	return NewError(codeTooMany, "there are %d %s already, the most that are kept: %s", max, what, remedy)
 }

@@ -39,7 +39,7 @@ func (ev *eventDraft) canonicalize() (err error) {
 
 const kindMessage = "channel_message"
 
-// ownKinds are the types of events that the server alone writes, so that the log can be
+// ownKinds are the types of events that only the server writes, so that the log can be
 // believed.
 var ownKinds = []string{"intent_created", "status_changed", "state_patched", "agent_assigned", "agent_unassigned", "access_granted", "access_revoked", kindMessage}
 

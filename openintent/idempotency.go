@@ -19,7 +19,7 @@ const (
 	keyStep   = 16      // after so many more, twice as many of those before are forgotten
 
 	// headerID carries the id of a message that a home has answered as pending while the
-	// host was out of reach. Homes alone may choose ids, with their own digits and without a
+	// host was out of reach. Only homes may choose ids, with their own digits and without a
 	// number. A message without an Idempotency-Key has its id as the key.
 	headerID = "X-Message-ID"
 )
@@ -148,7 +148,7 @@ func readAnsweredSends(stx *store.Tx, o *Outgoing, at chain.Time, each func(answ
 }
 
 // storeAnsweredSend keeps the answer to a send that has stored m. Of another daemon's agents, whose
-// messages all have keys, it keeps the last answers alone.
+// messages all have keys, it keeps only the last answers.
 func (t *tx) storeAnsweredSend(o *Outgoing, m *message) error {
 	home := o.who.Home
 	_, err := t.Exec("INSERT OR REPLACE INTO openintent_sent (key, home, sender, channel, hash, at, id, recipient) VALUES (?, ?, ?, ?, ?, ?, ?, ?)", o.key, home, o.who.Agent, m.ch.id, o.hash[:], int64(m.at), m.id, m.to)

@@ -37,7 +37,7 @@ type Intent struct {
 	Host        string         `json:"host,omitzero"` // in lists: the daemon on which it lives, if that is another
 }
 
-// intentRecord keeps what rules need of an [Intent], whose object is in the store alone, and
+// intentRecord keeps what rules need of an [Intent], whose object is only in the store, and
 // everything that belongs to the intent.
 type intentRecord struct {
 	row     int64

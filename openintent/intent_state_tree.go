@@ -19,7 +19,7 @@ type stateTree struct {
 }
 
 // maxWork bounds the bytes that the patches of one request make the host decode: the whole state,
-// once for each step of the longest path. Values that patches set count too if later patches lead
+// once for each step of the longest path. Values that patches set are included if later patches lead
 // into them.
 const maxWork = maxSteps * maxState
 

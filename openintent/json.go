@@ -30,7 +30,7 @@ func (p JSON) AppendMember(first bool, member ...[]byte) JSON {
 var comma = []byte{','}
 
 // EncodeJSON returns v as JSON, in which the members of maps are sorted. It panics if v cannot be
-// encoded: callers encode types of their own alone.
+// encoded: callers encode only types of their own.
 func EncodeJSON(v any) jsontext.Value {
 	b, err := json.Marshal(v, json.Deterministic(true))
 	if err != nil {

@@ -13,7 +13,7 @@ type homeQueues struct {
 
 // homeQueue has the calls of one daemon that proceed or wait.
 type homeQueue struct {
-	first chan struct{} // holds one while one goes on
+	first chan struct{} // holds one while a call proceeds
 	n     int
 }
 
@@ -55,7 +55,7 @@ func (q *homeQueues) enterQueue(ctx context.Context, home string) (leave func(),
 // turn. To read it and encode the outcome takes a millisecond or more.
 const longBody = 64 << 10
 
-// longBodyTurn is the turn of a call with a long body. The goroutine of the call's handler alone
+// longBodyTurn is the turn of a call with a long body. Only the goroutine of the call's handler
 // uses it.
 type longBodyTurn struct {
 	queue chan struct{} // the engine's: holds one while a call has the turn

@@ -26,7 +26,7 @@ var (
 	messageStatuses = []string{statusDelivered, statusRead, statusExpired}
 )
 
-// message is a message of a channel. Its status is none of its fields, because it follows from
+// message is a message of a channel. It has no field for its status, which follows from
 // these, the time, and the viewer.
 type message struct {
 	ch          *channelRecord
@@ -144,7 +144,7 @@ func (m *message) headForViewer(viewer string) (first, rest []byte) {
 	return nil, m.head
 }
 
-// appendJSONParts appends the message as appendJSON does, but in parts, the longest of which shares
+// appendJSONParts appends the message as appendJSON does, but in parts; the longest shares
 // the message's memory.
 func (m *message) appendJSONParts(p JSON, first bool, viewer string, at chain.Time) JSON {
 	begin, rest := m.headForViewer(viewer)

@@ -84,7 +84,7 @@ func (e *Engine) ListMessages(c *Call, id string, which *MessageFilter) (JSON, e
 			if err != nil || n > 0 || held || wait == 0 || !open {
 				return list, err
 			}
-			f.since = max(f.since, f.seen) // until the time is up, new messages alone matter
+			f.since = max(f.since, f.seen) // until the time is up, only new messages matter
 		}
 		if timeout == nil {
 			timer := time.NewTimer(wait)

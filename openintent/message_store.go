@@ -23,7 +23,7 @@ type messageDraft struct {
 	payload, metadata jsontext.Value
 	canonical         jsontext.Value // the RFC 8785 form of payload, if a proof or the log needs it
 	proof             *chain.Proof   // from the metadata; nil: none
-	trace, parent     string         // of the event that tells of it
+	trace, parent     string         // of its event in the log
 	expires           chain.Time
 	id                string   // chosen by the sender's home; empty: by the host
 	ask               *openAsk // that waits for its responses

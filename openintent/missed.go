@@ -62,7 +62,7 @@ func (e *Engine) ListMissedEntries(c *Call, intentID, channelID string, after in
 }
 
 // catchUp writes to a stream what it has missed of hosts. Hosts that do not answer are tried again
-// later. It reports whether the stream goes on.
+// later. It reports whether the stream continues.
 func (e *Engine) catchUp(ctx context.Context, s *subscriber) bool {
 	s.retry = false
 	for host := range s.behind {

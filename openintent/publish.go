@@ -34,7 +34,8 @@ type writeOutcome struct {
 	out  []feedEntry
 }
 
-// What a message costs beyond its head: by itself, and for each of its recipients.
+// The bytes of memory that a message takes in addition to its head: for itself, and for each of its
+// recipients.
 const (
 	messageBytes   = 300
 	recipientBytes = 16

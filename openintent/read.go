@@ -19,7 +19,7 @@ const (
 // readQuota counts the rows and bytes that a read has looked at.
 type readQuota struct{ rows, bytes int }
 
-// spend counts so many more rows and bytes, and reports whether the read may look at more.
+// spend adds rows and bytes, and reports whether the read may look at more.
 func (l *readQuota) spend(rows, bytes int) bool {
 	l.rows, l.bytes = l.rows+rows, l.bytes+bytes
 	return l.rows < maxLooked && l.bytes < maxLookedBytes
@@ -45,7 +45,7 @@ func scanDoc(scan func(...any) error, v any, more ...any) error {
 	return json.Unmarshal(doc, v)
 }
 
-// errEnough ends a query of which no more rows are wanted.
+// errEnough ends a query when no more rows are wanted.
 var errEnough = errors.New("enough")
 
 // eachRowWhile calls row with the rows of a query, as long as row wants more. all reports whether

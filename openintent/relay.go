@@ -56,7 +56,7 @@ const (
 	followTime = 3 * time.Second
 )
 
-// newRelayedEntry makes the entry that the home of s is told, and returns false if the entry
+// newRelayedEntry makes the entry that the home of s gets, and returns false if the entry
 // concerns none of its agents.
 func (w *world) newRelayedEntry(s *subscriber, n *feedEntry, at chain.Time) (*relayedEntry, bool) {
 	if n.in == nil {
@@ -92,7 +92,7 @@ func (w *world) newRelayedEntry(s *subscriber, n *feedEntry, at chain.Time) (*re
 	}
 	viewer := ""
 	if n.message != nil {
-		viewer = n.message.to // a message to one agent is seen by that agent alone
+		viewer = n.message.to // only that agent sees a message to one agent
 	}
 	told := n.toRelayed(viewer, at)
 	told.For, told.Own = r.For, r.Own

@@ -14,7 +14,7 @@ import (
 // Guests are agents that are at home at another daemon. Their home tells who they are and
 // whether they work; nothing else is known of them.
 
-// adjustCreatedCounts counts what an agent of home has created, or what is gone, and its bytes on
+// adjustCreatedCounts adds to the numbers of what agents of home have created, and to its bytes on
 // disk.
 func (t *tx) adjustCreatedCounts(home string, channels, tasks, bytes int) {
 	n := t.e.guests[home]
@@ -118,7 +118,7 @@ type ListOf struct {
 	Agents []string `json:"agents"`
 }
 
-// AgentState is what a home says of an agent of which a host asks.
+// AgentState is a home's answer about an agent.
 type AgentState struct {
 	Status string  `json:"status"`
 	RoleID *string `json:"role_id"`
@@ -146,7 +146,7 @@ func (e *Engine) ListAgentStates(named *ListOf) (AgentStates, error) {
 	return known, nil
 }
 
-// MaxAsked bounds the agents of which a host asks in one request.
+// MaxAsked bounds the agents in one question of a host.
 const MaxAsked = maxEntries
 
 // StoreAgentStates stores what a home has said of agents, of those that it was asked for. It waits

@@ -15,7 +15,7 @@ const (
 	resumeBytes = 256 << 10 // of them, but for the last
 )
 
-// feedPlace says where an entry stands in the feed, and what the entry is about.
+// feedPlace is the place of an entry in the feed, and what the entry is about.
 type feedPlace struct {
 	seq   int64
 	table int
@@ -67,7 +67,7 @@ func (e *Engine) writeMissedEntries(ctx context.Context, s *subscriber, after, u
 }
 
 // writeEntryPage writes entries of so many bytes to a stream. Meanwhile the reader's daemon is
-// charged for them. It reports whether the stream goes on.
+// charged for them. It reports whether the stream continues.
 func (e *Engine) writeEntryPage(s *subscriber, page []feedEntry, size int, write func([]byte) bool) bool {
 	if s.who.Home != "" {
 		if e.entries.Reserve(s.payer, int64(size)) != nil {
@@ -116,7 +116,7 @@ func (e *Engine) readMissedEntries(stx *store.Tx, l *readQuota, s *subscriber, a
 }
 
 // newEntryForPlace returns an entry to be read for a place, and reports whether the stream may
-// show it, as far as the place alone tells that.
+// show it, as far as the place tells that.
 func (e *Engine) newEntryForPlace(s *subscriber, p feedPlace) (n feedEntry, may bool) {
 	n.seq = p.seq
 	e.mu.RLock()

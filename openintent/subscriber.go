@@ -28,7 +28,7 @@ type subscriber struct {
 
 	// Only the goroutine that writes the stream uses these.
 	at     cursor
-	behind map[string]bool // hosts of which it has missed entries, by their digits
+	behind map[string]bool // hosts whose entries it has missed, by their digits
 	retry  bool            // these entries are to be fetched now
 	failed time.Time       // when that has failed last
 }
@@ -254,7 +254,7 @@ func (w *world) streamShowsEntry(s *subscriber, n *feedEntry, at chain.Time) boo
 			(s.who.Operator && !s.agent || m.isAddressedTo(s.who.name))
 	}
 	if s.channel != "" || n.event.Type == kindMessage {
-		return false // an audited message is told of as a message
+		return false // an audited message is shown as a message
 	}
 	if !s.agent {
 		return s.intent == n.in.id && w.callerAccessLevel(n.in, s.who, at) >= levelRead
@@ -301,7 +301,7 @@ func (w *world) appendEntryFrame(b []byte, s *subscriber, n *feedEntry, at chain
 }
 
 // appendEventData appends an event in the form of streams. If the server wrote the event, the
-// members of its payload stand beside those of the event.
+// members of its payload are among those of the event.
 func appendEventData(b []byte, ev *chain.Event) []byte {
 	b = chain.AppendJSONString(append(b, `{"intent_id":`...), ev.IntentID)
 	b = chain.AppendJSONString(append(b, `,"event_id":`...), ev.ID)

@@ -16,7 +16,7 @@ const (
 	sliceBytes = 512 << 10 // of their texts
 )
 
-// removalSlice counts what one write removes.
+// removalSlice has the numbers of what one write removes.
 type removalSlice struct {
 	rows, bytes int
 	freed       map[string]int64 // bytes of messages and receipts, by their sender or reader
@@ -91,7 +91,7 @@ const evictStep = 16
 // evictMessages removes some of the messages that max_messages has evicted before the channel's
 // message number last. It passes over pinned messages and requests that may still be answered,
 // and comes back to them. It removes a slice at most; if that is not all, the channel is behind,
-// and its next write goes on.
+// and its next write continues.
 func (t *tx) evictMessages(ch *channelRecord, last int64) error {
 	floor := last - ch.opt.max
 	if floor <= 0 || !ch.behind && last%min(evictStep, ch.opt.max) != 0 {
@@ -148,8 +148,8 @@ func (e *Engine) runSweeps(ctx context.Context) {
 	})
 }
 
-// contextForHome returns a context for work that a daemon's agents have caused. The work counts for
-// that daemon in the store.
+// contextForHome returns a context for work that a daemon's agents have caused. The store
+// charges that daemon.
 func contextForHome(ctx context.Context, home string) context.Context {
 	if home == "" {
 		return ctx

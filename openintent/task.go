@@ -49,7 +49,7 @@ type taskRecord struct {
 
 func (k *taskRecord) intent() *intentRecord { return k.in }
 
-// taskEvents says which event tells of each status a task can have.
+// taskEvents has the event that is logged for each status of a task.
 var taskEvents = map[string]string{
 	"pending": "task.unblocked", "ready": "task.ready", "claimed": "task.claimed", "running": "task.started", "blocked": "task.blocked",
 	"completed": "task.completed", "failed": "task.failed", "cancelled": "task.cancelled", "skipped": "task.skipped",
@@ -129,7 +129,7 @@ func (d *Task) size() int {
 // creator's daemon, until an agent of another daemon makes the task longer.
 func (d *Task) payingHome() string { return cmp.Or(d.ChargedTo, d.Home) }
 
-// taskBytes are counted for a task's object beside the values of its members.
+// taskBytes are charged for a task's object without the values of its members.
 const taskBytes = 1 << 10
 
 // checkAssignedAgent refuses a task unless the agent that it is assigned to can be resolved.

@@ -38,8 +38,8 @@ type grave struct {
 	home string // of the agent that had created it
 }
 
-// guestCounts counts what the agents of one daemon have created, and the keys of their sends
-// that are kept.
+// guestCounts has the numbers of what the agents of one daemon have created, and of the keys of
+// their sends that are kept.
 type guestCounts struct{ channels, tasks, keys int }
 
 // loadWorld reads the world from the store, once, when the Engine begins. It does so in a

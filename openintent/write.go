@@ -134,7 +134,7 @@ func (t *tx) addRestore(restore func()) {
 }
 
 // undo puts the world back to what it was before the write. The store calls it if it does not
-// keep the write. What follows from the world (accounts, recent messages, alarms) is adjusted last.
+// keep the write. It adjusts accounts, recent messages and alarms last.
 func (t *tx) undo() {
 	t.e.withLock(func() {
 		for _, restore := range slices.Backward(t.restores) {

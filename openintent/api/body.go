@@ -15,7 +15,7 @@ import (
 	"github.com/acpd/acpd/openintent/chain"
 )
 
-// bodyRoom bounds the bytes of a body beside its payload.
+// bodyRoom bounds the bytes of a body without its payload.
 const bodyRoom = 320 << 10
 
 // firstPart bounds the memory of a body from another daemon until so many of its bytes have

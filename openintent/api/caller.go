@@ -95,7 +95,7 @@ func HashAPIKey(key string) string {
 }
 
 // NewKeyIdentifier returns a function that identifies callers by X-API-Key. A key that is bound to
-// an agent serves that agent alone. With a key for any agent, the caller is found as
+// an agent serves only that agent. With a key for any agent, the caller is found as
 // [IdentifyLocalCaller] does.
 func NewKeyIdentifier(keys []Key) Identify {
 	return func(r *http.Request) (openintent.Caller, error) {

@@ -5,7 +5,7 @@
 // The table of routes is the one description of the API. It says what is served, what names the
 // host that answers, and which method of the engine does the work; the OpenAPI document is made
 // of it. Every answer is JSON or an event stream, and every refusal {"detail", "message", "error"}.
-// A handler that panics ends its request alone.
+// A handler that panics ends only its request.
 //
 // # What it leaves to others
 //

@@ -64,7 +64,7 @@ func gatherHostLists[T any](r *request, path string, query url.Values, list stri
 const headerMissing = "X-Missing-Hosts"
 
 // skipToJSONList reads up to the first element of a list, and reports whether there is a list. The
-// list is the member of an object with that name; if the name is empty, it stands alone.
+// list is the member of an object with that name; if the name is empty, it is the whole body.
 func skipToJSONList(d *jsontext.Decoder, name string) bool {
 	if name != "" {
 		if t, err := d.ReadToken(); err != nil || t.Kind() != '{' {

@@ -30,7 +30,7 @@ type route struct {
 
 type routeTable []route
 
-// newRouteTable returns the table. Its handlers call e; nil: they are for description alone.
+// newRouteTable returns the table. Its handlers call e; nil: the table is only for the description.
 func newRouteTable(e *openintent.Engine) routeTable {
 	page := []string{"limit", "offset"}
 	return routeTable{

@@ -101,7 +101,7 @@ func (s *eventStream) Append(b []byte, event string, data []byte, id string) []b
 }
 
 // escapeLineEnds escapes the characters of JSON that Python's splitlines takes for the end of a
-// line. In JSON they stand in strings alone.
+// line. In JSON they are only in strings.
 func escapeLineEnds(b []byte) []byte {
 	for sign, escape := range map[string]string{"\u0085": `\u0085`, "\u2028": `\u2028`, "\u2029": `\u2029`} {
 		if bytes.Contains(b, []byte(sign)) {

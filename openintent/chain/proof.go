@@ -23,7 +23,7 @@ type ProofError string
 
 func (e ProofError) Error() string { return string(e) }
 
-// Message holds the parts of a message that a proof signs, beside the metadata.
+// Message holds the parts of a message that a proof signs, without the metadata.
 type Message struct {
 	ChannelID, Sender, To, Kind, Correlation string
 

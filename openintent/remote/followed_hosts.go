@@ -23,8 +23,8 @@ const (
 	followRetry = 15 * time.Second       // after one that did not begin, unless the host comes into reach
 )
 
-// followedHosts keeps one stream for each host of which agents here want to hear, and opens it
-// again whenever it ends. The host then tells what was missed meanwhile.
+// followedHosts keeps one stream for each host that agents here follow, and opens it again whenever
+// it ends. It resumes where it has ended.
 type followedHosts struct {
 	g     *Gateway
 	mu    sync.Mutex // guards the rest
@@ -38,7 +38,7 @@ type followedHosts struct {
 type followedHost struct {
 	wake   pace.Signal
 	tried  chan struct{} // closed once a stream has begun, or could not begin; guarded by mu
-	paused bool          // no stream goes on, and the next one waits; guarded by mu
+	paused bool          // there is no stream, and the next one waits; guarded by mu
 }
 
 // startFollowing follows a host, unless it is followed already. If its stream has ended and now is
@@ -143,7 +143,7 @@ func (g *Gateway) followHosts(digits string) (tried []<-chan struct{}) {
 	return tried
 }
 
-// readHostEvents passes on to the engine what a host tells of its intents, until the stream ends. It
+// readHostEvents passes a host's events on to the engine until the stream ends. It
 // calls begun when the stream has said where it begins: what the host tells from then on comes, if
 // not by this stream then by a later one. The error is errConnectionLeaves if another connection may be tried.
 func (g *Gateway) readHostEvents(ctx context.Context, host identity.ID, begun func()) error {
@@ -152,7 +152,7 @@ func (g *Gateway) readHostEvents(ctx context.Context, host identity.ID, begun fu
 	}
 	digits := host.String()[:openintent.HostDigits]
 	if _, refusal := g.findHostByDigits(digits); refusal != nil {
-		return refusal // it could tell of another host's intents
+		return refusal // it could send events of another host's intents
 	}
 	ctx, cancel := context.WithCancel(store.WithRequester(ctx, host))
 	defer cancel()

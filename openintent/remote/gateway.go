@@ -8,8 +8,8 @@
 //
 // # Guarantees
 //
-// A message whose host is out of reach is on disk before its sender hears that it is
-// pending. It goes to the host once, in its sender's order, and its sender can ask for
+// A message whose host is out of reach is on disk before its sender learns that it
+// is pending. It goes to the host once, in its sender's order, and its sender can ask for
 // what the host said of it. A host knows the agents that come to it as their home does: each
 // request carries the record of its agent, and the host asks homes what has become of agents on
 // which something depends, until they are deregistered. One stream
@@ -61,7 +61,7 @@ type Config struct {
 	// Trusted finds a trusted peer, and Peers lists all of them.
 	Trusted func(identity.ID) (identity.Peer, bool)
 	Peers   func() []identity.Peer
-	// OpenTo reports whether a peer stands in channels.open_to.
+	// OpenTo reports whether a peer is in channels.open_to.
 	OpenTo func(identity.Peer) bool
 	// Hosts lists the peers in reach that offer channels.
 	Hosts func() []identity.ID
@@ -134,7 +134,8 @@ func (g *Gateway) Run(ctx context.Context) error {
 	return nil
 }
 
-// SetPeerConnected says that a peer is connected, or is no more. What waits is tried at once.
+// SetPeerConnected notes that a peer is connected, or no longer connected. Waiting messages are tried
+// at once.
 func (g *Gateway) SetPeerConnected(peer identity.ID, up bool) {
 	g.messages.wake.Set()
 	if up {
@@ -147,7 +148,7 @@ func (g *Gateway) SetPeerConnected(peer identity.ID, up bool) {
 	}
 }
 
-// ListKnownPeers returns the peers of which something is kept that ForgetPeer drops.
+// ListKnownPeers returns the peers about which something is kept that ForgetPeer drops.
 func (g *Gateway) ListKnownPeers(ctx context.Context) ([]identity.ID, error) {
 	all, err := g.messages.listHosts(ctx)
 	for _, home := range g.Engine.ListAgentHomes() {

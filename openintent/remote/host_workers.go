@@ -20,7 +20,7 @@ type hostWorkers struct {
 }
 
 // runHostWorkers calls work for each host that hosts returns, on time (once in every) and whenever
-// wake is set. hosts is told which of both it is. It returns when ctx has ended and all workers
+// wake is set. The argument of hosts says which of both it is. It returns when ctx has ended and all workers
 // have returned.
 func runHostWorkers(ctx context.Context, every time.Duration, wake pace.Signal, hosts func(onTime bool) []identity.ID, work func(host identity.ID)) {
 	workers := &hostWorkers{work: work, again: make(map[identity.ID]bool)}

@@ -112,7 +112,7 @@ func (g *Gateway) ServeStream(ctx context.Context, from identity.ID, s Stream) {
 	delete(g.streams, one)
 }
 
-// isOpenTo reports whether the daemon with that id is trusted and stands in channels.open_to.
+// isOpenTo reports whether the daemon with that id is trusted and is in channels.open_to.
 func (g *Gateway) isOpenTo(home string) bool {
 	id, err := identity.ParseID(home)
 	if err != nil {

@@ -39,7 +39,7 @@ ALTER TABLE carrier_parcel ADD COLUMN refusal BLOB NOT NULL DEFAULT x'';
 CREATE INDEX carrier_parcel_refused ON carrier_parcel (at, seq) WHERE status <> 0;
 CREATE INDEX carrier_parcel_refused_of ON carrier_parcel (host, agent, seq) WHERE status <> 0;
 CREATE INDEX carrier_parcel_agent ON carrier_parcel (agent, seq);`,
-	// What hosts were told of agents here: each request carries its agent's record instead.
+	// The records that hosts had of agents here: each request carries its agent's record instead.
 	"DROP TABLE carrier_guest;",
 }
 
@@ -51,7 +51,7 @@ func (c idColumn) Scan(column any) error {
 	return nil
 }
 
-// errEnough ends a read of which no more rows are wanted.
+// errEnough ends a read when no more rows are wanted.
 var errEnough = ownwords.New("enough")
 
 // readInTransaction returns what get reads in a transaction.
@@ -63,7 +63,7 @@ func readInTransaction[T any](ctx context.Context, db *store.DB, get func(*store
 	return v, err
 }
 
-// execStatement runs a statement, of which only the error matters.
+// execStatement runs a statement. Only its error matters.
 func execStatement(tx *store.Tx, statement string, args ...any) error {
 	_, err := tx.Exec(statement, args...)
 	return err
