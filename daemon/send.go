@@ -180,13 +180,9 @@ func withProbeTimeout(ctx context.Context, ms uint64) (context.Context, context.
 }
 
 func (d *Daemon) servePing(ctx context.Context, s *local.Conn, p *client.PingParams) (any, error) {
-	padding, err := d.newPadding(s, p.Pad)
-	if err != nil {
-		return nil, err
-	}
 	ctx, cancel := withProbeTimeout(ctx, p.TimeoutMS) // it may take time to find the peer
 	defer cancel()
-	env, err := d.composeRequest(ctx, s, kinds.KindPing, &p.Head, p.To, padding)
+	env, err := d.composeRequest(ctx, s, kinds.KindPing, &p.Head, p.To, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -198,21 +194,6 @@ func (d *Daemon) servePing(ctx context.Context, s *local.Conn, p *client.PingPar
 		return nil, err
 	}
 	return &client.PingAnswer{Answer: *newAnswer(env, reply, rtt), TS: reply.TS}, nil
-}
-
-// newPadding returns a payload that means nothing, with so many bytes of text. Whoever gets a
-// ping ignores its payload. A guest gets none: what it sends is bounded by what it writes.
-func (d *Daemon) newPadding(s *local.Conn, size uint64) (wire.Payload, error) {
-	switch {
-	case size == 0:
-		return nil, nil
-	case s.IsGuest:
-		return nil, kinds.Errorf(kinds.NotAuthorized, "pad: this is for whoever the daemon belongs to, and not served to agents: leave it out")
-	}
-	if most := d.config.Load().MaxMessage; size > uint64(most) {
-		return nil, kinds.Errorf(kinds.TooLarge, "pad: %d bytes: at most %d are allowed (max_message); send less", size, most)
-	}
-	return wire.Payload(`{"pad":"` + strings.Repeat("0", int(size)) + `"}`), nil
 }
 
 // serveQuery reads its own params, since the deadline that they hold is the request's.

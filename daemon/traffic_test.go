@@ -303,13 +303,14 @@ func TestHistory(t *testing.T) {
 // has lost.
 func TestAWatcherThatReadsNothing(t *testing.T) {
 	t.Parallel()
-	desk, _ := pair(t)
+	desk, laptop := pair(t)
+	laptop.agent(client.AttachParams{Name: "reviewer"}, say(`{"summary":"ok"}`))
 	deaf := desk.watcher()
 	deaf.read(client.TrafficParams{Payload: true})
 	owner := desk.dial()
-	const passed, padding = 200, 60 << 10 // more bytes than are kept
+	const passed = 200 // more bytes than are kept
 	for range passed {
-		owner.must("ping", client.PingParams{To: "laptop", Pad: padding}, nil)
+		owner.must("query", client.QueryParams{To: "laptop", Payload: query(long(60 << 10))}, nil)
 	}
 	read, lost := 0, uint64(0)
 	for {
