@@ -3,6 +3,7 @@ package relays
 import (
 	"errors"
 	"io/fs"
+	"path/filepath"
 	"slices"
 
 	"github.com/acpd/acpd/config"
@@ -13,7 +14,7 @@ import (
 
 // readFile reads relays.yaml. Without that file there are none.
 func (r *Service) readFile() ([]config.Relay, error) {
-	path := r.filePath(statedir.RelaysName)
+	path := filepath.Join(r.Dir, statedir.RelaysName)
 	data, err := durable.ReadPrivateFile(path, config.MaxKeptRelays)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
@@ -28,32 +29,27 @@ func (r *Service) readFile() ([]config.Relay, error) {
 	return relays, err
 }
 
-// writeFile replaces relays.yaml. The file is on disk when it returns.
-func (r *Service) writeFile(relays []config.Relay) error {
-	data, err := config.RenderKeptRelays(relays)
-	if err != nil {
-		return err
-	}
-	return durable.ReplaceFile(r.filePath(statedir.RelaysName), r.filePath(statedir.RelaysTemp), data, durable.PrivateMode)
-}
-
 // changeKept writes relays.yaml as change makes it, and uses it from then on. A file that could
 // not be read is not written over. The caller calls apply.
 func (r *Service) changeKept(change func(kept []config.Relay) ([]config.Relay, error)) error {
 	r.keeping.Lock()
 	defer r.keeping.Unlock()
-	kept, failure := r.getKept()
-	if failure != nil {
-		return ownwords.Errorf("%s: %w: fix or remove the file, then acpctl reload", statedir.RelaysName, failure)
+	kept := r.kept.Load()
+	if kept.failure != nil {
+		return ownwords.Errorf("%s: %w: fix or remove the file, then acpctl reload", statedir.RelaysName, kept.failure)
 	}
-	next, err := change(slices.Clone(kept))
+	next, err := change(slices.Clone(kept.all))
 	if err != nil {
 		return err
 	}
-	if err := r.writeFile(next); err != nil {
+	data, err := config.RenderKeptRelays(next)
+	if err != nil {
 		return err
 	}
-	r.setKept(next, nil)
+	if err := durable.ReplaceFile(filepath.Join(r.Dir, statedir.RelaysName), filepath.Join(r.Dir, statedir.RelaysTemp), data, durable.PrivateMode); err != nil {
+		return err
+	}
+	r.kept.Store(&keptRelays{all: next})
 	return nil
 }
 
@@ -63,7 +59,7 @@ func (r *Service) loadKept() {
 	r.keeping.Lock()
 	defer r.keeping.Unlock()
 	kept, failure := r.readFile()
-	r.setKept(kept, failure)
+	r.kept.Store(&keptRelays{kept, failure})
 	if failure != nil {
 		r.Log.Error("relays.yaml: none of its relays is used", "err", failure)
 	}

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -34,18 +35,23 @@ type host struct {
 	events chan client.Event
 	log    *bytes.Buffer // to be read after stop
 	stop   func()
+	reach  atomic.Pointer[config.Reach]
+	own    atomic.Pointer[certificate]
+}
 
-	mu    sync.Mutex // guards the rest
-	reach config.Reach
-	raw   []byte // its certificate
-	says  *identity.Certificate
+// certificate is what a host shows to others.
+type certificate struct {
+	raw  []byte
+	says *identity.Certificate
 }
 
 // start opens the relays of a state directory, with settings, and runs them until the test ends or stop
 // is called.
 func start(t *testing.T, dir string, reach config.Reach) *host {
 	t.Helper()
-	h := &host{t: t, events: make(chan client.Event, 64), log: new(bytes.Buffer), reach: reach}
+	h := &host{t: t, events: make(chan client.Event, 64), log: new(bytes.Buffer)}
+	h.reach.Store(&reach)
+	h.own.Store(new(certificate))
 	trust, _, err := identity.OpenTrustStore(dir)
 	if err != nil {
 		t.Fatal(err)
@@ -64,7 +70,9 @@ func start(t *testing.T, dir string, reach config.Reach) *host {
 	}
 	h.Service = Open(Deps{
 		Dir: dir, Name: "desk", Key: key, Trust: trust, Node: node, Reserve: new(disk.Reserve), Log: log,
-		Start: reach, Reach: h.readReach, Certificate: h.showCertificate, Publish: h.publish,
+		Start: reach, Reach: func() config.Reach { return *h.reach.Load() },
+		Certificate: func() ([]byte, *identity.Certificate) { own := h.own.Load(); return own.raw, own.says },
+		Publish:     h.publish,
 	})
 	ctx, cancel := context.WithCancel(context.Background())
 	var parts sync.WaitGroup
@@ -84,18 +92,6 @@ func start(t *testing.T, dir string, reach config.Reach) *host {
 	return h
 }
 
-func (h *host) readReach() config.Reach {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.reach
-}
-
-func (h *host) showCertificate() ([]byte, *identity.Certificate) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.raw, h.says
-}
-
 func (h *host) publish(typ client.EventType, id identity.ID, name string, at time.Time, details any) {
 	text, err := json.Marshal(details)
 	if err != nil {
@@ -106,9 +102,7 @@ func (h *host) publish(typ client.EventType, id identity.ID, name string, at tim
 
 // configure replaces the relays of config.yaml, and has them used.
 func (h *host) configure(all ...config.Relay) {
-	h.mu.Lock()
-	h.reach.Relays = all
-	h.mu.Unlock()
+	h.reach.Store(&config.Reach{Relays: all})
 	h.Reload()
 }
 
@@ -121,9 +115,7 @@ func (h *host) joinFleet(a *authority.Authority, d time.Duration) {
 		h.t.Fatal(err)
 	}
 	h.Trust.SetAuthorities([]identity.Authority{{Name: "corp", Key: a.Key}})
-	h.mu.Lock()
-	h.raw, h.says = raw, says
-	h.mu.Unlock()
+	h.own.Store(&certificate{raw, says})
 	h.UpdateNames()
 }
 

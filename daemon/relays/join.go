@@ -22,35 +22,36 @@ func (r *Service) ListInvited(p *client.InviteParams) ([]identity.InvitedRelay, 
 	if p.NoRelay {
 		return nil, nil
 	}
-	var invited []identity.InvitedRelay
-	var used []*usedRelay
+	var up, others []identity.InvitedRelay
 	for _, u := range r.list() {
-		if u.link != nil && !(p.WithCredential && !u.Share) {
-			used = append(used, u)
+		if u.link == nil || p.WithCredential && !u.Share {
+			continue
 		}
-	}
-	rank := func(u *usedRelay) int {
-		if u.describe().State == client.RelayUp {
-			return 0
-		}
-		return 1
-	}
-	slices.SortStableFunc(used, func(a, b *usedRelay) int { return rank(a) - rank(b) })
-	for _, u := range used[:min(len(used), identity.MaxInvitedRelays)] {
-		next := identity.InvitedRelay{URL: u.URL}
+		named := identity.InvitedRelay{URL: u.URL}
 		if p.WithCredential {
-			next.Token = string(u.Token)
+			named.Token = string(u.Token)
 		}
-		invited = append(invited, next)
+		if u.describe().State == client.RelayUp {
+			up = append(up, named)
+		} else {
+			others = append(others, named)
+		}
 	}
-	if p.WithCredential && len(invited) == 0 {
+	all := append(up, others...)
+	if p.WithCredential && len(all) == 0 {
 		return nil, kinds.Errorf(kinds.Invalid, "with_credential: no relay's token may be given away: add one with acpctl relay add --token-file FILE --share, or share: true in config.yaml")
 	}
-	return invited, nil
+	return all[:min(len(all), identity.MaxInvitedRelays)], nil
 }
 
 // relayTime is how long a join waits for a relay of its invitation to be up.
 const relayTime = 5 * time.Second
+
+// join has the relays of an invitation by which this daemon is joining.
+type join struct {
+	unknown []config.Relay // that it does not use otherwise
+	renewed []config.Relay // that are kept, with the token of the invitation
+}
 
 // Join redeems an invitation. With reach.direct off, its addresses are neither dialled nor kept if this
 // daemon uses a relay of it. Relays that it names and that are not used yet
@@ -72,16 +73,17 @@ func (r *Service) Join(ctx context.Context, inv identity.Invitation, choice clie
 	}
 	var names []string
 	if len(unknown)+len(renewed) > 0 {
-		if _, failure := r.getKept(); failure != nil {
+		if failure := r.kept.Load().failure; failure != nil {
 			return nil, kinds.Errorf(kinds.Internal, "join: relays.yaml cannot be used, so no relay can be kept: %v: fix or remove the file, then acpctl reload", failure)
 		}
 		for _, s := range slices.Concat(unknown, renewed) {
 			names = append(names, s.Name)
 		}
-		r.addInvited(unknown, renewed)
+		j := &join{unknown, renewed}
+		r.beginJoin(j)
 		r.apply()
 		defer func() {
-			r.removeInvited(unknown, renewed)
+			r.endJoin(j)
 			r.work.Go(r.apply)
 		}()
 		waiting, cancel := context.WithTimeout(ctx, relayTime)
@@ -95,9 +97,11 @@ func (r *Service) Join(ctx context.Context, inv identity.Invitation, choice clie
 	r.joining.Store(inv.ID, true)
 	defer r.joining.Delete(inv.ID)
 	who, err := r.Node.Join(ctx, inv)
-	problem := r.describeProblem(names)
+	problems, older := r.listProblems(inv, names)
 	if err != nil {
-		err = addProblem(err, strings.Join(slices.DeleteFunc([]string{problem, r.describeOldProblem(inv, names)}, func(s string) bool { return s == "" }), "; "))
+		if all := append(problems, older...); len(all) > 0 {
+			err = addToJoinError(err, "; and the relay of the invitation: "+strings.Join(all, "; "))
+		}
 		if withoutAddrs && errors.Is(err, &kinds.Error{Code: kinds.Unreachable}) {
 			err = addToJoinError(err, "; its addresses are not dialled, since reach.direct is off: acpctl join --no-relay dials them")
 		}
@@ -121,13 +125,13 @@ func (r *Service) Join(ctx context.Context, inv identity.Invitation, choice clie
 		}
 		p.Kept = append(p.Kept, s.Name)
 	}
-	switch old := r.describeOldProblem(inv, names); {
-	case problem != "" && len(unknown) > 0:
-		p.Warning = "the relay is kept, and cannot be used yet: " + problem
-	case problem != "":
-		p.Warning = "the token of the invitation is not kept, as the relay cannot be used with it: " + problem
-	case old != "":
-		p.Warning = "a relay of the invitation cannot be used: " + old
+	switch {
+	case len(problems) > 0 && len(unknown) > 0:
+		p.Warning = "the relay is kept, and cannot be used yet: " + strings.Join(problems, "; ")
+	case len(problems) > 0:
+		p.Warning = "the token of the invitation is not kept, as the relay cannot be used with it: " + strings.Join(problems, "; ")
+	case len(older) > 0:
+		p.Warning = "a relay of the invitation cannot be used: " + strings.Join(older, "; ")
 	}
 	return p, nil
 }
@@ -138,15 +142,15 @@ func (r *Service) Join(ctx context.Context, inv identity.Invitation, choice clie
 func (r *Service) listRenewed(inv identity.Invitation) []config.Relay {
 	var renewed []config.Relay
 	for _, u := range r.list() {
-		i := slices.IndexFunc(inv.Relays, func(r identity.InvitedRelay) bool { return r.URL == u.URL })
-		if i < 0 || inv.Relays[i].Token == "" || u.source != client.RelayKept || u.link == nil || u.describe().State != client.RelayRefused {
+		named := findInvited(inv, u.URL)
+		if named == nil || named.Token == "" || u.source != client.RelayKept || u.link == nil || u.describe().State != client.RelayRefused {
 			continue
 		}
-		if login := u.login(); login != client.LoginToken && login != client.LoginNkey || string(u.Token) == inv.Relays[i].Token {
+		if login := u.login(); login != client.LoginToken && login != client.LoginNkey || string(u.Token) == named.Token {
 			continue
 		}
 		next := u.Relay
-		next.Token, next.Share = config.Secret(inv.Relays[i].Token), false // it is the inviter's to give away
+		next.Token, next.Share = config.Secret(named.Token), false // it is the inviter's to give away
 		renewed = append(renewed, next)
 	}
 	return renewed
@@ -172,34 +176,48 @@ func (r *Service) isUp(s config.Relay) bool {
 	})
 }
 
-// describeOldProblem returns what is wrong with the relays of an invitation that this daemon used before
-// and that refuse it, and what to do; "" if nothing is. It leaves out the relays that names lists.
-func (r *Service) describeOldProblem(inv identity.Invitation, names []string) string {
+// listProblems returns why none of the relays in names is up, nothing if one is. Where one refuses the login it says
+// what the operator needs: the errors of package relay name this daemon's nkey. older is about the other relays of an
+// invitation: those that this daemon used before and that refuse it.
+func (r *Service) listProblems(inv identity.Invitation, names []string) (problems, older []string) {
 	renewed := r.listRenewed(inv)
-	var problems []string
+	isUp := false
 	for _, u := range r.list() {
-		isInvited := slices.ContainsFunc(inv.Relays, func(r identity.InvitedRelay) bool { return r.URL == u.URL })
-		if !isInvited || u.link == nil || slices.Contains(names, u.Name) {
-			continue
-		}
 		row := u.describe()
+		isNew := slices.Contains(names, u.Name)
 		switch {
-		case row.State != client.RelayRefused:
-			continue
+		case isNew && row.State == client.RelayUp:
+			isUp = true
+		case isNew && row.Error == "":
+			problems = append(problems, u.URL+": no answer within "+relayTime.String())
+		case isNew:
+			problems = append(problems, row.Error)
+		case u.link == nil || row.State != client.RelayRefused || findInvited(inv, u.URL) == nil:
 		case slices.ContainsFunc(renewed, func(n config.Relay) bool { return n.Name == u.Name }):
-			problems = append(problems, u.Name+" refuses this daemon, and the invitation has a token for it: acpctl join --keep-relay takes it")
+			older = append(older, u.Name+" refuses this daemon, and the invitation has a token for it: acpctl join --keep-relay takes it")
 		default:
-			problems = append(problems, u.Name+": "+row.Error)
+			older = append(older, u.Name+": "+row.Error)
 		}
 	}
-	return strings.Join(problems, "; ")
+	if isUp {
+		problems = nil
+	}
+	return problems, older
 }
 
 // usesAnyOf reports whether this daemon uses one of the relays of an invitation.
 func (r *Service) usesAnyOf(inv identity.Invitation) bool {
-	return slices.ContainsFunc(r.list(), func(u *usedRelay) bool {
-		return u.link != nil && slices.ContainsFunc(inv.Relays, func(r identity.InvitedRelay) bool { return r.URL == u.URL })
-	})
+	return slices.ContainsFunc(r.list(), func(u *usedRelay) bool { return u.link != nil && findInvited(inv, u.URL) != nil })
+}
+
+// findInvited returns the relay of an invitation that has a URL, nil if there is none.
+func findInvited(inv identity.Invitation, url string) *identity.InvitedRelay {
+	for i := range inv.Relays {
+		if inv.Relays[i].URL == url {
+			return &inv.Relays[i]
+		}
+	}
+	return nil
 }
 
 // listUnknown returns the relays of an invitation that this daemon does not use, each with a name.
@@ -217,64 +235,24 @@ func (r *Service) listUnknown(inv identity.Invitation) []config.Relay {
 	return unknown
 }
 
-func (r *Service) addInvited(unknown, renewed []config.Relay) {
+// beginJoin has the relays of an invitation used until endJoin is called.
+func (r *Service) beginJoin(j *join) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.invited = append(r.invited, unknown...)
-	r.renewed = append(r.renewed, renewed...)
+	r.joins = append(r.joins, j)
+}
+
+func (r *Service) endJoin(j *join) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.joins = slices.DeleteFunc(r.joins, func(other *join) bool { return other == j })
 }
 
 // isInvited reports whether a relay is of an invitation by which this daemon is joining.
 func (r *Service) isInvited(s config.Relay) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return slices.Contains(r.invited, s)
-}
-
-// removeInvited takes each out once: another join may have the same.
-func (r *Service) removeInvited(unknown, renewed []config.Relay) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.invited = removeEach(r.invited, unknown)
-	r.renewed = removeEach(r.renewed, renewed)
-}
-
-func removeEach(from, all []config.Relay) []config.Relay {
-	for _, s := range all {
-		if i := slices.Index(from, s); i >= 0 {
-			from = slices.Delete(slices.Clone(from), i, i+1)
-		}
-	}
-	return from
-}
-
-// describeProblem returns why none of the relays is up, "" if one is. Where one refuses the login it
-// says what the operator needs: the errors of package relay name this daemon's nkey.
-func (r *Service) describeProblem(names []string) string {
-	var problems []string
-	for _, u := range r.list() {
-		if !slices.Contains(names, u.Name) {
-			continue
-		}
-		row := u.describe()
-		switch {
-		case row.State == client.RelayUp:
-			return ""
-		case row.Error == "":
-			problems = append(problems, u.URL+": no answer within "+relayTime.String())
-		default:
-			problems = append(problems, row.Error)
-		}
-	}
-	return strings.Join(problems, "; ")
-}
-
-// addProblem adds to the error of a join why the relay of the invitation was no help.
-func addProblem(err error, problem string) error {
-	if problem == "" {
-		return err
-	}
-	return addToJoinError(err, "; and the relay of the invitation: "+problem)
+	return slices.ContainsFunc(r.joins, func(j *join) bool { return slices.Contains(j.unknown, s) })
 }
 
 // addToJoinError adds a text to the error of a join, unless the inviter has answered.

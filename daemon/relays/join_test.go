@@ -99,7 +99,8 @@ func TestRelaysOfInvitationsLearnNoNames(t *testing.T) {
 			named.Add(1)
 		}
 	}, "t0ken")}
-	desk.addInvited([]config.Relay{s}, nil)
+	j := &join{unknown: []config.Relay{s}}
+	desk.beginJoin(j)
 	desk.apply()
 	await.Until(t, "the relay is up", func() bool { return desk.isUp(s) })
 	desk.UpdateNames()
@@ -110,7 +111,7 @@ func TestRelaysOfInvitationsLearnNoNames(t *testing.T) {
 	if err := desk.keep(s); err != nil {
 		t.Fatal(err)
 	}
-	desk.removeInvited([]config.Relay{s}, nil)
+	desk.endJoin(j)
 	before := desk.list()[0].link
 	desk.apply()
 	await.Until(t, "the relay has this daemon's name", func() bool { return named.Load() > 0 })
@@ -169,7 +170,7 @@ func TestHowALoginIsReplaced(t *testing.T) {
 	told("fixed", get+"write that into config.yaml, then acpctl reload")
 	desk.configure()
 
-	desk.addInvited([]config.Relay{{Name: "met", URL: url, Token: "t0ken-bad"}}, nil)
+	desk.beginJoin(&join{unknown: []config.Relay{{Name: "met", URL: url, Token: "t0ken-bad"}}})
 	desk.apply()
 	told("met", "ask for a new invitation, made by acpctl invite --with-credential, or acpctl relay add with what it takes")
 }

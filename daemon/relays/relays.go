@@ -10,10 +10,10 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"path/filepath"
 	"reflect"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/acpd/acpd/client"
@@ -60,19 +60,25 @@ type Service struct {
 	keeping  sync.Mutex // held while relays.yaml is read or written
 	applying sync.Mutex // held while links are added and removed
 
-	mu          sync.Mutex // guards the rest
-	kept        []config.Relay
-	keptFailure error          // why relays.yaml cannot be used
-	invited     []config.Relay // of invitations by which this daemon is joining
-	renewed     []config.Relay // those of kept that such an invitation has a new token for, with that token
-	used        []*usedRelay   // in the order of listWanted
-	news        chan struct{}  // closed when the state of a link may have changed
+	kept atomic.Pointer[keptRelays]
+	used atomic.Pointer[[]*usedRelay] // in the order of listWanted
+
+	mu    sync.Mutex    // guards the rest
+	joins []*join       // that are under way
+	news  chan struct{} // closed when the state of a link may have changed
+}
+
+// keptRelays is what relays.yaml has.
+type keptRelays struct {
+	all     []config.Relay
+	failure error // why the file cannot be used
 }
 
 // Open reads relays.yaml, and adds the links of all relays to the node. The caller closes the service
 // before the node.
 func Open(deps Deps) *Service {
 	r := &Service{Deps: deps, changed: pace.NewSignal(), news: make(chan struct{})}
+	r.used.Store(new([]*usedRelay))
 	r.Names = names.NewBook(r.Trust, r.listNameRelays)
 	r.loadKept()
 	r.apply()
@@ -99,32 +105,8 @@ func (r *Service) UpdateNames() {
 	r.setNameOnRelays()
 }
 
-func (r *Service) filePath(name string) string { return filepath.Join(r.Dir, name) }
-
-func (r *Service) getKept() ([]config.Relay, error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.kept, r.keptFailure
-}
-
-func (r *Service) setKept(kept []config.Relay, failure error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.kept, r.keptFailure = kept, failure
-}
-
-func (r *Service) setUsed(all []*usedRelay) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.used = all
-}
-
-// list returns the relays that there are, those of config.yaml first.
-func (r *Service) list() []*usedRelay {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return slices.Clone(r.used)
-}
+// list returns the relays that there are, those of config.yaml first. The caller does not change it.
+func (r *Service) list() []*usedRelay { return *r.used.Load() }
 
 // relaySettings are what a link is opened with.
 type relaySettings struct {
@@ -174,18 +156,22 @@ func (r *Service) listWanted() []relaySettings {
 	for _, s := range reach.Relays {
 		add(s, client.RelayOfConfig)
 	}
-	for _, s := range r.kept {
-		for _, n := range r.renewed {
-			if n.Name == s.Name && n.URL == s.URL {
-				s = n
+	for _, s := range r.kept.Load().all {
+		for _, j := range r.joins {
+			for _, n := range j.renewed {
+				if n.Name == s.Name && n.URL == s.URL {
+					s = n
+				}
 			}
 		}
 		add(s, client.RelayKept)
 	}
-	for _, s := range r.invited {
-		if !slices.Contains(listUsable(wanted), s.URL) {
-			add(s, client.RelayKept)
-			wanted[len(wanted)-1].invited = true
+	for _, j := range r.joins {
+		for _, s := range j.unknown {
+			if !slices.Contains(listUsable(wanted), s.URL) {
+				add(s, client.RelayKept)
+				wanted[len(wanted)-1].invited = true
+			}
 		}
 	}
 	return wanted
@@ -196,7 +182,7 @@ func (r *Service) HasRelays() bool { return r.DescribeFailure() != "" || len(r.l
 
 // DescribeFailure returns the warning that relays.yaml cannot be used, "" if it can.
 func (r *Service) DescribeFailure() string {
-	_, failure := r.getKept()
+	failure := r.kept.Load().failure
 	if failure == nil {
 		return ""
 	}
@@ -258,7 +244,8 @@ func (r *Service) apply() {
 			}
 		}
 	}
-	r.setUsed(slices.DeleteFunc(slices.Clone(next), func(n *usedRelay) bool { return n.link == nil && n.unused == nil }))
+	finished := slices.DeleteFunc(slices.Clone(next), func(n *usedRelay) bool { return n.link == nil && n.unused == nil })
+	r.used.Store(&finished)
 	var removals sync.WaitGroup
 	for _, u := range before {
 		if u.link != nil && !slices.ContainsFunc(next, func(n *usedRelay) bool { return n.link == u.link }) {
@@ -283,7 +270,7 @@ func (r *Service) apply() {
 		u.link = link
 		r.Log.Info("relay: used from now on", "relay", u.Name, "url", u.URL)
 	}
-	r.setUsed(next)
+	r.used.Store(&next)
 	r.setNameOnRelays()
 	r.changed.Set()
 }

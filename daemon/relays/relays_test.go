@@ -180,7 +180,7 @@ func TestAnswersToNameRequests(t *testing.T) {
 		t.Errorf("without a certificate: %x", got)
 	}
 	desk.joinFleet(a, time.Hour)
-	if got := desk.answerNameRequest(asker, want[:]); !bytes.Equal(got, desk.raw) || len(got) == 0 {
+	if got := desk.answerNameRequest(asker, want[:]); !bytes.Equal(got, desk.own.Load().raw) || len(got) == 0 {
 		t.Errorf("%x", got)
 	}
 	if got := desk.answerNameRequest(asker, append(make([]byte, 32), want[:]...)); len(got) == 0 {
