@@ -38,6 +38,7 @@ import (
 	"github.com/acpd/acpd/daemon/inbox"
 	"github.com/acpd/acpd/daemon/known"
 	"github.com/acpd/acpd/daemon/local"
+	"github.com/acpd/acpd/daemon/mail"
 	"github.com/acpd/acpd/daemon/registry"
 	"github.com/acpd/acpd/daemon/relays"
 	"github.com/acpd/acpd/daemon/schema"
@@ -49,7 +50,6 @@ import (
 	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/internal/pace"
 	"github.com/acpd/acpd/internal/statedir"
-	"github.com/acpd/acpd/oacp/transfer"
 	"github.com/acpd/acpd/peer"
 	"github.com/acpd/acpd/pipe"
 	"github.com/acpd/acpd/store"
@@ -128,7 +128,7 @@ type Daemon struct {
 	lastConnections *lastConnections
 	connected       peerCount
 	refusers        sync.Map // ids of trusted peers that have said that they do not trust this daemon, until they are connected
-	mail            *transfer.Mailer
+	mail            *mail.Service
 	mailHome        string // of the mailboxes whose mail is carried
 	channels        *channels
 	relays          *relays.Service
@@ -227,7 +227,7 @@ func (d *Daemon) openParts(ctx context.Context) error {
 	d.repeats = inbox.NewRepeats(d.budget)
 	d.slowTakers = d.budget.OpenAccount(budget.SlowTakers)
 	d.permissions = newPermissions(trust, cfg, d.budget, d.refusalLog)
-	if d.mailHome, err = resolveOACPHome(cfg.OACP.Home); err != nil {
+	if d.mailHome, err = mail.ResolveHome(cfg.OACP.Home); err != nil {
 		return err
 	}
 	d.space = admin.OpenSpace(admin.SpaceConfig{Home: dir, MailHome: d.mailHome, MinFree: uint64(cfg.Limits.MinFree), Budget: d.budget, Log: d.log, Calls: &d.calls, Look: d.options.measure})

@@ -19,7 +19,7 @@ func (d *Daemon) openLocal() {
 	}
 	usage := &admin.Usage{Budget: d.budget, Space: d.space, ResolvePeer: d.resolvePeer, NamePeer: d.peerName, ListLinks: d.listStrangersLinks}
 	methods := d.methods()
-	for _, of := range []map[string]local.Method{backup.Methods(), usage.Methods(), d.watch.Methods(), d.relays.Methods(), d.spending.Methods()} {
+	for _, of := range []map[string]local.Method{backup.Methods(), usage.Methods(), d.watch.Methods(), d.relays.Methods(), d.spending.Methods(), d.mail.Methods()} {
 		maps.Copy(methods, of)
 	}
 	d.local = &local.Server{
@@ -85,12 +85,6 @@ func (d *Daemon) methods() map[string]local.Method {
 		client.MethodInvitations: local.ForOwner(d.serveInvitations),
 		client.MethodRevoke:      local.ForOwner(d.serveRevoke),
 		client.MethodTrustRoster: local.ForOwner(d.serveTrustRoster),
-
-		client.MethodOACPBind:     local.ForOwner(d.serveOACPBind),
-		client.MethodOACPUnbind:   local.ForOwner(d.serveOACPUnbind).WithDiskReserve(reserve),
-		client.MethodOACPBindings: local.ForOwner(d.serveOACPBindings),
-		client.MethodOACPQueue:    local.ForOwner(d.serveOACPQueue),
-		client.MethodOACPDrop:     local.ForOwner(d.serveOACPDrop).WithDiskReserve(reserve),
 	}
 }
 

@@ -212,17 +212,3 @@ func TestMailHome(t *testing.T) {
 		t.Errorf("the home is %q with the bindings and %q with the queue, want %q", b.Home, q.Home, home)
 	}
 }
-
-func TestOACPHome(t *testing.T) {
-	t.Setenv("HOME", "/home/user")
-	t.Setenv("OACP_HOME", "")
-	for in, want := range map[string]string{"": "/home/user/oacp", "~/mail": "/home/user/mail", "/srv/oacp": "/srv/oacp"} {
-		if got, err := resolveOACPHome(in); err != nil || got != want {
-			t.Errorf("%q: %q, %v", in, got, err)
-		}
-	}
-	t.Setenv("OACP_HOME", "~/other")
-	if got, err := resolveOACPHome(""); err != nil || got != "/home/user/other" {
-		t.Errorf("from the environment: %q, %v", got, err)
-	}
-}
