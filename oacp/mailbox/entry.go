@@ -19,7 +19,7 @@ import (
 	"github.com/acpd/acpd/oacp/message"
 )
 
-// Entry is a message file as it was read.
+// Entry is a message file that was read.
 type Entry struct {
 	Name    string // of the file
 	Path    string
@@ -29,7 +29,8 @@ type Entry struct {
 	Err     error           // why it cannot be read as a message
 }
 
-// readMessageEntry reads a message file. If it is gone, its error is fs.ErrNotExist.
+// readMessageEntry reads a message file. The error of the entry is fs.ErrNotExist if the file is
+// gone.
 func readMessageEntry(path string) Entry {
 	e := Entry{Name: filepath.Base(path), Path: path}
 	if e.Data, e.Info, e.Err = ReadFile(path); e.Err != nil {
@@ -42,14 +43,14 @@ func readMessageEntry(path string) Entry {
 	return e
 }
 
-// listMessageFiles returns the names of the message files in a folder, sorted: regular
-// files, not links, not hidden, whose names end in .yaml.
+// listMessageFiles returns the sorted names of the message files in a folder: regular files that
+// are not hidden and whose names end in .yaml.
 func listMessageFiles(dir string) ([]string, error) {
 	return listEntryNames(dir, func(e fs.DirEntry) bool { return e.Type().IsRegular() && isMessageName(e.Name()) })
 }
 
-// readMessageEntries reads the message files of a folder, sorted by name. A folder that is not
-// there has none. It leaves out files that are gone before it reads them.
+// readMessageEntries reads the message files of a folder, sorted by name. It returns none if the
+// folder does not exist, and skips files that are gone before it reads them.
 func readMessageEntries(dir string) ([]Entry, error) {
 	names, err := listMessageFiles(dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -72,16 +73,16 @@ func readMessageEntries(dir string) ([]Entry, error) {
 // ReadInbox returns the messages in the agent's inbox, in the order of their names.
 func (a Agent) ReadInbox() ([]Entry, error) { return readMessageEntries(a.Inbox()) }
 
-// sortEntriesByUrgency puts entries in the order in which their receiver should process
-// them, and those of one time by name.
+// sortEntriesByUrgency sorts entries in the order in which their receiver should process them, and
+// equal ones by name.
 func sortEntriesByUrgency(entries []Entry, now time.Time) {
 	slices.SortFunc(entries, func(a, b Entry) int {
 		return cmp.Or(message.CompareUrgency(a.Message, b.Message, now), strings.Compare(a.Name, b.Name))
 	})
 }
 
-// FindMessageIn returns a message from the first of the folders that has it. ref is the name
-// or the path of its file, else its id.
+// FindMessageIn returns a message from the first of the folders that has it. ref is the name or
+// path of its file, or its id.
 func FindMessageIn(ref string, dirs ...string) (Entry, error) {
 	for _, dir := range dirs {
 		if name := filepath.Base(ref); isMessageName(name) && (name == ref || filepath.Dir(ref) == dir) {
@@ -129,9 +130,9 @@ func (e Entry) toCursorMessage() cursorMessage {
 	}
 }
 
-// FinishMessage takes a message out of the inbox. It moves the file into inbox/archive/,
-// with its bytes and times as they are, and returns its path there; with discard it removes
-// the file. It refuses a file that is no longer the one that was read.
+// FinishMessage takes a message out of the inbox. It moves the file unchanged into
+// inbox/archive/ and returns its path there. If discard is set, it removes the file. It refuses a
+// file that is no longer the one that was read.
 func (a Agent) FinishMessage(e Entry, discard bool) (string, error) {
 	if e.Info == nil {
 		return "", fmt.Errorf("done: %s: %w", e.Path, e.Err)

@@ -15,19 +15,19 @@ import (
 // Home is the root of a tree of mailboxes.
 type Home string
 
-// Project is a project of a home. It need not exist.
+// Project is a project of a home. Its folder may not exist.
 type Project struct {
 	Home Home
 	Name string
 }
 
-// Agent is an agent of a project. It need not exist.
+// Agent is an agent of a project. Its folder may not exist.
 type Agent struct {
 	Project Project
 	Name    string
 }
 
-// NotFoundError says that a project, an agent or its inbox is not there.
+// NotFoundError is the error for a project, agent or inbox that does not exist.
 type NotFoundError struct {
 	What string // for example: agent 'planner' not found in project 'demo'
 	Path string // where it would be
@@ -35,10 +35,10 @@ type NotFoundError struct {
 
 func (e *NotFoundError) Error() string { return e.What }
 
-// FindHome returns the home that tools of OACP use here, which need not exist: dir if it is
-// not empty, else $OACP_HOME, else the one to which a marker leads, else ~/oacp. A marker is
-// .oacp or workspace.json in the working directory or above; it resolves into projects/NAME/
-// of a home.
+// FindHome returns the home that tools of OACP use here, which may not exist: dir if it is not
+// empty, else $OACP_HOME, else the home to which a marker leads, else ~/oacp. A marker is .oacp
+// or workspace.json in the working directory or above it, and a link into projects/NAME/ of a
+// home.
 func FindHome(dir string) (Home, error) {
 	if dir == "" {
 		dir = os.Getenv("OACP_HOME")
@@ -63,7 +63,7 @@ func FindHome(dir string) (Home, error) {
 	return Home(dir), err
 }
 
-// findMarkedHome returns the home to which a marker leads, "" if it is none.
+// findMarkedHome returns the home to which a marker leads, or "" if the file is no marker.
 func findMarkedHome(marker string) Home {
 	path, err := filepath.EvalSymlinks(marker)
 	if err != nil {
@@ -81,13 +81,13 @@ func (h Home) projectsDir() string { return filepath.Join(string(h), "projects")
 // ListProjects returns the names of the projects, sorted.
 func (h Home) ListProjects() ([]string, error) { return listFolderNames(h.projectsDir()) }
 
-// FindProject returns a project that is there, else a [*NotFoundError].
+// FindProject returns a project, or a [*NotFoundError] if it does not exist.
 func (h Home) FindProject(name string) (Project, error) {
 	p := Project{h, name}
 	if err := checkProjectName(name); err != nil {
 		return p, err
 	}
-	// A project may be a link: the user has given its name.
+	// A project may be a link, because the user has typed its name.
 	if info, err := os.Stat(p.Dir()); err != nil || !info.IsDir() {
 		return p, &NotFoundError{fmt.Sprintf("project '%s' not found under %s", name, h.projectsDir()), p.Dir()}
 	}
@@ -116,7 +116,7 @@ func (p Project) ListAgents() ([]string, error) {
 	return names, err
 }
 
-// FindAgent returns an agent that is there, else a [*NotFoundError].
+// FindAgent returns an agent, or a [*NotFoundError] if it does not exist.
 func (p Project) FindAgent(name string) (Agent, error) {
 	a := Agent{p, name}
 	if !message.IsLegalAgentName(name) || !isFolder(a.Dir()) {
@@ -131,14 +131,13 @@ func (a Agent) Dir() string { return filepath.Join(a.Project.agentsDir(), a.Name
 // Inbox returns the path of the folder of messages to the agent.
 func (a Agent) Inbox() string { return filepath.Join(a.Dir(), "inbox") }
 
-// Archive returns the path of the folder of messages that the agent is done with.
+// Archive returns the path of the folder of messages that the agent has finished.
 func (a Agent) Archive() string { return filepath.Join(a.Inbox(), "archive") }
 
 // Outbox returns the path of the folder of copies of sent messages.
 func (a Agent) Outbox() string { return filepath.Join(a.Dir(), "outbox") }
 
-// listFolderNames returns the names of the folders in dir, sorted, without links to folders and
-// hidden ones.
+// listFolderNames returns the sorted names of the folders in dir, without hidden ones and links.
 func listFolderNames(dir string) ([]string, error) {
 	return listEntryNames(dir, func(e fs.DirEntry) bool { return e.IsDir() && !strings.HasPrefix(e.Name(), ".") })
 }
@@ -157,7 +156,7 @@ func listEntryNames(dir string, keep func(fs.DirEntry) bool) (names []string, er
 	return names, nil
 }
 
-// isFolder reports whether path is a folder itself, not a link to one.
+// isFolder reports whether path is a folder, and not a link to one.
 func isFolder(path string) bool {
 	info, err := os.Lstat(path)
 	return err == nil && info.IsDir()

@@ -15,7 +15,7 @@ import (
 // specVersion is the release of OACP whose tree and rules these are.
 const specVersion = "0.4.0"
 
-// The folders of a project. A .gitkeep keeps those in which nothing else is sure to lie.
+// The folders of a project. Those that may be empty get a .gitkeep.
 var (
 	keptFolders = []string{
 		"packets/review", "packets/findings", "packets/test", "packets/deploy",
@@ -40,13 +40,13 @@ func newMemoryFiles(now time.Time) map[string]string {
 	}
 }
 
-// Link is a link to make: artifacts/Name to Source in the repository.
+// Link is a link to make, from artifacts/Name to Source in the repository.
 type Link struct{ Source, Name string }
 
 // Workspace holds the parts of a project that InitProject makes.
 type Workspace struct {
 	Agents []string
-	Repo   string // absolute path of a repository to note, or empty
+	Repo   string // absolute path of a repository to note; may be empty
 	Links  []Link // needs Repo
 }
 
@@ -59,9 +59,9 @@ type workspaceFile struct {
 	SpecVersion string  `json:"spec_version"`
 }
 
-// InitProject makes a project with the tree that the reference tool makes. Files that are there
-// stay, but workspace.json gets the time, and the repository if one is named. InitProject returns
-// the links that it made, and those whose source is not there.
+// InitProject makes a project with the folders and files that the reference tool makes. It keeps
+// existing files, but notes the time and the repository in workspace.json. It returns the links
+// that it made, and those whose source does not exist.
 func (h Home) InitProject(name string, w Workspace) (p Project, made, skipped []Link, err error) {
 	p = Project{h, name}
 	if err := checkProjectName(name); err != nil {
@@ -153,14 +153,14 @@ func (p Project) makeFolderTree(agents []string, now time.Time) error {
 	return nil
 }
 
-// makeSymlink makes a link at path, in the place of a link or a file but not of a folder.
+// makeSymlink makes a link at path. It replaces a link or a file, but not a folder.
 func makeSymlink(source, path string) error {
 	if err := os.MkdirAll(filepath.Dir(path), folderMode); err != nil {
 		return err
 	}
 	if info, err := os.Lstat(path); err == nil {
 		if info.IsDir() {
-			return fmt.Errorf("artifact destination exists and is not a symlink: %s", path)
+			return fmt.Errorf("%s is a folder, and a link is to be made there: move it away", path)
 		}
 		if err := os.Remove(path); err != nil {
 			return err

@@ -8,8 +8,8 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// FormatJSON writes v byte for byte as the reference tool prints it: ASCII only, with a
-// space after each comma of a line, or indented by two. No newline ends it.
+// FormatJSON formats v byte for byte as the reference tool prints it: only ASCII, with a space
+// after each comma, or indented by two. It adds no newline.
 func FormatJSON(v any, indent bool) ([]byte, error) {
 	layout := json.JoinOptions(jsontext.SpaceAfterColon(true), jsontext.SpaceAfterComma(true))
 	if indent {
@@ -17,7 +17,7 @@ func FormatJSON(v any, indent bool) ([]byte, error) {
 	}
 	b, err := json.Marshal(v, layout, json.Deterministic(true), jsontext.AllowInvalidUTF8(true))
 	out := make([]byte, 0, len(b))
-	for _, r := range string(b) { // all but printable ASCII, which stands only in strings, as \uXXXX
+	for _, r := range string(b) { // letters beyond ASCII, which are only in strings, become \uXXXX
 		switch {
 		case r < 0x7f:
 			out = append(out, byte(r))

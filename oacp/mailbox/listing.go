@@ -40,8 +40,8 @@ type Overview struct {
 	ID       string `json:"id,omitempty"`
 	Expires  string `json:"expires_at,omitempty"`
 	Expired  bool   `json:"expired"`
-	Rank     int    `json:"rank"`      // place in the order of processing, from 1
-	NameRank int    `json:"name_rank"` // place in the order of file names, from 1
+	Rank     int    `json:"rank"`      // position in the order of processing, from 1
+	NameRank int    `json:"name_rank"` // position in the order of file names, from 1
 }
 
 // ListInboxes reads the inbox of an agent, or of all if agent is empty, in the order of
@@ -104,7 +104,7 @@ func (e Entry) toOverview(now time.Time) Overview {
 	return o
 }
 
-// formatAge writes a duration in the largest unit that the reference uses for it.
+// formatAge formats a duration in minutes, hours or days, as the reference does.
 func formatAge(d time.Duration) string {
 	switch minutes := int64(max(d, 0) / time.Minute); {
 	case minutes < 60:

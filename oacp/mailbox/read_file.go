@@ -20,20 +20,20 @@ func isMessageName(name string) bool {
 	return strings.HasSuffix(name, ".yaml") && !strings.HasPrefix(name, ".")
 }
 
-// ReadFile reads a regular file of at most [message.MaxBytes] bytes. It follows no link
-// at the end of path. It does not block on other kinds of files.
+// ReadFile reads a regular file of at most [message.MaxBytes] bytes. It refuses a link, and does
+// not block on other kinds of files.
 func ReadFile(path string) ([]byte, fs.FileInfo, error) {
 	return readLimitedFile(path, syscall.O_NOFOLLOW, message.MaxBytes)
 }
 
-// ReadFileOrLink reads a file like [ReadFile], but the path may be a link, because a person
-// typed it. If the file is too large, it returns a part that is too large as well.
+// ReadFileOrLink reads a file like [ReadFile], but follows a link, because a person has typed the
+// path. Of a larger file it returns the beginning, one byte more than [message.MaxBytes].
 func ReadFileOrLink(path string) ([]byte, error) {
 	data, _, err := readFilePrefix(path, 0, message.MaxBytes)
 	return data, err
 }
 
-// readLimitedFile reads a file, and refuses one over limit bytes. flag is for opening it.
+// readLimitedFile reads a file, and refuses one over limit bytes. It opens it with flag.
 func readLimitedFile(path string, flag int, limit int64) ([]byte, fs.FileInfo, error) {
 	data, info, err := readFilePrefix(path, flag, limit)
 	if int64(len(data)) > limit {
@@ -66,13 +66,13 @@ func readFilePrefix(path string, flag int, limit int64) ([]byte, fs.FileInfo, er
 	return data.Bytes(), info, nil
 }
 
-// hasFileContent reports whether a file holds data; no file holds nil.
+// hasFileContent reports whether a file has the content data. It returns false if data is nil.
 func hasFileContent(path string, data []byte) bool {
 	b, _, err := ReadFile(path)
 	return err == nil && data != nil && bytes.Equal(b, data)
 }
 
-// loadYAMLFile reads a YAML file that stands beside mailboxes.
+// loadYAMLFile reads a YAML file beside mailboxes, such as config.yaml.
 func loadYAMLFile(path string) (*yaml.Node, error) {
 	b, _, err := readLimitedFile(path, 0, message.MaxBytes)
 	if err != nil {

@@ -10,9 +10,9 @@ import (
 // maxSubject bounds the characters of a subject.
 const maxSubject = 200
 
-// DraftReply returns the beginning of an answer from the agent to a message that it has:
-// recipients, subject, priority, conversation and parent. It chooses a type if the
-// specification names one. An answer to the agent's own message goes to its recipients.
+// DraftReply returns the fields of an answer from the agent to a message that follow from the
+// message: recipients, subject, priority, conversation and parent, and the type if the
+// specification names only one. An answer to the agent's own message goes to its recipients.
 func (a Agent) DraftReply(parent message.Message) message.Message {
 	m := message.Message{
 		From: a.Name, To: []string{parent.From}, Priority: parent.Priority,

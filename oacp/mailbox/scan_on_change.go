@@ -9,31 +9,31 @@ import (
 )
 
 const (
-	// rescanPause is the longest pause between scans. The system loses notices under load,
-	// and gives none on network file systems.
+	// rescanPause is the longest pause between scans. The system drops events under load, and
+	// has none for network file systems.
 	rescanPause = 2 * time.Second
 
-	// settleTime is the time for which a file that looks unfinished must stay unchanged.
+	// settleTime is how long a file that looks unfinished must stay unchanged.
 	settleTime = 300 * time.Millisecond
 
-	// gatherTime is the pause between a notice and the scan, in which further notices come.
+	// gatherTime is the pause between an event and the scan, in which more events may come.
 	gatherTime = 5 * time.Millisecond
 )
 
-// scanOnFolderChange calls scan now, whenever something happens in one of the folders that it
-// returned, and at least every [rescanPause], or after [settleTime] if it says soon. It
-// returns when scan says done or fails, or when ctx ends.
+// scanOnFolderChange calls scan now, after each event in one of the folders that scan returned,
+// and at least every [rescanPause], or after [settleTime] if scan returned soon. It returns when
+// scan returns done or an error, or when ctx ends.
 func scanOnFolderChange(ctx context.Context, scan func() (folders []string, soon, done bool, err error)) error {
 	var events chan fsnotify.Event
 	var lost chan error
 	watcher, err := fsnotify.NewWatcher()
-	if err == nil { // else the system has no more watches to give: rescanning does
+	if err == nil { // else the system has no watches left, and scanning regularly is enough
 		defer watcher.Close()
 		events, lost = watcher.Events, watcher.Errors
 	}
 	timer := time.NewTimer(0)
 	defer timer.Stop()
-	hurried := true // the timer is not to be set again: notices without end put nothing off
+	hurried := true // the timer is set once for all events, so that many events do not delay the scan
 	hurry := func(d time.Duration) {
 		if !hurried {
 			hurried = true
@@ -47,7 +47,7 @@ func scanOnFolderChange(ctx context.Context, scan func() (folders []string, soon
 		case <-events:
 			hurry(gatherTime)
 			continue
-		case <-lost: // some notices: the scan finds those changes too
+		case <-lost: // the scan finds what the lost events were about
 			hurry(gatherTime)
 			continue
 		case <-timer.C:

@@ -18,14 +18,14 @@ import (
 
 // Letter is a message to send.
 type Letter struct {
-	// Message without id and time, which SendLetter gives it, and without a
-	// conversation, unless it continues one.
+	// Message has no id and no time, which SendLetter sets, and a conversation only if it
+	// continues one.
 	Message message.Message
 
 	InReplyTo      string // id of the message whose conversation it continues, or empty
 	NoConversation bool   // do not begin a conversation
 	Suffix         string // of the file's name
-	Create         bool   // make the folders of a project or an agent that is not there
+	Create         bool   // make the folders of a project or agent that does not exist
 	DryRun         bool   // write nothing
 }
 
@@ -33,17 +33,16 @@ type Letter struct {
 type Sent struct {
 	Message  message.Message
 	Data     []byte   // the file
-	Warnings []string // for the sender's eyes
-	Inboxes  []string // the paths of the copies, one a recipient, in order
+	Warnings []string // for the user
+	Inboxes  []string // the paths of the copies, one for each recipient, in order
 	Outbox   string   // the path of the sender's copy
 }
 
-// SendLetter checks a letter, gives it an id and a time, and puts a copy into the inbox of
-// each recipient and into the sender's outbox, durably, each with a name that was
-// free. A broadcast lies in the outbox first, any other message in the inbox. All
-// copies are on the disk before the first can be seen, so that a full disk or a
-// folder that cannot be written stops all of them. If a later copy fails all the
-// same, the error says which are there.
+// SendLetter checks a letter, gives it an id and a time, and puts a copy durably into the inbox
+// of each recipient and into the sender's outbox, each under a name that was free. A broadcast is
+// put into the outbox first, any other message into the inbox. All copies are on the disk before
+// the first becomes visible, so that a full disk or a folder that cannot be written stops all of
+// them. If a later copy still fails, the error names those that were written.
 func (h Home) SendLetter(project string, l Letter) (Sent, error) {
 	p, err := h.FindProject(project)
 	switch _, missing := errors.AsType[*NotFoundError](err); {
@@ -135,7 +134,7 @@ func (s *Sent) writeCopies(sender Agent, draw func() string) error {
 	}
 	last := len(dirs)
 	dirs = append(dirs, sender.Outbox())
-	order := make([]int, len(dirs)) // indices of dirs
+	order := make([]int, len(dirs)) // indices of dirs, the first to be visible first
 	for i := range order {
 		order[i] = i
 	}
@@ -167,7 +166,7 @@ func (s *Sent) writeCopies(sender Agent, draw func() string) error {
 		if n == 0 { // this one decides the name
 			err = fs.ErrExist
 			for try := 0; errors.Is(err, fs.ErrExist) && try < maxNumbered; try++ {
-				if try > 0 { // the first name is the temporary file's: by that acpd knows the file for whole
+				if try > 0 { // the first name is the temporary file's, so acpd knows that the file is complete
 					name = draw()
 				}
 				paths[i] = filepath.Join(dirs[i], name)
@@ -198,14 +197,14 @@ func (s *Sent) writeCopies(sender Agent, draw func() string) error {
 
 func (a Agent) statusPath() string { return filepath.Join(a.Dir(), "status.yaml") }
 
-// IsRemote reports whether the agent lives on another machine: acpd keeps the status.yaml of a
-// bound agent. It works whether acpd runs or not.
+// IsRemote reports whether the agent lives on another machine: acpd has then written its
+// status.yaml. It works whether acpd runs or not.
 func (a Agent) IsRemote() bool {
 	b, _, err := ReadFile(a.statusPath())
 	return err == nil && bytes.HasPrefix(b, []byte(message.StatusMark))
 }
 
-// formatOfflineWarning returns a warning if the agent calls itself offline, else "".
+// formatOfflineWarning returns a warning if the agent's status.yaml says offline, else "".
 func (a Agent) formatOfflineWarning(priority string) string {
 	file, err := loadYAMLFile(a.statusPath())
 	status := message.FindYAMLMember(file, "status")

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// ParseSince reads the time that a watch begins with: now, epoch, a duration like
-// 30s, 5m, 2h or 7d before now, or a time of ISO 8601, UTC if it names no offset.
+// ParseSince reads the time with which a watch begins: now, epoch, a duration before now such as
+// 30s, 5m, 2h or 7d, or a time of ISO 8601, which is in UTC if it has no offset.
 func ParseSince(s string, now time.Time) (time.Time, error) {
 	switch s {
 	case "now":
@@ -32,5 +32,5 @@ func ParseSince(s string, now time.Time) (time.Time, error) {
 			return t, nil
 		}
 	}
-	return time.Time{}, fmt.Errorf("--since: cannot parse '%s' (use 'now', 'epoch', a duration like '30s'/'5m'/'2h'/'7d', or an ISO 8601 timestamp)", s)
+	return time.Time{}, fmt.Errorf("--since %.80q: use now, epoch, a duration like 30s, 5m, 2h or 7d, or a time like 2026-01-31T12:00:00Z", s)
 }

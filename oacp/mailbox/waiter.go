@@ -14,10 +14,10 @@ import (
 // AnswerWaiter waits for answers in an agent's inbox.
 type AnswerWaiter struct {
 	agent  Agent
-	before map[string]bool // files that were there already
+	before map[string]bool // files that cannot be the answer
 }
 
-// NewAnswerWaiter returns a waiter for answers that come from now on.
+// NewAnswerWaiter returns a waiter for answers that arrive from now on.
 func (a Agent) NewAnswerWaiter() (*AnswerWaiter, error) {
 	names, err := listMessageFiles(a.Inbox())
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -51,7 +51,7 @@ func (w *AnswerWaiter) AwaitAnswer(ctx context.Context, m message.Message) (answ
 				return nil, false, true, nil
 			}
 			if e.Err == nil && len(e.Message.Validate()) == 0 {
-				w.before[name] = true // whole, and about something else
+				w.before[name] = true // complete, and about something else
 			} else {
 				soon = true
 			}
@@ -63,7 +63,7 @@ func (w *AnswerWaiter) AwaitAnswer(ctx context.Context, m message.Message) (answ
 
 func isAnswerTo(answer, m message.Message) bool {
 	if len(answer.Validate()) > 0 {
-		return false // half of a file, perhaps
+		return false // perhaps half of a file
 	}
 	if answer.ParentID != "" {
 		return answer.ParentID == m.ID

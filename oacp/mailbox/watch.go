@@ -22,8 +22,8 @@ const (
 	WatchError      = "error"
 )
 
-// Event is a change that a watch reports. [FormatJSON] writes it as the reference does. An
-// error has Error and, if it is about a file or a folder, Path. Other events have the rest.
+// Event is a change that a watch reports. [FormatJSON] writes it as the reference does. An error
+// has Error, and Path if it is about a file or folder. Other events have the other fields.
 type Event struct {
 	Agent    string  `json:"agent"`
 	Error    string  `json:"error,omitempty"`
@@ -32,25 +32,24 @@ type Event struct {
 	From     string  `json:"from,omitempty"`
 	Path     string  `json:"path,omitempty"`
 	Priority string  `json:"priority,omitempty"`
-	Project  *string `json:"project"` // nil if none was found
+	Project  *string `json:"project"` // nil if no project was found
 	Subject  string  `json:"subject,omitempty"`
 	Type     string  `json:"type,omitempty"`
 }
 
-// Watch reports changes of an agent's inboxes since the last scan. A cursor keeps what it has
-// reported: state/watch/AGENT[.STATE-ID].json of each project. It has the reference's form,
-// and so is shared with the reference.
+// Watch reports changes of an agent's inboxes since the last scan. A cursor has what was reported:
+// state/watch/AGENT[.STATE-ID].json in each project. The reference tool uses the same cursors.
 type Watch struct {
 	Home     Home
 	Agent    string
-	Projects []string // those to look at; none: all that have an inbox of the agent
-	StateID  string   // a cursor of its own, beside the one that all share: a [message.IsLegalFileSuffix]
+	Projects []string // if there are none, all that have an inbox of the agent
+	StateID  string   // names a cursor that other watches do not use: a [message.IsLegalFileSuffix]
 
-	// Since is for a project without a cursor: messages are new if they came after it.
+	// Since is used in a project without a cursor: messages after it are new.
 	Since        time.Time
-	ShowArchived bool // report also messages that are gone
+	ShowArchived bool // also report messages that are gone
 
-	memory *watchMemory // nil: one scan
+	memory *watchMemory // nil for a single scan
 }
 
 // cursorFile is the file that holds a cursor.
@@ -75,8 +74,8 @@ const (
 	maxStateSize = 64 << 20
 )
 
-// Scan looks once and calls emit for each event, errors first. It reports whether
-// there were no errors.
+// Scan scans once and calls emit for each event, errors first. It returns false if there was an
+// error.
 func (w *Watch) Scan(emit func(Event)) bool {
 	agents, ok := w.findAgents(emit)
 	var events []Event
@@ -90,8 +89,8 @@ func (w *Watch) Scan(emit func(Event)) bool {
 	return ok
 }
 
-// Follow scans again and again, as things happen, until ctx ends. It reports an error once,
-// and a file that looks unfinished when it has not changed for a while.
+// Follow scans after each change until ctx ends. It reports an error once, and a file that looks
+// unfinished when it has not changed for a while.
 func (w *Watch) Follow(ctx context.Context, emit func(Event)) error {
 	read, reported := make(map[string]scannedFile), make(map[string]string)
 	return scanOnFolderChange(ctx, func() (inboxes []string, soon, done bool, err error) {
@@ -137,7 +136,7 @@ func (w *Watch) findAgents(emit func(Event)) (agents []Agent, ok bool) {
 	return agents, ok
 }
 
-// findAgentWithInbox returns an agent that is there and has an inbox, else a [*NotFoundError].
+// findAgentWithInbox returns an agent, or a [*NotFoundError] if it or its inbox does not exist.
 func (h Home) findAgentWithInbox(project, name string) (Agent, error) {
 	p, err := h.FindProject(project)
 	if err != nil {
@@ -214,8 +213,8 @@ func (w *Watch) scanInbox(a Agent, emit func(Event)) (events []Event, ok bool) {
 	return events, ok
 }
 
-// toCursorFileName returns a file's name as a cursor has it after it was written and read: JSON has
-// a replacement character for each byte that is not UTF-8.
+// toCursorFileName returns a file's name as a cursor has it: JSON replaces each byte that is not
+// UTF-8.
 func toCursorFileName(file string) string { return string([]rune(file)) }
 
 func (w *Watch) cursorFilePath(a Agent) string {
@@ -245,7 +244,7 @@ func readCursorFile(path string) (map[string]cursorMessage, error) {
 	return s.Messages, nil
 }
 
-// readCursorMessage reads what the cursor keeps of a file, and when the file was written.
+// readCursorMessage returns what the cursor has of a file, and when the file was written.
 func (w *Watch) readCursorMessage(path string, before map[string]cursorMessage) (cursorMessage, time.Time, error) {
 	if w.memory != nil {
 		return w.memory.readSettledFile(path, before)
@@ -257,8 +256,8 @@ func (w *Watch) readCursorMessage(path string, before map[string]cursorMessage) 
 	return e.toCursorMessage(), e.Info.ModTime(), nil
 }
 
-// diffMessages returns events of kind for the messages of now that before does not have, by
-// the names of their files.
+// diffMessages returns events of kind for the messages of now that before does not have, sorted by
+// file name.
 func (a Agent) diffMessages(kind string, before, now map[string]cursorMessage) (events []Event) {
 	for name, m := range now {
 		if _, ok := before[name]; !ok {

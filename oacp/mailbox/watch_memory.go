@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// watchMemory keeps what a watch remembers from one scan to the next.
+// watchMemory is what a watch remembers from one scan to the next.
 type watchMemory struct {
 	read     map[string]scannedFile // by path
 	reported map[string]string      // errors of the scan before, by their subjects
@@ -24,15 +24,15 @@ type scannedFile struct {
 	info    fs.FileInfo
 	since   time.Time // when it was first like this
 	message cursorMessage
-	whole   bool // it is a valid message
+	whole   bool // it is a valid message, and so complete
 	err     error
 }
 
-// errUnsettled says that a file may still be being written.
+// errUnsettled means that a file may still be being written.
 var errUnsettled = errors.New("not yet whole")
 
-// newRepeatedErrorFilter returns a function that passes every event on to emit, but the errors
-// that the scan before had too.
+// newRepeatedErrorFilter returns a function that calls emit for every event except errors that the
+// last scan had too.
 func (m *watchMemory) newRepeatedErrorFilter(emit func(Event)) func(Event) {
 	return func(e Event) {
 		if e.Event == WatchError {
@@ -49,8 +49,8 @@ func (m *watchMemory) newRepeatedErrorFilter(emit func(Event)) func(Event) {
 	}
 }
 
-// readSettledFile reads a file once in each of its states. It returns errUnsettled until the
-// file is whole or has not changed for a while.
+// readSettledFile reads a file again only after a change. It returns errUnsettled until the file is
+// complete or has not changed for a while.
 func (m *watchMemory) readSettledFile(path string, before map[string]cursorMessage) (cursorMessage, time.Time, error) {
 	info, err := os.Lstat(path)
 	if err != nil {

@@ -25,8 +25,8 @@ func stageFile(dir, name string, data []byte) (temp string, err error) {
 	return temp, nil
 }
 
-// Other users have no access to files and folders that are made here: mail is private, and
-// whoever can write into an inbox can write in any name.
+// Other users cannot access files and folders that are made here: mail is private, and whoever can
+// write into an inbox can write in any name.
 const (
 	folderMode = 0o700
 	fileMode   = 0o600
@@ -36,9 +36,9 @@ const (
 // another mark, because at its start it removes the files that it has left behind.
 const tempMark = ".tmp-acpctl-"
 
-// publishFile moves a file to name, relative to its folder. If that is taken, it tries name_2,
-// name_3 and so on, with the number before the ending. If one of these files holds data
-// already, publishFile only removes the file. It returns the path.
+// publishFile moves a file to name, relative to its folder, and returns the new path. If the name
+// is taken, it tries name_2, name_3 and so on, with the number before the ending. If one of these
+// files already has the content data, publishFile only removes the file.
 func publishFile(file, name string, data []byte) (string, error) {
 	stem := strings.TrimSuffix(name, ".yaml")
 	path := filepath.Join(filepath.Dir(file), name)
@@ -59,7 +59,7 @@ func publishFile(file, name string, data []byte) (string, error) {
 // maxNumbered bounds the files that may want the same name.
 const maxNumbered = 1000
 
-// createMissingFile writes a file, unless it is there. Readers see it whole or not at all.
+// createMissingFile writes a file if it does not exist. Readers see it whole or not at all.
 func createMissingFile(path, text string) error {
 	removeStagedFiles(path)
 	if _, err := os.Lstat(path); err == nil {
@@ -72,14 +72,14 @@ func createMissingFile(path, text string) error {
 	return err
 }
 
-// replaceFile writes a file of the tool's own. Readers see the old or the new one, whole.
+// replaceFile writes a file. Readers see the whole old file or the whole new one.
 func replaceFile(path string, data []byte) error {
 	removeStagedFiles(path)
 	return writeFileAtomically(path, data, os.Rename)
 }
 
-// writeFileAtomically writes a temporary file, which rename brings to its place. If another process
-// has removed that, taking it for one that was left behind, it writes the next.
+// writeFileAtomically writes a temporary file and renames it to path. If another process has removed
+// the temporary file, because it looked like one that was left behind, it writes another.
 func writeFileAtomically(path string, data []byte, rename func(from, to string) error) error {
 	for n := 1; ; n++ {
 		temp, err := stageFile(filepath.Dir(path), stagedFileName(path), data)
@@ -99,11 +99,11 @@ func writeFileAtomically(path string, data []byte, rename func(from, to string) 
 // maxStaged bounds the attempts to write a file that others remove.
 const maxStaged = 100
 
-// stagedFileName returns the part of the names of a file's temporary files that is its own.
+// stagedFileName returns the part that all temporary files of a file have in their names.
 func stagedFileName(path string) string { return strings.TrimPrefix(filepath.Base(path), ".") }
 
-// removeStagedFiles removes the temporary files that killed processes have left behind, as well
-// as it can. A process that is at work writes another.
+// removeStagedFiles removes temporary files that killed processes have left behind. A process that
+// still needs one writes another.
 func removeStagedFiles(path string) {
 	left, _ := filepath.Glob(filepath.Join(quoteGlob(filepath.Dir(path)), quoteGlob("."+stagedFileName(path)+tempMark)+"????????"))
 	for _, temp := range left {
@@ -111,10 +111,10 @@ func removeStagedFiles(path string) {
 	}
 }
 
-// quoteGlob makes a pattern that matches one name alone.
+// quoteGlob makes a pattern that matches only one name.
 var quoteGlob = strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace
 
-// makeFolder makes a folder that is missing. A link is none.
+// makeFolder makes a folder if it is missing. It refuses a link.
 func makeFolder(dir string) error {
 	if isFolder(dir) {
 		return nil

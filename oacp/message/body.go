@@ -8,16 +8,16 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// bodyField is one field that the body of a message may or must have (OACP message types).
+// bodyField is a field that the body of a message may or must have (OACP message types).
 type bodyField struct {
 	key      string
 	form     form
 	optional bool
 }
 
-// form is the form that a value must have.
+// form is what a value must be.
 type form struct {
-	text  string // the warning if the value has another
+	text  string // the warning for a value that is not
 	isMet func(*yaml.Node) bool
 }
 
@@ -33,8 +33,8 @@ func newChoiceForm(words ...string) form {
 	}}
 }
 
-// bodyFields lists the fields of a body by the type of its message. The body of another
-// type is free, or Validate checks it.
+// bodyFields lists the fields of a body by the type of its message. Bodies of other types are
+// free, or Validate checks them.
 var bodyFields = map[string][]bodyField{
 	"follow_up": {
 		{key: "source_type", form: newChoiceForm("review", "task", "deploy", "incident", "other")},
@@ -70,9 +70,9 @@ var bodyFields = map[string][]bodyField{
 	},
 }
 
-// ValidateBody checks the body of a follow_up or review_* message against the
-// specification (OACP message types, "Body schema"), which the reference tool does not
-// enforce. It returns warnings, nil if there are none. The body is YAML inside of text.
+// ValidateBody checks the body of a follow_up or review_* message against the specification (OACP
+// message types, "Body schema"), which the reference tool does not do. It returns warnings, or nil
+// if there are none. The body is text that has YAML.
 func (m Message) ValidateBody() []string {
 	rules := bodyFields[m.Type]
 	if rules == nil {

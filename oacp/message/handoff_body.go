@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// handoffLines holds the body of a handoff. The reference reads it line by line, with rules that
-// look like YAML's but are not.
+// handoffLines holds the lines of the body of a handoff. The reference reads it by rules that look
+// like YAML's but are not.
 type handoffLines []string
 
 // readValue returns the value of a key at the margin, without quotes. It returns "" for a key
@@ -71,8 +71,8 @@ func (l handoffLines) hasEntry(key string, indent, from, to int) bool {
 	return at >= 0 && l.hasListItem(at, indent)
 }
 
-// findKey returns the first line in [from, to) that has key behind exactly indent spaces,
-// and the text behind its colon; at is -1 if there is none.
+// findKey returns the index of the first line in [from, to) that has key after exactly indent
+// spaces, or -1, and the text after its colon.
 func (l handoffLines) findKey(key string, indent, from, to int) (at int, value string) {
 	start := strings.Repeat(" ", indent) + key
 	for i := from; i < to; i++ {
@@ -97,7 +97,7 @@ func (l handoffLines) findBlockEnd(at, indent int) int {
 	return len(l)
 }
 
-// hasListItem reports whether a list item with text stands in the block that line at heads.
+// hasListItem reports whether the block that line at heads has a list item with text.
 func (l handoffLines) hasListItem(at, indent int) bool {
 	for _, line := range l[at+1 : l.findBlockEnd(at, indent)] {
 		item, ok := strings.CutPrefix(strings.TrimLeftFunc(line, isPythonSpace), "- ")
@@ -110,7 +110,7 @@ func (l handoffLines) hasListItem(at, indent int) bool {
 
 func countIndent(line string) int { return len(line) - len(strings.TrimLeft(line, " ")) }
 
-// isFilledValue reports whether a value is more than YAML's words for nothing.
+// isFilledValue reports whether a value is something else than YAML's words for nothing.
 func isFilledValue(value string) bool {
 	return !slices.Contains([]string{"", "[]", "{}", "null", "~"}, unquoteValue(value))
 }

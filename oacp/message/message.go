@@ -9,9 +9,8 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Message is an OACP message with names for its fields (OACP message schema). In
-// one that was read, a field that is missing or nested is empty. Document.Validate judges
-// what the file really holds.
+// Message is an OACP message with names for its fields (OACP message schema). A field of the file
+// that is missing, a list or a mapping is empty; Document.Validate checks the file itself.
 type Message struct {
 	ID       string
 	From     string
@@ -33,8 +32,8 @@ type Message struct {
 	ContextKeys    string // text, not a list; Render cuts newlines at its end
 }
 
-// StatusMark is the first line of each status.yaml that acpd keeps: those of agents that
-// live on another machine.
+// StatusMark is the first line of each status.yaml that acpd writes, for an agent on another
+// machine.
 const StatusMark = "# kept by acpd; remove this line to keep it yourself\n"
 
 // ListMessageTypes lists the twelve message types, sorted.
@@ -51,8 +50,8 @@ func ListPriorities() []string { return []string{"P0", "P1", "P2", "P3"} }
 // DefaultPriority is the priority of a message for which none was chosen.
 const DefaultPriority = "P2"
 
-// ListReplyTypes lists the types that answer a message of the given type: one, several to
-// choose from, or none if no answer is expected.
+// ListReplyTypes lists the types that can answer a message of a type. There is none if no answer
+// is expected.
 func ListReplyTypes(typ string) []string {
 	switch typ {
 	case "task_request", "question", "brainstorm_request", "brainstorm_followup":
@@ -73,8 +72,8 @@ type messageField struct {
 	value *string
 }
 
-// listFields lists the fields of a message as the reference orders them, without "to",
-// which stands after "from".
+// listFields lists the fields of a message in the reference's order, without "to", which is after
+// "from".
 func (m *Message) listFields() []messageField {
 	return []messageField{
 		{"id", &m.ID},
@@ -106,7 +105,7 @@ func (f messageField) renderedValue() string {
 	return *f.value
 }
 
-// ToMessage returns the fields as text, without the space around those of one line.
+// ToMessage returns the fields as text. Those of one line have no space around them.
 func (d *Document) ToMessage() (m Message) {
 	for _, f := range m.listFields() {
 		if n := d.fields[f.key]; n != nil && n.Kind == yaml.ScalarNode {
@@ -134,8 +133,8 @@ func (d *Document) ToMessage() (m Message) {
 // hasRecipientList reports whether To is written as a list.
 func (m Message) hasRecipientList() bool { return m.ToList || len(m.To) > 1 }
 
-// toDocument returns the message as the reference would hold it before rendering: with all
-// required fields, and with the optional ones that are not empty.
+// toDocument returns the document that a message renders to: with all required fields, and with
+// the optional ones that are not empty.
 func (m Message) toDocument() *Document {
 	d := &Document{fields: make(map[string]*yaml.Node)}
 	for _, f := range m.listFields() {
@@ -154,8 +153,7 @@ func (m Message) toDocument() *Document {
 	return d
 }
 
-// Validate checks a message before it is sent. It returns the lines that the reference
-// would print, nil if there are none.
+// Validate checks a message before it is sent. It returns its faults, as [Document.Validate] does.
 func (m Message) Validate() []string { return m.toDocument().Validate() }
 
 // IsExpiredAt reports whether the message is no longer actionable at a time. A message
@@ -173,14 +171,14 @@ func (m Message) PriorityRank() int {
 	return len(ListPriorities())
 }
 
-// IsRequest reports whether the message asks for work: it is processed before others of its
-// priority.
+// IsRequest reports whether the message asks for work. Such a message is processed before others
+// of its priority.
 func (m Message) IsRequest() bool { return m.Type == "task_request" || m.Type == "review_request" }
 
 // CompareUrgency is negative if a is processed before b (OACP inbox, "process them in this
-// order"): by priority, requests for work first, then the oldest. What has expired comes
-// last, and a message without a legal time after those of its kind. The caller orders equal
-// messages by their file names.
+// order"): by priority, then requests for work, then the oldest. Expired messages are last, and
+// messages without a valid time are last among equals. The caller sorts equal messages by file
+// name.
 func CompareUrgency(a, b Message, now time.Time) int {
 	return cmp.Or(
 		compareBool(a.IsExpiredAt(now), b.IsExpiredAt(now)),

@@ -14,8 +14,8 @@ func IsLegalAgentName(name string) bool {
 	return len(name) <= 64 && hasNameCharactersOnly(name) && isAlphanumeric(name[0])
 }
 
-// IsLegalFileName reports whether a file of this name can be a message on every
-// machine: like an agent's name, at most 200 bytes, and ending in ".yaml".
+// IsLegalFileName reports whether a file of this name can be a message on every machine: it has
+// the letters of an agent's name, at most 200 bytes, and ends in ".yaml".
 func IsLegalFileName(name string) bool {
 	return len(name) <= 200 && hasNameCharactersOnly(name) && isAlphanumeric(name[0]) &&
 		len(name) > len(".yaml") && strings.HasSuffix(name, ".yaml")
@@ -38,8 +38,8 @@ func isAlphanumeric(c byte) bool { return 'a' <= c && c <= 'z' || 'A' <= c && c 
 
 func isDigit(c byte) bool { return '0' <= c && c <= '9' }
 
-// NewMessageID draws the id of a message that sender writes now. The file's name has another random
-// part.
+// NewMessageID draws the id of a message that sender writes now. The file's name gets another
+// random part.
 func NewMessageID(now time.Time, sender string) string {
 	return fmt.Sprintf("msg-%s-%s-%04x", formatCompactTime(now), sender, drawRandomNumber()&0xffff)
 }

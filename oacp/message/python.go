@@ -6,15 +6,15 @@ import (
 	"unicode/utf8"
 )
 
-// The rules of the reference tool are written in terms of Python's strings. This file has
-// the few of their operations that differ from Go's.
+// The reference tool's rules use operations of Python's strings. This file has those that differ
+// from Go's.
 
 // isPythonSpace reports whether Python takes r for white space: four separators more than Unicode.
 func isPythonSpace(r rune) bool { return unicode.IsSpace(r) || 0x1c <= r && r <= 0x1f }
 
 func stripPythonSpace(s string) string { return strings.TrimFunc(s, isPythonSpace) }
 
-// splitPythonLines ends a line wherever Python's splitlines does.
+// splitPythonLines splits text into lines as Python's splitlines does.
 func splitPythonLines(s string) (lines []string) {
 	for s != "" {
 		var line string
@@ -26,8 +26,8 @@ func splitPythonLines(s string) (lines []string) {
 	return lines
 }
 
-// cutFirstLine cuts text around its first line break: CR LF, or a letter for which isBreak is true.
-// If there is none, the line is the whole text.
+// cutFirstLine cuts text around its first line break: CR LF, or a letter for which isBreak returns
+// true. Without one, the line is the whole text.
 func cutFirstLine(text string, isBreak func(rune) bool) (line, lineBreak, rest string) {
 	i := strings.IndexFunc(text, isBreak)
 	if i < 0 {

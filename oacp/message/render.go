@@ -8,10 +8,9 @@ import (
 	"unicode/utf8"
 )
 
-// Render writes the message as a file: the reference's bytes if those read back as the same
-// text (a block gains one newline at its end), else the same fields with the value in double
-// quotes and escapes. It does not validate. It refuses what no file can hold: a NUL and
-// broken UTF-8.
+// Render returns the message as a file. It writes the reference's bytes if those are read back as
+// the same text (a block gets one more newline at its end), and else the value in double quotes
+// with escapes. It does not validate. It refuses what no file can have: a NUL and broken UTF-8.
 func (m Message) Render() ([]byte, error) {
 	var b strings.Builder
 	for _, f := range m.listFields() {
@@ -76,25 +75,26 @@ func renderYAMLScalar(v string) string {
 // asReference escapes the characters that the reference escapes between quotation marks.
 var asReference = strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`)
 
-// reservedWords lists the words that YAML takes for null or a boolean.
+// reservedWords lists the words that YAML reads as null or a boolean.
 var reservedWords = [...]string{
 	"~", "null", "Null", "NULL",
 	"true", "True", "TRUE", "yes", "Yes", "YES", "on", "On", "ON",
 	"false", "False", "FALSE", "no", "No", "NO", "off", "Off", "OFF",
 }
 
-// isUnsafeRune reports whether some reader refuses r, or takes it for the end of a line.
+// isUnsafeRune reports whether some reader refuses r or ends a line there.
 func isUnsafeRune(r rune) bool {
 	return !isYAMLRune(r) || r == '\r' || r == 0x85 || r == 0x2028 || r == 0x2029
 }
 
-// isBlockSafeText reports whether every reader gives text back from a block. A reader takes the
-// indentation from the first line that has any.
+// isBlockSafeText reports whether every reader gets the same text back from a block. A reader
+// takes the indentation from the first line that has one.
 func isBlockSafeText(text string) bool {
 	return !strings.HasPrefix(strings.TrimLeft(text, "\n"), " ") && !strings.ContainsFunc(text, isUnsafeRune)
 }
 
-// quoteForYAML writes a value as one line in double quotes that every reader gives back.
+// quoteForYAML returns a value as one line in double quotes, from which every reader gets the same
+// text back.
 func quoteForYAML(v string) string {
 	var b strings.Builder
 	b.WriteByte('"')

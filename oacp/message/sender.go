@@ -16,12 +16,12 @@ import (
 )
 
 // maxValueStarts bounds the characters of a carried file with which a value, a key or a comment
-// can begin. Reading takes some 600 bytes of memory for each: 1 MiB that holds nothing else
-// would take 300 MiB, and seconds. A valid message has 20,000 letters.
+// can begin. Reading takes some 600 bytes of memory for each, so a file of 1 MiB that has only
+// such characters would take 300 MiB, and seconds. A valid message has 20,000 letters.
 const maxValueStarts = 1 << 15
 
 // countValueStarts counts the characters with which a value, a key or a comment can begin,
-// wherever they stand.
+// wherever they are.
 func countValueStarts(data []byte) (n int) {
 	for i, b := range data {
 		switch b {
@@ -36,9 +36,9 @@ func countValueStarts(data []byte) (n int) {
 	return n
 }
 
-// ParseCarriableMessage reads as much of a file as carrying it needs. The file has 1 byte to 1 MiB,
-// is a mapping of not too many values, its sender's name is legal, and no reader finds
-// another sender in it. The receiver judges the rest of the message. The error is for people.
+// ParseCarriableMessage checks what carrying a file needs: it has 1 byte to 1 MiB, it is a mapping
+// of not too many values, its sender's name is legal, and no reader finds another sender in it.
+// Other faults are left to the receiver. The error is for people.
 func ParseCarriableMessage(data []byte) (Message, error) {
 	if len(data) == 0 {
 		return Message{}, errors.New("the file is empty")
@@ -60,10 +60,10 @@ func ParseCarriableMessage(data []byte) (Message, error) {
 	return m, nil
 }
 
-// The proved sender is the one that ParseDocument reads. Other readers take the first of equal keys,
-// or the first line that begins with "from:". They merge what "<<" holds, or break lines
-// where this library does not. Language models read the text as it looks. A file in which
-// one of them could find another sender is refused.
+// The proved sender is the one that ParseDocument reads. Other readers may use the first of equal
+// keys, or the first line that begins with "from:". They may merge the mapping behind "<<", or end
+// lines where this library does not. Language models read the text as it looks. A file in which one
+// of them could find another sender is refused.
 
 // checkSender refuses a file in which some reader finds another sender than from.
 func (d *Document) checkSender(from string) error {
@@ -76,7 +76,7 @@ func (d *Document) checkSender(from string) error {
 	return d.checkSenderLine(from)
 }
 
-// checkMappingKeys refuses a mapping in which a key stands twice, as people read keys, or is "<<".
+// checkMappingKeys refuses a mapping in which a key is there twice, as people read keys, or is "<<".
 func checkMappingKeys(root *yaml.Node) error {
 	seen := make(map[string]bool)
 	for i := 0; i+1 < len(root.Content); i += 2 {
@@ -92,8 +92,8 @@ func checkMappingKeys(root *yaml.Node) error {
 	return nil
 }
 
-// foldLookalikeKey returns a key as it looks to people, and to readers that ignore case: its letters
-// and digits.
+// foldLookalikeKey returns a key as people read it, and readers that ignore case: only its letters
+// and digits, in lower case.
 func foldLookalikeKey(key string) string {
 	return strings.Map(func(r rune) rune {
 		r = toPlainLetter(r)
@@ -104,8 +104,8 @@ func foldLookalikeKey(key string) string {
 	}, key)
 }
 
-// toPlainLetter returns the ASCII letter that a letter looks like: one of another width or
-// style, or one that looks like a letter of "from". Any other letter it returns as it is.
+// toPlainLetter returns the ASCII letter of which a letter is another width or style, or that it
+// looks like if that is a letter of "from". It returns any other letter unchanged.
 func toPlainLetter(r rune) rune {
 	switch {
 	case r < utf8.RuneSelf:
@@ -131,7 +131,7 @@ var plainLetters = func() map[rune]rune {
 	return all
 }()
 
-// laterBreaks are line breaks to YAML 1.1, and letters to YAML 1.2.
+// laterBreaks are line breaks in YAML 1.1 and letters in YAML 1.2.
 const laterBreaks = "\u0085\u2028\u2029"
 
 // checkLineBreaks refuses a file in which a reader of YAML 1.2 finds another sender.
@@ -147,7 +147,7 @@ func (d *Document) checkLineBreaks(from string) error {
 	}, d.raw)
 	root, err := loadYAMLText(text)
 	if err != nil || root == nil || root.Kind != yaml.MappingNode {
-		return nil // it is no message to such a reader
+		return nil // such a reader does not take it for a message
 	}
 	err = checkMappingKeys(root)
 	for i := 0; err == nil && i+1 < len(root.Content); i += 2 {
@@ -166,13 +166,13 @@ var (
 	senderLine = sync.OnceValue(func() *regexp.Regexp {
 		return regexp.MustCompile(`^(?:from|"from"|'from')[ \t]*:[ \t]*["']?([A-Za-z0-9._-]+)["']?(?:[ \t]*[,}]|[ \t]*$|[ \t]+#)`)
 	})
-	// senderLike matches text before the key in which a reader may find a sender.
+	// senderLike matches text before the key that a reader may take for a sender.
 	senderLike = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(?i)from[^\pL\pN]*:`) })
 )
 
-// checkSenderLine refuses a file in which a reader of lines finds another sender. "from" and
-// the name must stand in one line, in plain letters. No line before it may begin like that.
-// No line at the margin behind it may begin like a field and be none.
+// checkSenderLine refuses a file in which a reader of lines finds another sender. "from" and the
+// name must be on one line, in plain letters. No line before that may begin like it. No line at
+// the margin after it may look like a field and not be one.
 func (d *Document) checkSenderLine(from string) error {
 	margin := make(map[int]string) // keys at the margin, by their lines
 	var sender *yaml.Node
@@ -224,11 +224,11 @@ func cutLineAtColumn(line string, column int) (before, after string) {
 // line is one line of a file.
 type line struct {
 	text  string
-	whole bool // readers that know no break but LF and CR LF see it begin and end here too
+	whole bool // it is also a line for readers that end lines only at LF and CR LF
 }
 
-// numberLines yields the lines of a text with their numbers, from 1. It breaks lines as YAML
-// 1.1 does: no other reader has further breaks among the allowed letters.
+// numberLines yields the lines of a text with their numbers, from 1. It ends lines as YAML 1.1
+// does, which has all the line breaks that any reader knows among the allowed letters.
 func numberLines(text string) iter.Seq2[int, line] {
 	return func(yield func(int, line) bool) {
 		begins := true // where readers of LF see a line begin too

@@ -25,8 +25,8 @@ func checkUTF8(data []byte) error {
 	return nil
 }
 
-// LoadYAML reads the one YAML document of another file of the reference's, as the
-// reference's library does. It returns nil if there is none. See [FindYAMLMember].
+// LoadYAML reads a file with one YAML document as the reference's library does. It returns nil if
+// there is no document. See [FindYAMLMember].
 func LoadYAML(data []byte) (*yaml.Node, error) {
 	if err := checkUTF8(data); err != nil {
 		return nil, err
@@ -34,8 +34,8 @@ func LoadYAML(data []byte) (*yaml.Node, error) {
 	return loadYAMLText(data)
 }
 
-// loadYAMLText returns the root of the only document in data, nil if there is none. It
-// accepts what the reference's YAML library does. The caller has checked that data is UTF-8.
+// loadYAMLText returns the root of the only document in data, or nil if there is none. It accepts
+// what the reference's YAML library does. The caller has checked that data is UTF-8.
 func loadYAMLText(data []byte) (*yaml.Node, error) {
 	if i := bytes.IndexFunc(data, func(r rune) bool { return !isYAMLRune(r) }); i >= 0 {
 		r, _ := utf8.DecodeRune(data[i:])
@@ -80,7 +80,7 @@ func decodeYAMLDocument(data []byte) (*yaml.Node, error) {
 	return resolveYAMLAlias(root), nil
 }
 
-// graphChecker checks the nodes of a document: anchors are unique, nothing contains itself, keys
+// graphChecker checks the nodes of a document: anchors are unique, no node contains itself, keys
 // are scalars.
 type graphChecker struct {
 	anchors map[string]bool
@@ -96,7 +96,7 @@ func (g *graphChecker) checkNode(n *yaml.Node, depth int) error {
 		if g.open[n] {
 			return fmt.Errorf("line %d: anchor %q contains itself", n.Line, n.Anchor)
 		}
-		return nil // its anchor stood before it
+		return nil // the node was checked at its anchor
 	}
 	if n.Anchor != "" {
 		if g.anchors[n.Anchor] {
@@ -134,8 +134,8 @@ type pair struct {
 	value *yaml.Node
 }
 
-// listMappingPairs lists a mapping as Python's dict keeps it: each key in its first place, with its
-// last value.
+// listMappingPairs lists the keys of a mapping in the order in which they first appear, each with
+// its last value.
 func listMappingPairs(n *yaml.Node) []pair {
 	var list []pair
 	at := make(map[string]int)
@@ -151,8 +151,8 @@ func listMappingPairs(n *yaml.Node) []pair {
 	return list
 }
 
-// FindYAMLMember returns the last value of a mapping under a key, with aliases resolved. It
-// returns nil if n is no mapping or has no such key.
+// FindYAMLMember returns the last value of a key, with aliases resolved. It returns nil if n is not
+// a mapping or does not have the key.
 func FindYAMLMember(n *yaml.Node, key string) *yaml.Node {
 	if n == nil || n.Kind != yaml.MappingNode {
 		return nil

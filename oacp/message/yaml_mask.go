@@ -12,24 +12,24 @@ import (
 
 const bom = "\ufeff"
 
-// yamlMask hides from our YAML library what it reads otherwise than the reference's library. It
-// puts letters in its place that the text does not hold:
+// yamlMask hides from our YAML library what it reads differently than the reference's library. It
+// replaces that by letters that the text does not have:
 //
-//   - A byte order mark within the text is a letter to the reference, and confuses the
-//     library about the letters after it.
-//   - In double quotes "\/" is a slash to the reference and "\'" an error; to the library
-//     it is the other way round.
-//   - A tab between tokens is an error to the reference, and space to the library; one
-//     that begins a block is the opposite. A letter in its place is an error too, or
-//     part of a plain value, unless it stands in quotes, a block or a comment.
+//   - A byte order mark within the text is a letter for the reference. Our library misreads
+//     the letters after it.
+//   - In double quotes "\/" is a slash for the reference and "\'" an error. For our library it
+//     is the opposite.
+//   - A tab between tokens is an error for the reference and space for our library. A tab that
+//     begins a block is the opposite. A letter in its place is an error too, or part of a plain
+//     value, unless it is in quotes, a block or a comment.
 type yamlMask struct {
 	text []byte
 	used map[rune]bool // letters beyond U+FFFF in text
-	next rune          // the next letter to take, from the last one down: no file holds them all
+	next rune          // the next letter to use, from the last one down; no file has all of them
 }
 
-// hideEscape hides the backslash before c, but not one that another backslash escapes. It
-// returns the letter in its place, "" if there was none.
+// hideEscape hides the backslash before c, but not one that another backslash escapes. It returns
+// the letter in its place, or "" if there was none.
 func (m *yamlMask) hideEscape(c string) string {
 	if !bytes.Contains(m.text, []byte(`\`+c)) {
 		return ""
@@ -42,8 +42,8 @@ func (m *yamlMask) hideEscape(c string) string {
 	return letter
 }
 
-// hideText puts a letter and rest in place of old. It returns the letter, "" if the text has no
-// old.
+// hideText replaces old by a letter and rest. It returns the letter, or "" if the text does not
+// have old.
 func (m *yamlMask) hideText(old, rest string) (letter string) {
 	if !bytes.Contains(m.text, []byte(old)) {
 		return ""
@@ -65,7 +65,7 @@ func (m *yamlMask) hideText(old, rest string) (letter string) {
 	return letter
 }
 
-// restoreMaskedText puts back the text that a letter hides, and reports whether there was any.
+// restoreMaskedText restores the text that a letter hides. It returns false if there is none.
 func restoreMaskedText(n *yaml.Node, letter, old string) bool {
 	if letter == "" || !strings.Contains(n.Value, letter) {
 		return false
@@ -74,8 +74,8 @@ func restoreMaskedText(n *yaml.Node, letter, old string) bool {
 	return true
 }
 
-// restoreMaskedEscape puts back a backslash. Between double quotes, where it began an escape, it
-// only removes the letter.
+// restoreMaskedEscape restores a backslash. In double quotes, where it began an escape, it only
+// removes the letter.
 func restoreMaskedEscape(n *yaml.Node, letter string) bool {
 	if n.Style&yaml.DoubleQuotedStyle != 0 {
 		return restoreMaskedText(n, letter, "")
@@ -99,12 +99,12 @@ func (m *yamlMask) decodeMasked() (*yaml.Node, error) {
 	return root, err
 }
 
-// separator matches a document separator before a tab. It is an error even in quotes, and no
-// separator any more once its tab is hidden.
+// separator matches a document separator before a tab. That is an error even in quotes. With its
+// tab hidden it would no longer be a separator.
 var separator = regexp.MustCompile("(?:^|[\n\r\u0085\u2028\u2029])(?:---|\\.\\.\\.)\t")
 
-// decodeWithTabs reads text with tabs twice. Folding quoted lines trims tabs but not letters,
-// so the text as it is counts, if it can be read.
+// decodeWithTabs reads text with tabs twice. It returns the unmasked text if that can be read,
+// because folding quoted lines trims tabs but not letters.
 func (m *yamlMask) decodeWithTabs() (*yaml.Node, error) {
 	if !bytes.Contains(m.text, []byte("\t")) {
 		return decodeYAMLDocument(m.text)

@@ -20,11 +20,11 @@ func (o *verbs) newBindCmd() *cobra.Command {
 		Example: `  acpctl oacp bind demo reviewer laptop                     mail for the reviewer goes to the laptop
   acpctl oacp bind demo reviewer laptop --mode on-stored --linger 10m`,
 		Long: `From now on the daemon carries what any tool puts into the agent's inbox here into
-its inbox at the peer, as soon as the peer can be reached. The other side binds the
-agents that send from here in the same way: it takes mail from them alone. With mode
-mirror the copy here stays until the agent there is done with its own; with on-stored
-it goes when it has been stored there for a time, the linger. The project must be
-there (see init); the agent's folder is made.`,
+its inbox at the peer, as soon as the peer can be reached. The other side must bind
+the agents that send from here, because it only takes mail from those. With mode
+mirror the copy here stays until the agent there has finished its own; with on-stored
+it is removed when it has been stored there for a time, the linger. The project must
+exist (see init); the agent's folder is made.`,
 		ValidArgsFunction: o.completeArgs,
 		RunE: o.withDaemonCheck(func(ctx context.Context, args []string) error {
 			if linger < 0 || linger%time.Second != 0 {
@@ -41,7 +41,7 @@ there (see init); the agent's folder is made.`,
 	f := cmd.Flags()
 	f.StringVar((*string)(&p.Mode), "mode", string(client.ModeMirror), "when the copy here goes: mirror or on-stored")
 	f.DurationVar(&linger, "linger", 0, "with on-stored: how long the copy stays (default 2m)")
-	f.BoolVar(&p.Take, "take", false, "also an agent that has sent from here, and has moved")
+	f.BoolVar(&p.Take, "take", false, "also bind an agent that has sent from here and has moved")
 	return cmd
 }
 
@@ -52,8 +52,8 @@ func (o *verbs) newUnbindCmd() *cobra.Command {
 		Example: `  acpctl oacp unbind demo reviewer
   acpctl oacp bindings demo`,
 		Long: `Ends a binding. Mail in the agent's inbox stays there and is no longer carried,
-and the daemon takes mail from peers for the agent. The agent's folder, which bind has
-made, stays too: remove it where its name was mistyped.`,
+and the daemon takes mail from peers for the agent. The agent's folder stays too: if
+its name was mistyped, remove the folder.`,
 		ValidArgsFunction: o.completeArgs,
 		RunE: o.withDaemonCheck(func(ctx context.Context, args []string) error {
 			b, err := o.Daemon.OACPUnbind(ctx, client.OACPUnbindParams{Project: args[0], Agent: args[1]})

@@ -16,7 +16,7 @@ import (
 	"github.com/acpd/acpd/oacp/mailbox"
 )
 
-// otherHomeError says that the daemon carries mail of other mailboxes than the user means.
+// otherHomeError means that the daemon carries mail of other mailboxes than the user means.
 type otherHomeError struct{ problem, remedy string }
 
 func (e *otherHomeError) Error() string { return e.problem + ": " + e.remedy }
@@ -42,9 +42,9 @@ func (o *verbs) checkDaemonHome(ctx context.Context) error {
 	}
 }
 
-// describeUncarriedMail returns a warning if mail for a recipient on another machine stays here:
-// because no daemon answers, or because the daemon carries mail of other mailboxes. It also
-// returns the note of noteOtherHome. It returns "" if the daemon does not answer within a second.
+// describeUncarriedMail returns a warning if mail for a recipient on another machine stays here,
+// because no daemon answers or the daemon carries mail of other mailboxes, else the note of
+// noteOtherHome. It returns "" if the daemon does not answer within a second.
 func (o *verbs) describeUncarriedMail(ctx context.Context, project string, to []string) string {
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
@@ -71,9 +71,8 @@ func (o *verbs) describeUncarriedMail(ctx context.Context, project string, to []
 	return ""
 }
 
-// noteOtherHome returns a note if the user has named the daemon by --home, and its mailboxes by
-// nothing that was typed: then the mailboxes in use are hardly those that were meant. Else it
-// returns "".
+// noteOtherHome returns a note if the user has typed --home and not --oacp-dir: then the mailboxes
+// in use are hardly those that were meant. Else it returns "".
 func (o *verbs) noteOtherHome(other *otherHomeError) string {
 	if o.Home == "" || o.dir != "" {
 		return ""
@@ -81,8 +80,8 @@ func (o *verbs) noteOtherHome(other *otherHomeError) string {
 	return "NOTE: --home does not choose the mailboxes: " + other.Error()
 }
 
-// checkProject returns a usage error if there is no project of that name: then an empty list
-// comes from a typing error. "" stands for all projects.
+// checkProject returns a usage error if there is no project of that name, because an empty list is
+// then due to a typing error. It returns nil if project is empty, which means all projects.
 func (o *verbs) checkProject(ctx context.Context, project string) error {
 	if project == "" {
 		return nil
@@ -97,7 +96,7 @@ func (o *verbs) checkProject(ctx context.Context, project string) error {
 	return nil
 }
 
-// isSameFile reports whether two absolute paths lead to the same file, also over symbolic
+// isSameFile reports whether two absolute paths lead to the same file, also through symbolic
 // links.
 func isSameFile(a, b string) bool {
 	ours, err := os.Stat(a)
@@ -109,8 +108,8 @@ func isSameFile(a, b string) bool {
 }
 
 // withDaemonCheck returns the function of a verb that asks the daemon. It runs f unless an
-// argument is empty, which would mean all, or the user has named mailboxes whose mail the
-// daemon does not carry.
+// argument is empty, which would mean all, or the user has named mailboxes that the daemon does
+// not carry.
 func (o *verbs) withDaemonCheck(f func(ctx context.Context, args []string) error) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
 		if err := frame.CheckValuesNotEmpty(cmd, args); err != nil {

@@ -20,20 +20,20 @@ import (
 	"github.com/acpd/acpd/oacp/mailbox"
 )
 
-// withdrawnError says what on this machine kept a message from being delivered.
+// withdrawnError is what kept a message on this machine from being delivered.
 type withdrawnError struct{ why string }
 
 func (w *withdrawnError) Error() string { return w.why }
 
-// deliveryWatch follows mail of a project on its way. It begins before the mail is sent, so that
-// it misses nothing.
+// deliveryWatch waits for the delivery of mail of a project. It begins before the mail is sent, so
+// that it misses no event.
 type deliveryWatch struct {
 	frame   *frame.Frame
 	project string
 	away    map[string]bool // the agents that are bound when the mail is sent
-	reason  string          // of the queue, for the last one that waits
+	reason  string          // why the last one that waits does, by the queue
 	news    pace.Signal
-	refused chan error // why there will be no news; capacity 1
+	refused chan error // why no more events will come; capacity 1
 	stop    func()
 }
 
@@ -62,7 +62,7 @@ func (o *verbs) watchDeliveries(ctx context.Context, project string) (*deliveryW
 	return d, nil
 }
 
-// awaitDeliveriesWithin does as awaitDeliveries for at most patience. Its errors continue "sent, but".
+// awaitDeliveriesWithin calls awaitDeliveries for at most patience. Its errors continue "sent, but".
 func (d *deliveryWatch) awaitDeliveriesWithin(ctx context.Context, patience time.Duration, s mailbox.Sent) error {
 	within, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -81,7 +81,7 @@ func (d *deliveryWatch) awaitDeliveriesWithin(ctx context.Context, patience time
 // awaitDeliveries blocks until each copy of a message is stored on its recipient's machine. It returns
 // an error if a copy is parked or withdrawn, or if ctx ends.
 func (d *deliveryWatch) awaitDeliveries(ctx context.Context, s mailbox.Sent) error {
-	const again = time.Second // events are hints
+	const again = time.Second // events may be lost
 	tick := time.NewTicker(again)
 	defer tick.Stop()
 	sum := sha256.Sum256(s.Data)
@@ -116,11 +116,11 @@ func (d *deliveryWatch) awaitDeliveries(ctx context.Context, s mailbox.Sent) err
 // recipientOfFile returns the agent in whose inbox a file is.
 func recipientOfFile(path string) string { return filepath.Base(filepath.Dir(filepath.Dir(path))) }
 
-// askMailState asks the daemon for the state of a message, by its file and hash. The daemon alone
-// knows that a message is delivered, and still knows when the file is gone.
+// askMailState asks the daemon for the state of a message, by its file and hash. Only the daemon
+// knows whether a message is delivered, also after the file is gone.
 func (d *deliveryWatch) askMailState(ctx context.Context, path, hash string) (client.OACPQueued, error) {
 	agent := recipientOfFile(path)
-	_, err := os.Lstat(path) // before the daemon is asked: then it knows why the file went
+	_, err := os.Lstat(path) // before the daemon is asked, so that the daemon knows why the file is gone
 	gone := errors.Is(err, fs.ErrNotExist)
 	q, err := d.frame.Daemon.OACPFile(ctx, d.project, agent, filepath.Base(path))
 	switch {

@@ -17,8 +17,8 @@ func (o *verbs) newDoneCmd() *cobra.Command {
 		Short: "Take a message out of the inbox",
 		Example: `  acpctl oacp done demo reviewer 20260101120000_planner_question_0a1b.yaml
   acpctl oacp done demo reviewer msg-20260101120000-planner-1b2c --delete`,
-		Long: `Moves a message that was processed from the inbox to inbox/archive/, as it is, or
-deletes it. Where its sender is on another machine, it hears of that.`,
+		Long: `Moves a message that was processed from the inbox to inbox/archive/, unchanged, or
+deletes it. The copy on its sender's machine is then removed too.`,
 		ValidArgsFunction: o.completeArgs,
 		RunE: o.withReferenceErrors(func(_ context.Context, args []string) error {
 			a, err := o.findAgent(args[0], args[1])

@@ -52,8 +52,8 @@ priority requests for work or review first, then the oldest; expired ones last.`
 	return cmd
 }
 
-// formatListing returns a listing as text for people. bare is as the reference prints it; else
-// there is the name of the file, for read and done, and a mark at expired messages.
+// formatListing returns a listing as text for people. If bare is not set, it has what the
+// reference does not print: the names of the files, and a mark at expired messages.
 func formatListing(l mailbox.Listing, bare bool) string {
 	var sections []string
 	for _, a := range l.Agents {

@@ -26,8 +26,8 @@ func (o *verbs) newInitCmd() *cobra.Command {
 		Short: "Make a project with mailboxes",
 		Example: `  acpctl oacp init demo --agents planner,reviewer
   acpctl oacp init demo --agents '' --repo . --link docs/plan.md:plan.md`,
-		Long: `Makes the folders of a project and of its agents. It keeps what is there, so it can be
-run again, for one more agent.`,
+		Long: `Makes the folders of a project and of its agents. It keeps what exists, so you can run
+it again to add an agent.`,
 		RunE: o.withReferenceErrors(func(ctx context.Context, args []string) error {
 			if strings.ContainsFunc(args[0], func(r rune) bool { return unicode.IsSpace(r) || unicode.IsControl(r) }) {
 				return frame.UsageErrorf("PROJECT: %q: a name with spaces is two in scripts and in what tools print: use - or _ instead", args[0])
@@ -76,7 +76,7 @@ func (o *verbs) initProject(ctx context.Context, project string, w mailbox.Works
 	if err != nil {
 		return err
 	}
-	if o.Home != "" && o.dir == "" { // who names no daemon is not kept waiting for one
+	if o.Home != "" && o.dir == "" { // else the user has named no daemon, and does not wait for one
 		ctx, cancel := context.WithTimeout(ctx, time.Second)
 		defer cancel()
 		if other, ok := errors.AsType[*otherHomeError](o.checkDaemonHome(ctx)); ok {

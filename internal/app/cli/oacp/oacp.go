@@ -40,10 +40,10 @@ func NewOACPCmd(f *frame.Frame) *cobra.Command {
   acpctl oacp read demo reviewer FILE                  FILE as inbox shows it
   acpctl oacp reply demo FILE --from reviewer --body 'main'
   acpctl oacp done demo reviewer FILE`,
-		Long: `Mailboxes of the Open Agent Coordination Protocol, shared with every other tool for
-them. Their home is --oacp-dir, else $OACP_HOME, else that of the project which a
-marker (.oacp or workspace.json) in the working directory or above leads to, else
-~/oacp. Everything works without a daemon but what carries mail to other machines.
+		Long: `Mailboxes of the Open Agent Coordination Protocol, which other tools can use too.
+Their home is --oacp-dir, else $OACP_HOME, else that of the project to which a marker
+(.oacp or workspace.json) in the working directory or above leads, else ~/oacp. Only
+carrying mail to other machines needs a daemon.
 Options, JSON and exit codes are those of the tool oacp, which also makes and checks
 signatures and looks for faults in the folders.`,
 	}
@@ -125,8 +125,8 @@ func (o *verbs) findAgent(project, name string) (mailbox.Agent, error) {
 	return p.FindAgent(name)
 }
 
-// completeArgs completes the arguments that a verb's usage names: PROJECT, AGENT, a FILE in
-// that agent's inbox, and PEER.
+// completeArgs completes the arguments that a verb's usage names: PROJECT, AGENT, FILE in that
+// agent's inbox, and PEER.
 func (o *verbs) completeArgs(cmd *cobra.Command, args []string, begun string) (names []string, _ cobra.ShellCompDirective) {
 	var arg string
 	if all := frame.ListArgNames(cmd); len(args) < len(all) {
@@ -160,7 +160,7 @@ func (o *verbs) completeAgentFlag(_ *cobra.Command, args []string, _ string) (na
 	return names, cobra.ShellCompDirectiveNoFileComp
 }
 
-// listAgents returns the agents of a project, none if they cannot be read.
+// listAgents returns the agents of a project, or none if they cannot be read.
 func (o *verbs) listAgents(project string) (names []string) {
 	if p, err := o.findProject(project); err == nil {
 		names, _ = p.ListAgents()

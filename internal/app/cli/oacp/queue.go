@@ -17,8 +17,9 @@ func (o *verbs) newQueueCmd() *cobra.Command {
 		Example: `  acpctl oacp queue
   acpctl oacp queue demo --json
   acpctl oacp queue drop demo reviewer note.yaml       give one up`,
-		Long: `It lists the mail in the inboxes of bound agents. STATE is waiting; delivered, if it is stored at the peer and the copy here
-stays; or parked, if it is not carried, for the reason below it. Once you fix a parked file it is carried.`,
+		Long: `Lists the mail in the inboxes of bound agents. STATE is waiting; delivered, if it is
+stored at the peer and the copy here stays; or parked, if it is not carried, for the
+reason below it. A parked file is carried once you have corrected it.`,
 		ValidArgsFunction: o.completeArgs,
 		RunE: o.withDaemonCheck(func(ctx context.Context, args []string) error {
 			all, err := o.Daemon.OACPQueue(ctx, frame.FirstOrEmpty(args))

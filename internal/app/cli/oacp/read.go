@@ -18,8 +18,8 @@ func (o *verbs) newReadCmd() *cobra.Command {
 		Short: "Print a message",
 		Example: `  acpctl oacp read demo reviewer 20260101120000_planner_question_0a1b.yaml
   acpctl oacp read demo reviewer msg-20260101120000-planner-1b2c --json`,
-		Long: `Prints a message of the agent's inbox, its archive or its outbox, byte for byte where
-no person reads. It changes nothing: only done takes a message out of the inbox.`,
+		Long: `Prints a message of the agent's inbox, its archive or its outbox, byte for byte unless
+standard output is a terminal. Only done takes a message out of the inbox.`,
 		ValidArgsFunction: o.completeArgs,
 		RunE: o.withReferenceErrors(func(_ context.Context, args []string) error {
 			a, err := o.findAgent(args[0], args[1])
@@ -38,7 +38,7 @@ no person reads. It changes nothing: only done takes a message out of the inbox.
 	}
 }
 
-// addPathToError returns err with the path of the file that it is about, unless err has one.
+// addPathToError adds the path of the file that an error is about, unless the error has it.
 func addPathToError(path string, err error) error {
 	if _, ok := errors.AsType[*fs.PathError](err); err == nil || ok {
 		return err
@@ -46,7 +46,7 @@ func addPathToError(path string, err error) error {
 	return fmt.Errorf("%s: %w", path, err)
 }
 
-// printMessage prints a message file. On a terminal, it takes out what the terminal would obey.
+// printMessage prints a message file. On a terminal, it removes control characters.
 func (o *verbs) printMessage(e mailbox.Entry) {
 	b := e.Data
 	if o.OutTTY {

@@ -45,9 +45,9 @@ func (o *verbs) newReplyCmd() *cobra.Command {
   acpctl oacp reply demo msg-20260101120000-planner-0a1b --from reviewer \
       --type review_lgtm --body 'Good.'`,
 		Long: `Answers a message that the sender has in its inbox, its archive or its outbox. What
-is not given is taken over, and listed: the recipient (who sent it, or of a message
-of one's own who got it), the priority, the subject after Re:, the conversation, and
-the type that answers its type, where there is one:
+you do not give is taken from the message and listed: the recipient (its sender; of
+a message of one's own, its recipients), the priority, the subject after Re:, the
+conversation, and the type that answers its type, if there is only one:
 
   question, task_request, brainstorm_…   notification
   handoff                                handoff_complete
@@ -71,7 +71,7 @@ Exit codes: as of send.`,
 				err = addPathToError(parent.Path, parent.Err)
 			}
 			if err == nil && parent.Message.ID == "" {
-				err = fmt.Errorf("%s has no id: nothing can answer it", parent.Path)
+				err = fmt.Errorf("%s has no id, so it cannot be answered", parent.Path)
 			}
 			if err == nil {
 				err = d.inheritFields(a, parent)
@@ -86,7 +86,7 @@ Exit codes: as of send.`,
 	return cmd
 }
 
-// inheritFields fills the flags from the parent message, if the flags have left a field empty.
+// inheritFields fills fields that no flag has set from the parent message.
 func (d *sendFlags) inheritFields(a mailbox.Agent, parent mailbox.Entry) error {
 	r := a.DraftReply(parent.Message)
 	m, i := &d.letter.Message, &inheritedFields{ParentID: r.ParentID}
@@ -106,7 +106,7 @@ func (d *sendFlags) inheritFields(a mailbox.Agent, parent mailbox.Entry) error {
 	if m.Type = take(d.typ, r.Type, &i.Type); m.Type == "" {
 		choices := oacpmsg.ListReplyTypes(parent.Message.Type)
 		if len(choices) == 0 {
-			return frame.UsageErrorf("nothing need answer a %s: say what this is with --type", parent.Message.Type)
+			return frame.UsageErrorf("a %s needs no answer: choose the type of yours with --type", parent.Message.Type)
 		}
 		return frame.UsageErrorf("say with --type whether this is %s", strings.Join(choices, " or "))
 	}

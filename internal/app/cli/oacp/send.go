@@ -29,12 +29,12 @@ func (o *verbs) newSendCmd() *cobra.Command {
   acpctl oacp send demo --from planner --to reviewer --type question \
       --subject 'Ready?' --body 'Say when.' --wait=5m`,
 		Long: `Checks a message and puts a copy into the inbox of each recipient and into the
-sender's outbox. Nothing is overwritten, and nothing is seen before it is whole and
-on the disk. A first message begins a conversation, which its answers continue.
+sender's outbox. Nothing is overwritten, and a copy is visible only when it is whole
+and on the disk. A first message begins a conversation, which its answers continue.
 
-Exit codes: 0 sent, 1 refused, 2 usage, 3 sent, but not seen to be answered (--wait)
-or stored there (--wait-delivered), 6 not sent, as no daemon answers, which
---wait-delivered needs.`,
+Exit codes: 0 sent, 1 refused, 2 usage, 3 sent, but not answered in time (--wait) or
+not stored there in time (--wait-delivered), 6 not sent, because no daemon answers
+and --wait-delivered needs one.`,
 		Args:              d.checkArgs,
 		ValidArgsFunction: o.completeArgs,
 		RunE: o.withReferenceErrors(func(ctx context.Context, args []string) error {
@@ -151,7 +151,7 @@ func (o *verbs) awaitReply(ctx context.Context, w *mailbox.AnswerWaiter, m oacpm
 	return answer, err
 }
 
-// sentReport holds what send prints with --json: the reference's keys and, at the end, ours.
+// sentReport is what send prints with --json: the reference's keys, and then ours.
 type sentReport struct {
 	MessageID  string   `json:"message_id"`
 	From       string   `json:"from"`
@@ -171,7 +171,7 @@ type sentReport struct {
 	ParentID       string           `json:"parent_message_id,omitempty"`
 	Inherited      *inheritedFields `json:"inherited,omitempty"`
 	State          string           `json:"state,omitempty"`  // with --wait-delivered: queued, delivered or withdrawn
-	Reason         string           `json:"reason,omitempty"` // why it was not seen to be delivered or answered
+	Reason         string           `json:"reason,omitempty"` // why the wait for its delivery or answer ended without one
 	Answer         *readReport      `json:"answer,omitempty"`
 }
 
@@ -211,8 +211,8 @@ func (o *verbs) printSent(s mailbox.Sent, d *sendFlags) {
 	}
 }
 
-// reportUnconfirmedSend tells why a sent message was not seen to be delivered or answered. The error
-// sets the exit code.
+// reportUnconfirmedSend prints why the wait for the delivery or answer of a sent message has ended
+// without one. The error sets the exit code.
 func (o *verbs) reportUnconfirmedSend(ctx context.Context, report sentReport, why error) error {
 	code := frame.ExitTimeout
 	if ctx.Err() != nil {

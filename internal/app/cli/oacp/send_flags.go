@@ -17,7 +17,7 @@ import (
 	oacpmsg "github.com/acpd/acpd/oacp/message"
 )
 
-// sendFlags are the flags of send and reply, and what is sent.
+// sendFlags holds the flags of send and reply, and what is sent.
 type sendFlags struct {
 	from, to, typ, subject   string
 	body, bodyFile           string
@@ -45,9 +45,9 @@ func (d *sendFlags) addFlags(o *verbs, cmd *cobra.Command) {
 	f.StringVar(&m.RelatedPR, "related-pr", "", "number of a pull request")
 	f.StringVar(&m.RelatedPacket, "related-packet", "", "id of a work packet")
 	f.StringVar(&m.ConversationID, "conversation-id", "", "the conversation (default: that of the message answered, else a new one)")
-	f.StringVar(&d.contextKeys, "context-keys", "", "what the recipient should know of, as text")
+	f.StringVar(&d.contextKeys, "context-keys", "", "text about what the recipient should know")
 	f.Var((*shellpath.Flag)(&d.contextFile), "context-keys-file", "file of that text")
-	f.StringVar(&d.expires, "expires", "", "after how long it is out of date: 30m, 12h, 2d")
+	f.StringVar(&d.expires, "expires", "", "when it is out of date: after 30m, 12h, 2d")
 	f.StringVar(&m.Channel, "channel", "", "a word to sort by, for example review")
 	f.StringVar(&m.AutonomyHint, "autonomy-hint", "", "auto_proceed: advice to the recipient")
 	f.StringVar(&d.letter.Suffix, "suffix", "", "word at the end of the file's name")
@@ -55,7 +55,7 @@ func (d *sendFlags) addFlags(o *verbs, cmd *cobra.Command) {
 	f.BoolVar(&d.quiet, "quiet", false, "print nothing if it is sent")
 	f.DurationVar(&d.wait, "wait", 0, "wait for the answer and print it; exit code 3 if it does not come in time")
 	f.Lookup("wait").NoOptDefVal = "10m"
-	f.DurationVar(&d.waitDelivered, "wait-delivered", 0, "wait until it is stored where the recipients live, and say so; exit code 3 if that takes longer")
+	f.DurationVar(&d.waitDelivered, "wait-delivered", 0, "wait until it is stored where the recipients live; exit code 3 if that takes longer")
 	f.Lookup("wait-delivered").NoOptDefVal = "2m"
 	cmd.RegisterFlagCompletionFunc("from", o.completeAgentFlag)
 	cmd.RegisterFlagCompletionFunc("to", o.completeAgentFlag)
@@ -63,8 +63,8 @@ func (d *sendFlags) addFlags(o *verbs, cmd *cobra.Command) {
 	cmd.RegisterFlagCompletionFunc("priority", cobra.FixedCompletions(oacpmsg.ListPriorities(), cobra.ShellCompDirectiveNoFileComp))
 }
 
-// checkArgs checks the arguments of send or reply. It takes a duration among them for the value
-// of a flag.
+// checkArgs checks the arguments of send or reply. A duration among them is meant as the value of
+// a flag.
 func (d *sendFlags) checkArgs(cmd *cobra.Command, args []string) error {
 	err := frame.NamedArgs(frame.ListArgNames(cmd)...)(cmd, args)
 	for _, arg := range args {
@@ -80,7 +80,8 @@ func (d *sendFlags) checkArgs(cmd *cobra.Command, args []string) error {
 	return err
 }
 
-// explainError adds to an error whose conversation id is wrong, if no flag gave the id.
+// explainError adds to the error of a wrong conversation id that no flag has given where it is
+// from.
 func (d *sendFlags) explainError(err error) error {
 	if !d.given("conversation-id") && strings.Contains(err.Error(), "field 'conversation_id'") {
 		return fmt.Errorf("%w: the conversation_id is that of the message answered; --conversation-id sets another", err)
@@ -156,7 +157,7 @@ func readTextFile(what, path string) (string, error) {
 	return normalizeLineEnds(string(b)), nil
 }
 
-// normalizeLineEnds returns text with LF alone at the end of each line.
+// normalizeLineEnds returns text in which every line ends with LF.
 func normalizeLineEnds(text string) string {
 	return strings.NewReplacer("\r\n", "\n", "\r", "\n").Replace(text)
 }

@@ -21,15 +21,16 @@ func (o *verbs) newWatchCmd() *cobra.Command {
 	var all, follow bool
 	cmd := &cobra.Command{
 		Use:   "watch --agent AGENT --project PROJECT|--all-projects",
-		Short: "Tell what is new in an inbox",
+		Short: "Show what is new in an inbox",
 		Example: `  acpctl oacp watch --agent reviewer --project demo     what came since the last time
   acpctl oacp watch --agent reviewer --all-projects --follow --json  as it comes
   acpctl oacp watch --agent reviewer --project demo --since 2h --state-id mine`,
-		Long: `It shows each new message once, in a line. A file keeps which ones were shown, in the
-project, state/watch/AGENT.json, which all watches of the agent share; --state-id
-has one of its own. The first time, what came before --since is not told.
+		Long: `Shows each new message once, in a line. Which ones were shown is kept in the project,
+in state/watch/AGENT.json, which all watches of the agent share; with --state-id a
+watch has a file of its own. The first time, messages from before --since are not
+shown.
 
-Exit codes: 0, 1 if something could not be read (the rest is told), 2 usage.`,
+Exit codes: 0, 1 if something could not be read (the rest is shown), 2 usage.`,
 		RunE: o.withReferenceErrors(func(ctx context.Context, _ []string) error {
 			switch {
 			case w.Agent == "":
@@ -60,9 +61,9 @@ Exit codes: 0, 1 if something could not be read (the rest is told), 2 usage.`,
 	f.StringVar(&w.Agent, "agent", "", "the agent whose inboxes to watch")
 	f.StringArrayVar(&w.Projects, "project", nil, "watch this project (repeatable)")
 	f.BoolVar(&all, "all-projects", false, "watch all projects that have an inbox of the agent")
-	f.StringVar(&w.StateID, "state-id", "", "remember what was shown under this name, apart from other watches")
-	f.StringVar(&since, "since", "now", "the first time, tell what is newer: now, epoch, 30s 5m 2h 7d ago, or a time of ISO 8601")
-	f.BoolVar(&w.ShowArchived, "show-archived", false, "tell also what has left the inbox")
+	f.StringVar(&w.StateID, "state-id", "", "keep what was shown under this name, apart from other watches")
+	f.StringVar(&since, "since", "now", "the first time, show what is newer: now, epoch, 30s 5m 2h 7d ago, or a time of ISO 8601")
+	f.BoolVar(&w.ShowArchived, "show-archived", false, "also show what has left the inbox")
 	f.BoolVar(&follow, "follow", false, "go on until interrupted")
 	return cmd
 }
