@@ -12,7 +12,7 @@ import (
 	"github.com/acpd/acpd/internal/statedir"
 )
 
-// readFile reads relays.yaml. Without that file there are none.
+// readFile returns the relays in relays.yaml, none without that file.
 func (r *Service) readFile() ([]config.Relay, error) {
 	path := filepath.Join(r.Dir, statedir.RelaysName)
 	data, err := durable.ReadPrivateFile(path, config.MaxKeptRelays)
@@ -29,8 +29,8 @@ func (r *Service) readFile() ([]config.Relay, error) {
 	return relays, err
 }
 
-// changeKept writes relays.yaml as change makes it, and uses it from then on. A file that could
-// not be read is not written over. The caller calls apply.
+// changeKept writes to relays.yaml what change returns. It does not overwrite a file that could not be read. The caller
+// calls apply.
 func (r *Service) changeKept(change func(kept []config.Relay) ([]config.Relay, error)) error {
 	r.keeping.Lock()
 	defer r.keeping.Unlock()

@@ -136,9 +136,8 @@ func (r *Service) Join(ctx context.Context, inv identity.Invitation, choice clie
 	return p, nil
 }
 
-// listRenewed returns the kept relays for which an invitation has a token, and which refuse this daemon
-// as it logs in now. One that works, that the owner gave credentials or a user, or that is in config.yaml
-// is none of them.
+// listRenewed returns those kept relays that refuse this daemon, and for which an invitation has another token, with
+// that token. It leaves out relays to which the owner logs in with credentials or as a user.
 func (r *Service) listRenewed(inv identity.Invitation) []config.Relay {
 	var renewed []config.Relay
 	for _, u := range r.list() {
@@ -156,7 +155,7 @@ func (r *Service) listRenewed(inv identity.Invitation) []config.Relay {
 	return renewed
 }
 
-// keepToken writes the token of a kept relay to relays.yaml, and whether it may be shared.
+// keepToken writes the token of a kept relay to relays.yaml, and whether it may be given away.
 func (r *Service) keepToken(s config.Relay) error {
 	return r.changeKept(func(kept []config.Relay) ([]config.Relay, error) {
 		for i := range kept {
@@ -169,7 +168,7 @@ func (r *Service) keepToken(s config.Relay) error {
 	})
 }
 
-// isUp reports whether a relay is up with the token of s: another join may have had another one tried.
+// isUp reports whether a relay is up with the token of s. Another join may be trying another one.
 func (r *Service) isUp(s config.Relay) bool {
 	return slices.ContainsFunc(r.list(), func(u *usedRelay) bool {
 		return u.Name == s.Name && u.URL == s.URL && u.Token == s.Token && u.describe().State == client.RelayUp
@@ -235,7 +234,7 @@ func (r *Service) listUnknown(inv identity.Invitation) []config.Relay {
 	return unknown
 }
 
-// beginJoin has the relays of an invitation used until endJoin is called.
+// beginJoin makes the relays of an invitation wanted until endJoin is called. The caller calls apply after both.
 func (r *Service) beginJoin(j *join) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -17,7 +17,7 @@ import (
 // relayLink is a relay as a link of package peer. Only Run uses told and toldClone.
 type relayLink struct {
 	*relay.Link
-	isInvited func() bool       // it is of an invitation by which this daemon is joining
+	isInvited func() bool       // reports whether it is of an invitation by which this daemon is joining
 	told      client.RelayState // in the last event
 	toldClone time.Time
 }
@@ -49,8 +49,8 @@ func (l *relayLink) Trouble() (what, remedy string) {
 	return what, "acpctl relay test " + s.Name + " says why"
 }
 
-// PublicAddr returns the address at which the relay's server sees this machine, for paths: not that of a
-// proxy.
+// PublicAddr returns the address at which the relay's server sees this machine, for direct paths. It returns none
+// if the server sees a proxy.
 func (l *relayLink) PublicAddr() netip.Addr {
 	state := l.State()
 	if state.Proxy != "" {
@@ -59,8 +59,8 @@ func (l *relayLink) PublicAddr() netip.Addr {
 	return state.ClientIP
 }
 
-// openLink returns the link for a relay, which nothing runs yet. It logs to log, nil for nowhere. The
-// error says which of its settings cannot be used.
+// openLink returns the link for a relay. The caller runs it. The link logs to log, which may be nil. The error names
+// the setting that cannot be used.
 func (r *Service) openLink(s relaySettings, log *slog.Logger) (*relayLink, error) {
 	c := relay.Config{
 		Name: s.Name, URL: s.URL, Self: r.Key.ID(), Key: r.Key.DeriveSecret(relay.KeyLabel),
@@ -79,8 +79,8 @@ func (r *Service) openLink(s relaySettings, log *slog.Logger) (*relayLink, error
 	return &relayLink{Link: l, isInvited: func() bool { return r.isInvited(s.Relay) }}, nil
 }
 
-// adviseLogin says how the owner has another login used for a relay. get is how to get that; who was invited asks for
-// it.
+// adviseLogin returns what the owner does to use another login for a relay. get says how to get one; whoever was invited
+// asks for a new invitation instead.
 func (r *Service) adviseLogin(name, url, get string) string {
 	for _, w := range r.listWanted() {
 		switch {
@@ -108,9 +108,9 @@ func newProxy(p config.Proxy) relay.Proxy {
 	return relay.Proxy{URL: p.Text}
 }
 
-// admit says whether packets that a relay brings may reach QUIC: those of peers; while an
-// invitation is open, or a certificate can make a key a peer, those of anybody; and those of the daemon
-// that this one is joining.
+// admit decides whether packets that a relay brings reach QUIC. Those of peers do, and those of the daemon that this
+// one is joining. Those of anybody else do while an invitation is open, or while a certificate can make a key a
+// peer.
 func (r *Service) admit(id identity.ID) relay.Admission {
 	if _, ok := r.Trust.FindPeer(id); ok {
 		return relay.Trusted

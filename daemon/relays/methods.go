@@ -42,8 +42,8 @@ func (r *Service) serveNkey(context.Context, *local.Conn, *local.NoParams) (any,
 	return &client.RelayNkey{Nkey: nkey}, nil
 }
 
-// serveAdd uses a relay from now on. It tries the relay first, unless it is told not to, and then
-// adds it only if it can be used.
+// serveAdd keeps a relay, and uses it. It tries the relay first, unless the caller skips that, and adds it only if it
+// can be used.
 func (r *Service) serveAdd(ctx context.Context, _ *local.Conn, p *client.RelayAddParams) (any, error) {
 	const op = "relay.add"
 	url, err := identity.ParseRelayURL(p.URL)
@@ -83,8 +83,8 @@ func (r *Service) serveAdd(ctx context.Context, _ *local.Conn, p *client.RelayAd
 	return added, nil
 }
 
-// pickName returns the name for a relay that is given none: that of its host, with a number if
-// there is one of that name, or it is among taken.
+// pickName returns a name for a relay that has none: that of its host. It appends a number if another relay has that
+// name, or if it is among taken.
 func (r *Service) pickName(url string, taken ...string) string {
 	base := identity.MakeRelayName(url)
 	name := base
@@ -98,8 +98,7 @@ func (r *Service) pickName(url string, taken ...string) string {
 	return name
 }
 
-// checkIsNew returns an error if there is a relay of the same name or URL, or if there are as many as
-// there may be.
+// checkIsNew returns an error if another relay has the same name or URL, or if there is no room for one more.
 func (r *Service) checkIsNew(s config.Relay, wanted []relaySettings) error {
 	for _, w := range wanted {
 		switch {
@@ -127,7 +126,7 @@ func (r *Service) keep(s config.Relay) error {
 	})
 }
 
-// serveRemove uses a relay no more that was kept. Connections on it drain after the answer.
+// serveRemove removes a relay from relays.yaml. Connections on it drain after the answer.
 func (r *Service) serveRemove(_ context.Context, _ *local.Conn, p *client.RelayRemoveParams) (any, error) {
 	const op = "relay.remove"
 	err := r.changeKept(func(kept []config.Relay) ([]config.Relay, error) {

@@ -12,8 +12,8 @@ import (
 	"github.com/acpd/acpd/kinds"
 )
 
-// listNameRelays returns the relays that are asked for names. Those of invitations are not, until they are kept:
-// they would see whom this daemon looks for.
+// listNameRelays returns the relays that are asked for names. Those of invitations are not asked until they are kept,
+// since they would see whom this daemon looks for.
 func (r *Service) listNameRelays() map[string]names.Relay {
 	all := make(map[string]names.Relay)
 	for _, u := range r.list() {
@@ -42,7 +42,7 @@ func (r *Service) pickNameOn(s relaySettings) string {
 	return says.Name
 }
 
-// answerNameRequest returns this daemon's certificate, if a key has signed it whose hash is in want.
+// answerNameRequest returns this daemon's certificate if the hash of the key that has signed it is in want.
 func (r *Service) answerNameRequest(asker identity.ID, want []byte) []byte {
 	raw, says := r.Certificate()
 	if says == nil || !says.IsValidAt(time.Now()) || r.Trust.IsBlocked(asker) {
@@ -62,8 +62,8 @@ func (r *Service) CanAsk(name string) bool {
 	return r.Names.IsAskable(name) && len(r.listNameRelays()) > 0
 }
 
-// Introduce returns the peer that has a name on a relay, after it has proved its key and shown the
-// certificate. If it does not, relays are asked for the name again by a later call. It blocks as a call does.
+// Introduce returns the peer that has a name on a relay, after it has proved its key and shown the certificate. If it
+// does not, a later call asks the relays for the name again. Introduce blocks as a call does.
 func (r *Service) Introduce(ctx context.Context, name string, forGuest bool) (identity.Peer, error) {
 	c, err := r.Names.Find(ctx, name, forGuest)
 	if err != nil {

@@ -15,8 +15,8 @@ import (
 
 const stepNAT = "nat"
 
-// tryNAT returns a step that says what kind of NAT this machine is behind, none without reach.stun. It asks
-// from the UDP socket on which peers come.
+// tryNAT returns a step that says what kind of NAT this machine is behind, or no step without reach.stun. It asks
+// from the UDP socket of the node.
 func (r *Service) tryNAT(ctx context.Context) []client.RelayStep {
 	reach := r.Start // what the node has
 	if len(reach.STUN) == 0 || reach.Direct == config.Off {
@@ -28,8 +28,8 @@ func (r *Service) tryNAT(ctx context.Context) []client.RelayStep {
 	return []client.RelayStep{step}
 }
 
-// describeNAT judges by the first family of addresses of which two servers have answered, else by the
-// first answer. own are the addresses of the socket on this machine.
+// describeNAT returns what kind of NAT the answers show. It uses the first family of addresses in which two servers
+// have answered, else the first answer. own has the addresses of the socket on this machine.
 func describeNAT(answers []peer.STUNAnswer, own []string) client.RelayStep {
 	step := client.RelayStep{Step: stepNAT, Verdict: client.StepOK}
 	if len(answers) == 0 {

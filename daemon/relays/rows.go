@@ -12,7 +12,7 @@ import (
 	"github.com/acpd/acpd/relay"
 )
 
-// cloneTime is how long the status tells of another process with this identity.
+// cloneTime is how long the status shows that another process uses this identity.
 const cloneTime = 10 * time.Minute
 
 // describe returns a row of relay.list.
@@ -42,8 +42,7 @@ func (u *usedRelay) describe() client.Relay {
 	return row
 }
 
-// checkNextLogin returns what is wrong with the file of credentials that is read when a relay is logged in to the next
-// time.
+// checkNextLogin returns what is wrong with the file of credentials, which is read at the next login to a relay.
 func (r *Service) checkNextLogin(s *config.Relay) error {
 	file, err := s.CheckCredentials(r.Dir)
 	if err != nil || file == "" {
