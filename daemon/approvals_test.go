@@ -7,6 +7,7 @@ import (
 	"weak"
 
 	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/daemon/sessions"
 	"github.com/acpd/acpd/integration/await"
 	"github.com/acpd/acpd/kinds"
 	"github.com/acpd/acpd/wire"
@@ -88,7 +89,7 @@ func TestALongDelegationThatWaitsKeepsLittle(t *testing.T) {
 	s := laptop.session("claude")
 	s.release <- wire.Payload(accepted)
 	take := func() (wire.MessageID, weak.Pointer[byte]) {
-		env := wire.NewEnvelope(desk.ID(), laptop.ID(), kinds.KindDelegate, kinds.EncodePayload(&kinds.Delegate{Task: strings.Repeat("é", maxWakePayload)}))
+		env := wire.NewEnvelope(desk.ID(), laptop.ID(), kinds.KindDelegate, kinds.EncodePayload(&kinds.Delegate{Task: strings.Repeat("é", sessions.MaxWakePayload)}))
 		env.Agent = "claude"
 		message, err := kinds.CheckEnvelope(env)
 		sender, _ := laptop.trust.FindPeer(desk.ID())
@@ -101,7 +102,7 @@ func TestALongDelegationThatWaitsKeepsLittle(t *testing.T) {
 	s.next(false)
 	await.Until(t, "the payload is kept no more", func() bool { runtime.GC(); return payload.Value() == nil })
 	laptop.decide(laptop.nextApproval().ID, "yes")
-	if in := s.next(true); in.ID != id || len(in.Payload) > maxWakePayload || !strings.Contains(parse[kinds.Delegate](t, in.Payload).Task, "éé") {
+	if in := s.next(true); in.ID != id || len(in.Payload) > sessions.MaxWakePayload || !strings.Contains(parse[kinds.Delegate](t, in.Payload).Task, "éé") {
 		t.Errorf("woken by %s with %d bytes, want %s", in.ID, len(in.Payload), id)
 	}
 }

@@ -25,7 +25,7 @@ func (d *Daemon) serveAttach(ctx context.Context, s *local.Conn, p *client.Attac
 	}
 	d.delegations.UpdateAgentPresence(a.Name)
 	if a.IsSession() {
-		d.calls.Go(func() { d.wakeRestored(context.WithoutCancel(ctx), a, p.Key != "") })
+		d.calls.Go(func() { d.sessions.WakeRestored(context.WithoutCancel(ctx), a, p.Key != "") })
 	}
 	if before != nil && before.Name == a.Name {
 		d.log.Debug("agent declared anew", "agent", a.Name)
@@ -48,16 +48,16 @@ func (d *Daemon) attachAgent(s *local.Conn, p *client.AttachParams) (*registry.A
 		asBefore = asBefore || old.Name == a.Name && old.Conn == a.Conn && isWakeable(old) && isWakeable(a)
 		if old.Name != a.Name {
 			d.delegations.UpdateAgentPresence(old.Name)
-			d.endSession(old)
+			d.sessions.End(old)
 		} else if !a.IsSession() {
-			d.waker.Detach(old.Name) // its work goes on with this agent
+			d.sessions.Waker.Detach(old.Name) // its work goes on with this agent
 		}
 		if old.Conn != s.Conn {
 			old.Conn.Close() // it would wait for messages in vain
 		}
 	}
 	if a.IsSession() && !asBefore {
-		d.waker.Attach(a.Name, a.Session.Unwakeable != "")
+		d.sessions.Waker.Attach(a.Name, a.Session.Unwakeable != "")
 	}
 	return a, nil
 }
@@ -76,7 +76,7 @@ func (d *Daemon) detachAgent(s *local.Conn) {
 	}
 	d.delegations.UpdateAgentPresence(a.Name)
 	if !s.IsEndedByDaemon() {
-		d.endSession(a)
+		d.sessions.End(a)
 	}
 	d.agentLog.write("agent detached", "agent", a.Name)
 }

@@ -42,8 +42,8 @@ import (
 	"github.com/acpd/acpd/daemon/registry"
 	"github.com/acpd/acpd/daemon/relays"
 	"github.com/acpd/acpd/daemon/schema"
+	"github.com/acpd/acpd/daemon/sessions"
 	"github.com/acpd/acpd/daemon/spending"
-	"github.com/acpd/acpd/daemon/waking"
 	"github.com/acpd/acpd/daemon/watch"
 	"github.com/acpd/acpd/discovery"
 	"github.com/acpd/acpd/disk"
@@ -107,9 +107,7 @@ type Daemon struct {
 
 	agents          *registry.Registry
 	attaching       sync.Mutex // held while an agent is attached or detached, so that each step finds what the last one left
-	restoring       sync.Mutex // held while what lies in the inbox is let wake a session that is attached now: one that comes and goes has it listed once, and of two sessions one asks about a message
-	waker           *waking.Waker
-	ownerNotifier   *ownerNotifier
+	sessions        *sessions.Service
 	delegations     *delegation.Table
 	inbox           *inbox.Inbox
 	repeats         *inbox.Repeats
@@ -258,7 +256,7 @@ func (d *Daemon) openParts(ctx context.Context) error {
 	if d.inbox, err = inbox.OpenInbox(ctx, d.store, d.budget, cfg.MaxMessage, d.space.CheckRoom); err != nil {
 		return err
 	}
-	if d.delegations, err = delegation.OpenTable(ctx, d.store, d.agents, d.budget, d.releaseSession, d.log); err != nil {
+	if d.delegations, err = delegation.OpenTable(ctx, d.store, d.agents, d.budget, func(t *delegation.Delegation) { d.sessions.Waker.Release(t.Agent, t.Peer, t.ID) }, d.log); err != nil {
 		return err
 	}
 	d.known = known.New(known.Deps{Self: d.id, Inbox: d.inbox, Repeats: d.repeats, Delegations: d.delegations, MaxListBytes: d.maxListBytes, Calls: &d.calls})
@@ -269,7 +267,7 @@ func (d *Daemon) openParts(ctx context.Context) error {
 	for _, p := range trust.Peers() {
 		d.updateAddrTable(p.ID)
 	}
-	if err := d.openWaker(ctx); err != nil {
+	if err := d.openSessions(ctx); err != nil {
 		return err
 	}
 	if err := d.openMail(ctx, cfg); err != nil {
@@ -333,6 +331,20 @@ func (d *Daemon) listLoops() []admin.MovingPart {
 // isLeaving reports whether the daemon drains: it takes no new work, or has begun to end.
 func (d *Daemon) isLeaving() bool { return d.draining.Load() || d.drain.hasBegun() }
 
+// openSessions opens what wakes sessions.
+func (d *Daemon) openSessions(ctx context.Context) (err error) {
+	var untrusted []identity.ID
+	d.sessions, untrusted, err = sessions.Open(ctx, sessions.Deps{
+		Self: d.id, Dir: string(d.home), DB: d.store, Trust: d.trust, Agents: d.agents, Inbox: d.inbox, Delegations: d.delegations, Known: d.known, Watch: d.watch,
+		Disk: d.space.Reserve, Calls: &d.calls, Log: d.log,
+		Config: d.config.Load, PeerName: d.peerName, ResolvePeer: d.resolvePeer, MayDiscover: d.mayDiscover, DescribeDelegation: d.describeDelegation,
+	})
+	for _, id := range untrusted {
+		d.leftovers.add(id, d.peerName(id))
+	}
+	return err
+}
+
 // loadConfig reads config.yaml and puts the options of the command line before it.
 func (d *Daemon) loadConfig() (*config.Config, error) {
 	cfg, err := config.LoadConfig(d.home.filePath(statedir.ConfigName))
@@ -373,7 +385,7 @@ func (d *Daemon) Run(ctx context.Context, reload <-chan os.Signal) error {
 	g.Go(func() error { return d.lastConnections.run(working, d.log) })
 	g.Go(func() error { return d.reloadOnSignal(working, reload) })
 	g.Go(func() error { return d.runDrain(working, end) })
-	for _, part := range []func(context.Context) error{d.runTrustSaver, d.runLeftoverRemoval, d.runDiscovery, d.mail.Run, d.space.Run, d.waker.Run, d.ownerNotifier.run, d.relays.Run, d.runPinSaver, d.watchOwnCertificate} {
+	for _, part := range []func(context.Context) error{d.runTrustSaver, d.runLeftoverRemoval, d.runDiscovery, d.mail.Run, d.space.Run, d.sessions.Run, d.relays.Run, d.runPinSaver, d.watchOwnCertificate} {
 		g.Go(func() error { return part(working) })
 	}
 	defer context.AfterFunc(working, func() {
@@ -438,8 +450,8 @@ func (d *Daemon) Close() error {
 		if d.trust != nil {
 			errs = append(errs, d.space.RunWithReserve(d.trust.Save))
 		}
-		if d.waker != nil {
-			errs = append(errs, d.space.RunWithReserve(d.waker.Rules.Save))
+		if d.sessions != nil {
+			errs = append(errs, d.space.RunWithReserve(d.sessions.Waker.Rules.Save))
 		}
 		errs = append(errs, d.lock.Close())
 	}

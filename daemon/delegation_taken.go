@@ -9,6 +9,7 @@ import (
 	"github.com/acpd/acpd/daemon/inbox"
 	"github.com/acpd/acpd/daemon/local"
 	"github.com/acpd/acpd/daemon/registry"
+	"github.com/acpd/acpd/daemon/sessions"
 	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/kinds"
 	"github.com/acpd/acpd/wire"
@@ -60,10 +61,10 @@ func (d *Daemon) handleDelegate(ctx context.Context, sender identity.Peer, env *
 	in := &client.Inbound{Envelope: *env, Name: sender.Name, DeadlineMS: p.DeadlineMS}
 	accepted := false
 	if a.IsSession() {
-		declined := newOwnerDeclinedError(env.Kind) // not made when it is needed: that would keep env until then
-		end := d.beginExchangeWithSession(a, sender, in, func() {
+		declined := sessions.NewDeclinedError(env.Kind) // not made when it is needed: that would keep env until then
+		end := d.sessions.BeginExchange(a, sender, in, func() {
 			cancel(declined)
-			d.declineTask(t, a, declined)
+			d.sessions.DeclineTask(t, a, declined)
 		})
 		defer func() {
 			if !accepted {
@@ -83,7 +84,7 @@ func (d *Daemon) handleDelegate(ctx context.Context, sender identity.Peer, env *
 	}
 	accepted = said.Accepted
 	if e, ok := errors.AsType[*kinds.Error](context.Cause(running)); ok && e.IsDeclined() {
-		d.declineTask(t, a, e) // the owner has said no while this was written
+		d.sessions.DeclineTask(t, a, e) // the owner has said no while this was written
 	}
 	d.delegations.UpdateAgentPresence(a.Name) // it may have left while this was written
 	if a.IsSession() && d.agents.FindByName(a.Name) == nil && !d.draining.Load() {

@@ -164,7 +164,7 @@ func (d *Daemon) handleDiscover(sender identity.Peer, env *wire.Envelope) (wire.
 	if err != nil {
 		return nil, err
 	}
-	c.Sessions = slices.DeleteFunc(c.Sessions, func(agent string) bool { return d.waker.MayWake(agent, sender, kinds.KindQuery) })
+	c.Sessions = slices.DeleteFunc(c.Sessions, func(agent string) bool { return d.sessions.Waker.MayWake(agent, sender, kinds.KindQuery) })
 	for i := range c.Details {
 		if a := &c.Details[i]; a.Answers == kinds.AnswersTurn && !slices.Contains(c.Sessions, a.Name) {
 			a.Answers = kinds.AnswersWakes
@@ -211,7 +211,7 @@ func (d *Daemon) handleQuery(ctx context.Context, query *peer.Passing) (wire.Pay
 	in := &client.Inbound{Envelope: *env, Name: sender.Name, DeadlineMS: uint64(deadline.Milliseconds())}
 	if p.Agent.IsSession() {
 		d.known.AddShown(env, p.Agent.KeyHash) // the session may act upon it when it has answered
-		asking, end := d.beginQueryAtSession(ctx, p.Agent, sender, in, deadline)
+		asking, end := d.sessions.BeginQuery(ctx, p.Agent, sender, in, deadline)
 		defer end()
 		ctx = asking
 	}
@@ -228,7 +228,7 @@ func (d *Daemon) handleQuery(ctx context.Context, query *peer.Passing) (wire.Pay
 func (d *Daemon) reserveAgent(from identity.ID, kind, domain, name string) (*registry.Reservation, error) {
 	p, err := d.agents.ReserveAgent(from, false, kind, domain, name)
 	if err != nil && name == "" && isNoAgentError(err) {
-		if name, err = d.chooseSession(from, kind, domain, err); err == nil {
+		if name, err = d.sessions.ChooseSession(from, kind, domain, err); err == nil {
 			p, err = d.agents.ReserveAgent(from, false, kind, domain, name)
 		}
 	}

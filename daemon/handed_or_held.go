@@ -5,7 +5,6 @@ import (
 	"context"
 	"slices"
 	"sync"
-	"time"
 
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/daemon/inbox"
@@ -49,7 +48,7 @@ func (d *Daemon) handToAgentOrStore(ctx context.Context, sender identity.Peer, e
 	if _, ok := d.trust.FindPeer(env.From); !ok {
 		return newRefusedOutcome(cmp.Or(d.inbox.DeletePeerMessages(ctx, env.From), error(peer.NewUntrustedError(env))))
 	}
-	if a := d.chooseTold(agent, takers, sender, env.Kind); a != nil && d.tellSession(ctx, a, sender, in) {
+	if a := d.sessions.ChooseTold(agent, takers, sender, env.Kind); a != nil && d.sessions.Tell(ctx, a, sender, in) {
 		return inbox.Outcome{State: wire.Handed}, true
 	}
 	return inbox.Outcome{State: wire.Held}, true
@@ -64,14 +63,14 @@ func withoutSessions(takers []*registry.Agent) []*registry.Agent {
 }
 
 // offerToAgents sends a message to all takers and reports whether one of them has confirmed
-// it within confirmTime.
+// it within registry.ConfirmTime.
 func (d *Daemon) offerToAgents(ctx context.Context, takers []*registry.Agent, in *client.Inbound) bool {
 	if len(takers) == 0 {
 		return false
 	}
 	tell := func(a *registry.Agent) error {
 		d.repeats.AddTaker(in.From, in.ID, a.KeyHash)
-		err := callAgent(ctx, confirmTime, a, in, nil)
+		err := callAgent(ctx, registry.ConfirmTime, a, in, nil)
 		if err != nil {
 			d.log.Debug("not confirmed", "agent", a.Name, "kind", in.Kind, "id", in.ID, "code", kinds.AsError(err).Code)
 		}
@@ -113,6 +112,3 @@ func slowMessageBytes(in *client.Inbound, slower int) int64 {
 // goroutine, 4 to 8 KiB, and a call with its timer, 1 KiB. The goroutine that waits for all of them,
 // and what is kept around the payload, take no more.
 const slowTakerBytes = 8 << 10
-
-// confirmTime bounds the wait for an agent's confirmation that it has a message.
-const confirmTime = 4 * time.Second

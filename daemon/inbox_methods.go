@@ -96,7 +96,7 @@ func (d *Daemon) serveAck(ctx context.Context, s *local.Conn, p *client.AckParam
 	}
 	if name := s.Credential().Name; name != "" { // the waker has forgotten them: who waits for this very ack hears of it
 		for _, k := range gone {
-			d.waker.Acknowledge(name, k.Peer, k.ID)
+			d.sessions.Waker.Acknowledge(name, k.Peer, k.ID)
 		}
 	}
 	if err != nil {
@@ -128,7 +128,7 @@ func (d *Daemon) acknowledgeResult(ctx context.Context, s *local.Conn, ref wire.
 	}
 	removed, err := d.inbox.TakeMessage(ctx, k, name)
 	if removed && name != "" {
-		d.waker.Acknowledge(name, k.Peer, k.ID)
+		d.sessions.Waker.Acknowledge(name, k.Peer, k.ID)
 	}
 	if err != nil {
 		return nil, err

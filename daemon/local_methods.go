@@ -15,11 +15,11 @@ import (
 func (d *Daemon) openLocal() {
 	backup := &admin.Backup{
 		Store: d.store, Space: d.space, Version: d.options.Version, Log: d.log,
-		SaveFiles: func() error { return errors.Join(d.trust.Save(), d.waker.Rules.Save()) },
+		SaveFiles: func() error { return errors.Join(d.trust.Save(), d.sessions.Waker.Rules.Save()) },
 	}
 	usage := &admin.Usage{Budget: d.budget, Space: d.space, ResolvePeer: d.resolvePeer, NamePeer: d.peerName, ListLinks: d.listStrangersLinks}
 	methods := d.methods()
-	for _, of := range []map[string]local.Method{backup.Methods(), usage.Methods(), d.watch.Methods(), d.relays.Methods(), d.spending.Methods(), d.mail.Methods()} {
+	for _, of := range []map[string]local.Method{backup.Methods(), usage.Methods(), d.watch.Methods(), d.relays.Methods(), d.spending.Methods(), d.mail.Methods(), d.sessions.Methods()} {
 		maps.Copy(methods, of)
 	}
 	d.local = &local.Server{
@@ -65,19 +65,6 @@ func (d *Daemon) methods() map[string]local.Method {
 		client.MethodPolicy:      local.ForOwner(d.servePolicy),
 		client.MethodAttach:      local.ForAgents(d.serveAttach),
 		client.MethodSpeak:       local.ForAgents(d.serveSpeak),
-
-		client.MethodSession:     local.ForAgents(d.serveSession),
-		client.MethodUnposted:    local.ForAgents(d.serveUnposted),
-		client.MethodWakeAllow:   local.ForOwner(d.serveWakeAllow),
-		client.MethodWakeList:    local.ForOwner(d.serveWakeList),
-		client.MethodWakeRevoke:  local.ForOwner(d.serveWakeRevoke),
-		client.MethodWakeAnswers: local.ForOwner(d.serveWakeAnswers),
-		client.MethodApprovals:   local.ForOwner(d.serveApprovals),
-		client.MethodApprove:     local.ForOwner(d.serveApprove),
-		client.MethodAgents:      local.ForOwner(d.serveAgents),
-		client.MethodMuteAgent:   local.ForOwner(d.serveMuteAgent),
-		client.MethodWakeTest:    local.ForOwner(d.serveWakeTest),
-		client.MethodWakeNotify:  local.ForOwner(d.serveOwnerNotify),
 
 		client.MethodReload:      local.ForOwner(d.serveReload),
 		client.MethodDrain:       {Serve: d.serveDrain},

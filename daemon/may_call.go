@@ -57,5 +57,5 @@ func (d *Daemon) countSend(ctx context.Context, h *client.Head, env *wire.Envelo
 		return nil
 	}
 	from, _ := d.known.FindSender(h.Parent)
-	return d.waker.CountSend(ctx, from, h.Parent, env)
+	return d.sessions.Waker.CountSend(ctx, from, h.Parent, env)
 }

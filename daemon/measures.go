@@ -25,7 +25,6 @@ type measures struct {
 	commitWrites *metrics.Histograms
 	mails        *metrics.Counts // by direction and result
 	channels     *metrics.Counts // requests, by who asks and status
-	wakes        *metrics.Counts // by outcome
 	peers        *peerMeasures   // nil unless metrics.peers is set
 }
 
@@ -39,9 +38,6 @@ const (
 
 	askedHere   = "agent"
 	askedByPeer = "peer"
-
-	wakePosted  = "posted"
-	wakeRefused = "refused"
 )
 
 // newMeasures returns measures that are all zero; those of single peers too if perPeer is set.
@@ -64,7 +60,6 @@ func newMeasures(perPeer bool) *measures {
 		commitWrites: metrics.NewHistograms(1, commitSizes),
 		mails:        metrics.NewCounts(direction, label("result", wire.MailStored, wire.MailDuplicate, wire.MailRefused, wire.MailRetry, transfer.Unreachable, otherValue)),
 		channels:     metrics.NewCounts(label("from", askedHere, askedByPeer), label("status", "2xx", "3xx", "4xx", "5xx", otherValue)),
-		wakes:        metrics.NewCounts(label("outcome", wakePosted, wakeRefused, outcomeFailed)),
 	}
 	if perPeer {
 		m.peers = newPeerMeasures()
@@ -130,19 +125,6 @@ func (m *measures) countMail(toPeer bool, result string) {
 		direction = client.Out
 	}
 	m.mails.Add(1, string(direction), result)
-}
-
-// countWake counts that a session was told of a message that may begin a turn of its.
-func (m *measures) countWake(said client.WakeAnswer, err error) {
-	switch {
-	case m == nil:
-	case mayBePosted(said, err):
-		m.wakes.Add(1, wakePosted)
-	case err == nil:
-		m.wakes.Add(1, wakeRefused)
-	default:
-		m.wakes.Add(1, outcomeFailed)
-	}
 }
 
 // countRequestsOf returns the handler, but each request about channels is counted when the status

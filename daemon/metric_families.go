@@ -161,7 +161,7 @@ func (d *Daemon) listAgentFamilies() []metrics.Family {
 		{Name: "acpd_agents_attached", Type: metrics.Gauge, Help: "Agents that are attached.", Write: one(attached)},
 		{Name: "acpd_tasks_active", Type: metrics.Gauge, Help: "Queries and delegations on which agents here work.", Write: one(active)},
 		{Name: "acpd_delegations_open", Type: metrics.Gauge, Help: "Delegations that are not over: taken from peers (in), and given to them (out).", Write: inAndOut(open.Taken, open.Given)},
-		{Name: "acpd_wakes_total", Type: metrics.Counter, Help: "Messages of which a session was told to begin a turn, by outcome.", Write: d.measures.wakes.Write},
+		{Name: "acpd_wakes_total", Type: metrics.Counter, Help: "Messages of which a session was told to begin a turn, by outcome.", Write: d.sessions.Wakes.Write},
 		{Name: "acpd_headless_runs_total", Type: metrics.Counter, Help: "Headless runs of agent programs, by state: each is reserved or refused first, and later settled or not begun.", Write: d.spending.Runs.Write},
 	}
 }

@@ -217,12 +217,12 @@ func TestRulesWaitForTheirPeer(t *testing.T) {
 		t.Errorf("the joiner is called %q", joined.Name)
 	}
 	want(warnings(), fmt.Sprintf("laptop-2 calls itself laptop, and did not get that name, which is one that agents, peers in config.yaml mentions: if it is that machine, acpctl trust %s --name laptop; until then no rule for laptop is for it, and it may send what any trusted peer may", laptop.ID()))
-	if wakers := desk.listConfiguredWakers(""); len(wakers) > 0 {
+	if wakers := desk.sessions.Waker.Wakers(""); len(wakers) > 0 {
 		t.Errorf("%v may wake claude", wakers)
 	}
 	desk.dial().must("trust", client.TrustParams{Peer: "laptop-2", Name: "laptop"}, nil)
 	want(warnings(), "")
-	if wakers := desk.listConfiguredWakers(""); len(wakers) != 1 {
+	if wakers := desk.sessions.Waker.Wakers(""); len(wakers) != 1 {
 		t.Errorf("%v may wake claude", wakers)
 	}
 

@@ -14,6 +14,7 @@ import (
 	"github.com/acpd/acpd/daemon/known"
 	"github.com/acpd/acpd/daemon/local"
 	"github.com/acpd/acpd/daemon/registry"
+	"github.com/acpd/acpd/daemon/sessions"
 	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/internal/ownwords"
 	"github.com/acpd/acpd/kinds"
@@ -209,15 +210,15 @@ func (d *Daemon) askAgent(ctx context.Context, sender identity.Peer, t *delegati
 		var decline context.CancelCauseFunc
 		asking, decline = context.WithCancelCause(ctx)
 		defer decline(nil)
-		defer d.beginExchangeWithSession(a, sender, in, func() { decline(newOwnerDeclinedError(env.Kind)) })()
+		defer d.sessions.BeginExchange(a, sender, in, func() { decline(sessions.NewDeclinedError(env.Kind)) })()
 		defer func() {
 			if answered, _, _ := d.delegations.WatchQuestion(t, q); answered {
-				d.waker.NoteAnswer(a.Name, sender.ID)
+				d.sessions.Waker.NoteAnswer(a.Name, sender.ID)
 			}
 		}()
 	}
 	var answer wire.Payload
-	err := callAgent(asking, left+confirmTime, a, in, &answer) // the end of the delegation is the first to end it
+	err := callAgent(asking, left+registry.ConfirmTime, a, in, &answer) // the end of the delegation is the first to end it
 	if err == nil {
 		err = d.recordAnswer(ctx, t, q, answer)
 	}

@@ -59,7 +59,7 @@ func (d *Daemon) reloadConfig() (*client.Reloaded, error) {
 	d.setLogLevel(next)
 	d.watch.KeepHistory(next.History != config.Off)
 	if !reflect.DeepEqual(old.Agents.Named, next.Agents.Named) {
-		d.waker.ReadSettings()
+		d.sessions.Waker.ReadSettings()
 	}
 	for _, p := range d.trust.Peers() {
 		if !reflect.DeepEqual(old.Peers[p.Name], next.Peers[p.Name]) || !reflect.DeepEqual(old.Peers[p.ID.String()], next.Peers[p.ID.String()]) {

@@ -45,16 +45,6 @@ func parseReport(env *wire.Envelope) (what report, err error) {
 	return what, nil
 }
 
-// isPartial reports whether a message says only how far a delegation has come: it wakes nobody, and is
-// not stored in the inbox.
-func isPartial(env *wire.Envelope) bool {
-	if env.Kind != kinds.KindResult {
-		return false
-	}
-	what, err := parseReport(env)
-	return err == nil && what.isPartial
-}
-
 // recordReport enters a result or error and reports whether the task was open.
 func (d *Daemon) recordReport(ctx context.Context, t *delegation.Delegation, what report) (open bool, err error) {
 	if what.isPartial {

@@ -34,7 +34,7 @@ func TestSessionsThatComeBackListTheInboxOneByOne(t *testing.T) {
 	for range times {
 		attach()
 	}
-	await.Until(t, "the others have come", func() bool { return count(").wakeRestored") > times })
+	await.Until(t, "the others have come", func() bool { return count(").WakeRestored") > times })
 	if n := count(").ListKeys"); n > 1 {
 		t.Errorf("the inbox is listed %d times at once", n)
 	}

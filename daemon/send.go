@@ -138,7 +138,7 @@ func (d *Daemon) checkOutgoing(env *wire.Envelope, h *client.Head) (kinds.Checke
 	c, err := kinds.CheckEnvelope(env)
 	c.Parent, c.Guessed = h.Parent, h.Guessed
 	if err != nil && kinds.AsError(err).Code == kinds.LoopDetected {
-		d.waker.NoteLoop(env.FromAgent, env.To, env.Kind, err)
+		d.sessions.Waker.NoteLoop(env.FromAgent, env.To, env.Kind, err)
 	}
 	return c, err
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/daemon/delegation"
+	"github.com/acpd/acpd/daemon/sessions"
 	"github.com/acpd/acpd/integration/await"
 	"github.com/acpd/acpd/integration/statedb"
 	"github.com/acpd/acpd/kinds"
@@ -53,7 +54,7 @@ func TestTheEndOfAnOldConnectionEndsNoNewSession(t *testing.T) {
 		closing.Go(func() { old.Close() })
 		s = laptop.sessionWith(client.AttachParams{Name: "claude", Session: claude, Key: old.key})
 		closing.Wait()
-		if !laptop.waker.MayWake("claude", sender, kinds.KindNotify) {
+		if !laptop.sessions.Waker.MayWake("claude", sender, kinds.KindNotify) {
 			t.Fatalf("the end of connection %d ended the session of the next one", n)
 		}
 	}
@@ -85,7 +86,7 @@ func TestAnExpiredDelegationAsksNobody(t *testing.T) {
 	s.release <- wire.Payload(accepted)
 	delegateTo(desk.dial(), "laptop/claude", wire.Payload(`{"task":"t","deadline_ms":1000}`))
 	await.Receive(t, "the owner is asked", asked)
-	await.Until(t, "the owner is asked no more", func() bool { return len(laptop.waker.Approvals()) == 0 })
+	await.Until(t, "the owner is asked no more", func() bool { return len(laptop.sessions.Waker.Approvals()) == 0 })
 }
 
 // Messages that have woken a session, and that it left in the inbox, hide no others from it when
@@ -96,7 +97,7 @@ func TestWhatHasWokenASessionHidesNothing(t *testing.T) {
 	s := laptop.session("claude")
 	asker, id := desk.dial(), desk.ID()
 	dir := laptop.home
-	for range maxRestored {
+	for range sessions.MaxRestored {
 		old := asker.notify(s.notice("laptop")).ID
 		statedb.Exec(t, laptop.store, "INSERT INTO daemon_turn (agent, peer, message, cause, at, sent) VALUES ('claude', ?, ?, ?, ?, 0)",
 			id[:], old[:], id[:], store.Millis(time.Now().Add(-2*time.Hour))) // it woke the session two hours ago

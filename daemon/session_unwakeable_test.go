@@ -33,14 +33,14 @@ func TestAnUnwakeableSession(t *testing.T) {
 		s.release <- wire.Payload(accepted)
 		delegateTo(asker, "laptop/codex", task1(""))
 		s.next(false)
-		if n := len(laptop.waker.Approvals()); n > 0 || !warned() {
+		if n := len(laptop.sessions.Waker.Approvals()); n > 0 || !warned() {
 			t.Errorf("ask %v: %d approvals, the owner is told: %v", ask, n, warned())
 		}
 		if e := asker.refused(kinds.NoAgent, "query", client.QueryParams{To: "laptop", Payload: query("?")}); !strings.Contains(e.Message, `name a session, such as "codex"`) || strings.Contains(e.Message, "wake allow") {
 			t.Errorf("the asker hears %v", e)
 		}
 	}
-	if n := laptop.waker.Describe("codex").Day; n > 0 {
+	if n := laptop.sessions.Waker.Describe("codex").Day; n > 0 {
 		t.Errorf("%d turns", n)
 	}
 	laptop.allow(client.WakeAllowParams{Peer: "desk"})
@@ -157,7 +157,7 @@ func TestTheOwnerWakesASession(t *testing.T) {
 		}
 		s.next(true)
 	}
-	if w := laptop.waker.Describe("claude"); w.Day != 0 || laptop.rows("daemon_inbox") != 0 || len(laptop.waker.Approvals()) != 0 {
+	if w := laptop.sessions.Waker.Describe("claude"); w.Day != 0 || laptop.rows("daemon_inbox") != 0 || len(laptop.sessions.Waker.Approvals()) != 0 {
 		t.Errorf("%+v, %d held", w, laptop.rows("daemon_inbox"))
 	}
 }

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/daemon/registry"
+	"github.com/acpd/acpd/daemon/sessions"
 	"github.com/acpd/acpd/integration/await"
 	"github.com/acpd/acpd/kinds"
 	"github.com/acpd/acpd/wire"
@@ -23,7 +25,7 @@ func TestAWakeIsNoReceipt(t *testing.T) {
 	if r := asker.notify(s.notice("laptop")); r.State != client.Held || held() != 1 {
 		t.Errorf("without a permission: %+v, %d held", r, held())
 	}
-	if s.next(false); time.Since(before) > confirmTime {
+	if s.next(false); time.Since(before) > registry.ConfirmTime {
 		t.Error("a sender waits for a session that is not woken")
 	}
 
@@ -71,7 +73,7 @@ func TestAWakeIsNoReceipt(t *testing.T) {
 	if r := asker.notify(s.notice("laptop")); r.State != client.Held || held() != 1 {
 		t.Errorf("the session ended: %+v, %d held", r, held())
 	}
-	if time.Since(before) > confirmTime {
+	if time.Since(before) > registry.ConfirmTime {
 		t.Error("the sender waits for a session that has ended")
 	}
 }
@@ -171,7 +173,7 @@ func TestOneMessageIsInASessionAtATime(t *testing.T) {
 			waiting = append(waiting, in)
 		}
 	}
-	if first == nil || len(waiting) != 2 || laptop.waker.Describe("claude").Waiting != 2 {
+	if first == nil || len(waiting) != 2 || laptop.sessions.Waker.Describe("claude").Waiting != 2 {
 		t.Fatalf("%d wait, the first is %v", len(waiting), first)
 	}
 	s.unread()
@@ -179,7 +181,7 @@ func TestOneMessageIsInASessionAtATime(t *testing.T) {
 	next := s.next(true)
 	laptop.dial().must("agents.mute", client.MuteAgentParams{Name: "claude", Secs: 3600}, nil)
 	s.must("ack", client.AckParams{IDs: []wire.MessageID{next.ID}}, nil)
-	await.Until(t, "nothing waits", func() bool { return laptop.waker.Describe("claude").Waiting == 0 })
+	await.Until(t, "nothing waits", func() bool { return laptop.sessions.Waker.Describe("claude").Waiting == 0 })
 	if len(s.told) != 0 || len(s.unread()) != 1 {
 		t.Errorf("%d wakes of a muted session, %d unread", len(s.told), len(s.unread()))
 	}
@@ -239,7 +241,7 @@ func TestAcceptedDelegationsWakeOneAfterTheOther(t *testing.T) {
 	s.release <- wire.Payload(accepted)
 	asker.must("cancel", client.CancelParams{Ref: given[1].ID}, nil)
 	s.next(false)
-	if n := laptop.waker.Describe("claude").Waiting; n != 1 {
+	if n := laptop.sessions.Waker.Describe("claude").Waiting; n != 1 {
 		t.Errorf("%d wait", n)
 	}
 	s.must("result", client.ResultParams{Ref: given[0].ID, Payload: completed("done")}, nil)
@@ -259,7 +261,7 @@ func TestOldNoticesHideNoOtherPeers(t *testing.T) {
 	before := laptop.session("claude")
 	before.program.Close()
 	await.Until(t, "the session to end", func() bool { return laptop.agents.FindByName("claude") == nil })
-	for range maxRestored {
+	for range sessions.MaxRestored {
 		noisy.dial().must("notify", note, nil)
 	}
 	desk.dial().must("notify", note, nil)

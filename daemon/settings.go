@@ -105,8 +105,8 @@ func (d *Daemon) listWarnings() []string {
 	for _, a := range d.agents.ListAgents() {
 		attached = append(attached, a.Name)
 		if a.Session != nil {
-			all = append(all, d.waker.Notices(a.Name)...)
-			if why := a.Session.Unwakeable; why != "" && d.waker.MayAnyWake(a.Name) {
+			all = append(all, d.sessions.Waker.Notices(a.Name)...)
+			if why := a.Session.Unwakeable; why != "" && d.sessions.Waker.MayAnyWake(a.Name) {
 				all = append(all, a.Name+" cannot be woken: "+why)
 			}
 		}

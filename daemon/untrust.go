@@ -10,6 +10,7 @@ import (
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/daemon/delegation"
 	"github.com/acpd/acpd/daemon/local"
+	"github.com/acpd/acpd/daemon/registry"
 	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/internal/ownwords"
 	"github.com/acpd/acpd/internal/pace"
@@ -131,7 +132,7 @@ func (d *Daemon) forgetPeerInMemory(id identity.ID) {
 	d.watch.Traffic.ForgetPeer(id)
 	d.refusers.Delete(id)
 	d.capabilities.forgetPeer(id)
-	d.waker.ForgetPeer(id)
+	d.sessions.Waker.ForgetPeer(id)
 	d.known.ForgetPeer(id)
 	d.updateAddrTable(id)
 	d.node.Invitations().Revoke(func(o identity.InvitationInfo) bool { return slices.Contains(o.UsedBy, id) })
@@ -144,7 +145,7 @@ func (d *Daemon) deletePeerOnDisk(ctx context.Context, id identity.ID, name stri
 	left.add(client.PartChannels, d.channels.ForgetPeer(ctx, id))
 	left.add(client.PartInbox, d.inbox.DeletePeerMessages(ctx, id))
 	left.add(client.PartDelegations, d.endDelegationsWith(ctx, id, name))
-	left.add(client.PartWake, d.waker.DeletePeer(ctx, id))
+	left.add(client.PartWake, d.sessions.Waker.DeletePeer(ctx, id))
 	left.add(client.PartConversations, d.spending.CountUntrust(ctx, id))
 	if len(left) > 0 {
 		d.leftovers.add(id, name)
@@ -290,7 +291,7 @@ func (d *Daemon) endUntrustedDelegation(ctx context.Context, t *delegation.Deleg
 	env.ID, env.Ref, env.Thread, env.Hops = e.ID, &t.ID, t.Chain.Thread, t.Chain.Hops
 	in := &client.Inbound{Name: d.peerName(t.Peer), Delegation: d.describeDelegation(ctx, t, false), Envelope: *env}
 	d.calls.Go(func() {
-		if err := callAgent(context.WithoutCancel(ctx), confirmTime, a, in, nil); err != nil {
+		if err := callAgent(context.WithoutCancel(ctx), registry.ConfirmTime, a, in, nil); err != nil {
 			d.log.Debug("not confirmed", "agent", a.Name, "kind", in.Kind, "id", in.ID, "code", kinds.AsError(err).Code)
 		}
 	})

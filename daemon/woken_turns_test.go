@@ -131,7 +131,7 @@ func TestWhatAWokenTurnSendsIsItsPeersToPayFor(t *testing.T) {
 	time.Sleep(300 * time.Millisecond)
 	worker.must("result", client.ResultParams{Ref: given.ID, Payload: completed("done")}, nil)
 	answered := s.next(true)
-	state := laptop.waker.Describe("claude")
+	state := laptop.sessions.Waker.Describe("claude")
 	if state.Day != 2 || len(state.By) != 1 || state.By[0].Peer != desk.ID() {
 		t.Errorf("turns: %+v", state)
 	}
@@ -189,10 +189,10 @@ func TestTurnsThatNeverBeginDoNotCount(t *testing.T) {
 	s := laptop.session("claude")
 	asker := desk.dial()
 	turns := func() int {
-		if n := laptop.waker.Describe("claude").Day; n != laptop.rows("daemon_turn") {
+		if n := laptop.sessions.Waker.Describe("claude").Day; n != laptop.rows("daemon_turn") {
 			t.Errorf("%d turns count, %d are on disk", n, laptop.rows("daemon_turn"))
 		}
-		return laptop.waker.Describe("claude").Day
+		return laptop.sessions.Waker.Describe("claude").Day
 	}
 	pause := func() { time.Sleep(300 * time.Millisecond) } // between two wakes
 
@@ -248,7 +248,9 @@ func TestAQueryCountsIfItIsPosted(t *testing.T) {
 	s := laptop.session("claude")
 	counts := func(what string, n int) {
 		t.Helper()
-		await.Until(t, what, func() bool { return laptop.waker.Describe("claude").Day == n && laptop.rows("daemon_turn") == n })
+		await.Until(t, what, func() bool {
+			return laptop.sessions.Waker.Describe("claude").Day == n && laptop.rows("daemon_turn") == n
+		})
 	}
 	for _, test := range []struct {
 		posted bool

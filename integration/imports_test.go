@@ -16,7 +16,7 @@ var module = live.Module + "/"
 var arrows = map[string][]string{
 	"cmd/acpd":             {"daemon", "internal/buildinfo"},
 	"cmd/acpctl":           {"internal/app/cli"},
-	"daemon":               {"daemon/admin", "daemon/delegation", "daemon/inbox", "daemon/known", "daemon/local", "daemon/mail", "daemon/registry", "daemon/relays", "daemon/schema", "daemon/spending", "daemon/waking", "daemon/watch", "openintent/remote", "peer", "pipe", "discovery", "store", "config", "client", "disk", "metrics", "internal/buildinfo", "internal/statedir"},
+	"daemon":               {"daemon/admin", "daemon/delegation", "daemon/inbox", "daemon/known", "daemon/local", "daemon/mail", "daemon/registry", "daemon/relays", "daemon/schema", "daemon/sessions", "daemon/spending", "daemon/waking", "daemon/watch", "openintent/remote", "peer", "pipe", "discovery", "store", "config", "client", "disk", "metrics", "internal/buildinfo", "internal/statedir"},
 	"daemon/admin":         {"daemon/local", "store", "internal/pace", "internal/statedir"},
 	"daemon/delegation":    {"daemon/registry", "store", "client", "budget"},
 	"daemon/inbox":         {"daemon/registry", "store", "client", "budget"},
@@ -28,6 +28,7 @@ var arrows = map[string][]string{
 	"daemon/relays":        {"daemon/local", "daemon/names", "config", "peer", "relay", "internal/statedir"},
 	"daemon/schema":        {"store"},
 	"daemon/waking":        {"config", "client", "store", "internal/sealed", "internal/pace"},
+	"daemon/sessions":      {"daemon/known", "daemon/waking", "daemon/watch", "disk", "internal/commandenv"},
 	"daemon/spending":      {"config", "daemon/known", "daemon/local", "metrics"},
 	"daemon/traffic":       {"client", "peer", "internal/pace", "internal/turns"},
 	"daemon/watch":         {"daemon/delegation", "daemon/local", "daemon/traffic", "metrics"},

@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/acpd/acpd/wire"
 )
 
 // The payloads, one struct a kind. They are read-only views: a payload travels as
@@ -72,6 +74,16 @@ type Result struct {
 	// Of a partial one:
 	Progress *float64 `json:"progress,omitzero"` // how much is done, 0 to 1; nil: that is not said
 	Message  string   `json:"message,omitzero"`  // what is being done, at most 1 KiB
+}
+
+// IsPartial reports whether a message says only how far a delegation has come: it wakes nobody, and is not
+// stored in an inbox.
+func IsPartial(kind string, payload wire.Payload) bool {
+	if kind != KindResult {
+		return false
+	}
+	r, err := ParsePayload[Result](payload)
+	return err == nil && r.Status == "partial"
 }
 
 // Notify tells agents of something that concerns a topic.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/go-json-experiment/json"
 
@@ -15,6 +16,9 @@ import (
 // RetryAfterMS is the time after which a peer may ask again if an agent was full, in
 // milliseconds.
 const RetryAfterMS = 1000
+
+// ConfirmTime bounds the wait for an agent's confirmation that it has a message.
+const ConfirmTime = 4 * time.Second
 
 // formatRequestCount returns n requests in words.
 func formatRequestCount(n int) string {

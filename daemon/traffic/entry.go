@@ -111,10 +111,8 @@ func draftEntry(m *peer.Passing, most int) (d draft) {
 // nameOutcome returns the outcome of a message that has no error. A partial result that is held is in no inbox:
 // the delegation has it.
 func nameOutcome(m *peer.Passing) string {
-	if m.Outcome == peer.Held && m.Kind == kinds.KindResult {
-		if said, err := kinds.ParsePayload[kinds.Result](m.Payload); err == nil && said.Status == "partial" {
-			return client.TrafficOK
-		}
+	if m.Outcome == peer.Held && kinds.IsPartial(m.Kind, m.Payload) {
+		return client.TrafficOK
 	}
 	return cmp.Or(string(m.Outcome), client.TrafficOK)
 }

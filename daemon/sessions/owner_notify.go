@@ -1,4 +1,4 @@
-package daemon
+package sessions
 
 import (
 	"context"
@@ -195,20 +195,20 @@ func startOwnerCommand(ctx context.Context, argv []string, e *ownerEvent) error 
 
 // findOwnerCommand returns the owner's command, and where it is from; nil if there is none. One in
 // config.yaml is before one that was set on acp.sock.
-func (d *Daemon) findOwnerCommand() (argv []string, source string) {
-	if argv := d.config.Load().Owner.Notify; len(argv) > 0 {
+func (s *Service) findOwnerCommand() (argv []string, source string) {
+	if argv := s.Config().Owner.Notify; len(argv) > 0 {
 		return argv, fromSettings
 	}
-	if argv := d.waker.Rules.Notify(); len(argv) > 0 {
+	if argv := s.Waker.Rules.Notify(); len(argv) > 0 {
 		return argv, fromWakeFile
 	}
 	return nil, ""
 }
 
 // serveOwnerNotify returns the command that tells the owner, and sets or tries it before.
-func (d *Daemon) serveOwnerNotify(ctx context.Context, _ *local.Conn, p *client.OwnerNotifyParams) (any, error) {
+func (s *Service) serveOwnerNotify(ctx context.Context, _ *local.Conn, p *client.OwnerNotifyParams) (any, error) {
 	if p.Set {
-		if _, source := d.findOwnerCommand(); source == fromSettings {
+		if _, source := s.findOwnerCommand(); source == fromSettings {
 			return nil, kinds.Errorf(kinds.Invalid, "wake.notify: config.yaml has a command: change it there, then acpctl reload")
 		}
 		if len(p.Command) > 0 {
@@ -216,11 +216,11 @@ func (d *Daemon) serveOwnerNotify(ctx context.Context, _ *local.Conn, p *client.
 				return nil, kinds.Errorf(kinds.Invalid, "wake.notify: command: %v", err)
 			}
 		}
-		if err := d.narrowWakeRules(len(p.Command) > 0, func() error { return d.waker.Rules.SetNotify(p.Command) }); err != nil {
+		if err := s.narrowWakeRules(len(p.Command) > 0, func() error { return s.Waker.Rules.SetNotify(p.Command) }); err != nil {
 			return nil, explainWakeError("wake.notify", err)
 		}
 	}
-	argv, source := d.findOwnerCommand()
+	argv, source := s.findOwnerCommand()
 	answer := &client.OwnerNotify{Command: append([]string{}, argv...), Source: source}
 	if p.Test && len(argv) > 0 {
 		if err := startOwnerCommand(ctx, argv, &ownerEvent{event: eventTest}); err != nil {

@@ -1,0 +1,189 @@
+// Package sessions lets messages of peers reach the sessions of agent programs: it chooses the session for a
+// message, wakes it if its owner allows that, asks the owner if that is what he wants, and passes his answer on.
+//
+// What wakes a session, and how often, package waking decides; this package calls the session and says what
+// became of that. A message is in the inbox, or somebody waits for its answer, before a session is told of it.
+// No error that a peer gets says more of the sessions here than that peer may discover.
+package sessions
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/config"
+	"github.com/acpd/acpd/daemon/delegation"
+	"github.com/acpd/acpd/daemon/inbox"
+	"github.com/acpd/acpd/daemon/known"
+	"github.com/acpd/acpd/daemon/local"
+	"github.com/acpd/acpd/daemon/registry"
+	"github.com/acpd/acpd/daemon/waking"
+	"github.com/acpd/acpd/daemon/watch"
+	"github.com/acpd/acpd/disk"
+	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/metrics"
+	"github.com/acpd/acpd/store"
+)
+
+// Deps is what a [Service] needs of the rest of the daemon.
+type Deps struct {
+	Self        identity.ID // this daemon
+	Dir         string      // the state directory, for the rules
+	DB          *store.DB
+	Trust       *identity.TrustStore
+	Agents      *registry.Registry
+	Inbox       *inbox.Inbox
+	Delegations *delegation.Table
+	Known       *known.Messages
+	Watch       *watch.Service
+	Disk        *disk.Reserve
+	Calls       *sync.WaitGroup // the daemon waits for what runs in it
+	Log         *slog.Logger
+
+	Config             func() *config.Config
+	PeerName           func(identity.ID) string
+	ResolvePeer        func(before, ref string) (identity.Peer, error)
+	MayDiscover        func(identity.Peer) bool
+	DescribeDelegation func(ctx context.Context, t *delegation.Delegation, payloads bool) *client.Task
+}
+
+// Service wakes sessions. Its methods may be called from any goroutine.
+type Service struct {
+	Deps
+	Waker *waking.Waker
+	Wakes *metrics.Counts // messages of which a session was told to begin a turn, by outcome
+
+	notifier  *ownerNotifier
+	restoring sync.Mutex // held while what is in the inbox may wake a session that is attached now: one that comes and goes has it listed once, and of two sessions one asks about a message
+}
+
+// The values of the label of Wakes.
+const (
+	wakePosted  = "posted"
+	wakeRefused = "refused"
+	wakeFailed  = "failed"
+)
+
+// Open opens the rules, and what is kept of turns. It forgets what lets peers wake sessions that are not
+// trusted: what an untrust has not written, and what is left of peers that are gone in another way. These
+// peers are untrusted.
+func Open(ctx context.Context, d Deps) (s *Service, untrusted []identity.ID, err error) {
+	rules, warning, err := waking.OpenRules(d.Dir)
+	if err != nil {
+		return nil, nil, err
+	}
+	if warning != nil {
+		d.Log.Warn("wake rules", "warning", warning)
+	}
+	s = &Service{Deps: d, Wakes: metrics.NewCounts(metrics.ClosedLabel{Name: "outcome", Values: []string{wakePosted, wakeRefused, wakeFailed}})}
+	s.Waker, err = waking.OpenWaker(ctx, waking.Config{
+		Rules: rules, DB: d.DB, Agents: func() *config.Agents { return &d.Config().Agents },
+		Wakers: s.listConfiguredWakers, Name: d.PeerName, Tell: s.publishNotice, Save: d.Disk.RunWithReserve, Log: d.Log,
+	})
+	if err != nil {
+		return nil, nil, err
+	}
+	s.notifier = newOwnerNotifier(func() []string { argv, _ := s.findOwnerCommand(); return argv }, s.Waker.IsAsking, d.Log)
+	d.Inbox.Removed = func(k inbox.MessageKey) { s.Waker.ForgetMessage(k.Peer, k.ID) }
+	for _, id := range s.Waker.ListKnownPeers() {
+		if s.forgetIfUntrusted(id) {
+			untrusted = append(untrusted, id)
+		}
+	}
+	return s, untrusted, nil
+}
+
+// Run wakes sessions for what waits, and notifies the owner, until ctx ends.
+func (s *Service) Run(ctx context.Context) error {
+	g, ctx := errgroup.WithContext(ctx)
+	g.Go(func() error { return s.Waker.Run(ctx) })
+	g.Go(func() error { return s.notifier.run(ctx) })
+	return g.Wait()
+}
+
+// Methods returns the methods of sessions, and those by which the owner says what wakes them.
+func (s *Service) Methods() map[string]local.Method {
+	return map[string]local.Method{
+		client.MethodSession:     local.ForAgents(s.serveSession),
+		client.MethodUnposted:    local.ForAgents(s.serveUnposted),
+		client.MethodWakeAllow:   local.ForOwner(s.serveWakeAllow),
+		client.MethodWakeList:    local.ForOwner(s.serveWakeList),
+		client.MethodWakeRevoke:  local.ForOwner(s.serveWakeRevoke),
+		client.MethodWakeAnswers: local.ForOwner(s.serveWakeAnswers),
+		client.MethodWakeTest:    local.ForOwner(s.serveWakeTest),
+		client.MethodWakeNotify:  local.ForOwner(s.serveOwnerNotify),
+		client.MethodApprovals:   local.ForOwner(s.serveApprovals),
+		client.MethodApprove:     local.ForOwner(s.serveApprove),
+		client.MethodAgents:      local.ForOwner(s.serveAgents),
+		client.MethodMuteAgent:   local.ForOwner(s.serveMuteAgent),
+	}
+}
+
+// forgetIfUntrusted forgets what lets a peer wake sessions if it is not trusted, and reports whether that is so.
+func (s *Service) forgetIfUntrusted(id identity.ID) bool {
+	if _, ok := s.Trust.FindPeer(id); ok {
+		return false
+	}
+	s.Waker.ForgetPeer(id)
+	return true
+}
+
+// listConfiguredWakers returns the trusted peers that config.yaml lets wake an agent, "" for any
+// agent.
+func (s *Service) listConfiguredWakers(agent string) (all []identity.ID) {
+	for name, set := range s.Config().Agents.Named {
+		if agent != "" && name != agent {
+			continue
+		}
+		for ref := range set.Wake {
+			if p, ok := s.findConfiguredPeer(ref); ok {
+				all = append(all, p.ID)
+			}
+		}
+	}
+	return all
+}
+
+// findConfiguredPeer returns the trusted peer that a setting names by its name or id.
+func (s *Service) findConfiguredPeer(ref string) (identity.Peer, bool) {
+	if id, err := identity.ParseID(ref); err == nil {
+		return s.Trust.FindPeer(id)
+	}
+	p, err := s.Trust.Resolve(ref)
+	return p, err == nil && p.Name == ref
+}
+
+// publishNotice tells subscribers of a bound, or of a message that waits for an approval.
+func (s *Service) publishNotice(n waking.Notice) {
+	typ, details := client.EventBudget, map[string]string{"agent": n.Agent, "kind": n.Kind, "reason": n.Reason}
+	if !n.Until.IsZero() {
+		details["until"] = n.Until.UTC().Format(time.RFC3339)
+	}
+	e := ownerEvent{event: eventFailed, peer: n.Peer, name: s.PeerName(n.Peer), agent: n.Agent, kind: n.Kind}
+	if n.Approval {
+		typ, details = client.EventApproval, map[string]string{"agent": n.Agent, "kind": n.Kind, "id": n.Reason}
+		e.event, e.number = eventAsks, n.Reason
+	} else if n.NeedsPerson {
+		details["needs"] = "person"
+	}
+	if n.Approval || n.NeedsPerson {
+		s.notifier.tell(e)
+	}
+	s.Watch.Publish(typ, n.Peer, e.name, time.Now(), details)
+}
+
+// countWake counts that a session was told of a message that may begin a turn of it.
+func (s *Service) countWake(said client.WakeAnswer, err error) {
+	switch {
+	case mayBePosted(said, err):
+		s.Wakes.Add(1, wakePosted)
+	case err == nil:
+		s.Wakes.Add(1, wakeRefused)
+	default:
+		s.Wakes.Add(1, wakeFailed)
+	}
+}
