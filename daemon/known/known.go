@@ -41,7 +41,7 @@ type Messages struct {
 	shown    *recentChains // messages that sessions were shown
 }
 
-// New returns that no message is known but those that others keep.
+// New returns Messages that know only what others keep.
 func New(d Deps) *Messages {
 	return &Messages{Deps: d, openQueries: newOpenQueries(), underWay: newMessagesUnderWay(), shown: newRecentChains()}
 }

@@ -26,9 +26,9 @@ type openQueries struct {
 type openQuery struct {
 	env   *wire.Envelope
 	agent registry.KeyHash // who works on it
-	until time.Time        // its deadline; zero: it has none
+	until time.Time        // its deadline, zero if it has none
 	runs  int              // that were reserved for it
-	next  *openQuery       // a repeat; nil: none
+	next  *openQuery       // a repeat, nil if there is none
 }
 
 // follower is a call that follows from an open query.
@@ -73,8 +73,8 @@ func (x *openQueries) EndQuery(env *wire.Envelope, answered bool) {
 	delete(x.followers, env.ID)
 }
 
-// followQuery has a call end with delegation.ErrParentEnded when the query of an id ends without an answer. It returns false if
-// that has. The caller calls leave when its call has ended.
+// followQuery ends a call with [delegation.ErrParentEnded] when the query of an id ends without an answer. It
+// returns false if the query has ended so already. The caller calls leave when its call has ended.
 func (x *openQueries) followQuery(id wire.MessageID, cancel context.CancelCauseFunc) (leave func(), ok bool) {
 	x.mu.Lock()
 	defer x.mu.Unlock()

@@ -19,7 +19,7 @@ import (
 	"github.com/acpd/acpd/wire"
 )
 
-// subscription is the wish of one connection for copies of messages, and for events.
+// subscription says of which messages and events one connection gets copies.
 type subscription struct {
 	client.SubscribeParams
 	conn   *local.Conn
@@ -98,14 +98,14 @@ func (sub *subscription) wantsMessage(p *peer.Passing, env *wire.Envelope) bool 
 	return env.Kind == kinds.KindNotify && registry.MatchLongestDomain(sub.Topics, p.Topic) >= 0
 }
 
-// missed is what a subscriber has not got, and does not know of yet.
+// missed counts what a subscriber did not get and was not told of yet.
 type missed struct {
 	mu        sync.Mutex
 	untold    client.Missed
 	isTelling bool // a goroutine tells it
 }
 
-// miss notes what a subscriber did not get, and has it told when it has read enough. It does not block.
+// miss notes what a subscriber did not get. The subscriber is told when it has read enough. miss does not block.
 func (sub *subscription) miss(more client.Missed) {
 	m := &sub.missed
 	m.mu.Lock()
@@ -118,7 +118,7 @@ func (sub *subscription) miss(more client.Missed) {
 	}
 }
 
-// tellMissed tells a subscriber what it has missed, until it knows all or its connection has ended.
+// tellMissed tells a subscriber what it has missed, until nothing is left to tell or its connection has ended.
 func (sub *subscription) tellMissed() {
 	for {
 		untold, any := sub.missed.take()
