@@ -38,6 +38,7 @@ func TestPeerLeavesAPlaceToOthers(t *testing.T) {
 	hog, laptop := pair(t)
 	desk := start(t, stateDir(t), "planner")
 	befriend(t, desk, laptop)
+	desk.dial().must("ping", client.PingParams{To: "laptop"}, nil) // a place is left only while another peer is connected
 	leave := attachSlowReviewer(t, laptop)
 	var asking sync.WaitGroup
 	defer asking.Wait()
