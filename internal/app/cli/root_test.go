@@ -68,7 +68,7 @@ func TestFlagsOfPathsExpandTheTilde(t *testing.T) {
 		}
 	}
 	check(NewRootCmd(frame.NewFrame(), ""))
-	if seen < 15 {
+	if seen < 12 {
 		t.Errorf("%d flags take a path", seen)
 	}
 	if got := newDaemon(t).Run("status", "--home=~no-such-user/acp"); got.Code != frame.ExitUsage || !strings.Contains(got.Err, `--home: ~no-such-user/acp: there is no user "no-such-user"`) {
