@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// What docs/reach.md says that acpd says, acpd says: each text in the table of failures stands in the
+// What docs/reach.md says that acpd says, acpd says: each text in the table of failures is in the
 // sources.
 func TestTheFailuresOfReach(t *testing.T) {
 	t.Parallel()
@@ -29,7 +29,7 @@ func TestTheFailuresOfReach(t *testing.T) {
 		}
 	}
 	// Values and what is joined at run time are left out of the comparison.
-	variable := regexp.MustCompile(`…|U…|hub|nkey|a token|credentials|(at|from) relay:|parameter|: not one of addr, name, pq, token|status [0-9]+`)
+	variable := regexp.MustCompile(`…|parameter|: not one of addr, name, pq, token`)
 	quoted := regexp.MustCompile("`([^`]+)`")
 	rows, texts := 0, 0
 	for line := range strings.Lines(table) {
@@ -40,7 +40,7 @@ func TestTheFailuresOfReach(t *testing.T) {
 		rows++
 		for _, text := range quoted.FindAllStringSubmatch(cells[0], -1) {
 			for _, part := range variable.Split(text[1], -1) {
-				if part = strings.Trim(part, " :,"); len(part) < 8 || strings.HasPrefix(part, "relay ") {
+				if part = strings.Trim(part, " :,"); len(part) < 8 {
 					continue
 				}
 				texts++
@@ -50,7 +50,7 @@ func TestTheFailuresOfReach(t *testing.T) {
 			}
 		}
 	}
-	if rows < 20 || texts < 15 {
+	if rows < 8 || texts < 5 {
 		t.Errorf("%d rows and %d texts: has the form of the table changed?", rows, texts)
 	}
 }
