@@ -83,7 +83,6 @@ type PingParams struct {
 	Head
 	To        string `json:"to"`
 	TimeoutMS uint64 `json:"timeout_ms,omitzero"` // 0: 5 s
-	Pad       uint64 `json:"pad,omitzero"`        // bytes that the ping carries there, and not back; not for agents
 }
 
 // DiscoverParams are the params of discover.

@@ -1226,8 +1226,6 @@ export interface PingParams {
   to: string;
   /** 0: 5 s */
   timeout_ms?: number;
-  /** bytes that the ping carries there, and not back; not for agents */
-  pad?: number;
 }
 
 /** Policy is the result of policy. */

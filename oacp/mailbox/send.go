@@ -113,7 +113,7 @@ func checkLetterNames(l Letter) error {
 	label := "sender"
 	for _, name := range append([]string{l.Message.From}, l.Message.To...) {
 		if name == "." || name == ".." || strings.ContainsAny(name, `/\`) {
-			return fmt.Errorf("%s '%s': a name has no slashes, and is not . or ..", label, name)
+			return fmt.Errorf("%s '%s': a name has no slashes, and is neither \".\" nor \"..\"", label, name)
 		}
 		label = "recipient"
 	}

@@ -1029,7 +1029,6 @@ class PingParams(TypedDict):
     guessed: NotRequired[bool]  # guessed says that parent is a guess: whoever calls was not told what led to the call. Nothing ends with a parent that was guessed.
     to: str
     timeout_ms: NotRequired[int]  # 0: 5 s
-    pad: NotRequired[int]  # bytes that the ping carries there, and not back; not for agents
 
 
 class PolicyRate(TypedDict):
