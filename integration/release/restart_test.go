@@ -68,7 +68,10 @@ func checkRestart(t *testing.T, desk, laptop, victim *side, again version) {
 	other.RunAcpctl(kinds.Unreachable.Info().Exit, "notify", victim.Name, "lost", "1")
 	victim.mail(agentAt(victim), agentAt(other), "from "+victim.Name)
 	other.mail(agentAt(other), agentAt(victim), "from "+other.Name)
-	other.MustOutput("channel", "send", channel, "while it was away", "--as", "member")
+	reached := other.Builds["acpd"] == victim.Builds["acpd"] // versions have different requests about channels
+	if reached {
+		other.MustOutput("channel", "send", channel, "while it was away", "--as", "member")
+	}
 	victim.StartDaemon()
 	awaitConnection(t, desk, laptop)
 
@@ -77,7 +80,7 @@ func checkRestart(t *testing.T, desk, laptop, victim *side, again version) {
 	awaitMail(t, desk, "planner", "delivered")
 	await.Until(t, "the channel's messages", func() bool {
 		seen := victim.MustOutput("channel", "tail", channel, "--as", "owner")
-		return strings.Contains(seen, "before") && strings.Contains(seen, "while it was away")
+		return strings.Contains(seen, "before") && (strings.Contains(seen, "while it was away") || !reached)
 	})
 
 	awaitAgent(t, desk, "worker")
