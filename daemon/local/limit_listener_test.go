@@ -39,7 +39,10 @@ func TestWaitingForAPlaceIsNoStandstill(t *testing.T) {
 			}
 			cancel()
 		}
-		if !l.wants {
+		l.mu.Lock()
+		waits := l.wants
+		l.mu.Unlock()
+		if !waits {
 			t.Error("none waits for a place")
 		}
 		l.Close()
