@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -43,9 +44,9 @@ func TestStreamsCatchUp(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			p := newPair(t)
 			fetch := p.near.cfg.Missed
-			fails := false
+			var fails atomic.Bool
 			p.near.e.cfg.Missed = func(ctx context.Context, host string, who Caller, path string, hold func(string, int) error) ([]byte, error) {
-				if fails {
+				if fails.Load() {
 					return nil, errors.New("it is busy")
 				}
 				return fetch(ctx, host, who, path, hold)
@@ -85,7 +86,7 @@ func TestStreamsCatchUp(t *testing.T) {
 			say(2)
 			p.follow(t)
 			stream.shows("after an interruption", n-1, n)
-			fails = true
+			fails.Store(true)
 			late := p.near.followFrom(p.near.as("reviewer"), path, first.id)
 			say(1)
 			stream.shows("beside one that waits", n)
@@ -93,7 +94,7 @@ func TestStreamsCatchUp(t *testing.T) {
 			if late.pending() > 0 {
 				t.Errorf("before what it has missed: %+v", late.next())
 			}
-			fails = false
+			fails.Store(false)
 			time.Sleep(streamPing)
 			for len(want) < n-1 {
 				want = append(want, len(want)+2)
