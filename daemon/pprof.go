@@ -3,6 +3,7 @@ package daemon
 import (
 	"context"
 	"errors"
+	"net"
 	"net/http"
 	"runtime/pprof"
 	"strconv"
@@ -18,6 +19,10 @@ import (
 func (d *Daemon) servePprof(ctx context.Context) error {
 	if d.options.Pprof == "" {
 		return nil
+	}
+	if c, err := net.Dial("unix", d.options.Pprof); err == nil { // opening it would take it from whoever listens there
+		c.Close()
+		return ownwords.Errorf("--pprof: a program listens at %s: name a file of its own", d.options.Pprof)
 	}
 	l, err := local.OpenOwnerSocket(ctx, d.options.Pprof)
 	if err != nil {

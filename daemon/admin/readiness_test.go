@@ -69,7 +69,7 @@ func TestWatchdogPace(t *testing.T) {
 		var ended sync.WaitGroup
 		ended.Go(func() { s.feedWatchdog(ctx, time.Minute, []MovingPart{moving, stuck}, func() { fed++ }) })
 		step := func(what string, d time.Duration, want int) {
-			time.Sleep(d)
+			time.Sleep(d) // on the virtual clock
 			synctest.Wait()
 			if fed != want {
 				t.Errorf("%s: fed %d times, want %d", what, fed, want)

@@ -45,12 +45,12 @@ func TestStatusLooksAtTheDisk(t *testing.T) {
 			s.Measure(t.Context())
 			return s.DescribeShortage()
 		}
-		time.Sleep(measurePause / 2)
+		time.Sleep(measurePause / 2) // on the virtual clock, as are the others here
 		free.Store(20 << 20)
 		if text := told(); !strings.Contains(text, "has 20 MiB free") {
 			t.Errorf("on a disk that has become full: %q", text)
 		}
-		time.Sleep(measurePause / 4)
+		time.Sleep(measurePause / 4) // so that the pause is not over
 		free.Store(1)
 		before := time.Now()
 		for range 2 {
@@ -98,7 +98,7 @@ func TestLowDiskIsLogged(t *testing.T) {
 		lines := func() int { return strings.Count(log.String(), "\n") }
 		for n := range 100 {
 			free.Store(uint64(n%2) << 30)
-			time.Sleep(10 * measurePause)
+			time.Sleep(10 * measurePause) // on the virtual clock
 			synctest.Wait()
 		}
 		if lines() != 1 || !strings.Contains(log.String(), "the disk of /state has 0 MiB free: ") {

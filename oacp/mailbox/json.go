@@ -17,7 +17,7 @@ func FormatJSON(v any, indent bool) ([]byte, error) {
 	}
 	b, err := json.Marshal(v, layout, json.Deterministic(true), jsontext.AllowInvalidUTF8(true))
 	out := make([]byte, 0, len(b))
-	for _, r := range string(b) { // letters beyond ASCII, which are only in strings, become \uXXXX
+	for _, r := range string(b) { // letters beyond ASCII, which are only in strings, become escapes of four hex digits
 		switch {
 		case r < 0x7f:
 			out = append(out, byte(r))
