@@ -53,9 +53,8 @@ func TestAResultWaitsForTheDaemon(t *testing.T) {
 	}
 	d.start()
 	await.Receive(t, "the session is attached again", d.attached)
-	began := time.Now()
-	if got := await.Receive(t, "the result", reports); !strings.Contains(string(got.Payload), "Done.") || time.Since(began) > time.Second {
-		t.Errorf("after %s: %s", time.Since(began), got.Payload)
+	if got := await.Receive(t, "the result", reports); !strings.Contains(string(got.Payload), "Done.") {
+		t.Errorf("the result is %s", got.Payload)
 	}
 	p.awaitOpen(0)
 }

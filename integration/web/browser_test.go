@@ -288,31 +288,6 @@ func (p *tab) until(what, expression string) {
 	})
 }
 
-// measureCPU returns a function that says for how long the page's thread has computed since: scripts, styles,
-// layout. What else the machine does is no part of it.
-func (p *tab) measureCPU() (used func() time.Duration) {
-	p.t.Helper()
-	p.call("Performance.enable", object{"timeDomain": "threadTicks"}, nil)
-	read := func() time.Duration {
-		var said struct {
-			Metrics []struct {
-				Name  string  `json:"name"`
-				Value float64 `json:"value"`
-			} `json:"metrics"`
-		}
-		p.call("Performance.getMetrics", nil, &said)
-		for _, m := range said.Metrics {
-			if m.Name == "TaskDuration" {
-				return time.Duration(m.Value * float64(time.Second)).Round(time.Millisecond)
-			}
-		}
-		p.t.Fatalf("the browser does not say how long tasks take: %+v", said)
-		return 0
-	}
-	before := read()
-	return func() time.Duration { return read() - before }
-}
-
 // picture returns what a page looks like as PNG; whole: also what is below the window.
 func (p *tab) picture(whole bool) []byte {
 	p.t.Helper()

@@ -26,7 +26,6 @@ func TestFlood(t *testing.T) {
 		setInterval(() => { const now = performance.now(); window.late.push(now - last - 20); last = now; }, 20);
 		return true;
 	})()`)
-	used := p.measureCPU()
 	const messages, burst = 10_000, 100
 	began := time.Now()
 	tick := time.NewTicker(30 * time.Millisecond) // the pace of who sends: some 3,300 a second
@@ -44,16 +43,13 @@ func TestFlood(t *testing.T) {
 		<-tick.C
 	}
 	p.until("the last message is there", `document.getElementById("log").textContent.includes("step 9999 ")`)
-	took, cpu := time.Since(began), used()
+	took := time.Since(began)
 	late := eval[[]float64](p, `window.late.sort((a, b) => a - b)`)
 	worst, half := late[len(late)-1], late[len(late)/2]
 	nodes := eval[int](p, `document.querySelectorAll("*").length`)
-	t.Logf("10,000 messages in %s: timers were late by %.0f ms in half of the cases, %.0f ms at worst; the page has computed for %s; %d elements", took.Round(time.Millisecond), half, worst, cpu, nodes)
+	t.Logf("10,000 messages in %s: timers were late by %.0f ms in half of the cases, %.0f ms at worst; %d elements", took.Round(time.Millisecond), half, worst, nodes)
 	if half > 60 || worst > 5000 { // half of them wait for nothing, on a busy machine too
 		t.Errorf("the page stood still: half of the timers were late by %.0f ms, one by %.0f ms", half, worst)
-	}
-	if cpu > 2*time.Second { // it is 0.9 to 1.3 s, whatever else the machine does
-		t.Errorf("the page has computed for %s: no time is left for who reads it", cpu)
 	}
 	if nodes > 6000 {
 		t.Errorf("%d elements", nodes)
