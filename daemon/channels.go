@@ -17,6 +17,7 @@ import (
 	"github.com/acpd/acpd/client/jsonrpc"
 	"github.com/acpd/acpd/config"
 	"github.com/acpd/acpd/daemon/local"
+	"github.com/acpd/acpd/daemon/measures"
 	"github.com/acpd/acpd/daemon/registry"
 	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/internal/ownwords"
@@ -75,7 +76,7 @@ func (d *Daemon) openChannels(ctx context.Context, cfg *config.Config) (err erro
 		},
 		OpenTo: func(p identity.Peer) bool { return d.config.Load().Channels.IsOpenTo(p) },
 		Admit:  func(from identity.ID) error { return d.checkStreamPermission(from, policyChannel) },
-		Around: func(h http.Handler) http.Handler { return d.measures.countRequestsOf(askedByPeer, h) },
+		Around: func(h http.Handler) http.Handler { return d.measures.CountRequestsOf(measures.AskedByPeer, h) },
 	})
 	if err != nil {
 		return err
@@ -94,7 +95,7 @@ func (d *Daemon) openChannels(ctx context.Context, cfg *config.Config) (err erro
 		c.accepting = append(c.accepting, patient)
 		return local.NewLimitListener(local.WrapConns(patient, newWriteTimeoutConn), most, patient)
 	}
-	c.count = func(h http.Handler) http.Handler { return d.measures.countRequestsOf(askedHere, h) }
+	c.count = func(h http.Handler) http.Handler { return d.measures.CountRequestsOf(measures.AskedHere, h) }
 	c.addServer(d.log, limited(own, most), api.IdentifyLocalCaller)
 	guests, err := local.OpenGuestSocket(ctx, string(d.home), client.HTTPSocketName, cfg.Agents.UIDs)
 	if err != nil {

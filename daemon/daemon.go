@@ -39,6 +39,7 @@ import (
 	"github.com/acpd/acpd/daemon/known"
 	"github.com/acpd/acpd/daemon/local"
 	"github.com/acpd/acpd/daemon/mail"
+	"github.com/acpd/acpd/daemon/measures"
 	"github.com/acpd/acpd/daemon/registry"
 	"github.com/acpd/acpd/daemon/relays"
 	"github.com/acpd/acpd/daemon/schema"
@@ -121,8 +122,8 @@ type Daemon struct {
 	leftovers       *leftovers
 	pins            pinSaver
 	permissions     *permissions
-	measures        *measures      // nil: nothing is counted for metrics
-	metrics         *metricsServer // nil: nothing is served
+	measures        *measures.Measures   // nil if nothing is counted for metrics
+	metrics         *admin.MetricsServer // nil if nothing is served
 	lastConnections *lastConnections
 	connected       peerCount
 	refusers        sync.Map // ids of trusted peers that have said that they do not trust this daemon, until they are connected
@@ -189,7 +190,7 @@ func (d *Daemon) openParts(ctx context.Context) error {
 	d.name = cfg.Name
 	d.log = d.newLogger(cfg)
 	if cfg.Metrics.Listen != "" {
-		d.measures = newMeasures(cfg.Metrics.Peers)
+		d.measures = measures.New(cfg.Metrics.Peers)
 	}
 	trust, warning, err := identity.OpenTrustStore(dir)
 	if err != nil {
@@ -233,7 +234,7 @@ func (d *Daemon) openParts(ctx context.Context) error {
 		return err
 	}
 	if d.measures != nil {
-		d.store.ObserveCommits(d.measures.countCommit)
+		d.store.ObserveCommits(d.measures.CountCommit)
 	}
 	if err := d.prepareUpgrade(ctx); err != nil {
 		return err
@@ -313,7 +314,8 @@ func (d *Daemon) openParts(ctx context.Context) error {
 		Socket: d.socket, CheckUDP: d.node.CheckAnswers, Store: d.store, Space: d.space, Loops: d.listLoops(), Calls: &d.calls,
 		IsLeaving: d.isLeaving, Leaving: d.leaving,
 	}
-	return d.openMetrics(ctx, cfg.Metrics)
+	d.metrics, err = admin.OpenMetrics(ctx, cfg.Metrics, admin.MetricsConfig{ListFamilies: d.listMetricFamilies, CheckReadiness: d.readiness.Check, MaxConns: d.files.Local, Log: d.log})
+	return err
 }
 
 // listLoops returns the loops that accept peers and local connections.
@@ -379,8 +381,8 @@ func (d *Daemon) Run(ctx context.Context, reload <-chan os.Signal) error {
 	g.Go(func() error { return d.local.Serve(here, d.socket, most) })
 	g.Go(func() error { return d.local.Serve(here, d.guests, most) })
 	g.Go(func() error { return d.channels.runServers(here, working) })
-	g.Go(func() error { return d.metrics.run(here) })
-	g.Go(func() error { return d.servePprof(working) })
+	g.Go(func() error { return d.metrics.Run(here) })
+	g.Go(func() error { return admin.ServePprof(working, d.options.Pprof) })
 	g.Go(func() error { return d.delegations.Run(working, d.reportEnd) })
 	g.Go(func() error { return d.lastConnections.run(working, d.log) })
 	g.Go(func() error { return d.reloadOnSignal(working, reload) })

@@ -44,7 +44,7 @@ func TestRepeatedDelegateRunsOnce(t *testing.T) {
 	calls.Go(func() { desk.dial().must("delegate", p, &first) })
 	await.Receive(t, "delegate", began)
 	calls.Go(func() { desk.dial().must("delegate", p, &second) })
-	await.Until(t, "the repeat has come", func() bool { return laptop.watch.Messages.Get("in", kinds.KindDelegate) == 2 })
+	await.Until(t, "the repeat has come", func() bool { return laptop.watch.CountMessages(client.In)[kinds.KindDelegate] == 2 })
 	close(leave)
 	calls.Wait()
 	if string(first.Payload) != want || string(second.Payload) != want || runs.Load() != 1 {

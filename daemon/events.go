@@ -45,7 +45,7 @@ func (d *Daemon) handlePeerEvent(e peer.Event) {
 	e.Addr = shortenLinkAddr(e.Addr)
 	switch e.Type {
 	case peer.EventDialEnded:
-		d.measures.countDial(e.Err)
+		d.measures.CountDial(e.Err)
 		return
 	case peer.EventDecertified:
 		d.handleDecertified(e.Peer)

@@ -17,7 +17,7 @@ const policyMail = "mail"
 func (d *Daemon) openMail(ctx context.Context, cfg *config.Config) (err error) {
 	var carried func(bool, string)
 	if d.measures != nil {
-		carried = d.measures.countMail
+		carried = d.measures.CountMail
 	}
 	of := transfer.Config{
 		Home: d.mailHome, DB: d.store, Budget: d.budget, Descriptors: int64(d.files.Peers), PeerLog: d.refusalLog, Log: d.log, Name: d.peerName, Carried: carried,

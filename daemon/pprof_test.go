@@ -36,7 +36,7 @@ func TestPprofSocket(t *testing.T) {
 	}
 	text, err := io.ReadAll(answer.Body)
 	answer.Body.Close()
-	if err != nil || !strings.Contains(string(text), "servePprof") {
+	if err != nil || !strings.Contains(string(text), "ServePprof") {
 		t.Errorf("%v\n%s", err, text)
 	}
 	d.stop()

@@ -133,7 +133,7 @@ func TestQuestionsThatAreRefusedHere(t *testing.T) {
 		change(&p)
 		return p
 	}
-	before := desk.watch.Messages.Get("in", kinds.KindQuery)
+	before := desk.watch.CountMessages(client.In)[kinds.KindQuery]
 	worker.refused(kinds.NotFound, "query", p(func(p *client.QueryParams) { p.Ref = wire.NewMessageID() }))
 	other.refused(kinds.NotFound, "query", p(func(*client.QueryParams) {}))
 	asker.refused(kinds.NotFound, "query", p(func(*client.QueryParams) {})) // given, not taken
@@ -145,7 +145,7 @@ func TestQuestionsThatAreRefusedHere(t *testing.T) {
 	worker.refused(kinds.TooLarge, "query", p(func(p *client.QueryParams) {
 		p.Payload = wire.Payload(`{"question":"` + long(kinds.MaxQuestion) + `"}`)
 	}))
-	if n := desk.watch.Messages.Get("in", kinds.KindQuery); n != before {
+	if n := desk.watch.CountMessages(client.In)[kinds.KindQuery]; n != before {
 		t.Errorf("%d of them left", n-before)
 	}
 	id := wire.NewMessageID()

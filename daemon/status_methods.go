@@ -8,6 +8,7 @@ import (
 
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/config"
+	"github.com/acpd/acpd/daemon/admin"
 	"github.com/acpd/acpd/daemon/local"
 	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/kinds"
@@ -35,12 +36,14 @@ func (d *Daemon) serveStatus(ctx context.Context, _ *local.Conn, _ *local.NoPara
 		state = client.DaemonDraining
 	}
 	open := d.delegations.CountOpen()
+	process := admin.DescribeProcess()
+	process.UDPReceiveBytes, process.UDPSendBytes = d.node.SocketBuffers()
 	return &client.Status{
 		Whoami: d.describeSelf(), State: state, PeersConnected: len(d.node.Peers()), Agents: d.agents.ListAgents(),
 		TasksActive: active, TasksGiven: open.Given, TasksTaken: open.Taken, QuestionsOpen: open.Questions,
 		Drain: d.describeDrain(), Messages: client.MessageCount{In: d.watch.CountMessages(client.In), Out: d.watch.CountMessages(client.Out)},
 		Ready: len(unready) == 0, Unready: unready, Relays: d.relays.List(), Warnings: d.listWarnings(),
-		Process: d.describeProcess(),
+		Process: process,
 	}, nil
 }
 

@@ -78,3 +78,18 @@ var (
 	escapeHelp  = strings.NewReplacer(`\`, `\\`, "\n", `\n`)
 	escapeValue = strings.NewReplacer(`\`, `\\`, "\n", `\n`, `"`, `\"`)
 )
+
+// One returns what writes a family of one series without labels.
+func One[N int | int64 | uint64 | float64](value N) func(*Text) {
+	return func(t *Text) { t.Add(float64(value)) }
+}
+
+// OneKnown returns what writes a family of one series, or of none if the value is negative: then it is
+// not known.
+func OneKnown(value float64) func(*Text) {
+	return func(t *Text) {
+		if value >= 0 {
+			t.Add(value)
+		}
+	}
+}

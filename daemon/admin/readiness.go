@@ -9,6 +9,7 @@ import (
 
 	"github.com/acpd/acpd/daemon/local"
 	"github.com/acpd/acpd/internal/ownwords"
+	"github.com/acpd/acpd/metrics"
 	"github.com/acpd/acpd/store"
 )
 
@@ -74,6 +75,15 @@ func (r *Readiness) Check(ctx context.Context) []string {
 	case <-ctx.Done():
 		return []string{fmt.Sprintf("readiness: not known: %v", ctx.Err())}
 	}
+}
+
+// ListFamilies returns the metric of readiness. It blocks as Check does.
+func (r *Readiness) ListFamilies(ctx context.Context) []metrics.Family {
+	ready := 0
+	if len(r.Check(ctx)) == 0 {
+		ready = 1
+	}
+	return []metrics.Family{{Name: "acpd_ready", Type: metrics.Gauge, Help: "1 if /readyz says ready, else 0.", Write: metrics.One(ready)}}
 }
 
 func (r *Readiness) listUnready(ctx context.Context) []string {

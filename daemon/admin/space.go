@@ -14,6 +14,7 @@ import (
 	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/internal/statedir"
 	"github.com/acpd/acpd/kinds"
+	"github.com/acpd/acpd/metrics"
 )
 
 // Space refuses peers if a disk on which this daemon writes is almost full.
@@ -55,12 +56,20 @@ func (s *Space) MeasureFree() (free, floor uint64) {
 	return free, floor
 }
 
-// LastMeasured returns the free space and the floor of both disks when they were measured last. It never
-// blocks.
-func (s *Space) LastMeasured() (stateFree, stateFloor, mailFree, mailFloor uint64) {
-	_, stateFree, stateFloor = s.state.LastMeasured()
-	_, mailFree, mailFloor = s.mail.LastMeasured()
-	return stateFree, stateFloor, mailFree, mailFloor
+// ListFamilies returns the metrics of both disks when they were measured last. It never blocks.
+func (s *Space) ListFamilies() []metrics.Family {
+	_, stateFree, stateFloor := s.state.LastMeasured()
+	_, mailFree, mailFloor := s.mail.LastMeasured()
+	ofDisks := func(state, mail uint64) func(*metrics.Text) {
+		return func(t *metrics.Text) {
+			t.Add(float64(state), metrics.Label{Name: "of", Value: "state"})
+			t.Add(float64(mail), metrics.Label{Name: "of", Value: "mail"})
+		}
+	}
+	return []metrics.Family{
+		{Name: "acpd_disk_free_bytes", Type: metrics.Gauge, Help: "Space that is free on the disk of the state directory and of the mailboxes.", Write: ofDisks(stateFree, mailFree)},
+		{Name: "acpd_disk_floor_bytes", Type: metrics.Gauge, Help: "Free space below which peers are refused what would be kept on that disk.", Write: ofDisks(stateFloor, mailFloor)},
+	}
 }
 
 // CheckRoom returns an error if the state directory has no space for what a peer sends.

@@ -55,13 +55,13 @@ type Deps struct {
 type Service struct {
 	Deps
 	Waker *waking.Waker
-	Wakes *metrics.Counts // messages of which a session was told to begin a turn, by outcome
 
+	wakes     *metrics.Counts // messages of which a session was told to begin a turn, by outcome
 	notifier  *ownerNotifier
 	restoring sync.Mutex // held while what is in the inbox may wake a session that is attached now: one that comes and goes has it listed once, and of two sessions one asks about a message
 }
 
-// The values of the label of Wakes.
+// The values of the label of wakes.
 const (
 	wakePosted  = "posted"
 	wakeRefused = "refused"
@@ -79,7 +79,7 @@ func Open(ctx context.Context, d Deps) (s *Service, untrusted []identity.ID, err
 	if warning != nil {
 		d.Log.Warn("wake rules", "warning", warning)
 	}
-	s = &Service{Deps: d, Wakes: metrics.NewCounts(metrics.ClosedLabel{Name: "outcome", Values: []string{wakePosted, wakeRefused, wakeFailed}})}
+	s = &Service{Deps: d, wakes: metrics.NewCounts(metrics.ClosedLabel{Name: "outcome", Values: []string{wakePosted, wakeRefused, wakeFailed}})}
 	s.Waker, err = waking.OpenWaker(ctx, waking.Config{
 		Rules: rules, DB: d.DB, Agents: func() *config.Agents { return &d.Config().Agents },
 		Wakers: s.listConfiguredWakers, Name: d.PeerName, Tell: s.publishNotice, Save: d.Disk.RunWithReserve, Log: d.Log,
@@ -180,10 +180,17 @@ func (s *Service) publishNotice(n waking.Notice) {
 func (s *Service) countWake(said client.WakeAnswer, err error) {
 	switch {
 	case mayBePosted(said, err):
-		s.Wakes.Add(1, wakePosted)
+		s.wakes.Add(1, wakePosted)
 	case err == nil:
-		s.Wakes.Add(1, wakeRefused)
+		s.wakes.Add(1, wakeRefused)
 	default:
-		s.Wakes.Add(1, wakeFailed)
+		s.wakes.Add(1, wakeFailed)
+	}
+}
+
+// ListFamilies returns the metrics of what is counted here.
+func (s *Service) ListFamilies() []metrics.Family {
+	return []metrics.Family{
+		{Name: "acpd_wakes_total", Type: metrics.Counter, Help: "Messages of which a session was told to begin a turn, by outcome.", Write: s.wakes.Write},
 	}
 }

@@ -38,10 +38,10 @@ type Deps struct {
 type Service struct {
 	*Table
 	Deps
-	Runs *metrics.Counts // headless runs, by what was said of them
+	runs *metrics.Counts // headless runs, by what was said of them
 }
 
-// The values of the label of Runs.
+// The values of the label of runs.
 const (
 	runReserved = "reserved"
 	runRefused  = "refused"
@@ -51,7 +51,7 @@ const (
 
 // New returns the service of a database whose schema is up to date.
 func New(d Deps) *Service {
-	return &Service{Table: NewTable(d.DB), Deps: d, Runs: metrics.NewCounts(metrics.ClosedLabel{Name: "state", Values: []string{runReserved, runRefused, runSettled, runNotBegun}})}
+	return &Service{Table: NewTable(d.DB), Deps: d, runs: metrics.NewCounts(metrics.ClosedLabel{Name: "state", Values: []string{runReserved, runRefused, runSettled, runNotBegun}})}
 }
 
 // Methods returns the methods of agents that run programs, and of the owner.
@@ -82,11 +82,11 @@ func (s *Service) serveBudgetReserve(ctx context.Context, c *local.Conn, p *clie
 	if err != nil { // what was not reserved is no run
 		undo()
 		if kinds.AsError(err).Code == kinds.Overloaded {
-			s.Runs.Add(1, runRefused)
+			s.runs.Add(1, runRefused)
 		}
 		return nil, err
 	}
-	s.Runs.Add(1, runReserved)
+	s.runs.Add(1, runReserved)
 	// An untrust that did not come to disk is seen by the time of the new trust.
 	since, trusted := s.Trust.FindPeer(p.Peer)
 	if !trusted {
@@ -106,11 +106,18 @@ func (s *Service) serveBudgetSettle(ctx context.Context, c *local.Conn, p *clien
 	switch {
 	case err != nil:
 	case p.NotBegun:
-		s.Runs.Add(1, runNotBegun)
+		s.runs.Add(1, runNotBegun)
 	default:
-		s.Runs.Add(1, runSettled)
+		s.runs.Add(1, runSettled)
 	}
 	return nil, err
+}
+
+// ListFamilies returns the metrics of what is counted here.
+func (s *Service) ListFamilies() []metrics.Family {
+	return []metrics.Family{
+		{Name: "acpd_headless_runs_total", Type: metrics.Counter, Help: "Headless runs of agent programs, by state: each is reserved or refused first, and later settled or not begun.", Write: s.runs.Write},
+	}
 }
 
 // serveBudgetSpent lists what headless runs have cost.

@@ -65,7 +65,7 @@ func (s *Service) sendMessage(p *peer.Passing, env *wire.Envelope, direction cli
 		if sub.wantsMessage(p, env) {
 			if text, err := local.MarshalVerbatimJSON(&client.Message{Envelope: *env, Direction: direction}); err == nil {
 				if sub.conn.Notify(client.NotificationMessage, text) != nil { // the subscriber does not keep up
-					s.LostCopies.Add(1, copyOfMessage)
+					s.lostCopies.Add(1, copyOfMessage)
 					sub.miss(client.Missed{Messages: 1})
 				}
 			}
@@ -79,7 +79,7 @@ func (s *Service) sendEvent(e client.Event) {
 		f := sub.Events
 		if (f.All || slices.Contains(f.Types, e.Type)) && (len(sub.peers) == 0 || slices.Contains(sub.peers, e.Peer)) {
 			if sub.conn.Notify(client.NotificationEvent, &e) != nil {
-				s.LostCopies.Add(1, copyOfEvent)
+				s.lostCopies.Add(1, copyOfEvent)
 				sub.miss(client.Missed{Events: 1})
 			}
 		}

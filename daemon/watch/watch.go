@@ -39,14 +39,14 @@ type Deps struct {
 // goroutine.
 type Service struct {
 	Deps
-	Traffic    *traffic.Recorder
-	Messages   *metrics.Counts // messages and replies, by direction and kind
-	LostCopies *metrics.Counts // that subscribers did not get, by what they are of
+	Traffic *traffic.Recorder
 
+	messages    *metrics.Counts // messages and replies, by direction and kind
+	lostCopies  *metrics.Counts // that subscribers did not get, by what they are of
 	subscribers subscribers
 }
 
-// The values of the label of LostCopies.
+// The values of the label of lostCopies.
 const (
 	copyOfMessage = "message"
 	copyOfEvent   = "event"
@@ -59,8 +59,8 @@ func New(d Deps) *Service {
 		kind.Values = append(kind.Values, k.Name)
 	}
 	s := &Service{
-		Deps: d, Messages: metrics.NewCounts(direction, kind),
-		LostCopies: metrics.NewCounts(metrics.ClosedLabel{Name: "of", Values: []string{copyOfMessage, copyOfEvent}}),
+		Deps: d, messages: metrics.NewCounts(direction, kind),
+		lostCopies: metrics.NewCounts(metrics.ClosedLabel{Name: "of", Values: []string{copyOfMessage, copyOfEvent}}),
 	}
 	s.Traffic = traffic.NewRecorder(s.findPetname, d.Trust.IsBlocked)
 	return s
@@ -100,7 +100,7 @@ func (s *Service) Ended(p *peer.Passing) {
 // observe counts, logs and copies an envelope that passes.
 func (s *Service) observe(p *peer.Passing, env *wire.Envelope, inbound bool) {
 	direction := traffic.DirectionOf(inbound)
-	s.Messages.Add(1, string(direction), env.Kind)
+	s.messages.Add(1, string(direction), env.Kind)
 	if s.Log.Enabled(context.Background(), slog.LevelDebug) {
 		s.Log.Debug(string(direction), "kind", env.Kind, "id", env.ID, "peer", p.Peer().Label(), "ref", env.Ref)
 	}
@@ -112,11 +112,19 @@ func (s *Service) observe(p *peer.Passing, env *wire.Envelope, inbound bool) {
 func (s *Service) CountMessages(direction client.MessageDirection) map[string]uint64 {
 	all := make(map[string]uint64)
 	for _, k := range kinds.ListKinds() {
-		if n := s.Messages.Get(string(direction), k.Name); n > 0 {
+		if n := s.messages.Get(string(direction), k.Name); n > 0 {
 			all[k.Name] = n
 		}
 	}
 	return all
+}
+
+// ListFamilies returns the metrics of what is counted here.
+func (s *Service) ListFamilies() []metrics.Family {
+	return []metrics.Family{
+		{Name: "acpd_messages_total", Type: metrics.Counter, Help: "Messages, requests and replies, by direction and kind, whatever became of them.", Write: s.messages.Write},
+		{Name: "acpd_subscriber_copies_lost_total", Type: metrics.Counter, Help: "Copies of messages and events that a subscriber did not get because it reads too slowly.", Write: s.lostCopies.Write},
+	}
 }
 
 // Publish sends an event to those that have subscribed to it.

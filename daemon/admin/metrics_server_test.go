@@ -1,11 +1,11 @@
-package daemon
+package admin
 
 import (
 	"bufio"
 	"context"
 	"errors"
-	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -17,46 +17,78 @@ import (
 	"testing"
 	"time"
 
+	"github.com/acpd/acpd/config"
 	"github.com/acpd/acpd/integration/await"
-	"github.com/acpd/acpd/kinds"
-	"github.com/acpd/acpd/peer"
-	"github.com/acpd/acpd/wire"
+	"github.com/acpd/acpd/metrics"
 )
 
-// dialMetrics connects to the metrics server.
-func (d *running) dialMetrics() net.Conn {
-	d.t.Helper()
-	c, err := net.Dial("tcp", d.metrics.listener.Addr().String())
+// openMetrics serves metrics at an address until the test ends. What they say is one family.
+func openMetrics(t testing.TB, cfg config.Metrics, log slog.Handler) *MetricsServer {
+	t.Helper()
+	families := []metrics.Family{{Name: "acpd_ready", Type: metrics.Gauge, Help: "One.", Write: metrics.One(1)}}
+	s, err := OpenMetrics(t.Context(), cfg, MetricsConfig{
+		ListFamilies:   func(context.Context) []metrics.Family { return families },
+		CheckReadiness: func(context.Context) []string { return nil },
+		MaxConns:       1000, Log: slog.New(log),
+	})
 	if err != nil {
-		d.t.Fatal(err)
+		t.Fatal(err)
 	}
-	d.t.Cleanup(func() { c.Close() })
+	ctx, cancel := context.WithCancel(context.Background())
+	var running sync.WaitGroup
+	running.Go(func() {
+		if err := s.Run(ctx); err != nil {
+			t.Error(err)
+		}
+	})
+	t.Cleanup(func() { cancel(); running.Wait() })
+	return s
+}
+
+func openOnLoopback(t testing.TB) *MetricsServer {
+	return openMetrics(t, config.Metrics{Listen: ":0"}, slog.DiscardHandler)
+}
+
+// dialMetrics connects to the metrics server.
+func dialMetrics(t *testing.T, s *MetricsServer) net.Conn {
+	t.Helper()
+	c, err := net.Dial("tcp", s.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close() })
 	c.SetDeadline(time.Now().Add(await.Patience))
 	return c
 }
 
 // askMetrics writes a request as it is, and returns the answer's status.
-func (d *running) askMetrics(request string) int {
-	d.t.Helper()
-	c := d.dialMetrics()
+func askMetrics(t *testing.T, s *MetricsServer, request string) int {
+	t.Helper()
+	c := dialMetrics(t, s)
 	if _, err := io.WriteString(c, request); err != nil {
-		d.t.Fatal(err)
+		t.Fatal(err)
 	}
 	answer, err := http.ReadResponse(bufio.NewReader(c), nil)
 	if err != nil {
-		d.t.Fatalf("%.80q: %v", request, err)
+		t.Fatalf("%.80q: %v", request, err)
 	}
-	answer.Body.Close()
+	// The body is not closed, since that waits for the one that the answer to HEAD does not have.
 	if answer.Header.Get("Access-Control-Allow-Origin") != "" {
-		d.t.Error("a page of another origin may read it")
+		t.Error("a page of another origin may read it")
 	}
 	return answer.StatusCode
+}
+
+// askPath asks for a path of the metrics server, and returns the answer's status.
+func askPath(t *testing.T, s *MetricsServer, path string) int {
+	t.Helper()
+	return askMetrics(t, s, "GET "+path+" HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
 }
 
 // Nothing but short reads by somebody who knows the address is served.
 func TestMetricsRefuseRequests(t *testing.T) {
 	t.Parallel()
-	desk, _ := measuredPair(t, "")
+	s := openOnLoopback(t)
 	for request, want := range map[string]int{
 		"GET /metrics HTTP/1.1\r\nHost: 127.0.0.1:7119\r\n\r\n":                                      200,
 		"GET /healthz HTTP/1.1\r\nHost: [::1]\r\n\r\n":                                               200,
@@ -79,7 +111,7 @@ func TestMetricsRefuseRequests(t *testing.T) {
 		"GET /metrics HTTP/1.1\r\nHost: 127.0.0.1\r\nX: " + strings.Repeat("x", 16<<10) + "\r\n\r\n": 431,
 		"GET /" + strings.Repeat("x", 16<<10) + " HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n":               431,
 	} {
-		if got := desk.askMetrics(request); got != want {
+		if got := askMetrics(t, s, request); got != want {
 			t.Errorf("%.80q: %d, want %d", request, got, want)
 		}
 	}
@@ -89,29 +121,28 @@ func TestMetricsRefuseRequests(t *testing.T) {
 // else out for longer than their time.
 func TestSlowScrapersAreBounded(t *testing.T) {
 	t.Parallel()
-	desk, _ := measuredPair(t, "")
+	s := openOnLoopback(t)
 	for range maxMetricsConns {
-		io.WriteString(desk.dialMetrics(), "GET /metrics HTTP/1.1\r\n")
+		io.WriteString(dialMetrics(t, s), "GET /metrics HTTP/1.1\r\n")
 	}
-	if answer, _ := desk.get("/healthz"); answer.StatusCode != 200 {
-		t.Errorf("healthz: %d", answer.StatusCode)
+	if status := askPath(t, s, "/healthz"); status != 200 {
+		t.Errorf("healthz: %d", status)
 	}
 	for range 2 * maxMetricsConns {
-		c := desk.dialMetrics()
+		c := dialMetrics(t, s)
 		for range 8 {
 			io.WriteString(c, "GET /metrics HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
 		}
 	}
-	if answer, _ := desk.get("/readyz"); answer.StatusCode != 200 {
-		t.Errorf("readyz: %d", answer.StatusCode)
+	if status := askPath(t, s, "/readyz"); status != 200 {
+		t.Errorf("readyz: %d", status)
 	}
 }
 
 // Many scrapes at a time get one text.
 func TestManyScrapesCostOne(t *testing.T) {
 	t.Parallel()
-	desk, _ := measuredPair(t, "")
-	s := desk.metrics
+	s := openOnLoopback(t)
 	var all sync.WaitGroup
 	begun := time.Now()
 	texts := make([][]byte, 32)
@@ -135,8 +166,7 @@ func TestManyScrapesCostOne(t *testing.T) {
 // A text that is being read does not change, and one that nobody reads is written over.
 func TestATextStaysWhileItIsRead(t *testing.T) {
 	t.Parallel()
-	desk, _ := measuredPair(t, "")
-	s := desk.metrics
+	s := openOnLoopback(t)
 	first := s.takeText()
 	was := string(first)
 	s.at = time.Time{}
@@ -156,30 +186,18 @@ func TestATextStaysWhileItIsRead(t *testing.T) {
 	s.returnText()
 }
 
-// A daemon that is not ready says why in one line.
-func TestReadinessSaysWhy(t *testing.T) {
-	t.Parallel()
-	desk, _ := measuredPair(t, "")
-	if err := os.Remove(desk.home.ownerSocketPath()); err != nil {
-		t.Fatal(err)
-	}
-	answer, body := desk.get("/readyz")
-	if answer.StatusCode != 503 || !strings.HasPrefix(body, "not ready: ") || strings.Count(body, "\n") != 1 {
-		t.Errorf("%d %q", answer.StatusCode, body)
-	}
-	if answer, _ := desk.get("/healthz"); answer.StatusCode != 200 {
-		t.Errorf("healthz: %d", answer.StatusCode)
-	}
-	desk.countsTo("acpd_ready", 0)
-}
-
 // Metrics may be served on a unix socket, for the daemon's user alone.
 func TestMetricsOnASocket(t *testing.T) {
 	t.Parallel()
-	dir := stateDir(t)
+	dir := t.TempDir()
 	path := filepath.Join(dir, "metrics.sock")
-	writeConfig(t, dir, fmt.Sprintf("metrics: {listen: %q}\n", path))
-	desk := start(t, dir, "desk")
+	s, err := OpenMetrics(t.Context(), config.Metrics{Listen: path}, MetricsConfig{MaxConns: 16, Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- s.Run(ctx) }()
 	at := http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 		return new(net.Dialer).DialContext(ctx, "unix", path)
 	}}}
@@ -194,16 +212,19 @@ func TestMetricsOnASocket(t *testing.T) {
 	}
 
 	// A second daemon does not take the path from the first, nor from a file.
-	other := stateDir(t)
-	writeConfig(t, other, fmt.Sprintf("metrics: {listen: %q}\n", path))
-	if _, err := OpenDaemon(t.Context(), Options{Home: other, Listen: "127.0.0.1:0", NoMDNS: true}); err == nil || !strings.Contains(err.Error(), "another program serves") {
-		t.Errorf("a path that is taken: %v", err)
+	file := filepath.Join(dir, "config.yaml")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
 	}
-	writeConfig(t, other, fmt.Sprintf("metrics: {listen: %q}\n", filepath.Join(dir, "config.yaml")))
-	if _, err := OpenDaemon(t.Context(), Options{Home: other, Listen: "127.0.0.1:0", NoMDNS: true}); err == nil || !strings.Contains(err.Error(), "is no socket") {
-		t.Errorf("a path of a file: %v", err)
+	for path, want := range map[string]string{path: "another program serves", file: "is no socket"} {
+		if _, err := OpenMetrics(t.Context(), config.Metrics{Listen: path}, MetricsConfig{}); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", path, err)
+		}
 	}
-	desk.stop()
+	cancel()
+	if err := await.Receive(t, "the server ends", ended); err != nil {
+		t.Error(err)
+	}
 	if _, err := os.Stat(path); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("the socket is left: %v", err)
 	}
@@ -212,14 +233,12 @@ func TestMetricsOnASocket(t *testing.T) {
 // What is listened on for others is said in the log; there the name of the host does not matter.
 func TestExposedMetricsAreWarnedOf(t *testing.T) {
 	t.Parallel()
-	dir := stateDir(t)
-	writeConfig(t, dir, "metrics: {listen: \"0.0.0.0:0\", expose: true}\n")
 	var log await.Output
-	desk := startWith(t, Options{Home: dir, Listen: "127.0.0.1:0", Name: "desk", NoMDNS: true, Log: &log})
+	s := openMetrics(t, config.Metrics{Listen: "0.0.0.0:0", Expose: true}, slog.NewTextHandler(&log, nil))
 	if !strings.Contains(log.String(), "other machines can read the metrics") {
 		t.Errorf("the log: %s", log.String())
 	}
-	_, port, err := net.SplitHostPort(desk.metrics.listener.Addr().String())
+	_, port, err := net.SplitHostPort(s.Addr().String())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -245,7 +264,7 @@ func FuzzMetricsRequest(f *testing.F) {
 	f.Add("HEAD", "/healthz", "localhost", int64(-1))
 	f.Add("POST", "/metrics", "rebound.example", int64(5))
 	f.Add("GET", "/healthz", "[127.0.0.1.example", int64(0))
-	s := &metricsServer{guarded: true}
+	s := &MetricsServer{guarded: true}
 	s.at, s.text = time.Now().Add(1<<40), []byte("metrics")
 	h := s.newHandler()
 	f.Fuzz(func(t *testing.T, method, path, host string, length int64) {
@@ -260,26 +279,4 @@ func FuzzMetricsRequest(f *testing.F) {
 			t.Errorf("%q %q for %q with %d bytes: %d %q", method, path, host, length, w.Code, w.Body)
 		}
 	})
-}
-
-func BenchmarkScrape(b *testing.B) {
-	dir := stateDir(b)
-	writeConfig(b, dir, "metrics: {listen: \":0\"}\n")
-	s := start(b, dir, "desk").metrics
-	b.ReportAllocs()
-	for b.Loop() {
-		s.at = time.Time{}
-		s.takeText()
-		s.returnText()
-	}
-}
-
-// What counting one call costs a daemon.
-func BenchmarkCountCall(b *testing.B) {
-	m := newMeasures(false)
-	row, _ := kinds.FindKind(kinds.KindQuery)
-	p := &peer.Passing{Checked: kinds.Checked{Envelope: &wire.Envelope{Kind: kinds.KindQuery}, Spec: row}, Inbound: true, Began: time.Now()}
-	for b.Loop() {
-		m.Ended(p)
-	}
 }

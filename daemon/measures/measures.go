@@ -1,4 +1,7 @@
-package daemon
+// Package measures counts what a daemon shows only in its metrics.
+//
+// It leaves to others when something is counted, and who reads it.
+package measures
 
 import (
 	"net/http"
@@ -14,9 +17,9 @@ import (
 	"github.com/acpd/acpd/wire"
 )
 
-// measures counts what metrics say and nothing else counts. It is nil unless metrics are served:
-// then its methods do nothing. They may be called from any goroutine, and do not block.
-type measures struct {
+// Measures counts what is shown only in metrics. Its methods may be called from any goroutine, and do not
+// block. While no metrics are served it is nil; CountDial and CountRequestsOf may be called all the same.
+type Measures struct {
 	calls        *metrics.Outcomes // by direction, kind and outcome, with how long they took
 	receipts     *metrics.Counts   // by direction and state
 	dials        *metrics.Counts   // by outcome
@@ -25,7 +28,7 @@ type measures struct {
 	commitWrites *metrics.Histograms
 	mails        *metrics.Counts // by direction and result
 	channels     *metrics.Counts // requests, by who asks and status
-	peers        *peerMeasures   // nil unless metrics.peers is set
+	peers        *peers          // nil unless metrics.peers is set
 }
 
 // The values of labels, beside codes and kinds. A label that takes words of others ends with
@@ -35,13 +38,16 @@ const (
 	outcomeFailed  = "failed"
 	receiptRefused = "refused"
 	otherValue     = "other"
-
-	askedHere   = "agent"
-	askedByPeer = "peer"
 )
 
-// newMeasures returns measures that are all zero; those of single peers too if perPeer is set.
-func newMeasures(perPeer bool) *measures {
+// Who makes a request about channels.
+const (
+	AskedHere   = "agent"
+	AskedByPeer = "peer"
+)
+
+// New returns measures that are all zero; those of single peers too if perPeer is set.
+func New(perPeer bool) *Measures {
 	outcome := metrics.ClosedLabel{Name: "outcome", Values: []string{outcomeOK}}
 	for _, c := range kinds.ListCodes() {
 		outcome.Values = append(outcome.Values, string(c.Code))
@@ -51,7 +57,7 @@ func newMeasures(perPeer bool) *measures {
 		return metrics.ClosedLabel{Name: name, Values: values}
 	}
 	direction, kind := label("direction", string(client.In), string(client.Out)), label("kind", kinds.ListNames(kinds.Sent)...)
-	m := &measures{
+	m := &Measures{
 		calls:        metrics.NewOutcomes(outcome, 1e-9, callSeconds, direction, kind),
 		receipts:     metrics.NewCounts(direction, label("state", string(peer.Handed), string(peer.Held), receiptRefused)),
 		dials:        metrics.NewCounts(outcome),
@@ -59,10 +65,10 @@ func newMeasures(perPeer bool) *measures {
 		commitTime:   metrics.NewHistograms(1e-9, commitSeconds),
 		commitWrites: metrics.NewHistograms(1, commitSizes),
 		mails:        metrics.NewCounts(direction, label("result", wire.MailStored, wire.MailDuplicate, wire.MailRefused, wire.MailRetry, transfer.Unreachable, otherValue)),
-		channels:     metrics.NewCounts(label("from", askedHere, askedByPeer), label("status", "2xx", "3xx", "4xx", "5xx", otherValue)),
+		channels:     metrics.NewCounts(label("from", AskedHere, AskedByPeer), label("status", "2xx", "3xx", "4xx", "5xx", otherValue)),
 	}
 	if perPeer {
-		m.peers = newPeerMeasures()
+		m.peers = newPeers()
 	}
 	return m
 }
@@ -75,12 +81,12 @@ var (
 )
 
 // Began counts a request or a message of a peer. It is of [peer.Observer].
-func (m *measures) Began(p *peer.Passing) { m.peers.count(p.Peer(), p.Inbound) }
+func (m *Measures) Began(p *peer.Passing) { m.peers.count(p.Peer(), p.Inbound) }
 
 // Ended counts a request or a message, and how long it took from when it began until there was an
 // outcome: for one that was sent, the reply or receipt; for one that came, what is sent back. It counts
 // the receipt too, if there is one: an error of this daemon about a message of its own is none.
-func (m *measures) Ended(p *peer.Passing) {
+func (m *Measures) Ended(p *peer.Passing) {
 	if p.Reply != nil {
 		m.peers.count(p.Peer(), !p.Inbound)
 	}
@@ -98,7 +104,8 @@ func (m *measures) Ended(p *peer.Passing) {
 	}
 }
 
-func (m *measures) countDial(failure *kinds.Error) {
+// CountDial counts a dial that has ended.
+func (m *Measures) CountDial(failure *kinds.Error) {
 	if m == nil {
 		return
 	}
@@ -109,7 +116,8 @@ func (m *measures) countDial(failure *kinds.Error) {
 	m.dials.Add(1, outcome)
 }
 
-func (m *measures) countCommit(c store.Commit) {
+// CountCommit counts a commit of state.db.
+func (m *Measures) CountCommit(c store.Commit) {
 	outcome := outcomeOK
 	if c.Failed {
 		outcome = outcomeFailed
@@ -119,7 +127,8 @@ func (m *measures) countCommit(c store.Commit) {
 	m.commitWrites.Observe(int64(c.Writes))
 }
 
-func (m *measures) countMail(toPeer bool, result string) {
+// CountMail counts a delivery of OACP mail.
+func (m *Measures) CountMail(toPeer bool, result string) {
 	direction := client.In
 	if toPeer {
 		direction = client.Out
@@ -127,9 +136,9 @@ func (m *measures) countMail(toPeer bool, result string) {
 	m.mails.Add(1, string(direction), result)
 }
 
-// countRequestsOf returns the handler, but each request about channels is counted when the status
+// CountRequestsOf returns the handler, but each request about channels is counted when the status
 // of its answer is known. It is the handler itself if nothing is counted.
-func (m *measures) countRequestsOf(from string, next http.Handler) http.Handler {
+func (m *Measures) CountRequestsOf(from string, next http.Handler) http.Handler {
 	if m == nil {
 		return next
 	}
@@ -169,3 +178,26 @@ func (w *statusWriter) Write(b []byte) (int, error) {
 
 // Unwrap is for [http.ResponseController].
 func (w *statusWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
+// ListFamilies returns the metrics of what was counted.
+func (m *Measures) ListFamilies() []metrics.Family {
+	return []metrics.Family{
+		{Name: "acpd_calls_total", Type: metrics.Counter, Help: "Requests and messages that have an outcome: ok, or the code of the error.", Write: m.calls.WriteCounts},
+		{Name: "acpd_call_duration_seconds", Type: metrics.HistogramType, Help: "Time from a request or message to its outcome.", Write: m.calls.WriteValues},
+		{Name: "acpd_receipts_total", Type: metrics.Counter, Help: "Receipts for messages that came (in) and that were sent (out), by what they say.", Write: m.receipts.Write},
+		{Name: "acpd_dials_total", Type: metrics.Counter, Help: "Dials that have ended, by outcome: ok if a connection is ready then, or the code of the error.", Write: m.dials.Write},
+		{Name: "acpd_mails_total", Type: metrics.Counter, Help: "Deliveries of OACP mail, by direction and the receiver's result.", Write: m.mails.Write},
+		{Name: "acpd_channel_requests_total", Type: metrics.Counter, Help: "HTTP requests about channels, by who asks and the class of the answer's status.", Write: m.channels.Write},
+		{Name: "acpd_store_commits_total", Type: metrics.Counter, Help: "Commits of state.db, by outcome.", Write: m.commits.Write},
+		{Name: "acpd_store_commit_duration_seconds", Type: metrics.HistogramType, Help: "Time of a commit of state.db, its writes included.", Write: m.commitTime.Write},
+		{Name: "acpd_store_commit_writes", Type: metrics.HistogramType, Help: "Writes that one commit of state.db holds.", Write: m.commitWrites.Write},
+	}
+}
+
+// InAndOut returns what writes a family of two series, by direction.
+func InAndOut(in, out int) func(*metrics.Text) {
+	return func(t *metrics.Text) {
+		t.Add(float64(in), metrics.Label{Name: "direction", Value: string(client.In)})
+		t.Add(float64(out), metrics.Label{Name: "direction", Value: string(client.Out)})
+	}
+}

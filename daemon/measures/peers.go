@@ -1,4 +1,4 @@
-package daemon
+package measures
 
 import (
 	"slices"
@@ -19,8 +19,8 @@ const maxMeasuredPeers = 64
 // otherPeers is the name of all other peers together. It is no petname.
 const otherPeers = "_other"
 
-// peerMeasures counts messages by peer. Its methods may be called from any goroutine.
-type peerMeasures struct {
+// peers counts messages by peer. Its methods may be called from any goroutine.
+type peers struct {
 	mu     sync.RWMutex // guards single
 	single map[identity.ID]*messagesOfPeer
 	others messagesOfPeer
@@ -29,12 +29,12 @@ type peerMeasures struct {
 // messagesOfPeer counts the messages from a peer, and those to it.
 type messagesOfPeer struct{ in, out atomic.Uint64 }
 
-func newPeerMeasures() *peerMeasures {
-	return &peerMeasures{single: make(map[identity.ID]*messagesOfPeer)}
+func newPeers() *peers {
+	return &peers{single: make(map[identity.ID]*messagesOfPeer)}
 }
 
 // count counts a message. It does nothing if p is nil.
-func (p *peerMeasures) count(of identity.ID, inbound bool) {
+func (p *peers) count(of identity.ID, inbound bool) {
 	if p == nil {
 		return
 	}
@@ -50,7 +50,7 @@ func (p *peerMeasures) count(of identity.ID, inbound bool) {
 }
 
 // find returns the counts of a peer, nil if it is one of the others.
-func (p *peerMeasures) find(id identity.ID) *messagesOfPeer {
+func (p *peers) find(id identity.ID) *messagesOfPeer {
 	p.mu.RLock()
 	defer p.mu.RUnlock()
 	return p.single[id]
@@ -58,7 +58,7 @@ func (p *peerMeasures) find(id identity.ID) *messagesOfPeer {
 
 // assign gives series of their own to trusted peers, as far as there is room, and takes them
 // from all that are not trusted.
-func (p *peerMeasures) assign(trusted []identity.Peer) {
+func (p *peers) assign(trusted []identity.Peer) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for id := range p.single {
@@ -81,17 +81,15 @@ type measuredPeer struct {
 	now       peer.Peer // if it is connected
 }
 
-// listMeasuredPeers returns the peers that have series of their own, by name, and the others at
-// the end.
-func (d *Daemon) listMeasuredPeers() []measuredPeer {
-	trusted := d.trust.Peers()
-	d.measures.peers.assign(trusted)
-	others := measuredPeer{name: otherPeers, messages: &d.measures.peers.others}
+// list returns the peers that have series of their own, by name, and the others at the end.
+func (p *peers) list(trusted []identity.Peer, findConnected func(identity.ID) (peer.Peer, bool)) []measuredPeer {
+	p.assign(trusted)
+	others := measuredPeer{name: otherPeers, messages: &p.others}
 	var all []measuredPeer
 	for _, t := range trusted {
-		one := measuredPeer{name: t.Name, messages: d.measures.peers.find(t.ID)}
+		one := measuredPeer{name: t.Name, messages: p.find(t.ID)}
 		var isConnected bool
-		if one.now, isConnected = d.node.Peer(t.ID); isConnected {
+		if one.now, isConnected = findConnected(t.ID); isConnected {
 			one.connected = 1
 		}
 		if one.messages == nil {
@@ -104,9 +102,13 @@ func (d *Daemon) listMeasuredPeers() []measuredPeer {
 	return append(all, others)
 }
 
-// listPeerFamilies returns the metrics of single peers.
-func (d *Daemon) listPeerFamilies() []metrics.Family {
-	peers := d.listMeasuredPeers()
+// ListPeerFamilies returns the metrics of single peers, none unless they are counted. findConnected returns
+// a peer that is connected now.
+func (m *Measures) ListPeerFamilies(trusted []identity.Peer, findConnected func(identity.ID) (peer.Peer, bool)) []metrics.Family {
+	if m.peers == nil {
+		return nil
+	}
+	peers := m.peers.list(trusted, findConnected)
 	each := func(write func(t *metrics.Text, p measuredPeer, name metrics.Label)) func(*metrics.Text) {
 		return func(t *metrics.Text) {
 			for _, p := range peers {

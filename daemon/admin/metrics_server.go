@@ -1,4 +1,4 @@
-package daemon
+package admin
 
 import (
 	"context"
@@ -26,13 +26,13 @@ const (
 	maxMetricsHeader = 8 << 10
 	metricsReadTime  = 5 * time.Second  // for a request
 	metricsWriteTime = 10 * time.Second // for its answer, from the request on
-	metricsFresh     = time.Second      // for which all scrapes get the same text
+	metricsIdleTime  = 2 * time.Minute
+	metricsFresh     = time.Second // for which all scrapes get the same text
 )
 
-// metricsServer serves metrics and the checks of health over HTTP. It is nil unless that is
-// configured.
-type metricsServer struct {
-	daemon   *Daemon
+// MetricsServer serves metrics and the checks of health over HTTP.
+type MetricsServer struct {
+	MetricsConfig
 	listener net.Listener
 	http     *http.Server
 	guarded  bool // only programs of this host reach it
@@ -43,30 +43,37 @@ type metricsServer struct {
 	readers int       // answers that the text is being written to; meanwhile it does not change
 }
 
-// openMetrics opens the listener of metrics, if one is configured.
-func (d *Daemon) openMetrics(ctx context.Context, cfg config.Metrics) error {
+// MetricsConfig says what a [MetricsServer] serves, and to how many.
+type MetricsConfig struct {
+	ListFamilies   func(context.Context) []metrics.Family // measured when it is called
+	CheckReadiness func(context.Context) []string
+	MaxConns       int // that the process has descriptors for
+	Log            *slog.Logger
+}
+
+// OpenMetrics opens the listener of metrics. It returns nil unless one is configured.
+func OpenMetrics(ctx context.Context, cfg config.Metrics, c MetricsConfig) (*MetricsServer, error) {
 	if cfg.Listen == "" {
-		return nil
+		return nil, nil
 	}
 	l, err := listenForMetrics(ctx, cfg)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	patient := local.NewPatientListener(l, d.log)
-	s := &metricsServer{daemon: d, listener: local.NewLimitListener(patient, min(maxMetricsConns, d.files.Local), patient)}
+	patient := local.NewPatientListener(l, c.Log)
+	s := &MetricsServer{MetricsConfig: c, listener: local.NewLimitListener(patient, min(maxMetricsConns, c.MaxConns), patient)}
 	tcp, isTCP := l.Addr().(*net.TCPAddr)
 	s.guarded = isTCP && tcp.IP.IsLoopback()
 	if isTCP && !s.guarded {
-		d.log.Warn("other machines can read the metrics: metrics.expose in config.yaml", "addr", tcp)
+		c.Log.Warn("other machines can read the metrics: metrics.expose in config.yaml", "addr", tcp)
 	}
 	s.http = &http.Server{
 		Handler: s.newHandler(), MaxHeaderBytes: maxMetricsHeader,
-		ReadHeaderTimeout: metricsReadTime, ReadTimeout: metricsReadTime, WriteTimeout: metricsWriteTime, IdleTimeout: idleTime,
-		ErrorLog:  slog.NewLogLogger(d.log.Handler(), httpBacklog),
+		ReadHeaderTimeout: metricsReadTime, ReadTimeout: metricsReadTime, WriteTimeout: metricsWriteTime, IdleTimeout: metricsIdleTime,
+		ErrorLog:  slog.NewLogLogger(c.Log.Handler(), slog.LevelDebug),
 		ConnState: local.RecordConnState,
 	}
-	d.metrics = s
-	return nil
+	return s, nil
 }
 
 // listenForMetrics opens the listener that the settings name.
@@ -97,8 +104,8 @@ func listenForMetrics(ctx context.Context, cfg config.Metrics) (net.Listener, er
 	return l, nil
 }
 
-// run serves until ctx ends. It does nothing if s is nil.
-func (s *metricsServer) run(ctx context.Context) error {
+// Run serves until ctx ends. It does nothing if s is nil.
+func (s *MetricsServer) Run(ctx context.Context) error {
 	if s == nil {
 		return nil
 	}
@@ -111,7 +118,7 @@ func (s *metricsServer) run(ctx context.Context) error {
 }
 
 // newHandler returns the handler of all paths.
-func (s *metricsServer) newHandler() http.Handler {
+func (s *MetricsServer) newHandler() http.Handler {
 	routes := map[string]http.HandlerFunc{
 		"/metrics": s.serveMetrics,
 		"/healthz": func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "ok\n") },
@@ -140,7 +147,7 @@ func (s *metricsServer) newHandler() http.Handler {
 }
 
 // checkRequest returns the status with which a request is refused, and why; 0 if it is not.
-func (s *metricsServer) checkRequest(r *http.Request) (status int, why string) {
+func (s *MetricsServer) checkRequest(r *http.Request) (status int, why string) {
 	switch {
 	case r.Method != http.MethodGet && r.Method != http.MethodHead:
 		return http.StatusMethodNotAllowed, "only GET and HEAD are served here"
@@ -166,8 +173,8 @@ func isAddrHost(hostport string) bool {
 }
 
 // serveReadiness says whether the daemon is ready, or in one line what keeps it from that.
-func (s *metricsServer) serveReadiness(w http.ResponseWriter, r *http.Request) {
-	unready := s.daemon.readiness.Check(r.Context())
+func (s *MetricsServer) serveReadiness(w http.ResponseWriter, r *http.Request) {
+	unready := s.CheckReadiness(r.Context())
 	if len(unready) == 0 {
 		io.WriteString(w, "ready\n")
 		return
@@ -177,7 +184,7 @@ func (s *metricsServer) serveReadiness(w http.ResponseWriter, r *http.Request) {
 }
 
 // serveMetrics answers a scrape.
-func (s *metricsServer) serveMetrics(w http.ResponseWriter, _ *http.Request) {
+func (s *MetricsServer) serveMetrics(w http.ResponseWriter, _ *http.Request) {
 	text := s.takeText()
 	defer s.returnText()
 	w.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
@@ -186,7 +193,7 @@ func (s *metricsServer) serveMetrics(w http.ResponseWriter, _ *http.Request) {
 
 // takeText returns the text of all metrics, which stays as it is until it is returned. Scrapes
 // that come within metricsFresh get the same one, so that many cost no more than one.
-func (s *metricsServer) takeText() []byte {
+func (s *MetricsServer) takeText() []byte {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.readers++
@@ -200,16 +207,19 @@ func (s *metricsServer) takeText() []byte {
 	// Not with the context of one scrape: others wait for the text too.
 	ctx, cancel := context.WithTimeout(context.Background(), metricsReadTime)
 	defer cancel()
-	s.text, s.at = metrics.AppendFamilies(text, s.daemon.listMetricFamilies(ctx)), time.Now()
+	s.text, s.at = metrics.AppendFamilies(text, s.ListFamilies(ctx)), time.Now()
 	return s.text
 }
 
 // returnText is called once for each call of takeText.
-func (s *metricsServer) returnText() {
+func (s *MetricsServer) returnText() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.readers--
 }
 
+// Addr returns where the metrics are served.
+func (s *MetricsServer) Addr() net.Addr { return s.listener.Addr() }
+
 // Close closes the listener.
-func (s *metricsServer) Close() error { return s.listener.Close() }
+func (s *MetricsServer) Close() error { return s.listener.Close() }

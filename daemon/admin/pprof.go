@@ -1,4 +1,4 @@
-package daemon
+package admin
 
 import (
 	"context"
@@ -14,17 +14,17 @@ import (
 	"github.com/acpd/acpd/internal/pace"
 )
 
-// servePprof serves profiles of this process over HTTP until ctx ends, if the command line names a socket for them.
-// Only the daemon's user can open the socket.
-func (d *Daemon) servePprof(ctx context.Context) error {
-	if d.options.Pprof == "" {
+// ServePprof serves profiles of this process over HTTP on a socket until ctx ends. It does nothing if path is
+// empty. Only the daemon's user can open the socket.
+func ServePprof(ctx context.Context, path string) error {
+	if path == "" {
 		return nil
 	}
-	if c, err := net.Dial("unix", d.options.Pprof); err == nil { // opening it would take it from whoever listens there
+	if c, err := net.Dial("unix", path); err == nil { // opening it would take it from whoever listens there
 		c.Close()
-		return ownwords.Errorf("--pprof: a program listens at %s: name a file of its own", d.options.Pprof)
+		return ownwords.Errorf("--pprof: a program listens at %s: name a file of its own", path)
 	}
-	l, err := local.OpenOwnerSocket(ctx, d.options.Pprof)
+	l, err := local.OpenOwnerSocket(ctx, path)
 	if err != nil {
 		return ownwords.Errorf("--pprof: %w: name a file in a folder of yours", err)
 	}
