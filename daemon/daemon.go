@@ -236,7 +236,8 @@ func (d *Daemon) openParts(ctx context.Context) error {
 	if d.measures != nil {
 		d.store.ObserveCommits(d.measures.CountCommit)
 	}
-	if err := d.prepareUpgrade(ctx); err != nil {
+	upgrade := &admin.Upgrade{Store: d.store, Space: d.space, Version: d.options.Version, Log: d.log}
+	if err := upgrade.Prepare(ctx); err != nil {
 		return err
 	}
 	if err := schema.Migrate(ctx, d.store); err != nil {
@@ -296,7 +297,7 @@ func (d *Daemon) openParts(ctx context.Context) error {
 	if err := d.openChannels(ctx, cfg); err != nil {
 		return err
 	}
-	if err := d.recordWriter(ctx); err != nil {
+	if err := upgrade.RecordWriter(ctx); err != nil {
 		return err
 	}
 	if err := d.findLeftovers(ctx); err != nil {

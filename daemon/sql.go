@@ -3,7 +3,6 @@ package daemon
 import (
 	"database/sql"
 	"errors"
-	"strconv"
 
 	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/store"
@@ -20,29 +19,6 @@ func readUDPPort(tx *store.Tx) (port string, err error) {
 
 func writeUDPPort(tx *store.Tx, port string) error {
 	_, err := tx.Exec("INSERT INTO daemon_setting (name, value) VALUES ('port', ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value", port)
-	return err
-}
-
-// writer says which acpd has made the tables what they are.
-type writer struct {
-	program string // its version; "" if the file does not say
-	tables  int    // their version
-}
-
-func readWriter(tx *store.Tx) (w writer, err error) {
-	err = tx.QueryRow("SELECT p.value, t.value FROM daemon_setting p JOIN daemon_setting t ON t.name = 'tables' WHERE p.name = 'writer'").Scan(&w.program, &w.tables)
-	if errors.Is(err, sql.ErrNoRows) {
-		return writer{}, nil
-	}
-	return w, err
-}
-
-func writeWriter(tx *store.Tx, w writer) error {
-	const set = "INSERT INTO daemon_setting (name, value) VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value"
-	if _, err := tx.Exec(set, "writer", w.program); err != nil {
-		return err
-	}
-	_, err := tx.Exec(set, "tables", strconv.Itoa(w.tables))
 	return err
 }
 

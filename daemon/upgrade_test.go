@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/acpd/acpd/daemon/admin"
 	"github.com/acpd/acpd/disk"
 	"github.com/acpd/acpd/integration/statedb"
 	"github.com/acpd/acpd/internal/statedir"
@@ -123,7 +124,7 @@ func TestNewerStateIsRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	d, err := OpenDaemon(t.Context(), Options{Home: dir, Listen: "127.0.0.1:0", Version: "0.1.0"})
-	newer, ok := errors.AsType[*NewerStateError](err)
+	newer, ok := errors.AsType[*admin.NewerStateError](err)
 	if !ok {
 		t.Errorf("it opens: %v", err)
 		d.Close()
