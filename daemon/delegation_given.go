@@ -211,17 +211,17 @@ func (d *Daemon) handleReport(ctx context.Context, sender identity.Peer, env *wi
 			return newRefusedOutcome(err)
 		}
 	}
-	what, err := parseReport(env)
+	what, err := delegation.ParseReport(env)
 	if err != nil {
 		return newRefusedOutcome(err)
 	}
-	if what.isPartial {
+	if what.IsPartial {
 		if err := d.checkPartial(sender, t, env); err != nil {
 			return newRefusedOutcome(err)
 		}
-		what.partial.Durable = true // nothing else keeps it if no agent takes it
+		what.Partial.Durable = true // nothing else keeps it if no agent takes it
 	}
-	open, err := d.recordReport(ctx, t, what)
+	open, err := d.delegations.RecordReport(ctx, t, what)
 	if err != nil {
 		return newRefusedOutcome(err)
 	}
@@ -234,7 +234,7 @@ func (d *Daemon) handleReport(ctx context.Context, sender identity.Peer, env *wi
 		takers = selectReportTakers(takers, t.Agent)
 	}
 	in := &client.Inbound{Envelope: *env, Name: sender.Name, Delegation: d.describeDelegation(ctx, t, false)}
-	if !what.isPartial {
+	if !what.IsPartial {
 		return d.handToAgentOrStore(ctx, sender, env, cmp.Or(t.Agent, env.Agent), takers, in)
 	}
 	if d.offerToAgents(context.WithoutCancel(ctx), withoutSessions(takers), in) {

@@ -222,7 +222,7 @@ func (d *Daemon) sendReport(ctx context.Context, s *local.Conn, kind string, p *
 	if err != nil {
 		return nil, err
 	}
-	what, err := parseReport(env)
+	what, err := delegation.ParseReport(env)
 	if err != nil {
 		return nil, err
 	}
@@ -244,7 +244,7 @@ func (d *Daemon) sendReport(ctx context.Context, s *local.Conn, kind string, p *
 		return nil, e
 	}
 	// The peer has the report: to record that here too is worth the reserve.
-	if err := d.space.RunWithReserve(func() error { _, err := d.recordReport(ctx, t, what); return err }); err != nil {
+	if err := d.space.RunWithReserve(func() error { _, err := d.delegations.RecordReport(ctx, t, what); return err }); err != nil {
 		return nil, err
 	}
 	return &client.Receipt{ID: env.ID, State: client.ReceiptState(state)}, nil
@@ -253,8 +253,8 @@ func (d *Daemon) sendReport(ctx context.Context, s *local.Conn, kind string, p *
 // awaitReportTurn blocks until a result or an error may be sent, and returns the function that
 // is called when it has been. Partial results leave one after the other, at their pace, and the
 // end leaves after them.
-func (d *Daemon) awaitReportTurn(ctx context.Context, t *delegation.Delegation, env *wire.Envelope, what report) (done func(), err error) {
-	if !what.isPartial {
+func (d *Daemon) awaitReportTurn(ctx context.Context, t *delegation.Delegation, env *wire.Envelope, what delegation.Report) (done func(), err error) {
+	if !what.IsPartial {
 		done, err = d.delegations.FlushPartials(ctx, t)
 	} else {
 		if n := len(env.Payload); n > kinds.MaxPartial {
