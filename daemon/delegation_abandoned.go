@@ -34,7 +34,7 @@ func (d *Daemon) abandonTask(ctx context.Context, t *delegation.Delegation, env 
 		return nil, err
 	}
 	if err := d.delegations.WaitForEnd(ctx, t, nil, nil); err != nil { // another end is written just now
-		return nil, explainContextCause(err)
+		return nil, kinds.NewErrorFromCause(err)
 	}
 	if status := d.delegations.Status(t); status.State != client.TaskCancelled {
 		return &client.CancelAnswer{Ref: t.ID, Payload: encodeTooLateAck(status.State)}, nil

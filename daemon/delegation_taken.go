@@ -184,7 +184,7 @@ func (d *Daemon) endCancelledTask(ctx context.Context, t *delegation.Delegation,
 		return nil, err
 	}
 	if err := d.delegations.WaitForEnd(ctx, t, nil, nil); err != nil { // another end is written just now
-		return nil, explainContextCause(err)
+		return nil, kinds.NewErrorFromCause(err)
 	}
 	if state := d.delegations.Status(t).State; state.IsFinal() && state != client.TaskCancelled {
 		return encodeTooLateAck(state), nil
@@ -265,7 +265,7 @@ func (d *Daemon) awaitReportTurn(ctx context.Context, t *delegation.Delegation, 
 	if _, coded := errors.AsType[*kinds.Error](err); err == nil || coded || errors.Is(err, delegation.ErrReplaced) {
 		return done, err
 	}
-	return nil, explainContextCause(err).WithDelivered(kinds.DeliveredNo)
+	return nil, kinds.NewErrorFromCause(err).WithDelivered(kinds.DeliveredNo)
 }
 
 // newReport returns an envelope about a taken task, for the peer that gave it.

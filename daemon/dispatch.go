@@ -89,7 +89,7 @@ func (d *Daemon) handleMessageOnce(ctx context.Context, sender identity.Peer, me
 	if !fresh {
 		out, ok := d.repeats.WaitForOutcome(ctx, first)
 		if !ok {
-			return inbox.Outcome{Err: explainContextCause(context.Cause(ctx))}
+			return inbox.Outcome{Err: kinds.NewErrorFromCause(context.Cause(ctx))}
 		}
 		return out
 	}
@@ -286,9 +286,9 @@ func callAgent(ctx context.Context, limit time.Duration, a *registry.Agent, in *
 	rpc, isRPC := errors.AsType[*jsonrpc.Error](err)
 	switch {
 	case ctx.Err() != nil:
-		return explainContextCause(context.Cause(ctx))
+		return kinds.NewErrorFromCause(context.Cause(ctx))
 	case errors.Is(err, context.DeadlineExceeded):
-		return newTimeoutError()
+		return kinds.NewErrorFromCause(context.DeadlineExceeded)
 	case errors.Is(err, jsonrpc.ErrFull):
 		e := kinds.Errorf(kinds.Overloaded, "agent %s has too many messages to read: try again later", a.Name)
 		e.RetryAfterMS = registry.RetryAfterMS
@@ -309,21 +309,6 @@ func callAgent(ctx context.Context, limit time.Duration, a *registry.Agent, in *
 		return kinds.Errorf(kinds.Internal, "agent %s answers with the JSON-RPC error %d: have its owner look after it", a.Name, rpc.Code)
 	}
 	return kinds.Errorf(kinds.Internal, "agent %s failed: %v", a.Name, err)
-}
-
-// explainContextCause returns the error for the cause with which a context has ended.
-func explainContextCause(cause error) *kinds.Error {
-	if e, ok := errors.AsType[*kinds.Error](cause); ok {
-		return e
-	}
-	if errors.Is(cause, context.DeadlineExceeded) {
-		return newTimeoutError()
-	}
-	return kinds.Errorf(kinds.Cancelled, "the caller gave up")
-}
-
-func newTimeoutError() *kinds.Error {
-	return kinds.Errorf(kinds.Timeout, "the deadline passed: allow more time")
 }
 
 // isResetBySender reports whether the sender reset its exchange, as opposed to a

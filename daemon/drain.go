@@ -190,7 +190,7 @@ func (d *Daemon) serveDrain(ctx context.Context, s *local.Conn, r *jsonrpc.Reque
 	defer d.drain.join(time.Now().Add(timeout))()
 	select {
 	case <-ctx.Done():
-		return nil, explainContextCause(context.Cause(ctx))
+		return nil, kinds.NewErrorFromCause(context.Cause(ctx))
 	case <-d.drain.over:
 	}
 	err := r.Respond(&client.Drained{AllEnded: len(d.drain.left) == 0, Open: append([]client.OpenWork{}, d.drain.left...)})

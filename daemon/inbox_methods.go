@@ -123,7 +123,7 @@ func (d *Daemon) acknowledgeResult(ctx context.Context, s *local.Conn, ref wire.
 	}
 	if run := d.repeats.FindRun(k.Peer, k.ID); run != nil {
 		if _, ok := d.repeats.WaitForOutcome(ctx, run); !ok {
-			return nil, explainContextCause(context.Cause(ctx))
+			return nil, kinds.NewErrorFromCause(context.Cause(ctx))
 		}
 	}
 	removed, err := d.inbox.TakeMessage(ctx, k, name)

@@ -149,7 +149,7 @@ func (d *Daemon) waitForAnswer(ctx context.Context, query *peer.Passing) (wire.P
 		case <-d.leaving: // and would wait for this
 			return nil, kinds.Errorf(kinds.Timeout, "the daemon that waits for the answer shuts down: ask again with the same id when it is back")
 		case <-ctx.Done():
-			return nil, explainContextCause(context.Cause(ctx))
+			return nil, kinds.NewErrorFromCause(context.Cause(ctx))
 		}
 	}
 }

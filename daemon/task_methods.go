@@ -72,7 +72,7 @@ func (d *Daemon) serveWait(ctx context.Context, s *local.Conn, p *client.WaitPar
 		defer cancel()
 	}
 	if err := d.delegations.WaitForEnd(waiting, t, p.AfterPartials, p.AfterQuestions); err != nil {
-		return nil, explainContextCause(err)
+		return nil, kinds.NewErrorFromCause(err)
 	}
 	return d.describeDelegation(ctx, t, true), nil
 }

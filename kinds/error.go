@@ -82,6 +82,17 @@ func AsError(err error) *Error {
 	return Errorf(code, "%s", err)
 }
 
+// NewErrorFromCause returns the error for the cause with which a context has ended.
+func NewErrorFromCause(cause error) *Error {
+	if e, ok := errors.AsType[*Error](cause); ok {
+		return e
+	}
+	if errors.Is(cause, context.DeadlineExceeded) {
+		return Errorf(Timeout, "the deadline passed: allow more time")
+	}
+	return Errorf(Cancelled, "the caller gave up")
+}
+
 // Errorf returns an error with a code, which is retryable if the code is. Of an argument that is an
 // error, the message has the words that [ownwords.Of] finds, and [Error.Cause] returns the error; one
 // of this daemon that has Quoted passes it on.
