@@ -44,20 +44,3 @@ func TestPprofSocket(t *testing.T) {
 		t.Error("the socket is still there")
 	}
 }
-
-// A socket at which another program listens stays that program's.
-func TestPprofTakesNoSocket(t *testing.T) {
-	path := filepath.Join(stateDir(t), "other.sock")
-	other, err := net.Listen("unix", path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer other.Close()
-	d := &Daemon{options: Options{Pprof: path}}
-	if err := d.servePprof(t.Context()); err == nil || !strings.Contains(err.Error(), "a program listens at") {
-		t.Errorf("it says %v", err)
-	}
-	if _, err := os.Stat(path); err != nil {
-		t.Error(err)
-	}
-}
