@@ -40,7 +40,12 @@ const (
 )
 
 // Bridges carry no kinds: each has one word for all that it carries.
-var bridgeWords = []string{"mail", "channel"}
+const (
+	PolicyMail    = "mail"
+	PolicyChannel = "channel"
+)
+
+var bridgeWords = []string{PolicyMail, PolicyChannel}
 
 // A rule may name policedKinds, kinds and words for what a peer initiates. No rule stops
 // freeKinds, the kinds of a delegation that is under way. A rate may name limitedKinds.

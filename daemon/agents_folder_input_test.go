@@ -99,7 +99,7 @@ func TestBodiesWithoutEndFillNoMemory(t *testing.T) {
 	head := fmt.Sprintf("POST /api/v1/intents HTTP/1.1\r\nHost: acpd\r\nX-Agent-ID: planner\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n", size)
 	body := `{"title":"` + strings.Repeat("x", size)
 	before := heap()
-	open := desk.hog("http.sock", 500, head+body[:size-1], desk.channels.bodies) // ten times
+	open := desk.hog("http.sock", 500, head+body[:size-1], desk.channels.Bodies) // ten times
 	if more := heap() - before; more > 2*local.MaxInputBytes {
 		t.Errorf("the heap has grown by %d bytes", more)
 	}
@@ -114,7 +114,7 @@ func TestBodiesWithoutEndFillNoMemory(t *testing.T) {
 		}
 		return r
 	}
-	whole := desk.hog("http.sock", 1, head+body[:size], desk.channels.bodies)[0]
+	whole := desk.hog("http.sock", 1, head+body[:size], desk.channels.Bodies)[0]
 	if r := answer(whole); r.StatusCode != 400 {
 		t.Errorf("a body that is whole, and no JSON: %s", r.Status)
 	}
@@ -125,5 +125,5 @@ func TestBodiesWithoutEndFillNoMemory(t *testing.T) {
 	for _, c := range open {
 		c.Close()
 	}
-	await.Until(t, "all is given back", func() bool { return desk.channels.bodies.HeldBytes() == 0 })
+	await.Until(t, "all is given back", func() bool { return desk.channels.Bodies.HeldBytes() == 0 })
 }

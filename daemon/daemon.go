@@ -34,6 +34,7 @@ import (
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/config"
 	"github.com/acpd/acpd/daemon/admin"
+	"github.com/acpd/acpd/daemon/channels"
 	"github.com/acpd/acpd/daemon/delegation"
 	"github.com/acpd/acpd/daemon/inbox"
 	"github.com/acpd/acpd/daemon/known"
@@ -129,7 +130,7 @@ type Daemon struct {
 	refusers        sync.Map // ids of trusted peers that have said that they do not trust this daemon, until they are connected
 	mail            *mail.Service
 	mailHome        string // of the mailboxes whose mail is carried
-	channels        *channels
+	channels        *channels.Service
 	relays          *relays.Service
 
 	ownCertificate      atomic.Pointer[ownCertificate]
@@ -291,10 +292,14 @@ func (d *Daemon) openParts(ctx context.Context) error {
 	if err := d.openPipes(); err != nil {
 		return err
 	}
-	d.node.Handle(wire.StreamMail, policyMail, func(ctx context.Context, from identity.ID, s *peer.Stream) {
+	d.node.Handle(wire.StreamMail, config.PolicyMail, func(ctx context.Context, from identity.ID, s *peer.Stream) {
 		d.mail.Serve(store.WithRequester(ctx, from), from, s)
 	})
-	if err := d.openChannels(ctx, cfg); err != nil {
+	d.channels, err = channels.Open(ctx, channels.Deps{
+		Self: d.id, Dir: dir, DB: d.store, Trust: trust, Budget: d.budget, Node: d.node, Agents: d.agents, Space: d.space, Measures: d.measures,
+		MaxConns: d.files.Local, PeerLog: d.refusalLog, Log: d.log, Config: d.config.Load, Admit: d.checkStreamPermission,
+	})
+	if err != nil {
 		return err
 	}
 	if err := upgrade.RecordWriter(ctx); err != nil {
@@ -325,7 +330,7 @@ func (d *Daemon) listLoops() []admin.MovingPart {
 	for _, s := range []*local.Socket{d.socket, d.guests} {
 		all = append(all, admin.MovingPart{Name: s.Addr().String(), AwaitRound: s.AwaitRound})
 	}
-	for _, l := range d.channels.accepting {
+	for _, l := range d.channels.Accepting {
 		all = append(all, admin.MovingPart{Name: l.Addr().String(), AwaitRound: l.AwaitRound})
 	}
 	return all
@@ -381,7 +386,7 @@ func (d *Daemon) Run(ctx context.Context, reload <-chan os.Signal) error {
 	most := min(local.MaxConnections, d.files.Local)
 	g.Go(func() error { return d.local.Serve(here, d.socket, most) })
 	g.Go(func() error { return d.local.Serve(here, d.guests, most) })
-	g.Go(func() error { return d.channels.runServers(here, working) })
+	g.Go(func() error { return d.channels.Run(here, working) })
 	g.Go(func() error { return d.metrics.Run(here) })
 	g.Go(func() error { return admin.ServePprof(working, d.options.Pprof) })
 	g.Go(func() error { return d.delegations.Run(working, d.reportEnd) })
@@ -434,7 +439,7 @@ func (d *Daemon) Close() error {
 		d.guests.Close()
 	}
 	if d.channels != nil {
-		d.channels.closeListeners()
+		d.channels.Close()
 	}
 	if d.relays != nil {
 		d.relays.Close()

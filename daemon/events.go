@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/config"
 	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/peer"
 )
@@ -57,10 +58,10 @@ func (d *Daemon) handlePeerEvent(e peer.Event) {
 		d.connected.update(e.Type == peer.EventUp, d.options.Connected)
 		d.recordConnection(e.Peer, udpAddr, e.At)
 		d.updateAddrTable(e.Peer)
-		if e.Type == peer.EventDown || d.isNamedFor(e.Peer, policyMail) {
+		if e.Type == peer.EventDown || d.isNamedFor(e.Peer, config.PolicyMail) {
 			d.mail.SetConnected(e.Peer, e.Type == peer.EventUp)
 		}
-		if e.Type == peer.EventDown || d.isNamedFor(e.Peer, policyChannel) {
+		if e.Type == peer.EventDown || d.isNamedFor(e.Peer, config.PolicyChannel) {
 			d.channels.SetPeerConnected(e.Peer, e.Type == peer.EventUp)
 		}
 	case peer.EventMoved:

@@ -20,7 +20,7 @@ func TestKeylessConnections(t *testing.T) {
 	dir := stateDir(t)
 	writeConfig(t, dir, "channels:\n  listen: 127.0.0.1:0\n  keys:\n  - {sha256: "+api.HashAPIKey("bound")+", agent: planner}\n")
 	desk := start(t, dir, "desk")
-	addr := desk.channels.listeners[2].Addr().String()
+	addr := desk.channels.Listeners[2].Addr().String()
 	var open []net.Conn
 	for range 10 * local.MaxKeylessConns {
 		c, err := net.Dial("tcp", addr)

@@ -10,9 +10,6 @@ import (
 	"github.com/acpd/acpd/wire"
 )
 
-// policyMail is the word of a policy for the mail that a peer sends.
-const policyMail = "mail"
-
 // openMail opens the transfer of OACP mail; it uses the node only when it runs.
 func (d *Daemon) openMail(ctx context.Context, cfg *config.Config) (err error) {
 	var carried func(bool, string)
@@ -25,7 +22,7 @@ func (d *Daemon) openMail(ctx context.Context, cfg *config.Config) (err error) {
 			return d.node.OpenStream(ctx, to, wire.StreamMail)
 		},
 		Admit: func(from identity.ID) error {
-			if err := d.checkStreamPermission(from, policyMail); err != nil {
+			if err := d.checkStreamPermission(from, config.PolicyMail); err != nil {
 				return err
 			}
 			return d.space.CheckMailRoom(from)

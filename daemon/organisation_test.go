@@ -13,6 +13,7 @@ import (
 
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/client/jsonrpc"
+	"github.com/acpd/acpd/config"
 	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/integration/authority"
 	"github.com/acpd/acpd/integration/await"
@@ -99,10 +100,10 @@ func TestPeersByCertificateAlone(t *testing.T) {
 	if !strings.Contains(e.Message, "organisation.authorities.corp: allow [ping, discover] does not include") {
 		t.Error(e)
 	}
-	if err := desk.checkStreamPermission(build.ID(), policyMail); err == nil {
+	if err := desk.checkStreamPermission(build.ID(), config.PolicyMail); err == nil {
 		t.Error("mail is taken")
 	}
-	if err := desk.checkStreamPermission(build.ID(), policyChannel); err == nil {
+	if err := desk.checkStreamPermission(build.ID(), config.PolicyChannel); err == nil {
 		t.Error("channels are open")
 	}
 

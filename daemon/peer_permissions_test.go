@@ -130,7 +130,7 @@ func TestRatesOfMailAndChannels(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for kind, burst := range map[string]int{policyMail: 1, policyChannel: 2} {
+	for kind, burst := range map[string]int{config.PolicyMail: 1, config.PolicyChannel: 2} {
 		for range burst {
 			if err := laptop.checkStreamPermission(p.ID, kind); err != nil {
 				t.Errorf("%s: %v", kind, err)

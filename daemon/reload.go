@@ -54,7 +54,7 @@ func (d *Daemon) reloadConfig() (*client.Reloaded, error) {
 	d.applyOrganisation(next, authorities, own)
 	d.channels.CancelStreamsUnless(func(id identity.ID) bool {
 		p, ok := d.trust.FindPeer(id)
-		return ok && d.permissions.decideByPolicy(p, policyChannel, "").Allowed
+		return ok && d.permissions.decideByPolicy(p, config.PolicyChannel, "").Allowed
 	})
 	d.setLogLevel(next)
 	d.watch.KeepHistory(next.History != config.Off)

@@ -175,7 +175,7 @@ func TestStandstillStarvesWatchdog(t *testing.T) {
 			return release
 		}},
 		{filepath.Join(client.AgentFolder, client.HTTPSocketName), func(t *testing.T, d *Daemon) func() {
-			release := lockMutex(d.channels.listeners[1])
+			release := lockMutex(d.channels.Listeners[1])
 			connect(t, filepath.Join(string(d.home), client.AgentFolder, client.HTTPSocketName))
 			return release
 		}},
