@@ -41,6 +41,7 @@ import (
 	"github.com/acpd/acpd/daemon/local"
 	"github.com/acpd/acpd/daemon/mail"
 	"github.com/acpd/acpd/daemon/measures"
+	"github.com/acpd/acpd/daemon/permissions"
 	"github.com/acpd/acpd/daemon/registry"
 	"github.com/acpd/acpd/daemon/relays"
 	"github.com/acpd/acpd/daemon/schema"
@@ -122,7 +123,7 @@ type Daemon struct {
 	capabilities    *capabilityCache
 	leftovers       *leftovers
 	pins            pinSaver
-	permissions     *permissions
+	permissions     *permissions.Permissions
 	measures        *measures.Measures   // nil if nothing is counted for metrics
 	metrics         *admin.MetricsServer // nil if nothing is served
 	lastConnections *lastConnections
@@ -143,9 +144,7 @@ type Daemon struct {
 
 	readiness *admin.Readiness
 	systemd   *admin.Systemd
-	drain     *drain
-	draining  atomic.Bool    // the connections of peers are drained, and then the daemon ends
-	leaving   chan struct{}  // closed when draining is set
+	drain     *admin.Drain
 	calls     sync.WaitGroup // calls to agents that outlive the message they are for
 }
 
@@ -156,7 +155,7 @@ func OpenDaemon(ctx context.Context, o Options) (*Daemon, error) {
 	d := &Daemon{
 		options: o, started: time.Now(), files: admin.DivideDescriptors(admin.ReadDescriptorLimit()),
 		agents: registry.NewRegistry(), capabilities: newCapabilityCache(),
-		leftovers: newLeftovers(), drain: newDrain(), rediscover: pace.NewSignal(), organisationChanged: pace.NewSignal(), dialHints: make(dialHints), leaving: make(chan struct{}),
+		leftovers: newLeftovers(), rediscover: pace.NewSignal(), organisationChanged: pace.NewSignal(), dialHints: make(dialHints),
 	}
 	if err := d.openParts(ctx); err != nil {
 		return nil, errors.Join(err, d.Close())
@@ -190,6 +189,7 @@ func (d *Daemon) openParts(ctx context.Context) error {
 	d.startConfig = cfg
 	d.name = cfg.Name
 	d.log = d.newLogger(cfg)
+	d.drain = admin.NewDrain(d.agents, d.log)
 	if cfg.Metrics.Listen != "" {
 		d.measures = measures.New(cfg.Metrics.Peers)
 	}
@@ -226,7 +226,7 @@ func (d *Daemon) openParts(ctx context.Context) error {
 	d.partials = d.budget.OpenAccount(budget.Partials)
 	d.repeats = inbox.NewRepeats(d.budget)
 	d.slowTakers = d.budget.OpenAccount(budget.SlowTakers)
-	d.permissions = newPermissions(trust, cfg, d.budget, d.refusalLog)
+	d.permissions = permissions.New(trust, cfg, d.budget, d.refusalLog)
 	if d.mailHome, err = mail.ResolveHome(cfg.OACP.Home); err != nil {
 		return err
 	}
@@ -318,7 +318,7 @@ func (d *Daemon) openParts(ctx context.Context) error {
 	d.systemd = &admin.Systemd{Log: d.log, Describe: d.describeStatus}
 	d.readiness = &admin.Readiness{
 		Socket: d.socket, CheckUDP: d.node.CheckAnswers, Store: d.store, Space: d.space, Loops: d.listLoops(), Calls: &d.calls,
-		IsLeaving: d.isLeaving, Leaving: d.leaving,
+		IsLeaving: d.drain.IsLeaving, Leaving: d.drain.Ending(),
 	}
 	d.metrics, err = admin.OpenMetrics(ctx, cfg.Metrics, admin.MetricsConfig{ListFamilies: d.listMetricFamilies, CheckReadiness: d.readiness.Check, MaxConns: d.files.Local, Log: d.log})
 	return err
@@ -336,16 +336,13 @@ func (d *Daemon) listLoops() []admin.MovingPart {
 	return all
 }
 
-// isLeaving reports whether the daemon drains: it takes no new work, or has begun to end.
-func (d *Daemon) isLeaving() bool { return d.draining.Load() || d.drain.hasBegun() }
-
 // openSessions opens what wakes sessions.
 func (d *Daemon) openSessions(ctx context.Context) (err error) {
 	var untrusted []identity.ID
 	d.sessions, untrusted, err = sessions.Open(ctx, sessions.Deps{
 		Self: d.id, Dir: string(d.home), DB: d.store, Trust: d.trust, Agents: d.agents, Inbox: d.inbox, Delegations: d.delegations, Known: d.known, Watch: d.watch,
 		Disk: d.space.Reserve, Calls: &d.calls, Log: d.log,
-		Config: d.config.Load, PeerName: d.peerName, ResolvePeer: d.resolvePeer, MayDiscover: d.mayDiscover, DescribeDelegation: d.describeDelegation,
+		Config: d.config.Load, PeerName: d.peerName, ResolvePeer: d.resolvePeer, MayDiscover: d.permissions.MayDiscover, DescribeDelegation: d.describeDelegation,
 	})
 	for _, id := range untrusted {
 		d.leftovers.add(id, d.peerName(id))
@@ -392,13 +389,12 @@ func (d *Daemon) Run(ctx context.Context, reload <-chan os.Signal) error {
 	g.Go(func() error { return d.delegations.Run(working, d.reportEnd) })
 	g.Go(func() error { return d.lastConnections.run(working, d.log) })
 	g.Go(func() error { return d.reloadOnSignal(working, reload) })
-	g.Go(func() error { return d.runDrain(working, end) })
+	g.Go(func() error { return d.drain.Run(working, end) })
 	for _, part := range []func(context.Context) error{d.runTrustSaver, d.runLeftoverRemoval, d.runDiscovery, d.mail.Run, d.space.Run, d.sessions.Run, d.relays.Run, d.runPinSaver, d.watchOwnCertificate} {
 		g.Go(func() error { return part(working) })
 	}
 	defer context.AfterFunc(working, func() {
-		d.draining.Store(true)
-		close(d.leaving)
+		d.drain.BeginEnd()
 		d.log.Info("draining")
 		d.systemd.Tell(admin.StateStopping)
 	})()

@@ -203,7 +203,7 @@ func (d *Daemon) handleReport(ctx context.Context, sender identity.Peer, env *wi
 	if t == nil {
 		return newRefusedOutcome(delegation.NewNotFoundError(*env.Ref))
 	}
-	if err := d.permissions.checkAllowed(sender, env.Kind, ""); err != nil {
+	if err := d.permissions.CheckAllowed(sender, env.Kind, ""); err != nil {
 		return newRefusedOutcome(err)
 	}
 	if !d.delegations.Status(t).State.IsFinal() {
@@ -247,14 +247,14 @@ func (d *Daemon) handleReport(ctx context.Context, sender identity.Peer, env *wi
 // of its delegation.
 func (d *Daemon) checkPartial(sender identity.Peer, t *delegation.Delegation, env *wire.Envelope) error {
 	if n := len(env.Payload); n > kinds.MaxPartial {
-		d.permissions.recordRefusal(d.partials, sender, env.Kind, "too long")
+		d.permissions.RecordRefusal(d.partials, sender, env.Kind, "too long")
 		return kinds.Errorf(kinds.Overloaded, "result: a partial one has at most %d bytes, this one has %d: send less (budget: %s)", kinds.MaxPartial, n, budget.Partials.Name)
 	}
 	retry, ok := d.delegations.TakePartial(t)
 	if ok {
 		return nil
 	}
-	d.permissions.recordRefusal(d.partials, sender, env.Kind, "too many a second")
+	d.permissions.RecordRefusal(d.partials, sender, env.Kind, "too many a second")
 	e := kinds.Errorf(kinds.Overloaded, "result: too many partial results of the delegation %s in a second: send fewer (budget: %s)", t.ID, budget.Partials.Name)
 	e.RetryAfterMS = uint64(retry.Milliseconds())
 	return e

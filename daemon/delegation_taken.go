@@ -26,10 +26,10 @@ func (d *Daemon) handleDelegate(ctx context.Context, sender identity.Peer, env *
 	if err != nil {
 		return newRefusedOutcome(err)
 	}
-	if err := d.permissions.checkAllowed(sender, env.Kind, p.Domain); err != nil {
+	if err := d.permissions.CheckAllowed(sender, env.Kind, p.Domain); err != nil {
 		return newRefusedOutcome(err)
 	}
-	if err := d.drain.checkTakesWork(); err != nil {
+	if err := d.drain.CheckTakesWork(); err != nil {
 		return newRefusedOutcome(err)
 	}
 	if err := d.space.CheckRoom(sender.ID); err != nil {
@@ -87,7 +87,7 @@ func (d *Daemon) handleDelegate(ctx context.Context, sender identity.Peer, env *
 		d.sessions.DeclineTask(t, a, e) // the owner has said no while this was written
 	}
 	d.delegations.UpdateAgentPresence(a.Name) // it may have left while this was written
-	if a.IsSession() && d.agents.FindByName(a.Name) == nil && !d.draining.Load() {
+	if a.IsSession() && d.agents.FindByName(a.Name) == nil && !d.drain.IsEnding() {
 		d.delegations.EndForLostSession(a.Name)
 	}
 	return inbox.Outcome{Ack: ack}, true
@@ -141,7 +141,7 @@ func (d *Daemon) handleCancel(ctx context.Context, sender identity.Peer, env *wi
 	if t == nil {
 		return newRefusedOutcome(delegation.NewNotFoundError(*env.Ref))
 	}
-	if err := d.permissions.checkAllowed(sender, env.Kind, ""); err != nil {
+	if err := d.permissions.CheckAllowed(sender, env.Kind, ""); err != nil {
 		return newRefusedOutcome(err)
 	}
 	if state := d.delegations.Status(t).State; state.IsFinal() {

@@ -50,7 +50,7 @@ func (d *Daemon) handleExchange(ctx context.Context, request *peer.Passing) (*wi
 	if env.Kind == kinds.KindQuery && env.Ref != nil { // a question back may be answered by the owner
 		agent = ""
 	}
-	if agent == env.Agent || d.mayDiscover(request.Sender) {
+	if agent == env.Agent || d.permissions.MayDiscover(request.Sender) {
 		reply.FromAgent = agent
 	}
 	return reply, nil
@@ -62,7 +62,7 @@ func (d *Daemon) beginMessage(sender identity.Peer, message kinds.Checked) error
 	if d.known.Begin(sender.ID, message.ID) {
 		return nil
 	}
-	if err := d.permissions.checkAllowed(sender, message.Kind, message.Domain); err != nil {
+	if err := d.permissions.CheckAllowed(sender, message.Kind, message.Domain); err != nil {
 		return err
 	}
 	return inbox.NewReusedIDError(message.Envelope)
@@ -143,11 +143,11 @@ func newUnknownKindError(env *wire.Envelope) *kinds.Error {
 }
 
 func (d *Daemon) handlePing(sender identity.Peer) (wire.Payload, error) {
-	if err := d.permissions.checkAllowed(sender, kinds.KindPing, ""); err != nil {
+	if err := d.permissions.CheckAllowed(sender, kinds.KindPing, ""); err != nil {
 		return nil, err
 	}
 	state, active, attached := d.agents.SummarizeLoad()
-	if d.drain.hasBegun() {
+	if d.drain.HasBegun() {
 		state = client.DaemonOverloaded
 	}
 	return kinds.EncodePayload(&kinds.Pong{
@@ -157,7 +157,7 @@ func (d *Daemon) handlePing(sender identity.Peer) (wire.Payload, error) {
 }
 
 func (d *Daemon) handleDiscover(sender identity.Peer, env *wire.Envelope) (wire.Payload, error) {
-	if err := d.permissions.checkAllowed(sender, kinds.KindDiscover, ""); err != nil {
+	if err := d.permissions.CheckAllowed(sender, kinds.KindDiscover, ""); err != nil {
 		return nil, err
 	}
 	c, err := d.agents.DescribeCapabilities(d.name, env.Agent)
@@ -171,11 +171,6 @@ func (d *Daemon) handleDiscover(sender identity.Peer, env *wire.Envelope) (wire.
 		}
 	}
 	return kinds.EncodePayload(c), nil
-}
-
-// mayDiscover reports whether a peer may know which agents there are.
-func (d *Daemon) mayDiscover(sender identity.Peer) bool {
-	return d.permissions.decideByPolicy(sender, kinds.KindDiscover, "").Allowed
 }
 
 func (d *Daemon) handleQueryOrQuestion(ctx context.Context, query *peer.Passing) (wire.Payload, error) {
@@ -192,10 +187,10 @@ func (d *Daemon) handleQueryOrQuestion(ctx context.Context, query *peer.Passing)
 // handleQuery passes a query to an agent. If the sender gives up, the agent is told.
 func (d *Daemon) handleQuery(ctx context.Context, query *peer.Passing) (wire.Payload, error) {
 	env, sender := query.Envelope, query.Sender
-	if err := d.permissions.checkAllowed(sender, env.Kind, query.Domain); err != nil {
+	if err := d.permissions.CheckAllowed(sender, env.Kind, query.Domain); err != nil {
 		return nil, err
 	}
-	if err := d.drain.checkTakesWork(); err != nil {
+	if err := d.drain.CheckTakesWork(); err != nil {
 		return nil, err
 	}
 	p, err := d.reserveAgent(sender.ID, env.Kind, query.Domain, env.Agent)
@@ -255,7 +250,7 @@ func (d *Daemon) reserveAgent(from identity.ID, kind, domain, name string) (*reg
 // else some of them. For any other sender the error is why.
 func (d *Daemon) suggestAgent(from identity.ID, kind, name string, why error) error {
 	sender, ok := d.trust.FindPeer(from)
-	if !ok || !d.mayDiscover(sender) {
+	if !ok || !d.permissions.MayDiscover(sender) {
 		return why
 	}
 	var names []string

@@ -11,6 +11,7 @@ import (
 	"github.com/acpd/acpd/client/jsonrpc"
 	"github.com/acpd/acpd/integration/await"
 	"github.com/acpd/acpd/kinds"
+	"github.com/acpd/acpd/peer"
 	"github.com/acpd/acpd/wire"
 )
 
@@ -25,7 +26,7 @@ func (d *running) drained(p client.DrainParams) <-chan client.Drained {
 		l.Close()
 		outcome <- r
 	}()
-	await.Until(d.t, "the drain has begun", d.drain.hasBegun)
+	await.Until(d.t, "the drain has begun", d.drain.HasBegun)
 	return outcome
 }
 
@@ -155,7 +156,7 @@ func TestDrainOfAnIdleDaemon(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	given := make(chan error, 1)
 	go func() { given <- gone.Call(ctx, "drain", nil, nil) }()
-	await.Until(t, "the drain has begun", desk.drain.hasBegun)
+	await.Until(t, "the drain has begun", desk.drain.HasBegun)
 	cancel()
 	if err := await.Receive(t, "the call that is given up", given); err != nil && !errors.Is(err, context.Canceled) {
 		t.Error(err)
@@ -164,10 +165,10 @@ func TestDrainOfAnIdleDaemon(t *testing.T) {
 	await.Until(t, "the daemon has ended", desk.hasEnded)
 
 	laptop := start(t, stateDir(t), "laptop")
-	laptop.drain.calls.Add(1)
+	laptop.drain.Began(&peer.Passing{}) // a call that never ends
 	l, broken := laptop.dial(), make(chan error, 1)
 	go func() { broken <- l.call("drain", nil, nil) }()
-	await.Until(t, "the drain has begun", laptop.drain.hasBegun)
+	await.Until(t, "the drain has begun", laptop.drain.HasBegun)
 	laptop.stop()
 	if err := await.Receive(t, "the end of the call", broken); err == nil {
 		t.Error("a drain that a signal has cut short succeeded")

@@ -58,10 +58,10 @@ func (d *Daemon) handlePeerEvent(e peer.Event) {
 		d.connected.update(e.Type == peer.EventUp, d.options.Connected)
 		d.recordConnection(e.Peer, udpAddr, e.At)
 		d.updateAddrTable(e.Peer)
-		if e.Type == peer.EventDown || d.isNamedFor(e.Peer, config.PolicyMail) {
+		if e.Type == peer.EventDown || d.permissions.MayUseBridge(e.Peer, config.PolicyMail) {
 			d.mail.SetConnected(e.Peer, e.Type == peer.EventUp)
 		}
-		if e.Type == peer.EventDown || d.isNamedFor(e.Peer, config.PolicyChannel) {
+		if e.Type == peer.EventDown || d.permissions.MayUseBridge(e.Peer, config.PolicyChannel) {
 			d.channels.SetPeerConnected(e.Peer, e.Type == peer.EventUp)
 		}
 	case peer.EventMoved:
@@ -109,11 +109,4 @@ func (d *Daemon) recordConnection(id identity.ID, addr string, at time.Time) {
 	} else {
 		d.lastConnections.record(id, addr, at)
 	}
-}
-
-// isNamedFor reports whether a bridge has to do with a peer: the owner trusts it, or a rule of policy
-// that is for its certificate allows it what the bridge carries.
-func (d *Daemon) isNamedFor(id identity.ID, kind string) bool {
-	p, ok := d.trust.FindPeer(id)
-	return ok && (p.Certificate == nil || d.permissions.decideByPolicy(p, kind, "").Allowed)
 }

@@ -18,10 +18,10 @@ import (
 // handleNotify hands a notification to all agents that want it, or holds it.
 func (d *Daemon) handleNotify(ctx context.Context, sender identity.Peer, message kinds.Checked) (inbox.Outcome, bool) {
 	env := message.Envelope
-	if err := d.permissions.checkAllowed(sender, env.Kind, ""); err != nil {
+	if err := d.permissions.CheckAllowed(sender, env.Kind, ""); err != nil {
 		return newRefusedOutcome(err)
 	}
-	if err := d.drain.checkTakesWork(); err != nil {
+	if err := d.drain.CheckTakesWork(); err != nil {
 		return newRefusedOutcome(err)
 	}
 	return d.handToAgentOrStore(ctx, sender, env, env.Agent, d.agents.FindTakers(env.Kind, message.Topic, env.Agent), &client.Inbound{Envelope: *env, Name: sender.Name})

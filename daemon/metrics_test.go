@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/config"
 	"github.com/acpd/acpd/integration/await"
 	"github.com/acpd/acpd/kinds"
 	"github.com/acpd/acpd/metrics"
@@ -159,7 +160,8 @@ func TestMetricsCountDials(t *testing.T) {
 func TestRefusalsOutliveTrust(t *testing.T) {
 	t.Parallel()
 	desk, laptop := measuredPair(t, "")
-	laptop.permissions.forbidden.CountRefusal(desk.ID())
+	laptop.permissions.ReplaceConfig(&config.Config{Policy: config.Policy{"*": {Kinds: []string{}}}})
+	desk.dial().refused(kinds.NotAuthorized, "ping", client.PingParams{To: "laptop"})
 	laptop.countsTo(`acpd_budget_refusals_total{row="policy"}`, 1)
 	laptop.dial().must("untrust", client.UntrustParams{Peer: "desk"}, nil)
 	laptop.countsTo(`acpd_budget_refusals_total{row="policy"}`, 1)

@@ -119,7 +119,7 @@ func (d *Daemon) waitForAnswer(ctx context.Context, query *peer.Passing) (wire.P
 		return nil, delegation.NewNotFoundError(*env.Ref)
 	}
 	query.SetAgent(&t.Agent)
-	if err := d.permissions.checkAllowed(sender, env.Kind, query.Domain); err != nil {
+	if err := d.permissions.CheckAllowed(sender, env.Kind, query.Domain); err != nil {
 		return nil, err
 	}
 	if n := len(env.Payload); n > kinds.MaxQuestion {
@@ -146,7 +146,7 @@ func (d *Daemon) waitForAnswer(ctx context.Context, query *peer.Passing) (wire.P
 		d.askDelegator(ctx, sender, t, q, env)
 		select {
 		case <-changed:
-		case <-d.leaving: // and would wait for this
+		case <-d.drain.Ending(): // and would wait for this
 			return nil, kinds.Errorf(kinds.Timeout, "the daemon that waits for the answer shuts down: ask again with the same id when it is back")
 		case <-ctx.Done():
 			return nil, kinds.NewErrorFromCause(context.Cause(ctx))

@@ -114,9 +114,8 @@ func TestUnreadyWhileItDrains(t *testing.T) {
 	t.Parallel()
 	desk := start(t, stateDir(t), "desk")
 	desk.awaitReady()
-	desk.draining.Store(true)
+	desk.drain.BeginEnd()
 	desk.awaitUnready("shutting down")
-	desk.draining.Store(false)
 }
 
 // TestStuckParts: before Run nothing accepts connections, but the writer writes.

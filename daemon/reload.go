@@ -49,12 +49,12 @@ func (d *Daemon) reloadConfig() (*client.Reloaded, error) {
 	}
 	d.reloadFailure.Store(nil)
 	old := d.config.Swap(next)
-	d.permissions.replaceConfig(next)
+	d.permissions.ReplaceConfig(next)
 	files := d.listFileChanges(authorities, own)
 	d.applyOrganisation(next, authorities, own)
 	d.channels.CancelStreamsUnless(func(id identity.ID) bool {
 		p, ok := d.trust.FindPeer(id)
-		return ok && d.permissions.decideByPolicy(p, config.PolicyChannel, "").Allowed
+		return ok && d.permissions.Decide(p, config.PolicyChannel, "").Allowed
 	})
 	d.setLogLevel(next)
 	d.watch.KeepHistory(next.History != config.Off)

@@ -150,7 +150,7 @@ func (d *Daemon) composeEnvelope(ctx context.Context, s *local.Conn, kind string
 	if err != nil {
 		return nil, p, err
 	}
-	if err := d.checkMayBegin(s, kind, h); err != nil {
+	if err := d.drain.CheckMayBegin(s, kind, h); err != nil {
 		return nil, p, err
 	}
 	c, err := d.known.FindParentChain(ctx, s.GuestCredential(), h)

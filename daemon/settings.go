@@ -180,7 +180,7 @@ func (d *Daemon) logSettingsWithoutEffect() {
 // describeStatus returns one line for systemctl status. It holds no name and no text of a peer.
 func (d *Daemon) describeStatus() string {
 	line := fmt.Sprintf("%d peers connected; UDP %s", d.connected.count(), d.udpAddr)
-	if d.draining.Load() {
+	if d.drain.IsEnding() {
 		line = "draining; " + line
 	}
 	if full := d.space.DescribeShortage(); full != "" {

@@ -32,7 +32,7 @@ func (d *Daemon) serveWhoami(_ context.Context, s *local.Conn, _ *local.NoParams
 func (d *Daemon) serveStatus(ctx context.Context, _ *local.Conn, _ *local.NoParams) (any, error) {
 	unready := d.readiness.Check(ctx)
 	state, active, _ := d.agents.SummarizeLoad()
-	if d.isLeaving() {
+	if d.drain.IsLeaving() {
 		state = client.DaemonDraining
 	}
 	open := d.delegations.CountOpen()
@@ -41,7 +41,7 @@ func (d *Daemon) serveStatus(ctx context.Context, _ *local.Conn, _ *local.NoPara
 	return &client.Status{
 		Whoami: d.describeSelf(), State: state, PeersConnected: len(d.node.Peers()), Agents: d.agents.ListAgents(),
 		TasksActive: active, TasksGiven: open.Given, TasksTaken: open.Taken, QuestionsOpen: open.Questions,
-		Drain: d.describeDrain(), Messages: client.MessageCount{In: d.watch.CountMessages(client.In), Out: d.watch.CountMessages(client.Out)},
+		Drain: d.drain.Describe(), Messages: client.MessageCount{In: d.watch.CountMessages(client.In), Out: d.watch.CountMessages(client.Out)},
 		Ready: len(unready) == 0, Unready: unready, Relays: d.relays.List(), Warnings: d.listWarnings(),
 		Process: process,
 	}, nil
@@ -56,7 +56,7 @@ func (d *Daemon) servePolicy(_ context.Context, _ *local.Conn, p *client.PolicyP
 	if err != nil {
 		return nil, err
 	}
-	return d.permissions.describe(who, p.Kind, p.Domain), nil
+	return d.permissions.Describe(who, p.Kind, p.Domain), nil
 }
 
 // resolvePeer returns the trusted peer that ref names. The error, which begins with before, says of others what they
