@@ -16,7 +16,6 @@
 package daemon
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -46,6 +45,7 @@ import (
 	"github.com/acpd/acpd/daemon/relays"
 	"github.com/acpd/acpd/daemon/schema"
 	"github.com/acpd/acpd/daemon/sessions"
+	"github.com/acpd/acpd/daemon/settings"
 	"github.com/acpd/acpd/daemon/spending"
 	"github.com/acpd/acpd/daemon/watch"
 	"github.com/acpd/acpd/discovery"
@@ -78,19 +78,15 @@ type Options struct {
 
 // Daemon is an open state directory.
 type Daemon struct {
-	options       Options
-	home          home
-	id            identity.ID
-	name          string
-	isNew         bool
-	trustWasLost  bool // the trust store's files were not there, though the identity was
-	started       time.Time
-	config        atomic.Pointer[config.Config]
-	startConfig   *config.Config                // that of the start
-	reloading     sync.Mutex                    // held while config.yaml is read again
-	reloadFailure atomic.Pointer[reloadFailure] // why config.yaml was not taken over, until it is
-	log           *slog.Logger
-	level         slog.LevelVar
+	options      Options
+	home         home
+	id           identity.ID
+	name         string
+	isNew        bool
+	trustWasLost bool // the trust store's files were not there, though the identity was
+	started      time.Time
+	config       *settings.Service
+	log          *slog.Logger
 
 	lock       *os.File
 	key        *identity.Key
@@ -178,17 +174,16 @@ func (d *Daemon) openParts(ctx context.Context) error {
 	if err := statedir.CheckComplete(dir); err != nil {
 		return err
 	}
-	cfg, err := d.loadConfig()
+	d.config, err = settings.Open(d.home.filePath(statedir.ConfigName), settings.Overrides{Listen: d.options.Listen, Name: d.options.Name, Level: d.options.Level, NoMDNS: d.options.NoMDNS})
 	if err != nil {
 		return err
 	}
+	cfg := d.config.Start()
 	if err := local.OpenAgentsFolder(dir, cfg.Agents.UIDs); err != nil {
 		return err
 	}
-	d.config.Store(cfg)
-	d.startConfig = cfg
 	d.name = cfg.Name
-	d.log = d.newLogger(cfg)
+	d.log = d.config.NewLogger(d.options.Log)
 	d.drain = admin.NewDrain(d.agents, d.log)
 	if cfg.Metrics.Listen != "" {
 		d.measures = measures.New(cfg.Metrics.Peers)
@@ -316,6 +311,7 @@ func (d *Daemon) openParts(ctx context.Context) error {
 		return err
 	}
 	d.systemd = &admin.Systemd{Log: d.log, Describe: d.describeStatus}
+	d.config.Deps = settings.Deps{Trust: trust, Log: d.log, Systemd: d.systemd, Prepare: d.prepareSettings, ListWarnings: d.listSettingsWarnings}
 	d.readiness = &admin.Readiness{
 		Socket: d.socket, CheckUDP: d.node.CheckAnswers, Store: d.store, Space: d.space, Loops: d.listLoops(), Calls: &d.calls,
 		IsLeaving: d.drain.IsLeaving, Leaving: d.drain.Ending(),
@@ -350,20 +346,6 @@ func (d *Daemon) openSessions(ctx context.Context) (err error) {
 	return err
 }
 
-// loadConfig reads config.yaml and puts the options of the command line before it.
-func (d *Daemon) loadConfig() (*config.Config, error) {
-	cfg, err := config.LoadConfig(d.home.filePath(statedir.ConfigName))
-	if err != nil {
-		return nil, err
-	}
-	cfg.Listen = cmp.Or(d.options.Listen, cfg.Listen)
-	cfg.Name = cmp.Or(d.options.Name, cfg.Name)
-	if d.options.NoMDNS {
-		cfg.Discovery.MDNS = config.Off
-	}
-	return cfg, nil
-}
-
 // Run serves until ctx ends or a drain is over, then drains the connections for up to 5 s, closes
 // everything and returns nil.
 // If a part fails, all parts end and Run returns the error. Each value from reload, which
@@ -388,7 +370,7 @@ func (d *Daemon) Run(ctx context.Context, reload <-chan os.Signal) error {
 	g.Go(func() error { return admin.ServePprof(working, d.options.Pprof) })
 	g.Go(func() error { return d.delegations.Run(working, d.reportEnd) })
 	g.Go(func() error { return d.lastConnections.run(working, d.log) })
-	g.Go(func() error { return d.reloadOnSignal(working, reload) })
+	g.Go(func() error { return d.config.Run(working, reload) })
 	g.Go(func() error { return d.drain.Run(working, end) })
 	for _, part := range []func(context.Context) error{d.runTrustSaver, d.runLeftoverRemoval, d.runDiscovery, d.mail.Run, d.space.Run, d.sessions.Run, d.relays.Run, d.runPinSaver, d.watchOwnCertificate} {
 		g.Go(func() error { return part(working) })
@@ -410,7 +392,7 @@ func (d *Daemon) Run(ctx context.Context, reload <-chan os.Signal) error {
 	if d.trustWasLost {
 		d.log.Warn("trust store", "warning", trustLostWarning)
 	}
-	d.logSettingsWithoutEffect()
+	d.config.LogWithoutEffect()
 	d.log.Info("ready", "id", d.id, "name", d.name, "addr", d.node.Addr(), "socket", d.home.ownerSocketPath(), "took", time.Since(d.started))
 	d.readiness.SetServing()
 	d.systemd.Tell(admin.StateReady)

@@ -63,7 +63,7 @@ func TestDelegateIsAckedAndItsResultReceived(t *testing.T) {
 		}
 	}
 
-	awaitsWork := func(d *running, of identity.ID) bool { return d.newNodeConfig(d.startConfig, "").AwaitsWork(of) }
+	awaitsWork := func(d *running, of identity.ID) bool { return d.newNodeConfig(d.config.Start(), "").AwaitsWork(of) }
 	if !awaitsWork(desk, laptop.ID()) || !awaitsWork(laptop, desk.ID()) || awaitsWork(desk, identity.ID{1}) {
 		t.Error("the nodes do not know which work is open: a pipe would end before the result")
 	}

@@ -19,7 +19,7 @@ func (d *Daemon) openLocal() {
 	}
 	usage := &admin.Usage{Budget: d.budget, Space: d.space, ResolvePeer: d.resolvePeer, NamePeer: d.peerName, ListLinks: d.listStrangersLinks}
 	methods := d.methods()
-	for _, of := range []map[string]local.Method{backup.Methods(), usage.Methods(), d.watch.Methods(), d.relays.Methods(), d.spending.Methods(), d.mail.Methods(), d.sessions.Methods(), d.drain.Methods()} {
+	for _, of := range []map[string]local.Method{backup.Methods(), usage.Methods(), d.watch.Methods(), d.relays.Methods(), d.spending.Methods(), d.mail.Methods(), d.sessions.Methods(), d.drain.Methods(), d.config.Methods()} {
 		maps.Copy(methods, of)
 	}
 	d.local = &local.Server{
@@ -66,7 +66,6 @@ func (d *Daemon) methods() map[string]local.Method {
 		client.MethodAttach:      local.ForAgents(d.serveAttach),
 		client.MethodSpeak:       local.ForAgents(d.serveSpeak),
 
-		client.MethodReload:      local.ForOwner(d.serveReload),
 		client.MethodPipe:        {Serve: d.servePipe},
 		client.MethodInvitations: local.ForOwner(d.serveInvitations),
 		client.MethodRevoke:      local.ForOwner(d.serveRevoke),

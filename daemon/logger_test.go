@@ -3,34 +3,16 @@ package daemon
 import (
 	"context"
 	"encoding/base64"
-	"errors"
 	"log/slog"
 	"strings"
 	"testing"
 
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/client/jsonrpc"
-	"github.com/acpd/acpd/config"
 	"github.com/acpd/acpd/integration/await"
-	"github.com/acpd/acpd/internal/ownwords"
 	"github.com/acpd/acpd/kinds"
 	"github.com/acpd/acpd/wire"
 )
-
-// The level of config.yaml counts as soon as it was read again, unless the command line has set one.
-func TestLogLevelFollowsConfig(t *testing.T) {
-	asDebug := &config.Config{Log: config.Log{Level: config.LevelDebug}}
-	d := new(Daemon)
-	d.setLogLevel(asDebug)
-	if d.level.Level() != slog.LevelDebug {
-		t.Errorf("the level is %v", d.level.Level())
-	}
-	d.options.Level = new(slog.LevelError)
-	d.setLogLevel(asDebug)
-	if d.level.Level() != slog.LevelError {
-		t.Errorf("the level of the command line has become %v", d.level.Level())
-	}
-}
 
 // The log at level debug tells of every message by its id, and holds no payload, answer, key of an
 // agent, or invitation, whatever goes well or wrong.
@@ -83,24 +65,6 @@ func TestDebugLogHoldsNoSecrets(t *testing.T) {
 			if strings.Contains(text, s) {
 				t.Errorf("the log of daemon %d holds %q:\n%s", i, s, text)
 			}
-		}
-	}
-}
-
-// The log has errors in words of this program, and at level debug what they leave out, as the attribute cause.
-func TestLogHasOwnWordsOfErrors(t *testing.T) {
-	for _, level := range []slog.Level{slog.LevelInfo, slog.LevelDebug} {
-		var log strings.Builder
-		d := &Daemon{options: Options{Log: &log, Level: &level}}
-		l := d.newLogger(new(config.Config)).With("a", 1)
-		l.Warn("it failed", "err", ownwords.Errorf("read: %w", errors.New("<tag>\nrun make deploy")))
-		l.Warn("it failed", "err", ownwords.New("closed"))
-		want := " level=WARN msg=\"it failed\" a=1 err=\"read: acpd's log says more (log.level debug)\"\n"
-		if level == slog.LevelDebug {
-			want = strings.TrimSuffix(want, "\n") + ` cause="<tag>\nrun make deploy"` + "\n"
-		}
-		if got := log.String(); !strings.Contains(got, want) || !strings.Contains(got, "err=closed\n") {
-			t.Errorf("at level %s the log has\n%s", level, got)
 		}
 	}
 }

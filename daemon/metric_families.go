@@ -14,14 +14,9 @@ import (
 // listMetricFamilies returns all metrics of this daemon, as docs/operate.md describes them. What
 // is measured for them is measured now. It blocks as Readiness.Check does.
 func (d *Daemon) listMetricFamilies(ctx context.Context) []metrics.Family {
-	failed := 0
-	if d.reloadFailure.Load() != nil {
-		failed = 1
-	}
 	return slices.Concat(
 		d.watch.ListFamilies(), d.measures.ListFamilies(), d.listNetworkFamilies(), d.listRelayFamilies(), d.readiness.ListFamilies(ctx),
-		[]metrics.Family{{Name: "acpd_config_reload_failed", Type: metrics.Gauge, Help: "1 if config.yaml was not taken over when it was reloaded last, else 0.", Write: metrics.One(failed)}},
-		d.space.ListFamilies(), d.listAgentFamilies(), d.sessions.ListFamilies(), d.spending.ListFamilies(),
+		d.config.ListFamilies(), d.space.ListFamilies(), d.listAgentFamilies(), d.sessions.ListFamilies(), d.spending.ListFamilies(),
 		admin.ListProcessFamilies(d.options.Version, d.started), d.measures.ListPeerFamilies(d.trust.Peers(), d.node.Peer),
 	)
 }

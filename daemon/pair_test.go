@@ -31,6 +31,9 @@ type running struct {
 	stop func()
 }
 
+// reloadConfig reads the daemon's config.yaml again.
+func (r *running) reloadConfig() (*client.Reloaded, error) { return r.config.Reload() }
+
 // stateDir makes a state directory with a path that a socket can have.
 func stateDir(t testing.TB) string {
 	t.Helper()

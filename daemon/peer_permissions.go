@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/acpd/acpd/daemon/settings"
 	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/kinds"
 )
@@ -52,7 +53,7 @@ func (d *Daemon) describeKeptName(p identity.Peer, claim string) string {
 func (d *Daemon) listKeptNames() (all []string) {
 	for _, now := range d.node.Peers() {
 		if p, ok := d.trust.FindPeer(now.ID); ok && p.Certificate == nil {
-			if why := d.describeKeptName(p, now.Claim); why != "" && len(all) < maxNamesInWarning {
+			if why := d.describeKeptName(p, now.Claim); why != "" && len(all) < settings.MaxNamesInWarning {
 				all = append(all, why)
 			}
 		}

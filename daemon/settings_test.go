@@ -27,7 +27,7 @@ func TestSettingsWithoutEffectAreNamed(t *testing.T) {
 	reload := func(text string) string {
 		writeConfig(t, dir, text)
 		log.Reset()
-		if _, err := d.reloadConfig(); err != nil {
+		if _, err := d.config.Reload(); err != nil {
 			t.Fatal(err)
 		}
 		return log.String()
@@ -130,7 +130,7 @@ func TestStatusTellsOfSettingsThatDoNotCount(t *testing.T) {
 		if at, err := time.Parse(time.RFC3339, when); err != nil || time.Since(at) > time.Hour {
 			t.Errorf("%v in %q", err, w[0])
 		}
-		if len(rest) < 150 || len(rest) > 2*maxReasonBytes || strings.Contains(rest, "\n") ||
+		if len(rest) < 150 || len(rest) > 2048 || strings.Contains(rest, "\n") ||
 			!strings.HasSuffix(rest, "): the settings of before stay in effect, and acpd will not start with this file; fix it and reload it") {
 			t.Errorf("%q", rest)
 		}

@@ -62,7 +62,7 @@ func (d *Daemon) serveInvite(_ context.Context, _ *local.Conn, p *client.InviteP
 // listInvitedAddrs returns the addresses that an invitation names: none if peers are to learn none
 // and a relay leads here.
 func (d *Daemon) listInvitedAddrs(relays []identity.InvitedRelay) []string {
-	if d.startConfig.Reach.Direct == config.Off && len(relays) > 0 {
+	if d.config.Start().Reach.Direct == config.Off && len(relays) > 0 {
 		return nil
 	}
 	return chooseInvitedAddrs(d.node.LocalAddrs(), findNetworks())

@@ -95,7 +95,7 @@ func (d *Daemon) listAbsentAddrs() (all []string) {
 		}
 	}
 	warn("listen", d.udpAddr, "choose another one with listen in config.yaml or --listen")
-	if m := d.startConfig.Metrics; !m.IsSocket() {
+	if m := d.config.Start().Metrics; !m.IsSocket() {
 		warn("metrics.listen", m.Addr(), "choose another one in config.yaml")
 	}
 	return all

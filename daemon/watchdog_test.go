@@ -100,7 +100,7 @@ func TestSystemdHears(t *testing.T) {
 		systemd.await("WATCHDOG=1")
 	}
 	writeConfig(t, d.dir, "lisen: x\n")
-	if _, err := d.reloadConfig(); err == nil {
+	if _, err := d.config.Reload(); err == nil {
 		t.Error("a broken config.yaml was taken over")
 	}
 	said := systemd.await("RELOADING=1")

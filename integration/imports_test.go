@@ -16,7 +16,7 @@ var module = live.Module + "/"
 var arrows = map[string][]string{
 	"cmd/acpd":             {"daemon", "internal/buildinfo"},
 	"cmd/acpctl":           {"internal/app/cli"},
-	"daemon":               {"daemon/admin", "daemon/channels", "daemon/delegation", "daemon/inbox", "daemon/known", "daemon/local", "daemon/mail", "daemon/measures", "daemon/permissions", "daemon/registry", "daemon/relays", "daemon/schema", "daemon/sessions", "daemon/spending", "daemon/waking", "daemon/watch", "openintent/remote", "peer", "pipe", "discovery", "store", "config", "client", "disk", "metrics", "internal/buildinfo", "internal/statedir"},
+	"daemon":               {"daemon/admin", "daemon/channels", "daemon/delegation", "daemon/inbox", "daemon/known", "daemon/local", "daemon/mail", "daemon/measures", "daemon/permissions", "daemon/registry", "daemon/relays", "daemon/schema", "daemon/sessions", "daemon/settings", "daemon/spending", "daemon/waking", "daemon/watch", "openintent/remote", "peer", "pipe", "discovery", "store", "config", "client", "disk", "metrics", "internal/buildinfo", "internal/statedir"},
 	"daemon/admin":         {"daemon/local", "config", "peer", "store", "metrics", "internal/buildinfo", "internal/durable", "internal/pace", "internal/statedir"},
 	"daemon/channels":      {"daemon/admin", "daemon/local", "daemon/measures", "config", "openintent/remote", "peer", "store"},
 	"daemon/delegation":    {"daemon/registry", "store", "client", "budget"},
@@ -32,6 +32,7 @@ var arrows = map[string][]string{
 	"daemon/schema":        {"store"},
 	"daemon/waking":        {"config", "client", "store", "internal/sealed", "internal/pace"},
 	"daemon/sessions":      {"daemon/known", "daemon/waking", "daemon/watch", "disk", "internal/commandenv"},
+	"daemon/settings":      {"config", "daemon/admin", "daemon/local", "metrics"},
 	"daemon/spending":      {"config", "daemon/known", "daemon/local", "metrics"},
 	"daemon/traffic":       {"client", "peer", "internal/pace", "internal/turns"},
 	"daemon/watch":         {"daemon/delegation", "daemon/local", "daemon/traffic", "metrics"},

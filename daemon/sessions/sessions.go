@@ -8,7 +8,10 @@ package sessions
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -174,6 +177,27 @@ func (s *Service) publishNotice(n waking.Notice) {
 		s.notifier.tell(e)
 	}
 	s.Watch.Publish(typ, n.Peer, e.name, time.Now(), details)
+}
+
+// DescribeProblems returns what the owner should know of attached sessions, and of settings for agents.
+func (s *Service) DescribeProblems() (all []string) {
+	var attached []string
+	for _, a := range s.Agents.ListAgents() {
+		attached = append(attached, a.Name)
+		if a.Session != nil {
+			all = append(all, s.Waker.Notices(a.Name)...)
+			if why := a.Session.Unwakeable; why != "" && s.Waker.MayAnyWake(a.Name) {
+				all = append(all, a.Name+" cannot be woken: "+why)
+			}
+		}
+	}
+	agents := &s.Config().Agents
+	for _, name := range slices.Sorted(maps.Keys(agents.Named)) {
+		if near := agents.FindMisnamed(name, attached); near != "" {
+			all = append(all, fmt.Sprintf("agents in config.yaml names %s: no such agent is attached, so nothing follows from it; did you mean %s?", name, near))
+		}
+	}
+	return all
 }
 
 // countWake counts that a session was told of a message that may begin a turn of it.

@@ -1,28 +1,29 @@
-package daemon
+package settings
 
 import (
 	"cmp"
 	"context"
+	"io"
 	"log/slog"
 
 	"github.com/acpd/acpd/config"
 	"github.com/acpd/acpd/internal/ownwords"
 )
 
-// newLogger returns the daemon's log. It may hold ids, but never a payload or token.
-func (d *Daemon) newLogger(cfg *config.Config) *slog.Logger {
-	if d.options.Log == nil {
+// NewLogger returns the daemon's log, which follows log.level. It may hold ids, but never a payload or token.
+func (s *Service) NewLogger(to io.Writer) *slog.Logger {
+	if to == nil {
 		return slog.New(slog.DiscardHandler)
 	}
-	d.setLogLevel(cfg)
-	o := &slog.HandlerOptions{Level: &d.level}
-	if cfg.Log.Format == config.FormatJSON {
-		return slog.New(ownWordsHandler{slog.NewJSONHandler(d.options.Log, o)})
+	s.setLogLevel(s.start)
+	o := &slog.HandlerOptions{Level: &s.level}
+	if s.start.Log.Format == config.FormatJSON {
+		return slog.New(ownWordsHandler{slog.NewJSONHandler(to, o)})
 	}
-	return slog.New(ownWordsHandler{slog.NewTextHandler(d.options.Log, o)})
+	return slog.New(ownWordsHandler{slog.NewTextHandler(to, o)})
 }
 
-// ownWordsHandler has errors in the log in words of this program alone. At level debug a line has what
+// ownWordsHandler writes errors to the log only in words of this program. At level debug a line has what
 // they leave out, as the attribute cause.
 type ownWordsHandler struct{ slog.Handler }
 
@@ -69,13 +70,13 @@ func showOwnWords(a slog.Attr) (shown slog.Attr, foreign string) {
 }
 
 // setLogLevel sets the configured level, unless the command line has set one.
-func (d *Daemon) setLogLevel(cfg *config.Config) {
+func (s *Service) setLogLevel(cfg *config.Config) {
 	var level slog.Level
 	switch {
-	case d.options.Level != nil:
-		level = *d.options.Level
+	case s.overrides.Level != nil:
+		level = *s.overrides.Level
 	case level.UnmarshalText([]byte(cfg.Log.Level)) != nil:
 		level = slog.LevelInfo // a configuration that was not loaded
 	}
-	d.level.Set(level)
+	s.level.Set(level)
 }
