@@ -33,6 +33,7 @@ import (
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/config"
 	"github.com/acpd/acpd/daemon/admin"
+	"github.com/acpd/acpd/daemon/agents"
 	"github.com/acpd/acpd/daemon/channels"
 	"github.com/acpd/acpd/daemon/delegation"
 	"github.com/acpd/acpd/daemon/inbox"
@@ -93,7 +94,6 @@ type Daemon struct {
 	trust      *identity.TrustStore
 	budget     *budget.Book
 	refusalLog *budget.Log // of what peers cause
-	agentLog   *agentLog   // of agents that come and go
 	store      *store.DB
 	node       *peer.Node
 	pipes      *pipe.Link // a link of node
@@ -105,14 +105,12 @@ type Daemon struct {
 	space      *admin.Space
 
 	agents          *registry.Registry
-	attaching       sync.Mutex // held while an agent is attached or detached, so that each step finds what the last one left
+	attached        *agents.Service // serves them
 	sessions        *sessions.Service
 	delegations     *delegation.Table
 	inbox           *inbox.Inbox
 	repeats         *inbox.Repeats
 	spending        *spending.Service
-	slowTakers      *budget.Account
-	agentPlaces     *budget.Account
 	partials        *budget.Account // counts refusals alone
 	known           *known.Messages
 	watch           *watch.Service
@@ -216,11 +214,8 @@ func (d *Daemon) openParts(ctx context.Context) error {
 	d.agents.Certified = d.findFleetName
 	d.agents.IsTrustedConnected = func() bool { return d.node.IsAnyConnected(d.isTrustedByOwner) }
 	d.refusalLog = d.budget.OpenLog(d.log)
-	d.agentLog = &agentLog{to: d.log}
-	d.agentPlaces = d.budget.OpenAccount(budget.Places)
 	d.partials = d.budget.OpenAccount(budget.Partials)
 	d.repeats = inbox.NewRepeats(d.budget)
-	d.slowTakers = d.budget.OpenAccount(budget.SlowTakers)
 	d.permissions = permissions.New(trust, cfg, d.budget, d.refusalLog)
 	if d.mailHome, err = mail.ResolveHome(cfg.OACP.Home); err != nil {
 		return err
@@ -275,6 +270,11 @@ func (d *Daemon) openParts(ctx context.Context) error {
 		return err
 	}
 	d.udpAddr = d.node.Addr().String()
+	d.attached = agents.New(agents.Deps{
+		Registry: d.agents, Trust: trust, Node: d.node, Inbox: d.inbox, Repeats: d.repeats, Delegations: d.delegations, Known: d.known, Sessions: d.sessions,
+		Permissions: d.permissions, Disk: d.space.Reserve, Budget: d.budget, PeerLog: d.refusalLog, Calls: &d.calls, Log: d.log,
+		ResolvePeers: d.resolvePeers, MaxListBytes: d.maxListBytes,
+	})
 	for _, warning := range d.listAbsentAddrs() {
 		d.log.Warn("an address to listen on is not there", "warning", warning)
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/acpd/acpd/budget"
 	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/daemon/agents"
 	"github.com/acpd/acpd/daemon/delegation"
 	"github.com/acpd/acpd/daemon/inbox"
 	"github.com/acpd/acpd/daemon/known"
@@ -201,33 +202,33 @@ func (d *Daemon) serveCancel(ctx context.Context, s *local.Conn, p *client.Cance
 func (d *Daemon) handleReport(ctx context.Context, sender identity.Peer, env *wire.Envelope) (inbox.Outcome, bool) {
 	t := d.delegations.Find(client.Given, sender.ID, *env.Ref)
 	if t == nil {
-		return newRefusedOutcome(delegation.NewNotFoundError(*env.Ref))
+		return inbox.Refuse(delegation.NewNotFoundError(*env.Ref))
 	}
 	if err := d.permissions.CheckAllowed(sender, env.Kind, ""); err != nil {
-		return newRefusedOutcome(err)
+		return inbox.Refuse(err)
 	}
 	if !d.delegations.Status(t).State.IsFinal() {
 		if err := d.space.CheckRoom(sender.ID); err != nil {
-			return newRefusedOutcome(err)
+			return inbox.Refuse(err)
 		}
 	}
 	what, err := delegation.ParseReport(env)
 	if err != nil {
-		return newRefusedOutcome(err)
+		return inbox.Refuse(err)
 	}
 	if what.IsPartial {
 		if err := d.checkPartial(sender, t, env); err != nil {
-			return newRefusedOutcome(err)
+			return inbox.Refuse(err)
 		}
 		what.Partial.Durable = true // nothing else keeps it if no agent takes it
 	}
 	open, err := d.delegations.RecordReport(ctx, t, what)
 	if err != nil {
-		return newRefusedOutcome(err)
+		return inbox.Refuse(err)
 	}
 	// The same message again, after a restart that lost its outcome, goes its way.
 	if status := d.delegations.Status(t); !open && status.EndID != env.ID {
-		return newRefusedOutcome(kinds.Errorf(kinds.NotFound, "ref: the delegation %s is %s already: nothing more is expected", t.ID, status.State))
+		return inbox.Refuse(kinds.Errorf(kinds.NotFound, "ref: the delegation %s is %s already: nothing more is expected", t.ID, status.State))
 	}
 	takers := d.agents.FindTakers(env.Kind, "", env.Agent)
 	if t.Agent != "" {
@@ -235,9 +236,9 @@ func (d *Daemon) handleReport(ctx context.Context, sender identity.Peer, env *wi
 	}
 	in := &client.Inbound{Envelope: *env, Name: sender.Name, Delegation: d.describeDelegation(ctx, t, false)}
 	if !what.IsPartial {
-		return d.handToAgentOrStore(ctx, sender, env, cmp.Or(t.Agent, env.Agent), takers, in)
+		return d.attached.HandOrHold(ctx, sender, env, cmp.Or(t.Agent, env.Agent), takers, in)
 	}
-	if d.offerToAgents(context.WithoutCancel(ctx), withoutSessions(takers), in) {
+	if d.attached.Offer(context.WithoutCancel(ctx), agents.WithoutSessions(takers), in) {
 		return inbox.Outcome{State: wire.Handed}, true
 	}
 	return inbox.Outcome{State: wire.Held}, true // the task has it

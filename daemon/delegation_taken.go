@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/daemon/agents"
 	"github.com/acpd/acpd/daemon/delegation"
 	"github.com/acpd/acpd/daemon/inbox"
 	"github.com/acpd/acpd/daemon/local"
@@ -24,27 +25,27 @@ func (d *Daemon) handleDelegate(ctx context.Context, sender identity.Peer, env *
 	}
 	p, err := kinds.ParsePayload[kinds.Delegate](env.Payload)
 	if err != nil {
-		return newRefusedOutcome(err)
+		return inbox.Refuse(err)
 	}
 	if err := d.permissions.CheckAllowed(sender, env.Kind, p.Domain); err != nil {
-		return newRefusedOutcome(err)
+		return inbox.Refuse(err)
 	}
 	if err := d.drain.CheckTakesWork(); err != nil {
-		return newRefusedOutcome(err)
+		return inbox.Refuse(err)
 	}
 	if err := d.space.CheckRoom(sender.ID); err != nil {
-		return newRefusedOutcome(err)
+		return inbox.Refuse(err)
 	}
-	place, err := d.reserveAgent(sender.ID, env.Kind, p.Domain, env.Agent)
+	place, err := d.attached.ReservePlace(sender.ID, env.Kind, p.Domain, env.Agent)
 	if err != nil {
-		return newRefusedOutcome(err)
+		return inbox.Refuse(err)
 	}
 	defer d.agents.ReleasePlace(place)
 	a := place.Agent
 	t := delegation.NewDelegation(client.Taken, sender.ID, env, hash, p, registry.Credential{Name: a.Name, KeyHash: a.KeyHash})
 	entry, fresh, err := d.delegations.AddDelegation(ctx, t, p.Task)
 	if err != nil {
-		return newRefusedOutcome(err)
+		return inbox.Refuse(err)
 	}
 	if !fresh {
 		return d.answerRepeatedDelegate(ctx, entry, hash), true
@@ -72,7 +73,7 @@ func (d *Daemon) handleDelegate(ctx context.Context, sender identity.Peer, env *
 			}
 		}()
 	}
-	if err := callAgent(running, kinds.AckDeadline, a, in, &ack); err != nil {
+	if err := agents.Call(running, kinds.AckDeadline, a, in, &ack); err != nil {
 		return inbox.Outcome{Err: d.endUnacknowledgedTask(ctx, t, err)}, true
 	}
 	said, err := parseAck(ack)
@@ -139,10 +140,10 @@ func encodeTooLateAck(state client.TaskState) wire.Payload {
 func (d *Daemon) handleCancel(ctx context.Context, sender identity.Peer, env *wire.Envelope) (inbox.Outcome, bool) {
 	t := d.delegations.Find(client.Taken, sender.ID, *env.Ref)
 	if t == nil {
-		return newRefusedOutcome(delegation.NewNotFoundError(*env.Ref))
+		return inbox.Refuse(delegation.NewNotFoundError(*env.Ref))
 	}
 	if err := d.permissions.CheckAllowed(sender, env.Kind, ""); err != nil {
-		return newRefusedOutcome(err)
+		return inbox.Refuse(err)
 	}
 	if state := d.delegations.Status(t).State; state.IsFinal() {
 		return inbox.Outcome{Ack: encodeTooLateAck(state)}, true
@@ -150,17 +151,17 @@ func (d *Daemon) handleCancel(ctx context.Context, sender identity.Peer, env *wi
 	ack := kinds.EncodePayload(&kinds.Ack{Accepted: true})
 	if a := d.agents.FindByName(t.Agent); a != nil {
 		d.repeats.AddTaker(env.From, env.ID, a.KeyHash)
-		if err := callAgent(ctx, kinds.AckDeadline, a, &client.Inbound{Envelope: *env, Name: sender.Name, Delegation: d.describeDelegation(ctx, t, false)}, &ack); err != nil {
-			return newRefusedOutcome(err) // cancelling twice does no harm
+		if err := agents.Call(ctx, kinds.AckDeadline, a, &client.Inbound{Envelope: *env, Name: sender.Name, Delegation: d.describeDelegation(ctx, t, false)}, &ack); err != nil {
+			return inbox.Refuse(err) // cancelling twice does no harm
 		}
 	}
 	said, err := parseAck(ack)
 	if err != nil {
-		return newRefusedOutcome(err)
+		return inbox.Refuse(err)
 	}
 	if said.Accepted {
 		if ack, err = d.endCancelledTask(ctx, t, env, ack); err != nil {
-			return newRefusedOutcome(err)
+			return inbox.Refuse(err)
 		}
 	}
 	return inbox.Outcome{Ack: ack}, true

@@ -8,6 +8,7 @@ import (
 	"github.com/acpd/acpd/budget"
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/client/jsonrpc"
+	"github.com/acpd/acpd/daemon/agents"
 	"github.com/acpd/acpd/integration/await"
 	"github.com/acpd/acpd/wire"
 )
@@ -43,9 +44,9 @@ func TestSlowTakersKeepLittle(t *testing.T) {
 	if err := notify(); err != nil || countRefused() > 0 {
 		t.Errorf("with room for it: %v, %d refused", err, countRefused())
 	}
-	fill := budget.SlowTakers.Peer - slowTakerBytes
-	laptop.slowTakers.AddUnchecked(desk.ID(), fill)
-	defer laptop.slowTakers.Release(desk.ID(), fill)
+	fill := budget.SlowTakers.Peer - agents.SlowTakerBytes
+	laptop.attached.SlowTakers.AddUnchecked(desk.ID(), fill)
+	defer laptop.attached.SlowTakers.Release(desk.ID(), fill)
 	var call sync.WaitGroup
 	defer call.Wait()
 	defer close(leave)

@@ -19,14 +19,14 @@ func (d *Daemon) openLocal() {
 	}
 	usage := &admin.Usage{Budget: d.budget, Space: d.space, ResolvePeer: d.resolvePeer, NamePeer: d.peerName, ListLinks: d.listStrangersLinks}
 	methods := d.methods()
-	for _, of := range []map[string]local.Method{backup.Methods(), usage.Methods(), d.watch.Methods(), d.relays.Methods(), d.spending.Methods(), d.mail.Methods(), d.sessions.Methods(), d.drain.Methods(), d.config.Methods()} {
+	for _, of := range []map[string]local.Method{backup.Methods(), usage.Methods(), d.watch.Methods(), d.relays.Methods(), d.spending.Methods(), d.mail.Methods(), d.sessions.Methods(), d.drain.Methods(), d.config.Methods(), d.attached.Methods()} {
 		maps.Copy(methods, of)
 	}
 	d.local = &local.Server{
 		Methods: methods, Agents: d.agents, MaxMessage: func() int { return d.config.Load().MaxMessage }, Log: d.log,
 		IsInUse: []func(*local.Conn) bool{d.watch.IsUsing},
 		Ended: []func(*local.Conn){
-			d.watch.EndConn, d.detachAgent, backup.Release,
+			d.watch.EndConn, d.attached.EndConn, backup.Release,
 		},
 	}
 }
@@ -35,7 +35,6 @@ func (d *Daemon) openLocal() {
 // Nothing but this table and those of the services decides who may call a method. Which rows and messages
 // an agent gets from it, the method decides.
 func (d *Daemon) methods() map[string]local.Method {
-	reserve := d.space.Reserve
 	return map[string]local.Method{
 		client.MethodPing:        local.ForAgents(d.servePing),
 		client.MethodDiscover:    local.ForAgents(d.serveDiscover),
@@ -52,9 +51,6 @@ func (d *Daemon) methods() map[string]local.Method {
 		client.MethodTasks:       local.ForAgents(d.serveTasks),
 		client.MethodTask:        local.ForAgents(d.serveTask).WithVerbatimPayloads(),
 		client.MethodWait:        local.ForAgents(d.serveWait).WithVerbatimPayloads(),
-		client.MethodInbox:       local.ForAgents(d.serveInbox).WithVerbatimPayloads(),
-		client.MethodShown:       local.ForAgents(d.serveShown),
-		client.MethodAck:         local.ForAgents(d.serveAck).WithDiskReserve(reserve),
 		client.MethodInvite:      local.ForOwner(d.serveInvite),
 		client.MethodJoin:        local.ForOwner(d.serveJoin),
 		client.MethodTrust:       local.ForOwner(d.serveTrust),
@@ -63,8 +59,6 @@ func (d *Daemon) methods() map[string]local.Method {
 		client.MethodProbe:       local.ForOwner(d.serveProbe),
 		client.MethodCertificate: local.ForOwner(d.serveCertificate),
 		client.MethodPolicy:      local.ForOwner(d.servePolicy),
-		client.MethodAttach:      local.ForAgents(d.serveAttach),
-		client.MethodSpeak:       local.ForAgents(d.serveSpeak),
 
 		client.MethodPipe:        {Serve: d.servePipe},
 		client.MethodInvitations: local.ForOwner(d.serveInvitations),

@@ -137,7 +137,7 @@ func TestFailuresOfOnePeerFillNoLog(t *testing.T) {
 	d := startWith(t, Options{Home: stateDir(t), Listen: "127.0.0.1:0", Name: "desk", NoMDNS: true, Log: log})
 	env := wire.NewEnvelope(identity.ID{7}, d.ID(), kinds.KindNotify, nil)
 	for range 1000 {
-		if e := kinds.AsError(d.maskLocalError(env, fmt.Errorf("hold: %w", syscall.ENOSPC))); e.Code != kinds.Overloaded {
+		if e := kinds.AsError(d.attached.MaskLocalError(env, fmt.Errorf("hold: %w", syscall.ENOSPC))); e.Code != kinds.Overloaded {
 			t.Fatal(e)
 		}
 	}

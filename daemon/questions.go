@@ -9,6 +9,7 @@ import (
 	"github.com/acpd/acpd/budget"
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/client/jsonrpc"
+	"github.com/acpd/acpd/daemon/agents"
 	"github.com/acpd/acpd/daemon/delegation"
 	"github.com/acpd/acpd/daemon/inbox"
 	"github.com/acpd/acpd/daemon/known"
@@ -109,7 +110,7 @@ func (d *Daemon) composeQuestion(ctx context.Context, s *local.Conn, t *delegati
 // gets an answer that was given meanwhile.
 func (d *Daemon) handleQuestion(ctx context.Context, query *peer.Passing) (wire.Payload, error) {
 	answer, err := d.waitForAnswer(store.WithRequester(ctx, query.From), query)
-	return answer, d.maskLocalError(query.Envelope, err)
+	return answer, d.attached.MaskLocalError(query.Envelope, err)
 }
 
 func (d *Daemon) waitForAnswer(ctx context.Context, query *peer.Passing) (wire.Payload, error) {
@@ -218,7 +219,7 @@ func (d *Daemon) askAgent(ctx context.Context, sender identity.Peer, t *delegati
 		}()
 	}
 	var answer wire.Payload
-	err := callAgent(asking, left+registry.ConfirmTime, a, in, &answer) // the end of the delegation is the first to end it
+	err := agents.Call(asking, left+registry.ConfirmTime, a, in, &answer) // the end of the delegation is the first to end it
 	if err == nil {
 		err = d.recordAnswer(ctx, t, q, answer)
 	}
@@ -229,7 +230,7 @@ func (d *Daemon) askAgent(ctx context.Context, sender identity.Peer, t *delegati
 	case e.Retryable:
 		return e
 	}
-	if err := d.delegations.CloseQuestion(ctx, t, q, d.maskLocalError(env, err)); err != nil {
+	if err := d.delegations.CloseQuestion(ctx, t, q, d.attached.MaskLocalError(env, err)); err != nil {
 		d.log.Error("a question about a delegation", "id", t.ID, "err", err)
 	}
 	return nil

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/daemon/agents"
 	"github.com/acpd/acpd/daemon/delegation"
 	"github.com/acpd/acpd/daemon/local"
 	"github.com/acpd/acpd/daemon/registry"
@@ -291,7 +292,7 @@ func (d *Daemon) endUntrustedDelegation(ctx context.Context, t *delegation.Deleg
 	env.ID, env.Ref, env.Thread, env.Hops = e.ID, &t.ID, t.Chain.Thread, t.Chain.Hops
 	in := &client.Inbound{Name: d.peerName(t.Peer), Delegation: d.describeDelegation(ctx, t, false), Envelope: *env}
 	d.calls.Go(func() {
-		if err := callAgent(context.WithoutCancel(ctx), registry.ConfirmTime, a, in, nil); err != nil {
+		if err := agents.Call(context.WithoutCancel(ctx), registry.ConfirmTime, a, in, nil); err != nil {
 			d.log.Debug("not confirmed", "agent", a.Name, "kind", in.Kind, "id", in.ID, "code", kinds.AsError(err).Code)
 		}
 	})

@@ -49,6 +49,10 @@ type Outcome struct {
 	Err   error
 }
 
+// Refuse returns the outcome of a message with which nothing was done, and that it is not kept, so that a repeat
+// may run anew.
+func Refuse(err error) (o Outcome, keep bool) { return Outcome{Err: err}, false }
+
 // Run is the one run of a message, however often it comes.
 type Run struct {
 	id      wire.MessageID

@@ -1,4 +1,4 @@
-package daemon
+package agents
 
 import (
 	"context"
@@ -11,15 +11,15 @@ import (
 	"github.com/acpd/acpd/wire"
 )
 
-func (d *Daemon) serveInbox(ctx context.Context, s *local.Conn, p *client.InboxParams) (any, error) {
-	if s.IsGuest && p.Taken {
+func (s *Service) serveInbox(ctx context.Context, c *local.Conn, p *client.InboxParams) (any, error) {
+	if c.IsGuest && p.Taken {
 		return nil, kinds.Errorf(kinds.NotAuthorized, "inbox: taken: what agents took is for whoever the daemon belongs to: leave it out")
 	}
-	of, err := s.InboxAgent("inbox")
+	of, err := c.InboxAgent("inbox")
 	if err != nil {
 		return nil, err
 	}
-	peers, err := d.resolveFilterPeers(p.Kinds, p.Peers, s.IsGuest)
+	peers, err := s.resolveFilterPeers(p.Kinds, p.Peers, c.IsGuest)
 	if err != nil {
 		return nil, err
 	}
@@ -29,74 +29,74 @@ func (d *Daemon) serveInbox(ctx context.Context, s *local.Conn, p *client.InboxP
 	if p.Limit < 0 {
 		return nil, kinds.Errorf(kinds.Invalid, "inbox: limit: expected 1 or more")
 	}
-	answer, err := d.inbox.List(ctx, p, of, peers, d.maxListBytes())
+	answer, err := s.Inbox.List(ctx, p, of, peers, s.MaxListBytes())
 	if err != nil {
 		return nil, err
 	}
-	d.saveSeenMarks(ctx)
-	if a := d.agents.FindByName(s.Credential().Name); a != nil {
+	s.saveSeenMarks(ctx)
+	if a := s.Registry.FindByName(c.Credential().Name); a != nil {
 		for i := range answer.Messages {
 			env := &answer.Messages[i].Envelope
-			if d.repeats.AddTaker(env.From, env.ID, a.KeyHash); a.IsSession() {
-				d.known.AddShown(env, a.KeyHash)
+			if s.Repeats.AddTaker(env.From, env.ID, a.KeyHash); a.IsSession() {
+				s.Known.AddShown(env, a.KeyHash)
 			}
 		}
 	}
 	return answer, nil
 }
 
-func (d *Daemon) saveSeenMarks(ctx context.Context) {
-	if err := d.inbox.SaveSeenMarks(ctx); err != nil {
-		d.log.Warn("inbox: what was read is not marked on disk yet", "err", err)
+func (s *Service) saveSeenMarks(ctx context.Context) {
+	if err := s.Inbox.SaveSeenMarks(ctx); err != nil {
+		s.Log.Warn("inbox: what was read is not marked on disk yet", "err", err)
 	}
 }
 
-func (d *Daemon) serveShown(ctx context.Context, s *local.Conn, p *client.ShownParams) (any, error) {
+func (s *Service) serveShown(ctx context.Context, c *local.Conn, p *client.ShownParams) (any, error) {
 	if len(p.Seqs) == 0 || len(p.Seqs) > inbox.MaxListed {
 		return nil, kinds.Errorf(kinds.Invalid, "shown: seqs: expected 1 to %d", inbox.MaxListed)
 	}
-	of, err := s.InboxAgent("shown")
+	of, err := c.InboxAgent("shown")
 	if err != nil {
 		return nil, err
 	}
-	if err := d.inbox.MarkShown(ctx, p.Seqs, of); err != nil {
+	if err := s.Inbox.MarkShown(ctx, p.Seqs, of); err != nil {
 		return nil, err
 	}
-	d.saveSeenMarks(ctx)
+	s.saveSeenMarks(ctx)
 	return local.NoParams{}, nil
 }
 
-func (d *Daemon) resolveFilterPeers(names, peers []string, forGuest bool) ([]identity.ID, error) {
+func (s *Service) resolveFilterPeers(names, peers []string, forGuest bool) ([]identity.ID, error) {
 	if len(names) > local.MaxFilterItems {
 		return nil, kinds.Errorf(kinds.Invalid, "kinds: %d are too many: at most %d", len(names), local.MaxFilterItems)
 	}
-	return d.resolvePeers(peers, forGuest)
+	return s.ResolvePeers(peers, forGuest)
 }
 
-func (d *Daemon) serveAck(ctx context.Context, s *local.Conn, p *client.AckParams) (any, error) {
+func (s *Service) serveAck(ctx context.Context, c *local.Conn, p *client.AckParams) (any, error) {
 	if !p.Ref.IsZero() && len(p.IDs)+len(p.Kinds)+len(p.Peers) == 0 && p.UpTo == 0 {
-		return d.acknowledgeResult(ctx, s, p.Ref)
+		return s.acknowledgeResult(ctx, c, p.Ref)
 	}
 	if !p.Ref.IsZero() || (len(p.IDs) > 0) == (p.UpTo > 0) || len(p.IDs) > 0 && len(p.Kinds) > 0 {
 		return nil, kinds.Errorf(kinds.Invalid, "ack: expected either ids, with or without peers, or up_to with the filter that inbox was called with, or only ref")
 	}
-	peers, err := d.resolveFilterPeers(p.Kinds, p.Peers, s.IsGuest)
+	peers, err := s.resolveFilterPeers(p.Kinds, p.Peers, c.IsGuest)
 	if err != nil {
 		return nil, err
 	}
-	of, err := s.InboxAgent("ack")
+	of, err := c.InboxAgent("ack")
 	if err != nil {
 		return nil, err
 	}
 	var gone []inbox.MessageKey
 	if of != nil {
-		gone, err = d.inbox.AcknowledgeAsAgent(ctx, p, *of, peers)
+		gone, err = s.Inbox.AcknowledgeAsAgent(ctx, p, *of, peers)
 	} else {
-		gone, err = d.inbox.AcknowledgeAsOwner(ctx, p, peers)
+		gone, err = s.Inbox.AcknowledgeAsOwner(ctx, p, peers)
 	}
-	if name := s.Credential().Name; name != "" { // the waker has forgotten them: who waits for this very ack hears of it
+	if name := c.Credential().Name; name != "" { // the waker has forgotten them: who waits for this very ack hears of it
 		for _, k := range gone {
-			d.sessions.Waker.Acknowledge(name, k.Peer, k.ID)
+			s.Sessions.Waker.Acknowledge(name, k.Peer, k.ID)
 		}
 	}
 	if err != nil {
@@ -108,27 +108,27 @@ func (d *Daemon) serveAck(ctx context.Context, s *local.Conn, p *client.AckParam
 // acknowledgeResult removes the result or error of a delegation from the inbox, if the caller gave the
 // delegation. The caller has the result from wait, perhaps before the inbox has it. Then
 // acknowledgeResult waits until it is decided whether an agent or the inbox takes the result.
-func (d *Daemon) acknowledgeResult(ctx context.Context, s *local.Conn, ref wire.MessageID) (any, error) {
-	if _, err := s.InboxAgent("ack"); err != nil {
+func (s *Service) acknowledgeResult(ctx context.Context, c *local.Conn, ref wire.MessageID) (any, error) {
+	if _, err := c.InboxAgent("ack"); err != nil {
 		return nil, err
 	}
-	t := d.delegations.FindByID(s.GuestCredential(), ref, client.Given)
+	t := s.Delegations.FindByID(c.GuestCredential(), ref, client.Given)
 	if t == nil {
 		return nil, kinds.Errorf(kinds.NotFound, "ack: ref: %s names no delegation that was given from here: see tasks", ref)
 	}
-	name := s.Credential().Name
-	k := inbox.MessageKey{Peer: t.Peer, ID: d.delegations.Status(t).EndID}
+	name := c.Credential().Name
+	k := inbox.MessageKey{Peer: t.Peer, ID: s.Delegations.Status(t).EndID}
 	if t.Agent != name || k.ID.IsZero() {
 		return new(client.Acked), nil // another's, or nothing came
 	}
-	if run := d.repeats.FindRun(k.Peer, k.ID); run != nil {
-		if _, ok := d.repeats.WaitForOutcome(ctx, run); !ok {
+	if run := s.Repeats.FindRun(k.Peer, k.ID); run != nil {
+		if _, ok := s.Repeats.WaitForOutcome(ctx, run); !ok {
 			return nil, kinds.NewErrorFromCause(context.Cause(ctx))
 		}
 	}
-	removed, err := d.inbox.TakeMessage(ctx, k, name)
+	removed, err := s.Inbox.TakeMessage(ctx, k, name)
 	if removed && name != "" {
-		d.sessions.Waker.Acknowledge(name, k.Peer, k.ID)
+		s.Sessions.Waker.Acknowledge(name, k.Peer, k.ID)
 	}
 	if err != nil {
 		return nil, err

@@ -1,0 +1,89 @@
+// Package agents serves the agents that are attached to a daemon: they attach and leave, messages of peers are
+// handed to them, and they read in the inbox what nobody has taken.
+//
+// A message is handed when an agent has confirmed it. Else it is in the inbox before its sender is told so. The
+// place for a query or a delegation is chosen here, and no peer may have all of them.
+//
+// It leaves to package registry which agents there are, and to package sessions how a session is woken.
+package agents
+
+import (
+	"errors"
+	"log/slog"
+	"sync"
+
+	"github.com/acpd/acpd/budget"
+	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/daemon/delegation"
+	"github.com/acpd/acpd/daemon/inbox"
+	"github.com/acpd/acpd/daemon/known"
+	"github.com/acpd/acpd/daemon/local"
+	"github.com/acpd/acpd/daemon/permissions"
+	"github.com/acpd/acpd/daemon/registry"
+	"github.com/acpd/acpd/daemon/sessions"
+	"github.com/acpd/acpd/disk"
+	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/kinds"
+	"github.com/acpd/acpd/peer"
+	"github.com/acpd/acpd/wire"
+)
+
+// Deps is what a [Service] needs of the rest of the daemon.
+type Deps struct {
+	Registry    *registry.Registry
+	Trust       *identity.TrustStore
+	Node        *peer.Node
+	Inbox       *inbox.Inbox
+	Repeats     *inbox.Repeats
+	Delegations *delegation.Table
+	Known       *known.Messages
+	Sessions    *sessions.Service
+	Permissions *permissions.Permissions
+	Disk        *disk.Reserve // for methods that free space
+	Budget      *budget.Book
+	PeerLog     *budget.Log
+	Calls       *sync.WaitGroup // the daemon waits for what runs in it
+	Log         *slog.Logger
+
+	ResolvePeers func(names []string, forGuest bool) ([]identity.ID, error)
+	MaxListBytes func() int // how many bytes the rows of one answer may fill
+}
+
+// Service serves agents. Its methods may be called from any goroutine.
+type Service struct {
+	Deps
+	SlowTakers *budget.Account // of messages for which some agents still have time
+
+	places    *budget.Account
+	lines     agentLog
+	attaching sync.Mutex // held while an agent is attached or detached, so that each step finds what the last one left
+}
+
+// New returns a service to which no agent is attached.
+func New(d Deps) *Service {
+	return &Service{Deps: d, places: d.Budget.OpenAccount(budget.Places), SlowTakers: d.Budget.OpenAccount(budget.SlowTakers), lines: agentLog{to: d.Log}}
+}
+
+// Methods returns the methods by which agents attach, and read the inbox.
+func (s *Service) Methods() map[string]local.Method {
+	return map[string]local.Method{
+		client.MethodAttach: local.ForAgents(s.serveAttach),
+		client.MethodSpeak:  local.ForAgents(s.serveSpeak),
+		client.MethodInbox:  local.ForAgents(s.serveInbox).WithVerbatimPayloads(),
+		client.MethodShown:  local.ForAgents(s.serveShown),
+		client.MethodAck:    local.ForAgents(s.serveAck).WithDiskReserve(s.Disk),
+	}
+}
+
+// MaskLocalError logs what went wrong on this machine, such as a full disk. It returns an
+// error for the sender, without paths and texts of the system.
+func (s *Service) MaskLocalError(env *wire.Envelope, err error) error {
+	if _, coded := errors.AsType[*kinds.Error](err); err == nil || coded || kinds.AsError(err).Code != kinds.Internal {
+		return err
+	}
+	s.PeerLog.WriteLimited(env.From, slog.LevelError, "message not taken", "kind", env.Kind, "id", env.ID, "peer", env.From.Label(), "err", err)
+	if disk.IsFullError(err) {
+		return kinds.Errorf(kinds.Overloaded, "%s: the receiver's disk is full: its owner has to free some space; try again later", env.Kind)
+	}
+	return kinds.Errorf(kinds.Internal, "%s: the receiver failed: its log says why", env.Kind)
+}
