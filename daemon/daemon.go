@@ -41,6 +41,7 @@ import (
 	"github.com/acpd/acpd/daemon/local"
 	"github.com/acpd/acpd/daemon/mail"
 	"github.com/acpd/acpd/daemon/measures"
+	"github.com/acpd/acpd/daemon/outgoing"
 	"github.com/acpd/acpd/daemon/permissions"
 	"github.com/acpd/acpd/daemon/registry"
 	"github.com/acpd/acpd/daemon/relays"
@@ -106,6 +107,7 @@ type Daemon struct {
 
 	agents          *registry.Registry
 	attached        *agents.Service // serves them
+	outgoing        *outgoing.Service
 	sessions        *sessions.Service
 	delegations     *delegation.Table
 	inbox           *inbox.Inbox
@@ -114,7 +116,6 @@ type Daemon struct {
 	partials        *budget.Account // counts refusals alone
 	known           *known.Messages
 	watch           *watch.Service
-	capabilities    *capabilityCache
 	leftovers       *leftovers
 	pins            pinSaver
 	permissions     *permissions.Permissions
@@ -148,7 +149,7 @@ type Daemon struct {
 func OpenDaemon(ctx context.Context, o Options) (*Daemon, error) {
 	d := &Daemon{
 		options: o, started: time.Now(), files: admin.DivideDescriptors(admin.ReadDescriptorLimit()),
-		agents: registry.NewRegistry(), capabilities: newCapabilityCache(),
+		agents:    registry.NewRegistry(),
 		leftovers: newLeftovers(), rediscover: pace.NewSignal(), organisationChanged: pace.NewSignal(), dialHints: make(dialHints),
 	}
 	if err := d.openParts(ctx); err != nil {
@@ -270,6 +271,11 @@ func (d *Daemon) openParts(ctx context.Context) error {
 		return err
 	}
 	d.udpAddr = d.node.Addr().String()
+	d.outgoing = outgoing.New(outgoing.Deps{
+		Self: d.id, Name: d.name, Node: d.node, Trust: trust, Registry: d.agents, Delegations: d.delegations, Known: d.known, Sessions: d.sessions, Drain: d.drain,
+		Config: d.config.Load, ResolveOrIntroduce: d.resolveOrIntroduce, IsOwnCertifiedName: d.isOwnCertifiedName, ListStrangers: d.listStrangers,
+		ExplainBlocked: d.explainBlocked, Ask: d.serveQuestion,
+	})
 	d.attached = agents.New(agents.Deps{
 		Registry: d.agents, Trust: trust, Node: d.node, Inbox: d.inbox, Repeats: d.repeats, Delegations: d.delegations, Known: d.known, Sessions: d.sessions,
 		Permissions: d.permissions, Disk: d.space.Reserve, Budget: d.budget, PeerLog: d.refusalLog, Calls: &d.calls, Log: d.log,

@@ -24,7 +24,7 @@ import (
 // known gets that; any other is sent again, and the peer knows it by its id.
 func (d *Daemon) serveDelegate(ctx context.Context, s *local.Conn, p *client.DelegateParams) (any, error) {
 	began := time.Now()
-	request, err := d.composeRequest(ctx, s, kinds.KindDelegate, &p.Head, p.To, p.Payload)
+	request, err := d.outgoing.ComposeRequest(ctx, s, kinds.KindDelegate, &p.Head, p.To, p.Payload)
 	if err != nil {
 		return nil, err
 	}
@@ -36,7 +36,7 @@ func (d *Daemon) serveDelegate(ctx context.Context, s *local.Conn, p *client.Del
 	if !p.Guessed && d.delegations.IsUnwanted(p.Parent) && d.delegations.FindByID(nil, env.ID, client.Given) == nil { // else it is a repeat
 		return nil, known.NewParentEndedError(kinds.DeliveredNo)
 	}
-	if err := d.countSend(ctx, &p.Head, env); err != nil {
+	if err := d.outgoing.CountSend(ctx, &p.Head, env); err != nil {
 		return nil, err
 	}
 	as := s.Credential()
@@ -149,7 +149,7 @@ func (d *Daemon) serveCancel(ctx context.Context, s *local.Conn, p *client.Cance
 	}
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	env, whom, err := d.composeEnvelope(ctx, s, kinds.KindCancel, &p.Head, to, p.Payload)
+	env, whom, err := d.outgoing.ComposeEnvelope(ctx, s, kinds.KindCancel, &p.Head, to, p.Payload)
 	if err != nil {
 		return nil, err
 	}
@@ -166,7 +166,7 @@ func (d *Daemon) serveCancel(ctx context.Context, s *local.Conn, p *client.Cance
 		}
 		env.Thread, env.Hops, env.Trace = t.Chain.Thread, t.Chain.Hops, t.Chain.Trace
 	}
-	request, err := d.checkOutgoing(env, &p.Head)
+	request, err := d.outgoing.Check(env, &p.Head)
 	if err != nil {
 		return nil, err
 	}

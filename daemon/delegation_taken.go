@@ -208,7 +208,7 @@ func (d *Daemon) sendReport(ctx context.Context, s *local.Conn, kind string, p *
 	if t == nil {
 		return nil, kinds.Errorf(kinds.NotFound, "ref: %s names no delegation that was taken here: it never came, or was long ago", p.Ref)
 	}
-	if err := d.checkMayReport(s, t); err != nil {
+	if err := d.outgoing.CheckMayReport(s, t); err != nil {
 		return nil, err
 	}
 	env := d.newReport(t, kind, p.Payload)
@@ -286,7 +286,7 @@ func (d *Daemon) reportLostTask(ctx context.Context, t *delegation.Delegation) e
 	}
 	env := d.newReport(t, kinds.KindError, shown.Result)
 	env.ID = d.delegations.Status(t).EndID
-	message, err := d.checkOutgoing(env, new(client.Head))
+	message, err := d.outgoing.Check(env, new(client.Head))
 	if err == nil {
 		_, err = d.node.Send(ctx, message, true)
 	}

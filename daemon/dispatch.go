@@ -178,7 +178,7 @@ func (d *Daemon) handleQuery(ctx context.Context, query *peer.Passing) (wire.Pay
 	}
 	defer d.agents.ReleasePlace(p)
 	query.SetAgent(&p.Agent.Name)
-	deadline, answered := queryTimeout(query.Checked), false
+	deadline, answered := query.QueryTimeout(), false
 	d.known.BeginQuery(env, p.Agent, time.Now().Add(deadline))
 	defer func() { d.known.EndQuery(env, answered) }()
 	var answer wire.Payload

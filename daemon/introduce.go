@@ -37,7 +37,7 @@ func (d *Daemon) resolveOrIntroduce(ctx context.Context, s *local.Conn, ref stri
 	if len(candidates) == 0 && !ask {
 		return p, err
 	}
-	if err := d.checkMaySearch(s, ref); err != nil {
+	if err := d.outgoing.CheckMaySearch(s, ref); err != nil {
 		return p, err
 	}
 	dialling, stop := context.WithTimeout(ctx, searchTime())

@@ -19,7 +19,7 @@ func (d *Daemon) openLocal() {
 	}
 	usage := &admin.Usage{Budget: d.budget, Space: d.space, ResolvePeer: d.resolvePeer, NamePeer: d.peerName, ListLinks: d.listStrangersLinks}
 	methods := d.methods()
-	for _, of := range []map[string]local.Method{backup.Methods(), usage.Methods(), d.watch.Methods(), d.relays.Methods(), d.spending.Methods(), d.mail.Methods(), d.sessions.Methods(), d.drain.Methods(), d.config.Methods(), d.attached.Methods()} {
+	for _, of := range []map[string]local.Method{backup.Methods(), usage.Methods(), d.watch.Methods(), d.relays.Methods(), d.spending.Methods(), d.mail.Methods(), d.sessions.Methods(), d.drain.Methods(), d.config.Methods(), d.attached.Methods(), d.outgoing.Methods()} {
 		maps.Copy(methods, of)
 	}
 	d.local = &local.Server{
@@ -36,12 +36,8 @@ func (d *Daemon) openLocal() {
 // an agent gets from it, the method decides.
 func (d *Daemon) methods() map[string]local.Method {
 	return map[string]local.Method{
-		client.MethodPing:        local.ForAgents(d.servePing),
-		client.MethodDiscover:    local.ForAgents(d.serveDiscover),
-		client.MethodQuery:       {Serve: d.serveQuery, ForGuests: true},
 		client.MethodDelegate:    local.ForAgents(d.serveDelegate).WithVerbatimPayloads(),
 		client.MethodCancel:      local.ForAgents(d.serveCancel).WithVerbatimPayloads(),
-		client.MethodNotify:      local.ForAgents(d.serveNotify),
 		client.MethodAnswer:      local.ForAgents(d.serveAnswer),
 		client.MethodResult:      local.ForAgents(d.serveResult),
 		client.MethodError:       local.ForAgents(d.serveError),

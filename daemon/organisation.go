@@ -78,7 +78,7 @@ func (d *Daemon) handleDecertified(id identity.ID) {
 	d.refusalLog.WriteLimited(id, slog.LevelInfo, "certificate ended", "peer", id.Label())
 	d.budget.ForgetRefusals(id)
 	d.refusers.Delete(id)
-	d.capabilities.forgetPeer(id)
+	d.outgoing.Forget(id)
 	d.known.ForgetPeer(id)
 	d.updateAddrTable(id)
 }

@@ -9,7 +9,6 @@ import (
 
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/client/jsonrpc"
-	"github.com/acpd/acpd/daemon/delegation"
 	"github.com/acpd/acpd/integration/await"
 	"github.com/acpd/acpd/kinds"
 	"github.com/acpd/acpd/wire"
@@ -74,36 +73,6 @@ func TestQueriesEndWithTheirParent(t *testing.T) {
 	expectEnd(child)
 }
 
-// That the parent is over may be seen first by the peer, which answers that the time is over. Any other answer of it
-// stays as it is.
-func TestWhoSeesFirstThatAParentHasEnded(t *testing.T) {
-	open, ended := t.Context(), newEndedContext(delegation.ErrParentEnded)
-	now := time.Now()
-	past, later := now.Add(-time.Minute), now.Add(time.Hour)
-	for _, test := range []struct {
-		ctx   context.Context
-		code  kinds.Code
-		from  string
-		until time.Time
-		want  bool
-	}{
-		{open, kinds.Timeout, "build", past, true},
-		{open, kinds.Timeout, "", past, true},
-		{open, kinds.Timeout, "build", later, false},
-		{open, kinds.Timeout, "", time.Time{}, false},
-		{open, kinds.NotAuthorized, "build", past, false},
-		{ended, kinds.Cancelled, "", time.Time{}, true},
-		{ended, kinds.Timeout, "build", time.Time{}, true},
-		{ended, kinds.NotAuthorized, "build", time.Time{}, false},
-	} {
-		e := kinds.Errorf(test.code, "x")
-		e.From = test.from
-		if got := hasEndedWithParent(test.ctx, e, test.until); got != test.want {
-			t.Errorf("%s of %q until %s: %v", test.code, test.from, test.until, got)
-		}
-	}
-}
-
 // Nothing begins that follows from a query whose deadline has passed, also while its agent still works on it.
 func TestNothingFollowsFromAQueryThatIsOver(t *testing.T) {
 	t.Parallel()
@@ -114,12 +83,6 @@ func TestNothingFollowsFromAQueryThatIsOver(t *testing.T) {
 	if len(x.builder.asked) > 0 {
 		t.Error("the builder was asked")
 	}
-}
-
-func newEndedContext(cause error) context.Context {
-	ctx, end := context.WithCancelCause(context.Background())
-	end(cause)
-	return ctx
 }
 
 // A query goes on when its parent was answered, and if its parent was guessed, whatever becomes of that.

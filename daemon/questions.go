@@ -14,6 +14,7 @@ import (
 	"github.com/acpd/acpd/daemon/inbox"
 	"github.com/acpd/acpd/daemon/known"
 	"github.com/acpd/acpd/daemon/local"
+	"github.com/acpd/acpd/daemon/outgoing"
 	"github.com/acpd/acpd/daemon/registry"
 	"github.com/acpd/acpd/daemon/sessions"
 	"github.com/acpd/acpd/identity"
@@ -33,14 +34,14 @@ func (d *Daemon) serveQuestion(ctx context.Context, s *local.Conn, r *jsonrpc.Re
 		return nil, kinds.Errorf(kinds.NotFound, "ref: %s names no delegation that was taken here: see tasks", p.Ref)
 	}
 	if p.To != "" {
-		switch whom, agent, err := d.resolveRecipient(ctx, s, p.To, kinds.KindQuery, p.Payload); {
+		switch whom, agent, err := d.outgoing.ResolveRecipient(ctx, s, p.To, kinds.KindQuery, p.Payload); {
 		case err != nil:
 			return nil, err
 		case whom.ID != t.Peer || agent != "":
 			return nil, kinds.Errorf(kinds.Invalid, "to: a question about a delegation goes to the agent that gave it, at %s: leave it out", d.peerName(t.Peer))
 		}
 	}
-	if err := d.checkMayReport(s, t); err != nil {
+	if err := d.outgoing.CheckMayReport(s, t); err != nil {
 		return nil, err
 	}
 	if err := d.delegations.AwaitOpenForQuestions(ctx, t); err != nil {
@@ -52,17 +53,17 @@ func (d *Daemon) serveQuestion(ctx context.Context, s *local.Conn, r *jsonrpc.Re
 	if err != nil {
 		return nil, err
 	}
-	query, err := d.checkOutgoing(env, &head)
+	query, err := d.outgoing.Check(env, &head)
 	if err != nil {
 		return nil, err
 	}
 	if n := len(p.Payload); n > kinds.MaxQuestion {
 		return nil, kinds.Errorf(kinds.TooLarge, "query: a question about a delegation has at most %d bytes, this one has %d: ask for less at a time", kinds.MaxQuestion, n)
 	}
-	if err := d.countSend(ctx, &head, env); err != nil {
+	if err := d.outgoing.CountSend(ctx, &head, env); err != nil {
 		return nil, err
 	}
-	left := queryTimeout(query) - time.Since(began)
+	left := query.QueryTimeout() - time.Since(began)
 	defer r.CancelAfter(left)()
 	ctx, leave, err := d.known.FollowParent(ctx, &p.Head)
 	if err != nil {
@@ -86,7 +87,7 @@ func (d *Daemon) serveQuestion(ctx context.Context, s *local.Conn, r *jsonrpc.Re
 	case err != nil:
 		return nil, err
 	}
-	return newAnswer(query, reply, rtt), nil
+	return outgoing.NewAnswer(query, reply, rtt), nil
 }
 
 // composeQuestion returns the envelope of a question about a delegation that was taken.
@@ -129,7 +130,7 @@ func (d *Daemon) waitForAnswer(ctx context.Context, query *peer.Passing) (wire.P
 	if err := d.space.CheckRoom(sender.ID); err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, queryTimeout(query.Checked))
+	ctx, cancel := context.WithTimeout(ctx, query.QueryTimeout())
 	defer cancel()
 	q, err := d.delegations.BeginQuestion(ctx, t, env, inbox.HashMessage(env))
 	if err != nil {
@@ -266,7 +267,7 @@ func (d *Daemon) serveAnswer(ctx context.Context, s *local.Conn, p *client.Answe
 	if !ok {
 		return nil, kinds.Errorf(kinds.NotFound, "ref: %s names no question that waits for an answer, nor a delegation about which one does: see tasks", p.Ref)
 	}
-	if err := d.checkMayReport(s, t); err != nil {
+	if err := d.outgoing.CheckMayReport(s, t); err != nil {
 		return nil, err
 	}
 	if err := kinds.CheckPayload(kinds.KindResponse, p.Payload); err != nil {

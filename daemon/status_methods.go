@@ -69,8 +69,8 @@ func (d *Daemon) resolvePeer(before, ref string) (identity.Peer, error) {
 	if _, unknown := errors.AsType[*identity.UnknownPeerError](err); !unknown {
 		return who, kinds.Errorf(kinds.UnknownPeer, "%s: %s", before, err)
 	}
-	if b, ok := d.findBlockedPeer(ref); ok {
-		return who, newBlockedError(before, ref, b)
+	if blocked := d.explainBlocked(before, ref); blocked != nil {
+		return who, blocked
 	}
 	for _, s := range d.listStrangers() {
 		switch {
@@ -81,4 +81,33 @@ func (d *Daemon) resolvePeer(before, ref string) (identity.Peer, error) {
 		}
 	}
 	return who, kinds.Errorf(kinds.UnknownPeer, "%s: %s", before, err)
+}
+
+// resolvePeers returns the ids of the peers that a filter names. A guest hears nothing of blocked keys.
+func (d *Daemon) resolvePeers(names []string, forGuest bool) ([]identity.ID, error) {
+	if len(names) > local.MaxFilterItems {
+		return nil, kinds.Errorf(kinds.Invalid, "peers: %d are too many: at most %d", len(names), local.MaxFilterItems)
+	}
+	ids := make([]identity.ID, 0, len(names))
+	for _, name := range names {
+		p, err := d.trust.Resolve(name)
+		if err != nil && !forGuest {
+			if blocked := d.explainBlocked("peers", name); blocked != nil {
+				return nil, blocked
+			}
+		}
+		if err != nil {
+			return nil, kinds.Errorf(kinds.UnknownPeer, "peers: %s", err)
+		}
+		ids = append(ids, p.ID)
+	}
+	return ids, nil
+}
+
+// explainBlocked returns the error for a name that means a blocked key, nil for any other.
+func (d *Daemon) explainBlocked(op, ref string) error {
+	if b, ok := d.findBlockedPeer(ref); ok {
+		return newBlockedError(op, ref, b)
+	}
+	return nil
 }

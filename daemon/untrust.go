@@ -132,7 +132,7 @@ func (d *Daemon) forgetPeerInMemory(id identity.ID) {
 	d.repeats.ForgetPeer(id)
 	d.watch.Traffic.ForgetPeer(id)
 	d.refusers.Delete(id)
-	d.capabilities.forgetPeer(id)
+	d.outgoing.Forget(id)
 	d.sessions.Waker.ForgetPeer(id)
 	d.known.ForgetPeer(id)
 	d.updateAddrTable(id)

@@ -16,7 +16,7 @@ var module = live.Module + "/"
 var arrows = map[string][]string{
 	"cmd/acpd":             {"daemon", "internal/buildinfo"},
 	"cmd/acpctl":           {"internal/app/cli"},
-	"daemon":               {"daemon/admin", "daemon/agents", "daemon/channels", "daemon/delegation", "daemon/inbox", "daemon/known", "daemon/local", "daemon/mail", "daemon/measures", "daemon/permissions", "daemon/registry", "daemon/relays", "daemon/schema", "daemon/sessions", "daemon/settings", "daemon/spending", "daemon/waking", "daemon/watch", "openintent/remote", "peer", "pipe", "discovery", "store", "config", "client", "disk", "metrics", "internal/buildinfo", "internal/statedir"},
+	"daemon":               {"daemon/admin", "daemon/agents", "daemon/channels", "daemon/delegation", "daemon/inbox", "daemon/known", "daemon/local", "daemon/mail", "daemon/measures", "daemon/outgoing", "daemon/permissions", "daemon/registry", "daemon/relays", "daemon/schema", "daemon/sessions", "daemon/settings", "daemon/spending", "daemon/waking", "daemon/watch", "openintent/remote", "peer", "pipe", "discovery", "store", "config", "client", "disk", "metrics", "internal/buildinfo", "internal/statedir"},
 	"daemon/admin":         {"daemon/local", "config", "peer", "store", "metrics", "internal/buildinfo", "internal/durable", "internal/pace", "internal/statedir"},
 	"daemon/agents":        {"daemon/permissions", "daemon/sessions", "peer"},
 	"daemon/channels":      {"daemon/admin", "daemon/local", "daemon/measures", "config", "openintent/remote", "peer", "store"},
@@ -27,6 +27,7 @@ var arrows = map[string][]string{
 	"daemon/mail":          {"daemon/local", "oacp/transfer"},
 	"daemon/measures":      {"daemon/traffic", "metrics", "oacp/transfer", "store"},
 	"daemon/names":         {"kinds"},
+	"daemon/outgoing":      {"daemon/admin", "daemon/sessions", "peer"},
 	"daemon/permissions":   {"budget", "client", "config"},
 	"daemon/registry":      {"client", "budget"},
 	"daemon/relays":        {"daemon/local", "daemon/names", "config", "peer", "relay", "internal/statedir"},

@@ -25,7 +25,7 @@ var namesKinds = map[string]string{
 	"client/attach.go":                "calls the functions of an agent",
 	"daemon/local_methods.go":         "who may call the methods",
 	"daemon/dispatch.go":              "the handlers",
-	"daemon/send.go":                  "serves the methods of the client",
+	"daemon/outgoing/send.go":         "serves the methods of the client",
 	"internal/app/cli/inbox.go":       "prints what it reads from the payload of each kind that waits in an inbox",
 	"internal/app/cli/groups.go":      "verbs of acpctl",
 	"internal/app/cli/frame/hints.go": "verbs of acpctl",

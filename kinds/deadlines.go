@@ -2,6 +2,7 @@ package kinds
 
 import (
 	"bytes"
+	"cmp"
 	"slices"
 	"strconv"
 	"time"
@@ -65,3 +66,6 @@ func LimitDeadline(p wire.Payload, most time.Duration) wire.Payload {
 	}
 	return slices.Concat(p[:from], wire.Payload(text), p[to:])
 }
+
+// QueryTimeout returns how long a query may take.
+func (c Checked) QueryTimeout() time.Duration { return cmp.Or(c.Deadline, DefaultQueryDeadline) }

@@ -1,7 +1,6 @@
-package daemon
+package outgoing
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -23,9 +22,19 @@ import (
 // parallelRecipients bounds the recipients of one notify that are sent to at the same time.
 const parallelRecipients = 16
 
-// resolveRecipient returns the peer, and the agent, that a caller names as PEER or
+// Methods returns the methods that send a message which ends with its call.
+func (s *Service) Methods() map[string]local.Method {
+	return map[string]local.Method{
+		client.MethodPing:     local.ForAgents(s.servePing),
+		client.MethodDiscover: local.ForAgents(s.serveDiscover),
+		client.MethodQuery:    {Serve: s.serveQuery, ForGuests: true},
+		client.MethodNotify:   local.ForAgents(s.serveNotify),
+	}
+}
+
+// ResolveRecipient returns the peer, and the agent, that a caller names as PEER or
 // PEER/AGENT. It searches for a peer that is not known, for the time that a message of that kind has.
-func (d *Daemon) resolveRecipient(ctx context.Context, s *local.Conn, to, kind string, payload wire.Payload) (p identity.Peer, agent string, err error) {
+func (s *Service) ResolveRecipient(ctx context.Context, c *local.Conn, to, kind string, payload wire.Payload) (p identity.Peer, agent string, err error) {
 	if to == "" {
 		return p, "", kinds.Errorf(kinds.UnknownPeer, "to: missing: name a trusted peer, or one of its agents as peer/agent; peers lists them")
 	}
@@ -36,7 +45,7 @@ func (d *Daemon) resolveRecipient(ctx context.Context, s *local.Conn, to, kind s
 	if one && agent == "" {
 		return p, "", kinds.Errorf(kinds.Invalid, "to: %q names no agent after the /: write peer/agent, or the peer alone", to)
 	}
-	p, err = d.resolveOrIntroduce(ctx, s, name, func() time.Duration { return readCallTime(kind, payload) })
+	p, err = s.ResolveOrIntroduce(ctx, c, name, func() time.Duration { return readCallTime(kind, payload) })
 	if err == nil {
 		return p, agent, nil
 	}
@@ -44,29 +53,29 @@ func (d *Daemon) resolveRecipient(ctx context.Context, s *local.Conn, to, kind s
 		return p, "", err
 	}
 	switch {
-	case name == d.name || d.isOwnCertifiedName(name):
+	case name == s.Name || s.IsOwnCertifiedName(name):
 		return p, "", kinds.Errorf(kinds.Invalid, "to: %q is this daemon itself: name a peer, or peer/agent; peers lists them", name)
-	case !one && d.agents.FindByName(name) != nil && !s.IsGuest:
+	case !one && s.Registry.FindByName(name) != nil && !c.IsGuest:
 		return p, "", kinds.Errorf(kinds.Invalid, "to: %q is an agent of this daemon: name a peer, or an agent of one as peer/agent; peers lists them", name)
 	}
 	if !one {
-		if near := d.listPeersWithAgent(s, name); len(near) > 0 {
+		if near := s.listPeersWithAgent(c, name); len(near) > 0 {
 			return p, "", kinds.Errorf(kinds.UnknownPeer, "to: no peer %q is known: did you mean %s?", name, strings.Join(near, " or "))
 		}
 	}
-	if s.IsGuest { // of strangers and blocked keys it hears nothing
+	if c.IsGuest { // of strangers and blocked keys it hears nothing
 		return p, "", kinds.Errorf(kinds.UnknownPeer, "to: %s", err)
 	}
-	if len(name) >= 6 && strings.HasPrefix(d.id.String(), strings.ToLower(name)) {
+	if len(name) >= 6 && strings.HasPrefix(s.Self.String(), strings.ToLower(name)) {
 		return p, "", kinds.Errorf(kinds.Invalid, "to: %s is this daemon itself: name a peer", name)
 	}
-	if slices.ContainsFunc(d.listStrangers(), func(s peer.Pending) bool { return identity.MatchesClaim(name, s.Claim) }) {
+	if slices.ContainsFunc(s.ListStrangers(), func(s peer.Pending) bool { return identity.MatchesClaim(name, s.Claim) }) {
 		return p, "", kinds.Errorf(kinds.UnknownPeer, "to: %q is what a stranger calls itself: if it is the one you mean, acpctl trust %[1]s", name)
 	}
-	if b, ok := d.findBlockedPeer(name); ok {
-		return p, "", newBlockedError("to", name, b)
+	if blocked := s.ExplainBlocked("to", name); blocked != nil {
+		return p, "", blocked
 	}
-	if _, unknown := errors.AsType[*identity.UnknownPeerError](err); unknown && d.config.Load().IsOfAuthority(name) {
+	if _, unknown := errors.AsType[*identity.UnknownPeerError](err); unknown && s.Config().IsOfAuthority(name) {
 		return p, "", kinds.Errorf(kinds.UnknownPeer, "to: %s; no key with a certificate of that name has called, and none is known here to be dialled: give its id an address under peers in config.yaml, call it by its full id, or use a relay that it uses", err)
 	}
 	return p, "", kinds.Errorf(kinds.UnknownPeer, "to: %s", err)
@@ -92,9 +101,9 @@ func readCallTime(kind string, payload wire.Payload) time.Duration {
 
 // listPeersWithAgent returns as peer/agent the agents of a name at the peers that the caller may
 // call, as far as discover has told of them lately, in the order of the names.
-func (d *Daemon) listPeersWithAgent(s *local.Conn, name string) (all []string) {
-	for _, id := range d.capabilities.findPeersWithAgent(name) {
-		if p, ok := d.trust.FindPeer(id); ok && d.checkMayCall(s, s.Credential().Name, p) == nil {
+func (s *Service) listPeersWithAgent(c *local.Conn, name string) (all []string) {
+	for _, id := range s.capabilities.findPeersWithAgent(name) {
+		if p, ok := s.Trust.FindPeer(id); ok && s.checkMayCall(c, c.Credential().Name, p) == nil {
 			all = append(all, p.Name+"/"+name)
 		}
 	}
@@ -102,71 +111,51 @@ func (d *Daemon) listPeersWithAgent(s *local.Conn, name string) (all []string) {
 	return all
 }
 
-// resolvePeers returns the ids of the peers that a filter names. A guest hears nothing of blocked keys.
-func (d *Daemon) resolvePeers(names []string, forGuest bool) ([]identity.ID, error) {
-	if len(names) > local.MaxFilterItems {
-		return nil, kinds.Errorf(kinds.Invalid, "peers: %d are too many: at most %d", len(names), local.MaxFilterItems)
-	}
-	ids := make([]identity.ID, 0, len(names))
-	for _, name := range names {
-		p, err := d.trust.Resolve(name)
-		if err != nil && !forGuest {
-			if b, ok := d.findBlockedPeer(name); ok {
-				return nil, newBlockedError("peers", name, b)
-			}
-		}
-		if err != nil {
-			return nil, kinds.Errorf(kinds.UnknownPeer, "peers: %s", err)
-		}
-		ids = append(ids, p.ID)
-	}
-	return ids, nil
-}
-
-// composeRequest returns the checked envelope of a call.
-func (d *Daemon) composeRequest(ctx context.Context, s *local.Conn, kind string, h *client.Head, to string, payload wire.Payload) (kinds.Checked, error) {
-	env, _, err := d.composeEnvelope(ctx, s, kind, h, to, payload)
+// ComposeRequest returns the checked envelope of a call.
+func (s *Service) ComposeRequest(ctx context.Context, c *local.Conn, kind string, h *client.Head, to string, payload wire.Payload) (kinds.Checked, error) {
+	env, _, err := s.ComposeEnvelope(ctx, c, kind, h, to, payload)
 	if err != nil {
 		return kinds.Checked{}, err
 	}
-	return d.checkOutgoing(env, h)
+	return s.Check(env, h)
 }
 
-// checkOutgoing validates an envelope that was made here for a head, as [kinds.CheckEnvelope] does. The
+// Check validates an envelope that was made here for a head, as [kinds.CheckEnvelope] does. The
 // owner is told of a session whose chain of messages is too long.
-func (d *Daemon) checkOutgoing(env *wire.Envelope, h *client.Head) (kinds.Checked, error) {
-	c, err := kinds.CheckEnvelope(env)
-	c.Parent, c.Guessed = h.Parent, h.Guessed
+func (s *Service) Check(env *wire.Envelope, h *client.Head) (kinds.Checked, error) {
+	checked, err := kinds.CheckEnvelope(env)
+	checked.Parent, checked.Guessed = h.Parent, h.Guessed
 	if err != nil && kinds.AsError(err).Code == kinds.LoopDetected {
-		d.sessions.Waker.NoteLoop(env.FromAgent, env.To, env.Kind, err)
+		s.Sessions.Waker.NoteLoop(env.FromAgent, env.To, env.Kind, err)
 	}
-	return c, err
+	return checked, err
 }
 
-// composeEnvelope returns the envelope of a call, to which the caller may add, and its
+// ComposeEnvelope returns the envelope of a call, to which the caller may add, and its
 // receiver.
-func (d *Daemon) composeEnvelope(ctx context.Context, s *local.Conn, kind string, h *client.Head, to string, payload wire.Payload) (*wire.Envelope, identity.Peer, error) {
-	p, agent, err := d.resolveRecipient(ctx, s, to, kind, payload)
+func (s *Service) ComposeEnvelope(ctx context.Context, c *local.Conn, kind string, h *client.Head, to string, payload wire.Payload) (*wire.Envelope, identity.Peer, error) {
+	p, agent, err := s.ResolveRecipient(ctx, c, to, kind, payload)
 	if err != nil {
 		return nil, p, err
 	}
-	if err := d.drain.CheckMayBegin(s, kind, h); err != nil {
+	if err := s.Drain.CheckMayBegin(c, kind, h); err != nil {
 		return nil, p, err
 	}
-	c, err := d.known.FindParentChain(ctx, s.GuestCredential(), h)
+	chain, err := s.Known.FindParentChain(ctx, c.GuestCredential(), h)
 	if err != nil {
 		return nil, p, err
 	}
-	env := wire.NewEnvelope(d.id, p.ID, kind, payload)
+	env := wire.NewEnvelope(s.Self, p.ID, kind, payload)
 	if !h.ID.IsZero() {
 		env.ID = h.ID
 	}
-	env.Agent, env.Thread, env.Hops, env.Trace = agent, c.Thread, c.Hops, c.Trace
-	env.FromAgent = s.Credential().Name
-	return env, p, d.checkMayCall(s, env.FromAgent, p)
+	env.Agent, env.Thread, env.Hops, env.Trace = agent, chain.Thread, chain.Hops, chain.Trace
+	env.FromAgent = c.Credential().Name
+	return env, p, s.checkMayCall(c, env.FromAgent, p)
 }
 
-func newAnswer(env kinds.Checked, reply *wire.Envelope, rtt time.Duration) *client.Answer {
+// NewAnswer returns the answer to a call as the local API has it.
+func NewAnswer(env kinds.Checked, reply *wire.Envelope, rtt time.Duration) *client.Answer {
 	return &client.Answer{ID: env.ID, From: reply.From, FromAgent: reply.FromAgent, Kind: reply.Kind, RTTUS: uint64(rtt.Microseconds()), Payload: reply.Payload}
 }
 
@@ -179,36 +168,36 @@ func withProbeTimeout(ctx context.Context, ms uint64) (context.Context, context.
 	return context.WithTimeout(ctx, limit)
 }
 
-func (d *Daemon) servePing(ctx context.Context, s *local.Conn, p *client.PingParams) (any, error) {
+func (s *Service) servePing(ctx context.Context, c *local.Conn, p *client.PingParams) (any, error) {
 	ctx, cancel := withProbeTimeout(ctx, p.TimeoutMS) // it may take time to find the peer
 	defer cancel()
-	env, err := d.composeRequest(ctx, s, kinds.KindPing, &p.Head, p.To, nil)
+	env, err := s.ComposeRequest(ctx, c, kinds.KindPing, &p.Head, p.To, nil)
 	if err != nil {
 		return nil, err
 	}
 	if env.Agent != "" {
 		return nil, kinds.Errorf(kinds.Invalid, "to: %q names an agent, and a ping is answered by the daemon: leave out /%s", p.To, env.Agent)
 	}
-	reply, rtt, err := d.node.Exchange(ctx, env)
+	reply, rtt, err := s.Node.Exchange(ctx, env)
 	if err != nil {
 		return nil, err
 	}
-	return &client.PingAnswer{Answer: *newAnswer(env, reply, rtt), TS: reply.TS}, nil
+	return &client.PingAnswer{Answer: *NewAnswer(env, reply, rtt), TS: reply.TS}, nil
 }
 
 // serveQuery reads its own params, since the deadline that they hold is the request's.
-func (d *Daemon) serveQuery(ctx context.Context, s *local.Conn, r *jsonrpc.Request) (any, error) {
+func (s *Service) serveQuery(ctx context.Context, c *local.Conn, r *jsonrpc.Request) (any, error) {
 	p := new(client.QueryParams)
 	if err := r.ReadParams(p); err != nil {
 		return nil, err
 	}
 	if !p.Ref.IsZero() {
-		return d.serveQuestion(ctx, s, r, p)
+		return s.Ask(ctx, c, r, p)
 	}
 	began := time.Now()
 	var parentUntil time.Time // zero: the parent bounds no deadline
 	if !p.Parent.IsZero() && !p.Guessed {
-		parentUntil = d.known.FindDeadline(p.Parent)
+		parentUntil = s.Known.FindDeadline(p.Parent)
 	}
 	if !parentUntil.IsZero() {
 		left := parentUntil.Sub(began)
@@ -217,23 +206,23 @@ func (d *Daemon) serveQuery(ctx context.Context, s *local.Conn, r *jsonrpc.Reque
 		}
 		p.Payload = kinds.LimitDeadline(p.Payload, left)
 	}
-	env, err := d.composeRequest(ctx, s, kinds.KindQuery, &p.Head, p.To, p.Payload)
+	env, err := s.ComposeRequest(ctx, c, kinds.KindQuery, &p.Head, p.To, p.Payload)
 	if err != nil {
 		return nil, err
 	}
-	if err := d.countSend(ctx, &p.Head, env.Envelope); err != nil {
+	if err := s.CountSend(ctx, &p.Head, env.Envelope); err != nil {
 		return nil, err
 	}
-	left := queryTimeout(env) - time.Since(began)
+	left := env.QueryTimeout() - time.Since(began)
 	defer r.CancelAfter(left)()
-	ctx, leave, err := d.known.FollowParent(ctx, &p.Head)
+	ctx, leave, err := s.Known.FollowParent(ctx, &p.Head)
 	if err != nil {
 		return nil, err
 	}
 	defer leave()
-	reply, rtt, err := d.node.Exchange(ctx, env)
+	reply, rtt, err := s.Node.Exchange(ctx, env)
 	if err == nil {
-		return newAnswer(env, reply, rtt), nil
+		return NewAnswer(env, reply, rtt), nil
 	}
 	if e := kinds.AsError(err); hasEndedWithParent(ctx, e, parentUntil) {
 		return nil, known.NewParentEndedError(e.Delivered())
@@ -250,44 +239,40 @@ func hasEndedWithParent(ctx context.Context, e *kinds.Error, parentUntil time.Ti
 	return known.HasParentEnded(ctx) && (e.From == "" || e.Code == kinds.Timeout)
 }
 
-func queryTimeout(query kinds.Checked) time.Duration {
-	return cmp.Or(query.Deadline, kinds.DefaultQueryDeadline)
-}
-
-func (d *Daemon) serveDiscover(ctx context.Context, s *local.Conn, p *client.DiscoverParams) (any, error) {
+func (s *Service) serveDiscover(ctx context.Context, c *local.Conn, p *client.DiscoverParams) (any, error) {
 	ctx, cancel := withProbeTimeout(ctx, p.TimeoutMS) // it may take time to find the peer
 	defer cancel()
-	env, err := d.composeRequest(ctx, s, kinds.KindDiscover, &p.Head, p.To, nil)
+	env, err := s.ComposeRequest(ctx, c, kinds.KindDiscover, &p.Head, p.To, nil)
 	if err != nil {
 		return nil, err
 	}
-	about, connected := d.node.Peer(env.To)
+	about, connected := s.Node.Peer(env.To)
 	key := capabilityKey{env.To, env.Agent}
 	if !p.Fresh && connected {
-		if known := d.capabilities.get(key, about.Boot); known != nil {
+		if known := s.capabilities.get(key, about.Boot); known != nil {
 			return known, nil
 		}
 	}
-	reply, rtt, err := d.node.Exchange(ctx, env)
+	reply, rtt, err := s.Node.Exchange(ctx, env)
 	if err != nil {
 		return nil, err
 	}
-	found := newAnswer(env, reply, rtt)
-	if about, connected = d.node.Peer(env.To); connected {
-		d.capabilities.put(key, about.Boot, found)
+	found := NewAnswer(env, reply, rtt)
+	if about, connected = s.Node.Peer(env.To); connected {
+		s.capabilities.put(key, about.Boot, found)
 	}
 	return found, nil
 }
 
 // serveNotify sends a notification to one peer, or to several at the same time, each as a
 // message of its own.
-func (d *Daemon) serveNotify(ctx context.Context, s *local.Conn, p *client.NotifyParams) (any, error) {
+func (s *Service) serveNotify(ctx context.Context, c *local.Conn, p *client.NotifyParams) (any, error) {
 	wait := p.Wait == nil || *p.Wait
 	if len(p.To.Names) == 0 {
 		return nil, kinds.Errorf(kinds.Invalid, "to: expected a peer, or a list of them")
 	}
 	if !p.To.List {
-		return d.sendNotify(ctx, s, &p.Head, p.To.Names[0], p.Payload, wait)
+		return s.sendNotify(ctx, c, &p.Head, p.To.Names[0], p.Payload, wait)
 	}
 	if !p.ID.IsZero() {
 		return nil, kinds.Errorf(kinds.Invalid, "id: a list of recipients gets an id for each: leave it out, or notify one")
@@ -299,9 +284,9 @@ func (d *Daemon) serveNotify(ctx context.Context, s *local.Conn, p *client.Notif
 		g.Go(func() error {
 			h := p.Head
 			h.ID = wire.NewMessageID() // returned also if the call fails, so that it can be repeated
-			r, err := d.sendNotify(ctx, s, &h, to, p.Payload, wait)
+			r, err := s.sendNotify(ctx, c, &h, to, p.Payload, wait)
 			if err != nil {
-				r = &client.Receipt{ID: h.ID, Error: kinds.AsError(s.MaskErrorAddrs(err))}
+				r = &client.Receipt{ID: h.ID, Error: kinds.AsError(c.MaskErrorAddrs(err))}
 			}
 			r.To = to
 			receipts[i] = *r
@@ -312,9 +297,9 @@ func (d *Daemon) serveNotify(ctx context.Context, s *local.Conn, p *client.Notif
 	return receipts, nil
 }
 
-func (d *Daemon) sendNotify(ctx context.Context, s *local.Conn, h *client.Head, name string, payload wire.Payload, wait bool) (*client.Receipt, error) {
+func (s *Service) sendNotify(ctx context.Context, c *local.Conn, h *client.Head, name string, payload wire.Payload, wait bool) (*client.Receipt, error) {
 	began := time.Now()
-	env, to, err := d.composeEnvelope(ctx, s, kinds.KindNotify, h, name, payload)
+	env, to, err := s.ComposeEnvelope(ctx, c, kinds.KindNotify, h, name, payload)
 	if err != nil {
 		return nil, err
 	}
@@ -323,14 +308,14 @@ func (d *Daemon) sendNotify(ctx context.Context, s *local.Conn, h *client.Head, 
 		ctx, cancel = context.WithDeadline(ctx, began.Add(kinds.ReceiptDeadline))
 		defer cancel()
 	}
-	if err := d.countSend(ctx, h, env); err != nil {
+	if err := s.CountSend(ctx, h, env); err != nil {
 		return nil, err
 	}
-	message, err := d.checkOutgoing(env, h)
+	message, err := s.Check(env, h)
 	if err != nil {
 		return nil, err
 	}
-	state, err := d.node.Send(ctx, message, wait)
+	state, err := s.Node.Send(ctx, message, wait)
 	if err != nil {
 		return nil, err
 	}
