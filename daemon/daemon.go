@@ -31,6 +31,7 @@ import (
 
 	"github.com/acpd/acpd/budget"
 	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/client/jsonrpc"
 	"github.com/acpd/acpd/config"
 	"github.com/acpd/acpd/daemon/admin"
 	"github.com/acpd/acpd/daemon/agents"
@@ -49,6 +50,7 @@ import (
 	"github.com/acpd/acpd/daemon/sessions"
 	"github.com/acpd/acpd/daemon/settings"
 	"github.com/acpd/acpd/daemon/spending"
+	"github.com/acpd/acpd/daemon/tasks"
 	"github.com/acpd/acpd/daemon/watch"
 	"github.com/acpd/acpd/discovery"
 	"github.com/acpd/acpd/disk"
@@ -108,12 +110,12 @@ type Daemon struct {
 	agents          *registry.Registry
 	attached        *agents.Service // serves them
 	outgoing        *outgoing.Service
+	tasks           *tasks.Service
 	sessions        *sessions.Service
 	delegations     *delegation.Table
 	inbox           *inbox.Inbox
 	repeats         *inbox.Repeats
 	spending        *spending.Service
-	partials        *budget.Account // counts refusals alone
 	known           *known.Messages
 	watch           *watch.Service
 	leftovers       *leftovers
@@ -215,7 +217,6 @@ func (d *Daemon) openParts(ctx context.Context) error {
 	d.agents.Certified = d.findFleetName
 	d.agents.IsTrustedConnected = func() bool { return d.node.IsAnyConnected(d.isTrustedByOwner) }
 	d.refusalLog = d.budget.OpenLog(d.log)
-	d.partials = d.budget.OpenAccount(budget.Partials)
 	d.repeats = inbox.NewRepeats(d.budget)
 	d.permissions = permissions.New(trust, cfg, d.budget, d.refusalLog)
 	if d.mailHome, err = mail.ResolveHome(cfg.OACP.Home); err != nil {
@@ -274,12 +275,20 @@ func (d *Daemon) openParts(ctx context.Context) error {
 	d.outgoing = outgoing.New(outgoing.Deps{
 		Self: d.id, Name: d.name, Node: d.node, Trust: trust, Registry: d.agents, Delegations: d.delegations, Known: d.known, Sessions: d.sessions, Drain: d.drain,
 		Config: d.config.Load, ResolveOrIntroduce: d.resolveOrIntroduce, IsOwnCertifiedName: d.isOwnCertifiedName, ListStrangers: d.listStrangers,
-		ExplainBlocked: d.explainBlocked, Ask: d.serveQuestion,
+		ExplainBlocked: d.explainBlocked,
+		Ask: func(ctx context.Context, c *local.Conn, r *jsonrpc.Request, p *client.QueryParams) (any, error) {
+			return d.tasks.Ask(ctx, c, r, p)
+		},
 	})
 	d.attached = agents.New(agents.Deps{
 		Registry: d.agents, Trust: trust, Node: d.node, Inbox: d.inbox, Repeats: d.repeats, Delegations: d.delegations, Known: d.known, Sessions: d.sessions,
 		Permissions: d.permissions, Disk: d.space.Reserve, Budget: d.budget, PeerLog: d.refusalLog, Calls: &d.calls, Log: d.log,
 		ResolvePeers: d.resolvePeers, MaxListBytes: d.maxListBytes,
+	})
+	d.tasks = tasks.New(tasks.Deps{
+		Self: d.id, Node: d.node, Trust: trust, Registry: d.agents, Delegations: d.delegations, Repeats: d.repeats, Known: d.known, Sessions: d.sessions,
+		Agents: d.attached, Outgoing: d.outgoing, Permissions: d.permissions, Drain: d.drain, Space: d.space, Budget: d.budget, Calls: &d.calls, Log: d.log,
+		PeerName: d.peerName, MaxListBytes: d.maxListBytes,
 	})
 	for _, warning := range d.listAbsentAddrs() {
 		d.log.Warn("an address to listen on is not there", "warning", warning)
@@ -344,7 +353,10 @@ func (d *Daemon) openSessions(ctx context.Context) (err error) {
 	d.sessions, untrusted, err = sessions.Open(ctx, sessions.Deps{
 		Self: d.id, Dir: string(d.home), DB: d.store, Trust: d.trust, Agents: d.agents, Inbox: d.inbox, Delegations: d.delegations, Known: d.known, Watch: d.watch,
 		Disk: d.space.Reserve, Calls: &d.calls, Log: d.log,
-		Config: d.config.Load, PeerName: d.peerName, ResolvePeer: d.resolvePeer, MayDiscover: d.permissions.MayDiscover, DescribeDelegation: d.describeDelegation,
+		Config: d.config.Load, PeerName: d.peerName, ResolvePeer: d.resolvePeer, MayDiscover: d.permissions.MayDiscover,
+		DescribeDelegation: func(ctx context.Context, t *delegation.Delegation, payloads bool) *client.Task {
+			return d.tasks.Describe(ctx, t, payloads)
+		},
 	})
 	for _, id := range untrusted {
 		d.leftovers.add(id, d.peerName(id))
@@ -374,7 +386,7 @@ func (d *Daemon) Run(ctx context.Context, reload <-chan os.Signal) error {
 	g.Go(func() error { return d.channels.Run(here, working) })
 	g.Go(func() error { return d.metrics.Run(here) })
 	g.Go(func() error { return admin.ServePprof(working, d.options.Pprof) })
-	g.Go(func() error { return d.delegations.Run(working, d.reportEnd) })
+	g.Go(func() error { return d.tasks.Run(working) })
 	g.Go(func() error { return d.lastConnections.run(working, d.log) })
 	g.Go(func() error { return d.config.Run(working, reload) })
 	g.Go(func() error { return d.drain.Run(working, end) })

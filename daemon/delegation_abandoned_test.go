@@ -8,6 +8,7 @@ import (
 
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/client/jsonrpc"
+	"github.com/acpd/acpd/daemon/delegation"
 	"github.com/acpd/acpd/integration/await"
 	"github.com/acpd/acpd/kinds"
 	"github.com/acpd/acpd/wire"
@@ -114,7 +115,8 @@ func TestAbandonedIsToldAnew(t *testing.T) {
 	given := delegateTo(desk.dial(), "laptop", task1(""))
 	abandoned := desk.delegations.FindByID(nil, given.ID, client.Given)
 	answer.Store(`{"accepted":false,"code":"not_authorized","message":"too late to stop"}`)
-	env := desk.newReport(abandoned, kinds.KindCancel, wire.Payload(`{"reason":"plans changed"}`))
+	env := wire.NewEnvelope(desk.ID(), laptop.ID(), kinds.KindCancel, wire.Payload(`{"reason":"plans changed"}`))
+	env.Ref = &abandoned.ID
 	request, err := kinds.CheckEnvelope(env)
 	if err != nil {
 		t.Fatal(err)
@@ -122,11 +124,11 @@ func TestAbandonedIsToldAnew(t *testing.T) {
 	if _, _, err := desk.node.Exchange(t.Context(), request); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := desk.abandonTask(t.Context(), abandoned, env, kinds.Errorf(kinds.Unreachable, "the answer is lost")); err != nil {
+	if _, err := desk.delegations.EndDelegation(t.Context(), abandoned, delegation.NewAbandonedEnding(wire.NewMessageID(), "plans changed")); err != nil {
 		t.Fatal(err)
 	}
 	answer.Store(accepted)
-	if err := desk.reportAbandonedTask(t.Context(), abandoned); err != nil {
+	if err := desk.tasks.ReportEnd(t.Context(), abandoned); err != nil {
 		t.Error(err)
 	}
 	if s := laptop.dial().state(given.ID); s.State != client.TaskCancelled || s.Outcome != "abandoned: plans changed" {
@@ -161,12 +163,12 @@ func TestAbandonedIsToldToABusyPeer(t *testing.T) {
 		kinds.NotAuthorized: false, kinds.NotFound: false, kinds.Invalid: false,
 	} {
 		refusal.Store(kinds.Errorf(code, "no"))
-		if err := desk.reportAbandonedTask(t.Context(), abandoned); (err != nil) != again {
+		if err := desk.tasks.ReportEnd(t.Context(), abandoned); (err != nil) != again {
 			t.Errorf("after %s: %v, told again: %v", code, err, again)
 		}
 	}
 	refusal.Store(nil)
-	if err := desk.reportAbandonedTask(t.Context(), abandoned); err != nil {
+	if err := desk.tasks.ReportEnd(t.Context(), abandoned); err != nil {
 		t.Error(err)
 	}
 	if s := laptop.dial().state(given.ID); s.State != client.TaskCancelled || s.Outcome != "abandoned" {

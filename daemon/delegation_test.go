@@ -266,7 +266,7 @@ func TestLostTaskIsReportedAgain(t *testing.T) {
 	}
 	stopping, stop := context.WithCancel(t.Context())
 	stop()
-	if err := d.reportLostTask(stopping, taken); err == nil {
+	if err := d.tasks.ReportEnd(stopping, taken); err == nil {
 		t.Error("a report that was not sent counts as told")
 	}
 }

@@ -2,8 +2,6 @@ package daemon
 
 import (
 	"context"
-	"errors"
-	"net"
 	"slices"
 	"time"
 
@@ -102,13 +100,13 @@ func (d *Daemon) handleMessageOnce(ctx context.Context, sender identity.Peer, me
 	}()
 	switch env.Kind {
 	case kinds.KindDelegate:
-		out, keep = d.handleDelegate(ctx, sender, env, first.Content)
+		out, keep = d.tasks.HandleDelegate(ctx, sender, env, first.Content)
 	case kinds.KindCancel:
-		out, keep = d.handleCancel(ctx, sender, env)
+		out, keep = d.tasks.HandleCancel(ctx, sender, env)
 	case kinds.KindNotify:
 		out, keep = d.handleNotify(ctx, sender, message)
 	case kinds.KindResult, kinds.KindError:
-		out, keep = d.handleReport(ctx, sender, env)
+		out, keep = d.tasks.HandleReport(ctx, sender, env)
 	default:
 		out, keep = inbox.Refuse(newUnknownKindError(env))
 	}
@@ -158,7 +156,7 @@ func (d *Daemon) handleQueryOrQuestion(ctx context.Context, query *peer.Passing)
 	}
 	defer d.known.End(query.ID)
 	if query.Ref != nil {
-		return d.handleQuestion(ctx, query)
+		return d.tasks.HandleQuestion(ctx, query)
 	}
 	return d.handleQuery(ctx, query)
 }
@@ -194,12 +192,6 @@ func (d *Daemon) handleQuery(ctx context.Context, query *peer.Passing) (wire.Pay
 	}
 	answered = true
 	return answer, nil
-}
-
-// isResetBySender reports whether the sender reset its exchange, as opposed to a
-// connection that was lost under it: those errors all are net.ErrClosed too.
-func isResetBySender(ctx context.Context) bool {
-	return ctx.Err() != nil && !errors.Is(context.Cause(ctx), net.ErrClosed)
 }
 
 // handleNotify hands a notification to all agents that want it, or holds it.

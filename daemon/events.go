@@ -78,7 +78,7 @@ func (d *Daemon) handlePeerEvent(e peer.Event) {
 		if _, ok := d.trust.FindPeer(e.Peer); ok {
 			d.refusers.Store(e.Peer, true)
 		}
-		d.calls.Go(func() { d.endDelegationsRefusedBy(e.Peer, e.At) })
+		d.calls.Go(func() { d.tasks.EndRefusedBy(e.Peer, e.At) })
 	}
 	name := e.Name
 	if p, ok := d.trust.FindPeer(e.Peer); ok {

@@ -19,7 +19,7 @@ func (d *Daemon) openLocal() {
 	}
 	usage := &admin.Usage{Budget: d.budget, Space: d.space, ResolvePeer: d.resolvePeer, NamePeer: d.peerName, ListLinks: d.listStrangersLinks}
 	methods := d.methods()
-	for _, of := range []map[string]local.Method{backup.Methods(), usage.Methods(), d.watch.Methods(), d.relays.Methods(), d.spending.Methods(), d.mail.Methods(), d.sessions.Methods(), d.drain.Methods(), d.config.Methods(), d.attached.Methods(), d.outgoing.Methods()} {
+	for _, of := range []map[string]local.Method{backup.Methods(), usage.Methods(), d.watch.Methods(), d.relays.Methods(), d.spending.Methods(), d.mail.Methods(), d.sessions.Methods(), d.drain.Methods(), d.config.Methods(), d.attached.Methods(), d.outgoing.Methods(), d.tasks.Methods()} {
 		maps.Copy(methods, of)
 	}
 	d.local = &local.Server{
@@ -36,17 +36,9 @@ func (d *Daemon) openLocal() {
 // an agent gets from it, the method decides.
 func (d *Daemon) methods() map[string]local.Method {
 	return map[string]local.Method{
-		client.MethodDelegate:    local.ForAgents(d.serveDelegate).WithVerbatimPayloads(),
-		client.MethodCancel:      local.ForAgents(d.serveCancel).WithVerbatimPayloads(),
-		client.MethodAnswer:      local.ForAgents(d.serveAnswer),
-		client.MethodResult:      local.ForAgents(d.serveResult),
-		client.MethodError:       local.ForAgents(d.serveError),
 		client.MethodWhoami:      local.ForAgents(d.serveWhoami),
 		client.MethodStatus:      local.ForOwner(d.serveStatus),
 		client.MethodPeers:       local.ForAgents(d.servePeers),
-		client.MethodTasks:       local.ForAgents(d.serveTasks),
-		client.MethodTask:        local.ForAgents(d.serveTask).WithVerbatimPayloads(),
-		client.MethodWait:        local.ForAgents(d.serveWait).WithVerbatimPayloads(),
 		client.MethodInvite:      local.ForOwner(d.serveInvite),
 		client.MethodJoin:        local.ForOwner(d.serveJoin),
 		client.MethodTrust:       local.ForOwner(d.serveTrust),

@@ -169,7 +169,7 @@ func TestRefusalLeavesWhatIsOnItsWay(t *testing.T) {
 	given := make(chan *client.DelegateAnswer, 1)
 	go func() { given <- delegateTo(asker, "laptop", task1("")) }()
 	id := await.Receive(t, "delegate", came).ID
-	desk.endDelegationsRefusedBy(laptop.ID(), time.Now())
+	desk.tasks.EndRefusedBy(laptop.ID(), time.Now())
 	close(ack)
 	await.Receive(t, "the ack", given)
 	if s := desk.dial().state(id); s.State != client.TaskAccepted {

@@ -8,15 +8,12 @@ import (
 	"time"
 
 	"github.com/acpd/acpd/client"
-	"github.com/acpd/acpd/daemon/agents"
 	"github.com/acpd/acpd/daemon/delegation"
 	"github.com/acpd/acpd/daemon/local"
-	"github.com/acpd/acpd/daemon/registry"
 	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/internal/ownwords"
 	"github.com/acpd/acpd/internal/pace"
 	"github.com/acpd/acpd/kinds"
-	"github.com/acpd/acpd/wire"
 )
 
 const (
@@ -145,7 +142,7 @@ func (d *Daemon) forgetPeerInMemory(id identity.ID) {
 func (d *Daemon) deletePeerOnDisk(ctx context.Context, id identity.ID, name string) (left unwrittenParts) {
 	left.add(client.PartChannels, d.channels.ForgetPeer(ctx, id))
 	left.add(client.PartInbox, d.inbox.DeletePeerMessages(ctx, id))
-	left.add(client.PartDelegations, d.endDelegationsWith(ctx, id, name))
+	left.add(client.PartDelegations, d.tasks.EndWith(ctx, id, name))
 	left.add(client.PartWake, d.sessions.Waker.DeletePeer(ctx, id))
 	left.add(client.PartConversations, d.spending.CountUntrust(ctx, id))
 	if len(left) > 0 {
@@ -154,17 +151,6 @@ func (d *Daemon) deletePeerOnDisk(ctx context.Context, id identity.ID, name stri
 		d.leftovers.names.Delete(id)
 	}
 	return left
-}
-
-// endDelegationsWith ends all delegations with a peer. If some cannot be ended, it returns
-// the first error.
-func (d *Daemon) endDelegationsWith(ctx context.Context, id identity.ID, name string) (first error) {
-	for _, t := range d.delegations.List(nil, func(t *delegation.Delegation, _ client.TaskState) bool { return t.Peer == id }) {
-		if err := d.endUntrustedDelegation(ctx, t, name+" is not trusted here any more"); first == nil {
-			first = err
-		}
-	}
-	return first
 }
 
 // trustAfterCleanup trusts a peer, after it has removed what an untrust has left of it.
@@ -253,49 +239,6 @@ func (d *Daemon) findLeftovers(ctx context.Context) error {
 			d.leftovers.add(id, d.peerName(id))
 		}
 	}
-	return nil
-}
-
-// endDelegationsRefusedBy ends the delegations with a peer that does not trust this daemon:
-// the peer would refuse whatever is still owed, and sends nothing. at is when the peer said
-// so.
-//
-// Delegations that began later belong to a new trust. Those that are still to be given may
-// do so too: their calls hear from the peer themselves.
-func (d *Daemon) endDelegationsRefusedBy(id identity.ID, at time.Time) {
-	for _, t := range d.delegations.List(nil, func(t *delegation.Delegation, state client.TaskState) bool {
-		return t.Peer == id && t.Created.Before(at) && !(t.Direction == client.Given && state == client.TaskSent)
-	}) {
-		if err := d.endUntrustedDelegation(context.Background(), t, d.peerName(id)+" does not trust this daemon"); err != nil {
-			d.log.Error("delegation", "id", t.ID, "err", err)
-		}
-	}
-}
-
-// endUntrustedDelegation ends a delegation between two daemons of which one no longer trusts
-// the other, and tells the agent that works on it.
-func (d *Daemon) endUntrustedDelegation(ctx context.Context, t *delegation.Delegation, why string) error {
-	gone := kinds.Errorf(kinds.NotTrusted, "%s", why)
-	e := delegation.Ending{State: client.TaskFailed, ID: wire.NewMessageID(), Outcome: gone.Message, Payload: kinds.EncodePayload(gone)}
-	if t.Direction == client.Taken {
-		e.State = client.TaskCancelled
-	}
-	won, err := d.delegations.EndDelegation(ctx, t, e)
-	if err != nil || !won || t.Direction != client.Taken {
-		return err
-	}
-	a := d.agents.FindByName(t.Agent)
-	if a == nil {
-		return nil
-	}
-	env := wire.NewEnvelope(t.Peer, d.id, kinds.KindCancel, kinds.EncodePayload(&kinds.Cancel{Reason: gone.Message}))
-	env.ID, env.Ref, env.Thread, env.Hops = e.ID, &t.ID, t.Chain.Thread, t.Chain.Hops
-	in := &client.Inbound{Name: d.peerName(t.Peer), Delegation: d.describeDelegation(ctx, t, false), Envelope: *env}
-	d.calls.Go(func() {
-		if err := agents.Call(context.WithoutCancel(ctx), registry.ConfirmTime, a, in, nil); err != nil {
-			d.log.Debug("not confirmed", "agent", a.Name, "kind", in.Kind, "id", in.ID, "code", kinds.AsError(err).Code)
-		}
-	})
 	return nil
 }
 

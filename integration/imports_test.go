@@ -16,7 +16,7 @@ var module = live.Module + "/"
 var arrows = map[string][]string{
 	"cmd/acpd":             {"daemon", "internal/buildinfo"},
 	"cmd/acpctl":           {"internal/app/cli"},
-	"daemon":               {"daemon/admin", "daemon/agents", "daemon/channels", "daemon/delegation", "daemon/inbox", "daemon/known", "daemon/local", "daemon/mail", "daemon/measures", "daemon/outgoing", "daemon/permissions", "daemon/registry", "daemon/relays", "daemon/schema", "daemon/sessions", "daemon/settings", "daemon/spending", "daemon/waking", "daemon/watch", "openintent/remote", "peer", "pipe", "discovery", "store", "config", "client", "disk", "metrics", "internal/buildinfo", "internal/statedir"},
+	"daemon":               {"daemon/admin", "daemon/agents", "daemon/channels", "daemon/delegation", "daemon/inbox", "daemon/known", "daemon/local", "daemon/mail", "daemon/measures", "daemon/outgoing", "daemon/permissions", "daemon/registry", "daemon/relays", "daemon/schema", "daemon/sessions", "daemon/settings", "daemon/spending", "daemon/tasks", "daemon/waking", "daemon/watch", "openintent/remote", "peer", "pipe", "discovery", "store", "config", "client", "disk", "metrics", "internal/buildinfo", "internal/statedir"},
 	"daemon/admin":         {"daemon/local", "config", "peer", "store", "metrics", "internal/buildinfo", "internal/durable", "internal/pace", "internal/statedir"},
 	"daemon/agents":        {"daemon/permissions", "daemon/sessions", "peer"},
 	"daemon/channels":      {"daemon/admin", "daemon/local", "daemon/measures", "config", "openintent/remote", "peer", "store"},
@@ -36,6 +36,7 @@ var arrows = map[string][]string{
 	"daemon/sessions":      {"daemon/known", "daemon/waking", "daemon/watch", "disk", "internal/commandenv"},
 	"daemon/settings":      {"config", "daemon/admin", "daemon/local", "metrics"},
 	"daemon/spending":      {"config", "daemon/known", "daemon/local", "metrics"},
+	"daemon/tasks":         {"daemon/agents", "daemon/outgoing"},
 	"daemon/traffic":       {"client", "peer", "internal/pace", "internal/turns"},
 	"daemon/watch":         {"daemon/delegation", "daemon/local", "daemon/traffic", "metrics"},
 	"peer":                 {"kinds", "budget"},

@@ -1,4 +1,4 @@
-package daemon
+package tasks
 
 import (
 	"cmp"
@@ -14,20 +14,20 @@ import (
 )
 
 // serveTasks lists delegations, the newest first, as many as fit a line.
-func (d *Daemon) serveTasks(ctx context.Context, s *local.Conn, p *client.TasksParams) (any, error) {
+func (s *Service) serveTasks(ctx context.Context, c *local.Conn, p *client.TasksParams) (any, error) {
 	const few, most = 100, 1000
 	if p.Limit < 0 {
 		return nil, kinds.Errorf(kinds.Invalid, "tasks: limit: expected 1 or more")
 	}
 	limit := min(cmp.Or(p.Limit, few), most)
-	all := d.delegations.List(s.GuestCredential(), func(t *delegation.Delegation, _ client.TaskState) bool {
+	all := s.Delegations.List(c.GuestCredential(), func(t *delegation.Delegation, _ client.TaskState) bool {
 		return p.After == 0 || uint64(t.Row) < p.After
 	})
 	slices.SortFunc(all, func(a, b *delegation.Delegation) int { return cmp.Compare(b.Row, a.Row) })
 	out := &client.Tasks{Tasks: []client.Task{}}
-	room := d.maxListBytes()
+	room := s.MaxListBytes()
 	for i, t := range all {
-		row := d.describeDelegation(ctx, t, false)
+		row := s.Describe(ctx, t, false)
 		room -= 640 + wire.MaxJSONLength(row.Task+row.Outcome+row.Message+row.FromAgent+row.ToAgent)
 		if row.Question != nil {
 			room -= 256 + wire.MaxJSONLength(row.Question.Text)
@@ -41,10 +41,10 @@ func (d *Daemon) serveTasks(ctx context.Context, s *local.Conn, p *client.TasksP
 	return out, nil
 }
 
-func (d *Daemon) findTask(s *local.Conn, id wire.MessageID) (*delegation.Delegation, error) {
-	t := d.delegations.FindByID(s.GuestCredential(), id, client.Given, client.Taken)
+func (s *Service) findTask(c *local.Conn, id wire.MessageID) (*delegation.Delegation, error) {
+	t := s.Delegations.FindByID(c.GuestCredential(), id, client.Given, client.Taken)
 	switch {
-	case t == nil && s.IsGuest:
+	case t == nil && c.IsGuest:
 		return nil, kinds.Errorf(kinds.NotFound, "id: %s names no delegation that this agent has given or works on: see tasks", id)
 	case t == nil:
 		return nil, kinds.Errorf(kinds.NotFound, "id: %s names no delegation that was given or taken here: see tasks", id)
@@ -52,16 +52,16 @@ func (d *Daemon) findTask(s *local.Conn, id wire.MessageID) (*delegation.Delegat
 	return t, nil
 }
 
-func (d *Daemon) serveTask(ctx context.Context, s *local.Conn, p *client.TaskParams) (any, error) {
-	t, err := d.findTask(s, p.ID)
+func (s *Service) serveTask(ctx context.Context, c *local.Conn, p *client.TaskParams) (any, error) {
+	t, err := s.findTask(c, p.ID)
 	if err != nil {
 		return nil, err
 	}
-	return d.describeDelegation(ctx, t, true), nil
+	return s.Describe(ctx, t, true), nil
 }
 
-func (d *Daemon) serveWait(ctx context.Context, s *local.Conn, p *client.WaitParams) (any, error) {
-	t, err := d.findTask(s, p.ID)
+func (s *Service) serveWait(ctx context.Context, c *local.Conn, p *client.WaitParams) (any, error) {
+	t, err := s.findTask(c, p.ID)
 	if err != nil {
 		return nil, err
 	}
@@ -71,8 +71,8 @@ func (d *Daemon) serveWait(ctx context.Context, s *local.Conn, p *client.WaitPar
 		waiting, cancel = context.WithTimeout(ctx, time.Duration(min(p.TimeoutMS, uint64(kinds.MaxTaskDeadline.Milliseconds())))*time.Millisecond)
 		defer cancel()
 	}
-	if err := d.delegations.WaitForEnd(waiting, t, p.AfterPartials, p.AfterQuestions); err != nil {
+	if err := s.Delegations.WaitForEnd(waiting, t, p.AfterPartials, p.AfterQuestions); err != nil {
 		return nil, kinds.NewErrorFromCause(err)
 	}
-	return d.describeDelegation(ctx, t, true), nil
+	return s.Describe(ctx, t, true), nil
 }

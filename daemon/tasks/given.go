@@ -1,4 +1,4 @@
-package daemon
+package tasks
 
 import (
 	"cmp"
@@ -22,9 +22,9 @@ import (
 // serveDelegate gives a task to a peer: the entry exists before the first byte leaves,
 // and the ack is on disk before the caller has it. A repeat of a call whose ack is
 // known gets that; any other is sent again, and the peer knows it by its id.
-func (d *Daemon) serveDelegate(ctx context.Context, s *local.Conn, p *client.DelegateParams) (any, error) {
+func (s *Service) serveDelegate(ctx context.Context, c *local.Conn, p *client.DelegateParams) (any, error) {
 	began := time.Now()
-	request, err := d.outgoing.ComposeRequest(ctx, s, kinds.KindDelegate, &p.Head, p.To, p.Payload)
+	request, err := s.Outgoing.ComposeRequest(ctx, c, kinds.KindDelegate, &p.Head, p.To, p.Payload)
 	if err != nil {
 		return nil, err
 	}
@@ -33,17 +33,17 @@ func (d *Daemon) serveDelegate(ctx context.Context, s *local.Conn, p *client.Del
 	if err != nil {
 		return nil, err
 	}
-	if !p.Guessed && d.delegations.IsUnwanted(p.Parent) && d.delegations.FindByID(nil, env.ID, client.Given) == nil { // else it is a repeat
+	if !p.Guessed && s.Delegations.IsUnwanted(p.Parent) && s.Delegations.FindByID(nil, env.ID, client.Given) == nil { // else it is a repeat
 		return nil, known.NewParentEndedError(kinds.DeliveredNo)
 	}
-	if err := d.outgoing.CountSend(ctx, &p.Head, env); err != nil {
+	if err := s.Outgoing.CountSend(ctx, &p.Head, env); err != nil {
 		return nil, err
 	}
-	as := s.Credential()
+	as := c.Credential()
 	hash := inbox.HashMessage(env)
 	t := delegation.NewDelegation(client.Given, env.To, env, hash, what, as)
 	t.Parent, t.Guessed = p.Parent, p.Guessed
-	t, fresh, err := d.delegations.AddDelegation(ctx, t, what.Task)
+	t, fresh, err := s.Delegations.AddDelegation(ctx, t, what.Task)
 	if err != nil {
 		return nil, err
 	}
@@ -51,19 +51,19 @@ func (d *Daemon) serveDelegate(ctx context.Context, s *local.Conn, p *client.Del
 		return &client.DelegateAnswer{ID: env.ID, From: env.To, Payload: ack}
 	}
 	if !fresh {
-		if t.Content != hash || s.IsGuest && !d.delegations.IsOwnedBy(t, as) {
+		if t.Content != hash || c.IsGuest && !s.Delegations.IsOwnedBy(t, as) {
 			return nil, inbox.NewReusedIDError(env)
 		}
 		env.Trace = t.Chain.Trace
-		if status := d.delegations.Status(t); status.Acked {
-			ack, err := d.delegations.ReadAck(ctx, t)
+		if status := s.Delegations.Status(t); status.Acked {
+			ack, err := s.Delegations.ReadAck(ctx, t)
 			if err != nil {
 				return nil, err
 			}
-			d.log.Debug("repeat", "id", env.ID, "state", status.State)
+			s.Log.Debug("repeat", "id", env.ID, "state", status.State)
 			return given(ack), nil
 		}
-		if err := d.delegations.SetState(ctx, t, client.TaskSent); err != nil {
+		if err := s.Delegations.SetState(ctx, t, client.TaskSent); err != nil {
 			return nil, err
 		}
 	}
@@ -79,16 +79,16 @@ func (d *Daemon) serveDelegate(ctx context.Context, s *local.Conn, p *client.Del
 	defer cancel()
 	ctx, abort := context.WithCancelCause(ctx)
 	defer abort(nil)
-	defer d.delegations.OnInterrupt(t, abort)()
-	reply, _, err := d.node.Exchange(ctx, request)
+	defer s.Delegations.OnInterrupt(t, abort)()
+	reply, _, err := s.Node.Exchange(ctx, request)
 	if err != nil {
-		return nil, d.recordFailedDelegate(ctx, t, fresh, err)
+		return nil, s.recordFailedDelegate(ctx, t, fresh, err)
 	}
 	ack, err := kinds.ParsePayload[kinds.Ack](reply.Payload)
 	if err != nil {
 		return nil, err
 	}
-	if err := d.delegations.RecordAck(ctx, t, ack.Accepted, reply.Payload, nil); err != nil {
+	if err := s.Delegations.RecordAck(ctx, t, ack.Accepted, reply.Payload, nil); err != nil {
 		return nil, err
 	}
 	answer := given(reply.Payload)
@@ -102,37 +102,37 @@ var errCancelled = kinds.Errorf(kinds.Cancelled, "the delegation was cancelled b
 
 // recordFailedDelegate records what is known of a delegation that has no ack, and returns
 // the error for the caller.
-func (d *Daemon) recordFailedDelegate(ctx context.Context, t *delegation.Delegation, fresh bool, err error) error {
+func (s *Service) recordFailedDelegate(ctx context.Context, t *delegation.Delegation, fresh bool, err error) error {
 	e := kinds.AsError(err)
 	var fail error
 	switch {
 	case known.HasParentEnded(ctx):
-		e, fail = known.NewParentEndedError(e.Delivered()), d.delegations.EndUnwanted(ctx, t)
+		e, fail = known.NewParentEndedError(e.Delivered()), s.Delegations.EndUnwanted(ctx, t)
 	case errors.Is(context.Cause(ctx), errCancelled):
 		e = errCancelled
-		_, fail = d.delegations.EndDelegation(ctx, t, delegation.Ending{State: client.TaskCancelled, Outcome: e.Message})
+		_, fail = s.Delegations.EndDelegation(ctx, t, delegation.Ending{State: client.TaskCancelled, Outcome: e.Message})
 	case fresh && (e.Delivered() == kinds.DeliveredNo || e.From == "" && e.Code == kinds.Invalid):
-		fail = d.delegations.DeleteUnsent(ctx, t) // it never left: as if it had never been
+		fail = s.Delegations.DeleteUnsent(ctx, t) // it never left: as if it had never been
 	case e.Code == kinds.NotTrusted: // nothing will come of an earlier attempt either
-		fail = d.endUntrustedDelegation(ctx, t, e.Message)
+		fail = s.endUntrustedDelegation(ctx, t, e.Message)
 	case e.From != "" && e.Delivered() != kinds.DeliveredUnknown && e.Code != kinds.Internal && e.Code != kinds.Timeout && e.Code != kinds.Cancelled:
-		fail = d.delegations.RecordRefusal(ctx, t, e.Message)
+		fail = s.Delegations.RecordRefusal(ctx, t, e.Message)
 	default: // a failed receiver may have begun it, and so may an earlier attempt
-		fail = d.delegations.SetState(ctx, t, client.TaskUnknown)
+		fail = s.Delegations.SetState(ctx, t, client.TaskUnknown)
 	}
 	if fail != nil {
-		d.log.Error("delegation", "id", t.ID, "err", fail)
+		s.Log.Error("delegation", "id", t.ID, "err", fail)
 	}
 	return e
 }
 
 // serveCancel ends a delegation that was given: by ending its exchange while that has
 // no answer, else by asking the peer. Without an ack of the peer, the delegation goes on, unless p abandons it.
-func (d *Daemon) serveCancel(ctx context.Context, s *local.Conn, p *client.CancelParams) (any, error) {
-	t := d.delegations.FindByID(s.GuestCredential(), p.Ref, client.Given)
+func (s *Service) serveCancel(ctx context.Context, c *local.Conn, p *client.CancelParams) (any, error) {
+	t := s.Delegations.FindByID(c.GuestCredential(), p.Ref, client.Given)
 	to := p.To
-	if to == "" || s.IsGuest {
-		if t == nil && s.IsGuest {
+	if to == "" || c.IsGuest {
+		if t == nil && c.IsGuest {
 			return nil, kinds.Errorf(kinds.NotFound, "ref: %s names no delegation that this agent has given: see tasks", p.Ref)
 		}
 		if t == nil {
@@ -149,37 +149,37 @@ func (d *Daemon) serveCancel(ctx context.Context, s *local.Conn, p *client.Cance
 	}
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	env, whom, err := d.outgoing.ComposeEnvelope(ctx, s, kinds.KindCancel, &p.Head, to, p.Payload)
+	env, whom, err := s.Outgoing.ComposeEnvelope(ctx, c, kinds.KindCancel, &p.Head, to, p.Payload)
 	if err != nil {
 		return nil, err
 	}
 	env.Ref = &p.Ref
 	if t != nil && t.Peer != whom.ID {
-		return nil, kinds.Errorf(kinds.NotFound, "ref: the delegation %s went to %s, not to %s", p.Ref, d.peerName(t.Peer), whom.Name)
+		return nil, kinds.Errorf(kinds.NotFound, "ref: the delegation %s went to %s, not to %s", p.Ref, s.PeerName(t.Peer), whom.Name)
 	}
 	if t != nil {
-		if state := d.delegations.Status(t).State; state.IsFinal() {
+		if state := s.Delegations.Status(t).State; state.IsFinal() {
 			return &client.CancelAnswer{Ref: p.Ref, Payload: encodeTooLateAck(state)}, nil
 		}
-		if d.delegations.InterruptExchange(t, errCancelled) {
+		if s.Delegations.InterruptExchange(t, errCancelled) {
 			return &client.CancelAnswer{Ref: p.Ref, Payload: kinds.EncodePayload(&kinds.Ack{Accepted: true})}, nil
 		}
 		env.Thread, env.Hops, env.Trace = t.Chain.Thread, t.Chain.Hops, t.Chain.Trace
 	}
-	request, err := d.outgoing.Check(env, &p.Head)
+	request, err := s.Outgoing.Check(env, &p.Head)
 	if err != nil {
 		return nil, err
 	}
-	reply, _, err := d.node.Exchange(ctx, request)
+	reply, _, err := s.Node.Exchange(ctx, request)
 	if err != nil {
 		e, ok := errors.AsType[*kinds.Error](err)
 		switch isForgotten := ok && e.Code == kinds.NotFound && e.From != ""; {
 		case t != nil && isForgotten: // nobody works on it there: it never came, or is forgotten
-			if _, err := d.endCancelledTask(ctx, t, env, nil); err != nil {
+			if _, err := s.endCancelledTask(ctx, t, env, nil); err != nil {
 				return nil, err
 			}
 		case p.Abandon && !isForgotten:
-			return d.abandonTask(ctx, t, env, err)
+			return s.abandonTask(ctx, t, env, err)
 		}
 		return nil, err
 	}
@@ -189,26 +189,26 @@ func (d *Daemon) serveCancel(ctx context.Context, s *local.Conn, p *client.Cance
 	}
 	said := reply.Payload
 	if t != nil && ack.Accepted {
-		if said, err = d.endCancelledTask(ctx, t, env, said); err != nil {
+		if said, err = s.endCancelledTask(ctx, t, env, said); err != nil {
 			return nil, err
 		}
 	}
 	return &client.CancelAnswer{Ref: p.Ref, Payload: said}, nil
 }
 
-// handleReport takes a result, or an error, of a delegation that was given to the
+// HandleReport takes a result, or an error, of a delegation that was given to the
 // sender: into the table first, on disk, then to the agent that delegated, else to
 // all, else to the inbox.
-func (d *Daemon) handleReport(ctx context.Context, sender identity.Peer, env *wire.Envelope) (inbox.Outcome, bool) {
-	t := d.delegations.Find(client.Given, sender.ID, *env.Ref)
+func (s *Service) HandleReport(ctx context.Context, sender identity.Peer, env *wire.Envelope) (inbox.Outcome, bool) {
+	t := s.Delegations.Find(client.Given, sender.ID, *env.Ref)
 	if t == nil {
 		return inbox.Refuse(delegation.NewNotFoundError(*env.Ref))
 	}
-	if err := d.permissions.CheckAllowed(sender, env.Kind, ""); err != nil {
+	if err := s.Permissions.CheckAllowed(sender, env.Kind, ""); err != nil {
 		return inbox.Refuse(err)
 	}
-	if !d.delegations.Status(t).State.IsFinal() {
-		if err := d.space.CheckRoom(sender.ID); err != nil {
+	if !s.Delegations.Status(t).State.IsFinal() {
+		if err := s.Space.CheckRoom(sender.ID); err != nil {
 			return inbox.Refuse(err)
 		}
 	}
@@ -217,28 +217,28 @@ func (d *Daemon) handleReport(ctx context.Context, sender identity.Peer, env *wi
 		return inbox.Refuse(err)
 	}
 	if what.IsPartial {
-		if err := d.checkPartial(sender, t, env); err != nil {
+		if err := s.checkPartial(sender, t, env); err != nil {
 			return inbox.Refuse(err)
 		}
 		what.Partial.Durable = true // nothing else keeps it if no agent takes it
 	}
-	open, err := d.delegations.RecordReport(ctx, t, what)
+	open, err := s.Delegations.RecordReport(ctx, t, what)
 	if err != nil {
 		return inbox.Refuse(err)
 	}
 	// The same message again, after a restart that lost its outcome, goes its way.
-	if status := d.delegations.Status(t); !open && status.EndID != env.ID {
+	if status := s.Delegations.Status(t); !open && status.EndID != env.ID {
 		return inbox.Refuse(kinds.Errorf(kinds.NotFound, "ref: the delegation %s is %s already: nothing more is expected", t.ID, status.State))
 	}
-	takers := d.agents.FindTakers(env.Kind, "", env.Agent)
+	takers := s.Registry.FindTakers(env.Kind, "", env.Agent)
 	if t.Agent != "" {
 		takers = selectReportTakers(takers, t.Agent)
 	}
-	in := &client.Inbound{Envelope: *env, Name: sender.Name, Delegation: d.describeDelegation(ctx, t, false)}
+	in := &client.Inbound{Envelope: *env, Name: sender.Name, Delegation: s.Describe(ctx, t, false)}
 	if !what.IsPartial {
-		return d.attached.HandOrHold(ctx, sender, env, cmp.Or(t.Agent, env.Agent), takers, in)
+		return s.Agents.HandOrHold(ctx, sender, env, cmp.Or(t.Agent, env.Agent), takers, in)
 	}
-	if d.attached.Offer(context.WithoutCancel(ctx), agents.WithoutSessions(takers), in) {
+	if s.Agents.Offer(context.WithoutCancel(ctx), agents.WithoutSessions(takers), in) {
 		return inbox.Outcome{State: wire.Handed}, true
 	}
 	return inbox.Outcome{State: wire.Held}, true // the task has it
@@ -246,16 +246,16 @@ func (d *Daemon) handleReport(ctx context.Context, sender identity.Peer, env *wi
 
 // checkPartial returns an error if a partial result is too long, or comes too soon after others
 // of its delegation.
-func (d *Daemon) checkPartial(sender identity.Peer, t *delegation.Delegation, env *wire.Envelope) error {
+func (s *Service) checkPartial(sender identity.Peer, t *delegation.Delegation, env *wire.Envelope) error {
 	if n := len(env.Payload); n > kinds.MaxPartial {
-		d.permissions.RecordRefusal(d.partials, sender, env.Kind, "too long")
+		s.Permissions.RecordRefusal(s.partials, sender, env.Kind, "too long")
 		return kinds.Errorf(kinds.Overloaded, "result: a partial one has at most %d bytes, this one has %d: send less (budget: %s)", kinds.MaxPartial, n, budget.Partials.Name)
 	}
-	retry, ok := d.delegations.TakePartial(t)
+	retry, ok := s.Delegations.TakePartial(t)
 	if ok {
 		return nil
 	}
-	d.permissions.RecordRefusal(d.partials, sender, env.Kind, "too many a second")
+	s.Permissions.RecordRefusal(s.partials, sender, env.Kind, "too many a second")
 	e := kinds.Errorf(kinds.Overloaded, "result: too many partial results of the delegation %s in a second: send fewer (budget: %s)", t.ID, budget.Partials.Name)
 	e.RetryAfterMS = uint64(retry.Milliseconds())
 	return e

@@ -1,4 +1,4 @@
-package daemon
+package tasks
 
 import (
 	"context"
@@ -17,7 +17,7 @@ const abandonPatience = kinds.ReceiptDeadline
 // abandonTask ends a given task here alone, with the reserve to write on, because the cancel env has
 // brought no ack of the peer, but why. The peer gets another cancel when it can take one: the first may have
 // been answered there, and the second says that the task was abandoned. It returns why if whoever cancels has given up.
-func (d *Daemon) abandonTask(ctx context.Context, t *delegation.Delegation, env *wire.Envelope, why error) (*client.CancelAnswer, error) {
+func (s *Service) abandonTask(ctx context.Context, t *delegation.Delegation, env *wire.Envelope, why error) (*client.CancelAnswer, error) {
 	if errors.Is(ctx.Err(), context.Canceled) {
 		return nil, why
 	}
@@ -27,49 +27,49 @@ func (d *Daemon) abandonTask(ctx context.Context, t *delegation.Delegation, env 
 	if c, err := kinds.ParsePayload[kinds.Cancel](env.Payload); err == nil {
 		reason = c.Reason
 	}
-	if err := d.space.RunWithReserve(func() error {
-		_, err := d.delegations.EndDelegation(ctx, t, delegation.NewAbandonedEnding(wire.NewMessageID(), reason))
+	if err := s.Space.RunWithReserve(func() error {
+		_, err := s.Delegations.EndDelegation(ctx, t, delegation.NewAbandonedEnding(wire.NewMessageID(), reason))
 		return err
 	}); err != nil {
 		return nil, err
 	}
-	if err := d.delegations.WaitForEnd(ctx, t, nil, nil); err != nil { // another end is written just now
+	if err := s.Delegations.WaitForEnd(ctx, t, nil, nil); err != nil { // another end is written just now
 		return nil, kinds.NewErrorFromCause(err)
 	}
-	if status := d.delegations.Status(t); status.State != client.TaskCancelled {
+	if status := s.Delegations.Status(t); status.State != client.TaskCancelled {
 		return &client.CancelAnswer{Ref: t.ID, Payload: encodeTooLateAck(status.State)}, nil
 	}
 	return &client.CancelAnswer{Ref: t.ID, Abandoned: kinds.AsError(why).Message}, nil
 }
 
-// reportEnd tells the peer of a delegation how that has ended here. It returns an error if that is to be
+// ReportEnd tells the peer of a delegation how that has ended here. It returns an error if that is to be
 // tried again.
-func (d *Daemon) reportEnd(ctx context.Context, t *delegation.Delegation) error {
+func (s *Service) ReportEnd(ctx context.Context, t *delegation.Delegation) error {
 	if t.Direction == client.Given {
-		return d.reportAbandonedTask(ctx, t)
+		return s.reportAbandonedTask(ctx, t)
 	}
-	return d.reportLostTask(ctx, t)
+	return s.reportLostTask(ctx, t)
 }
 
 // reportAbandonedTask cancels a given task at its peer that was abandoned. It returns an error if that is to be
 // tried again. What the peer says changes nothing here.
-func (d *Daemon) reportAbandonedTask(ctx context.Context, t *delegation.Delegation) error {
-	shown, err := d.delegations.DescribeTask(ctx, t, false)
+func (s *Service) reportAbandonedTask(ctx context.Context, t *delegation.Delegation) error {
+	shown, err := s.Delegations.DescribeTask(ctx, t, false)
 	if err != nil { // the disk fails, or the daemon stops
 		return err
 	}
-	env := d.newReport(t, kinds.KindCancel, kinds.EncodePayload(&kinds.Cancel{Reason: shown.Outcome}))
-	env.ID, env.FromAgent = d.delegations.Status(t).EndID, t.Agent
+	env := s.newReport(t, kinds.KindCancel, kinds.EncodePayload(&kinds.Cancel{Reason: shown.Outcome}))
+	env.ID, env.FromAgent = s.Delegations.Status(t).EndID, t.Agent
 	request, err := kinds.CheckEnvelope(env)
 	if err != nil {
-		d.log.Error("an abandoned delegation cannot be cancelled", "id", t.ID, "peer", t.Peer.Label(), "err", err)
+		s.Log.Error("an abandoned delegation cannot be cancelled", "id", t.ID, "peer", t.Peer.Label(), "err", err)
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, abandonPatience)
 	defer cancel()
-	_, _, err = d.node.Exchange(ctx, request)
+	_, _, err = s.Node.Exchange(ctx, request)
 	if err != nil && isNoAnswerToCancel(kinds.AsError(err)) {
-		d.log.Debug("an abandoned delegation could not be cancelled yet", "id", t.ID, "peer", t.Peer.Label(), "err", err)
+		s.Log.Debug("an abandoned delegation could not be cancelled yet", "id", t.ID, "peer", t.Peer.Label(), "err", err)
 		return err
 	}
 	return nil

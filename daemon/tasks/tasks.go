@@ -1,0 +1,78 @@
+// Package tasks carries delegations: it gives tasks of the agents here to peers, takes tasks of peers for the agents
+// here, and passes results, cancellations and the questions about them.
+//
+// A delegation is in the table before its first byte leaves, and before an agent gets it. An ack is on disk before
+// anybody has it.
+//
+// It leaves to package delegation the states and deadlines, and what is kept.
+package tasks
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+
+	"github.com/acpd/acpd/budget"
+	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/daemon/admin"
+	"github.com/acpd/acpd/daemon/agents"
+	"github.com/acpd/acpd/daemon/delegation"
+	"github.com/acpd/acpd/daemon/inbox"
+	"github.com/acpd/acpd/daemon/known"
+	"github.com/acpd/acpd/daemon/local"
+	"github.com/acpd/acpd/daemon/outgoing"
+	"github.com/acpd/acpd/daemon/permissions"
+	"github.com/acpd/acpd/daemon/registry"
+	"github.com/acpd/acpd/daemon/sessions"
+	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/peer"
+)
+
+// Deps is what a [Service] needs of the rest of the daemon.
+type Deps struct {
+	Self        identity.ID // this daemon
+	Node        *peer.Node
+	Trust       *identity.TrustStore
+	Registry    *registry.Registry
+	Delegations *delegation.Table
+	Repeats     *inbox.Repeats
+	Known       *known.Messages
+	Sessions    *sessions.Service
+	Agents      *agents.Service
+	Outgoing    *outgoing.Service
+	Permissions *permissions.Permissions
+	Drain       *admin.Drain
+	Space       *admin.Space
+	Budget      *budget.Book
+	Calls       *sync.WaitGroup // the daemon waits for what runs in it
+	Log         *slog.Logger
+
+	PeerName     func(identity.ID) string
+	MaxListBytes func() int // how many bytes the rows of one answer may fill
+}
+
+// Service carries delegations. Its methods may be called from any goroutine.
+type Service struct {
+	Deps
+	partials *budget.Account // only counts refusals
+}
+
+// New returns a service for the delegations of a table.
+func New(d Deps) *Service { return &Service{Deps: d, partials: d.Budget.OpenAccount(budget.Partials)} }
+
+// Run reports at their peers the delegations that have ended here, until ctx ends.
+func (s *Service) Run(ctx context.Context) error { return s.Delegations.Run(ctx, s.ReportEnd) }
+
+// Methods returns the methods of delegations. Questions about them are asked by [Service.Ask].
+func (s *Service) Methods() map[string]local.Method {
+	return map[string]local.Method{
+		client.MethodDelegate: local.ForAgents(s.serveDelegate).WithVerbatimPayloads(),
+		client.MethodCancel:   local.ForAgents(s.serveCancel).WithVerbatimPayloads(),
+		client.MethodAnswer:   local.ForAgents(s.serveAnswer),
+		client.MethodResult:   local.ForAgents(s.serveResult),
+		client.MethodError:    local.ForAgents(s.serveError),
+		client.MethodTasks:    local.ForAgents(s.serveTasks),
+		client.MethodTask:     local.ForAgents(s.serveTask).WithVerbatimPayloads(),
+		client.MethodWait:     local.ForAgents(s.serveWait).WithVerbatimPayloads(),
+	}
+}
