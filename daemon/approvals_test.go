@@ -10,6 +10,7 @@ import (
 	"github.com/acpd/acpd/daemon/sessions"
 	"github.com/acpd/acpd/integration/await"
 	"github.com/acpd/acpd/kinds"
+	"github.com/acpd/acpd/peer"
 	"github.com/acpd/acpd/wire"
 )
 
@@ -93,8 +94,8 @@ func TestALongDelegationThatWaitsKeepsLittle(t *testing.T) {
 		env.Agent = "claude"
 		message, err := kinds.CheckEnvelope(env)
 		sender, _ := laptop.trust.FindPeer(desk.ID())
-		if out := laptop.handleMessageOnce(t.Context(), sender, message); err != nil || out.Err != nil {
-			t.Fatalf("%v, %+v", err, out)
+		if _, refused := laptop.incoming.HandleExchange(t.Context(), &peer.Passing{Checked: message, Inbound: true, Sender: sender}); err != nil || refused != nil {
+			t.Fatalf("%v, %v", err, refused)
 		}
 		return env.ID, weak.Make(&env.Payload[0])
 	}

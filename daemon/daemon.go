@@ -38,6 +38,7 @@ import (
 	"github.com/acpd/acpd/daemon/channels"
 	"github.com/acpd/acpd/daemon/delegation"
 	"github.com/acpd/acpd/daemon/inbox"
+	"github.com/acpd/acpd/daemon/incoming"
 	"github.com/acpd/acpd/daemon/known"
 	"github.com/acpd/acpd/daemon/local"
 	"github.com/acpd/acpd/daemon/mail"
@@ -111,6 +112,7 @@ type Daemon struct {
 	attached        *agents.Service // serves them
 	outgoing        *outgoing.Service
 	tasks           *tasks.Service
+	incoming        *incoming.Service
 	sessions        *sessions.Service
 	delegations     *delegation.Table
 	inbox           *inbox.Inbox
@@ -289,6 +291,10 @@ func (d *Daemon) openParts(ctx context.Context) error {
 		Self: d.id, Node: d.node, Trust: trust, Registry: d.agents, Delegations: d.delegations, Repeats: d.repeats, Known: d.known, Sessions: d.sessions,
 		Agents: d.attached, Outgoing: d.outgoing, Permissions: d.permissions, Drain: d.drain, Space: d.space, Budget: d.budget, Calls: &d.calls, Log: d.log,
 		PeerName: d.peerName, MaxListBytes: d.maxListBytes,
+	})
+	d.incoming = incoming.New(incoming.Deps{
+		Name: d.name, Started: d.started, Registry: d.agents, Delegations: d.delegations, Repeats: d.repeats, Known: d.known, Sessions: d.sessions,
+		Agents: d.attached, Tasks: d.tasks, Permissions: d.permissions, Drain: d.drain,
 	})
 	for _, warning := range d.listAbsentAddrs() {
 		d.log.Warn("an address to listen on is not there", "warning", warning)

@@ -33,11 +33,11 @@ func TestEveryKindIsDispatched(t *testing.T) {
 		return &peer.Passing{Checked: kinds.Checked{Envelope: env, Spec: row}, Inbound: true, Sender: sender}
 	}
 	asExchange := func(env *wire.Envelope) (known bool) {
-		_, err := desk.handleExchange(t.Context(), came(env))
+		_, err := desk.incoming.HandleExchange(t.Context(), came(env))
 		return err == nil || kinds.AsError(err).Code != kinds.UnknownKind
 	}
 	asMessage := func(env *wire.Envelope) (known bool) {
-		_, err := desk.handleMessage(t.Context(), came(env))
+		_, err := desk.incoming.HandleMessage(t.Context(), came(env))
 		return err == nil || kinds.AsError(err).Code != kinds.UnknownKind
 	}
 	for _, k := range kinds.ListKinds() {

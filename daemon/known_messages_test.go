@@ -12,6 +12,7 @@ import (
 	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/integration/await"
 	"github.com/acpd/acpd/kinds"
+	"github.com/acpd/acpd/peer"
 	"github.com/acpd/acpd/wire"
 )
 
@@ -122,10 +123,10 @@ func TestOneIDAtTheSameMoment(t *testing.T) {
 			sender, _ := laptop.trust.FindPeer(from)
 			both.Go(func() {
 				<-begin
-				out := laptop.handleMessageOnce(t.Context(), sender, message)
-				if out.Err == nil {
+				_, err := laptop.incoming.HandleMessage(t.Context(), &peer.Passing{Checked: message, Inbound: true, Sender: sender})
+				if err == nil {
 					taken.Add(1)
-				} else if e := kinds.AsError(out.Err); e.Code != kinds.Invalid {
+				} else if e := kinds.AsError(err); e.Code != kinds.Invalid {
 					t.Error(e)
 				}
 			})

@@ -36,7 +36,7 @@ func TestATimeoutSaysThatTheSessionWasNotWoken(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, err = laptop.handleQuery(t.Context(), &peer.Passing{Checked: query, Inbound: true, Sender: sender})
+		_, err = laptop.incoming.HandleExchange(t.Context(), &peer.Passing{Checked: query, Inbound: true, Sender: sender})
 		if !errors.Is(err, &kinds.Error{Code: kinds.Timeout}) {
 			t.Fatal(err)
 		}

@@ -15,6 +15,7 @@ import (
 	"github.com/acpd/acpd/internal/ownwords"
 	"github.com/acpd/acpd/peer"
 	"github.com/acpd/acpd/store"
+	"github.com/acpd/acpd/wire"
 )
 
 // listenUDP opens the UDP socket: on the configured port; else on the one that was
@@ -65,7 +66,13 @@ func (d *Daemon) newNodeConfig(cfg *config.Config, addr string) peer.Config {
 		Key: d.key, Trust: d.trust, Name: d.name, Software: "acpd " + d.options.Version,
 		MaxMessage: cfg.MaxMessage, RequirePQ: cfg.PostQuantum == config.Require,
 		Listen: addr, Addrs: d.takeDialAddrs,
-		Exchange: d.handleExchange, Message: d.handleMessage, Observer: d.listObservers(), Event: d.handlePeerEvent,
+		Exchange: func(ctx context.Context, request *peer.Passing) (*wire.Envelope, error) {
+			return d.incoming.HandleExchange(ctx, request)
+		},
+		Message: func(ctx context.Context, message *peer.Passing) (wire.ReceiptState, error) {
+			return d.incoming.HandleMessage(ctx, message)
+		},
+		Observer: d.listObservers(), Event: d.handlePeerEvent,
 		Features: []string{peer.FeatureQuestions},
 		STUN:     cfg.Reach.STUN, NoUpgrade: cfg.Reach.Direct == config.Off, HasRelays: func() bool { return d.relays.HasRelays() },
 		AwaitsWork: d.delegations.HasOpenWith,

@@ -23,7 +23,7 @@ var namesKinds = map[string]string{
 	"client/api.go":                   "the methods of the client",
 	"client/client.go":                "calls them",
 	"client/attach.go":                "calls the functions of an agent",
-	"daemon/dispatch.go":              "the handlers",
+	"daemon/incoming/dispatch.go":     "the handlers",
 	"daemon/outgoing/send.go":         "serves the methods of the client",
 	"daemon/tasks/tasks.go":           "the methods of delegations",
 	"internal/app/cli/inbox.go":       "prints what it reads from the payload of each kind that waits in an inbox",
