@@ -70,6 +70,11 @@ func (c *Config) ListChangedSettings(old *Config) (names []string) {
 	return slices.Compact(names)
 }
 
+// ListSettingsNaming returns the settings that name a peer by this petname.
+func (c *Config) ListSettingsNaming(name string) []string {
+	return slices.Sorted(maps.Keys(c.FindPeerRefs(func(ref string) bool { return ref == name })))
+}
+
 // FindPeerRefs returns the settings that name peers, each with the names or ids as they are
 // written. wanted reports whether a name or id is wanted; "*" never is, and no name or group that a
 // configured authority gives.

@@ -24,7 +24,6 @@ import (
 	"log/slog"
 	"os"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -33,6 +32,7 @@ import (
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/client/jsonrpc"
 	"github.com/acpd/acpd/config"
+	"github.com/acpd/acpd/daemon/addresses"
 	"github.com/acpd/acpd/daemon/admin"
 	"github.com/acpd/acpd/daemon/agents"
 	"github.com/acpd/acpd/daemon/channels"
@@ -43,7 +43,9 @@ import (
 	"github.com/acpd/acpd/daemon/local"
 	"github.com/acpd/acpd/daemon/mail"
 	"github.com/acpd/acpd/daemon/measures"
+	"github.com/acpd/acpd/daemon/organisation"
 	"github.com/acpd/acpd/daemon/outgoing"
+	"github.com/acpd/acpd/daemon/peers"
 	"github.com/acpd/acpd/daemon/permissions"
 	"github.com/acpd/acpd/daemon/registry"
 	"github.com/acpd/acpd/daemon/relays"
@@ -53,13 +55,10 @@ import (
 	"github.com/acpd/acpd/daemon/spending"
 	"github.com/acpd/acpd/daemon/tasks"
 	"github.com/acpd/acpd/daemon/watch"
-	"github.com/acpd/acpd/discovery"
 	"github.com/acpd/acpd/disk"
 	"github.com/acpd/acpd/identity"
-	"github.com/acpd/acpd/internal/pace"
 	"github.com/acpd/acpd/internal/statedir"
 	"github.com/acpd/acpd/peer"
-	"github.com/acpd/acpd/pipe"
 	"github.com/acpd/acpd/store"
 	"github.com/acpd/acpd/wire"
 )
@@ -100,46 +99,36 @@ type Daemon struct {
 	refusalLog *budget.Log // of what peers cause
 	store      *store.DB
 	node       *peer.Node
-	pipes      *pipe.Link // a link of node
-	udpAddr    string     // of node
+	udpAddr    string // of node
 	local      *local.Server
 	socket     *local.Socket
 	guests     *local.Socket // acp.sock of the agents' folder
 	files      admin.Descriptors
 	space      *admin.Space
 
-	agents          *registry.Registry
-	attached        *agents.Service // serves them
-	outgoing        *outgoing.Service
-	tasks           *tasks.Service
-	incoming        *incoming.Service
-	sessions        *sessions.Service
-	delegations     *delegation.Table
-	inbox           *inbox.Inbox
-	repeats         *inbox.Repeats
-	spending        *spending.Service
-	known           *known.Messages
-	watch           *watch.Service
-	leftovers       *leftovers
-	pins            pinSaver
-	permissions     *permissions.Permissions
-	measures        *measures.Measures   // nil if nothing is counted for metrics
-	metrics         *admin.MetricsServer // nil if nothing is served
-	lastConnections *lastConnections
-	connected       peerCount
-	refusers        sync.Map // ids of trusted peers that have said that they do not trust this daemon, until they are connected
-	mail            *mail.Service
-	mailHome        string // of the mailboxes whose mail is carried
-	channels        *channels.Service
-	relays          *relays.Service
+	agents      *registry.Registry
+	attached    *agents.Service // serves them
+	outgoing    *outgoing.Service
+	tasks       *tasks.Service
+	incoming    *incoming.Service
+	sessions    *sessions.Service
+	delegations *delegation.Table
+	inbox       *inbox.Inbox
+	repeats     *inbox.Repeats
+	spending    *spending.Service
+	known       *known.Messages
+	watch       *watch.Service
+	permissions *permissions.Permissions
+	measures    *measures.Measures   // nil if nothing is counted for metrics
+	metrics     *admin.MetricsServer // nil if nothing is served
+	mail        *mail.Service
+	mailHome    string // of the mailboxes whose mail is carried
+	channels    *channels.Service
+	relays      *relays.Service
 
-	ownCertificate      atomic.Pointer[ownCertificate]
-	organisationChanged pace.Signal // set if ownCertificate was set
-
-	table         *discovery.Table
-	updatingTable sync.Mutex  // held while the addresses of a peer are read and entered in the table
-	rediscover    pace.Signal // set if the settings of discovery have changed
-	dialHints     dialHints   // only the goroutine of discovery uses it
+	addresses    *addresses.Service
+	organisation *organisation.Service
+	peers        *peers.Service
 
 	readiness *admin.Readiness
 	systemd   *admin.Systemd
@@ -153,8 +142,7 @@ type Daemon struct {
 func OpenDaemon(ctx context.Context, o Options) (*Daemon, error) {
 	d := &Daemon{
 		options: o, started: time.Now(), files: admin.DivideDescriptors(admin.ReadDescriptorLimit()),
-		agents:    registry.NewRegistry(),
-		leftovers: newLeftovers(), rediscover: pace.NewSignal(), organisationChanged: pace.NewSignal(), dialHints: make(dialHints),
+		agents: registry.NewRegistry(),
 	}
 	if err := d.openParts(ctx); err != nil {
 		return nil, errors.Join(err, d.Close())
@@ -214,10 +202,11 @@ func (d *Daemon) openParts(ctx context.Context) error {
 		d.log.Warn("new identity", "warning", fmt.Sprintf("identity.key was not there: the %d peers that are trusted here do not know the new one; restore the key from a backup, or have each of them trust this one", n))
 	}
 	d.trust = trust
-	trust.KeepFromClaims(func(name string) bool { return len(d.listSettingsNaming(name)) > 0 })
-	d.budget = &budget.Book{Peers: trust.Len, Certified: d.findFleetName}
-	d.agents.Certified = d.findFleetName
-	d.agents.IsTrustedConnected = func() bool { return d.node.IsAnyConnected(d.isTrustedByOwner) }
+	trust.KeepFromClaims(func(name string) bool { return len(d.config.Load().ListSettingsNaming(name)) > 0 })
+	findFleetName := func(id identity.ID) (string, bool) { return d.organisation.FindFleetName(id) } // asked when something is counted
+	d.budget = &budget.Book{Peers: trust.Len, Certified: findFleetName}
+	d.agents.Certified = findFleetName
+	d.agents.IsTrustedConnected = func() bool { return d.node.IsAnyConnected(trust.IsTrusted) }
 	d.refusalLog = d.budget.OpenLog(d.log)
 	d.repeats = inbox.NewRepeats(d.budget)
 	d.permissions = permissions.New(trust, cfg, d.budget, d.refusalLog)
@@ -238,16 +227,7 @@ func (d *Daemon) openParts(ctx context.Context) error {
 	if err := schema.Migrate(ctx, d.store); err != nil {
 		return err
 	}
-	if d.lastConnections, err = openLastConnections(ctx, d.store); err != nil {
-		return err
-	}
-	pins, err := store.ReadValue(ctx, d.store, readCertifiedPins)
-	if err != nil {
-		return err
-	}
-	trust.LoadCertifiedPins(pins)
-	authorities, own, err := d.readOrganisation(cfg)
-	if err != nil {
+	if d.organisation, err = organisation.Open(ctx, organisation.Deps{Self: d.id, Dir: dir, DB: d.store, Trust: trust, Config: d.config.Load, Log: d.log}); err != nil {
 		return err
 	}
 	if d.inbox, err = inbox.OpenInbox(ctx, d.store, d.budget, cfg.MaxMessage, d.space.CheckRoom); err != nil {
@@ -257,27 +237,42 @@ func (d *Daemon) openParts(ctx context.Context) error {
 		return err
 	}
 	d.known = known.New(known.Deps{Self: d.id, Inbox: d.inbox, Repeats: d.repeats, Delegations: d.delegations, MaxListBytes: d.maxListBytes, Calls: &d.calls})
-	d.spending = spending.New(spending.Deps{DB: d.store, Trust: trust, Known: d.known, Config: d.config.Load, PeerName: d.peerName, Disk: d.space.Reserve, Log: d.log})
-	d.watch = watch.New(watch.Deps{Trust: trust, Delegations: d.delegations, ResolvePeers: d.resolvePeers, MaxListBytes: d.maxListBytes, Log: d.log})
+	d.spending = spending.New(spending.Deps{DB: d.store, Trust: trust, Known: d.known, Config: d.config.Load, PeerName: d.trust.NameOf, Disk: d.space.Reserve, Log: d.log})
+	d.watch = watch.New(watch.Deps{Trust: trust, Delegations: d.delegations, ResolvePeers: func(names []string, forGuest bool) ([]identity.ID, error) { return d.peers.ResolveAll(names, forGuest) }, MaxListBytes: d.maxListBytes, Log: d.log})
 	d.watch.KeepHistory(cfg.History != config.Off)
-	d.table = discovery.NewTable(d.isTrustedByOwner, d.handleDiscoveryChange)
-	for _, p := range trust.Peers() {
-		d.updateAddrTable(p.ID)
-	}
-	if err := d.openSessions(ctx); err != nil {
-		return err
-	}
-	if err := d.openMail(ctx, cfg); err != nil {
+	if d.addresses, err = addresses.Open(ctx, addresses.Deps{
+		Self: d.id, Name: d.name, DB: d.store, Trust: trust, Config: d.config.Load, Node: func() *peer.Node { return d.node }, Log: d.log, Publish: d.watch.Publish,
+	}); err != nil {
 		return err
 	}
 	if d.node, err = d.listenUDP(ctx, cfg); err != nil {
 		return err
 	}
 	d.udpAddr = d.node.Addr().String()
+	for _, warning := range d.listAbsentAddrs() {
+		d.log.Warn("an address to listen on is not there", "warning", warning)
+	}
+	d.relays = relays.Open(relays.Deps{
+		Dir: dir, Name: d.name, Key: d.key, Trust: d.trust, Node: d.node, Reserve: d.space.Reserve, Log: d.log,
+		Start: cfg.Reach, Reach: func() config.Reach { return d.config.Load().Reach },
+		Certificate: d.organisation.Certificate, Publish: d.watch.Publish,
+	})
+	d.applyCertificates()
+	d.peers, err = peers.Open(peers.Deps{
+		Self: d.id, Name: d.name, Dir: dir, PQ: identity.HashPQ(d.key.PublicPQ()), Trust: trust, Node: d.node, Addresses: d.addresses, Relays: d.relays,
+		Organisation: d.organisation, Reserve: d.space.Reserve, Log: d.log, Direct: cfg.Reach.Direct, Config: d.config.Load,
+		Forget: d.forgetPeer, Removals: d.listRemovals, Publish: d.watch.Publish, Connected: d.options.Connected,
+		IsInUse: func(c *local.Conn) bool { return d.agents.FindByConn(c.Conn) != nil || d.watch.IsSubscribed(c) },
+	})
+	if err != nil {
+		return err
+	}
+	if err := d.openSessions(ctx); err != nil {
+		return err
+	}
 	d.outgoing = outgoing.New(outgoing.Deps{
 		Self: d.id, Name: d.name, Node: d.node, Trust: trust, Registry: d.agents, Delegations: d.delegations, Known: d.known, Sessions: d.sessions, Drain: d.drain,
-		Config: d.config.Load, ResolveOrIntroduce: d.resolveOrIntroduce, IsOwnCertifiedName: d.isOwnCertifiedName, ListStrangers: d.listStrangers,
-		ExplainBlocked: d.explainBlocked,
+		Peers: d.peers, Organisation: d.organisation, Config: d.config.Load,
 		Ask: func(ctx context.Context, c *local.Conn, r *jsonrpc.Request, p *client.QueryParams) (any, error) {
 			return d.tasks.Ask(ctx, c, r, p)
 		},
@@ -285,27 +280,18 @@ func (d *Daemon) openParts(ctx context.Context) error {
 	d.attached = agents.New(agents.Deps{
 		Registry: d.agents, Trust: trust, Node: d.node, Inbox: d.inbox, Repeats: d.repeats, Delegations: d.delegations, Known: d.known, Sessions: d.sessions,
 		Permissions: d.permissions, Disk: d.space.Reserve, Budget: d.budget, PeerLog: d.refusalLog, Calls: &d.calls, Log: d.log,
-		ResolvePeers: d.resolvePeers, MaxListBytes: d.maxListBytes,
+		ResolvePeers: d.peers.ResolveAll, MaxListBytes: d.maxListBytes,
 	})
 	d.tasks = tasks.New(tasks.Deps{
 		Self: d.id, Node: d.node, Trust: trust, Registry: d.agents, Delegations: d.delegations, Repeats: d.repeats, Known: d.known, Sessions: d.sessions,
 		Agents: d.attached, Outgoing: d.outgoing, Permissions: d.permissions, Drain: d.drain, Space: d.space, Budget: d.budget, Calls: &d.calls, Log: d.log,
-		PeerName: d.peerName, MaxListBytes: d.maxListBytes,
+		MaxListBytes: d.maxListBytes,
 	})
 	d.incoming = incoming.New(incoming.Deps{
 		Name: d.name, Started: d.started, Registry: d.agents, Delegations: d.delegations, Repeats: d.repeats, Known: d.known, Sessions: d.sessions,
 		Agents: d.attached, Tasks: d.tasks, Permissions: d.permissions, Drain: d.drain,
 	})
-	for _, warning := range d.listAbsentAddrs() {
-		d.log.Warn("an address to listen on is not there", "warning", warning)
-	}
-	d.relays = relays.Open(relays.Deps{
-		Dir: dir, Name: d.name, Key: d.key, Trust: d.trust, Node: d.node, Reserve: d.space.Reserve, Log: d.log,
-		Start: cfg.Reach, Reach: func() config.Reach { return d.config.Load().Reach },
-		Certificate: d.showCertificate, Publish: d.watch.Publish,
-	})
-	d.applyOrganisation(cfg, authorities, own)
-	if err := d.openPipes(); err != nil {
+	if err := d.openMail(ctx, cfg); err != nil {
 		return err
 	}
 	d.node.Handle(wire.StreamMail, config.PolicyMail, func(ctx context.Context, from identity.ID, s *peer.Stream) {
@@ -359,13 +345,13 @@ func (d *Daemon) openSessions(ctx context.Context) (err error) {
 	d.sessions, untrusted, err = sessions.Open(ctx, sessions.Deps{
 		Self: d.id, Dir: string(d.home), DB: d.store, Trust: d.trust, Agents: d.agents, Inbox: d.inbox, Delegations: d.delegations, Known: d.known, Watch: d.watch,
 		Disk: d.space.Reserve, Calls: &d.calls, Log: d.log,
-		Config: d.config.Load, PeerName: d.peerName, ResolvePeer: d.resolvePeer, MayDiscover: d.permissions.MayDiscover,
+		Config: d.config.Load, PeerName: d.trust.NameOf, ResolvePeer: d.peers.Resolve, MayDiscover: d.permissions.MayDiscover,
 		DescribeDelegation: func(ctx context.Context, t *delegation.Delegation, payloads bool) *client.Task {
 			return d.tasks.Describe(ctx, t, payloads)
 		},
 	})
 	for _, id := range untrusted {
-		d.leftovers.add(id, d.peerName(id))
+		d.peers.AddLeftover(id)
 	}
 	return err
 }
@@ -393,10 +379,9 @@ func (d *Daemon) Run(ctx context.Context, reload <-chan os.Signal) error {
 	g.Go(func() error { return d.metrics.Run(here) })
 	g.Go(func() error { return admin.ServePprof(working, d.options.Pprof) })
 	g.Go(func() error { return d.tasks.Run(working) })
-	g.Go(func() error { return d.lastConnections.run(working, d.log) })
 	g.Go(func() error { return d.config.Run(working, reload) })
 	g.Go(func() error { return d.drain.Run(working, end) })
-	for _, part := range []func(context.Context) error{d.runTrustSaver, d.runLeftoverRemoval, d.runDiscovery, d.mail.Run, d.space.Run, d.sessions.Run, d.relays.Run, d.runPinSaver, d.watchOwnCertificate} {
+	for _, part := range []func(context.Context) error{d.peers.Run, d.addresses.Run, d.mail.Run, d.space.Run, d.sessions.Run, d.relays.Run, d.organisation.Run} {
 		g.Go(func() error { return part(working) })
 	}
 	defer context.AfterFunc(working, func() {
@@ -453,7 +438,9 @@ func (d *Daemon) Close() error {
 		d.refusalLog.Close()
 	}
 	if d.store != nil {
-		d.savePins() // no connection brings another one
+		if d.organisation != nil {
+			d.organisation.Close() // no connection brings another key
+		}
 		errs = append(errs, d.store.Close())
 	}
 	if d.lock != nil {
@@ -480,15 +467,3 @@ func (d *Daemon) Addrs() []string { return d.node.LocalAddrs() }
 
 // Dir returns the state directory.
 func (d *Daemon) Dir() string { return string(d.home) }
-
-// peerName returns the petname of a peer. A blocked peer keeps its name unless another has
-// it now. The name of all others is the id.
-func (d *Daemon) peerName(id identity.ID) string {
-	if p, ok := d.trust.FindPeer(id); ok {
-		return p.Name
-	}
-	if b, ok := d.trust.FindBlock(id); ok && b.Name != "" && !d.isNameTaken(b.Name) {
-		return b.Name
-	}
-	return id.String()
-}

@@ -115,11 +115,10 @@ func TestDirectOffWithoutAUsableRelay(t *testing.T) {
 		desk := start(t, dir, "desk")
 		owner := desk.dial()
 		owner.must("trust", client.TrustParams{Peer: id.String()}, nil)
-		desk.lastConnections.record(id, "192.0.2.2:7117", time.Now())
-		desk.updateAddrTable(id)
+		desk.addresses.RecordConnection(id, "192.0.2.2:7117", time.Now())
 		var me client.Whoami
-		if owner.must("whoami", nil, &me); !me.HidesAddrs || len(desk.takeDialAddrs(id)) > 0 {
-			t.Errorf("%s: it hides addresses: %t; it dials %q", name, me.HidesAddrs, desk.takeDialAddrs(id))
+		if owner.must("whoami", nil, &me); !me.HidesAddrs || len(desk.addresses.TakeDialAddrs(id)) > 0 {
+			t.Errorf("%s: it hides addresses: %t; it dials %q", name, me.HidesAddrs, desk.addresses.TakeDialAddrs(id))
 		}
 		if e := owner.refused(kinds.Invalid, "invite", nil); !strings.Contains(e.Message, "direct is off") {
 			t.Errorf("%s: %v", name, e)
@@ -140,8 +139,7 @@ func TestDirectOffForgetsWherePeersWere(t *testing.T) {
 	desk := start(t, dir, "desk")
 	owner := desk.dial()
 	owner.must("trust", client.TrustParams{Peer: id.String(), Addrs: []string{"192.0.2.1:7117"}}, nil)
-	desk.lastConnections.record(id, "192.0.2.2:7117", time.Now())
-	desk.updateAddrTable(id)
+	desk.addresses.RecordConnection(id, "192.0.2.2:7117", time.Now())
 	for relay, want := range map[bool][]string{false: {"192.0.2.2:7117", "192.0.2.1:7117"}, true: {"192.0.2.1:7117"}} {
 		if relay {
 			owner.must("relay.add", client.RelayAddParams{Name: "hub", URL: deadRelay, NoCheck: true}, nil)
@@ -150,7 +148,7 @@ func TestDirectOffForgetsWherePeersWere(t *testing.T) {
 		}
 		var me client.Whoami
 		owner.must("whoami", nil, &me)
-		if got := desk.takeDialAddrs(id); !slices.Equal(got, want) || me.HidesAddrs != relay {
+		if got := desk.addresses.TakeDialAddrs(id); !slices.Equal(got, want) || me.HidesAddrs != relay {
 			t.Errorf("with a relay %t: %q; it hides addresses: %t", relay, got, me.HidesAddrs)
 		}
 	}

@@ -10,7 +10,6 @@ import (
 
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/client/jsonrpc"
-	"github.com/acpd/acpd/discovery"
 	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/integration/await"
 	"github.com/acpd/acpd/kinds"
@@ -95,8 +94,9 @@ func TestDiscoveredPeersTrustByName(t *testing.T) {
 		t.Errorf("%+v", p)
 	}
 	laptop.dial().must("trust", client.TrustParams{Peer: desk.name}, nil)
-	if known, _ := laptop.trust.FindPeer(desk.ID()); len(known.Addrs) != 0 || laptop.lastConnections.get(desk.ID()).addr != desk.node.Addr().String() {
-		t.Errorf("where a stranger called from: configured %v, remembered %q", known.Addrs, laptop.lastConnections.get(desk.ID()).addr)
+	known, _ := laptop.trust.FindPeer(desk.ID())
+	if addr, _ := laptop.addresses.FindLast(desk.ID()); len(known.Addrs) != 0 || addr != desk.node.Addr().String() {
+		t.Errorf("where a stranger called from: configured %v, remembered %q", known.Addrs, addr)
 	}
 	laptop.dial().must("ping", client.PingParams{To: desk.name}, nil)
 	desk.becomes(client.PeerConnected, laptop)
@@ -135,7 +135,7 @@ func TestNamesOfDiscoveredPeersClash(t *testing.T) {
 	if p := desk.becomes(client.PeerDiscovered, second); !p.NameConflict || p.Claim != name {
 		t.Errorf("%+v", p)
 	}
-	if !desk.isNameTaken(strings.ToUpper(name)+" ") || desk.isNameTaken(name+"x") {
+	if !desk.trust.IsNameTaken(strings.ToUpper(name)+" ") || desk.trust.IsNameTaken(name+"x") {
 		t.Error("what reads like a trusted peer's name is not marked, or more is")
 	}
 	desk.dial().must("trust", client.TrustParams{Peer: second.ID().String()}, &named)
@@ -225,7 +225,7 @@ func TestAddressThatWorkedOutlivesTheDaemon(t *testing.T) {
 	desk.stop()
 	desk = start(t, desk.dir, "desk")
 	desk.dial().must("trust", client.TrustParams{Peer: laptop.ID().String(), Name: "laptop"}, nil)
-	if addrs := desk.table.TakeDialAddrs(laptop.ID()); len(addrs) > 0 {
+	if addrs := desk.addresses.TakeDialAddrs(laptop.ID()); len(addrs) > 0 {
 		t.Errorf("the address of a blocked key was kept: %v", addrs)
 	}
 }
@@ -246,8 +246,8 @@ func TestUntrustForgetsWhereAConnectedPeerIs(t *testing.T) {
 	watch.must("subscribe", client.SubscribeParams{Events: client.EventFilter{All: true}}, nil)
 	l.must("untrust", client.UntrustParams{Peer: "laptop"}, nil)
 	await.Receive(t, "down", down)
-	if at := desk.lastConnections.get(laptop.ID()); at != (lastConnection{}) {
-		t.Errorf("kept: %+v", at)
+	if addr, at := desk.addresses.FindLast(laptop.ID()); addr != "" || !at.IsZero() {
+		t.Errorf("kept: %q, %v", addr, at)
 	}
 }
 
@@ -268,7 +268,7 @@ func TestPeerThatMovesIsRemembered(t *testing.T) {
 			e.Detail, last = string(peer.Direct), e.Addr
 		}
 		desk.handlePeerEvent(e)
-		if got := desk.table.TakeDialAddrs(id); !slices.Equal(got, []string{last}) {
+		if got := desk.addresses.TakeDialAddrs(id); !slices.Equal(got, []string{last}) {
 			t.Errorf("%s by %s: %v", e.Type, e.Detail, got)
 		}
 	}
@@ -278,8 +278,7 @@ func TestPeerThatMovesIsRemembered(t *testing.T) {
 func TestConnectedPeerIsWhereItsConnectionIs(t *testing.T) {
 	t.Parallel()
 	desk, laptop := pair(t)
-	desk.lastConnections.record(laptop.ID(), "192.0.2.1:7117", time.Now())
-	desk.updateAddrTable(laptop.ID())
+	desk.addresses.RecordConnection(laptop.ID(), "192.0.2.1:7117", time.Now())
 	if p := desk.becomes(client.PeerConnected, laptop); p.Source != client.SourceWorked || p.Path != client.PathDirect || !slices.Equal(p.Addrs, []string{laptop.node.Addr().String(), "192.0.2.1:7117"}) {
 		t.Errorf("%+v", p)
 	}
@@ -293,7 +292,7 @@ func TestConfiguredAddressesFollow(t *testing.T) {
 	id := identity.ID{0xaa, 31: 1}
 	expect := func(want ...string) {
 		t.Helper()
-		if got := desk.table.TakeDialAddrs(id); !slices.Equal(got, want) {
+		if got := desk.addresses.TakeDialAddrs(id); !slices.Equal(got, want) {
 			t.Errorf("%v, want %v", got, want)
 		}
 	}
@@ -313,40 +312,4 @@ func TestConfiguredAddressesFollow(t *testing.T) {
 	expect("planner.example:4", "planner.example:3")
 	desk.dial().must("untrust", client.UntrustParams{Peer: "planner"}, nil)
 	expect()
-}
-
-// Whatever the network says how often: one dial in 5 s for each peer.
-func TestHintsAreLimited(t *testing.T) {
-	h, now := make(dialHints), time.Now()
-	dials := map[identity.ID]int{}
-	for ms := range 20_000 {
-		for _, id := range []identity.ID{{1}, {2}} {
-			if h.allowDial(id, now.Add(time.Duration(ms)*time.Millisecond)) {
-				dials[id]++
-			}
-		}
-	}
-	if dials[identity.ID{1}] != 4 || dials[identity.ID{2}] != 4 {
-		t.Errorf("dials in 20 s: %v", dials)
-	}
-}
-
-// Hints bring about dials of trusted peers alone.
-func TestStrangersAreNotDialled(t *testing.T) {
-	t.Parallel()
-	desk := start(t, stateDir(t), "desk")
-	id := identity.ID{0xaa, 31: 2}
-	desk.handleDiscoveryChange(discovery.Change{Event: discovery.Discovered, Entry: discovery.Entry{ID: id, Claim: "stranger"}})
-	if len(desk.dialHints) != 0 {
-		t.Error("a stranger was dialled")
-	}
-	desk.dial().must("trust", client.TrustParams{Peer: id.String()}, nil)
-	desk.handleDiscoveryChange(discovery.Change{Event: discovery.Lost, Entry: discovery.Entry{ID: id}})
-	if len(desk.dialHints) != 0 {
-		t.Error("who was lost was dialled")
-	}
-	desk.handleDiscoveryChange(discovery.Change{Event: discovery.Moved, Entry: discovery.Entry{ID: id}})
-	if len(desk.dialHints) != 1 {
-		t.Error("who moved was not dialled")
-	}
 }

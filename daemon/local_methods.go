@@ -17,9 +17,9 @@ func (d *Daemon) openLocal() {
 		Store: d.store, Space: d.space, Version: d.options.Version, Log: d.log,
 		SaveFiles: func() error { return errors.Join(d.trust.Save(), d.sessions.Waker.Rules.Save()) },
 	}
-	usage := &admin.Usage{Budget: d.budget, Space: d.space, ResolvePeer: d.resolvePeer, NamePeer: d.peerName, ListLinks: d.listStrangersLinks}
+	usage := &admin.Usage{Budget: d.budget, Space: d.space, ResolvePeer: d.peers.Resolve, NamePeer: d.trust.NameOf, ListLinks: d.peers.ListLinks}
 	methods := d.methods()
-	for _, of := range []map[string]local.Method{backup.Methods(), usage.Methods(), d.watch.Methods(), d.relays.Methods(), d.spending.Methods(), d.mail.Methods(), d.sessions.Methods(), d.drain.Methods(), d.config.Methods(), d.attached.Methods(), d.outgoing.Methods(), d.tasks.Methods()} {
+	for _, of := range []map[string]local.Method{backup.Methods(), usage.Methods(), d.watch.Methods(), d.relays.Methods(), d.spending.Methods(), d.mail.Methods(), d.sessions.Methods(), d.drain.Methods(), d.config.Methods(), d.attached.Methods(), d.outgoing.Methods(), d.tasks.Methods(), d.organisation.Methods(), d.peers.Methods()} {
 		maps.Copy(methods, of)
 	}
 	d.local = &local.Server{
@@ -36,28 +36,10 @@ func (d *Daemon) openLocal() {
 // an agent gets from it, the method decides.
 func (d *Daemon) methods() map[string]local.Method {
 	return map[string]local.Method{
-		client.MethodWhoami:      local.ForAgents(d.serveWhoami),
-		client.MethodStatus:      local.ForOwner(d.serveStatus),
-		client.MethodPeers:       local.ForAgents(d.servePeers),
-		client.MethodInvite:      local.ForOwner(d.serveInvite),
-		client.MethodJoin:        local.ForOwner(d.serveJoin),
-		client.MethodTrust:       local.ForOwner(d.serveTrust),
-		client.MethodUntrust:     local.ForOwner(d.serveUntrust),
-		client.MethodPending:     local.ForOwner(d.servePending),
-		client.MethodProbe:       local.ForOwner(d.serveProbe),
-		client.MethodCertificate: local.ForOwner(d.serveCertificate),
-		client.MethodPolicy:      local.ForOwner(d.servePolicy),
-
-		client.MethodPipe:        {Serve: d.servePipe},
-		client.MethodInvitations: local.ForOwner(d.serveInvitations),
-		client.MethodRevoke:      local.ForOwner(d.serveRevoke),
-		client.MethodTrustRoster: local.ForOwner(d.serveTrustRoster),
+		client.MethodWhoami: local.ForAgents(d.serveWhoami),
+		client.MethodStatus: local.ForOwner(d.serveStatus),
+		client.MethodPolicy: local.ForOwner(d.servePolicy),
 	}
-}
-
-// listStrangersLinks returns the names of the links on which strangers may be, besides UDP.
-func (d *Daemon) listStrangersLinks() []string {
-	return append(d.relays.ListLinks(), d.pipes.Name())
 }
 
 // maxListBytes returns how many bytes of a line the rows of one answer may fill. The rest is

@@ -5,7 +5,6 @@ import (
 	"slices"
 
 	"github.com/acpd/acpd/budget"
-	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/daemon/admin"
 	"github.com/acpd/acpd/daemon/measures"
 	"github.com/acpd/acpd/metrics"
@@ -15,7 +14,7 @@ import (
 // is measured for them is measured now. It blocks as Readiness.Check does.
 func (d *Daemon) listMetricFamilies(ctx context.Context) []metrics.Family {
 	return slices.Concat(
-		d.watch.ListFamilies(), d.measures.ListFamilies(), d.listNetworkFamilies(), d.listRelayFamilies(), d.readiness.ListFamilies(ctx),
+		d.watch.ListFamilies(), d.measures.ListFamilies(), d.listNetworkFamilies(), d.relays.ListFamilies(), d.readiness.ListFamilies(ctx),
 		d.config.ListFamilies(), d.space.ListFamilies(), d.listAgentFamilies(), d.sessions.ListFamilies(), d.spending.ListFamilies(),
 		admin.ListProcessFamilies(d.options.Version, d.started), d.measures.ListPeerFamilies(d.trust.Peers(), d.node.Peer),
 	)
@@ -52,35 +51,6 @@ func (d *Daemon) listNetworkFamilies() []metrics.Family {
 		})},
 		{Name: "acpd_budget_peer_used_ratio", Type: metrics.Gauge, Help: "How much of the row the peer that holds most has, as part of what one peer may hold.", Write: eachRow(func(t budget.Total) (float64, bool) {
 			return float64(t.Most) / float64(t.Row.Peer), t.Row.Peer > 0
-		})},
-	}
-}
-
-// listRelayFamilies returns the metrics of relays, of which config.MaxRelays are in use at most. Without a
-// relay they have no series.
-func (d *Daemon) listRelayFamilies() []metrics.Family {
-	rows := slices.DeleteFunc(d.relays.List(), func(r client.Relay) bool { return r.State == client.RelayUnused })
-	each := func(add func(t *metrics.Text, r *client.Relay, name metrics.Label)) func(*metrics.Text) {
-		return func(t *metrics.Text) {
-			for i := range rows {
-				add(t, &rows[i], metrics.Label{Name: "relay", Value: rows[i].Name})
-			}
-		}
-	}
-	return []metrics.Family{
-		{Name: "acpd_relay_connected", Type: metrics.Gauge, Help: "1 if packets come and go over the relay, else 0.", Write: each(func(t *metrics.Text, r *client.Relay, name metrics.Label) {
-			up := 0.0
-			if r.State == client.RelayUp {
-				up = 1
-			}
-			t.Add(up, name)
-		})},
-		{Name: "acpd_relay_packets_total", Type: metrics.Counter, Help: "Packets over the relay, by direction.", Write: each(func(t *metrics.Text, r *client.Relay, name metrics.Label) {
-			t.Add(float64(r.PacketsIn), name, metrics.Label{Name: "direction", Value: string(client.In)})
-			t.Add(float64(r.PacketsOut), name, metrics.Label{Name: "direction", Value: string(client.Out)})
-		})},
-		{Name: "acpd_relay_packets_dropped_total", Type: metrics.Counter, Help: "Packets that this daemon has dropped on their way to the relay or from it.", Write: each(func(t *metrics.Text, r *client.Relay, name metrics.Label) {
-			t.Add(float64(r.Dropped), name)
 		})},
 	}
 }

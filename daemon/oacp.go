@@ -17,7 +17,7 @@ func (d *Daemon) openMail(ctx context.Context, cfg *config.Config) (err error) {
 		carried = d.measures.CountMail
 	}
 	of := transfer.Config{
-		Home: d.mailHome, DB: d.store, Budget: d.budget, Descriptors: int64(d.files.Peers), PeerLog: d.refusalLog, Log: d.log, Name: d.peerName, Carried: carried,
+		Home: d.mailHome, DB: d.store, Budget: d.budget, Descriptors: int64(d.files.Peers), PeerLog: d.refusalLog, Log: d.log, Name: d.trust.NameOf, Carried: carried,
 		Open: func(ctx context.Context, to identity.ID) (transfer.Stream, error) {
 			return d.node.OpenStream(ctx, to, wire.StreamMail)
 		},
@@ -30,7 +30,7 @@ func (d *Daemon) openMail(ctx context.Context, cfg *config.Config) (err error) {
 		Trusted: func(id identity.ID) bool { _, ok := d.trust.FindPeer(id); return ok },
 	}
 	d.mail, err = mail.Open(ctx, mail.Deps{
-		Config: of, ID: d.id, Reserve: d.space.Reserve, MaxListBytes: d.maxListBytes, Resolve: d.resolvePeer, Publish: d.watch.Publish,
+		Config: of, ID: d.id, Reserve: d.space.Reserve, MaxListBytes: d.maxListBytes, Resolve: d.peers.Resolve, Publish: d.watch.Publish,
 	})
 	return err
 }

@@ -4,17 +4,16 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/acpd/acpd/client"
-	"github.com/acpd/acpd/discovery"
 	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/integration/authority"
 	"github.com/acpd/acpd/integration/await"
 	"github.com/acpd/acpd/kinds"
+	"github.com/acpd/acpd/peer"
 )
 
 // A certificate that no authority here has signed is shown to others, and people hear of it when they look.
@@ -130,33 +129,6 @@ func stateDirOf(t *testing.T, dir string) string {
 	return to
 }
 
-// Whom the owner has given an address is dialled for a name before those who call themselves so.
-func TestWhoIsDialledForAName(t *testing.T) {
-	t.Parallel()
-	_, desk, build := fleet(t, "", "")
-	if got := desk.listCandidates("build-7.corp"); !slices.Equal(got, []identity.ID{build.ID()}) {
-		t.Errorf("%v", got)
-	}
-	var entries []discovery.Entry
-	for i := range 2 * maxIntroduced {
-		entries = append(entries, discovery.Entry{ID: identity.ID{byte(i)}, Claim: "Build-7"})
-	}
-	entries = append(entries, discovery.Entry{ID: identity.ID{0xaa}, Claim: "desk"}, discovery.Entry{ID: identity.ID{0xbb}})
-	got := listIDsForName(entries, "build-7", func(id identity.ID) bool { return id == identity.ID{0xbb} || id == identity.ID{7} })
-	if len(got) != 2*maxIntroduced+1 || got[0] != (identity.ID{7}) || got[1] != (identity.ID{0xbb}) || slices.Contains(got, identity.ID{0xaa}) {
-		t.Errorf("%v", got)
-	}
-
-	// On a relay any key can be dialled, by its id.
-	if got := desk.listCandidates(identity.ID{8}.String()); len(got) != 0 {
-		t.Errorf("without an address: %v", got)
-	}
-	desk.dial().must("relay.add", client.RelayAddParams{URL: deadRelay, Name: "hub", NoCheck: true}, nil)
-	if got := desk.listCandidates(identity.ID{8}.String()); !slices.Equal(got, []identity.ID{{8}}) {
-		t.Errorf("with a relay: %v", got)
-	}
-}
-
 // The log says once of each certificate that counts whose it is, by whose word and until when.
 func TestCertificatesThatCountAreLogged(t *testing.T) {
 	t.Parallel()
@@ -182,13 +154,13 @@ func TestCertificatesThatEndFillNoLog(t *testing.T) {
 	log := new(syncBuffer)
 	desk := startWith(t, Options{Home: stateDir(t), Listen: "127.0.0.1:0", Name: "desk", NoMDNS: true, Log: log})
 	for range 1000 {
-		desk.handleDecertified(identity.ID{1})
+		desk.handlePeerEvent(peer.Event{Type: peer.EventDecertified, Peer: identity.ID{1}})
 	}
 	if n := strings.Count(log.String(), "certificate ended"); n == 0 || n > 10 {
 		t.Errorf("%d lines", n)
 	}
 	for i := range 5000 {
-		desk.handleDecertified(identity.ID{2, byte(i), byte(i >> 8)})
+		desk.handlePeerEvent(peer.Event{Type: peer.EventDecertified, Peer: identity.ID{2, byte(i), byte(i >> 8)}})
 	}
 	if n := strings.Count(log.String(), "certificate ended"); n > 600 {
 		t.Errorf("%d lines of 5000 keys", n)
@@ -255,7 +227,7 @@ func TestReloadTellsOfFilesOfCertificates(t *testing.T) {
 	desk.dial().must("reload", nil, nil)
 	desk.write("revoked.txt", "serial 7\nname build-9\n")
 	reload(desk, "organisation.authorities.corp.revoked", "0 revoked", "2 revoked")
-	before := build.ownCertificate.Load().describe()
+	_, before := build.organisation.Certificate()
 	build.write("acpd-cert.pub", a.SignFile(build.ID(), 300*24*time.Hour, "acp:build-8"))
-	reload(build, "organisation.certificate", before, "build-8, until 2")
+	reload(build, "organisation.certificate", "build-7, until "+before.NotAfter.Format(time.RFC3339), "build-8, until 2")
 }

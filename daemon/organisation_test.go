@@ -14,6 +14,7 @@ import (
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/client/jsonrpc"
 	"github.com/acpd/acpd/config"
+	"github.com/acpd/acpd/daemon/organisation"
 	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/integration/authority"
 	"github.com/acpd/acpd/integration/await"
@@ -23,7 +24,7 @@ import (
 )
 
 func readPins(d *running) ([]identity.CertifiedPin, error) {
-	return store.ReadValue(d.t.Context(), d.store, readCertifiedPins)
+	return store.ReadValue(d.t.Context(), d.store, organisation.ReadPins)
 }
 
 func (d *running) write(name, text string) {
@@ -140,8 +141,8 @@ func TestPeersByCertificateAlone(t *testing.T) {
 	})
 	desk.stop()
 	desk = start(t, desk.dir, "desk")
-	if last := desk.lastConnections.get(build.ID()); last.addr != "" {
-		t.Errorf("its address was on disk: %+v", last)
+	if addr, _ := desk.addresses.FindLast(build.ID()); addr != "" {
+		t.Errorf("its address was on disk: %s", addr)
 	}
 	if p, ok := desk.trust.FindPeer(build.ID()); ok {
 		t.Errorf("known before it has come: %+v", p)
@@ -155,8 +156,9 @@ func TestPeersByCertificateAlone(t *testing.T) {
 	desk.dial().must("trust", client.TrustParams{Peer: "build-7.corp", Name: "builder"}, nil)
 	desk.stop()
 	desk = start(t, desk.dir, "desk")
-	if p, _ := desk.trust.FindPeer(build.ID()); p.Name != "builder" || p.PQ.IsZero() || desk.lastConnections.get(build.ID()).addr == "" {
-		t.Errorf("%+v, %+v", p, desk.lastConnections.get(build.ID()))
+	p, _ := desk.trust.FindPeer(build.ID())
+	if addr, _ := desk.addresses.FindLast(build.ID()); p.Name != "builder" || p.PQ.IsZero() || addr == "" {
+		t.Errorf("%+v, %q", p, addr)
 	}
 }
 

@@ -2,7 +2,6 @@ package daemon
 
 import (
 	"context"
-	"slices"
 	"testing"
 	"time"
 
@@ -34,9 +33,7 @@ func TestSeenWhileAPeerShutsDown(t *testing.T) {
 	}()
 	var row client.Peer
 	await.Until(t, "the laptop leaves", func() bool {
-		rows := desk.listPeerRows()
-		i := slices.IndexFunc(rows, func(p client.Peer) bool { return p.ID == laptop.ID() })
-		row = rows[i]
+		row = desk.row(laptop)
 		return row.State != client.PeerConnected
 	})
 	if row.LastSeen.Before(before) {

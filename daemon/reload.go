@@ -9,18 +9,27 @@ import (
 	"github.com/acpd/acpd/identity"
 )
 
+// applyCertificates passes on that the certificates or their settings have changed.
+func (d *Daemon) applyCertificates() {
+	raw, _ := d.organisation.Certificate()
+	d.node.SetCertificate(raw)
+	d.addresses.UpdateConfigured()
+	d.relays.UpdateNames()
+}
+
 // prepareSettings is Prepare of [settings.Deps].
 func (d *Daemon) prepareSettings(next *config.Config) (apply func(old *config.Config) []client.SettingChange, err error) {
-	authorities, own, err := d.readOrganisation(next)
+	files, err := d.organisation.Read(next)
 	if err != nil {
 		return nil, err
 	}
 	return func(old *config.Config) []client.SettingChange {
-		files := d.listFileChanges(authorities, own)
+		changes := d.organisation.ListChanges(files)
 		d.permissions.ReplaceConfig(next)
-		d.applyOrganisation(next, authorities, own)
+		d.organisation.Apply(files)
+		d.applyCertificates()
 		d.applySettings(old, next)
-		return files
+		return changes
 	}, nil
 }
 
@@ -34,22 +43,14 @@ func (d *Daemon) applySettings(old, next *config.Config) {
 	if !reflect.DeepEqual(old.Agents.Named, next.Agents.Named) {
 		d.sessions.Waker.ReadSettings()
 	}
-	for _, p := range d.trust.Peers() {
-		if !reflect.DeepEqual(old.Peers[p.Name], next.Peers[p.Name]) || !reflect.DeepEqual(old.Peers[p.ID.String()], next.Peers[p.ID.String()]) {
-			d.updateAddrTable(p.ID)
-			d.node.Connect(p.ID)
-		}
-	}
-	d.pipes.RetryFailed()
-	if changed := d.pipes.ListChanged(); len(changed) > 0 {
+	d.addresses.Reload(old, next)
+	d.peers.Pipes.RetryFailed()
+	if changed := d.peers.Pipes.ListChanged(); len(changed) > 0 {
 		drained := d.node.DrainOpened(changed)
 		d.calls.Go(func() {
 			<-drained
-			d.pipes.EndChanged() // also one that was being dialled
+			d.peers.Pipes.EndChanged() // also one that was being dialled
 		})
-	}
-	if !reflect.DeepEqual(old.Discovery, next.Discovery) {
-		d.rediscover.Set()
 	}
 	d.relays.Reload()
 }
@@ -57,7 +58,7 @@ func (d *Daemon) applySettings(old, next *config.Config) {
 // listSettingsWarnings is ListWarnings of [settings.Deps].
 func (d *Daemon) listSettingsWarnings() []string {
 	all := d.relays.ListWarnings()
-	if notice := d.checkOwnCertificate(time.Now()); notice != "" {
+	if notice := d.organisation.CheckOwn(time.Now()); notice != "" {
 		all = append(all, notice)
 	}
 	return all

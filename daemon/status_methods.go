@@ -2,7 +2,6 @@ package daemon
 
 import (
 	"context"
-	"errors"
 	"strings"
 	"time"
 
@@ -10,7 +9,6 @@ import (
 	"github.com/acpd/acpd/config"
 	"github.com/acpd/acpd/daemon/admin"
 	"github.com/acpd/acpd/daemon/local"
-	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/kinds"
 )
 
@@ -52,62 +50,9 @@ func (d *Daemon) servePolicy(_ context.Context, _ *local.Conn, p *client.PolicyP
 	if !config.IsPolicyKind(p.Kind) {
 		return nil, kinds.Errorf(kinds.Invalid, "kind: %.64q is unknown: expected one of %s", p.Kind, strings.Join(config.ListPolicyKinds(), ", "))
 	}
-	who, err := d.resolvePeer("peer", p.Peer)
+	who, err := d.peers.Resolve("peer", p.Peer)
 	if err != nil {
 		return nil, err
 	}
 	return d.permissions.Describe(who, p.Kind, p.Domain), nil
-}
-
-// resolvePeer returns the trusted peer that ref names. The error, which begins with before, says of others what they
-// are: for the owner, since guests hear nothing of them.
-func (d *Daemon) resolvePeer(before, ref string) (identity.Peer, error) {
-	who, err := d.trust.Resolve(ref)
-	if err == nil {
-		return who, nil
-	}
-	if _, unknown := errors.AsType[*identity.UnknownPeerError](err); !unknown {
-		return who, kinds.Errorf(kinds.UnknownPeer, "%s: %s", before, err)
-	}
-	if blocked := d.explainBlocked(before, ref); blocked != nil {
-		return who, blocked
-	}
-	for _, s := range d.listStrangers() {
-		switch {
-		case identity.MatchesClaim(ref, s.Claim):
-			return who, kinds.Errorf(kinds.UnknownPeer, "%s: %q is what a stranger calls itself, and nothing of a stranger is taken: if it is the one you mean, acpctl trust %[2]s", before, ref)
-		case len(ref) >= 6 && strings.HasPrefix(s.ID.String(), strings.ToLower(ref)):
-			return who, kinds.Errorf(kinds.UnknownPeer, "%s: %q is the id of a stranger, and nothing of a stranger is taken: if it is the one you mean, acpctl trust %[2]s", before, ref)
-		}
-	}
-	return who, kinds.Errorf(kinds.UnknownPeer, "%s: %s", before, err)
-}
-
-// resolvePeers returns the ids of the peers that a filter names. A guest hears nothing of blocked keys.
-func (d *Daemon) resolvePeers(names []string, forGuest bool) ([]identity.ID, error) {
-	if len(names) > local.MaxFilterItems {
-		return nil, kinds.Errorf(kinds.Invalid, "peers: %d are too many: at most %d", len(names), local.MaxFilterItems)
-	}
-	ids := make([]identity.ID, 0, len(names))
-	for _, name := range names {
-		p, err := d.trust.Resolve(name)
-		if err != nil && !forGuest {
-			if blocked := d.explainBlocked("peers", name); blocked != nil {
-				return nil, blocked
-			}
-		}
-		if err != nil {
-			return nil, kinds.Errorf(kinds.UnknownPeer, "peers: %s", err)
-		}
-		ids = append(ids, p.ID)
-	}
-	return ids, nil
-}
-
-// explainBlocked returns the error for a name that means a blocked key, nil for any other.
-func (d *Daemon) explainBlocked(op, ref string) error {
-	if b, ok := d.findBlockedPeer(ref); ok {
-		return newBlockedError(op, ref, b)
-	}
-	return nil
 }

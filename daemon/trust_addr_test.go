@@ -16,13 +16,14 @@ func TestNoAddress(t *testing.T) {
 	owner := desk.dial()
 	none := client.TrustParams{Peer: "laptop", Addrs: []string{}}
 	owner.must("trust", none, nil)
-	if got := desk.table.TakeDialAddrs(laptop.ID()); len(got) == 0 {
+	if got := desk.addresses.TakeDialAddrs(laptop.ID()); len(got) == 0 {
 		t.Error("where it is now is forgotten")
 	}
 	laptop.stop()
 	await.Until(t, "it is gone", func() bool { _, up := desk.node.Peer(laptop.ID()); return !up })
 	owner.must("trust", none, nil)
-	if got, at := desk.table.TakeDialAddrs(laptop.ID()), desk.lastConnections.get(laptop.ID()).at; len(got) != 0 || at.IsZero() {
+	_, at := desk.addresses.FindLast(laptop.ID())
+	if got := desk.addresses.TakeDialAddrs(laptop.ID()); len(got) != 0 || at.IsZero() {
 		t.Errorf("it is still dialled at %q, and was there at %v", got, at)
 	}
 	await.Until(t, "no address is dialled", func() bool { // one may be dialled at this moment
@@ -31,7 +32,7 @@ func TestNoAddress(t *testing.T) {
 	})
 	desk.stop()
 	desk = start(t, desk.dir, "desk")
-	if got := desk.table.TakeDialAddrs(laptop.ID()); len(got) != 0 {
+	if got := desk.addresses.TakeDialAddrs(laptop.ID()); len(got) != 0 {
 		t.Errorf("after a start it is dialled at %q", got)
 	}
 }

@@ -146,12 +146,6 @@ func TestStartFinishesAnUntrust(t *testing.T) {
 		owner.must("inbox", client.InboxParams{}, &in)
 		return len(in.Messages) == 0
 	})
-	await.Until(t, "nothing is left", func() bool {
-		for range laptop.leftovers.names.Range {
-			return false
-		}
-		return true
-	})
 }
 
 // A refusal that is older than the trust under which a delegation is on its way does
@@ -390,7 +384,7 @@ func TestBlockedPeerIsNamed(t *testing.T) {
 	old, other := identity.ID{7}, identity.ID{8}
 	l.must("trust", client.TrustParams{Peer: old.String(), Name: "planner"}, nil)
 	l.must("untrust", client.UntrustParams{Peer: "planner"}, nil)
-	if got := desk.peerName(old); got != "planner" {
+	if got := desk.trust.NameOf(old); got != "planner" {
 		t.Errorf("a blocked peer is called %q", got)
 	}
 	for _, ref := range []string{"planner", old.String()[:8]} {
@@ -411,7 +405,7 @@ func TestBlockedPeerIsNamed(t *testing.T) {
 		}
 	}
 	l.must("trust", client.TrustParams{Peer: other.String(), Name: "planner"}, nil)
-	if got := desk.peerName(old); got != old.String() {
+	if got := desk.trust.NameOf(old); got != old.String() {
 		t.Errorf("a blocked peer is called %q, which is another's name", got)
 	}
 	l.refused(kinds.Invalid, "ping", client.PingParams{To: "planner/"})
@@ -489,8 +483,5 @@ func TestTrustedAgainIsConnectedAgain(t *testing.T) {
 		await.Until(t, "it is told of as refusing", refuses)
 		owner.must("trust", client.TrustParams{Peer: laptop.ID().String(), Name: "laptop"}, nil)
 		await.Until(t, "it is back", func() bool { _, up := laptop.node.Peer(desk.ID()); return up && !refuses() })
-	}
-	if addr := desk.lastConnections.takeOldAddr(laptop.ID()); addr != "" {
-		t.Errorf("%s is kept as the address of a peer that is trusted no more", addr)
 	}
 }

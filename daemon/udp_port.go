@@ -10,8 +10,6 @@ import (
 	"syscall"
 
 	"github.com/acpd/acpd/config"
-	"github.com/acpd/acpd/discovery"
-	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/internal/ownwords"
 	"github.com/acpd/acpd/peer"
 	"github.com/acpd/acpd/store"
@@ -28,8 +26,11 @@ func (d *Daemon) listenUDP(ctx context.Context, cfg *config.Config) (*peer.Node,
 			return nil, ownwords.Errorf("listen: %w: write host:port, like 0.0.0.0:7117", err)
 		}
 	}
+	listen := func(port string) (*peer.Node, error) {
+		return peer.Listen(d.newNodeConfig(cfg, net.JoinHostPort(host, port)))
+	}
 	if port != "0" {
-		n, err := d.listenOnPort(cfg, host, port)
+		n, err := listen(port)
 		return n, explainListenError(host, port, err)
 	}
 	kept, err := store.ReadValue(ctx, d.store, readUDPPort)
@@ -44,12 +45,12 @@ func (d *Daemon) listenUDP(ctx context.Context, cfg *config.Config) (*peer.Node,
 		ports = append(ports, config.DefaultPort)
 	}
 	for _, port := range ports {
-		n, err := d.listenOnPort(cfg, host, port)
+		n, err := listen(port)
 		if !errors.Is(err, syscall.EADDRINUSE) {
 			return n, explainListenError(host, port, err)
 		}
 	}
-	n, err := d.listenOnPort(cfg, host, "0")
+	n, err := listen("0")
 	if err != nil {
 		return nil, explainListenError(host, "0", err)
 	}
@@ -65,7 +66,7 @@ func (d *Daemon) newNodeConfig(cfg *config.Config, addr string) peer.Config {
 	return peer.Config{
 		Key: d.key, Trust: d.trust, Name: d.name, Software: "acpd " + d.options.Version,
 		MaxMessage: cfg.MaxMessage, RequirePQ: cfg.PostQuantum == config.Require,
-		Listen: addr, Addrs: d.takeDialAddrs,
+		Listen: addr, Addrs: d.addresses.TakeDialAddrs,
 		Exchange: func(ctx context.Context, request *peer.Passing) (*wire.Envelope, error) {
 			return d.incoming.HandleExchange(ctx, request)
 		},
@@ -78,19 +79,6 @@ func (d *Daemon) newNodeConfig(cfg *config.Config, addr string) peer.Config {
 		AwaitsWork: d.delegations.HasOpenWith,
 		Budget:     d.budget, PeerLog: d.refusalLog, Logger: d.log,
 	}
-}
-
-// takeDialAddrs returns the addresses at which a peer is dialled now. Where it was connected before is
-// none of them while the daemon stays on relays.
-func (d *Daemon) takeDialAddrs(id identity.ID) []string {
-	if d.node.StaysOnRelays() {
-		return d.table.TakeDialAddrs(id, discovery.Worked)
-	}
-	return d.table.TakeDialAddrs(id)
-}
-
-func (d *Daemon) listenOnPort(cfg *config.Config, host, port string) (*peer.Node, error) {
-	return peer.Listen(d.newNodeConfig(cfg, net.JoinHostPort(host, port)))
 }
 
 // listAbsentAddrs returns warnings about the addresses on which this daemon listens though the machine does not

@@ -2,11 +2,13 @@ package daemon
 
 import (
 	"bytes"
+	"sync/atomic"
 	"testing"
 
 	"github.com/acpd/acpd/budget"
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/integration/await"
 )
 
 // logFunc is a log whose lines a function gets.
@@ -22,31 +24,24 @@ func (f logFunc) Write(line []byte) (int, error) {
 func TestUntrustWaitsForNoLog(t *testing.T) {
 	t.Parallel()
 	worker := identity.ID{7}
-	var d *Daemon
-	logged := false
-	d, err := OpenDaemon(t.Context(), Options{Home: stateDir(t), Listen: "127.0.0.1:0", NoMDNS: true, Log: logFunc(func(line []byte) {
+	var desk atomic.Pointer[running]
+	logged := make(chan bool, 1)
+	d := startWith(t, Options{Home: stateDir(t), Listen: "127.0.0.1:0", Name: "desk", NoMDNS: true, Log: logFunc(func(line []byte) {
 		if !bytes.Contains(line, []byte("untrusted")) {
 			return
 		}
-		logged = true
-		for _, u := range d.budget.ListUsage() {
+		logged <- true
+		for _, u := range desk.Load().budget.ListUsage() {
 			if u.Peer == worker {
 				t.Errorf("logged while the peer's accounts are still there: %+v", u)
 			}
 		}
 	})})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer d.Close()
+	desk.Store(d)
 	if _, err := d.trust.Trust(identity.Peer{ID: worker, Name: "planner"}); err != nil {
 		t.Fatal(err)
 	}
 	d.budget.OpenAccount(budget.ChannelRequests).CountRefusal(worker)
-	if _, err := d.serveUntrust(t.Context(), nil, &client.UntrustParams{Peer: "planner"}); err != nil {
-		t.Fatal(err)
-	}
-	if !logged {
-		t.Error("untrust logged nothing")
-	}
+	d.dial().must("untrust", client.UntrustParams{Peer: "planner"}, nil)
+	await.Receive(t, "the line of untrust", logged)
 }

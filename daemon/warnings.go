@@ -17,20 +17,20 @@ func (d *Daemon) listWarnings() []string {
 	if full := d.space.DescribeShortage(); full != "" {
 		all = append(all, full)
 	}
-	if notice := d.describeOwnCertificate(time.Now()); notice != "" {
+	if notice := d.organisation.DescribeOwn(time.Now()); notice != "" {
 		all = append(all, notice)
 	}
 	all = append(all, d.config.DescribeProblems()...)
 	if failure := d.relays.DescribeFailure(); failure != "" {
 		all = append(all, failure)
 	}
-	failures := d.pipes.Failures()
+	failures := d.peers.Pipes.Failures()
 	for _, f := range failures[:min(len(failures), settings.MaxNamesInWarning)] {
 		all = append(all, fmt.Sprintf("%s led nowhere at %s: %s", f.Addr, f.At.UTC().Format(time.RFC3339), f.Why.Message))
 	}
 	all = append(all, d.sessions.DescribeProblems()...)
 	all = append(all, d.spending.DescribeUsedUp()...)
-	all = append(all, d.listKeptNames()...)
+	all = append(all, d.peers.ListKeptNames()...)
 	return append(all, d.config.ListWithoutEffect()...)
 }
 
@@ -39,7 +39,7 @@ const trustLostWarning = "neither trust.yaml nor trust.copy.yaml was there at th
 
 // describeStatus returns one line for systemctl status. It holds no name and no text of a peer.
 func (d *Daemon) describeStatus() string {
-	line := fmt.Sprintf("%d peers connected; UDP %s", d.connected.count(), d.udpAddr)
+	line := fmt.Sprintf("%d peers connected; UDP %s", d.peers.CountConnected(), d.udpAddr)
 	if d.drain.IsEnding() {
 		line = "draining; " + line
 	}

@@ -126,6 +126,12 @@ func (t *TrustStore) Blocks() []Block { return slices.Clone(t.current.Load().Blo
 // Peers returns the peers that the owner trusts, sorted by name.
 func (t *TrustStore) Peers() []Peer { return slices.Clone(t.current.Load().Peers) }
 
+// IsTrusted reports whether the owner trusts a key; that an authority certifies it is not enough.
+func (t *TrustStore) IsTrusted(id ID) bool {
+	_, ok := t.current.Load().findPeer(id)
+	return ok
+}
+
 // Len returns how many peers the owner trusts.
 func (t *TrustStore) Len() int { return len(t.current.Load().Peers) }
 
@@ -134,6 +140,24 @@ func (t *TrustStore) Len() int { return len(t.current.Load().Peers) }
 // can take the name first; Trust then returns a [*NameTakenError].
 func (t *TrustStore) FindFreeName(name string) string {
 	return t.current.Load().findFreeName(name, nil)
+}
+
+// IsNameTaken reports whether what a stranger calls itself is the name of a trusted peer, or reads like it.
+func (t *TrustStore) IsNameTaken(claim string) bool {
+	name := strings.ToLower(strings.TrimSpace(claim))
+	return t.FindFreeName(name) != name
+}
+
+// NameOf returns the name of a peer. A blocked key keeps its name unless another one has it now. For
+// all others it returns the id.
+func (t *TrustStore) NameOf(id ID) string {
+	if p, ok := t.FindPeer(id); ok {
+		return p.Name
+	}
+	if b, ok := t.FindBlock(id); ok && b.Name != "" && !t.IsNameTaken(b.Name) {
+		return b.Name
+	}
+	return id.String()
 }
 
 // KeepFromClaims says which names the owner's settings and rules mention. The owner wrote them for

@@ -29,9 +29,9 @@ func (s *Service) checkMayCall(c *local.Conn, agent string, to identity.Peer) er
 	return kinds.Errorf(kinds.NotAuthorized, "to: the agent %q may not call %s: %s in config.yaml of this daemon does not name it; only the owner changes that", agent, identity.CleanClaim(to.Name), setting)
 }
 
-// CheckMaySearch returns an error if the settings do not let the caller call a peer that nobody here knows
+// checkMaySearch returns an error if the settings do not let the caller call a peer that nobody here knows
 // yet, by the name or id that it has written.
-func (s *Service) CheckMaySearch(c *local.Conn, ref string) error {
+func (s *Service) checkMaySearch(c *local.Conn, ref string) error {
 	id, _ := identity.ParseID(strings.ToLower(ref))
 	return s.checkMayCall(c, c.Credential().Name, identity.Peer{ID: id, Name: ref})
 }

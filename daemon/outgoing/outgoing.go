@@ -7,7 +7,6 @@ package outgoing
 
 import (
 	"context"
-	"time"
 
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/client/jsonrpc"
@@ -16,6 +15,8 @@ import (
 	"github.com/acpd/acpd/daemon/delegation"
 	"github.com/acpd/acpd/daemon/known"
 	"github.com/acpd/acpd/daemon/local"
+	"github.com/acpd/acpd/daemon/organisation"
+	"github.com/acpd/acpd/daemon/peers"
 	"github.com/acpd/acpd/daemon/registry"
 	"github.com/acpd/acpd/daemon/sessions"
 	"github.com/acpd/acpd/identity"
@@ -24,25 +25,19 @@ import (
 
 // Deps is what a [Service] needs of the rest of the daemon.
 type Deps struct {
-	Self        identity.ID // this daemon
-	Name        string      // what it calls itself
-	Node        *peer.Node
-	Trust       *identity.TrustStore
-	Registry    *registry.Registry
-	Delegations *delegation.Table
-	Known       *known.Messages
-	Sessions    *sessions.Service
-	Drain       *admin.Drain
+	Self         identity.ID // this daemon
+	Name         string      // what it calls itself
+	Node         *peer.Node
+	Trust        *identity.TrustStore
+	Registry     *registry.Registry
+	Delegations  *delegation.Table
+	Known        *known.Messages
+	Sessions     *sessions.Service
+	Drain        *admin.Drain
+	Peers        *peers.Service
+	Organisation *organisation.Service
 
 	Config func() *config.Config
-	// ResolveOrIntroduce returns the peer that ref means. It may search for it for searchTime().
-	ResolveOrIntroduce func(ctx context.Context, c *local.Conn, ref string, searchTime func() time.Duration) (identity.Peer, error)
-	// IsOwnCertifiedName reports whether this daemon has a name by its own certificate.
-	IsOwnCertifiedName func(name string) bool
-	// ListStrangers returns the strangers that have called, or are on the network.
-	ListStrangers func() []peer.Pending
-	// ExplainBlocked returns the error for a name that means a blocked key, nil for any other.
-	ExplainBlocked func(op, ref string) error
 	// Ask serves a query that refers to a delegation.
 	Ask func(ctx context.Context, c *local.Conn, r *jsonrpc.Request, p *client.QueryParams) (any, error)
 }

@@ -13,9 +13,9 @@ import (
 	"github.com/acpd/acpd/client/jsonrpc"
 	"github.com/acpd/acpd/daemon/known"
 	"github.com/acpd/acpd/daemon/local"
+	"github.com/acpd/acpd/daemon/peers"
 	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/kinds"
-	"github.com/acpd/acpd/peer"
 	"github.com/acpd/acpd/wire"
 )
 
@@ -45,7 +45,9 @@ func (s *Service) ResolveRecipient(ctx context.Context, c *local.Conn, to, kind 
 	if one && agent == "" {
 		return p, "", kinds.Errorf(kinds.Invalid, "to: %q names no agent after the /: write peer/agent, or the peer alone", to)
 	}
-	p, err = s.ResolveOrIntroduce(ctx, c, name, func() time.Duration { return readCallTime(kind, payload) })
+	p, err = s.Peers.ResolveOrIntroduce(ctx, peers.Search{
+		Ref: name, ForGuest: c.IsGuest, MaySearch: func() error { return s.checkMaySearch(c, name) }, Time: func() time.Duration { return readCallTime(kind, payload) },
+	})
 	if err == nil {
 		return p, agent, nil
 	}
@@ -53,7 +55,7 @@ func (s *Service) ResolveRecipient(ctx context.Context, c *local.Conn, to, kind 
 		return p, "", err
 	}
 	switch {
-	case name == s.Name || s.IsOwnCertifiedName(name):
+	case name == s.Name || s.Organisation.IsOwnName(name):
 		return p, "", kinds.Errorf(kinds.Invalid, "to: %q is this daemon itself: name a peer, or peer/agent; peers lists them", name)
 	case !one && s.Registry.FindByName(name) != nil && !c.IsGuest:
 		return p, "", kinds.Errorf(kinds.Invalid, "to: %q is an agent of this daemon: name a peer, or an agent of one as peer/agent; peers lists them", name)
@@ -69,11 +71,11 @@ func (s *Service) ResolveRecipient(ctx context.Context, c *local.Conn, to, kind 
 	if len(name) >= 6 && strings.HasPrefix(s.Self.String(), strings.ToLower(name)) {
 		return p, "", kinds.Errorf(kinds.Invalid, "to: %s is this daemon itself: name a peer", name)
 	}
-	if slices.ContainsFunc(s.ListStrangers(), func(s peer.Pending) bool { return identity.MatchesClaim(name, s.Claim) }) {
+	if s.Peers.IsClaimed(name) {
 		return p, "", kinds.Errorf(kinds.UnknownPeer, "to: %q is what a stranger calls itself: if it is the one you mean, acpctl trust %[1]s", name)
 	}
-	if blocked := s.ExplainBlocked("to", name); blocked != nil {
-		return p, "", blocked
+	if err := s.Peers.CheckNotBlocked("to", name); err != nil {
+		return p, "", err
 	}
 	if _, unknown := errors.AsType[*identity.UnknownPeerError](err); unknown && s.Config().IsOfAuthority(name) {
 		return p, "", kinds.Errorf(kinds.UnknownPeer, "to: %s; no key with a certificate of that name has called, and none is known here to be dialled: give its id an address under peers in config.yaml, call it by its full id, or use a relay that it uses", err)

@@ -34,7 +34,6 @@ type Permissions struct {
 	mu      sync.Mutex // guards the rest
 	config  *config.Config
 	buckets map[bucketKey]*rate.Limiter
-	holders map[string]identity.ID // whose key each petname last was
 }
 
 type bucketKey struct {
@@ -44,13 +43,7 @@ type bucketKey struct {
 
 // New returns the permissions under a configuration.
 func New(trust *identity.TrustStore, cfg *config.Config, book *budget.Book, lines *budget.Log) *Permissions {
-	g := &Permissions{trust: trust, forbidden: book.OpenAccount(budget.Policy), tooFast: book.OpenAccount(budget.Rate), refusalLog: lines, holders: make(map[string]identity.ID)}
-	for _, b := range trust.Blocks() {
-		g.holders[b.Name] = b.ID
-	}
-	for _, p := range trust.Peers() {
-		g.holders[p.Name] = p.ID
-	}
+	g := &Permissions{trust: trust, forbidden: book.OpenAccount(budget.Policy), tooFast: book.OpenAccount(budget.Rate), refusalLog: lines}
 	g.ReplaceConfig(cfg)
 	return g
 }
@@ -61,16 +54,6 @@ func (g *Permissions) ReplaceConfig(cfg *config.Config) {
 	defer g.mu.Unlock()
 	g.config = cfg
 	g.buckets = make(map[bucketKey]*rate.Limiter)
-}
-
-// RecordNameHolder records that a petname is that of p. It returns the id that had the name
-// before, zero if none had.
-func (g *Permissions) RecordNameHolder(p identity.Peer) (before identity.ID) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	before = g.holders[p.Name]
-	g.holders[p.Name] = p.ID
-	return before
 }
 
 // Decide returns the rule that allows or forbids a message.

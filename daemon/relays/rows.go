@@ -3,12 +3,14 @@ package relays
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/config"
 	"github.com/acpd/acpd/internal/ownwords"
+	"github.com/acpd/acpd/metrics"
 	"github.com/acpd/acpd/relay"
 )
 
@@ -94,4 +96,33 @@ func (r *Service) List() []client.Relay {
 		rows = append(rows, row)
 	}
 	return rows
+}
+
+// ListFamilies returns the metrics of relays, of which config.MaxRelays are in use at most. Without a
+// relay they have no series.
+func (r *Service) ListFamilies() []metrics.Family {
+	rows := slices.DeleteFunc(r.List(), func(row client.Relay) bool { return row.State == client.RelayUnused })
+	each := func(add func(t *metrics.Text, row *client.Relay, name metrics.Label)) func(*metrics.Text) {
+		return func(t *metrics.Text) {
+			for i := range rows {
+				add(t, &rows[i], metrics.Label{Name: "relay", Value: rows[i].Name})
+			}
+		}
+	}
+	return []metrics.Family{
+		{Name: "acpd_relay_connected", Type: metrics.Gauge, Help: "1 if packets come and go over the relay, else 0.", Write: each(func(t *metrics.Text, row *client.Relay, name metrics.Label) {
+			up := 0.0
+			if row.State == client.RelayUp {
+				up = 1
+			}
+			t.Add(up, name)
+		})},
+		{Name: "acpd_relay_packets_total", Type: metrics.Counter, Help: "Packets over the relay, by direction.", Write: each(func(t *metrics.Text, row *client.Relay, name metrics.Label) {
+			t.Add(float64(row.PacketsIn), name, metrics.Label{Name: "direction", Value: string(client.In)})
+			t.Add(float64(row.PacketsOut), name, metrics.Label{Name: "direction", Value: string(client.Out)})
+		})},
+		{Name: "acpd_relay_packets_dropped_total", Type: metrics.Counter, Help: "Packets that this daemon has dropped on their way to the relay or from it.", Write: each(func(t *metrics.Text, row *client.Relay, name metrics.Label) {
+			t.Add(float64(row.Dropped), name)
+		})},
+	}
 }

@@ -155,7 +155,7 @@ func (s *Service) serveCancel(ctx context.Context, c *local.Conn, p *client.Canc
 	}
 	env.Ref = &p.Ref
 	if t != nil && t.Peer != whom.ID {
-		return nil, kinds.Errorf(kinds.NotFound, "ref: the delegation %s went to %s, not to %s", p.Ref, s.PeerName(t.Peer), whom.Name)
+		return nil, kinds.Errorf(kinds.NotFound, "ref: the delegation %s went to %s, not to %s", p.Ref, s.Trust.NameOf(t.Peer), whom.Name)
 	}
 	if t != nil {
 		if state := s.Delegations.Status(t).State; state.IsFinal() {

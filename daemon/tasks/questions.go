@@ -38,7 +38,7 @@ func (s *Service) Ask(ctx context.Context, c *local.Conn, r *jsonrpc.Request, p 
 		case err != nil:
 			return nil, err
 		case whom.ID != t.Peer || agent != "":
-			return nil, kinds.Errorf(kinds.Invalid, "to: a question about a delegation goes to the agent that gave it, at %s: leave it out", s.PeerName(t.Peer))
+			return nil, kinds.Errorf(kinds.Invalid, "to: a question about a delegation goes to the agent that gave it, at %s: leave it out", s.Trust.NameOf(t.Peer))
 		}
 	}
 	if err := s.Outgoing.CheckMayReport(c, t); err != nil {

@@ -305,7 +305,7 @@ func (s *Service) Describe(ctx context.Context, t *delegation.Delegation, payloa
 	if err != nil {
 		s.Log.Error("read a delegation", "id", t.ID, "err", err)
 	}
-	shown.Peer = s.PeerName(t.Peer)
+	shown.Peer = s.Trust.NameOf(t.Peer)
 	if q := shown.Question; q != nil && len(shown.Partial)+wire.MaxJSONLength(q.Text) > s.MaxListBytes() {
 		shown.Partial = nil // both are too long for one line
 	}

@@ -47,7 +47,6 @@ type Deps struct {
 	Calls       *sync.WaitGroup // the daemon waits for what runs in it
 	Log         *slog.Logger
 
-	PeerName     func(identity.ID) string
 	MaxListBytes func() int // how many bytes the rows of one answer may fill
 }
 

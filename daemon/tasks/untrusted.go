@@ -34,7 +34,7 @@ func (s *Service) EndRefusedBy(id identity.ID, at time.Time) {
 	for _, t := range s.Delegations.List(nil, func(t *delegation.Delegation, state client.TaskState) bool {
 		return t.Peer == id && t.Created.Before(at) && !(t.Direction == client.Given && state == client.TaskSent)
 	}) {
-		if err := s.endUntrustedDelegation(context.Background(), t, s.PeerName(id)+" does not trust this daemon"); err != nil {
+		if err := s.endUntrustedDelegation(context.Background(), t, s.Trust.NameOf(id)+" does not trust this daemon"); err != nil {
 			s.Log.Error("delegation", "id", t.ID, "err", err)
 		}
 	}
@@ -58,7 +58,7 @@ func (s *Service) endUntrustedDelegation(ctx context.Context, t *delegation.Dele
 	}
 	env := wire.NewEnvelope(t.Peer, s.Self, kinds.KindCancel, kinds.EncodePayload(&kinds.Cancel{Reason: gone.Message}))
 	env.ID, env.Ref, env.Thread, env.Hops = e.ID, &t.ID, t.Chain.Thread, t.Chain.Hops
-	in := &client.Inbound{Name: s.PeerName(t.Peer), Delegation: s.Describe(ctx, t, false), Envelope: *env}
+	in := &client.Inbound{Name: s.Trust.NameOf(t.Peer), Delegation: s.Describe(ctx, t, false), Envelope: *env}
 	s.Calls.Go(func() {
 		if err := agents.Call(context.WithoutCancel(ctx), registry.ConfirmTime, a, in, nil); err != nil {
 			s.Log.Debug("not confirmed", "agent", a.Name, "kind", in.Kind, "id", in.ID, "code", kinds.AsError(err).Code)

@@ -1,4 +1,4 @@
-package daemon
+package peers
 
 import (
 	"context"
@@ -9,7 +9,6 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/acpd/acpd/daemon/local"
 	"github.com/acpd/acpd/discovery"
 	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/kinds"
@@ -18,35 +17,43 @@ import (
 // maxIntroduced bounds the keys that are dialled for a name that no peer has yet.
 const maxIntroduced = 8
 
-// resolveOrIntroduce returns the peer that ref means. If none is known, it dials those keys that could
+// Search is how a peer is looked for that is not known.
+type Search struct {
+	Ref       string // its name or id
+	ForGuest  bool
+	MaySearch func() error         // returns an error if the settings do not let the caller call such a peer
+	Time      func() time.Duration // returns how long the search may take
+}
+
+// ResolveOrIntroduce returns the peer that the search means. If none is known, it dials those keys that could
 // be it by a certificate: the one with that id, those that have an address in config.yaml, those
 // on the network that call themselves so, and the one that has that name on a relay. It blocks as a call
-// does, until one is the peer, for searchTime() at most. For what the settings do not let the caller call,
-// nobody is asked or dialled.
-func (d *Daemon) resolveOrIntroduce(ctx context.Context, s *local.Conn, ref string, searchTime func() time.Duration) (identity.Peer, error) {
-	p, err := d.trust.Resolve(ref)
+// does, until one is the peer, for Time at most. It asks and dials nobody for a peer that the caller may not call.
+func (s *Service) ResolveOrIntroduce(ctx context.Context, search Search) (identity.Peer, error) {
+	ref := search.Ref
+	p, err := s.Trust.Resolve(ref)
 	if err == nil && p.Certificate != nil && p.Name == ref {
-		if err = d.relays.Names.CheckShared(ref); err != nil {
+		if err = s.Relays.Names.CheckShared(ref); err != nil {
 			return identity.Peer{}, err
 		}
 	}
-	if _, unknown := errors.AsType[*identity.UnknownPeerError](err); !unknown || !d.trust.HasAuthorities() {
+	if _, unknown := errors.AsType[*identity.UnknownPeerError](err); !unknown || !s.Trust.HasAuthorities() {
 		return p, err
 	}
-	candidates, ask := d.listCandidates(ref), d.mayAskForName(ref)
+	candidates, ask := s.listCandidates(ref), s.mayAskForName(ref)
 	if len(candidates) == 0 && !ask {
 		return p, err
 	}
-	if err := d.outgoing.CheckMaySearch(s, ref); err != nil {
+	if err := search.MaySearch(); err != nil {
 		return p, err
 	}
-	dialling, stop := context.WithTimeout(ctx, searchTime())
+	dialling, stop := context.WithTimeout(ctx, search.Time())
 	defer stop()
 	var dials errgroup.Group
 	failures := make([]error, len(candidates))
 	if len(candidates) > 0 { // whoever holds a slot waits for no other one
 		dials.Go(func() error {
-			free, ok := d.relays.Names.TakeSlot(dialling, s.IsGuest)
+			free, ok := s.Relays.Names.TakeSlot(dialling, search.ForGuest)
 			if !ok {
 				failures[0] = kinds.Errorf(kinds.Overloaded, "too many peers are being looked for: try again").WithDelivered(kinds.DeliveredNo)
 				return nil
@@ -55,8 +62,8 @@ func (d *Daemon) resolveOrIntroduce(ctx context.Context, s *local.Conn, ref stri
 			var all errgroup.Group
 			for i, id := range candidates {
 				all.Go(func() error {
-					failures[i] = d.node.Introduce(dialling, id)
-					if _, err := d.trust.Resolve(ref); err == nil {
+					failures[i] = s.Node.Introduce(dialling, id)
+					if _, err := s.Trust.Resolve(ref); err == nil {
 						stop()
 					}
 					return nil
@@ -69,7 +76,7 @@ func (d *Daemon) resolveOrIntroduce(ctx context.Context, s *local.Conn, ref stri
 	var namedErr error
 	if ask {
 		dials.Go(func() error {
-			if named, namedErr = d.relays.Introduce(dialling, ref, s.IsGuest); namedErr == nil {
+			if named, namedErr = s.Relays.Introduce(dialling, ref, search.ForGuest); namedErr == nil {
 				stop()
 			}
 			return nil
@@ -79,7 +86,7 @@ func (d *Daemon) resolveOrIntroduce(ctx context.Context, s *local.Conn, ref stri
 	if !named.ID.IsZero() {
 		return named, nil
 	}
-	p, err = d.trust.Resolve(ref)
+	p, err = s.Trust.Resolve(ref)
 	if _, unknown := errors.AsType[*identity.UnknownPeerError](err); !unknown {
 		return p, err
 	}
@@ -98,32 +105,32 @@ func (d *Daemon) resolveOrIntroduce(ctx context.Context, s *local.Conn, ref stri
 }
 
 // mayAskForName reports whether relays are asked who has a name.
-func (d *Daemon) mayAskForName(name string) bool {
-	_, blocked := d.findBlockedPeer(name)
-	return !blocked && !d.isOwnCertifiedName(name) && d.relays.CanAsk(name)
+func (s *Service) mayAskForName(name string) bool {
+	_, blocked := s.findBlocked(name)
+	return !blocked && !s.Organisation.IsOwnName(name) && s.Relays.CanAsk(name)
 }
 
 // listCandidates returns the keys that are no peers, and could be the one that ref means by a
 // certificate: an id, or the name of one.
-func (d *Daemon) listCandidates(ref string) (all []identity.ID) {
+func (s *Service) listCandidates(ref string) (all []identity.ID) {
 	add := func(id identity.ID) {
-		_, known := d.trust.FindPeer(id)
-		if !known && !d.trust.IsBlocked(id) && id != d.id && !slices.Contains(all, id) && len(all) < maxIntroduced {
+		_, known := s.Trust.FindPeer(id)
+		if !known && !s.Trust.IsBlocked(id) && id != s.Self && !slices.Contains(all, id) && len(all) < maxIntroduced {
 			all = append(all, id)
 		}
 	}
-	entries := d.table.Entries()
+	entries := s.Addresses.List()
 	if id, err := identity.ParseID(strings.ToLower(ref)); err == nil {
-		if d.node.HasLinkTo(id) || slices.ContainsFunc(entries, func(e discovery.Entry) bool { return e.ID == id }) {
+		if s.Node.HasLinkTo(id) || slices.ContainsFunc(entries, func(e discovery.Entry) bool { return e.ID == id }) {
 			add(id)
 		}
 		return all
 	}
-	if !d.config.Load().IsOfAuthority(ref) {
+	if !s.Config().IsOfAuthority(ref) {
 		return nil
 	}
 	claim, _, _ := strings.Cut(ref, ".")
-	configured := d.config.Load().Peers
+	configured := s.Config().Peers
 	for _, id := range listIDsForName(entries, claim, func(id identity.ID) bool { _, ok := configured[id.String()]; return ok }) {
 		add(id)
 	}

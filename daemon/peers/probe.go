@@ -1,4 +1,4 @@
-package daemon
+package peers
 
 import (
 	"context"
@@ -11,15 +11,15 @@ import (
 	"github.com/acpd/acpd/kinds"
 )
 
-// serveProbe dials each address of a trusted peer, its pipe and all relays, all at once, and says
-// what answers there.
-func (d *Daemon) serveProbe(ctx context.Context, _ *local.Conn, p *client.ProbeParams) (any, error) {
-	who, err := d.resolvePeer("peer", p.Peer)
+// serveProbe dials each address of a trusted peer, its pipe and all relays at once, and returns what answers
+// there.
+func (s *Service) serveProbe(ctx context.Context, _ *local.Conn, p *client.ProbeParams) (any, error) {
+	who, err := s.Resolve("peer", p.Peer)
 	if err != nil {
 		return nil, err
 	}
 	var entry discovery.Entry
-	for _, e := range d.table.Entries() {
+	for _, e := range s.Addresses.List() {
 		if e.ID == who.ID {
 			entry = e
 		}
@@ -29,17 +29,17 @@ func (d *Daemon) serveProbe(ctx context.Context, _ *local.Conn, p *client.ProbeP
 		if slices.ContainsFunc(out.Addrs, func(o client.ProbedAddr) bool { return o.Addr == a.HostPort }) {
 			continue // it is known from two sources
 		}
-		if a.Source == discovery.Worked && d.node.StaysOnRelays() {
+		if a.Source == discovery.Worked && s.Node.StaysOnRelays() {
 			continue // it is not dialled
 		}
 		out.Addrs = append(out.Addrs, client.ProbedAddr{Addr: a.HostPort, Source: client.AddrSource(a.Source)})
 	}
-	for _, link := range d.relays.ListLinks() {
+	for _, link := range s.Relays.ListLinks() {
 		if len(out.Addrs) < 2*maxListedAddrs {
 			out.Addrs = append(out.Addrs, client.ProbedAddr{Addr: link, Source: client.SourceRelay})
 		}
 	}
-	if pipe := d.pipes.Addr(who.ID); pipe != nil {
+	if pipe := s.Pipes.Addr(who.ID); pipe != nil {
 		out.Addrs = append(out.Addrs, client.ProbedAddr{Addr: pipe.String(), Source: client.SourcePipe})
 	}
 	var dials sync.WaitGroup
@@ -52,7 +52,7 @@ func (d *Daemon) serveProbe(ctx context.Context, _ *local.Conn, p *client.ProbeP
 			}
 			ctx, cancel := context.WithTimeout(ctx, limit)
 			defer cancel()
-			rtt, err := d.node.TryAddr(ctx, who.ID, a.Addr)
+			rtt, err := s.Node.TryAddr(ctx, who.ID, a.Addr)
 			a.RTTUS, a.Error = uint64(rtt.Microseconds()), err
 		})
 	}

@@ -1,4 +1,4 @@
-package daemon
+package organisation
 
 import (
 	"context"
@@ -16,7 +16,7 @@ import (
 )
 
 const (
-	expiryNotice = 14 * 24 * time.Hour // before the end of this daemon's certificate, from which on the owner is told
+	expiryNotice = 14 * 24 * time.Hour // before the end of this daemon's certificate, when the warnings begin
 	expiryRepeat = 24 * time.Hour      // between two lines of the log about it
 )
 
@@ -35,11 +35,11 @@ func (c *ownCertificate) describe() string {
 	return c.says.Name + ", until " + c.says.NotAfter.Format(time.RFC3339)
 }
 
-// readOwnCertificate reads this daemon's certificate. One that others would refuse is shown all the
-// same if it is for this key: they may have another clock.
-func (d *Daemon) readOwnCertificate(o *config.Organisation) (own ownCertificate) {
-	raw, says, err := o.ReadCertificate(string(d.home))
-	if err == nil && says.ID != d.id {
+// readOwnCertificate reads this daemon's certificate. If it is for this key, it is shown even if others should
+// refuse it: they may have another clock.
+func (s *Service) readOwnCertificate(o *config.Organisation) (own ownCertificate) {
+	raw, says, err := o.ReadCertificate(s.Dir)
+	if err == nil && says.ID != s.Self {
 		err = ownwords.Errorf("organisation.certificate: %s: certificate: it is for the key %s, and not for that of this daemon: have the line signed that acpctl cert request prints", o.Certificate, says.ID.Label())
 	}
 	if err != nil {
@@ -48,29 +48,24 @@ func (d *Daemon) readOwnCertificate(o *config.Organisation) (own ownCertificate)
 	return ownCertificate{raw: raw, says: says}
 }
 
-// showCertificate returns the certificate that this daemon shows to others, and what it says. Both are
+// Certificate returns the certificate that the daemon shows to others, and what it says. Both are
 // nil if it shows none.
-func (d *Daemon) showCertificate() (raw []byte, says *identity.Certificate) {
-	if own := d.ownCertificate.Load(); own != nil {
-		return own.raw, own.says
-	}
-	return nil, nil
+func (s *Service) Certificate() (raw []byte, says *identity.Certificate) {
+	own := s.own.Load()
+	return own.raw, own.says
 }
 
-// isOwnCertifiedName reports whether this daemon has the name by its own certificate.
-func (d *Daemon) isOwnCertifiedName(name string) bool {
-	_, says := d.showCertificate()
+// IsOwnName reports whether the daemon has the name by its own certificate.
+func (s *Service) IsOwnName(name string) bool {
+	_, says := s.Certificate()
 	short, authority, _ := strings.Cut(name, ".")
-	return says != nil && short == says.Name && slices.Contains(d.trust.ListAuthorityKeys(authority), says.Signer())
+	return says != nil && short == says.Name && slices.Contains(s.Trust.ListAuthorityKeys(authority), says.Signer())
 }
 
-// describeOwnCertificate returns what the owner should know of this daemon's certificate, "" if
-// nothing.
-func (d *Daemon) describeOwnCertificate(now time.Time) string {
-	own := d.ownCertificate.Load()
+// DescribeOwn returns what the owner should know of this daemon's certificate, "" if nothing.
+func (s *Service) DescribeOwn(now time.Time) string {
+	own := s.own.Load()
 	switch {
-	case own == nil:
-		return ""
 	case own.err != nil:
 		return ownwords.Of(own.err)
 	case own.says == nil:
@@ -82,60 +77,60 @@ func (d *Daemon) describeOwnCertificate(now time.Time) string {
 	case !own.says.NotAfter.IsZero() && own.says.NotAfter.Sub(now) < expiryNotice && own.says.NotAfter.Sub(now) < own.says.NotAfter.Sub(own.says.NotBefore)/3:
 		verb := "expires"
 		if now.After(own.says.NotAfter) {
-			verb = "expired" // and counts on for identity.ClockTolerance
+			verb = "expired" // and stays valid for identity.ClockTolerance
 		}
 		return fmt.Sprintf("the certificate of this daemon %s at %s: have it signed again, and reload", verb, own.says.NotAfter.Format(time.RFC3339))
 	}
 	return ""
 }
 
-// checkOwnCertificate returns what the owner should know of this daemon's certificate when a person looks: what
-// describeOwnCertificate says, or that none of the authorities here has signed it, if there are some.
-func (d *Daemon) checkOwnCertificate(now time.Time) string {
-	own, authorities := d.ownCertificate.Load(), d.trust.Authorities()
-	notice := d.describeOwnCertificate(now)
+// CheckOwn returns what the owner should know of this daemon's certificate when a person looks: what
+// [Service.DescribeOwn] returns, or that none of the authorities here has signed it, if there are some.
+func (s *Service) CheckOwn(now time.Time) string {
+	own, authorities := s.own.Load(), s.Trust.Authorities()
+	notice := s.DescribeOwn(now)
 	if notice != "" || own.says == nil || len(authorities) == 0 {
 		return notice
 	}
-	if _, err := identity.CheckCertificate(own.raw, d.id, authorities, now); err != nil {
+	if _, err := identity.CheckCertificate(own.raw, s.Self, authorities, now); err != nil {
 		return fmt.Sprintf("the certificate of this daemon is not valid here: %v", err)
 	}
 	return ""
 }
 
-// watchOwnCertificate logs once a day what describeOwnCertificate says, and at once when that is
-// something else than before, until ctx ends.
-func (d *Daemon) watchOwnCertificate(ctx context.Context) error {
+// watchOwnCertificate logs what DescribeOwn returns once a day, and at once when that
+// changes, until ctx ends.
+func (s *Service) watchOwnCertificate(ctx context.Context) error {
 	var told string
 	var at time.Time
 	for {
 		now := time.Now()
-		if notice := d.describeOwnCertificate(now); notice != told || notice != "" && now.Sub(at) >= expiryRepeat {
+		if notice := s.DescribeOwn(now); notice != told || notice != "" && now.Sub(at) >= expiryRepeat {
 			if told, at = notice, now; notice != "" {
-				d.log.Warn("certificate", "warning", notice)
+				s.Log.Warn("certificate", "warning", notice)
 			}
 		}
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-d.organisationChanged:
+		case <-s.changed:
 		case <-time.After(time.Minute):
 		}
 	}
 }
 
-// serveCertificate says what this daemon shows to others, and whose certificates count here. With a
-// file, it says what that would be.
-func (d *Daemon) serveCertificate(_ context.Context, _ *local.Conn, p *client.CertificateParams) (any, error) {
+// serveCertificate returns what this daemon shows to others, and whose certificates are valid here. If the
+// caller gives a file, it describes the certificate in that instead.
+func (s *Service) serveCertificate(_ context.Context, _ *local.Conn, p *client.CertificateParams) (any, error) {
 	if len(p.File) > identity.MaxCertificateFile {
 		return nil, kinds.Errorf(kinds.Invalid, "certificate: file: over %d bytes: give the text of the file that ssh-keygen -s has made", identity.MaxCertificateFile)
 	}
-	answer := &client.Certificates{Request: d.id.RenderPublicKey(), Authorities: []client.Authority{}}
+	answer := &client.Certificates{Request: s.Self.RenderPublicKey(), Authorities: []client.Authority{}}
 	now := time.Now()
-	authorities := d.trust.Authorities()
-	raw, says := d.ownCertificate.Load().raw, d.ownCertificate.Load().says
+	authorities := s.Trust.Authorities()
+	raw, says := s.Certificate()
 	if p.File == "" {
-		answer.Problem = d.checkOwnCertificate(now)
+		answer.Problem = s.CheckOwn(now)
 	} else {
 		var err error
 		if raw, err = identity.ParseCertificateFile([]byte(p.File)); err != nil {
@@ -146,19 +141,19 @@ func (d *Daemon) serveCertificate(_ context.Context, _ *local.Conn, p *client.Ce
 		}
 	}
 	if says != nil {
-		answer.Certificate = describeCertificate(says)
-		if checked, err := identity.CheckCertificate(raw, d.id, authorities, now); err == nil {
-			answer.Certificate = describeCertificate(checked)
+		answer.Certificate = DescribeCertificate(says)
+		if checked, err := identity.CheckCertificate(raw, s.Self, authorities, now); err == nil {
+			answer.Certificate = DescribeCertificate(checked)
 		} else if p.File != "" {
 			answer.Problem = ownwords.Of(err)
 		}
 	}
-	certified := d.trust.CertifiedPeers()
+	certified := s.Trust.CertifiedPeers()
 	for i, a := range authorities {
 		if i > 0 && authorities[i-1].Name == a.Name { // its next key
 			continue
 		}
-		row := client.Authority{Name: a.Name, Allow: d.config.Load().Organisation.Authorities[a.Name].ListAllowed()}
+		row := client.Authority{Name: a.Name, Allow: s.Config().Organisation.Authorities[a.Name].ListAllowed()}
 		if a.Revoked != nil {
 			row.Revoked = a.Revoked.Len()
 		}
@@ -172,8 +167,8 @@ func (d *Daemon) serveCertificate(_ context.Context, _ *local.Conn, p *client.Ce
 	return answer, nil
 }
 
-// describeCertificate returns what a certificate says.
-func describeCertificate(c *identity.Certificate) *client.Certificate {
+// DescribeCertificate returns what a certificate says, as the local API shows it.
+func DescribeCertificate(c *identity.Certificate) *client.Certificate {
 	out := &client.Certificate{ID: c.ID, Name: c.Name, Groups: append([]string{}, c.Groups...), Authority: c.Authority, Serial: c.Serial, KeyID: c.KeyID}
 	if !c.NotBefore.IsZero() {
 		out.NotBefore = client.Time{Time: c.NotBefore}

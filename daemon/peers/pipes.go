@@ -1,4 +1,4 @@
-package daemon
+package peers
 
 import (
 	"context"
@@ -21,17 +21,11 @@ func (l pipeLink) Path() peer.Path { return peer.ViaPipe }
 
 func (l pipeLink) Run(ctx context.Context, o peer.LinkObserver) error { return l.Link.Run(ctx, o) }
 
-// openPipes gives the node its link of pipes.
-func (d *Daemon) openPipes() error {
-	d.pipes = pipe.NewLink(pipe.Options{Command: d.findPipe, Log: d.log})
-	return d.node.AddLink(pipeLink{d.pipes})
-}
-
 // findPipe returns the command that config.yaml has for a peer, and the peer's name; none if it
 // has none.
-func (d *Daemon) findPipe(id identity.ID) (name string, argv []string) {
-	peers := d.config.Load().Peers
-	p, trusted := d.trust.FindPeer(id)
+func (s *Service) findPipe(id identity.ID) (name string, argv []string) {
+	peers := s.Config().Peers
+	p, trusted := s.Trust.FindPeer(id)
 	if argv = peers[id.String()].Pipe; len(argv) == 0 && trusted {
 		argv = peers[p.Name].Pipe
 	}
@@ -39,12 +33,12 @@ func (d *Daemon) findPipe(id identity.ID) (name string, argv []string) {
 }
 
 // servePipe makes the connection a pipe, until it ends.
-func (d *Daemon) servePipe(ctx context.Context, s *local.Conn, r *jsonrpc.Request) (any, error) {
+func (s *Service) servePipe(ctx context.Context, c *local.Conn, r *jsonrpc.Request) (any, error) {
 	if err := r.ReadParams(nil); err != nil {
 		return nil, err
 	}
-	if d.agents.FindByConn(s.Conn) != nil || d.watch.IsSubscribed(s) {
+	if s.IsInUse(c) {
 		return nil, kinds.Errorf(kinds.Invalid, "pipe: an agent or a subscription has this connection: open one only for this call")
 	}
-	return nil, d.pipes.Join(ctx, func() (net.Conn, error) { return r.TakeOver(nil) })
+	return nil, s.Pipes.Join(ctx, func() (net.Conn, error) { return r.TakeOver(nil) })
 }

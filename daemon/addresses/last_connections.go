@@ -1,4 +1,4 @@
-package daemon
+package addresses
 
 import (
 	"cmp"
@@ -7,15 +7,15 @@ import (
 	"sync"
 	"time"
 
-	"github.com/acpd/acpd/daemon/delegation"
-
 	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/internal/pace"
 	"github.com/acpd/acpd/store"
 )
 
-// addrsPause is the time in which further new addresses may come before all are written.
-const addrsPause = time.Second
+const (
+	addrsPause    = time.Second // in which further new addresses may come before all are written
+	maxWritePause = time.Minute // between attempts to write what the disk did not take
+)
 
 // maxForgottenAddrs bounds oldAddrs. A peer that is trusted again after a mistake is among
 // the last.
@@ -26,14 +26,14 @@ const maxForgottenAddrs = 256
 type lastConnection struct {
 	at       time.Time
 	addr     string
-	inMemory bool // and not on disk: the peer counts by its certificate
+	inMemory bool // and not on disk: it is a peer by its certificate
 }
 
 // lastConnections remembers when and where trusted peers were last connected. The addresses
-// are on disk too, so that the daemon finds peers of which nothing else is heard. A crash
+// are on disk too, so that the daemon finds peers again that nobody announces. A crash
 // may lose what came in the last second. The trust store bounds their number.
 //
-// The address of a peer that is no longer trusted is kept in memory alone, in case it is
+// The address of a peer that is no longer trusted is kept only in memory, in case it is
 // trusted again.
 type lastConnections struct {
 	db      *store.DB
@@ -42,12 +42,11 @@ type lastConnections struct {
 	mu       sync.Mutex // guards the rest
 	last     map[identity.ID]lastConnection
 	oldAddrs map[identity.ID]string // last addresses of peers that are no longer trusted
-	dirty    map[identity.ID]bool   // the disk has another address, or none
+	dirty    map[identity.ID]bool   // those whose address on disk differs
 }
 
-func openLastConnections(ctx context.Context, db *store.DB) (*lastConnections, error) {
-	last, err := store.ReadValue(ctx, db, readPeerAddrs)
-	return &lastConnections{db: db, changed: pace.NewSignal(), last: last, oldAddrs: make(map[identity.ID]string), dirty: make(map[identity.ID]bool)}, err
+func newLastConnections(db *store.DB, last map[identity.ID]lastConnection) *lastConnections {
+	return &lastConnections{db: db, changed: pace.NewSignal(), last: last, oldAddrs: make(map[identity.ID]string), dirty: make(map[identity.ID]bool)}
 }
 
 // record notes that a peer was connected at a UDP address; "": on another link, of which no
@@ -63,8 +62,8 @@ func (s *lastConnections) record(id identity.ID, addr string, t time.Time) {
 	delete(s.oldAddrs, id)
 }
 
-// recordInMemory is record for a peer that counts by its certificate, of which there may be many: its
-// address does not go to the disk.
+// recordInMemory does what record does for a peer by its certificate. There may be many of these, so the
+// address is not written to disk.
 func (s *lastConnections) recordInMemory(id identity.ID, addr string, t time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -121,7 +120,7 @@ func (s *lastConnections) takeOldAddr(id identity.ID) (addr string) {
 	return addr
 }
 
-// markDirty notes that the disk is behind. Callers hold mu.
+// markDirty notes that the address on disk differs. Callers hold mu.
 func (s *lastConnections) markDirty(id identity.ID) {
 	s.dirty[id] = true
 	s.changed.Set()
@@ -142,7 +141,7 @@ func (s *lastConnections) run(ctx context.Context, log *slog.Logger) error {
 			log.Warn("the addresses of peers are not on disk, and will be tried again", "err", err)
 		}
 		if failing = err != nil; failing {
-			pause = min(2*pause, delegation.MaxWritePause)
+			pause = min(2*pause, maxWritePause)
 		} else {
 			pause = addrsPause
 		}
@@ -180,5 +179,27 @@ func (s *lastConnections) save(ctx context.Context) error {
 			s.markDirty(id)
 		}
 	}
+	return err
+}
+
+// readPeerAddrs returns where peers were last connected.
+func readPeerAddrs(tx *store.Tx) (map[identity.ID]lastConnection, error) {
+	all := make(map[identity.ID]lastConnection)
+	return all, tx.EachRow("SELECT peer, addr FROM daemon_addr", func(scan func(...any) error) error {
+		var id identity.ID
+		var s lastConnection
+		err := scan(store.Blob(id[:]), &s.addr)
+		all[id] = s
+		return err
+	})
+}
+
+// writePeerAddr sets the address of a peer; "" removes it.
+func writePeerAddr(tx *store.Tx, id identity.ID, addr string) error {
+	if addr == "" {
+		_, err := tx.Exec("DELETE FROM daemon_addr WHERE peer = ?", id[:])
+		return err
+	}
+	_, err := tx.Exec("INSERT INTO daemon_addr (peer, addr) VALUES (?, ?) ON CONFLICT (peer) DO UPDATE SET addr = excluded.addr", id[:], addr)
 	return err
 }

@@ -1,4 +1,4 @@
-package daemon
+package peers
 
 import (
 	"cmp"
@@ -19,40 +19,40 @@ import (
 // maxRefusedTold bounds the refused entries that an error names.
 const maxRefusedTold = 8
 
-// serveTrustRoster says what a roster would change. If it is to be applied, all its peers are
-// trusted by one write of the trust store, or none, and then the error says what is in the way. It
+// serveTrustRoster returns what a roster would change. If the caller wants it applied, all its peers are
+// trusted by one write of the trust store, or none of them, and then the error names the obstacles. It
 // removes nobody, lifts no block, and skips this daemon's own entry.
-func (d *Daemon) serveTrustRoster(ctx context.Context, _ *local.Conn, p *client.RosterParams) (any, error) {
+func (s *Service) serveTrustRoster(ctx context.Context, _ *local.Conn, p *client.RosterParams) (any, error) {
 	if n := len(p.Peers); n == 0 || n > client.MaxRoster {
 		return nil, kinds.Errorf(kinds.Invalid, "trust: peers: %d of them: expected 1 to %d", n, client.MaxRoster)
 	}
-	missing, err := d.listMissingRelays(p.Peers)
+	missing, err := s.listMissingRelays(p.Peers)
 	if err != nil {
 		return nil, err
 	}
-	plan := d.planRoster(p.Peers)
+	plan := s.planRoster(p.Peers)
 	if !p.Apply {
 		return &client.Roster{Peers: plan.rows, Relays: missing}, nil
 	}
 	if err := plan.checkNoneRefused(); err != nil {
 		return nil, err
 	}
-	trusted, err := d.trustAllAfterCleanup(ctx, plan.peers)
+	trusted, err := s.trustAllAfterCleanup(ctx, plan.peers)
 	if err != nil {
 		return nil, explainTrustError("trust", err)
 	}
 	for i, who := range trusted {
 		if row := plan.peerRows[i]; row.Change != client.RosterUnchanged {
-			row.Warning = d.beginTrust(who, plan.met[who.ID])
+			row.Warning = s.beginTrust(who, plan.met[who.ID])
 		}
 	}
 	return &client.Roster{Peers: plan.rows, Applied: true, Relays: missing}, nil
 }
 
-// listMissingRelays returns relays that entries name and that this daemon does not use, as many as it can
-// use at all. It refuses what is no URL of a relay.
-func (d *Daemon) listMissingRelays(entries []client.RosterEntry) (missing []string, err error) {
-	used := d.relays.ListURLs()
+// listMissingRelays returns relays that entries name and that this daemon does not use, at most as many as it
+// can use. It returns an error if a text is not the URL of a relay.
+func (s *Service) listMissingRelays(entries []client.RosterEntry) (missing []string, err error) {
+	used := s.Relays.ListURLs()
 	for i, e := range entries {
 		if n := len(e.Relays); n > identity.MaxInvitedRelays {
 			return nil, kinds.Errorf(kinds.Invalid, "trust: peers[%d].relays: %d of them: give at most %d", i, n, identity.MaxInvitedRelays)
@@ -62,7 +62,7 @@ func (d *Daemon) listMissingRelays(entries []client.RosterEntry) (missing []stri
 			if err != nil {
 				return nil, kinds.Errorf(kinds.Invalid, "trust: peers[%d].relays[%d]: %s", i, j, err)
 			}
-			if e.ID != d.id && !slices.Contains(used, url) && len(missing) < config.MaxRelays && !slices.Contains(missing, url) {
+			if e.ID != s.Self && !slices.Contains(used, url) && len(missing) < config.MaxRelays && !slices.Contains(missing, url) {
 				missing = append(missing, url)
 			}
 		}
@@ -78,23 +78,23 @@ type rosterPlan struct {
 	met      map[identity.ID]peer.Pending // the strangers among them that have called or are on the network
 }
 
-// planRoster finds what each entry changes and what is in its way.
-func (d *Daemon) planRoster(entries []client.RosterEntry) *rosterPlan {
+// planRoster finds what each entry changes, and what prevents it.
+func (s *Service) planRoster(entries []client.RosterEntry) *rosterPlan {
 	plan := &rosterPlan{rows: make([]client.RosterPeer, len(entries)), met: make(map[identity.ID]peer.Pending)}
-	for _, s := range d.listStrangers() {
-		plan.met[s.ID] = s
+	for _, w := range s.listStrangers() {
+		plan.met[w.ID] = w
 	}
 	for i, e := range entries {
 		row := &plan.rows[i]
 		*row = client.RosterPeer{ID: e.ID, Name: e.Name, Addrs: e.Addrs, Change: client.RosterNew}
-		if e.ID == d.id {
+		if e.ID == s.Self {
 			row.Change = client.RosterSelf
 		} else {
 			who := identity.Peer{ID: e.ID, Name: e.Name, Addrs: e.Addrs}
-			if old, known := d.trust.FindPeer(e.ID); known && old.Certificate == nil {
+			if old, known := s.Trust.FindPeer(e.ID); known && old.Certificate == nil {
 				compareWithTrusted(row, old)
 			} else {
-				who.PQ = cmp.Or(old.PQ, plan.met[e.ID].PQ) // old counts by a certificate
+				who.PQ = cmp.Or(old.PQ, plan.met[e.ID].PQ) // old is a peer by its certificate
 			}
 			plan.peers = append(plan.peers, who)
 			plan.peerRows = append(plan.peerRows, row)
@@ -103,7 +103,7 @@ func (d *Daemon) planRoster(entries []client.RosterEntry) *rosterPlan {
 			row.Addrs = []string{}
 		}
 	}
-	for i, obstacle := range d.trust.FindObstacles(plan.peers) {
+	for i, obstacle := range s.Trust.FindObstacles(plan.peers) {
 		if obstacle != nil {
 			row := plan.peerRows[i]
 			row.Change, row.Was, row.Problem = client.RosterRefused, nil, ownwords.Of(obstacle)
@@ -112,7 +112,7 @@ func (d *Daemon) planRoster(entries []client.RosterEntry) *rosterPlan {
 	return plan
 }
 
-// compareWithTrusted makes row that of a peer which is trusted already.
+// compareWithTrusted makes row describe a change of a peer that is trusted already.
 func compareWithTrusted(row *client.RosterPeer, old identity.Peer) {
 	if row.Addrs == nil {
 		row.Addrs = old.Addrs

@@ -1,4 +1,4 @@
-package daemon
+package organisation
 
 import (
 	"log/slog"
@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/acpd/acpd/identity"
-	"github.com/acpd/acpd/internal/pace"
 )
 
 // logLines takes what a log writes, a line each.
@@ -31,10 +30,10 @@ func TestOwnCertificateIsWarnedOfOnceADay(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				log := make(logLines, 100)
-				d := &Daemon{log: slog.New(slog.NewTextHandler(log, nil)), organisationChanged: pace.NewSignal()}
+				s := newService(Deps{Log: slog.New(slog.NewTextHandler(log, nil))})
 				show := func(valid time.Duration) {
 					now := time.Now()
-					d.ownCertificate.Store(&ownCertificate{says: &identity.Certificate{NotBefore: now, NotAfter: now.Add(valid)}})
+					s.own.Store(&ownCertificate{says: &identity.Certificate{NotBefore: now, NotAfter: now.Add(valid)}})
 				}
 				expect := func(when string, lines int) {
 					t.Helper()
@@ -48,7 +47,7 @@ func TestOwnCertificateIsWarnedOfOnceADay(t *testing.T) {
 					}
 				}
 				show(is.valid)
-				go func() { _ = d.watchOwnCertificate(t.Context()) }()
+				go func() { _ = s.watchOwnCertificate(t.Context()) }()
 				time.Sleep(is.silent - time.Minute)
 				expect("before it is near its end", 0)
 				time.Sleep(5 * time.Minute)
@@ -63,10 +62,10 @@ func TestOwnCertificateIsWarnedOfOnceADay(t *testing.T) {
 				}
 
 				show(is.valid) // a new one
-				d.organisationChanged.Set()
+				s.changed.Set()
 				expect("after a new one", 0)
-				d.ownCertificate.Store(&ownCertificate{says: &identity.Certificate{NotBefore: time.Now().Add(-2 * day), NotAfter: time.Now().Add(-day)}})
-				d.organisationChanged.Set()
+				s.own.Store(&ownCertificate{says: &identity.Certificate{NotBefore: time.Now().Add(-2 * day), NotAfter: time.Now().Add(-day)}})
+				s.changed.Set()
 				expect("at the word that it has expired", 1)
 			})
 		})
