@@ -17,10 +17,14 @@ STORMFILE ?=
 BASE ?=
 DEBIAN ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/acpd-debian.tar
 NATS ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/acpd-nats-server
+# A file that names the tests, or packages, that a target runs of all that it has, like .ci/cases.
+CASES ?=
+cases = $(shell sed -n 's/^$(1): //p' $(CASES))
+run = $(if $(CASES),-run '^($(shell sed -n 's/^$(1): //p' $(CASES) | paste -sd' ' | tr ' ' '|'))$$')
 
 .DEFAULT_GOAL := build
 
-.PHONY: help build test race seeds storm kills lint fuzz faults netns programs interop agents agents-newest web web-picture reach reach-wide crowd bench pgo demo pictures install dist packages
+.PHONY: help build test race everything seeds storm kills lint fuzz faults netns programs interop agents agents-newest web web-picture reach reach-wide crowd bench pgo demo pictures install dist packages
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
@@ -45,7 +49,10 @@ test: build ## all tests, on loopback and a virtual network
 RACE = -race -pgo=off -tags $(TAGS) -gcflags=modernc.org/sqlite/lib=-race=false -gcflags=modernc.org/libc/...=-race=false
 race: ## the same under the race detector, which does not watch SQLite's C, with fewer repetitions (needs a C compiler)
 	CGO_ENABLED=1 $(GO) build $(RACE) ./cmd/acpd ./cmd/acpctl
-	CGO_ENABLED=1 $(GO) test $(RACE) -short -cpu=1 -shuffle=on -timeout 20m $(LONGEST) $$($(GO) list ./... | grep -v '/cmd/acpctl$$')
+	CGO_ENABLED=1 $(GO) test $(RACE) -short -cpu=1 -shuffle=on -timeout 20m $(if $(CASES),$(call cases,race),$(LONGEST) $$($(GO) list ./... | grep -v '/cmd/acpctl$$'))
+
+everything: ## as .ci/run, with all cases of each target, and longer storms: about an hour
+	./.ci/run everything
 
 seeds: ## both sides dialling at once, 10,000 seeds
 	$(GO) test ./peer -run TestSimultaneousDial -seeds 10000
@@ -86,10 +93,10 @@ fuzz: ## every fuzz target for FUZZTIME (30s)
 	done; test -n "$$found" || { echo "no fuzz target is found"; exit 1; }
 
 faults: ## what breaks beneath running daemons, and whether their promises hold: root; FAULTS=-short takes a few minutes less
-	$(GO) test -tags $(TAGS),faults -count=1 -timeout 30m -v $(FAULTS) ./integration/faults
+	$(GO) test -tags $(TAGS),faults -count=1 -timeout 30m -v $(call run,faults) $(FAULTS) ./integration/faults
 
 netns: ## real daemons on hosts that are network namespaces: root, or user namespaces; iproute2, nftables, avahi-daemon, avahi-utils, dbus, coturn
-	$(GO) test -tags $(TAGS),netns -count=1 -timeout 20m -v ./integration/netns
+	$(GO) test -tags $(TAGS),netns -count=1 -timeout 20m -v $(call run,netns) ./integration/netns
 
 programs: ## install what make interop, make agents, make pictures and make packages run
 	./integration/interop/install.sh .interop
@@ -99,12 +106,12 @@ programs: ## install what make interop, make agents, make pictures and make pack
 interop: ## against the release before (built from history, or fetched), the OACP reference tool, the OpenIntent SDK, MCP's Inspector and conformance suite, and with python/acpd as a wheel, which it installs in .interop (needs python3 with venv, PyPI, Node.js with npm, and what netns needs)
 	./integration/interop/install.sh .interop
 	$(GO) vet -tags $(TAGS),interop ./integration/interop ./integration/release ./openintent
-	$(GO) test -tags $(TAGS),interop -shuffle=on -count=1 -timeout 30m ./integration/interop ./integration/release
+	$(GO) test -tags $(TAGS),interop -shuffle=on -count=1 -timeout 30m $(call run,interop) ./integration/interop ./integration/release
 	$(GO) test -tags $(TAGS),interop -count=1 -run '^(TestSDKVectors|TestSDKConcurrently|TestOpenAPIByALinter)$$' ./openintent
 	$(GO) test -tags $(TAGS),netns,interop -count=1 -run SDK ./integration/netns
 
 reach: ## the link over a relay with real NATS servers, which are built into the tests
-	cd integration/relay && $(GO) test -tags $(TAGS) -shuffle=on -timeout 20m ./...
+	cd integration/relay && $(GO) test -tags $(TAGS) -shuffle=on -timeout 20m $(call run,reach) ./...
 
 reach-wide: ## two daemons at the ends of a cluster, of two clusters with gateways and of a leaf node, with Debian's older nats-server too, which it fetches into NATS (apt-get, dpkg-deb)
 	./integration/relay/older.sh '$(abspath $(NATS))'
@@ -116,7 +123,7 @@ crowd: ## a thousand certified keys at one daemon, a thousand daemons on one rel
 
 web: ## the page of acpctl web in a real browser (chromium)
 	$(GO) vet -tags $(TAGS),web ./integration/web
-	$(GO) test -tags $(TAGS),web -count=1 -timeout 20m ./integration/web
+	$(GO) test -tags $(TAGS),web -count=1 -timeout 20m $(call run,web) ./integration/web
 
 web-picture: VERSION = $(RELEASE)
 web-picture: build ## docs/pictures/web.png anew, from daemons at work (chromium)
@@ -124,7 +131,7 @@ web-picture: build ## docs/pictures/web.png anew, from daemons at work (chromium
 
 agents: ## with the agent programs as they are, Claude Code, Codex and OpenCode, and a model that does as told; installs them in AGENTS (npm; root, or user namespaces)
 	./integration/agents/install.sh '$(AGENTS)'
-	ACPD_AGENTS='$(AGENTS)' $(GO) test -tags $(TAGS),agents -count=1 -timeout 30m -parallel 3 -v ./integration/agents
+	ACPD_AGENTS='$(AGENTS)' $(GO) test -tags $(TAGS),agents -count=1 -timeout 30m -parallel 3 -v $(call run,agents) ./integration/agents
 
 agents-newest: ## as agents, with the newest versions of the programs that npm has
 	GO='$(GO)' TAGS='$(TAGS)' ./integration/agents/newest.sh '$(AGENTS)-newest'
@@ -135,7 +142,7 @@ dist: ## what is released, in dist/: archives for Linux and macOS, packages for 
 packages: ## that the packages are built the same twice, install, upgrade, go and are purged in a Debian root: root; debootstrap (once, into DEBIAN), rpm, lintian, mandoc, curl, busybox-static
 	cd packaging/dist && $(GO) test -tags $(TAGS) ./...
 	./integration/packages/debian.sh '$(DEBIAN)'
-	ACPD_DEBIAN='$(DEBIAN)' $(GO) test -tags $(TAGS),packages -count=1 -timeout 20m -v ./integration/packages
+	ACPD_DEBIAN='$(DEBIAN)' $(GO) test -tags $(TAGS),packages -count=1 -timeout 20m -v $(call run,packages) ./integration/packages
 
 bench: build ## latency, throughput, CPU and memory against the floor
 	cd bench && $(GO) run . $(BENCHFLAGS)

@@ -34,7 +34,7 @@ func TestTheTargetsRunTests(t *testing.T) {
 	}
 	commands, run := 0, make(map[namedTest]bool)
 	for _, target := range strings.Fields(string(targets[1])) {
-		typed := commandWithin(t, buildTime, "..", nil, "make", "--dry-run", target, "GO=go")
+		typed := commandWithin(t, buildTime, "..", nil, "make", "--dry-run", target, "GO=go", "CASES=")
 		if !strings.Contains(typed, "go test ") {
 			continue
 		}
@@ -70,6 +70,41 @@ func TestTheTargetsRunTests(t *testing.T) {
 					t.Errorf("%s: no target of the Makefile runs %s", name.file, name.test)
 				}
 			}
+		}
+	}
+}
+
+// TestCases: each target that takes a list of tests has one in .ci/cases, and what it names is there.
+func TestCases(t *testing.T) {
+	makefile := readFile(t, "../Makefile")
+	taking := map[string]bool{"race": true}
+	for _, m := range regexp.MustCompile(`\$\(call run,(\w+)\)`).FindAllStringSubmatch(makefile, -1) {
+		taking[m[1]] = true
+	}
+	if len(taking) < 8 {
+		t.Errorf("%d targets take lists: has their form changed?", len(taking))
+	}
+	for _, m := range regexp.MustCompile(`(?m)^(\w+): (.*)$`).FindAllStringSubmatch(readFile(t, "../.ci/cases"), -1) {
+		if !taking[m[1]] {
+			t.Errorf(".ci/cases: make %s takes no list", m[1])
+		}
+	}
+	for target := range taking {
+		typed := commandWithin(t, buildTime, "..", nil, "make", "--dry-run", target, "GO=go", "CASES=.ci/cases")
+		listed := 0
+		for line := range strings.Lines(typed) {
+			before, args, ok := strings.Cut(strings.TrimSpace(line), "go test ")
+			if !ok || target != "race" && !strings.Contains(args, "-run '^(") {
+				continue
+			}
+			module := ".."
+			if m := regexp.MustCompile(`^cd (\S+) && `).FindStringSubmatch(before); m != nil {
+				module = filepath.Join("..", m[1])
+			}
+			listed += len(readTestCommand(t, module, args))
+		}
+		if listed < 5 {
+			t.Errorf("make %s runs %d tests of .ci/cases", target, listed)
 		}
 	}
 }
