@@ -10,7 +10,7 @@ import (
 	"github.com/acpd/acpd/identity"
 )
 
-// What a connection may cost until its hello is in, and one that joins in all.
+// Bounds on a connection until its hello has come, and on all joining connections together.
 const (
 	strangerTime  = time.Second
 	strangerBytes = 64 << 10             // handshake and hello take a quarter of it
@@ -121,7 +121,7 @@ func (e *endpoint) acceptConn(qc *quic.Conn) {
 // acceptStranger reads a stranger's hello and refuses it, unless a certificate makes it a peer.
 func (e *endpoint) acceptStranger(qc *quic.Conn, id identity.ID) (*conn, *bufio.Reader) {
 	c := &conn{node: e.node, endpoint: e, qc: qc, id: id}
-	var admitted chan struct{} // nil while no certificate counts
+	var admitted chan struct{} // nil while no certificate is valid here
 	if e.node.cfg.Trust.HasAuthorities() {
 		admitted = make(chan struct{})
 		defer close(admitted)

@@ -26,8 +26,8 @@ type helloRefusal struct {
 	event  EventType // that tells the owner of it; "": none does
 }
 
-// newNoRoomRefusal returns the refusal of a peer whose certificate would count if there were fewer
-// others. It may try again, so it is no stranger that waits for a decision.
+// newNoRoomRefusal returns the refusal of a peer whose certificate is valid, but for which there is no room among
+// the certified peers. It may try again, so it is no stranger that waits for a decision.
 func newNoRoomRefusal() *helloRefusal {
 	return &helloRefusal{code: closeOverloaded, reason: "too many peers by certificate"}
 }
@@ -169,8 +169,8 @@ func (c *conn) refuseHello(refusal *helloRefusal) {
 	c.close(refusal.code, refusal.reason)
 }
 
-// addPending makes a stranger pending. If its key was trusted meanwhile, it is dialled instead at
-// the address that it came from: it hears now that it is refused, and does not try again.
+// addPending makes a stranger pending. If its key was trusted meanwhile, this node dials the address
+// from which it came, because the stranger is refused now and does not try again.
 func (c *conn) addPending(who identity.ID) {
 	if c.node.cfg.Trust.IsBlocked(c.id) {
 		return
@@ -186,7 +186,7 @@ func (c *conn) addPending(who identity.ID) {
 	}
 }
 
-// logHolder returns whose share of the log the lines about a connection count to.
+// logHolder returns the peer in whose share of the log a connection's lines are counted.
 func (c *conn) logHolder() identity.ID {
 	if c.peer == nil {
 		return budget.StrangersOn(c.endpoint.name)
@@ -194,8 +194,8 @@ func (c *conn) logHolder() identity.ID {
 	return c.id
 }
 
-// describeOmitted returns the note on the last of the events that were suppressed in a minute,
-// which stands for all of them: how many others were left out. It is "" if none was.
+// describeOmitted returns the note on the last event of a minute: how many others were left out.
+// It is "" if none was left out.
 func describeOmitted(suppressed uint64) string {
 	if suppressed < 2 {
 		return ""
@@ -217,8 +217,8 @@ func (c *conn) checkPQ(p identity.Peer) *helloRefusal {
 	return &helloRefusal{code: closeNotTrusted, reason: "the post-quantum half of the identity is another one", event: EventIdentityConflict}
 }
 
-// pinPQ pins the post-quantum key that an accepted peer showed, if none is pinned. It returns
-// a refusal if another was pinned meanwhile. If pinning fails and nothing is pinned, it logs
+// pinPQ pins the post-quantum key that an accepted peer showed, unless one is pinned already. It returns
+// a refusal if another one was pinned meanwhile. If pinning fails while nothing is pinned, pinPQ logs
 // that and the connection stays.
 func (c *conn) pinPQ() *helloRefusal {
 	if p, _ := c.node.cfg.Trust.FindPeer(c.id); !p.PQ.IsZero() || c.peerPQ.IsZero() {

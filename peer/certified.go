@@ -116,8 +116,8 @@ func (n *Node) mayDial(id identity.ID) bool {
 	return ok || n.cfg.Trust.HasAuthorities() && !n.cfg.Trust.IsBlocked(id)
 }
 
-// certify has a certificate that the peer showed count, unless the owner trusts the peer anyway. The
-// error says why it does not.
+// certify accepts a certificate that the peer showed, unless the owner trusts the peer anyway. It returns
+// an error with the reason if the certificate is not valid here.
 func (c *conn) certify(raw []byte) error {
 	trust := c.node.cfg.Trust
 	if p, ok := trust.FindPeer(c.id); ok && p.Certificate == nil || !trust.HasAuthorities() {
@@ -141,8 +141,8 @@ func (n *Node) isIdle(id identity.ID) bool {
 	return state == nil || state.current.Load() == nil
 }
 
-// certifyHello has the certificate in the peer's hello count. If it does not, and the peer does not
-// count for another reason, admitConn refuses the hello.
+// certifyHello accepts the certificate in the peer's hello. If the certificate is not valid, and the peer is not
+// trusted for another reason, admitConn refuses the hello.
 func (c *conn) certifyHello() {
 	raw := c.peerHello.Cert
 	c.peerHello.Cert = nil
@@ -161,8 +161,8 @@ func (c *conn) certifyHello() {
 	}
 }
 
-// handleRenewal takes the certificate that a peer sends in the place of an older one. One that does
-// not count leaves the older one as it is.
+// handleRenewal accepts a certificate with which a peer replaces an older one. If the new one is not
+// valid, the older one stays.
 func (c *conn) handleRenewal(raw []byte) {
 	if now := time.Now(); now.Sub(c.renewalsSince) > renewalsPeriod {
 		c.renewalsSince, c.renewals = now, 0
@@ -189,8 +189,8 @@ func (c *conn) handleRenewal(raw []byte) {
 	}
 }
 
-// greetStranger reads the hello of a stranger that has dialled in. If it shows a certificate that
-// counts, greetStranger returns a connection to that peer, to be run with greetBack. Else it refuses
+// greetStranger reads the hello of a stranger that has dialled in. If it shows a valid certificate,
+// greetStranger returns a connection to that peer, to be run with greetBack. Otherwise it refuses
 // the stranger, and returns nil.
 func (e *endpoint) greetStranger(c *conn) (*conn, *bufio.Reader) {
 	reader, err := c.exchangeHellos(strangerTime, false)
@@ -226,8 +226,8 @@ func (c *conn) greetBack(controlReader *bufio.Reader) *bufio.Reader {
 	return c.becomeReady(controlReader)
 }
 
-// watchCertificates ends the connections of peers whose certificates have ended, and lets go of idle
-// ones to peers that count by a certificate, until the node ends.
+// watchCertificates closes the connections of peers whose certificates have expired, and idle
+// connections to certified peers, until the node ends.
 func (n *Node) watchCertificates() {
 	timer := time.NewTimer(0)
 	defer timer.Stop()

@@ -23,7 +23,7 @@ type Config struct {
 	MaxMessage int    // bytes of the largest envelope; 0: wire.DefaultMaxMessage
 	RequirePQ  bool   // refuse peers and key exchanges without the post-quantum half
 
-	Features []string // that the hello announces, beside those of [Node.Handle]
+	Features []string // announced in the hello, in addition to those of [Node.Handle]
 
 	Listen string         // UDP host:port; "": any free port on all addresses
 	Conn   net.PacketConn // when set, the socket to use instead; the node closes it
@@ -33,7 +33,7 @@ type Config struct {
 	// (RFC 8489), at most 4. They learn that address. None: nobody is asked.
 	STUN []string
 
-	// NoUpgrade has connections stay on the relay on which they became ready: peers are told no
+	// NoUpgrade keeps connections on the relay on which they became ready: peers get no
 	// addresses of this machine, and none of theirs is dialled. While there is a relay, they are not
 	// dialled either where they were connected before.
 	NoUpgrade bool
@@ -55,7 +55,7 @@ type Config struct {
 	// *kinds.Error a refusal. Nil: unknown_kind.
 	Message func(ctx context.Context, message *Passing) (wire.ReceiptState, error)
 
-	// Observer is told of each message that passes. Nil: nobody is told.
+	// Observer is notified of each message that passes. It may be nil.
 	Observer Observer
 
 	// AwaitsWork reports whether work is open between this node and a peer that ends with a stream
@@ -65,7 +65,7 @@ type Config struct {
 
 	Budget  *budget.Book // what peers may cost; nil: one of its own
 	PeerLog *budget.Log  // for lines that peers cause; nil: one of its own, over Logger
-	Event   func(Event)  // called with each event; must not block. Nil: none is reported
+	Event   func(Event)  // called with each event; must not block; may be nil
 	Logger  *slog.Logger
 }
 

@@ -34,7 +34,7 @@ type conn struct {
 
 	peerHello *wire.Hello     // the peer's hello; nil until exchangeHellos has accepted it, which is before the connection is ready
 	peerPQ    identity.PQHash // of the peer's post-quantum key, proven; zero: it showed none
-	noRoom    bool            // the certificate in its hello would count, but for identity.ErrCertifiedFull
+	noRoom    bool            // the certificate in its hello is valid, but for identity.ErrCertifiedFull
 	claim     string          // the name that the peer says of itself, by CleanClaim
 
 	uses       atomic.Uint64 // streams that have begun, of either side
@@ -67,17 +67,17 @@ type conn struct {
 	lingerTimer    *time.Timer // closes the connection lingerDelay after both dones; nil: not started
 	live           liveness
 
-	// Used by the reader of control items alone:
+	// Used only by the reader of control items:
 	renewals      int // since renewalsSince
 	renewalsSince time.Time
 
-	// Used by watchCertificates alone:
+	// Used only by watchCertificates:
 	usesSeen    uint64 // at the last look
 	unusedSince time.Time
 
-	// Used by the unread watch alone:
+	// Used only by the unread watch:
 	bytesAtCount uint64 // received when unread frames were last counted
-	unreadFrames int    // at that count
+	unreadFrames int    // when bytesAtCount was set
 }
 
 const (
@@ -197,8 +197,8 @@ func (c *conn) greet() *bufio.Reader {
 	return c.becomeReady(controlReader)
 }
 
-// limitBytesUntilReady has the connection closed if more comes than a hello takes before it is ready.
-// From then on the unread watch counts what comes. It does not block.
+// limitBytesUntilReady makes the connection close if it receives more than a hello before it is ready.
+// Afterwards the unread watch checks it. limitBytesUntilReady does not block.
 func (c *conn) limitBytesUntilReady() {
 	c.node.tasks.Go(func() { limitGreetingBytes(c.qc, c.ready, closeOverloaded, "more bytes than a hello takes") })
 }
@@ -212,7 +212,7 @@ func (c *conn) becomeReady(controlReader *bufio.Reader) *bufio.Reader {
 	}
 	c.node.peerLog.WriteLimited(c.id, slog.LevelInfo, "peer connected", "peer", c.id.Label(), "addr", c.remoteAddr(), "claim", c.claim)
 	if refusal := c.pinPQ(); refusal != nil {
-		c.refuseHello(refusal) // it was admitted, so run goes on, to have it leave conns
+		c.refuseHello(refusal) // it was admitted, so run continues, and removes it from conns
 	}
 	return controlReader
 }
@@ -236,7 +236,7 @@ func (n *Node) startConn(c *conn, greet func() *bufio.Reader) bool {
 	return false
 }
 
-// tryAddOwnStream counts a stream as open before this node opens it, and reports true. The
+// tryAddOwnStream adds a stream to the open ones before this node opens it, and reports true. The
 // caller then calls removeOwnStream once. It reports false if the connection is leaving.
 func (c *conn) tryAddOwnStream() bool {
 	c.mu.Lock()
@@ -250,7 +250,7 @@ func (c *conn) tryAddOwnStream() bool {
 	return true
 }
 
-// removeOwnStream takes a stream off the count, after its answer or when it was given up. If
+// removeOwnStream removes a stream from the open ones, after its answer or when it was given up. If
 // the connection is leaving, it calls advanceDrain.
 func (c *conn) removeOwnStream() {
 	c.mu.Lock()

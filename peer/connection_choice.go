@@ -80,8 +80,8 @@ func (state *peerState) removeVictim() *conn {
 	return c
 }
 
-// selectCurrentConn makes one of the connections that are not leaving the one for new streams: of
-// those on the best path the newest. If all are leaving, there is none. It tells if the path has
+// selectCurrentConn selects the connection for new streams among those that are not leaving: on the best path,
+// the newest one. It selects nothing if all are leaving. It queues an event if the path has
 // changed: callers hold mu, and call emitQueuedEvents after it.
 func (state *peerState) selectCurrentConn() {
 	var best *conn

@@ -16,7 +16,7 @@ import (
 const (
 	maxDialIPs    = 8                      // of one host name
 	refusalPause  = 100 * time.Millisecond // before a peer that did not trust this node is dialled again
-	shareVerdict  = time.Second            // how long a failed dial counts for other calls, which get its error and do not dial
+	shareVerdict  = time.Second            // for how long other calls get the error of a failed dial instead of dialling
 	refusedMemory = 100 * time.Millisecond // the same, where the host refused the port
 	cloneWait     = 30 * time.Second       // the same, where the peer saw a clone of this identity
 )
@@ -26,13 +26,13 @@ type dial struct {
 	began    time.Time // a call that is younger does not take err for its own
 	cancel   context.CancelFunc
 	finished chan struct{} // closed when a connection is ready or all have failed
-	err      *kinds.Error  // set before finished is closed; nil again if a connection becomes ready while it goes on late
+	err      *kinds.Error  // set before finished is closed; reset to nil if a connection becomes ready while the dial goes on late
 	partial  bool          // it leaves out the peer's pipe, as it is of the background
 	relays   int           // those that have still to say that nobody is there before that ends it for calls; 0: nothing does; guarded by the peer's mu
 	isLate   bool          // that has ended it for calls; guarded by the peer's mu
 }
 
-// dialFailure says why there is no connection, and for how long calls share that.
+// dialFailure is the reason why there is no connection, and for how long calls share it.
 type dialFailure struct {
 	*kinds.Error
 	memory   time.Duration
@@ -46,7 +46,7 @@ type dialFailure struct {
 
 // ensureReadyConn returns a connection that answers: the one in use, proven alive if it has
 // been silent, or a new one. It blocks for dialTime at most, for pipeDialTime if the peer has a
-// pipe. The error is of a call of which nothing was sent.
+// pipe. If it returns an error, nothing of the call was sent.
 func (state *peerState) ensureReadyConn(ctx context.Context) (*conn, *kinds.Error) {
 	if c := state.current.Load(); c != nil && !c.isDoubtful() {
 		return c, nil
@@ -314,7 +314,7 @@ func (n *Node) toDialFailure(id identity.ID, addr string, err error) *dialFailur
 }
 
 // dialHandshake opens and dials one address, and checks that the key there is id. What is opened
-// ends with the connection; if it ends by itself, open does, as in [Opener].
+// ends with the connection. If the opened link ends by itself, so does open, as in [Opener].
 func (l leg) dialHandshake(ctx context.Context, id identity.ID, alpn string) (qc *quic.Conn, open context.Context, err error) {
 	open, release, err := l.open(ctx)
 	if err != nil {

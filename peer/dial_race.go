@@ -79,8 +79,8 @@ func raceCalls(ctx context.Context, n int, delay func(i int) time.Duration, try 
 	return verdict
 }
 
-// rank orders failures by how much they say: the word of a peer outweighs that of the command that leads to it, that
-// outweighs the network's, and that outweighs silence.
+// rank orders failures by how much they explain: an answer of the peer outranks one of the command that leads to it,
+// which outranks one of the network, which outranks silence.
 func (f *dialFailure) rank() int {
 	switch {
 	case f.refused:

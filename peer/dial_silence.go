@@ -127,8 +127,8 @@ func (s *silence) addImpeded(text string) string {
 	return text
 }
 
-// joinAddrs returns addresses for people, the first few and the last one if they are many: that is on a
-// link, of which a user thinks last.
+// joinAddrs returns addresses for people: the first few and, if there are many, the last one. The last one is on a
+// link, where a user looks last.
 func joinAddrs(all []string) string {
 	shown := all
 	if len(all) > maxSilentShown {
@@ -179,9 +179,9 @@ func (f *dialFailure) beSilent(l leg, id identity.ID) {
 // hostRefusalCounts is how long a host that has refused a port is taken to refuse it while it is silent.
 const hostRefusalCounts = time.Minute
 
-// recallHostRefusal returns the error of a dial of the leg, or that the host refuses the port, if that was its last
-// word and it is silent now. Linux tells one machine about once a second that nothing listens, and a dial sends more
-// packets than that: dials that follow each other closely hear nothing.
+// recallHostRefusal returns the error of a dial of the leg. If the host last refused the port and is silent now, it
+// returns that refusal: Linux reports a closed port to one machine about once a second, and a dial sends more
+// packets than that, so dials that follow each other closely get no report.
 func (state *peerState) recallHostRefusal(l leg, err error) error {
 	if l.on.path != Direct {
 		return err
@@ -198,9 +198,9 @@ func (state *peerState) recallHostRefusal(l leg, err error) error {
 	return err
 }
 
-// recallRefusal returns the error of a dial, or that the peer does not trust this node: if that was the
-// peer's last word, and it is silent now on a relay that works, as one is there that refuses. The
-// background goes on dialling all the same, as a relay could drop the packets too.
+// recallRefusal returns the error of a dial. If the peer last refused this node as not trusted, and is silent now on a
+// relay that works, it returns that refusal, because a peer that refuses is silent there. A background dial
+// goes on all the same, since a relay could drop the packets too.
 func (state *peerState) recallRefusal(err *kinds.Error, background bool) *kinds.Error {
 	if background {
 		return err

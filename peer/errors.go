@@ -61,7 +61,7 @@ func isClosedWith(err error, code quic.ApplicationErrorCode) bool {
 	return ok && app.Remote && app.ErrorCode == code
 }
 
-// markRemoteError marks e as raised by the peer and returns it. What this node finds wrong with
+// markRemoteError marks e as raised by the peer and returns it. An error that this node finds in
 // a reply is its own error and is not marked.
 func markRemoteError(id identity.ID, e *kinds.Error) *kinds.Error {
 	e.From = id.String()
@@ -88,7 +88,7 @@ func (n *Node) toCallError(ctx context.Context, c *conn, err error) *kinds.Error
 	case ctx.Err() != nil:
 		return newContextError(n, ctx, c.id, kinds.DeliveredUnknown)
 	}
-	return c.toConnectionError(err) // of which streams hear before the context does
+	return c.toConnectionError(err) // streams get it before the context does
 }
 
 // toWriteError returns the error of a call whose message was not written whole. The peer does
@@ -207,7 +207,7 @@ func (n *Node) toDialError(id identity.ID, addr string, err error) *kinds.Error 
 		return kinds.Errorf(kinds.IdentityConflict, "%s: two processes there use one key; have its owner stop the wrong one, then start the other one again", name).WithDelivered(kinds.DeliveredNo)
 	case reset:
 		return n.newUnreachableError(id, kinds.DeliveredNo, "%s: a process answers there that does not know the connection; try again, and if that happens again, two daemons there use one key: have its owner stop one", addr)
-	case closed && app.ErrorCode == closeNotTrusted: // it showed no certificate that counts here, or was untrusted meanwhile
+	case closed && app.ErrorCode == closeNotTrusted: // it showed no certificate that is valid here, or was untrusted meanwhile
 		return n.newUnknownPeerError(id)
 	case failed && transport.ErrorCode.IsCryptoError():
 		switch tls.AlertError(transport.ErrorCode - 0x100) {
@@ -231,8 +231,8 @@ func (n *Node) toDialError(id identity.ID, addr string, err error) *kinds.Error 
 // explainCause returns an error that has the words of describeCause, with cause in its chain.
 func explainCause(cause error) error { return ownwords.Explain(cause, describeCause(cause)) }
 
-// describeCause says why a connection ended or was not made. Its words are those of this program alone: the
-// reason beside a code of the peer is the peer's text, and the error of a library may quote what anybody has
+// describeCause describes why a connection ended or was not made, only in words of this program: the
+// reason that a peer sends with a code is the peer's text, and the error of a library may quote what anybody has
 // sent, such as a certificate.
 func describeCause(cause error) string {
 	own, isOwn := errors.AsType[ownwords.Own](cause)

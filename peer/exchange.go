@@ -17,7 +17,7 @@ import (
 // Exchange sends a request to its receiver and blocks until the reply is in, ctx ends,
 // or the peer is found dead. rtt runs from the first byte out to the last byte in. The
 // error is a *kinds.Error; an error envelope of the peer comes back as one with From
-// set. When ctx ends, the peer's handler is told. A reply that the peer's share has no
+// set. When ctx ends, the peer's handler is cancelled. A reply that the peer's share has no
 // room for is overloaded, delivered unknown: the peer has the request then.
 func (n *Node) Exchange(ctx context.Context, request kinds.Checked) (reply *wire.Envelope, rtt time.Duration, err error) {
 	p := n.begin(&Passing{Checked: request})
@@ -168,7 +168,7 @@ func (c *conn) toOpenStreamError(err error) *kinds.Error {
 	if _, ok := errors.AsType[*quic.StreamLimitReachedError](err); ok {
 		return kinds.Errorf(kinds.Overloaded, "%s takes no more streams now; try again", c.node.peerName(c.id)).WithDelivered(kinds.DeliveredNo)
 	}
-	c.peer.recordRefusalByPeer(c, err) // streams hear of the end before endCause does
+	c.peer.recordRefusalByPeer(c, err) // streams end before endCause is set
 	c.markLeaving(closeDead)
 	return errNothingSent
 }

@@ -21,8 +21,8 @@ const (
 	ofFleetPerSource = 8
 )
 
-// newGates returns the gates of a link. hasAuthorities reports whether strangers may show certificates
-// that count.
+// newGates returns the gates of a link. hasAuthorities reports whether strangers may show valid
+// certificates.
 func newGates(handshakes *handshakeLimits, sourceOf func(net.Addr) source, hasAuthorities func() bool) gates {
 	return gates{
 		handshakes: handshakes,
@@ -39,8 +39,8 @@ func (n *Node) newUDPGates() gates {
 	return newGates(newHandshakeLimits(newHandshakeSource, n.proved.knownPeer), newHostSource, n.cfg.Trust.HasAuthorities)
 }
 
-// newLinkGates returns the gates of a link. What its senders claim to be is their source. Those
-// who claim no trusted id share one rate of handshakes, since ids are there for the asking; a
+// newLinkGates returns the gates of a link. The id that a sender claims is its source. All senders
+// that claim no trusted id share one rate of handshakes, since anybody can make ids; a
 // trusted id is a known peer once its address is proved. While an authority is configured, an id that
 // is not blocked has a rate of its own then, under one for all such: so one sender keeps out no fleet,
 // and many ids cost no more than strangers on UDP.

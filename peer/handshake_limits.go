@@ -23,10 +23,10 @@ type handshakeLimits struct {
 	// Of those that may turn out to be peers each has a rate of its own once it has proved its address,
 	// also where others share one.
 	maybePeers *handshakeRate
-	maybePeer  func(net.Addr) (source, bool) // nil: there are none
+	maybePeer  func(net.Addr) (source, bool) // nil if there are no peers
 
 	maxUnproved int32 // half open; from then on addresses are to be proved first
-	maxHalfOpen int32 // half open, of which known peers have twice as many
+	maxHalfOpen int32 // half open; known peers may have twice as many
 
 	open atomic.Int32 // begun, and neither complete nor given up
 }
@@ -72,8 +72,8 @@ var errTooMany = ownwords.New("too many handshakes at a time")
 
 type handshakeKey struct{}
 
-// beginHandshake counts a handshake until endHandshake is called with the context that it
-// returns, or that is done. The error is errTooMany. A known peer has a rate of its own and
+// beginHandshake adds a handshake to those that are open until endHandshake is called with the context that it
+// returns, or that context is done. The error is errTooMany. A known peer has a rate of its own and
 // twice the room: no other machine can prove its address.
 func (h *handshakeLimits) beginHandshake(ctx context.Context, from *quic.ClientInfo) (context.Context, error) {
 	limit, most := h.proved, h.maxHalfOpen
@@ -135,7 +135,7 @@ func newHandshakeRate(perSource int, all rate.Limit) *handshakeRate {
 	}
 }
 
-// countAndCheckExceeded counts one handshake of s and reports whether the rate does not allow it.
+// countAndCheckExceeded adds one handshake of s and reports whether it exceeds the rate.
 func (h *handshakeRate) countAndCheckExceeded(s source) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()

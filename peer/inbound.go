@@ -31,9 +31,9 @@ type inboundStream struct {
 	passing Passing     // of a request that the handler gets
 }
 
-// tryDecide reports true to its first caller alone. That is the stream's goroutine, which then
-// runs the handler; or whoever resets the stream, which then tells the peer that no handler ran.
-// So only one of both happens.
+// tryDecide reports true only to its first caller: either the stream's goroutine, which then
+// runs the handler, or whoever resets the stream, which then tells the peer that no handler ran.
+// So only one of the two happens.
 func (s *inboundStream) tryDecide() bool { return s.decided.CompareAndSwap(false, true) }
 
 // acceptBidiStreams handles the peer's bidirectional streams, each in a goroutine, until
@@ -209,7 +209,7 @@ func (c *conn) callExchange(ctx context.Context, p *Passing) (*wire.Envelope, er
 	return reply, nil
 }
 
-// logCause has the log say, at level debug, what an error leaves out that the peer hears.
+// logCause logs, at level debug, what an error that is sent to the peer leaves out.
 func (c *conn) logCause(err error) {
 	if cause := ownwords.FindForeign(err); cause != "" {
 		c.node.peerLog.WriteLimited(c.id, slog.LevelDebug, "a message was not answered", "peer", c.id.Label(), "cause", cause)

@@ -23,8 +23,8 @@ import (
 )
 
 // Joining is one exchange on a connection of its own, under its own ALPN, which
-// is offered only while an invitation is open (protocol, section 7). What is
-// trusted is the key that completed the handshake.
+// is offered only while an invitation is open (protocol, section 7). Trust is given
+// to the key that completed the handshake.
 
 const (
 	joinBytes = 6 << 10     // 5.3 KiB of it are the post-quantum key and signature

@@ -8,8 +8,8 @@ import (
 	"github.com/acpd/acpd/internal/pace"
 )
 
-// lapsedPeers are keys that were peers by their certificates, and of which the node has a state that
-// is to be forgotten once nothing uses it. Without that, each key of an authority would leave one.
+// lapsedPeers are keys that are no longer certified peers; their state is dropped
+// once it is unused. Without that, each key of an authority would leave a state.
 type lapsedPeers struct {
 	wake pace.Signal
 
@@ -42,7 +42,7 @@ func (l *lapsedPeers) forget(try func(identity.ID) bool) bool {
 	return len(l.ids) > 0
 }
 
-// tryForgetState drops the state of a key that is no peer, and reports whether nothing is left to do:
+// tryForgetState drops the state of a key that is no longer a peer. It reports whether nothing remains to be done:
 // nothing uses the state, or the key is a peer. A connection that got hold of the state before is
 // refused by checkHello, and lockState takes no state that is gone.
 func (n *Node) tryForgetState(id identity.ID) bool {

@@ -7,11 +7,11 @@ import (
 	"github.com/quic-go/quic-go"
 )
 
-// A peer that was on relays alone while it was connected has no address on UDP that is known to lead to it. So
-// as soon as all its relays say that nobody is there, its calls fail. The dial goes on as the late one, for the
+// A peer that was only on relays while it was connected has no address on UDP that is known to lead to it. So
+// its calls fail as soon as all its relays report that nobody is there. The dial goes on as the late one, for the
 // rest of its time: should an address lead to the peer by now, the next call finds a connection (protocol,
-// section 2, Dialling). Meanwhile dials leave the addresses to it. To hear of the absence soon, handshakes on
-// relays wait for nothing; the hello waits, so that an address that leads to the peer again goes first.
+// section 2, Dialling). Meanwhile dials leave the addresses to it. To learn of the absence soon, handshakes on
+// relays wait for nothing; the hello waits, so that an address that leads to the peer again is preferred.
 
 // noteReadyPath notes the path of a connection that becomes ready, and whether no other one is. Callers hold mu.
 func (state *peerState) noteReadyPath(p Path, first bool) {
@@ -28,9 +28,9 @@ func (state *peerState) noteDown() {
 	state.relayOnly, state.relayedSince = state.isRelayOnly(), time.Time{}
 }
 
-// isRelayOnly reports whether the peer was on relays alone when it was connected last, or is so on a connection that
-// leaves. A time that was shorter than a dial says nothing, as the addresses were still being tried. A peer that has a
-// pipe is never so, as its command may find it elsewhere. Callers hold mu.
+// isRelayOnly reports whether the peer was only on relays when it was connected last, or is so on a connection that
+// leaves. A time that was shorter than a dial is ignored, as the addresses were still being tried. A peer that has a
+// pipe is never relay-only, as its command may find it elsewhere. Callers hold mu.
 func (state *peerState) isRelayOnly() bool {
 	if state.node.hasPipe(state.id) {
 		return false
@@ -38,8 +38,8 @@ func (state *peerState) isRelayOnly() bool {
 	return state.relayOnly || !state.relayedSince.IsZero() && time.Since(state.relayedSince) >= dialTime
 }
 
-// forgetRelayOnly has the addresses count again, as there may be a new way. A time on relays that goes on begins anew.
-// Callers hold mu.
+// forgetRelayOnly makes dials wait for the addresses again, as there may be a new way. If the peer is only on relays
+// now, that time begins anew. Callers hold mu.
 func (state *peerState) forgetRelayOnly() {
 	state.relayOnly = false
 	if !state.relayedSince.IsZero() {
@@ -48,7 +48,8 @@ func (state *peerState) forgetRelayOnly() {
 	state.stopLateDial()
 }
 
-// awaitAbsence has the word of all relays among the routes end the dial for calls, if the peer was on relays alone.
+// awaitAbsence ends the dial for calls once every relay among the routes has reported the peer absent, if the peer was
+// only on relays.
 func (state *peerState) awaitAbsence(d *dial, routes []route) {
 	relays := 0
 	for _, r := range routes {
@@ -87,7 +88,7 @@ func (l leg) mayGreet(ctx context.Context, qc *quic.Conn, began time.Time) bool 
 	select {
 	case <-time.After(l.rest - time.Since(began)):
 		return true
-	case <-qc.Context().Done(): // who greets hears why
+	case <-qc.Context().Done(): // greet returns the error
 		return true
 	case <-ctx.Done():
 		return false
@@ -95,7 +96,7 @@ func (l leg) mayGreet(ctx context.Context, qc *quic.Conn, began time.Time) bool 
 }
 
 // noteProvedKey notes that the peer has proved its key on a path. If that is no relay, relays end no dial for calls
-// from now on, as the peer may have its own word to say.
+// from now on, as the peer may still answer there.
 func (state *peerState) noteProvedKey(p Path) {
 	if p == ViaRelay {
 		return
@@ -105,8 +106,8 @@ func (state *peerState) noteProvedKey(p Path) {
 	state.relayOnly, state.relayedSince = false, time.Time{}
 }
 
-// finishLateDial ends the late dial. A failure that says more than the relays do counts. That the peer refuses also
-// ends a dial that runs meanwhile. Callers hold mu, and call emitQueuedEvents after it.
+// finishLateDial ends the late dial. Its failure replaces the shared one if it explains more than the relays did. A
+// refusal by the peer also ends a dial that runs meanwhile. Callers hold mu, and call emitQueuedEvents after it.
 func (state *peerState) finishLateDial(failure *dialFailure) {
 	state.stopLateDial()
 	if failure != nil && failure.rank() > 1 && (failure.refused || state.dial == nil) {

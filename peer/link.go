@@ -30,7 +30,7 @@ func (p Path) rank() int {
 	return 2
 }
 
-// Link carries packets beside the node's own UDP socket. The node has a quic.Transport and a
+// Link carries packets, as the node's own UDP socket does. The node has a quic.Transport and a
 // listener of its own on each link.
 //
 // WriteTo must not block: like a socket, a link drops what it cannot take, and returns nil.
@@ -54,16 +54,16 @@ type Link interface {
 	Sender(addr net.Addr) identity.ID
 
 	// Run serves the link until ctx ends, and returns when its goroutines have ended. It
-	// tells n what the link hears. The error is of a link that cannot go on at all; the node
+	// notifies n. It returns an error if the link cannot go on at all; the node
 	// logs it and removes the link.
 	Run(ctx context.Context, n LinkObserver) error
 }
 
-// LinkObserver is told what a link hears. Its methods do not block.
+// LinkObserver is notified by a link. Its methods do not block.
 type LinkObserver interface {
-	// NobodyAt says that the link has just heard that nobody takes packets at addr. A dial to
-	// it ends as if the host had refused the port, unless the link is an [Opener], which tells that by
-	// Open; on an open connection a proof begins.
+	// NobodyAt is called when the link was notified that nobody takes packets at addr. A dial to
+	// it ends as if the host had refused the port, unless the link is an [Opener], whose Open
+	// returns that; on an open connection a proof begins.
 	NobodyAt(addr net.Addr)
 
 	// Interrupted says that packets of the last seconds may be lost, or that this host has another
@@ -83,8 +83,8 @@ const (
 	linkStreamWindow     = 16 << 10
 	linkConnectionWindow = 2 << 20
 
-	// linkPacketSize are the bytes of packets on links. Links carry 1,452, but quic-go's pacer reckons with
-	// 1,280 until path MTU discovery, which links have none of, says otherwise (v0.65.0,
+	// linkPacketSize are the bytes of packets on links. Links carry 1,452, but quic-go's pacer assumes
+	// 1,280 until path MTU discovery finds another size, and links do no such discovery (v0.65.0,
 	// internal/congestion/pacer.go: newPacer). With larger packets it sets no timer while it may send
 	// 1,280 bytes and no whole packet, and the connection spins until then.
 	linkPacketSize = 1280

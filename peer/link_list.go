@@ -8,7 +8,7 @@ import (
 	"github.com/acpd/acpd/kinds"
 )
 
-// maxLinks bounds the links of a node beside its UDP socket.
+// maxLinks bounds the links of a node, without its UDP socket.
 const maxLinks = 16
 
 // linkRemoved is the reason with which connections are closed on a link that is removed.

@@ -48,7 +48,7 @@ func (s *notices) tell(addr net.Addr) {
 }
 
 // noticeProber learns from a link whether anybody is at an address. It sends nothing of its own:
-// the packets beside which it is asked are what the link answers.
+// the link answers the packets that the dial or proof sends anyway.
 type noticeProber struct{ notices *notices }
 
 func (p noticeProber) probeAddr(ctx context.Context, addr net.Addr) probeResult {
@@ -62,9 +62,9 @@ func (p noticeProber) probeAddr(ctx context.Context, addr net.Addr) probeResult 
 	}
 }
 
-// probeConn believes the link only when the pong has had the time to come, since whoever passes
-// packets on can say of anybody that it is away; and it has the connection end only if nothing is
-// lost when the link is wrong. Of the calls that are open, it ends those of which the peer has
+// probeConn believes the link only when the pong has had the time to come, since anybody who passes
+// packets on can claim that a peer is away. It ends the connection only if nothing is
+// lost when the link is wrong: among the open calls it ends those from which the peer has
 // acknowledged nothing.
 func (noticeProber) probeConn(ctx context.Context, c *conn, p *proof) probeResult {
 	for {
@@ -88,8 +88,8 @@ func (noticeProber) probeConn(ctx context.Context, c *conn, p *proof) probeResul
 	}
 }
 
-// askHost sends a ping that counts for nothing: it provokes a packet of the peer, or the link's
-// notice. It does so for calls alone, since bridges keep streams open for days.
+// askHost sends a ping whose answer proves nothing: it provokes a packet of the peer, or the link's
+// notice. It does so only for calls, since bridges keep streams open for days.
 func (noticeProber) askHost(c *conn) {
 	if c.peer.callSlots.exchanges.Load() > 0 || c.countReceiptsOwed() > 0 {
 		c.sendPing(0)

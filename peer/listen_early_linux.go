@@ -8,7 +8,7 @@ import (
 )
 
 // ListenEarly lets a socket have an address that this machine gets only later, as that of a VPN: packets
-// come from then on. It is for [net.ListenConfig.Control]. Of a kernel that cannot, bind says so.
+// come from then on. It is for [net.ListenConfig.Control]. If the kernel cannot do that, bind returns an error.
 func ListenEarly(network, _ string, c syscall.RawConn) error {
 	return c.Control(func(fd uintptr) {
 		if strings.HasSuffix(network, "6") {

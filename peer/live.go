@@ -107,8 +107,8 @@ func (c *conn) stopAsking() {
 	c.mu.Unlock()
 }
 
-// hearNobody is told by the link that nobody is at the peer's address. It starts a proof, once
-// in a second at most; one that runs hears of it.
+// hearNobody is called by the link when nobody is at the peer's address. It starts a proof, once
+// in a second at most, and notifies one that runs.
 func (c *conn) hearNobody() {
 	c.mu.Lock()
 	now := time.Now()
@@ -145,7 +145,7 @@ func (l *liveness) nextPingNumber(now time.Time) uint64 {
 	return l.pings
 }
 
-// sendPing sends a ping unless the control stream is full. Such a ping counts as
+// sendPing sends a ping unless the control stream is full. A ping that could not be sent is
 // unanswered too, because the peer does not read.
 func (c *conn) sendPing(n uint64) {
 	c.control.trySendItem(&wire.Ping{N: n, Pad: make([]byte, pingPad)})
@@ -216,8 +216,8 @@ func (c *conn) joinOrStartProof() *proof {
 	return p
 }
 
-// runProof waits for the pong, for the host's refusal, or for proofTime; then any packet
-// that came counts as a pong. It closes the connection if the peer is dead.
+// runProof waits for the pong, for the host's refusal, or for proofTime; at that time any packet
+// that came is taken for a pong. It closes the connection if the peer is dead.
 func (c *conn) runProof(p *proof) {
 	ctx, cancel := context.WithTimeout(c.qc.Context(), proofTime)
 	defer cancel()

@@ -21,13 +21,13 @@ type Outcome string
 const (
 	Sent   Outcome = "sent"   // written to QUIC, nothing more
 	Handed Outcome = "handed" // an attached agent's process confirmed it
-	Held   Outcome = "held"   // it lies in the peer's inbox, on disk
+	Held   Outcome = "held"   // it is stored in the peer's inbox, on disk
 )
 
 // Send sends a message to its receiver and, with wait, blocks until the receipt is in;
 // without, it returns when the message is written. On a ready connection that takes 5 s
 // at most, the wait for stream credit included. The error is a *kinds.Error. A receiver
-// that is no peer is introduced: since the start its certificate may not have come.
+// that is not a peer yet is introduced: its certificate may not have come since the start.
 func (n *Node) Send(ctx context.Context, message kinds.Checked, wait bool) (Outcome, error) {
 	p := n.begin(&Passing{Checked: message})
 	defer n.cfg.Observer.Ended(p)

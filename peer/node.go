@@ -8,11 +8,11 @@
 // connection to each peer in use. [Node.Exchange] sends a message and returns its
 // reply; [Node.Send] sends one and returns its receipt; [Node.OpenStream] and
 // [Node.Handle] give the bridges streams of their own. A call runs in the caller's
-// goroutine from the first byte to the last; there is no queue, and no retry once
+// goroutine from the first byte to the last; there is no queue, and a call is not repeated once
 // a byte has left.
 //
-// What a failed call says about delivery is always true: "no" if nothing was sent or the
-// peer said so, else "unknown".
+// What the error of a failed call says about delivery is always true: "no" if nothing was sent or
+// the peer reported it, else "unknown".
 //
 // It leaves to others: which keys are trusted (identity.TrustStore), the addresses of
 // peers ([Config.Addrs]), the meaning of messages (kinds, and the two handlers), and all

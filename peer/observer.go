@@ -9,7 +9,7 @@ import (
 	"github.com/acpd/acpd/wire"
 )
 
-// Observer is told of each message that passes between this node and a peer, in the goroutine of that
+// Observer is notified of each message that passes between this node and a peer, in the goroutine of that
 // message. It must not block. For each call of Began there is one of Ended, also if a handler panics.
 type Observer interface {
 	// Began is called before a message is sent, or passed to the handler that takes it. One that cannot be
@@ -50,7 +50,7 @@ func (p *Passing) Peer() identity.ID {
 // SetAgent names the agent that a handler has chosen for the message. The text must not change.
 func (p *Passing) SetAgent(name *string) { p.agent.Store(name) }
 
-// ChosenAgent returns the agent that SetAgent has named, "" if none was chosen.
+// ChosenAgent returns the agent that SetAgent has named, or "".
 func (p *Passing) ChosenAgent() string {
 	if name := p.agent.Load(); name != nil {
 		return *name
@@ -61,7 +61,7 @@ func (p *Passing) ChosenAgent() string {
 // errNoOutcome is the outcome of a message whose handler has panicked.
 var errNoOutcome = kinds.Errorf(kinds.Internal, "the handler failed")
 
-// noObserver is told of messages if nobody else is.
+// noObserver takes notifications if there is no other observer.
 type noObserver struct{}
 
 func (noObserver) Began(*Passing) {}

@@ -29,7 +29,7 @@ type Opener interface {
 	IsOpening(addr net.Addr) bool
 }
 
-// findOpening returns the address of a peer that is being opened, for people; "": none is.
+// findOpening returns the address of a peer that is being opened, for people. It returns "" if no peer is.
 func (n *Node) findOpening(id identity.ID) string {
 	for _, e := range n.links.snapshot() {
 		if o, ok := e.link.(Opener); ok {
@@ -70,7 +70,7 @@ func (e *endpoint) mayCome(addr net.Addr, id identity.ID) bool {
 	return bound.IsZero() || bound == id
 }
 
-// hearPipeEnd is told by the link that the pipe of this connection has ended: nothing can come any
+// hearPipeEnd is called by the link when the pipe of this connection has ended: nothing can come any
 // more but what has come already and waits to be read.
 func (c *conn) hearPipeEnd() {
 	c.node.startOnWorker(func() {
@@ -121,8 +121,8 @@ func (c *conn) hasLostPipe() bool {
 	return ok && !app.Remote && app.ErrorMessage == pipeEnded
 }
 
-// awaitsWork reports whether something is open between this node and the peer of which either will
-// tell the other by a stream of its own.
+// awaitsWork reports whether something is open between this node and the peer about which one of them will
+// notify the other by a stream of its own.
 func (c *conn) awaitsWork() bool {
 	awaits := c.node.cfg.AwaitsWork
 	return awaits != nil && awaits(c.id)

@@ -25,7 +25,7 @@ func (n *Node) hasOwnAddr() bool {
 	return !ok || n.cfg.Conn != nil || HasAddr(udp.AddrPort().Addr())
 }
 
-// What follows the socket's address where the machine does not have it, and what to do.
+// Hints that follow the socket's address if the machine does not have it.
 const (
 	absentAddr   = "is not an address of this machine now, and this daemon sends only from that one"
 	absentRemedy = "start what brings it, or choose another one with listen in config.yaml or --listen"
@@ -54,7 +54,7 @@ func (n *Node) LocalAddrs() []string {
 			continue
 		}
 		switch ip := prefix.Addr(); {
-		case udp.IP.To4() != nil && !ip.Is4(): // bound to IPv4 alone
+		case udp.IP.To4() != nil && !ip.Is4(): // bound only to IPv4
 		case ip.IsLoopback():
 			loopback = append(loopback, net.JoinHostPort(ip.String(), port))
 		case ip.IsGlobalUnicast():

@@ -8,8 +8,8 @@ import (
 	"github.com/acpd/acpd/wire"
 )
 
-// publicAddrer is a link that hears from its server at which IP address that sees this machine.
-// The zero value says that it does not know.
+// publicAddrer is a link whose server reports the IP address at which it sees this machine.
+// The zero value means that the link does not know it.
 type publicAddrer interface {
 	PublicAddr() netip.Addr
 }

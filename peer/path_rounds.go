@@ -27,7 +27,7 @@ type pathRounds struct {
 }
 
 // pathRound is a round that is under way. ctx ends when a direct connection is ready, or when
-// the peer's round counts instead.
+// the peer's round replaces it.
 type pathRound struct {
 	number   uint64
 	own      bool // this node began it
@@ -39,11 +39,11 @@ type pathRound struct {
 
 const (
 	// Two rounds with a peer begin at least roundGap apart. An own one waits longer by the slack,
-	// since for the peer, which counts too, the gap may have become shorter on the way.
+	// since the gap that the peer measures may have become shorter on the way.
 	roundGap      = 30 * time.Second
 	roundGapSlack = time.Second
 
-	steadyDirect = 5 * time.Minute // a direct path that is lost sooner counts as a failed round
+	steadyDirect = 5 * time.Minute // a direct path that is lost sooner is a failed round
 )
 
 // roundPauses is how long after a failed round the next one begins, by how many have failed. The
@@ -61,8 +61,8 @@ func newPathRounds(self, peer identity.ID) *pathRounds {
 // isOwn reports whether a round of that number is one of this node's.
 func (r *pathRounds) isOwn(number uint64) bool { return number%2 == r.parity }
 
-// nextRound returns how long it is until the next own round; it reports false if none is due.
-// What it says holds until changed is closed.
+// nextRound returns how long it is until the next own round; it reports false if no round is due.
+// The answer is valid until changed is closed.
 func (r *pathRounds) nextRound() (wait time.Duration, due bool, changed <-chan struct{}) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -76,7 +76,7 @@ func (r *pathRounds) nextRound() (wait time.Duration, due bool, changed <-chan s
 	return max(time.Until(at), 0), true, r.changed
 }
 
-// beginRound begins an own round, which ends with ctx at the latest. It returns nil if none is
+// beginRound begins an own round, which ends with ctx at the latest. It returns nil if no round is
 // due. The caller calls endRound.
 func (r *pathRounds) beginRound(ctx context.Context) *pathRound {
 	wait, due, _ := r.nextRound()
@@ -90,7 +90,7 @@ func (r *pathRounds) beginRound(ctx context.Context) *pathRound {
 }
 
 // acceptRound begins a round of the peer, which ends with ctx at the latest. It returns nil if
-// the round comes too early. Of two that cross, the one of the smaller id counts. The caller calls
+// the round comes too early. If two cross, that of the smaller id is kept. The caller calls
 // endRound.
 func (r *pathRounds) acceptRound(ctx context.Context, number uint64) *pathRound {
 	r.mu.Lock()
@@ -138,7 +138,7 @@ func (r *pathRounds) endRound(p *pathRound) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.under != p {
-		return // the peer's counts instead
+		return // the peer's round is kept
 	}
 	r.under = nil
 	if r.directAt.IsZero() {
@@ -150,7 +150,7 @@ func (r *pathRounds) endRound(p *pathRound) {
 	r.announce()
 }
 
-// countFailure counts a failed round. Only the smaller id repeats it. Callers hold mu.
+// countFailure adds a failed round. Only the smaller id repeats it. Callers hold mu.
 func (r *pathRounds) countFailure() {
 	pause := roundPauses[min(r.failures, len(roundPauses)-1)]
 	r.failures++
@@ -172,7 +172,7 @@ func (r *pathRounds) noteDirect() {
 }
 
 // noteNoDirect notes that no direct connection is ready any more, and whether the last one was
-// lost. Until a direct path has proved steady, its loss counts as a failed round: a NAT may let
+// lost. Until a direct path has proved steady, its loss is a failed round: a NAT may let
 // packets through that it drops later.
 func (r *pathRounds) noteNoDirect(lost bool) {
 	r.mu.Lock()

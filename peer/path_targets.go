@@ -129,7 +129,7 @@ var (
 	sixToV6  = netip.MustParsePrefix("2002::/16")
 )
 
-// isPrivateAddr reports whether an address means something on its own network alone.
+// isPrivateAddr reports whether an address is valid only on its own network.
 func isPrivateAddr(ip netip.Addr) bool {
 	return ip.IsPrivate() || sharedV4.Contains(ip) || benchV4.Contains(ip)
 }

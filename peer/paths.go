@@ -128,8 +128,8 @@ func (c *conn) punch(round *pathRound, named []string, own []netip.AddrPort) {
 	<-ctx.Done()
 }
 
-// dialBeside dials one address beside a ready connection. It blocks until the new one is ready,
-// or until it has failed, which settles nothing: no call waits for it, and none hears of it. It
+// dialBeside dials one address in addition to a ready connection. It blocks until the new one is ready
+// or has failed. A failure has no effect: no call waits for the dial. It
 // sends no probe, so that the peer cannot have ports tried.
 func (state *peerState) dialBeside(ctx context.Context, target netip.AddrPort) {
 	n := state.node

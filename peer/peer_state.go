@@ -29,7 +29,7 @@ type peerState struct {
 	envelopes *budget.Share // bytes of envelopes that are being received or answered
 	replies   *budget.Share // bytes of replies to calls from here that are being read
 	streams   *budget.Share // streams of the peer that are being served
-	unread    int64         // bytes that unread frames of the peer take; used by the unread watch alone
+	unread    int64         // bytes that unread frames of the peer take; used only by the unread watch
 
 	mu               sync.Mutex     // guards what follows
 	greeting         []*conn        // connections whose hello is awaited, the oldest first
@@ -38,26 +38,26 @@ type peerState struct {
 	upAt             time.Time      // when conns was last empty and got its first
 	pastBoots        []pastBoot     // superseded boots, the oldest first
 	dial             *dial          // the running one; nil: none
-	late             *dial          // the one that goes on though calls have its failure; nil: none
-	sharedFailure    *dialFailure   // why there is no connection, by the last dial, Disconnect or the peer's refusal; nil: one became ready since, or the next dial is due
+	late             *dial          // the dial that goes on after calls got its failure; nil if there is no such dial
+	sharedFailure    *dialFailure   // why there is no connection, by the last dial, Disconnect or the peer's refusal; nil if one became ready since, or the next dial is due
 	sharedFailureAt  time.Time      // when sharedFailure was last set
 	refusesUs        bool           // its last word, with its key proved, was that it does not trust this node
 	lastDialFailure  *kinds.Error   // why the last dial that had an address failed; nil: it did not
 	lastDialFailedAt time.Time      // when it did
-	hostRefusedAddr  string         // UDP address of which the host said last that nothing listens there; "": a connection became ready since
+	hostRefusedAddr  string         // UDP address at which the host last reported that nothing listens; "" once a connection became ready
 	hostRefusedAt    time.Time      // when it did
 	lastAddr         string         // address of the connection in use, as the last event told
 	lastPath         Path           // its path
 	lastGoodAddr     string         // UDP address where the peer last proved its key; dialled first
 	provedAddr       netip.AddrPort // UDP address of the last direct connection that became ready; zero: none since Disconnect
-	relayedSince     time.Time      // when the peer became connected on relays alone; zero: it is not
+	relayedSince     time.Time      // when the peer became connected only on relays; zero if it is not
 	relayOnly        bool           // it was, for long enough, when it was connected last
 	keep             bool           // reconnect in the background
 	backoff          time.Duration  // bounds the pause before the next dial of the background
 	retry            pace.Signal    // wakes the reconnecting goroutine; nil: none runs
 	events           []Event        // still to be emitted, in their order
 	emitting         bool           // a call of emitQueuedEvents passes them on
-	uncertified      string         // why the last hello of the peer brought no certificate that counts
+	uncertified      string         // why the last hello of the peer had no valid certificate
 	gone             bool           // another state takes its place: the node has forgotten this one
 }
 

@@ -12,7 +12,7 @@ import (
 	"github.com/acpd/acpd/wire"
 )
 
-// findState returns the state of a peer, or nil if there is none.
+// findState returns the state of a peer, or nil.
 func (n *Node) findState(id identity.ID) *peerState {
 	n.mu.RLock()
 	defer n.mu.RUnlock()
@@ -131,8 +131,8 @@ func (n *Node) Peer(id identity.ID) (Peer, bool) {
 	return Peer{}, false
 }
 
-// HeardAt returns when a peer was last heard on a connection that has not ended, also on one that takes
-// no new calls as one side is shutting down; zero: there is none.
+// HeardAt returns when a packet of a peer last came on a connection that has not ended, also on one that takes
+// no new calls because one side is shutting down. It returns zero without a connection.
 func (n *Node) HeardAt(id identity.ID) (at time.Time) {
 	state := n.findState(id)
 	if state == nil {
@@ -174,8 +174,8 @@ func (n *Node) ForgetAddr(id identity.ID) {
 	}
 }
 
-// Disconnect closes every connection to a peer at once and keeps none, also those whose hello is
-// awaited. Call it after the trust store has been told: the peer hears what stands there.
+// Disconnect closes every connection to a peer at once, also those whose hello is
+// awaited. Call it after the trust store is changed: the reason that the peer gets depends on the store.
 func (n *Node) Disconnect(id identity.ID) {
 	n.pending.remove(id)
 	state := n.findState(id)
@@ -198,7 +198,7 @@ func (n *Node) Disconnect(id identity.ID) {
 		c.close(code, reason)
 	}
 	if code == closeNotTrusted && n.mayDial(id) {
-		code, reason = closeOverloaded, "dial again" // its hello may show a certificate that counts
+		code, reason = closeOverloaded, "dial again" // its hello may show a valid certificate
 	}
 	for _, c := range greeting {
 		c.close(code, reason)

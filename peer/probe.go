@@ -29,10 +29,10 @@ var (
 
 // prober finds out whether anybody is at an address of a link.
 type prober interface {
-	// probeAddr does so beside a dial. It blocks until something is known or ctx ends.
+	// probeAddr probes during a dial. It blocks until something is known or ctx ends.
 	probeAddr(ctx context.Context, addr net.Addr) probeResult
 
-	// probeConn does so beside a proof of c. It blocks until something is known or ctx ends.
+	// probeConn probes during a proof of c. It blocks until something is known or ctx ends.
 	probeConn(ctx context.Context, c *conn, p *proof) probeResult
 
 	// askHost does so while calls wait on c and no packet comes, and closes c if nobody is
@@ -64,7 +64,7 @@ func (ask hostProber) askHost(c *conn) {
 
 // probeAddr asks addr, from a socket of its own, for a version negotiation packet
 // (RFC 9000, section 6), which any QUIC server sends to a client of an unknown
-// version; a connected socket also hears the host's ICMP refusal, which the
+// version; a connected socket also gets the host's ICMP refusal, which the
 // daemon's own socket cannot. It sends at 0, 0.5 and 1.5 s and ends with ctx.
 // A refusal is believed only for hosts on loopback or an attached prefix:
 // elsewhere anybody on the way may say so.
@@ -137,7 +137,7 @@ func classifyRefusal(err error, addr *net.UDPAddr) probeResult {
 	return probeSilent
 }
 
-// isRefusalCredible reports whether a refusal from addr would count.
+// isRefusalCredible reports whether a refusal from addr would be believed.
 func isRefusalCredible(addr net.Addr) bool {
 	udp, ok := addr.(*net.UDPAddr)
 	return ok && isOnLocalNetwork(udp.AddrPort().Addr())

@@ -15,7 +15,7 @@ const (
 	pieceBytes = 8 << 10     // the largest part of a received that may hold nothing yet
 )
 
-// received is what has come of a message of a peer. Beyond the first bytes it lies in pieces that
+// received is what has come of a message of a peer. Beyond the first bytes it is stored in pieces that
 // many messages use in turn: nothing is copied or cleared as a message grows, and at most one
 // piece was taken for what has not come.
 type received struct {
@@ -93,7 +93,7 @@ func (in *received) makeRoom() []byte {
 	return in.pieces[len(in.pieces)-1][used:]
 }
 
-// isShort reports whether all lies in the first bytes.
+// isShort reports whether the first bytes hold all of it.
 func (in *received) isShort() bool { return in.size <= firstBytes }
 
 // joinPieces returns all in one piece, which is the caller's.

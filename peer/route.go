@@ -19,7 +19,7 @@ type leg struct {
 	rest time.Duration // from the begin of the handshake to the hello, at least
 }
 
-// route is what stands for one leg or, as a host name, for several.
+// route leads to one leg or, if it is a host name, to several.
 type route struct {
 	text    string
 	path    Path
@@ -117,8 +117,8 @@ func (n *Node) StaysOnRelays() bool {
 }
 
 // listRoutes returns the ways to the peer: first the address where it last proved its key, unless the node
-// stays on relays; then those of [Config.Addrs], then the links. While a late dial tries the addresses, there are
-// the links alone. Their handshakes wait for nothing if the peer was on relays alone.
+// stays on relays; then those of [Config.Addrs], then the links. While a late dial tries the addresses, only
+// the links are returned. Their handshakes wait for nothing if the peer was only on relays.
 func (state *peerState) listRoutes(background bool) []route {
 	state.mu.Lock()
 	good, atOnce, late := state.lastGoodAddr, state.isRelayOnly(), state.late != nil

@@ -18,8 +18,8 @@ type strangerLimit struct {
 	from map[source]int
 }
 
-// tryAddStranger counts a stranger and reports whether there is room. If there is, the
-// caller calls removeStranger in the end.
+// tryAddStranger adds a stranger and reports true if there is room. The
+// caller then calls removeStranger in the end.
 func (g *strangerLimit) tryAddStranger(p source) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()

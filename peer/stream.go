@@ -34,7 +34,7 @@ var features = map[wire.StreamType]string{
 const FeatureChannel = "channel2"
 
 // FeatureQuestions is the feature of a hello whose sender takes a query with a ref as a
-// question about a delegation. Without it, none is sent.
+// question about a delegation. Without it, no such query is sent.
 const FeatureQuestions = "questions"
 
 // OpenStream opens a stream of a type that the peer announced in its hello and

@@ -20,7 +20,7 @@ const (
 	maxSTUNServers = 4
 	stunTime       = 1200 * time.Millisecond // for the answers of all servers
 	stunGrace      = 200 * time.Millisecond  // for the other answers, after the first one
-	stunMemory     = 10 * time.Second        // how long answers count for other rounds
+	stunMemory     = 10 * time.Second        // how long answers are used in other rounds
 
 	stunHeader    = 20         // bytes
 	stunCookie    = 0x2112A442 // RFC 8489, section 5
@@ -156,7 +156,7 @@ type stunQuery struct {
 }
 
 // query asks each server, again after each of stunWaits, and returns the answers when all are
-// in, stunGrace after the first, or at the end of ctx. An answer counts if it comes from the
+// in, stunGrace after the first, or at the end of ctx. An answer is valid if it comes from the
 // server that was asked and has the id of the request.
 func (s *stunClient) query(ctx context.Context, servers []netip.AddrPort) (found []STUNAnswer) {
 	open := make([]stunQuery, len(servers))

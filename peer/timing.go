@@ -41,8 +41,8 @@ const (
 	silentRTTs   = 2
 	leastSilence = 50 * time.Millisecond
 
-	// How long a proof runs before calls end of which the peer has acknowledged nothing, if the link
-	// says that nobody is there.
+	// How long a proof runs before it ends calls from which the peer has acknowledged nothing, if the link
+	// reports that nobody is there.
 	unheardRTTs  = 3
 	leastUnheard = 50 * time.Millisecond
 

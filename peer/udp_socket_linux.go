@@ -23,8 +23,8 @@ import (
 // ends.
 //
 // The system keeps packets for a host on the link whose hardware address it does not find for some
-// seconds, and all of them count against the room of the socket. So a full socket loses packets, as a
-// network does: who waited would wait for absent hosts with what goes to others.
+// seconds, and all of them take room of the socket. So a full socket loses packets, as a
+// network does: if writers waited, packets for others would wait for absent hosts.
 type udpSocket struct {
 	*net.UDPConn
 	raw    syscall.RawConn

@@ -7,11 +7,11 @@ import (
 	"github.com/acpd/acpd/internal/ownwords"
 )
 
-// On a relay the link says within a round trip to it that nobody takes a peer's packets. That is
-// the word of a third party. It can be false, and it can be true of one packet and not of the one
+// On a relay the link reports within a round trip to it that nobody takes a peer's packets. That is
+// what a third party claims. It can be false, and it can be true for one packet and not for the one
 // before: the peer may have read a call, and gone then. So a call whose last byte has left never
-// ends as "not delivered" because of a notice. What a notice does is to make calls wait before
-// they send anything, and to shorten the time until others end as "unknown".
+// ends as "not delivered" because of a notice. A notice only makes calls wait before
+// they send anything, and shortens the time until others end as "unknown".
 
 // isDoubtful reports whether the connection is to be proven before it is used: it has been silent,
 // or the link says that nobody is there.
@@ -25,18 +25,18 @@ func (c *conn) isDoubtful() bool {
 	return c.isSilentFor(leastSilence) && c.isSilentFor(min(silentAfter, max(leastSilence, silentRTTs*c.qc.ConnectionStats().SmoothedRTT)))
 }
 
-// errUnheard is the cause for which a call ends of which the peer has acknowledged nothing.
+// errUnheard is the cause that ends a call from which the peer has acknowledged nothing.
 var errUnheard = ownwords.New("nobody takes its packets")
 
-// unheardCall is a call that the peer may not have heard of.
+// unheardCall is a call that the peer may not have received.
 type unheardCall struct {
 	packets uint64 // received on the connection before it began
 	end     context.CancelCauseFunc
 }
 
-// watchUnheard has ctx end with errUnheard when the link says that nobody takes packets at the
-// peer, a proof confirms it, and no packet has come since the call began. It does so on relays
-// alone. It is called before the call counts its stream. The caller calls forget when the call
+// watchUnheard ends ctx with errUnheard when the link reports that nobody takes packets at the
+// peer, a proof confirms it, and no packet has come since the call began. It does so only on
+// relays. It is called before the call adds its stream. The caller calls forget when the call
 // has ended.
 func (c *conn) watchUnheard(ctx context.Context) (_ context.Context, forget func()) {
 	if c.endpoint.path != ViaRelay {
@@ -65,8 +65,8 @@ func (c *conn) awaitWord(ctx context.Context, p *proof) bool {
 }
 
 // endUnheardCalls makes the connection leave, so that calls that have sent nothing look for
-// another, and ends those of which the peer has acknowledged nothing. Those that it has
-// acknowledged go on as long as the proof does: it may work on them, and come back.
+// another, and ends those from which the peer has acknowledged nothing. The others
+// go on as long as the proof does: the peer may work on them, and come back.
 func (c *conn) endUnheardCalls(p *proof) {
 	c.sendGoaway(closeReplaced)
 	c.mu.Lock()

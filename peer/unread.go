@@ -11,11 +11,11 @@ import (
 	"github.com/acpd/acpd/internal/pace"
 )
 
-// unreadWatch counts what lies unread on the connections, often while much comes and rarely
+// unreadWatch measures the unread data on the connections, often while much comes and rarely
 // otherwise, and closes those of a peer over its bound (protocol, section 6).
 type unreadWatch struct {
 	account *budget.Account
-	resting atomic.Bool // it counts rarely
+	resting atomic.Bool // it measures rarely
 	sooner  pace.Signal // signals that it shall count often again
 }
 
@@ -23,7 +23,7 @@ const (
 	lookOften  = 10 * time.Millisecond // what comes meanwhile is bounded by the speed of a core
 	lookRarely = 250 * time.Millisecond
 	soonerAt   = 3        // streams of a peer that are served: two can hold 35 MiB unread
-	muchBytes  = 64 << 10 // on a connection, since its frames were counted: 10,000 at most, of which each takes little
+	muchBytes  = 64 << 10 // on a connection, since its frames were counted: 10,000 at most, each with little data
 	manyFrames = 1024     // are counted at each look; fewer when much came, or nothing more comes
 
 	// frameCost bounds the memory of a frame that waits for its reader: a buffer of the
@@ -32,14 +32,14 @@ const (
 	frameCost = 2 << 10
 )
 
-// shortenPause makes the watch count often, if it counts rarely.
+// shortenPause makes the watch measure often, if it measures rarely.
 func (w *unreadWatch) shortenPause() {
 	if w.resting.Load() {
 		w.sooner.Set()
 	}
 }
 
-// watchUnreadFrames counts what lies unread until the node is closed.
+// watchUnreadFrames measures unread data until the node is closed.
 func (n *Node) watchUnreadFrames() {
 	pause := lookRarely
 	timer := time.NewTimer(pause)
@@ -60,7 +60,7 @@ func (n *Node) watchUnreadFrames() {
 	}
 }
 
-// enforceUnreadBounds counts what lies unread on all connections, closes those over a bound,
+// enforceUnreadBounds measures the unread data on all connections, closes those over a bound,
 // and reports whether much came since the last time. It also gives back what peers have
 // left of their shares.
 func (n *Node) enforceUnreadBounds() (much bool) {
@@ -82,14 +82,14 @@ func (n *Node) enforceUnreadBounds() (much bool) {
 	return much
 }
 
-// recountUnread counts what lies unread on a peer's connections, and reports whether much
-// came. It skips a connection on which little came and little lay before; with all, only
-// one on which nothing lay.
+// recountUnread measures the unread data on a peer's connections, and reports whether much
+// came. It skips a connection on which little came and which had little before; with all, only
+// one that had none.
 func (state *peerState) recountUnread(all bool) (much bool) {
 	var unread int64
 	for _, c := range state.listConns() {
 		if c.qc.Context().Err() != nil {
-			continue // and with it goes what lay there
+			continue // its unread data is gone with it
 		}
 		received := c.qc.ConnectionStats().BytesReceived
 		if came := received - c.bytesAtCount; came >= muchBytes || c.unreadFrames >= manyFrames || all && c.unreadFrames > 0 {

@@ -8,10 +8,10 @@ import (
 	"github.com/quic-go/quic-go"
 )
 
-// What lies unread on a connection is bounded in bytes by QUIC's flow control, but
+// Unread data on a connection is bounded in bytes by QUIC's flow control, but
 // quic-go keeps every STREAM frame for itself until it is read: a frame of one byte
-// takes 136 bytes, one of 128 bytes takes a packet's buffer. It has no word for how
-// many there are. Bytes on the wire do not say it either, since acknowledgements
+// takes 136 bytes, one of 128 bytes takes a packet's buffer. quic-go does not tell how
+// many there are. Bytes on the wire do not tell it either, since acknowledgements
 // and headers are never read, and its tracer costs 15 % of a large message. So,
 // for connections on which much has come, countUnreadFrames counts them where they lie.
 
