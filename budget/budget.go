@@ -1,9 +1,9 @@
 // Package budget bounds what peers may cost this daemon: of each resource that a peer
 // can use up, how much one may hold, and how much all may hold together.
 //
-// A [Row] is a line of that table; all of them stand in peer_limits.go. An [Account]
-// counts one row, by the peers' keys: a peer is its key, over all of its
-// connections. A [Book] opens the accounts and tells a person of them.
+// A [Row] is a line of that table; all rows are in peer_limits.go. An [Account]
+// holds what each peer has of one row: a peer is its key, over all of its
+// connections. A [Book] opens the accounts and shows them to a person.
 //
 // Bounds are shares, not rates: a peer may take all of its share at once. And nothing is
 // first come, first served: one half of each sum is set aside for the trusted peers in
@@ -21,7 +21,7 @@ import (
 	"github.com/acpd/acpd/identity"
 )
 
-// Unit names the things that a row counts.
+// Unit names what a row bounds.
 type Unit string
 
 const (
@@ -77,7 +77,7 @@ func (r Row) FormatAmount(n int64) string {
 	return fmt.Sprintf("%d bytes", n)
 }
 
-// Account counts what peers hold of one row. Its methods may be called from any
+// Account holds what peers have of one row. Its methods may be called from any
 // goroutine; none blocks.
 type Account struct {
 	row  Row
@@ -93,7 +93,7 @@ type Account struct {
 	allRefused uint64 // also those of peers that are forgotten
 }
 
-// Row returns the row that the account counts.
+// Row returns the row of the account.
 func (a *Account) Row() Row { return a.row }
 
 // Reserve adds n to what who holds, or returns an [*ExceededError]. The caller gives n back with
@@ -116,8 +116,8 @@ func (a *Account) hasRoom(who identity.ID, n int64) bool {
 	return a.checkRoom(who, n) == nil
 }
 
-// AddUnchecked adds n to what who holds, whatever the bounds say. It counts what is there already,
-// as when the daemon starts and counts what it has on disk.
+// AddUnchecked adds n to what who holds, whatever the bounds say. It is for what is there already,
+// as when the daemon starts and finds it on disk.
 func (a *Account) AddUnchecked(who identity.ID, n int64) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -153,7 +153,7 @@ func (a *Account) HeldBy(who identity.ID) int64 {
 	return a.held[who]
 }
 
-// CountRefusal counts a refusal that the caller has decided, for a row that is not reserved with
+// CountRefusal adds a refusal that the caller has decided, for a row that is not reserved with
 // Reserve.
 func (a *Account) CountRefusal(who identity.ID) {
 	a.mu.Lock()
@@ -161,7 +161,7 @@ func (a *Account) CountRefusal(who identity.ID) {
 	a.countRefusal(who)
 }
 
-// countRefusal counts a refusal. Callers hold mu.
+// countRefusal adds a refusal. Callers hold mu.
 func (a *Account) countRefusal(who identity.ID) {
 	a.refused[who]++
 	a.allRefused++
@@ -173,10 +173,10 @@ type Book struct {
 	// not block. Nil: one.
 	Peers func() int
 
-	// Certified reports whether a peer is none that the owner trusts, and the name in its certificate;
+	// Certified reports whether a peer is certified and not trusted by the owner, and the name in its certificate;
 	// "" for one that has left something here, and has no certificate now. All keys with one name hold
-	// together what one peer may, and of the half that is set aside they have no part. It must not
-	// block, nor call the book. Nil: there are none.
+	// together what one peer may, and have no part in the half that is set aside. It must not
+	// block, nor call the book. It may be nil.
 	Certified func(who identity.ID) (name string, ok bool)
 
 	mu       sync.Mutex
@@ -270,7 +270,7 @@ func (a *Account) listPeerUsage() []Usage {
 	return all
 }
 
-// ForgetRefusals drops the counts of a peer's refusals, when it is untrusted. What it holds is
+// ForgetRefusals drops the numbers of a peer's refusals, when it is untrusted. What it holds is
 // given back by the callers of Reserve.
 func (b *Book) ForgetRefusals(who identity.ID) {
 	for _, a := range b.listAccounts() {

@@ -2,7 +2,7 @@ package budget
 
 import "github.com/acpd/acpd/identity"
 
-// noteName notes under which name a peer counts that the owner does not trust, with all that it
+// noteName notes the certified name under which a peer that the owner does not trust is accounted for, with all that it
 // holds. A peer that has lost its certificate keeps the name that it had. Callers hold mu.
 func (a *Account) noteName(who identity.ID) {
 	name, counts := a.book.findCertifiedName(who)
@@ -48,7 +48,7 @@ func (a *Account) adjustByName(name string, n int64) {
 	}
 }
 
-// findHolder returns what counts for a peer's own bound: what it holds, or what all keys with the name
+// findHolder returns what is held under a peer's own bound: what it holds, or what all keys with the name
 // of its certificate hold. Callers hold mu.
 func (a *Account) findHolder(who identity.ID) (held int64, certified bool) {
 	var name string

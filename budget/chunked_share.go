@@ -7,9 +7,9 @@ import (
 	"github.com/acpd/acpd/identity"
 )
 
-// Share counts what one peer holds of a row that is taken and given back for every
+// Share is what one peer holds of a row that is taken and given back for every
 // message. It takes from the account in chunks, so that Reserve and Release usually
-// cost one atomic operation each. What is left of a chunk counts as held until ReleaseUnused.
+// cost one atomic operation each. The rest of a chunk is held until ReleaseUnused.
 type Share struct {
 	account *Account
 	who     identity.ID
@@ -77,8 +77,8 @@ func (s *Share) ReleaseUnused() {
 	if keep > 0 {
 		keep += s.chunk
 	}
-	// A Reserve meanwhile may have seen the larger number. What it took beyond is granted
-	// with the next Reserve.
+	// A Reserve meanwhile may have seen the larger number. The next Reserve grants what it took
+	// beyond.
 	if free := s.granted.Load() - keep; free > 0 {
 		s.granted.Add(-free)
 		s.account.Release(s.who, free)

@@ -17,9 +17,9 @@ func (a *Account) checkRoom(who identity.ID, n int64) error {
 }
 
 // hasRoomInSum reports whether the sum has room for n more of a peer that holds held. Half of
-// the sum is set aside, an equal part for each peer that the owner trusts. The other half, and it
-// alone, is for what peers hold beyond their part, and for all that peers hold which the owner does
-// not trust: so these have half at most together, and take nothing that was set aside.
+// the sum is set aside, an equal part for each peer that the owner trusts. Only the other half is
+// for what peers hold beyond their part, and for all that certified peers hold:
+// so these have half at most together, and take nothing that was set aside.
 func (a *Account) hasRoomInSum(held, n int64, certified bool) bool {
 	if a.sum+n > a.row.All {
 		return false

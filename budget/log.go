@@ -37,8 +37,8 @@ func AreStrangers(id identity.ID) bool {
 }
 
 // Log writes lines that peers cause to a log and passes on events that they cause,
-// [LogLines] of each peer at most in a minute. It counts what it leaves out, and says so
-// once a minute in one line and one event.
+// [LogLines] of each peer at most in a minute. Once a minute it reports how many it has left
+// out, in one line and one event.
 type Log struct {
 	to      *slog.Logger
 	account *Account
@@ -48,7 +48,7 @@ type Log struct {
 	minutes map[identity.ID]*minute
 }
 
-// minute counts what one peer has caused since its first line, for a minute.
+// minute holds what one peer has caused since its first line, for a minute.
 type minute struct {
 	timer  *time.Timer
 	taken  int64

@@ -25,20 +25,20 @@ func NewRepliesRow(maxMessage int) Row {
 		What: "replies to calls from here that are being read"}
 }
 
-// NewInboxBytesRow are the bytes of what [Inbox] counts. The largest message always fits.
+// NewInboxBytesRow returns the row for the bytes in [Inbox]. The largest message always fits.
 func NewInboxBytesRow(maxMessage int) Row {
 	return Row{Name: "inbox_bytes", Unit: Bytes, Peer: max(16*mib, 2*int64(maxMessage)), All: 64 * mib,
 		What: "their bytes", Remedy: "as inbox"}
 }
 
-// NewResultsBytesRow are the bytes of what [Results] counts.
+// NewResultsBytesRow returns the row for the bytes in [Results].
 func NewResultsBytesRow(maxMessage int) Row {
 	return Row{Name: "results_bytes", Unit: Bytes, Peer: max(8*mib, 2*int64(maxMessage)), All: 64 * mib,
 		What: "their bytes", Remedy: "as results"}
 }
 
 var (
-	// Unread counts bytes that lie in QUIC's buffers and that nobody has read. A connection's window is 64
+	// Unread are bytes in QUIC's buffers that nobody has read. A connection's window is 64
 	// streams of 128 KiB and 256 KiB of control items.
 	Unread = Row{Name: "unread", Unit: Bytes, Peer: 64 * mib, All: 256 * mib,
 		What: "what has come and nobody has read yet, in QUIC's buffers"}
@@ -48,7 +48,7 @@ var (
 	Connections = Row{Name: "connections", Peer: 4,
 		What: "connections, those that drain among them"}
 
-	// Greeting are connections before hello, of which each may hold 64 KiB.
+	// Greeting are connections before hello, each of which may hold 64 KiB.
 	Greeting = Row{Name: "greeting", Peer: 4,
 		What: "connections that have not said hello yet"}
 
@@ -152,7 +152,7 @@ var (
 	FreeSpace = Row{Name: "free_space", Unit: BytesFree,
 		What: "the space that is left on the disk of the state directory", Remedy: "free some space on that disk, or lower limits.min_free"}
 
-	// Policy and Rate count what the configuration refuses. They bound nothing: the
+	// Policy and Rate are refusals by the configuration. They bound nothing: the
 	// policy and limits.rate do.
 	Policy = Row{Name: "policy",
 		What: "messages that policy in config.yaml forbids", Remedy: "acpctl policy PEER KIND says which rule decides"}

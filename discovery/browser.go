@@ -22,8 +22,8 @@ const (
 	minDelay = 20 * time.Millisecond
 	maxDelay = 120 * time.Millisecond
 
-	// The answer for all to hear, to those who asked for it (RFC 6762, section 6). The
-	// zone answers each alone, and that is not enough: of the sockets that share port
+	// The answer to all, for those who asked for it (RFC 6762, section 6). The
+	// zone answers each by unicast, and that is not enough: among the sockets that share port
 	// 5353 on a host only one gets it, and other caches take the silence for a death
 	// (section 10.5).
 	answerGap = time.Second
@@ -46,7 +46,7 @@ type browser struct {
 	started  time.Time // the schedule
 	step     int       // how many times everybody was asked since
 	cut      bool      // an answer to that was cut short
-	loud     bool      // it was asked again for all to hear
+	loud     bool      // it was asked again with an answer to all
 	said     time.Time // when this daemon last announced itself
 	sayAt    time.Time // when it will because somebody asked; zero: nobody did
 	asking   []string  // instances to ask in person

@@ -6,15 +6,15 @@
 // source of the last kind: multicast DNS service discovery (RFC 6762, RFC 6763)
 // for the service _acp._udp, on every interface that can do multicast, over IPv4
 // and IPv6. Its records are those of hashicorp/mdns; the sockets, the answers,
-// announcements, goodbyes and everything that it hears are its own, because that
+// announcements, goodbyes and the receiver are its own, because that
 // library's server answers questions from anywhere.
 //
-// What is heard may come from any machine on the network and proves nothing. It becomes
+// A received packet may come from any machine on the network and proves nothing. It becomes
 // a hint and no more: it never touches a configured address, it takes a bounded
 // place, and it fades 90 s after its last repetition. Packets from
 // sources that are not on the link, and addresses that are neither on the link nor
 // private, are ignored. The network can fail in every way without ending Run: each
-// kind of failure is one warning that says what to do, and the rest goes on.
+// kind of failure is one warning with its remedy, and the rest continues.
 //
 // The package knows neither trust nor dialling. The caller says which ids are
 // trusted, so that strangers cannot displace them, limits how often news make it
@@ -39,9 +39,9 @@ import (
 )
 
 const (
-	// The interfaces are looked at when the system says that they have changed, but not
-	// for every word of it; and every second where it says nothing, or every minute, in
-	// case it did not say all. A look costs three requests to the kernel and 33 KB.
+	// The interfaces are looked at when the system reports that they have changed, but not
+	// for every such report; and every second where it reports nothing, or every minute, in
+	// case it did not report all. A look costs three requests to the kernel and 33 KB.
 	lookGap  = 100 * time.Millisecond
 	pollTime = time.Second
 	lookTime = time.Minute
@@ -60,13 +60,13 @@ type Config struct {
 	Name string // what this daemon calls itself; "": nothing
 
 	// Listen holds the address at which peers are accepted. With an unspecified address all addresses
-	// of the interfaces are announced, with 0.0.0.0 those of IPv4 alone, with another
-	// address that one, and with one of loopback that one, to this host alone.
+	// of the interfaces are announced, with 0.0.0.0 only those of IPv4, with another
+	// address that one, and with one of loopback that one, only to this host.
 	Listen netip.AddrPort
 
-	// Include names the only interfaces to use; none: loopback, for the daemons of this
+	// Include names the only interfaces to use. If it is empty, these are loopback, for the daemons of this
 	// host, and all that are up and can do multicast. Exclude names interfaces that are
-	// left alone.
+	// not used.
 	Include, Exclude []string
 
 	// Rewired is called when the interfaces in use have changed, in Run's goroutine. It

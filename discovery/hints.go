@@ -31,7 +31,7 @@ type sighting struct {
 	by       netip.Addr
 }
 
-// addHints enters a sighting, unless there is no room.
+// addHints enters a sighting, if there is room.
 func (t *Table) addHints(s sighting) {
 	trusted := t.trusted(s.id)
 	for {
@@ -44,7 +44,7 @@ func (t *Table) addHints(s sighting) {
 	}
 }
 
-// tryAddHints enters a sighting. If there is room only in the place of another peer, it
+// tryAddHints enters a sighting. If another peer would have to make room, it
 // does nothing and returns that peer.
 func (t *Table) tryAddHints(s sighting, trusted bool) (change *Change, rival identity.ID) {
 	now := time.Now()
@@ -81,7 +81,7 @@ func (t *Table) tryAddHints(s sighting, trusted bool) (change *Change, rival ide
 }
 
 // findStrangerToReplace decides whether there is room for a stranger announced by a source: at once,
-// or in the place of a rival, the stranger not heard for longest of the source that holds
+// or if it replaces a rival, the stranger not heard for longest of the source that holds
 // the most. It refuses if the newcomer's own source holds the most.
 func (t *Table) findStrangerToReplace(by netip.Addr) (refused bool, rival identity.ID) {
 	strangers := 0
@@ -131,7 +131,7 @@ func (t *Table) removeHints(id identity.ID, p *tableEntry) *Change {
 	return change
 }
 
-// reportChanges tells the caller of NewTable what has changed; a nil change is none.
+// reportChanges passes the changes that are not nil to the caller of NewTable.
 func (t *Table) reportChanges(changes ...*Change) {
 	for _, c := range changes {
 		if c != nil {
@@ -144,9 +144,9 @@ func (t *Table) reportChanges(changes ...*Change) {
 func (p *tableEntry) isStranger() bool { return !p.trusted && len(p.worked)+len(p.static) == 0 }
 
 // mergeHints returns the hints after a sighting: its addresses first, then those that
-// other sources gave. What the same source said before is superseded. Where there
-// are too many, the source with the most loses its last, so that no source alone
-// can push out what the others say.
+// other sources gave. It replaces earlier hints of the same source. If there
+// are too many, the source with the most loses its last, so that no single source
+// can displace the hints of others.
 func mergeHints(old []hint, s sighting, now time.Time) []hint {
 	hints := make([]hint, 0, len(s.addrs)+len(old))
 	for _, a := range s.addrs {

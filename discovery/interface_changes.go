@@ -102,8 +102,8 @@ func (n *node) reopenLinks() {
 }
 
 // warnOfInterface warns of what is missing on an interface. Without loopback only the daemons
-// of this host miss each other, and mostly there are none; so that is told to one
-// that has nothing else.
+// of this host miss each other, and mostly there are no others; so only a daemon
+// that has no other interface gets that warning.
 func (n *node) warnOfInterface(w nic, kind string, err error) {
 	if !w.isLoopback() || n.cfg.Listen.Addr().IsLoopback() {
 		n.warnOnce(kind, err)

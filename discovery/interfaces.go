@@ -26,8 +26,8 @@ func (n nic) isOnLink(ip netip.Addr) bool {
 	return slices.ContainsFunc(n.prefixes, func(p netip.Prefix) bool { return p.Contains(ip) })
 }
 
-// isLoopback reports whether only this host is on the interface. What is heard there
-// is another daemon of this host.
+// isLoopback reports whether only this host is on the interface. Packets there
+// come from another daemon of this host.
 func (n nic) isLoopback() bool { return n.Flags&net.FlagLoopback != 0 }
 
 // hasFamily reports whether the interface has an address of a family.
@@ -79,8 +79,8 @@ func (w *interfaceWatch) listOwnAddrs() []netip.Addr {
 }
 
 // listUsableInterfaces returns the interfaces to use, and how many there are too many: those that
-// are up, have an address and can do multicast, which loopback can on every system
-// that matters and says on few. Who listens on loopback is reached there alone.
+// are up, have an address and can do multicast. Loopback can do it on every system
+// that matters, though few report it. A daemon that listens on loopback is reached only there.
 func (w *interfaceWatch) listUsableInterfaces(listen netip.Addr, include, exclude []string) (use []nic, cut int) {
 	for _, i := range w.nics {
 		loopback := i.Flags&net.FlagLoopback != 0

@@ -17,7 +17,7 @@ const (
 	mdnsPort  = 5353
 	hopLimit  = 255     // RFC 6762, section 11
 	buffered  = 1 << 20 // bytes; the system may give less. Hundreds may answer one question at the same moment
-	maxFailed = 3       // questions in a row that could not be sent before it is told: a new IPv6 address is not usable at once
+	maxFailed = 3       // questions in a row that could not be sent before it is reported: a new IPv6 address is not usable at once
 	maxSilent = 2       // questions in a row that were not heard here before the sockets are taken for deaf
 )
 
@@ -36,9 +36,9 @@ type link struct {
 }
 
 // familySockets is the two sockets of a family on an interface; one that could not be opened
-// is nil. The group's has port 5353 and hears all multicast; answers and announcements
+// is nil. The group's has port 5353 and receives all multicast; answers and announcements
 // must come from it (RFC 6762, section 6). The other has a port of its own, for answers that
-// come to it alone: of those to port 5353 the system gives each to only one of the
+// are sent only to it: the system gives each of those to port 5353 to only one of the
 // sockets that share it.
 type familySockets struct {
 	to           *net.UDPAddr
@@ -56,7 +56,7 @@ type familySockets struct {
 // socket hides in which family it is.
 type socket struct {
 	*net.UDPConn
-	index int                                              // the only interface to hear; 0: any
+	index int                                              // the only interface to listen on; 0 for any
 	read  func([]byte) (n, index int, _ net.Addr, _ error) // index: where it came in, 0: not known
 	write func(data []byte, to *net.UDPAddr) error
 }
@@ -78,7 +78,7 @@ func openLink(n nic) (l *link, errs []error) {
 		if p.group, err = newMulticastSocket(conn, err, n, v4); err != nil {
 			errs = append(errs, err)
 		} else {
-			// A socket hears the groups that any socket of the host joined, on all interfaces.
+			// A socket receives the groups that any socket of the host joined, on all interfaces.
 			p.group.index = n.Index
 		}
 		conn, err = net.ListenUDP(network, nil)
@@ -142,8 +142,8 @@ func explainOpenError(n nic, err error) (kind string, _ error) {
 	return "open", ownwords.Errorf("on %s: %w: the interface cannot do multicast: exclude it; configured addresses work without", n.Name, err)
 }
 
-// sendAnnouncement sends a packet to the group from its own port. What hinders it hinders
-// questions too, and is told there.
+// sendAnnouncement sends a packet to the group from its own port. Its failures are those of
+// questions too, and are reported there.
 func (l *link) sendAnnouncement(data []byte) {
 	for _, p := range l.pairs {
 		if p.group != nil {

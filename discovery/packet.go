@@ -95,11 +95,11 @@ func includesKnownAnswer(msg *dns.Msg, instance string) bool {
 // packetContent holds the facts that a packet states.
 type packetContent struct {
 	found     []announcement
-	mentioned []string // instances of which it does not say enough
+	mentioned []string // instances that it describes only in part
 	cut       bool     // it had more to say (the TC bit)
 }
 
-// decodePacket reads a packet. What is malformed or of another version is left out.
+// decodePacket reads a packet. It leaves out what is malformed or of another version.
 func decodePacket(data []byte) (r packetContent) {
 	var msg dns.Msg
 	if len(data) > maxPacket || msg.Unpack(data) != nil || !msg.Response || msg.Opcode != dns.OpcodeQuery || msg.Rcode != dns.RcodeSuccess {

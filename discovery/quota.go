@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// What foreign packets may cost in a second. A packet counts one for each KiB begun,
+// How much foreign packets may cost in a second. A packet costs one for each KiB begun,
 // and one for each service in it.
 const (
 	maxPerSource = 512

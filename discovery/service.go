@@ -38,7 +38,7 @@ func instanceName(id identity.ID) string {
 }
 
 // newDNSRecords returns the records of a daemon that listens at addrs, all of one
-// port; nil if there are none, since then there is nothing to announce.
+// port, or nil without addresses: then there is nothing to announce.
 func newDNSRecords(self identity.ID, name string, addrs []netip.AddrPort) *dnsRecords {
 	if len(addrs) == 0 {
 		return nil

@@ -63,8 +63,8 @@ type Change struct {
 
 // Table holds the addresses of peers. It is safe for concurrent use.
 //
-// What the network says fills it within bounds: 256 strangers, 8 addresses each,
-// shared fairly between those who say it. Trusted peers and those with a
+// Hints from the network fill it within bounds: 256 strangers, 8 addresses each,
+// shared fairly between their sources. Trusted peers and those with a
 // configured address are not among the 256 and are never displaced.
 type Table struct {
 	trusted func(identity.ID) bool
@@ -91,8 +91,8 @@ type tableEntry struct {
 	trusted  bool      // as last asked
 }
 
-// NewTable returns an empty table. trusted says whether strangers must not displace
-// an id; changed is told what happens on the network. Neither is called with a lock
+// NewTable returns an empty table. trusted reports whether strangers must not displace
+// an id; changed is called with what happens on the network. Neither is called with a lock
 // held; changed is called by [RunMDNS] in its own goroutine, one call at a time, and
 // must not block.
 func NewTable(trusted func(identity.ID) bool, changed func(Change)) *Table {
@@ -127,8 +127,8 @@ func (t *Table) SetAddrs(id identity.ID, source Source, addrs ...string) {
 // TakeDialAddrs returns the addresses of a peer, as host:port without repetition, for a
 // caller that dials them all now. First come those that worked, then those that are
 // configured, then those that the network names, last heard first. An address that only
-// the network names is left out for 5 s after it was returned. What comes from the sources in
-// without alone is left out too. Package peer dials them in this order, after the one where the
+// the network names is left out for 5 s after it was returned. So is one that only the sources in
+// without name. Package peer dials them in this order, after the one where the
 // peer last proved its key.
 func (t *Table) TakeDialAddrs(id identity.ID, without ...Source) []string {
 	now := time.Now()

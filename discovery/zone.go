@@ -14,7 +14,7 @@ import (
 const (
 	maxAnswer    = 1232 // bytes of an answer: what the least MTU of IPv6 leaves for it
 	maxQuestions = 16   // of a packet that are looked at; there are four to ask
-	legacyTTL    = 10   // seconds, to who is no mDNS host and hears no goodbye (RFC 6762, section 6.7)
+	legacyTTL    = 10   // seconds, to a host without mDNS, which gets no goodbye (RFC 6762, section 6.7)
 )
 
 // zone holds the records with which all interfaces answer.
@@ -35,8 +35,8 @@ func (z *zone) Records(q dns.Question) []dns.RR {
 	return known.answerQuestion(strings.ToLower(q.Name), q.Qtype)
 }
 
-// answerPacket returns the one packet, of at most 1,232 bytes, that answers all that a
-// packet asks; nil: there is nothing to answer. Who is asked for is on the link, or
+// answerPacket returns the one packet, of at most 1,232 bytes, that answers all questions of a
+// packet, or nil if there is nothing to answer. Those who ask are on the link, or
 // the packet would not come here. The quota is asked before the packet is unpacked.
 func (z *zone) answerPacket(data []byte, from netip.AddrPort) []byte {
 	known := z.current.Load()
@@ -76,8 +76,8 @@ func (z *zone) answerPacket(data []byte, from netip.AddrPort) []byte {
 	return packReplyWithinLimit(&reply)
 }
 
-// packReplyWithinLimit packs an answer, without the last addresses if it is too long with them: those
-// that hold beyond the link stand in the TXT record too.
+// packReplyWithinLimit packs an answer, without the last addresses if it is too long with them: the TXT
+// record has those that are valid beyond the link too.
 func packReplyWithinLimit(reply *dns.Msg) []byte {
 	for {
 		data, err := reply.Pack()

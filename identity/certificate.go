@@ -37,7 +37,7 @@ const (
 	noName = "is not a name that acpd takes: use lower-case letters, digits and hyphens, a letter first, and nothing that looks like the beginning of an id; then have it signed again"
 )
 
-// Certificate is the word of an authority on a daemon's key. Its text form is that of OpenSSH's
+// Certificate is an authority's statement about a daemon's key. Its text form is that of OpenSSH's
 // host certificates, made with ssh-keygen -s.
 type Certificate struct {
 	ID        ID
@@ -69,7 +69,7 @@ func (c *Certificate) IsSameAs(o *Certificate) bool {
 		c.NotBefore.Equal(o.NotBefore) && c.NotAfter.Equal(o.NotAfter) && c.PQ == o.PQ && c.signer == o.signer
 }
 
-// Authority signs certificates. What it signs counts for keys that are neither trusted nor blocked. One
+// Authority signs certificates, which are valid for keys that are neither trusted nor blocked. One
 // that changes its key is there twice, under one name.
 type Authority struct {
 	Name    string
@@ -77,7 +77,7 @@ type Authority struct {
 	Revoked *Revocations // nil: none
 }
 
-// AuthorityKey is the public key of an authority. The zero value is none.
+// AuthorityKey is the public key of an authority. The zero value means no key.
 type AuthorityKey struct{ wire string } // in the binary form of RFC 4253, section 6.6
 
 // ParseAuthorityKey parses the line of a public key file of OpenSSH. It takes Ed25519 keys, also of
@@ -137,7 +137,7 @@ func CheckCertificate(raw []byte, id ID, authorities []Authority, now time.Time)
 	i := slices.IndexFunc(authorities, func(a Authority) bool { return a.Key == c.signer })
 	if i < 0 {
 		const unsigned = "no authority that is configured here has signed it: see organisation.authorities in config.yaml"
-		if err := c.checkValidity(now); err != nil { // then a known authority alone does not help
+		if err := c.checkValidity(now); err != nil { // then it does not help to know the authority
 			return nil, ownwords.Errorf("%w; and %s", err, unsigned)
 		}
 		return nil, ownwords.New("certificate: " + unsigned)
@@ -211,14 +211,14 @@ func parseCertificate(raw []byte) (*ssh.Certificate, *Certificate, error) {
 	return parsed, c, nil
 }
 
-// hasCertificateType reports whether raw begins with the one type of certificates that counts, so
+// hasCertificateType reports whether raw begins with the one type of certificates that acpd accepts, so
 // that no other is parsed.
 func hasCertificateType(raw []byte) bool {
 	return len(raw) >= 4 && int(binary.BigEndian.Uint32(raw)) == len(certificateType) && bytes.HasPrefix(raw[4:], []byte(certificateType))
 }
 
-// readPrincipals sets name and groups. A certificate with a principal of another kind is meant for
-// something else, as one of ssh is for hosts, and is none for acpd.
+// readPrincipals sets name and groups. It refuses a certificate with a principal of another kind, which is meant for
+// something else, such as one of ssh for hosts.
 func (c *Certificate) readPrincipals(principals []string) error {
 	if len(principals) == 0 {
 		return ownwords.New("certificate: it names nobody: have it signed with -n acp:NAME")
@@ -256,8 +256,8 @@ func (c *Certificate) readPrincipals(principals []string) error {
 	return nil
 }
 
-// readCertificateTime returns a time in seconds since 1970; that which stands for no bound gives
-// the zero time.
+// readCertificateTime returns a time in seconds since 1970, or the zero time for the value that means
+// no bound.
 func readCertificateTime(seconds, unbounded uint64) (time.Time, error) {
 	const year10000 = 253402300800
 	switch {

@@ -13,7 +13,7 @@ import (
 	"github.com/acpd/acpd/internal/pace"
 )
 
-// maxCertified bounds the peers that count by their certificates, of all authorities together. Those of
+// maxCertified bounds the certified peers of all authorities together. Those of
 // one authority are half of them at most, and keysOfName of them can have one name.
 const (
 	maxCertified = 4096
@@ -24,8 +24,8 @@ const (
 // there can be at a time.
 var ErrCertifiedFull = ownwords.Errorf("certificate: %d peers of its authority are connected, or %d of all, or %d with its name: try again later", maxCertified/2, maxCertified, keysOfName)
 
-// certifiedPeers are the peers that count by the word of an authority alone, in memory. A
-// [TrustStore] shows them beside those that the owner trusted.
+// certifiedPeers are the peers that only have a certificate, in memory. A
+// [TrustStore] shows them together with those that the owner trusted.
 type certifiedPeers struct {
 	number     atomic.Int64 // of entries of byID: without any, nobody takes the lock
 	configured atomic.Bool  // there is an authority
@@ -36,7 +36,7 @@ type certifiedPeers struct {
 	byID        map[ID]Peer
 	byName      map[string][]ID
 	byAuthority map[string]int // how many of byID
-	ended       map[ID]bool    // they were in byID, and TakeDecertified has not told of it
+	ended       map[ID]bool    // they were in byID, and TakeDecertified has not returned them
 	pins        certifiedPins
 }
 
@@ -44,18 +44,18 @@ func newCertifiedPeers() certifiedPeers {
 	return certifiedPeers{changed: pace.NewSignal(), byID: make(map[ID]Peer), byName: make(map[string][]ID), byAuthority: make(map[string]int), ended: make(map[ID]bool), pins: newCertifiedPins()}
 }
 
-// Authorities returns the authorities whose word counts. The caller does not modify the slice.
+// Authorities returns the authorities whose certificates are valid. The caller does not modify the slice.
 func (t *TrustStore) Authorities() []Authority {
 	t.certified.mu.RLock()
 	defer t.certified.mu.RUnlock()
 	return t.certified.authorities
 }
 
-// HasAuthorities reports whether certificates count.
+// HasAuthorities reports whether any certificate can be valid.
 func (t *TrustStore) HasAuthorities() bool { return t.certified.configured.Load() }
 
-// SetAuthorities makes the word of these authorities count, and of no others. Peers that lose their
-// certificate by that are peers no more when it returns; [TrustStore.TakeDecertified] tells of them.
+// SetAuthorities makes certificates of these authorities valid, and of no others. Peers that lose their
+// certificate by that are peers no more when it returns; [TrustStore.TakeDecertified] returns them.
 func (t *TrustStore) SetAuthorities(authorities []Authority) {
 	c := &t.certified
 	c.mu.Lock()
@@ -74,8 +74,8 @@ func (t *TrustStore) SetAuthorities(authorities []Authority) {
 // raw is the certificate in its binary form. A key or a name that is blocked gets an error, also if
 // Untrust is called meanwhile. A key that the owner trusts stays what it is.
 //
-// If there is no room, the certificate of the peer goes that has shown its own longest ago, of those
-// for which isIdle reports that they are not connected; without one, the error is
+// If there is no room, the peer gives up its place that has shown its certificate longest ago, among those
+// that isIdle reports as not connected. If all are connected, the error is
 // [ErrCertifiedFull]. isIdle must not block, nor call t.
 func (t *TrustStore) Certify(raw []byte, id ID, now time.Time, isIdle func(ID) bool) (Peer, error) {
 	c := &t.certified
@@ -154,7 +154,7 @@ func (c *certifiedPeers) makeRoom(isIdle func(ID) bool, match func(Peer) bool) b
 	return true
 }
 
-// end removes a peer, if it is there, and has TakeDecertified tell of it. Callers hold mu.
+// end removes a peer, if it is there, and makes TakeDecertified return it. Callers hold mu.
 func (c *certifiedPeers) end(id ID) {
 	if _, ok := c.byID[id]; ok {
 		c.remove(id)
@@ -219,7 +219,7 @@ func (t *TrustStore) CertifiedSignal() <-chan struct{} { return t.certified.chan
 // HasCertified reports whether there are peers with certificates.
 func (t *TrustStore) HasCertified() bool { return t.certified.number.Load() > 0 }
 
-// CertifiedPeers returns the peers that count by their certificates alone, sorted by name and id.
+// CertifiedPeers returns the peers that only have a certificate, sorted by name and id.
 func (t *TrustStore) CertifiedPeers() []Peer {
 	c := &t.certified
 	if c.number.Load() == 0 {
@@ -239,13 +239,13 @@ func (t *TrustStore) CertifiedPeers() []Peer {
 	return all
 }
 
-// IsCertified reports whether a key counts by its certificate alone, and the name that it has by that.
+// IsCertified reports whether a key is a peer only by its certificate, and the name in it.
 func (t *TrustStore) IsCertified(id ID) (name string, ok bool) {
 	p, ok := t.findCertified(id)
 	return p.Name, ok
 }
 
-// findCertified returns the peer with that id, if it counts by its certificate alone.
+// findCertified returns the peer with that id, if it is a peer only by its certificate.
 func (t *TrustStore) findCertified(id ID) (Peer, bool) {
 	c := &t.certified
 	if c.number.Load() == 0 {

@@ -30,9 +30,9 @@ func (t *TrustStore) ListAuthorityKeys(name string) (keys []AuthorityKey) {
 	return keys
 }
 
-// CheckNamed returns a certificate, whosever key it is for, if it counts here and gives that key a
-// name, as in build-7.corp. raw is its binary form. That the key is where the certificate came
-// from is not said: its peer has to prove it.
+// CheckNamed returns a certificate, for any key, if it is valid here and gives that key a
+// name, such as build-7.corp. raw is its binary form. CheckNamed does not check that the sender of the
+// certificate has the key: its peer has to prove it.
 func (t *TrustStore) CheckNamed(raw []byte, name string, now time.Time) (*Certificate, error) {
 	says, err := InspectCertificate(raw)
 	if err != nil {

@@ -26,7 +26,7 @@ type CertifiedPin struct {
 	Seen      time.Time
 }
 
-// certifiedPins are the pins of certified peers. What changes is kept until it is saved.
+// certifiedPins are the pins of certified peers. Changes are kept until they are saved.
 type certifiedPins struct {
 	unsaved     pace.Signal
 	byID        map[ID]CertifiedPin
@@ -39,7 +39,7 @@ func newCertifiedPins() certifiedPins {
 	return certifiedPins{unsaved: pace.NewSignal(), byID: make(map[ID]CertifiedPin), byAuthority: make(map[string]int), changed: make(map[ID]bool)}
 }
 
-// use returns the pin of a peer that has come, zero if it has none.
+// use returns the pin of a peer that has come, or zero.
 func (s *certifiedPins) use(id ID, now time.Time) PQHash {
 	pin, ok := s.byID[id]
 	if !ok || now.Sub(pin.Seen) > PinTTL {

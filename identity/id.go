@@ -31,7 +31,7 @@ import (
 )
 
 // ID is the identity of a daemon: an Ed25519 public key (RFC 8032,
-// section 5.1.5). The zero ID stands for none; no peer can have it.
+// section 5.1.5). The zero ID means no daemon; no peer can have it.
 type ID [32]byte
 
 const hexDigits = "0123456789abcdef"
@@ -63,7 +63,7 @@ func (id ID) Fingerprint() string {
 	return strings.Join(groups, " ")
 }
 
-// IsZero reports whether id is none.
+// IsZero reports whether id is the zero ID.
 func (id ID) IsZero() bool { return id == ID{} }
 
 // Compare orders ids by their bytes, as [bytes.Compare] does.
@@ -85,7 +85,7 @@ func (id *ID) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// hasHexPrefix reports whether the text form begins with digits, of which there are 64 at most.
+// hasHexPrefix reports whether the text form begins with digits, 64 at most.
 func (id *ID) hasHexPrefix(digits string) bool {
 	var text [2 * len(ID{})]byte
 	hex.Encode(text[:], id[:])

@@ -25,7 +25,7 @@ const (
 // The id, the hash and the token are in base64url without padding (RFC 4648, section 5), or in
 // lower-case hex digits: acpd 0.1.0 reads only the latter, and knows no parameter relay.
 //
-// Whoever has it can redeem its token, for as many keys as it was issued for: it is a secret until it
+// Anybody who has it can redeem its token, for as many keys as it was issued for: it is a secret until it
 // expires.
 type Invitation struct {
 	ID     ID

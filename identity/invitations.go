@@ -32,9 +32,9 @@ var (
 
 // Invitations are the open invitations of one daemon, in memory: at most eight that can be used, and those
 // that are used up.
-// The zero value has none. It is safe for concurrent use.
+// The zero value is empty. It is safe for concurrent use.
 type Invitations struct {
-	last atomic.Pointer[deadline] // of the one that ends last; nil: none is open
+	last atomic.Pointer[deadline] // of the one that ends last; nil if all have ended
 
 	// mu is held over Redeem's call of trust too: so one of two joiners wins.
 	// Handshakes, which ask HasOpen, do not wait for it.

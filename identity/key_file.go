@@ -91,8 +91,8 @@ func removeLeftoverKeyFiles(path string) {
 // leftoverPattern matches what CreateKey appends to the name of its first file.
 var leftoverPattern = regexp.MustCompile(`^\.[A-Z2-7]{26}$`)
 
-// LoadOrCreateKey loads the identity at path, or creates it if there is no file. Of
-// several calls that create it at once one wins, and all return its key. It removes what
+// LoadOrCreateKey loads the identity at path, or creates the file. If
+// several calls create it at once, one wins, and all return its key. It removes what
 // crashes have left of CreateKey.
 func LoadOrCreateKey(path string) (key *Key, created bool, err error) {
 	key, err = LoadKey(path)

@@ -154,7 +154,7 @@ func CheckAddr(addr string) error {
 	if err != nil || len(host) > 253 {
 		return ownwords.Errorf("address %q: use host:port, like desk.example:7117 or [2001:db8::1]:7117", CleanClaim(addr))
 	}
-	// A zone may hold anything, so netip alone does not make the text safe.
+	// A zone may hold anything, so netip does not make the text safe.
 	_, err = netip.ParseAddr(host)
 	isIP := err == nil && consistsOnlyOf(host, hostChars+":%")
 	isName := host != "" && consistsOnlyOf(host, hostChars)

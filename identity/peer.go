@@ -17,8 +17,8 @@ type Peer struct {
 	PQ    PQHash    `yaml:"pq,omitempty"`         // zero: not pinned yet
 	Since time.Time `yaml:"since"`                // UTC, whole seconds
 
-	// Certificate is set if the key is not in the store, and counts by the word of an authority. It is
-	// not to be modified.
+	// Certificate is set if the key is not in the store, and is a peer only by its certificate. It must
+	// not be modified.
 	Certificate *Certificate `yaml:"-"`
 }
 

@@ -21,7 +21,7 @@ const (
 )
 
 // PQHash is the SHA-256 of an ML-DSA-65 public key, to which a peer's post-quantum half is
-// pinned. The zero value means that none is pinned. Its text is 64 lower-case hex digits.
+// pinned. The zero value means no pin. Its text is 64 lower-case hex digits.
 type PQHash [sha256.Size]byte
 
 // HashPQ returns the pin for a public key as [Key.PublicPQ] gives it.
@@ -30,7 +30,7 @@ func HashPQ(publicPQ []byte) PQHash { return sha256.Sum256(publicPQ) }
 // String returns 64 lower-case hex digits.
 func (h PQHash) String() string { return fmt.Sprintf("%x", h[:]) }
 
-// IsZero reports whether h is no pin.
+// IsZero reports whether h is zero, which means no pin.
 func (h PQHash) IsZero() bool { return h == PQHash{} }
 
 // MarshalText returns 64 lower-case hex digits.

@@ -27,7 +27,7 @@ const (
 var relayPorts = map[string]string{"tls": "4222", "wss": "443", "nats": "4222", "ws": "80"}
 
 // ParseRelayURL returns a relay's URL in the form in which two of them are compared: in lower case, with
-// its port. The schemes are tls and wss, and nats and ws for a loopback host alone. Only wss and ws
+// its port. The schemes are tls and wss; nats and ws are only for a loopback host. Only wss and ws
 // may have a path. The URL holds no secret: one with user information is refused, and errors quote
 // nothing of it.
 func ParseRelayURL(text string) (string, error) {
@@ -104,10 +104,10 @@ const MaxInvitedRelays = 2
 // InvitedRelay is a relay over which the daemon that invites can be reached.
 type InvitedRelay struct {
 	URL   string // as ParseRelayURL returns it
-	Token string // with which anybody may log in there; "": none is given
+	Token string // with which anybody may log in there; may be ""
 }
 
-// CheckSharedToken returns an error unless a token can stand in an invitation. It quotes nothing.
+// CheckSharedToken returns an error unless an invitation can contain a token. It quotes nothing.
 func CheckSharedToken(token string) error {
 	if token == "" || len(token) > maxSharedToken || !consistsOnlyOf(token, sharedTokenChars) {
 		return ownwords.Errorf("an invitation takes a token of 1 to %d letters, digits and -._~: make one with openssl rand -hex 24", maxSharedToken)

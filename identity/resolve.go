@@ -12,7 +12,7 @@ import (
 type UnknownPeerError struct {
 	Ref              string
 	Near             []string
-	MissingAuthority string // that Ref, as a certified name, would be by; "": it is configured, or Ref is none
+	MissingAuthority string // that Ref would need as a certified name; "" if it is configured, or Ref is no certified name
 }
 
 func (e *UnknownPeerError) Error() string {
@@ -103,7 +103,7 @@ func (t *TrustStore) Resolve(ref string) (Peer, error) {
 	return Peer{}, &AmbiguousError{Ref: ref, Peers: found}
 }
 
-// resolveCertified finds what ref means among the peers that count by their certificates alone: the
+// resolveCertified finds what ref means among the peers that only have a certificate: the
 // ones with that name, or those whose ids begin so.
 func (t *TrustStore) resolveCertified(ref string) (found []Peer) {
 	c := &t.certified
@@ -143,7 +143,7 @@ func (s *trustSnapshot) listNames() []string {
 
 // SuggestNames returns those of names that ref may have meant, three at most: those that ref
 // begins, that ref adds a hyphen and more to, or that are two edits away at most; or the
-// one that differs in case alone.
+// one that differs only in case.
 func SuggestNames(ref string, names []string) []string {
 	const most = 3
 	var near []string
@@ -166,8 +166,8 @@ func SuggestNames(ref string, names []string) []string {
 	return near
 }
 
-// FormatSuggestion returns the question whether one of the names was meant that ref is close to:
-// otherwise if none is.
+// FormatSuggestion returns the question whether one of the names was meant that ref is close to,
+// or else otherwise.
 func FormatSuggestion(ref string, names []string, otherwise string) string {
 	return formatNear(SuggestNames(ref, names), otherwise)
 }

@@ -79,7 +79,7 @@ type TrustStore struct {
 	filesMu sync.Mutex                    // held while files are written; Untrust, PinPQ and all reads but NeverSaved do not take it
 	files   *sealed.Files[*trustSnapshot] // guarded by filesMu
 
-	certified certifiedPeers // peers by the word of an authority: what current says of a key outranks that
+	certified certifiedPeers // peers with a certificate; what current has about a key outranks that
 
 	isMentioned func(name string) bool // nil: no name is
 }
@@ -232,8 +232,8 @@ func (t *TrustStore) TrustJoined(p Peer, claim string) (Peer, error) {
 // [TrustStore.Save], or a restart forgets the block. An id that is blocked already is no
 // error. The store keeps 16,384 blocks and drops the oldest; that key is then a stranger's.
 //
-// If the key counts by its certificate, its name there is blocked with it: no certificate with that
-// name counts for any key.
+// If the key has a valid certificate, the name in it is blocked too: no certificate with that
+// name is valid for any key.
 func (t *TrustStore) Untrust(id ID) error {
 	if id.IsZero() {
 		return ownwords.Errorf("untrust: %w", ErrNobody)
@@ -298,7 +298,7 @@ func (t *TrustStore) Save() error {
 	return t.writeUntilSaved(func() bool { return t.current.Load() == t.files.Newest }, "save the trust store")
 }
 
-// CreateFiles writes the files of a store that has none, so that their loss can be detected
+// CreateFiles writes the files of a store that does not have them, so that their loss can be detected
 // later. They are durable when it returns nil.
 func (t *TrustStore) CreateFiles() error {
 	return t.writeUntilSaved(func() bool { return t.files.Newest.Sequence > 0 && t.current.Load() == t.files.Newest }, "make the trust store")
@@ -406,7 +406,7 @@ func (s *trustSnapshot) newRecordWithPeer(p Peer) (trustRecord, Peer, error) {
 }
 
 // newRecordWithBlock returns the record in which an id is blocked. name is that of its certificate, ""
-// if it does not count by one.
+// without a valid one.
 func (s *trustSnapshot) newRecordWithBlock(id ID, name string) trustRecord {
 	block := Block{ID: id, Name: name}
 	if i, known := s.byID[id]; known {

@@ -11,7 +11,7 @@ import (
 // of them, or none if there is an error. It returns them as stored. If that changes anything, it
 // waits until the files are durable.
 //
-// An update keeps the fields that an entry leaves zero; a new peer needs a name. Names count as
+// An update keeps the fields that an entry leaves zero; a new peer needs a name. Names are compared as
 // they are afterwards, so two peers may swap theirs. TrustAll lifts no block. What
 // [TrustStore.FindObstacles] finds is the error.
 func (t *TrustStore) TrustAll(peers []Peer) ([]Peer, error) {

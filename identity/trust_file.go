@@ -36,7 +36,7 @@ var trustFormat = &sealed.Format[*trustSnapshot]{
 // If neither is there, the store is empty. It may write, so dir must be locked for one
 // process.
 //
-// The second result is a warning for a person: damage is no error. A damaged or missing
+// The second result is a warning for a person: damage is not an error. A damaged or missing
 // trust.yaml is replaced from the copy, but only if no file, even a damaged one, shows that
 // blocks were added since. Otherwise, and if both are damaged, no peer is trusted, and the
 // blocks that are still known stay. A damaged copy is replaced from trust.yaml. Damaged files
@@ -50,7 +50,7 @@ func OpenTrustStore(dir string) (*TrustStore, error, error) {
 }
 
 // InspectTrust returns the peers and blocks that the files in dir show, and the warning that
-// OpenTrustStore would give, nil if none. It changes nothing and needs no lock.
+// OpenTrustStore would give, or nil. It changes nothing and needs no lock.
 func InspectTrust(dir string) ([]Peer, []Block, *sealed.Warning, error) {
 	s, warning, err := sealed.Inspect(dir, trustFormat)
 	if err != nil {

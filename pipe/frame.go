@@ -12,8 +12,8 @@ import (
 	"github.com/acpd/acpd/internal/ownwords"
 )
 
-// What travels in a pipe, either way (docs/protocol.md, "Pipes"): the preamble, a line with the
-// version of the framing; then packets, each behind its length in two bytes, the higher first.
+// What a pipe carries, either way (docs/protocol.md, "Pipes"): the preamble, a line with the
+// version of the framing; then packets, each after its length in two bytes, the higher first.
 const (
 	preambleWord = "acp-pipe "
 	version      = 1

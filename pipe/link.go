@@ -33,7 +33,7 @@ type Options struct {
 	Log *slog.Logger // for the owner: pipes that come and go; nil: none
 }
 
-// Observer is told what a link hears. Its methods do not block.
+// Observer is notified by a link. Its methods do not block.
 type Observer interface {
 	// NobodyAt says that the pipe at addr has ended. No packet comes from there any more.
 	NobodyAt(addr net.Addr)
@@ -119,7 +119,7 @@ func (l *Link) Run(ctx context.Context, o Observer) error {
 	case <-l.closed:
 	}
 	l.mu.Lock()
-	l.ending = true // so no task begins beside Wait
+	l.ending = true // so no task begins during Wait
 	l.mu.Unlock()
 	cancel()
 	l.tasks.Wait()
@@ -186,7 +186,7 @@ func (l *Link) addPipe(addr Addr, run func(*pipe)) (*pipe, error) {
 	return p, nil
 }
 
-// removePipe takes a pipe of which nothing is left from the link.
+// removePipe removes a pipe from the link once nothing uses it.
 func (l *Link) removePipe(p *pipe) {
 	l.mu.Lock()
 	delete(l.pipes, p.addr.text)
@@ -206,9 +206,9 @@ func (l *Link) tellNobodyAt(p *pipe) {
 }
 
 // Join serves a pipe that came in, until it ends or ctx does. take hands over its connection,
-// which Join closes; it is called only if there is a place for the pipe, of which there are 32.
-// The error before that is overloaded, or daemon_unavailable while the daemon shuts down; after it, it
-// says why the pipe ended, nil if the other end finished.
+// which Join closes; it is called only if one of the 32 places is free.
+// The error before that is overloaded, or daemon_unavailable while the daemon shuts down. The error after it
+// is why the pipe ended, nil if the other end finished.
 func (l *Link) Join(ctx context.Context, take func() (net.Conn, error)) error {
 	if err := l.awaitRun(ctx); err != nil {
 		return newEndingError(err)

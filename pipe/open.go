@@ -25,13 +25,13 @@ type attempt struct {
 	argv []string // of the command
 	at   time.Time
 	err  *kinds.Error // nil: it started, or runs
-	mend bool         // what failed may be mended: it is started at the next call
+	mend bool         // the owner may have removed the cause of the failure: the command is started at the next call
 }
 
-// failureMemory is how long [Link.Failures] tells of a failure.
+// failureMemory is how long [Link.Failures] lists a failure.
 const failureMemory = 10 * time.Minute
 
-// Failure tells of a command that did not lead to its peer.
+// Failure is why a command did not lead to its peer.
 type Failure struct {
 	Addr string // as "pipe:build"
 	At   time.Time
@@ -56,8 +56,8 @@ func (l *Link) Failures() []Failure {
 	return all
 }
 
-// RetryFailed has the next call start a command that has failed, without the pause: whoever owns the daemon says that
-// what it failed at may be mended.
+// RetryFailed makes the next call start a command that has failed, without the pause: the owner of the daemon
+// may have removed the cause.
 func (l *Link) RetryFailed() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -102,9 +102,9 @@ func (l *Link) isChanged(p *pipe) bool {
 
 // Open starts the command that leads to the peer at addr, unless it runs, and blocks until the
 // other end's preamble is in, ctx ends, or that fails. open ends with the pipe, when it is known why, which is
-// its cause: however soon that is, who dials there hears of it. A command has 15 s to open. One that has
-// failed is not started again for 30 s, in which Open returns the same error, unless RetryFailed is called. If the peer has another
-// command now, that is started at once, also in the place of one that leads nowhere yet; one that carries
+// its cause: however soon that is, a dial there gets it. A command has 15 s to open. One that has
+// failed is not started again for 30 s, in which Open returns the same error, unless RetryFailed is called. If the peer
+// has another command now, that is started at once, also instead of one that leads nowhere yet; one that carries
 // packets must have ended before.
 //
 // The caller calls release when it needs the pipe no more. When all have, the command ends: its
@@ -150,8 +150,8 @@ func (l *Link) IsOpening(addr net.Addr) bool {
 	return p != nil && p.addr == a && !p.isOpen() && p.ctx.Err() == nil
 }
 
-// startOrShare returns the pipe at addr with one reference more. If there is none it starts one.
-// No pipe and no error: it may not be started yet, and again is closed when that has changed.
+// startOrShare returns the pipe at addr with one reference more, and starts one if necessary.
+// Without a pipe and an error, it may not be started yet, and again is closed when that has changed.
 func (l *Link) startOrShare(addr Addr) (p *pipe, again <-chan struct{}, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

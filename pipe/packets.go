@@ -73,7 +73,7 @@ type deadline struct {
 	passed chan struct{} // closed when the moment has come
 }
 
-// set sets the moment; zero: there is none.
+// set sets the deadline. Zero removes it.
 func (d *deadline) set(t time.Time) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -46,7 +46,7 @@ type standing int
 const (
 	starts  standing = iota // its preamble is not in, or it is not known yet why it ends
 	carries                 // packets
-	over                    // why stands in err
+	over                    // err has the reason
 )
 
 // awaitOpen blocks until the pipe carries packets, it is known why it does not, or ctx ends.
@@ -61,7 +61,7 @@ func (p *pipe) awaitOpen(ctx context.Context) standing {
 	case <-ctx.Done():
 		return starts
 	}
-	select { // it has opened and ends, and NobodyAt may have been told
+	select { // it has opened and ends, and NobodyAt may have been called
 	case <-p.settled.Done():
 		return over
 	case <-ctx.Done():
@@ -144,7 +144,7 @@ func (e *bannerError) readRest(d duplex, in *bufio.Reader) {
 }
 
 // explain returns the cause for which the pipe was ended, if it was, instead of the error that a
-// read has given for it. The end of the input is no error.
+// read returned for it. It returns nil for the end of the input.
 func (p *pipe) explain(err error) error {
 	cause := context.Cause(p.ctx)
 	switch {

@@ -33,7 +33,7 @@ const (
 	killTime  = 2 * time.Second        // from TERM to KILL
 	dieTime   = time.Second            // from KILL to the end, for a process that the system does not end either
 	lookAgain = 10 * time.Millisecond  // between looks at a process group
-	leftTime  = time.Second            // for what lies in its pipes when it has ended
+	leftTime  = time.Second            // for unread data in its pipes when it has ended
 )
 
 // systemProcess is a process of the system. Its first one leads a session of its own, which has
@@ -184,7 +184,7 @@ func (p *systemProcess) awaitExit(d time.Duration) bool {
 	}
 }
 
-// signalGroup sends a signal to all processes of a group. There is none any more if they have all
+// signalGroup sends a signal to all processes of a group. It does nothing if they have all
 // ended.
 func signalGroup(group int, s syscall.Signal) { syscall.Kill(-group, s) }
 

@@ -13,7 +13,7 @@ const (
 	maxLine  = 1 << 10
 )
 
-// lastLines keeps the last two lines that have text, as far as their first 1 KiB go: the reason often stands
+// lastLines keeps the last two lines that have text, as far as their first 1 KiB go: the reason is often
 // before a last one such as "see --help". A line that ends with CR alone is overwritten by the next. Any number
 // of goroutines may use it.
 type lastLines struct {
@@ -57,9 +57,9 @@ func (l *lastLines) endLine(end byte) {
 	l.line = l.line[:0]
 }
 
-// words returns the lines, "" if there are none. An unfinished line counts. If not both have room in what
+// words returns the lines, an unfinished one included, or "". If not both have room in the size that
 // [ownwords.Quote] leaves, the first is cut. They are the command's claim, and may be those of another
-// machine: no error has them but as quoted ones.
+// machine: errors have them only as quoted ones.
 func (l *lastLines) words() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()

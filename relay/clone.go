@@ -15,8 +15,8 @@ import (
 const challengePause = time.Minute
 
 // A process asks on its own subject, by an empty message, whether another one has its
-// identity: that is a challenge. It does so when a connection is made, and when it hears a challenge
-// that is none of its own, so both of two learn it. The answer is an HMAC under the secret that both derive
+// identity: that is a challenge. It does so when a connection is made, and when it receives a challenge
+// that another process sent, so both of two learn it. The answer is an HMAC under the secret that both derive
 // from the identity: nobody else can give it. A connection of this process that the server
 // has not yet missed answers nothing.
 

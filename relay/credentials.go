@@ -15,7 +15,7 @@ import (
 	"github.com/acpd/acpd/kinds"
 )
 
-// Credentials says how a link authenticates to the server. The zero value stands for the
+// Credentials are how a link authenticates to the server. The zero value means the
 // nkey of [Config.Key]. It prints without its secrets.
 type Credentials struct {
 	File     string // a .creds file (JWT and seed), which is read at each connection
@@ -132,8 +132,8 @@ const newCredentials = "get a .creds file from whoever runs the server; a token 
 
 var errNoCredentials = ownwords.New("the file has no NATS credentials")
 
-// checkSeedAndJWT returns an error if a file of credentials lacks one of them. Without a seed, nats.go says so only when
-// the server is there. Without a JWT, nats.go sends the seed in its place.
+// checkSeedAndJWT returns an error if a file of credentials lacks one of them. Without a seed, nats.go returns an error
+// only once the server is there. Without a JWT, nats.go sends the seed instead.
 func checkSeedAndJWT(file string) error {
 	text, err := os.ReadFile(file)
 	if err != nil {

@@ -15,8 +15,8 @@ type endpoint struct {
 	path   string // of a WebSocket, with its slash
 }
 
-// newEndpoint returns the server that a relay's URL names. Its error says what to write instead, and
-// quotes nothing: what stands there may hold a secret.
+// newEndpoint returns the server that a relay's URL names. Its error describes what to write instead, and
+// quotes nothing of the URL, which may hold a secret.
 func newEndpoint(text string) (endpoint, error) {
 	whole, err := identity.ParseRelayURL(text)
 	if err != nil {

@@ -44,7 +44,7 @@ func isOfSubscription(err error) bool {
 	return errors.Is(err, nats.ErrPermissionViolation) && strings.Contains(strings.ToLower(what), "subscription")
 }
 
-// findSubjectOf returns the subject of which the server speaks in err: what stands in its first quotes.
+// findSubjectOf returns the subject that the server names in err: the text in its first quotes.
 func findSubjectOf(err error) string {
 	_, rest, _ := strings.Cut(err.Error(), `"`)
 	subject, _, _ := strings.Cut(rest, `"`)
@@ -62,8 +62,8 @@ func (r refusal) OwnWords() string { return ownwords.Of(r.error) }
 
 func (refusal) Is(target error) bool { return target == ErrRefused }
 
-// describeError returns an error with the operation, what went wrong and a remedy, in words of this program
-// alone: what the server has said stays in its chain. It holds no secret.
+// describeError returns an error with the operation, what went wrong and a remedy, only in words of this program:
+// the server's text stays in its chain. It holds no secret.
 func (l *Link) describeError(err error) error {
 	at := fmt.Sprintf("relay %s: %s: ", l.config.Name, l.endpoint)
 	if remedy := l.findRefusal(err); remedy != "" {
@@ -136,7 +136,7 @@ func explainTLS(err error) error {
 	return ownwords.Explain(err, what)
 }
 
-// findRefusal returns what the server refuses and what to do; "" if err is no refusal.
+// findRefusal returns what the server refuses and what to do; "" if err is another error.
 func (l *Link) findRefusal(err error) string {
 	own := l.replies.ownSubject()
 	switch {
@@ -158,7 +158,7 @@ func (l *Link) findRefusal(err error) string {
 	return ""
 }
 
-// findRemedy returns what to do about an error that is no refusal.
+// findRemedy returns what to do about an error other than a refusal.
 func findRemedy(e endpoint, err error) string {
 	name := findNameOf(err)
 	switch {

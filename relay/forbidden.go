@@ -15,7 +15,7 @@ import (
 
 const (
 	maxRetryPause = 5 * time.Minute
-	settleTime    = 2 * time.Second // for nats.go to tell of an error that came before an answer
+	settleTime    = 2 * time.Second // for nats.go to report an error that came before an answer
 )
 
 // forbidden is what the server does not permit on a connection, as far as it has said so. Its operator may
@@ -76,7 +76,7 @@ func isPacketSubject(subject string) bool {
 // retries says when a session tries again what is forbidden. Only serveSession uses it.
 type retries struct {
 	began, last time.Time        // zero: nothing is forbidden
-	settled     <-chan time.Time // when what was tried last counts as permitted, if it was not refused; nil: nothing is being tried
+	settled     <-chan time.Time // when what was tried last is taken for permitted, unless it was refused; nil if nothing is being tried
 }
 
 // isDue reports whether a quarter of the time has passed again for which something has been forbidden, within
@@ -106,8 +106,8 @@ func (s *session) lookAfter(ctx context.Context, observer Observer, isWanted boo
 	}
 }
 
-// tryForbidden tries again what is forbidden, and nothing else. What is still so is noted again. An error says
-// that the connection has ended, which serveSession hears too.
+// tryForbidden tries again what is forbidden, and nothing else. What is still forbidden is noted again. It returns an
+// error if the connection has ended, which serveSession learns too.
 func (s *session) tryForbidden(observer Observer) {
 	if s.forbidden.packets.Swap(false) {
 		s.packets.Unsubscribe()

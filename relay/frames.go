@@ -97,7 +97,7 @@ func appendFrame(out, b []byte, take func(out, b []byte) ([]byte, error)) ([]byt
 	return out, nil
 }
 
-// beginFrame reads the header of a frame once it is whole, and appends it if the frame is none of data.
+// beginFrame reads the header of a frame once it is whole, and appends it unless it is a data frame.
 func (r *frameReader) beginFrame(out []byte) ([]byte, error) {
 	if len(r.header) < 2 {
 		return out, nil

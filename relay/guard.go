@@ -14,7 +14,7 @@ const (
 	// any member of the account end the connection, by the longest reply subject that the server takes.
 	// With a max_control_line of more than this one can (docs/reach.md); INFO does not say it.
 	maxLine       = 64 << 10
-	maxErrorLines = 1024     // in a second: nats.go keeps each until it is told of, and each packet to a peer may bring one
+	maxErrorLines = 1024     // in a second: nats.go keeps each until it is reported, and each packet to a peer may bring one
 	maxMessage    = 64 << 20 // bytes: the most that nats-server takes as its max_payload
 	maxHeader     = 1 << 10  // bytes of a message's header that nats.go reads: a 503 has less than 200
 

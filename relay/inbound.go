@@ -12,8 +12,8 @@ import (
 )
 
 // inbound is the way of packets from the server to ReadFrom. nats.go keeps what comes to the own
-// subject, up to the bounds of its subscription; whoever reads takes all of it into the queues
-// before each packet. So no goroutine stands in between, a flood is dropped as it comes, and a
+// subject, up to the bounds of its subscription; ReadFrom takes all of it into the queues
+// before each packet. So there is no goroutine in between, a flood is dropped as it comes, and a
 // link that nobody reads keeps no more than these bounds.
 type inbound struct {
 	link    *Link
@@ -99,7 +99,7 @@ func (in *inbound) takeNext(changed context.Context, from source) bool {
 	case changed.Err() != nil:
 		return false
 	}
-	return true // also after ErrSlowConsumer, which [session.noteError] has been told of
+	return true // also after ErrSlowConsumer, which [session.noteError] gets
 }
 
 // enter has ReadFrom read what comes on a subscription of the own subject.

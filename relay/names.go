@@ -42,7 +42,7 @@ var (
 	errAskRefused = refusal{ownwords.New("the relay permits no requests for names: have it permit publish to acp1.>")}
 )
 
-// SetName lets others find this daemon by a name, in the place of the one before; "": by none.
+// SetName replaces the name under which others find this daemon. The empty string removes it.
 // [Config.Answer] answers what they ask. SetName does not block. The error is about the form of the name,
 // and has the code invalid.
 func (l *Link) SetName(name string) error {

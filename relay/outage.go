@@ -16,12 +16,12 @@ const (
 )
 
 // outage is a time without a connection to the server: when it began, and whether the
-// observer was told of it. It is told after 3 s, and again when the connection is back.
+// observer was notified. It is notified after 3 s, and again when the connection is back.
 type outage struct {
 	observer Observer
 
 	mu    sync.Mutex
-	since time.Time   // begin of what pauses go by; it outlives connections shorter than 10 s. Zero: none
+	since time.Time   // begin of the time by which pauses grow; it outlives connections shorter than 10 s; zero if there is no outage
 	timer *time.Timer // nil: not down, or never up
 	told  bool
 	wasUp bool

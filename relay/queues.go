@@ -7,7 +7,7 @@ import (
 	"github.com/acpd/acpd/identity"
 )
 
-// What waits for ReadFrom, in packets.
+// How much can wait for ReadFrom, in packets.
 const (
 	maxOfTrusted = 256  // of one trusted id: two streams that fill their windows; quic-go keeps as many of a connection
 	maxOfRest    = 128  // of all others together

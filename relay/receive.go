@@ -9,11 +9,11 @@ import (
 	"github.com/acpd/acpd/identity"
 )
 
-const statusNobody = "503" // of a message that nobody hears
+const statusNobody = "503" // of a message without a subscriber
 
 // ReadFrom returns the next packet and its sender, as it claims to be. It waits until there is
-// one, the deadline passes (os.ErrDeadlineExceeded) or the link is closed (net.ErrClosed). Of a
-// packet that is longer than p the rest is lost. While nobody calls it, the link also hears no challenge
+// one, the deadline passes (os.ErrDeadlineExceeded) or the link is closed (net.ErrClosed). It cuts
+// a packet that is longer than p. While nobody calls it, the link also receives no challenge
 // of another process with this identity.
 func (l *Link) ReadFrom(p []byte) (int, net.Addr, error) {
 	packet, err := l.inbound.read()
@@ -71,8 +71,9 @@ func (l *Link) findAddr(id identity.ID, admission Admission) net.Addr {
 	return newAddr(l.config.Name, id)
 }
 
-// receiveReply takes a message to a reply subject: that nobody is at an address, the
-// answer of another process with this identity, or one to an ask. What this process has not asked is dropped.
+// receiveReply takes a message to a reply subject: a notice that nobody is at an address, the
+// answer of another process with this identity, or one to an ask. An answer that this process has not asked for is
+// dropped.
 func (l *Link) receiveReply(s *session, observer Observer, m *nats.Msg) {
 	token, ok := l.replies.parseToken(m.Subject)
 	if !ok {

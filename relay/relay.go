@@ -2,17 +2,17 @@
 // net.PacketConn whose addresses are the ids of peers.
 //
 // A packet to a peer is published to the subject acp1.<id of the peer>; its payload is the
-// sender's id and the packet. The server answers a message that nobody hears with a 503, on
+// sender's id and the packet. The server answers a message without a subscriber with a 503, on
 // the reply subject that the link made for this peer: so a peer that is away is found in one
 // round trip. The server sees who sends how much to whom, and ciphertext: everything that
-// daemons promise each other lives in QUIC, above. It may drop, copy, delay and inject packets,
+// daemons promise each other is done by QUIC, above. It may drop, copy, delay and inject packets,
 // as any network may.
 //
 // The sender's id in a payload is a claim, as a UDP source address is. [Config.Admit] is
 // asked about it before the packet is queued; QUIC proves it.
 //
-// A link authenticates to the server with an nkey that is derived from the identity for relays
-// alone. The identity key signs nothing that a server chooses.
+// A link authenticates to the server with an nkey that is derived from the identity only for
+// relays. The identity key signs nothing that a server chooses.
 package relay
 
 import (
@@ -33,7 +33,7 @@ import (
 // MTU is the largest packet that a link carries, in bytes: what quic-go sends at most.
 const MTU = 1452
 
-// KeyLabel is the label for [identity.Key.DeriveSecret] of which [Config.Key] is made.
+// KeyLabel is the label with which [identity.Key.DeriveSecret] makes [Config.Key].
 const KeyLabel = "acp nats nkey v1"
 
 // Admission says whether packets of a sender may reach QUIC.
@@ -54,8 +54,8 @@ type Config struct {
 	Credentials Credentials // the zero value: the nkey of Key
 	Proxy       Proxy       // the zero value: none
 
-	// AdviseLogin says how the owner has another login used, to stand in an error; get, which may be "", is how to
-	// get one. It may be called at any time, and must not call the link. nil: by acpctl relay add.
+	// AdviseLogin returns how the owner uses another login, for an error; get, which may be "", is how to
+	// get one. It may be called at any time, and must not call the link. If it is nil, the advice is acpctl relay add.
 	AdviseLogin func(get string) string
 
 	Self identity.ID
@@ -64,8 +64,8 @@ type Config struct {
 	// Admit is asked about the claimed sender of each packet. It must not block.
 	Admit func(identity.ID) Admission
 
-	// Answer returns the answer to a daemon that asks for the name of [Link.SetName]; without bytes,
-	// there is none. asker is who it claims to be. Answer must not block, nor keep want. If the
+	// Answer returns the answer to a daemon that asks for the name of [Link.SetName], or no bytes for no
+	// answer. asker is who it claims to be. Answer must not block, nor keep want. If the
 	// field is nil, nobody is answered.
 	Answer func(asker identity.ID, want []byte) []byte
 
@@ -73,7 +73,7 @@ type Config struct {
 	Challenges *Challenges
 
 	// Changed is called after the state of the link has changed, but not for counts. It must
-	// not block. nil: nobody is told.
+	// not block. It may be nil.
 	Changed func()
 
 	Logger *slog.Logger   // nil: silence
@@ -108,14 +108,14 @@ type Link struct {
 	counts  counts
 
 	mu     sync.Mutex
-	state  State // without counts
+	state  State // without traffic and drops
 	everUp bool
 
 	closed chan struct{}
 	once   sync.Once
 }
 
-// Observer is told what a link hears. Its methods must not block.
+// Observer is notified by a link. Its methods must not block.
 type Observer interface {
 	// NobodyAt says that the server has just answered that nobody takes packets at addr.
 	NobodyAt(addr net.Addr)
@@ -233,8 +233,8 @@ func (l *Link) SetReadBuffer(int) error { return nil }
 func (l *Link) SetWriteBuffer(int) error { return nil }
 
 // Run keeps a connection to the server until ctx ends or the link is closed, and returns nil
-// when its goroutines have ended; then the link is closed. It never gives up: what is wrong
-// stands in [Link.State].
+// when its goroutines have ended; then the link is closed. It never gives up: [Link.State] has
+// what is wrong.
 func (l *Link) Run(ctx context.Context, observer Observer) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

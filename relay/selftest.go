@@ -39,7 +39,7 @@ type Check struct {
 	Remedy  string // what to do; "" if nothing, or if What ends with it
 	Verdict Verdict
 	Refused bool          // Failed because the server refuses it
-	Invalid bool          // Failed because the file of credentials here has none
+	Invalid bool          // Failed because the file of credentials here is not valid
 	Took    time.Duration // what was measured; 0: nothing
 }
 
@@ -177,7 +177,7 @@ func (t *tester) checkPublish(ctx context.Context) Check {
 	return Check{Code: "publish", What: "packets to peers are permitted", Verdict: Passed}
 }
 
-// checkNobody waits for the answer to a message that nobody hears.
+// checkNobody waits for the answer to a message without a subscriber.
 func (t *tester) checkNobody(ctx context.Context) Check {
 	began := time.Now()
 	t.session.conn.PublishRequest(subjectPrefix+t.absent.String(), t.link.replies.prefix+t.token, nil)

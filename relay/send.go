@@ -23,9 +23,9 @@ type outPacket struct {
 
 var outPackets = sync.Pool{New: func() any { return new(outPacket) }}
 
-// WriteTo queues a packet for the peer at addr, and never blocks: what the link cannot take is
-// dropped, as by a socket, and counted unless there is no connection. The error is net.ErrClosed, or of an address that
-// is none of this relay.
+// WriteTo queues a packet for the peer at addr, and never blocks: a packet that the link cannot take is
+// dropped, as by a socket, and noted unless there is no connection. It returns net.ErrClosed, or an error if an
+// address is not of this relay.
 func (l *Link) WriteTo(p []byte, addr net.Addr) (int, error) {
 	a, ok := addr.(Addr)
 	if !ok || a.relay != l.config.Name {
@@ -36,7 +36,7 @@ func (l *Link) WriteTo(p []byte, addr net.Addr) (int, error) {
 		return 0, net.ErrClosed
 	default:
 	}
-	if l.session.Load() == nil { // the state says so
+	if l.session.Load() == nil { // the state has the reason
 		return len(p), nil
 	}
 	if len(p) > MTU {
@@ -83,7 +83,7 @@ func (l *Link) publish(s *session, packet *outPacket) {
 	l.counts.bytesOut.Add(uint64(packet.len - headerLen))
 }
 
-// noteSent reports whether nats.go has taken a message, and counts it as dropped if not, unless the connection
+// noteSent reports whether nats.go has taken a message. If not, it notes a drop, unless the connection
 // has ended.
 func (l *Link) noteSent(err error) bool {
 	if err != nil && !errors.Is(err, nats.ErrConnectionClosed) {

@@ -239,14 +239,14 @@ func (s *session) findClientIP() netip.Addr {
 	return ip
 }
 
-// noteError takes what nats.go reports beside calls: refusals of the server, lost messages.
+// noteError takes errors that nats.go reports outside of calls: refusals of the server, lost messages.
 func (s *session) noteError(err error) {
 	if isTerminal(err) {
 		s.reason.CompareAndSwap(nil, &err)
 	}
 	s.noteForbidden(err) // first: begin asks for it
 	if findNameOf(err) != "" {
-		s.link.logError(s.link.describeError(err)) // all but that name works, and the state tells of more than that
+		s.link.logError(s.link.describeError(err)) // everything but that name works, and the state has more than that
 		return
 	}
 	s.link.noteError(s.link.describeError(err))

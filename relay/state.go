@@ -36,20 +36,20 @@ type State struct {
 	LastError   error // of the connection, or what the server has said since; nil: none yet
 	LastErrorAt time.Time
 	Limit       error     // what does not work, though packets come and go; nil: nothing
-	Refused     time.Time // since when each error has been one of ErrRefused; zero: the last is none, or what it refused is permitted now
+	Refused     time.Time // since when each error has been one of ErrRefused; zero if the last is another one, or what it refused is permitted now
 	Reconnects  uint64    // connections after the first
 	Clone       time.Time // when another process with this identity last answered; zero: never
 
 	In, Out    Traffic
-	DroppedIn  uint64 // packets of refused senders, of full queues, and what is no packet, such as long messages of any member of the account
+	DroppedIn  uint64 // packets of refused senders, of full queues, and messages that are not packets, such as long ones of any member of the account
 	DroppedOut uint64 // packets beyond the queue, or larger than MTU, while there was a connection
 	Refusals   uint64 // answers of the server that nobody takes packets at an address
 }
 
-// Traffic counts packets and their bytes.
+// Traffic is a number of packets, and their bytes.
 type Traffic struct{ Packets, Bytes uint64 }
 
-// counts are the parts of a State that change with each packet.
+// counts are those parts of a State that change with each packet.
 type counts struct {
 	packetsIn, bytesIn, droppedIn    atomic.Uint64
 	packetsOut, bytesOut, droppedOut atomic.Uint64

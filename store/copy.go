@@ -16,7 +16,7 @@ import (
 const (
 	copyStep     = 256       // pages that are copied before the next look at what may end a copy
 	syncStep     = 8         // steps after which the copy is synced: at the end, commits would wait for all of it
-	maxLogBeside = 256 << 20 // bytes of the log beside a copy, during which it cannot be started again
+	maxLogBeside = 256 << 20 // bytes of the log during a copy, while it cannot be started again
 )
 
 // Copy writes the database as it is when Copy begins into a new file at path, which has mode

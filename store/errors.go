@@ -17,7 +17,7 @@ import (
 // ErrClosed is the error of every use after Close.
 var ErrClosed = ownwords.New("the database is closed")
 
-// CorruptError says that the file is damaged, or is no database.
+// CorruptError means that the file is damaged, or not a database.
 type CorruptError struct {
 	Path    string
 	Problem string // what SQLite found
@@ -51,8 +51,8 @@ func mapSQLiteError(err error) error {
 	return err
 }
 
-// explainFault explains err if the file or its disk is at fault, and returns any
-// other error of SQLite with the words for its code; what is none as it is.
+// explainFault explains err if the file or its disk is at fault. It returns any
+// other error of SQLite with the words for its code, and errors of others as they are.
 func (db *DB) explainFault(op string, err error) error {
 	if fault, ok := db.findFault(op, err); ok {
 		return fault
@@ -89,7 +89,7 @@ func (db *DB) newFullDiskError(op string, no syscall.Errno, err error) error {
 	return ownwords.Errorf("store: %s: %s cannot grow: %w: free some space on its disk (%w)", op, db.path, no, mapSQLiteError(err))
 }
 
-// probeFileGrowth writes a file beside the database, as large as the steps in which the index of
+// probeFileGrowth writes a file next to the database, as large as the steps in which the index of
 // SQLite's log grows, and removes it.
 func (db *DB) probeFileGrowth() error {
 	path := db.path + growSuffix

@@ -16,7 +16,7 @@ const (
 	// fewPages are so few that no further pass is made for them: the writer copies them.
 	fewPages = 64
 
-	// mostBeside are written at most beside one copy, then writes wait for it: they could
+	// mostBeside are the most writes during one copy, then writes wait for it: they could
 	// be faster than it, and the log would grow.
 	mostBeside = 3000
 
@@ -27,7 +27,7 @@ const (
 
 // walCopy copies the write-ahead log into the file (a checkpoint). Most of that work, writing
 // pages and waiting for the disk for some 20 ms, is done on a connection of its own while writes
-// and reads go on. What was written meanwhile is copied by the writer, after which the log
+// and reads continue. The writer copies what was written meanwhile, after which the log
 // starts again.
 type walCopy struct {
 	running atomic.Bool

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// What may read at a time. One slow list of a peer must not hold up the others, so
+// How many may read at a time. One slow list of a peer must not hold up the others, so
 // there are several connections; one is always left for the daemon's own reads, and
 // a peer has two, so that two of its agents do not wait for each other.
 const (
@@ -33,11 +33,11 @@ type readerPool struct {
 	turn    uint64
 	waiting []*readWait // in order of arrival
 	closed  bool
-	drained chan struct{} // closed when closed and none is given out
+	drained chan struct{} // closed when the pool is closed and all connections are back
 	timer   *time.Timer   // closes what is idle
 }
 
-// usage counts what one requester has of the connections.
+// usage is how much of the connections one requester has.
 type usage struct {
 	has  int
 	wait int
@@ -111,8 +111,8 @@ func (r *readerPool) mayAcquireConn(who any, u *usage) bool {
 	return r.used < maxReaders && (who == nil || r.peers < maxPeerReaders && u.has < maxOnePeer)
 }
 
-// assignConn counts one more connection for a requester and returns an idle one, nil if there
-// is none. The caller holds mu.
+// assignConn gives a requester one more connection. It returns an idle one, or nil if all
+// are in use. The caller holds mu.
 func (r *readerPool) assignConn(who any, u *usage) (c *conn) {
 	r.turn++
 	u.last = r.turn

@@ -18,7 +18,7 @@ func WithRequester(ctx context.Context, who any) context.Context {
 // requesterOf returns the requester that WithRequester put into ctx; nil: the daemon itself.
 func requesterOf(ctx context.Context) any { return ctx.Value(requesterKey{}) }
 
-// Cost counts what one write did.
+// Cost is what one write cost.
 type Cost struct {
 	Requester any // as given to [WithRequester]; nil: the daemon itself
 	Rows      int // changed

@@ -18,11 +18,11 @@
 //
 // An idle store runs nothing, and holds one connection with a page cache of
 // at most 256 KiB. The write-ahead log is kept near 4 MiB, 16 MiB at most while much is
-// written, and is empty after [DB.Close]. It is copied into the file beside the writes.
+// written, and is empty after [DB.Close]. It is copied into the file while writes continue.
 //
 // # What it leaves to others
 //
-// That one process alone uses the file (the daemon's lock), and what to do
+// That only one process uses the file (the daemon's lock), and what to do
 // with a damaged file: OpenDB reports a [CorruptError] and touches nothing.
 package store
 
@@ -73,7 +73,7 @@ type DB struct {
 // it is used.
 const checkTime = 2 * time.Second
 
-// OpenDB opens the file at path, and creates it with mode 0600 if there is none. It checks the
+// OpenDB opens the file at path, or creates it with mode 0600. It checks the
 // structure of the file, as much of it as can be read in 2 s; a damaged one is a
 // [*CorruptError]. To open a file that was there before needs no space on the disk. The
 // caller closes the DB.
@@ -103,7 +103,7 @@ func openDBWithCheckTime(ctx context.Context, path string, check time.Duration) 
 	db.writer.drained = make(chan struct{})
 	err = db.openWriter(ctx, check)
 	if disk.IsFullError(err) {
-		// Connections share a file that cannot be made: one alone needs none.
+		// Connections share a file that cannot be created: a single one needs no such file.
 		db.oneConn = true
 		err = db.openWriter(ctx, check)
 	}
@@ -128,7 +128,7 @@ func (db *DB) openWriter(ctx context.Context, check time.Duration) (err error) {
 }
 
 // ensurePrivateFile creates path with mode 0600, or takes a looser mode from it. SQLite
-// gives the mode of the database to the files that it makes beside it.
+// gives the mode of the database to the files that it adds.
 func ensurePrivateFile(path string) error {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {

@@ -2,7 +2,7 @@ package store
 
 import "time"
 
-// Millis returns a time as it stands in a table: unix milliseconds, 0 for the zero time.
+// Millis returns a time as tables have it: unix milliseconds, 0 for the zero time.
 func Millis(t time.Time) int64 {
 	if t.IsZero() {
 		return 0

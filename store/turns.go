@@ -14,13 +14,13 @@ const (
 	// another requester waits.
 	longCommit = time.Millisecond
 
-	// maxPerCommit bounds the writes in all. A burst of a peer that is alone, 256
+	// maxPerCommit bounds the writes in all. A burst of a single peer, 256
 	// messages under way at a time, still is one fsync.
 	maxPerCommit = 256
 )
 
-// pickBatch removes from the queue the writes of the next commit. Requesters take turns: the
-// first write of each goes before the second of any.
+// pickBatch removes from the queue the writes of the next commit. Requesters take turns: it takes the
+// first write of each before the second of any.
 func (q *writer) pickBatch() []*write {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -132,7 +132,7 @@ func (b Blob) Scan(value any) error {
 func (tx *Tx) QueryRow(query string, args ...any) *sql.Row {
 	s, err := tx.conn.prepareStmt(query)
 	if s == nil || err != nil {
-		// As text it fails in the same way, and its Scan says so.
+		// As text it fails in the same way, and its Scan returns that error.
 		return tx.conn.QueryRowContext(context.Background(), query, args...)
 	}
 	return s.QueryRowContext(context.Background(), args...)

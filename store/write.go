@@ -17,7 +17,7 @@ import (
 // goroutine behind it: the first caller leads, that is, it commits for all that have
 // queued up, and then passes the lead to one that came meanwhile.
 type writer struct {
-	conn *conn // used by the leader alone
+	conn *conn // used only by the leader
 	sync bool  // whether conn fsyncs its commits; the leader's
 
 	observe        func(Cost)   // nil: nobody does

@@ -91,7 +91,7 @@ func UnmarshalCBOR(b []byte, v any) error {
 	return nil
 }
 
-// describeCBOR says what is wrong with CBOR, without a word of it: the library quotes a map's key.
+// describeCBOR describes what is wrong with CBOR without quoting it: the library quotes a map's key.
 func describeCBOR(err error) string {
 	_, cutOff := errors.AsType[*cbor.SyntaxError](err)
 	_, twice := errors.AsType[*cbor.DupMapKeyError](err)
@@ -334,7 +334,7 @@ func (v cborValue) describeType() string {
 	return [...]string{"an unsigned integer", "a negative integer", "bytes", "text", "an array", "a map", "a tag", "a float"}[v[0]>>5]
 }
 
-// isFieldName reports whether a foreign key may stand in an error: it reads as one word, like all that
+// isFieldName reports whether a foreign key may be quoted in an error: it reads as one word, like all that
 // the protocol knows.
 func isFieldName(key []byte) bool {
 	return len(key) <= identity.MaxName && len(bytes.Trim(key, "abcdefghijklmnopqrstuvwxyz_")) == 0

@@ -34,7 +34,7 @@ func NewTrace() string {
 	return string(append(hex.AppendEncode(b, ids[len(TraceID{}):]), "-00"...))
 }
 
-// TraceID returns the trace id of the chain, zero if its trace is no traceparent.
+// TraceID returns the trace id of the chain, zero unless its trace is a traceparent.
 func (c Chain) TraceID() (id TraceID) {
 	t := c.Trace
 	if len(t) < traceLength || t[traceAt-1] != '-' || t[traceEnd] != '-' {

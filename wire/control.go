@@ -44,7 +44,7 @@ type ReceiptState uint8
 // The states of a receipt (protocol, section 5).
 const (
 	Handed  ReceiptState = iota // an attached agent's process confirmed it
-	Held                        // it lies in the daemon's inbox, on disk
+	Held                        // it is stored in the daemon's inbox, on disk
 	Refused                     // see code and message
 )
 
@@ -98,7 +98,7 @@ type Paths struct {
 }
 
 // Renewal takes the place of the certificate that its sender has shown before.
-type Renewal struct{ Cert []byte } // empty: it has none any more
+type Renewal struct{ Cert []byte } // empty if the certificate was removed
 
 // Unknown is an item of a type that this version does not know; it is ignored.
 type Unknown struct{ Type uint64 }

@@ -62,7 +62,7 @@ func (p Payload) MarshalJSONTo(enc *jsontext.Encoder) error {
 	return enc.WriteValue(jsontext.Value(p))
 }
 
-// UnmarshalJSONFrom keeps the text of one JSON object; null counts as {}.
+// UnmarshalJSONFrom keeps the text of one JSON object; it takes null for {}.
 func (p *Payload) UnmarshalJSONFrom(dec *jsontext.Decoder) error {
 	v, err := dec.ReadValue()
 	if err != nil {
@@ -108,8 +108,8 @@ func checkDepth(v []byte) error {
 	return nil
 }
 
-// Append appends the encoded envelope alone, without the type of a stream. The coding is deterministic
-// (RFC 8949, section 4.2.1). The error says that a text is not UTF-8, which is a bug of the caller.
+// Append appends only the encoded envelope, without the type of a stream. The coding is deterministic
+// (RFC 8949, section 4.2.1). It returns an error if a text is not UTF-8, which is a bug of the caller.
 func (e *Envelope) Append(buf *bytes.Buffer) error {
 	_, err := e.append(buf, e.Payload)
 	return err
@@ -174,7 +174,7 @@ func (e *Envelope) append(buf *bytes.Buffer, written []byte) (at int, err error)
 const fromAgentKey = "from_agent"
 
 // ParseEnvelope decodes one envelope and checks its form; the result aliases
-// nothing of b. What the payload means is for package kinds to check, which also
+// nothing of b. Package kinds checks the meaning of the payload, and also
 // validates its JSON: until then treat it as bytes.
 func ParseEnvelope(b []byte) (*Envelope, error) {
 	e, err := parseEnvelope(b)
@@ -184,13 +184,13 @@ func ParseEnvelope(b []byte) (*Envelope, error) {
 	return e, err
 }
 
-// maxAround is how many bytes besides its payload an envelope may keep in memory. All fields that are
+// maxAround is how many bytes without its payload an envelope may keep in memory. All fields that are
 // known take less.
 const maxAround = 1 << 10
 
-// ParseOwnEnvelope decodes as [ParseEnvelope] does, of bytes that nobody else uses from then on. The payload
-// aliases b. If more than 1 KiB lies beside it, it is a copy: unknown fields may have any size, and whoever
-// keeps a payload counts its bytes alone.
+// ParseOwnEnvelope decodes as [ParseEnvelope] does, bytes that nobody else uses from then on. The payload
+// aliases b. It is a copy if more than 1 KiB surrounds it: unknown fields may have any size, and those who
+// keep a payload account only for its own bytes.
 func ParseOwnEnvelope(b []byte) (*Envelope, error) {
 	e, err := parseEnvelope(b)
 	if err == nil && len(b)-len(e.Payload) > maxAround {

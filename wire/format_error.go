@@ -15,7 +15,7 @@ func (e *FormatError) Error() string {
 	return e.Field + ": " + e.Problem
 }
 
-// OwnWords returns the text. What a peer has written is in none of its parts.
+// OwnWords returns the text. No part of it was written by a peer.
 func (e *FormatError) OwnWords() string { return e.Error() }
 
 func newFormatError(field, problem string) error {

@@ -28,8 +28,8 @@ const (
 	MailRetry     = "refused_retry"     // the same may be taken later
 )
 
-// MailScopeMessage is the scope of a refusal that concerns this message alone: the sender
-// may send others meanwhile. Any other scope, and none, means all mail of the sender.
+// MailScopeMessage is the scope of a refusal that concerns only this message: the sender
+// may send others meanwhile. Any other scope, and an empty one, means all mail of the sender.
 const MailScopeMessage = "message"
 
 // Limits of the fields of a mail item, in bytes.
@@ -113,7 +113,7 @@ func appendMailItem(b []byte, fields map[string]any) ([]byte, error) {
 	return append(appendVarint(b, uint64(len(body))), body...), nil
 }
 
-// ReadMailRequest reads a request. It blocks until the item is whole; what does
+// ReadMailRequest reads a request. It blocks until the item is whole; one that does
 // not decode is a [FormatError]. What follows the item is left in r.
 func ReadMailRequest(r *bufio.Reader) (*MailRequest, error) {
 	v, err := readMailItem(r)
@@ -173,7 +173,7 @@ func ReadMailRequest(r *bufio.Reader) (*MailRequest, error) {
 }
 
 // ReadMailReply reads a reply, which must be the last of its stream: it blocks
-// until that ends. What does not decode is a [FormatError].
+// until that ends. One that does not decode is a [FormatError].
 func ReadMailReply(r *bufio.Reader) (*MailReply, error) {
 	v, err := readMailItem(r)
 	if err != nil {

@@ -7,7 +7,7 @@ type mapWriter []byte
 
 func newMapWriter(b []byte) mapWriter { return append(b[:0], majorMap<<5) }
 
-// countPair counts one more pair in the map's head. The caller writes the pair.
+// countPair adds one pair to the map's head. The caller writes the pair.
 func (p *mapWriter) countPair() { (*p)[0]++ }
 
 func (p *mapWriter) addKey(name string) {
