@@ -6,9 +6,9 @@
 // encrypted with a passphrase (age-encryption.org/v1, scrypt), as the program age does it.
 // tar and age read a backup without acpctl.
 //
-// What is read from an archive is not believed: only members of known names and bounded
+// The content of an archive is not believed: only members of known names and bounded
 // sizes are written, into an empty folder, and nothing of them is used before each
-// byte has been checked against the manifest. Whoever can write an archive decides all the same
+// byte has been checked against the manifest. Still, anybody who can write an archive decides
 // whom a restored daemon trusts, because a manifest is not signed.
 package backup
 

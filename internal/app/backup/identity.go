@@ -35,7 +35,7 @@ func CheckPassphrase(passphrase string) error {
 	return nil
 }
 
-// ReadPassphraseFile returns the first line of a file that is its owner's alone.
+// ReadPassphraseFile returns the first line of a file that only its owner can read.
 func ReadPassphraseFile(path string) (string, error) {
 	text, err := durable.ReadPrivateFile(path, maxPassphrase)
 	if err != nil {

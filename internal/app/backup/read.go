@@ -21,7 +21,7 @@ import (
 	"github.com/acpd/acpd/internal/statedir"
 )
 
-// spareBytes is what an archive must leave free on the disk, beside what it needs.
+// spareBytes is what an archive must leave free on the disk, in addition to what it needs.
 const spareBytes = 64 << 20
 
 // extract writes the members of an archive into the folder dir, which is empty, and returns its
@@ -135,7 +135,7 @@ func extractFile(in *tar.Reader, root *os.Root, f File) error {
 	return out.Sync()
 }
 
-// readErrors keeps the error of a reader, so that it is told from one of writing.
+// readErrors keeps the error of a reader, to distinguish it from one of writing.
 type readErrors struct {
 	r   io.Reader
 	err error
@@ -193,8 +193,8 @@ func (m *Manifest) checkVersions(dir string) error {
 	return nil
 }
 
-// findYAMLVersion returns the value of the key version at the top of a file that acpd wrote, 0 if
-// there is none.
+// findYAMLVersion returns the value of the key version at the top of a file that acpd wrote, 0 without
+// that key.
 func findYAMLVersion(text []byte) int {
 	for line := range bytes.Lines(text) {
 		if value, ok := strings.CutPrefix(string(line), "version: "); ok {

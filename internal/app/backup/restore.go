@@ -146,7 +146,7 @@ func (r *Restore) checkVacant() error {
 	return nil
 }
 
-// prepareIdentity decrypts the identity of the archive beside the other files, if it is wanted and there is one.
+// prepareIdentity decrypts the identity of the archive next to the other files, if it is wanted and in the archive.
 func (r *Restore) prepareIdentity(passphrase func(wrong int) (string, error)) error {
 	r.Identity = IdentityNone
 	if !r.Manifest.HasIdentity() {

@@ -29,8 +29,8 @@ type Member struct {
 	Text []byte
 }
 
-// ListMembers returns what a backup of the state directory dir holds beside the identity. state is
-// the path of state.db, or of its copy. withLog says that no daemon runs, so that the log of
+// ListMembers returns what a backup of the state directory dir holds in addition to the identity. state is
+// the path of state.db, or of its copy. withLog means that no daemon runs, so that the log of
 // state.db belongs to it.
 //
 // The small files are read at once, because a daemon may replace them meanwhile.

@@ -25,9 +25,9 @@ type notYetError string
 
 func (e notYetError) Error() string { return string(e) }
 
-// awaitPeer calls attempt until it succeeds, again says no to its error, or limit has passed; 0
-// is no limit. It blocks between the attempts. It returns the error of the last attempt that
-// ended by itself, nil if none did, and whether limit has passed. After the end of ctx the
+// awaitPeer calls attempt until it succeeds, again returns false for its error, or limit has passed; 0
+// means no limit. It blocks between the attempts. It returns the error of the last attempt that
+// ended by itself, or nil, and whether limit has passed. After the end of ctx the
 // error is that of ctx.
 func (a *app) awaitPeer(ctx context.Context, to string, limit time.Duration, again func(error) bool, attempt func(ctx context.Context) error) (last error, isOver bool) {
 	bounded, cancel := ctx, context.CancelFunc(func() {})
@@ -69,8 +69,8 @@ func (a *app) awaitPeer(ctx context.Context, to string, limit time.Duration, aga
 	}
 }
 
-// followPeer returns a signal that is set when the daemon hears something of a peer, until stop
-// is called. It is never set for an agent, which hears of no events.
+// followPeer returns a signal that is set when the daemon reports an event of a peer, until stop
+// is called. It is never set for an agent, which gets no events.
 func (a *app) followPeer(ctx context.Context, to string) (news pace.Signal, stop func()) {
 	news = pace.NewSignal()
 	name, _, _ := strings.Cut(to, "/")
@@ -111,8 +111,8 @@ func findRetryAfter(err error) time.Duration {
 	return time.Duration(min(e.RetryAfterMS, 60_000)) * time.Millisecond
 }
 
-// describeWaiting returns why a peer is waited for. Of an error that the peer has raised it
-// says the code alone: the words are the peer's.
+// describeWaiting returns why a peer is waited for. For an error that the peer has raised it
+// returns only the code: the words are the peer's.
 func describeWaiting(err error) string {
 	e, ok := errors.AsType[*kinds.Error](err)
 	switch {

@@ -19,7 +19,7 @@ func hintAtAbandoning(err error, id wire.MessageID, abandoned bool) error {
 	return frame.WithHint(err, fmt.Sprintf("the delegation stays open: acpctl cancel %s --abandon ends it only here", id))
 }
 
-// printAbandoned tells that a delegation has ended here alone. It tells scripts too why, because nobody
+// printAbandoned prints that a delegation has ended only here. It prints the reason for scripts too, because nobody
 // knows what becomes of the work.
 func (a *app) printAbandoned(answer *client.CancelAnswer) error {
 	if !a.JSON {

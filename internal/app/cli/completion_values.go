@@ -59,7 +59,7 @@ func (a *app) addValueCompletions(root *cobra.Command) {
 	}
 }
 
-// findVerb returns the verb at a path below root. It panics if there is none: the paths are ours.
+// findVerb returns the verb at a path below root. It panics if the path is wrong: the paths are ours.
 func findVerb(root *cobra.Command, path string) *cobra.Command {
 	cmd, left, err := root.Find(strings.Fields(path))
 	if err != nil || len(left) > 0 {
@@ -81,7 +81,7 @@ func (a *app) completeAgents(cmd *cobra.Command, args []string, begun string) ([
 	})
 }
 
-// completeApprovals completes a first argument by the ids of the messages that wait for the owner's word.
+// completeApprovals completes a first argument by the ids of the messages that wait for the owner's approval.
 func (a *app) completeApprovals(cmd *cobra.Command, args []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	return a.CompleteFirstArg(cmd, args, func(ctx context.Context) (found []cobra.Completion) {
 		all, _ := a.Daemon.Approvals(ctx)

@@ -13,7 +13,7 @@ import (
 	"github.com/acpd/acpd/kinds"
 )
 
-// delegateFlags holds what acpctl delegate is told.
+// delegateFlags holds the flags of acpctl delegate.
 type delegateFlags struct {
 	messageFlags
 	delegate              kinds.Delegate

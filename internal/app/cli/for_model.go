@@ -18,7 +18,7 @@ func (a *app) addForModelFlag(cmd *cobra.Command) {
 	cmd.Flags().BoolVar(&a.ForModel, "for-model", false, "print what a peer wrote as data for a model: below a line that says whose it is, between lines that no peer can write")
 }
 
-// checkForModel returns an error if --for-model stands beside --json.
+// checkForModel returns an error if both --for-model and --json were given.
 func (a *app) checkForModel() error {
 	if a.ForModel && a.JSON {
 		return frame.UsageErrorf("--for-model prints text, --json prints JSON: give one of them")
@@ -29,7 +29,7 @@ func (a *app) checkForModel() error {
 // printForModel prints a message of the peer with an id for a model. If the peers cannot be
 // listed it shows no petname.
 func (a *app) printForModel(ctx context.Context, m client.PeerMessage) {
-	m.Peer = a.FindPetname(ctx, m.ID.String()) // the id, which is no petname, if it has none
+	m.Peer = a.FindPetname(ctx, m.ID.String()) // the id, which is not a petname, if it has no petname
 	a.PrintForModel(m)
 }
 
@@ -42,10 +42,10 @@ func (a *app) printTaskForModel(ctx context.Context, t *client.Task, payload wir
 	kind := kinds.FindReportKind(payload)
 	switch {
 	case kind != "":
-	case t.State == client.TaskRefused: // of the refusal the daemon keeps the words alone
+	case t.State == client.TaskRefused: // the daemon keeps only the words of the refusal
 		kind, payload = kinds.KindAck, kinds.EncodePayload(&kinds.Ack{Message: t.Outcome})
 	default:
-		return false // the delegation has none
+		return false // the delegation has no words
 	}
 	a.printForModel(ctx, client.PeerMessage{
 		ID: a.findTaskPeer(ctx, t), Kind: kind, Ref: t.ID, Payload: payload,

@@ -122,8 +122,8 @@ func (a *app) openInvitation(ctx context.Context, p client.InviteParams) (*clien
 	return inv, nil
 }
 
-// warnLoopbackOnly tells that no other machine can use an invitation, if the daemon listens on
-// loopback alone.
+// warnLoopbackOnly warns that no other machine can use an invitation, if the daemon listens only on
+// loopback.
 func (a *app) warnLoopbackOnly(ctx context.Context) {
 	me, err := a.Daemon.Whoami(ctx)
 	if err == nil && isLoopbackOnly(me.Listen) { // else the invitation is what was asked for

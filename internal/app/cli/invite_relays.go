@@ -9,8 +9,8 @@ import (
 	"github.com/acpd/acpd/identity"
 )
 
-// warnRelays tells of each relay that the invitation names what keeps others from joining over it, and of each that
-// it does not name because it cannot.
+// warnRelays warns of each relay in the invitation over which others cannot join, with the reason, and of each that
+// the invitation cannot name.
 func (a *app) warnRelays(ctx context.Context, inv *client.Invitation, withCredential bool) {
 	relays, err := a.Daemon.Relays(ctx)
 	if err != nil {

@@ -236,7 +236,7 @@ func (a *app) confirmRelay(ctx context.Context, question string) (yes bool, err 
 	return yes, err
 }
 
-// tellOfJoin tells what holds after a join, and what to do next. It is told also if no person reads:
+// tellOfJoin prints the state after a join, and what to do next. It does so also if no person reads:
 // join often runs through ssh, without a terminal.
 func (a *app) tellOfJoin(peer *client.NamedPeer) {
 	name := peer.Name

@@ -77,7 +77,7 @@ func parseMessageID(name, text string) (wire.MessageID, error) {
 }
 
 // composeMessage returns the head and the payload of a message: the value of --payload, or
-// what build returns. It checks the payload, so that an error is told before anything is sent.
+// what build returns. It checks the payload, so that an error is reported before anything is sent.
 func (m *messageFlags) composeMessage(ctx context.Context, a *app, build func() (any, error)) (h client.Head, p wire.Payload, err error) {
 	if m.patience < 0 {
 		return h, nil, frame.UsageErrorf("--wait-online: expected a duration like 30s")

@@ -76,8 +76,8 @@ sent. With --wait-online acpctl waits for peers that cannot be reached, and send
 	return cmd
 }
 
-// encodeNotifyData returns DATA as JSON: as it is if it is valid JSON, else as a string. Whoever
-// begins an object or an array means JSON, and hears what is wrong with it.
+// encodeNotifyData returns DATA as JSON: as it is if it is valid JSON, else as a string. Text that
+// begins an object or an array is meant as JSON, so it returns an error if that is not valid.
 func encodeNotifyData(text string, isText bool) (jsontext.Value, error) {
 	if !isText {
 		v, err := frame.ParseJSON("DATA", text)

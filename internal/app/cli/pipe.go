@@ -37,8 +37,8 @@ Whoever runs it gains no trust: each daemon proves its key to the other as on an
 	}
 }
 
-// joinPipe copies between the standard streams and a pipe of the daemon, until either ends. The
-// end of standard input is no error.
+// joinPipe copies between the standard streams and a pipe of the daemon, until either ends. It returns nil
+// at the end of standard input.
 func (a *app) joinPipe(ctx context.Context) error {
 	conn, err := a.Daemon.OpenPipe(ctx)
 	if err != nil {

@@ -17,7 +17,7 @@ import (
 	"github.com/acpd/acpd/kinds"
 )
 
-// queryFlags holds what acpctl query is told.
+// queryFlags holds the flags of acpctl query.
 type queryFlags struct {
 	messageFlags
 	query    kinds.Query
@@ -117,7 +117,7 @@ func (a *app) runQuery(cmd *cobra.Command, args []string, q *queryFlags) error {
 	})
 }
 
-// turnPatience is how long a person waits for the turn of a session before acpctl says so.
+// turnPatience is how long a person waits for the turn of a session before acpctl reports that it waits.
 var turnPatience = 5 * time.Second
 
 // waitsForTurn reports whether a question waits for a turn of a session, as its peer says: it names a

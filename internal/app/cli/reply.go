@@ -15,7 +15,7 @@ import (
 	"github.com/acpd/acpd/wire"
 )
 
-// reply holds what acpctl reply is told.
+// reply holds the arguments of acpctl reply.
 type reply struct {
 	id, progress, message, data string // flags
 	isPartial, failed, declined bool

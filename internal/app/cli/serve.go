@@ -201,7 +201,7 @@ var (
 	errCalledOff = kinds.Errorf(kinds.Cancelled, "the delegation was cancelled")
 )
 
-// lastWords bounds how long results are still sent after serving is told to end.
+// lastWords bounds how long results are still sent after serving was asked to end.
 const lastWords = 5 * time.Second
 
 // serveUntilSignal attaches an agent and answers until a signal. Then it takes nothing more,
@@ -257,7 +257,7 @@ func (s *server) serveUntilSignal(ctx context.Context, p client.AttachParams, h 
 	return nil
 }
 
-// listEndSignals returns the signals that end serving, beside an interrupt. Under nohup SIGHUP is
+// listEndSignals returns the signals that end serving, without the interrupt. Under nohup SIGHUP is
 // not among them.
 func listEndSignals() []os.Signal {
 	if signal.Ignored(syscall.SIGHUP) {

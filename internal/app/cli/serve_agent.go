@@ -22,8 +22,8 @@ type server struct {
 	argv    []string
 	prompt  bool
 	timeout time.Duration
-	stderr  string // what peers hear of the command's stderr
-	keyFile string // "": the key is kept in memory alone
+	stderr  string // how much of the command's stderr peers get
+	keyFile string // if empty, the key is kept only in memory
 	name    string // as which it is attached
 	socket  string // of the agents, for commands
 
@@ -42,7 +42,7 @@ type server struct {
 	callOff map[wire.MessageID]context.CancelCauseFunc // by delegation whose command runs; bounded by the daemon, see max_concurrent
 }
 
-// registerWork counts a piece of work, or returns an error if serving ends. The caller ends it
+// registerWork registers a piece of work, or returns an error if serving ends. The caller ends it
 // with s.work.Done.
 func (s *server) registerWork() error {
 	s.mu.Lock()
@@ -152,7 +152,7 @@ func (s *server) reportResult(ref wire.MessageID, owner string, payload wire.Pay
 // them. If an agent of the name is attached they are its own, and it returns an error.
 //
 // The agents' socket wants the key of that process for this. Without it there is nothing to
-// report: the daemon keeps the name, or has none of its work open.
+// report: the daemon keeps the name, or has no open work for it.
 func (s *server) failAbandonedTasks(ctx context.Context, name, key string) error {
 	if s.app.AsGuest {
 		if key == "" {
@@ -185,7 +185,7 @@ func (s *server) failAbandonedTasks(ctx context.Context, name, key string) error
 }
 
 // checkNotAttached returns an error if an agent of the name is attached. It is called when the tasks
-// were listed: an agent that has attached since is seen here, and has none of them.
+// were listed: an agent that has attached since is seen here, and has no task of that list.
 func (s *server) checkNotAttached(ctx context.Context, name string) error {
 	status, err := s.app.Daemon.Status(ctx)
 	if err == nil && slices.ContainsFunc(status.Agents, func(a client.Agent) bool { return a.Name == name }) {
@@ -237,7 +237,7 @@ func (s *server) printWorkReport(in *client.Inbound, started time.Time, err erro
 	})
 }
 
-// logLine writes one line for the operator. What peers and commands wrote adds none that looks like
+// logLine writes one line for the operator. Text of peers and commands in it cannot add a line that looks like
 // another of serve's.
 func (s *server) logLine(format string, args ...any) {
 	s.app.Warn(format, args...)

@@ -22,8 +22,8 @@ const (
 	lastLines = 8               // of stderr that go into an error
 	lastBytes = 2 << 10
 
-	// The values of --stderr: how much of a failing command's stderr peers hear. Stderr may
-	// name files and what is in them, and a peer's text has led to it.
+	// The values of --stderr: how much of a failing command's stderr peers get. Stderr may
+	// name files and their contents, and a peer's text has led to it.
 	stderrNone = "none"
 	stderrLast = "last"
 )
@@ -99,7 +99,7 @@ func explainCommandEnd(ctx context.Context, limit time.Duration) error {
 	}
 }
 
-// stopProcessGroup waits until a process group that was told to end has ended. If that has not
+// stopProcessGroup waits until a process group that got a signal to end has ended. If that has not
 // happened at the time kill, it kills the group.
 func stopProcessGroup(group int, kill time.Time) {
 	look := time.NewTicker(10 * time.Millisecond)

@@ -28,7 +28,7 @@ func (a *app) findAgentSocket() (string, error) {
 	return filepath.Abs(path) // a command may go elsewhere
 }
 
-// readKeyFile returns the key in a file, "" if there is no file.
+// readKeyFile returns the key in a file, or "" without a file.
 func readKeyFile(path string) (string, error) {
 	if path == "" {
 		return "", nil
@@ -50,7 +50,7 @@ func readKeyFile(path string) (string, error) {
 	return key, nil
 }
 
-// writeKeyFile keeps a key in a file that its owner alone can read.
+// writeKeyFile keeps a key in a file that only its owner can read.
 func writeKeyFile(path, key string) error {
 	if path == "" {
 		return nil

@@ -39,7 +39,7 @@ type profileOptions struct {
 	read        []string // files and folders that runs see
 	acp         bool     // runs may speak to the daemon
 	confinement string
-	landlock    bool   // may confine alone what changes the owner's folder
+	landlock    bool   // whether Landlock without bubblewrap may confine a run that changes the owner's folder
 	ports       []uint // to which it may connect
 	runs        string // where conversations are kept
 }
@@ -104,12 +104,12 @@ func (s *server) serveProfile(cmd *cobra.Command, args []string, p client.Attach
 	if s.keyFile == "" {
 		s.keyFile = filepath.Join(s.runner.Conversations.Folder(), agentKeyFile)
 	}
-	// It needs nothing of what is the owner's alone.
+	// It needs nothing that only the owner may use.
 	s.app.Daemon.Socket, s.app.AsGuest = s.socket, true
 	return s.serveUntilSignal(cmd.Context(), p, h)
 }
 
-// findOwnerDir returns the daemon's state directory, "" if this process is a guest and has none.
+// findOwnerDir returns the daemon's state directory, or "" if this process is a guest.
 func (a *app) findOwnerDir() (string, error) {
 	if a.AsGuest {
 		return "", nil
@@ -248,7 +248,7 @@ func (s *server) chooseConfinement(ctx context.Context, r *profile.Runner) error
 	return nil
 }
 
-// explainLandlock returns why runs do not change a folder under Landlock alone, and what to do. missing
+// explainLandlock returns why runs do not change a folder under Landlock without bubblewrap, and what to do. missing
 // is what keeps bubblewrap from working, nil if it works and --confinement asks for Landlock.
 func explainLandlock(missing error) error {
 	const why = "--tools work needs bubblewrap: with only Landlock, a run can change .git and what else your programs obey in the folder"
@@ -320,7 +320,7 @@ type workOutput interface {
 }
 
 // doWork does the work for a message with a command or an agent program. progress, which may be
-// nil, hears what the agent program says meanwhile. The error is a *kinds.Error.
+// nil, gets what the agent program prints meanwhile. The error is a *kinds.Error.
 func (s *server) doWork(ctx context.Context, in *client.Inbound, prompt, domain string, progress func(string)) (workOutput, error) {
 	if s.runner == nil {
 		out, err := s.runCommand(ctx, in, prompt, domain)

@@ -51,7 +51,7 @@ func (s *server) startProgress(ctx context.Context, ref wire.MessageID) *progres
 	return p
 }
 
-// hear takes what the agent program says.
+// hear takes a text of the agent program.
 func (p *progressReporter) hear(text string) {
 	text = strings.ToValidUTF8(text, "\uFFFD")
 	if len(text) > kinds.MaxProgressMessage {

@@ -115,7 +115,7 @@ type resultDelivery struct {
 // deliver sends a result until the peer has it, refuses it, or does not know the
 // delegation any more (not_found). It repeats the result under the same id, because an hour's
 // work must not be lost in a minute's outage. While the daemon is away it also sends it as soon as
-// that is back. If the result is too large for the peer, it sends one that says so.
+// that is back. If the result is too large for the peer, it sends a short one with that reason.
 func (d resultDelivery) deliver(ctx context.Context, params client.ResultParams) error {
 	replaced := false
 	var told kinds.Code

@@ -239,7 +239,7 @@ type shownStep struct {
 	Diff     string `json:"diff"`
 }
 
-// printSteps prints what --dry-run found. What is not JSON was shown before.
+// printSteps prints as JSON what --dry-run found. For a person it was printed before.
 func (a *app) printSteps(shown []shownStep) error {
 	return a.PrintData(struct {
 		Steps []shownStep `json:"steps"`

@@ -35,7 +35,7 @@ func (a *app) askForAnswers(ctx context.Context, name, agent string) error {
 // stepWake is the name of the question of --wake in what --dry-run --json prints.
 const stepWake = "wake"
 
-// formatWakeQuestion returns the question whether answers may wake a session; "" stands for all.
+// formatWakeQuestion returns the question whether answers may wake a session; "" means all sessions.
 func formatWakeQuestion(agent string) string {
 	who := "any session here? This concerns the sessions of all programs, not only of this one."
 	if agent != "" {

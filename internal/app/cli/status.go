@@ -162,7 +162,7 @@ func formatOpenTasks(s *client.Status) string {
 	return open
 }
 
-// maxDomains is how many bytes of an agent's domains status shows, beside the first one.
+// maxDomains is how many bytes of an agent's domains status shows, without the first one.
 const maxDomains = 200
 
 // formatDomains returns the first of an agent's domains, and how many more there are.

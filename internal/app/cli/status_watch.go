@@ -22,7 +22,7 @@ const (
 
 // watchStatus prints the status again and again until ctx ends: on a terminal instead of the
 // last one, else as blocks that an empty line ends, and in JSON as lines. If the daemon goes
-// away it prints that, and goes on.
+// away it prints that, and continues.
 func (a *app) watchStatus(ctx context.Context, interval time.Duration) error {
 	for first := true; ; first = false {
 		s, err := a.Daemon.Status(ctx)

@@ -60,8 +60,8 @@ lists open calls. OACP mail is shown as an event; channels have a tail of their 
 	return cmd
 }
 
-// tail shows what passes the daemon. What it is told lies in held for holdTime, so that messages and
-// events, which come by two ways, stand in one order.
+// tail shows what passes the daemon. Items are kept in held for holdTime, so that messages and
+// events, which come by two ways, are printed in one order.
 type tail struct {
 	*app
 	params client.TrafficParams
@@ -72,13 +72,13 @@ type tail struct {
 
 	// On a terminal.
 	day     string // of the last line
-	partial string // the delegation of which the last line says how far it has come; "": of none
+	partial string // the delegation whose progress the last line shows; may be ""
 }
 
 // holdTime is longer than any of the two ways takes, as a rule.
 const holdTime = 50 * time.Millisecond
 
-// tailItem is something to print. One of its fields beside at is set.
+// tailItem is something to print. One of its fields is set in addition to at.
 type tailItem struct {
 	at    time.Time // its place in the order: when it ended, but not later than when it came
 	entry *client.TrafficEntry

@@ -29,8 +29,8 @@ func fitPeer(text string, cells int) string {
 	return ui.CutName(text)
 }
 
-// layOut returns a line for a terminal of that width, [math.MaxInt] if it is not known. What is said stands last, and
-// is cut where the line ends.
+// layOut returns a line for a terminal of that width, [math.MaxInt] if it is not known. The text of a message comes
+// last, and is cut where the line ends.
 func (t *tail) layOut(l *tailLine, width int) string {
 	clock := "15:04:05"
 	if width >= wideTail {
@@ -79,8 +79,8 @@ func (l *tailLine) joinText(hasTask bool, cells int) string {
 	return text + answerMark + answer
 }
 
-// repeats reports whether a line says how far a delegation has come of which the line before, on the same terminal, says
-// the same: it replaces that one.
+// repeats reports whether a line shows the progress of a delegation whose progress the line before, on the same terminal,
+// shows: it replaces that one.
 func (t *tail) repeats(l *tailLine, width int) bool {
 	of := ""
 	if l.kind == "result" && strings.HasPrefix(l.text+" ", "partial ") {

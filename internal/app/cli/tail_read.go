@@ -19,8 +19,8 @@ const (
 	daemonIsAway = "the daemon is away; tail goes on when it is back"
 	daemonIsBack = "the daemon is back"
 
-	// settleTime is longer than client.Subscribe pauses before it subscribes anew. What is connected after
-	// that is told as an event; what was connected before is not.
+	// settleTime is longer than client.Subscribe pauses before it subscribes anew. A connection that is made after
+	// that is reported as an event; earlier ones are not.
 	settleTime = 3 * time.Second
 )
 
@@ -36,7 +36,7 @@ func (t *tail) say(ctx context.Context, line string) {
 func (t *tail) tellConnected(ctx context.Context) {
 	peers, err := t.Daemon.Peers(ctx)
 	if err != nil {
-		return // it is away again, and that is told
+		return // it is away again, and that is reported
 	}
 	var names []string
 	for _, p := range peers {

@@ -14,7 +14,7 @@ import (
 )
 
 const (
-	leastIDPrefix = 6  // characters of an id that may stand for it, as of a peer's
+	leastIDPrefix = 6  // characters with which an id can be abbreviated, as a peer's
 	shownIDPrefix = 8  // characters of an id that a person is shown, if no other one there begins so
 	maxCandidates = 10 // that an error lists
 	candidateText = 50 // characters of what a candidate says
@@ -107,8 +107,8 @@ func isIDPrefix(text string) bool {
 	return true
 }
 
-// shortenIDs returns what a person is shown of ids: the beginning that tells each from the others, and
-// the whole id where there is no terminal.
+// shortenIDs returns ids as a person sees them: the beginning that distinguishes each from the others, and
+// the whole id without a terminal.
 func (a *app) shortenIDs(ids []wire.MessageID) []string {
 	shown := make([]string, len(ids))
 	for i, id := range ids {

@@ -36,8 +36,8 @@ func newTaskResult(t *client.Task, from identity.ID) taskResult {
 	return r
 }
 
-// readOutcome returns the whole outcome of a task and its data. Both come from the result. If
-// there is none, the outcome is what the daemon says.
+// readOutcome returns the whole outcome of a task and its data. Both come from the result. Without a
+// result, the outcome is what the daemon reports.
 func readOutcome(t *client.Task) (words string, data jsontext.Value) {
 	if r, err := kinds.ParsePayload[kinds.Result](t.Result); err == nil && kinds.FindReportKind(t.Result) == kinds.KindResult {
 		return r.Outcome, r.Data
@@ -64,7 +64,7 @@ func (a *app) warnTruncated() {
 }
 
 // exitCodeOfState has the exit codes of the states in which a wait for a task ends. Any other
-// state stands for a failure.
+// state means a failure.
 var exitCodeOfState = map[client.TaskState]int{
 	client.TaskCompleted: 0,
 	client.TaskAccepted:  0, // no report is wanted
@@ -72,7 +72,7 @@ var exitCodeOfState = map[client.TaskState]int{
 	client.TaskExpired:   frame.ExitTimeout,
 }
 
-// newRefusalError returns the error that an ack stands for, nil if the ack accepts.
+// newRefusalError returns the error for an ack that refuses, or nil if the ack accepts.
 func newRefusalError(ack *kinds.Ack) *kinds.Error {
 	if ack.Accepted {
 		return nil
@@ -134,9 +134,9 @@ func (a *app) reportOutcome(ctx context.Context, t *client.Task) error {
 }
 
 // ackResult removes what ended a delegation from the inbox, as it was shown. It changes no exit code:
-// the outcome is told.
+// the outcome was printed.
 func (a *app) ackResult(ctx context.Context, t *client.Task) {
-	if t.Direction != client.Given || a.AsGuest && a.Daemon.SpeakAs.Key == "" { // the latter is no agent, and acks nothing
+	if t.Direction != client.Given || a.AsGuest && a.Daemon.SpeakAs.Key == "" { // the latter is not an agent, and cannot ack
 		return
 	}
 	if _, err := a.Daemon.Ack(ctx, client.AckParams{Ref: t.ID}); err != nil && ctx.Err() == nil {

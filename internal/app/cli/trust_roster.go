@@ -80,8 +80,8 @@ func (a *app) readRoster(ctx context.Context, path string) (*roster.Roster, erro
 	return file, nil
 }
 
-// checkNoneRefused returns an error with a line for each entry that the daemon refuses, nil if
-// there are none.
+// checkNoneRefused returns an error with a line for each entry that the daemon refuses, or nil if it
+// refuses nothing.
 func checkNoneRefused(file *roster.Roster, plan *client.Roster) error {
 	var refused []error
 	for i, p := range plan.Peers {
@@ -162,7 +162,7 @@ func countChanges(r *client.Roster) map[client.RosterChange]int {
 	return counts
 }
 
-// tellOfRoster tells what was changed, what was not, and what to do next. It is told also if no
+// tellOfRoster prints what was changed, what was not, and what to do next. It does so also if no
 // person reads: a roster is often applied through ssh.
 func (a *app) tellOfRoster(r *client.Roster) {
 	for _, p := range r.Peers {

@@ -64,8 +64,8 @@ answer or does not trust this daemon, and 5 if nobody here has that name.`,
 	return cmd
 }
 
-// waitForTask waits until a delegation has ended and tells how. With follow it tells partial
-// results too. Whatever its agent asks meanwhile is told. A limit of 0 is none.
+// waitForTask waits until a delegation has ended and prints how. With follow it prints partial
+// results too. Questions of its agent are printed meanwhile. A limit of 0 means no limit.
 func (a *app) waitForTask(ctx context.Context, id wire.MessageID, follow bool, limit time.Duration) error {
 	task, err := a.awaitEnd(ctx, id, follow, limit)
 	if err != nil {
@@ -77,9 +77,9 @@ func (a *app) waitForTask(ctx context.Context, id wire.MessageID, follow bool, l
 	return a.reportOutcome(ctx, task)
 }
 
-// awaitEnd waits until a delegation has ended. With follow it tells partial results meanwhile.
-// Whatever the delegation's agent asks is told. After the limit, unless
-// that is 0, the error is timeout, and the delegation goes on.
+// awaitEnd waits until a delegation has ended. With follow it prints partial results meanwhile.
+// Questions of the delegation's agent are printed. After the limit, unless
+// that is 0, the error is timeout, and the delegation continues.
 func (a *app) awaitEnd(ctx context.Context, id wire.MessageID, follow bool, limit time.Duration) (*client.Task, error) {
 	var partials, questions uint64
 	began := time.Now()
@@ -124,8 +124,8 @@ func (a *app) awaitEnd(ctx context.Context, id wire.MessageID, follow bool, limi
 	}
 }
 
-// tellPartial tells the last partial result of a task on one line of standard error, because standard
-// output has the outcome alone. For a model it is printed under a cover.
+// tellPartial prints the last partial result of a task on one line of standard error, because standard
+// output has only the outcome. For a model it is printed under a cover.
 func (a *app) tellPartial(ctx context.Context, task *client.Task) {
 	r, err := kinds.ParsePayload[kinds.Result](task.Partial)
 	if err != nil {
@@ -139,8 +139,8 @@ func (a *app) tellPartial(ctx context.Context, task *client.Task) {
 	}
 }
 
-// tellQuestion tells what the agent that works on a task asks, and how to answer it. It is told to
-// scripts too, because the task does not go on; in JSON the task that was printed tells it.
+// tellQuestion prints the question of the agent that works on a task, and how to answer it. It does so for
+// scripts too, because the task waits; in JSON the printed task contains the question.
 func (a *app) tellQuestion(ctx context.Context, t *client.Task) {
 	if a.JSON {
 		return

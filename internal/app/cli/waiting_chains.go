@@ -6,14 +6,14 @@ import (
 	"github.com/acpd/acpd/client"
 )
 
-// waitingRow is a call that is open, and how deep it stands below the call that led to it: 0 if none that is
-// open did, as far as its caller has said.
+// waitingRow is an open call, and how deep it is below the call that led to it: 0 if no open call
+// did, as far as its caller has reported.
 type waitingRow struct {
 	*client.TrafficEntry
 	depth int
 }
 
-// joinChains puts each call below the one that led to it; those that nothing led to stand in their order,
+// joinChains puts each call below the one that led to it. The other calls keep their order,
 // the oldest first. Without joined, all do.
 //
 // Which call led to which, client.FindOpenParents tells.
@@ -77,7 +77,7 @@ func findWhom(e *client.TrafficEntry) party {
 	return party{agent: e.Agent}
 }
 
-const deepest = 8 // calls that stand below each other: those below stand as deep
+const deepest = 8 // levels of calls; deeper ones are drawn at this level
 
 // indent returns what stands before a call that another one led to.
 func (c waitingRow) indent() string {

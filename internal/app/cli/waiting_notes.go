@@ -11,8 +11,8 @@ import (
 	"github.com/acpd/acpd/kinds"
 )
 
-// callNotes is what a daemon knows beside its open calls: which peers are connected, and the deadlines of
-// delegations. Of queries it tells none.
+// callNotes is what a daemon knows in addition to its open calls: which peers are connected, and the deadlines of
+// delegations. It knows no deadlines of queries.
 type callNotes struct {
 	*app
 	peers map[identity.ID]client.Peer

@@ -169,8 +169,7 @@ the session that asked. SOURCE says which file a rule is in.`,
 	}
 }
 
-// printWakeRules prints rules as a table. Answers to what a session asked stand in the column of
-// peers as such.
+// printWakeRules prints rules as a table. The column of peers also has the rule for answers to what a session asked.
 func (a *app) printWakeRules(rules *client.WakeRules) error {
 	var rows [][]string
 	row := func(peer, kind, agent string, ask, unattended bool, source string) {

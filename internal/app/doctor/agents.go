@@ -16,7 +16,7 @@ import (
 	"github.com/acpd/acpd/oacp/mailbox"
 )
 
-// examineAgents lists the attached agents. What is wrong with one, the daemon's warnings say.
+// examineAgents lists the attached agents. The daemon's warnings have what is wrong with one.
 func (x *examination) examineAgents() {
 	if x.status == nil {
 		return
@@ -121,7 +121,7 @@ func (x *examination) examineCarriedMail(ctx context.Context, home mailbox.Home)
 	}
 }
 
-// isSameFolder reports whether two paths are those of one folder, or are equal where none is.
+// isSameFolder reports whether two paths lead to one folder, or are equal if no folder exists.
 func isSameFolder(a, b string) bool {
 	x, errX := os.Stat(a)
 	y, errY := os.Stat(b)

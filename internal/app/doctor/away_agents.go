@@ -27,7 +27,7 @@ func (x *examination) examineAwayAgents(ctx context.Context) {
 	defer cancel()
 	tasks, err := x.Daemon.Tasks(ctx)
 	if err != nil {
-		return // that the daemon does not answer is told elsewhere
+		return // another finding has that the daemon does not answer
 	}
 	away := listAwayAgents(tasks)
 	for _, a := range away[:min(len(away), maxListed)] {

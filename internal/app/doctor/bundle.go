@@ -74,7 +74,7 @@ func listHarmlessSettings(home string) map[string]string {
 	return settings
 }
 
-// Write writes the bundle into a new file that only its owner can read. After an error there is none.
+// Write writes the bundle into a new file that only its owner can read. After an error no file is left.
 func (b *Bundle) Write(path string) error {
 	text, err := json.Marshal(b, json.Deterministic(true), jsontext.WithIndent("  "))
 	if err == nil {

@@ -18,7 +18,7 @@ import (
 
 const subjectDaemon = "daemon"
 
-// examineDaemon says whether a daemon runs, since when, and of which version.
+// examineDaemon reports whether a daemon runs, since when, and of which version.
 func (x *examination) examineDaemon() {
 	socket := x.filePath(client.SocketName)
 	if x.holder != nil && x.holder.Program == "" {
@@ -62,7 +62,7 @@ func (x *examination) examineDaemon() {
 	}
 }
 
-// examineServices tells of services whose program is gone, as after an update that moved it.
+// examineServices reports services whose program is gone, as after an update that moved it.
 func (x *examination) examineServices() {
 	for _, s := range x.Services {
 		if _, err := os.Stat(s.Program); errors.Is(err, fs.ErrNotExist) {
@@ -107,7 +107,7 @@ func (x *examination) examineDescriptors() {
 	}
 }
 
-// examineBudget tells of bounds that are almost reached, and of refusals.
+// examineBudget reports bounds that are almost reached, and refusals.
 func (x *examination) examineBudget(ctx context.Context) {
 	if x.status == nil {
 		return
@@ -121,7 +121,7 @@ func (x *examination) examineBudget(ctx context.Context) {
 	names := make(map[string]bool)
 	for _, r := range b.Rows {
 		if r.Unit == client.UnitBytesFree {
-			continue // examineDisk tells of it
+			continue // examineDisk reports it
 		}
 		if isNear(r.Held, r.All) {
 			x.add("budget.near", r.Name, fmt.Sprintf("all peers together hold %d of the %d that %s allows them", r.Held, r.All, r.Name), "acpctl status --budget shows who holds what")

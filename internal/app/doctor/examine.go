@@ -85,7 +85,7 @@ func Examine(ctx context.Context, o Options) ([]Finding, error) {
 	return x.findings, nil
 }
 
-// askDaemon asks the daemon for its status, and if none answers, finds out who has the lock.
+// askDaemon asks the daemon for its status. Without an answer, it finds out who has the lock.
 func (x *examination) askDaemon(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, askPatience)
 	defer cancel()
@@ -114,7 +114,7 @@ func (x *examination) has(codes ...Code) bool {
 	return false
 }
 
-// joinedErrors returns the errors that err joins, or err alone.
+// joinedErrors returns the errors that err joins, or only err.
 func joinedErrors(err error) []error {
 	var several interface{ Unwrap() []error }
 	if errors.As(err, &several) {

@@ -1,8 +1,8 @@
 // Package doctor finds out what is wrong with a daemon, its state directory, its machine and its
 // peers, and says what to do.
 //
-// [Examine] looks and changes nothing. What the daemon knows it asks of the daemon; where none
-// runs, it says what files show. What is safe to mend, [Mend] mends. A [Bundle] is what a
+// [Examine] looks and changes nothing. It asks the daemon for what the daemon knows; if no daemon
+// runs, it reports what files show. [Mend] repairs what is safe to repair. A [Bundle] is what a
 // bug report needs, without names, keys and messages.
 //
 // What it asks of the machine is in [Machine], which tests replace.

@@ -69,14 +69,14 @@ func (x *examination) examineHome() bool {
 	return true
 }
 
-// examineFiles looks at the owner, the type and the mode of the files that are their owner's alone.
+// examineFiles looks at the owner, the type and the mode of the files that only their owner may read.
 func (x *examination) examineFiles() {
 	seen := 0
 	for _, name := range privateFiles {
 		path := x.filePath(name)
 		info, err := os.Lstat(path)
 		if err != nil {
-			continue // whoever needs it says so
+			continue // a check that needs the file reports it
 		}
 		seen++
 		switch mode := info.Mode(); {

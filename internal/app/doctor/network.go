@@ -91,7 +91,7 @@ func (x *examination) examinePort() {
 }
 
 // findUDPOwner returns the process that has a UDP port, as "NAME (process PID)", as far as the
-// system shows it to this user; "" if none is seen.
+// system shows it to this user, or "".
 func (x *examination) findUDPOwner(port string) string {
 	n, _ := strconv.Atoi(port)
 	inodes := make(map[string]bool)

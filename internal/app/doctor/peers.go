@@ -163,7 +163,7 @@ func tellError(name string, e *kinds.Error) string {
 	return name + " says: " + client.Line(e.Message)
 }
 
-// tellLastSeen returns when the peer was last heard of, to stand behind something; "": never.
+// tellLastSeen returns when the peer was last connected, to be appended to a text; "" if it never was.
 func tellLastSeen(p *client.Peer) string {
 	if p.LastSeen.IsZero() || p.LastSeen.Unix() <= 0 {
 		return ""
@@ -179,7 +179,7 @@ func (x *examination) adviseAddresses(name string) string {
 	return "; acpctl doctor " + name + " tries each address"
 }
 
-// addPeerVersion tells of a peer whose program is of another version.
+// addPeerVersion reports a peer whose program is of another version.
 func (x *examination) addPeerVersion(p *client.Peer) {
 	if p.Software == "" || p.Software == "acpd "+x.status.Version {
 		return

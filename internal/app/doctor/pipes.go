@@ -26,8 +26,8 @@ func pipeAddr(p *client.Peer) string { return "pipe:" + p.Name }
 
 const pipeRemedy = "do what that says; acpctl ping with the peer's name shows what the command said; run it by hand, as the daemon's user; docs/reach.md, Pipe, has what it may say, and what to do"
 
-// addDeadPipe tells in the words of e, an error of a dial, why the peer's command does not lead to it.
-// What the command said is not among them: a ping shows it.
+// addDeadPipe reports with the words of e, an error of a dial, why the peer's command does not lead to it.
+// The command's own text is not among them: a ping shows it.
 func (x *examination) addDeadPipe(p *client.Peer, e *kinds.Error) {
 	why, isOfPipe := strings.CutPrefix(strings.TrimPrefix(e.Message, p.Name+": "), pipeAddr(p)+": ")
 	if !isOfPipe && strings.Contains(why, noAddress) {
@@ -39,7 +39,7 @@ func (x *examination) addDeadPipe(p *client.Peer, e *kinds.Error) {
 
 const noAddress = "there is no address to try" // of a daemon that knows no pipe
 
-// addUnreadPipe tells of a pipe in config.yaml that the daemon does not know.
+// addUnreadPipe reports a pipe in config.yaml that the daemon does not know.
 func (x *examination) addUnreadPipe(p *client.Peer) {
 	x.add("pipe.dead", pipeAddr(p), "config.yaml has a pipe to "+p.Name+", and the daemon that runs has not read it", "acpctl reload")
 }

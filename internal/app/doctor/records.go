@@ -65,7 +65,7 @@ func (x *examination) examineRecords() {
 	}
 }
 
-// record says what a person is told of two files.
+// record is how two files are described to a person.
 type record struct{ name, copyName, lost, lostRemedy, check string }
 
 func (x *examination) addRecord(r record, warning *sealed.Warning, err error) {
@@ -101,7 +101,7 @@ func describeDamage(w *sealed.Warning) string {
 	return " (" + strings.ReplaceAll(w.Err.Error(), "\n", "; ") + ")"
 }
 
-// wakeFormat reads of the wake rules what their soundness depends on. What they say is the daemon's.
+// wakeFormat reads only what the soundness of the wake rules depends on. The daemon reads the rules.
 var wakeFormat = &sealed.Format[wakeHead]{
 	Title: "wake rules", Name: statedir.RulesName, CopyName: statedir.RulesCopyName, Version: statedir.RulesVersion, MaxBytes: 4 << 20, RequiredKey: "sequence",
 	Parse:  func(decode func(any) error) (h wakeHead, err error) { return h, decode(&h) },

@@ -37,8 +37,8 @@ func (m launchd) plistPath(s Service) string {
 	return filepath.Join(m.UserHome, "Library/LaunchAgents", label(s)+".plist")
 }
 
-// logPath returns the file of the log. A second one beside it, with the suffix .old, has what
-// was before.
+// logPath returns the file of the log. A second one in the same folder, with the suffix .old, has
+// the older part.
 func (m launchd) logPath(s Service) string {
 	name := "acpd.log"
 	if s.Home != "" {
@@ -122,7 +122,7 @@ func (m launchd) bootstrap(ctx context.Context, s Service) error {
 	return nil
 }
 
-// CheckRunning returns an error unless launchd runs services of this user: one who came only by ssh may have none.
+// CheckRunning returns an error unless launchd runs services of this user: for a user who came only by ssh it may not.
 func (m launchd) CheckRunning(ctx context.Context) error {
 	if _, err := m.run(ctx, "launchctl", "print", domain()); err != nil {
 		return fmt.Errorf("service: %w: log in at the screen", err)

@@ -1,8 +1,8 @@
 // Package service makes acpd a service of the user's own manager, and asks it about that service: systemd on Linux,
 // launchd on macOS. A service of the machine comes with the packages.
 //
-// It writes and removes only files that bear its [Marker], says of each what it does, and
-// leaves the state of daemons alone. It runs the manager's own programs, which it finds by
+// It writes and removes only files that bear its [Marker], reports each step, and
+// does not touch the state of daemons. It runs the manager's own programs, which it finds by
 // PATH. It leaves flags and terminals to package operate.
 package service
 
@@ -60,9 +60,9 @@ func (s Service) Check() error {
 	return s.checkPaths()
 }
 
-// checkPaths returns an error unless the paths can stand in the file that defines a service.
+// checkPaths returns an error unless the file that defines a service can contain the paths.
 // systemd ends a line also at a carriage return, so that more would follow it than a path, and
-// ignores a line that is no UTF-8.
+// ignores a line that is not UTF-8.
 func (s Service) checkPaths() error {
 	for what, path := range map[string]string{"--home": s.Home, "the path of acpd": s.Program} {
 		if !utf8.ValidString(path) || strings.ContainsFunc(path, unicode.IsControl) {
@@ -109,7 +109,7 @@ type State struct {
 	Since     string `json:"since,omitempty"`  // of the process, or of the state
 	PID       int    `json:"pid,omitempty"`
 	LastExit  string `json:"last_exit,omitempty"`
-	Ended     bool   `json:"-"` // the process that began last has ended, and none is there
+	Ended     bool   `json:"-"` // the process that began last has ended, and no other runs
 	Restarts  int    `json:"restarts"`
 	Says      string `json:"says,omitempty"` // the daemon's own line
 }
@@ -139,7 +139,7 @@ func (h Host) ListInstalled() (all []Installed) {
 		{filepath.Join(h.Config, "systemd/user"), "acpd*.service", findUnitProgram},
 		{filepath.Join(h.UserHome, "Library/LaunchAgents"), "dev.acpd.acpd*.plist", findPlistProgram},
 	} {
-		names, _ := fs.Glob(os.DirFS(kind.dir), kind.pattern) // its error is of the pattern alone
+		names, _ := fs.Glob(os.DirFS(kind.dir), kind.pattern) // it only returns errors of the pattern
 		for _, name := range names {
 			file := filepath.Join(kind.dir, name)
 			data, err := os.ReadFile(file)
@@ -185,7 +185,7 @@ func (h Host) run(ctx context.Context, name string, args ...string) (string, err
 	return out.String(), nil
 }
 
-// do runs a program that changes something, and says so.
+// do runs a program that changes something, and reports it.
 func (h Host) do(ctx context.Context, name string, args ...string) error {
 	if _, err := h.run(ctx, name, args...); err != nil {
 		return err

@@ -30,7 +30,7 @@ func (m systemd) unitPath(s Service) string {
 	return filepath.Join(m.Config, "systemd/user", unitName(s))
 }
 
-// findPackagedUnit returns the path and content of the unit that a package has installed, "" if there is none.
+// findPackagedUnit returns the path and content of the unit that a package has installed, or "".
 func (m systemd) findPackagedUnit(s Service) (path, content string) {
 	for _, dir := range []string{"/usr/lib/systemd/user", "/lib/systemd/user"} {
 		path := filepath.Join(m.Root, dir, unitName(s))
@@ -47,7 +47,7 @@ func renderUnit(s Service) string {
 	unit := string(packaging.ReadFile("systemd/user/acpd.service"))
 	start := findLine(unit, "ExecStart=")
 	words := strings.Fields(strings.TrimPrefix(start, "ExecStart="))
-	words[0] = strings.ReplaceAll(quoteForUnit(s.Program), "$$", "$") // variables count only behind it
+	words[0] = strings.ReplaceAll(quoteForUnit(s.Program), "$$", "$") // systemd replaces variables only in arguments
 	if i := slices.Index(words, "--home"); s.Home != "" {
 		words[i+1] = quoteForUnit(s.Home)
 	}
@@ -57,7 +57,7 @@ func renderUnit(s Service) string {
 	return strings.Replace(unit, start, "ExecStart="+strings.Join(words, " "), 1)
 }
 
-// findLine returns the first line that begins so, "" if there is none.
+// findLine returns the first line that begins so, or "".
 func findLine(text, begin string) string {
 	for line := range strings.Lines(text) {
 		if strings.HasPrefix(line, begin) {
@@ -67,8 +67,8 @@ func findLine(text, begin string) string {
 	return ""
 }
 
-// quoteForUnit returns text as one word of a command line in a unit, systemd.service(5): no
-// specifier, no variable. It has no line break ([Service.Check]).
+// quoteForUnit returns text as one word of a command line in a unit, systemd.service(5): without
+// specifiers and variables. It has no line break ([Service.Check]).
 func quoteForUnit(text string) string {
 	quoted := strings.NewReplacer("%", "%%", "$", "$$", `\`, `\\`, `"`, `\"`).Replace(text)
 	if quoted == text && !strings.ContainsAny(text, " \t';") {

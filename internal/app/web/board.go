@@ -59,8 +59,8 @@ func newBoard() *board {
 // keyed is a row, with a key that no other row of its part has.
 type keyed interface{ key() string }
 
-// setRows replaces the rows of a part, as far as they fit, and each key once. more says how many the
-// daemon has beside them.
+// setRows replaces the rows of a part, as far as they fit, and each key once. more is how many further rows the
+// daemon has.
 func setRows[R keyed](b *board, part string, rows []R, more int) {
 	texts := make(map[string]jsontext.Value, len(rows))
 	for _, r := range rows {

@@ -10,8 +10,8 @@ import (
 	"github.com/acpd/acpd/internal/turns"
 )
 
-// boardLines has what has passed, up to maxLines and maxLineBytes. Whoever has most lines makes room: a
-// peer that sends much takes none of another's place.
+// boardLines has what has passed, up to maxLines and maxLineBytes. The peer with most lines makes room: a
+// peer that sends much displaces no lines of another.
 type boardLines struct {
 	byPeer map[string][]boardLine // by owner (numbered); the oldest first
 	n      int
@@ -98,9 +98,9 @@ func (ls *boardLines) dropOldest(owner string) {
 	}
 }
 
-// takeSince returns lines after that number, at most so many, the oldest first: of each peer the newest, by
-// turns, so that one who sends much leaves room for the others. skipped counts those that it leaves out, or
-// that are not kept.
+// takeSince returns lines after that number, at most so many, the oldest first: the newest of each peer, by
+// turns, so that a peer that sends much leaves room for the others. skipped is how many it leaves out, or
+// are not kept.
 func (ls *boardLines) takeSince(after uint64, most int) (texts []jsontext.Value, skipped uint64) {
 	var fresh [][]boardLine
 	for _, lines := range ls.byPeer {

@@ -13,8 +13,8 @@ var (
 	// errNoDiag says that what answers is not what the kernel answers.
 	errNoDiag = errors.New("the answer names no socket")
 
-	// errNoSocket says that the kernel knows no socket at that address. It says so too if it has lost what answers
-	// for TCP (module tcp_diag).
+	// errNoSocket: the kernel knows no socket at that address, or has lost the module that answers
+	// for TCP (tcp_diag).
 	errNoSocket = errors.New("the kernel names no socket there")
 
 	// errNoCaller says that the kernel answers, and that there is no such connection, or its program has closed it.
@@ -86,7 +86,7 @@ func askConnOwner(ends connEnds) (uid int, err error) {
 	switch {
 	case a.Type != unix.SOCK_DIAG_BY_FAMILY:
 		return 0, errNoDiag
-	case !isSameConn(&a, ends): // without that connection, the kernel tells of a socket that listens at from
+	case !isSameConn(&a, ends): // without that connection, the kernel returns a socket that listens at from
 		return 0, errNoCaller
 	case a.inode == 0:
 		return 0, errNoCaller
@@ -98,7 +98,7 @@ func askConnOwner(ends connEnds) (uid int, err error) {
 func isSameConn(a *diagAnswer, ends connEnds) bool {
 	id := newDiagID(ends)
 	if a.family == unix.AF_INET6 {
-		id.src, id.dst = ends.from.Addr().As16(), ends.to.Addr().As16() // which stand for those of IPv4
+		id.src, id.dst = ends.from.Addr().As16(), ends.to.Addr().As16() // the form that IPv4 addresses have in IPv6
 	}
 	return a.id.sport == id.sport && a.id.dport == id.dport && a.id.src == id.src && a.id.dst == id.dst
 }

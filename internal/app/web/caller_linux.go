@@ -38,9 +38,9 @@ func chooseCallerFinder(l net.Listener, ask func(connEnds) (uid int, err error),
 	return newKernelFinder(ask, answers, tables)
 }
 
-// newKernelFinder returns what asks the kernel of a connection. Where the kernel has answered once and answers
-// no more, the tables tell, until it does again; so it goes on for as long as they last. If they tell nothing
-// either, a connection is another user's. answers reports whether the kernel answers.
+// newKernelFinder returns a finder that asks the kernel about a connection. If the kernel has answered once and answers
+// no more, the finder reads the tables until the kernel answers again. If they have no
+// answer either, a connection is another user's. answers reports whether the kernel answers.
 func newKernelFinder(ask func(connEnds) (uid int, err error), answers func() bool, tables string) *callerFinder {
 	f := &callerFinder{most: 1}
 	f.find = func(conns []net.Conn) ([]callerCheck, error) {

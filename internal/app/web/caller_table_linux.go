@@ -15,15 +15,15 @@ import (
 )
 
 const (
-	// maxAsked bounds the connections of which a table is asked together. To read it takes the longer the more
-	// sockets there are on this machine, of which other users can have very many: so one reading is for many.
+	// maxAsked bounds the connections that one reading of a table looks for. Reading takes the longer the more
+	// sockets this machine has, and other users can open very many: so one reading serves many connections.
 	maxAsked = 512
 
 	maxTable = 64 << 20 // bounds what is read of a table, in bytes
 )
 
-// newTableFinder returns what reads the tables in a folder, once for all connections of which it is asked
-// together. Without such a folder it knows of none whose they are.
+// newTableFinder returns a finder that reads the tables in a folder, once for all connections that are looked for
+// together. Without such a folder it finds nothing.
 func newTableFinder(dir string) *callerFinder {
 	return &callerFinder{most: maxAsked, find: func(conns []net.Conn) ([]callerCheck, error) {
 		return findInTables(dir, conns, callerUnknown)
@@ -55,9 +55,9 @@ func findInTables(dir string, conns []net.Conn, without callerCheck) (checks []c
 	return checks, err
 }
 
-// findConnOwners returns the users of sockets, by the ends of their connections: of those that a table has and
-// that their program has not closed. dir has the tables. A client's socket may be of IPv6, with an address
-// that stands for one of IPv4. Beside an error there is what was found before it.
+// findConnOwners returns the users of sockets, by the ends of their connections, for those that a table has and
+// that their program has not closed. dir has the tables. A client's socket may be of IPv6, with an IPv4
+// address in IPv6 form. With an error it returns what it found before.
 func findConnOwners(dir string, asked []connEnds) (owners map[connEnds]int, err error) {
 	owners = make(map[connEnds]int, len(asked))
 	for _, table := range []struct {

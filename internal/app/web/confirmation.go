@@ -18,7 +18,7 @@ const maxTries = 3
 // errOtherNumber ends a server whose link may be with somebody else.
 var errOtherNumber = errors.New("web: the number is not the one that the browser with the link shows: another program may have read the link, and gets nothing; run acpctl web again, with --no-open if that happens again")
 
-// drawNumber returns a number of four digits. Whoever has read the link sees one too, but has no terminal to
+// drawNumber returns a number of four digits. Anybody who has read the link sees one too, but has no terminal to
 // type it in; nobody can try numbers.
 func drawNumber() string {
 	n, err := rand.Int(rand.Reader, big.NewInt(10_000))

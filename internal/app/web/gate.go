@@ -13,10 +13,10 @@ import (
 // gate decides who gets what.
 //
 // The link has a token, which works once. It becomes a cookie. If other programs may have read the link, the
-// cookie opens nothing until the person at the terminal has typed the number that the browser shows. A browser sends a cookie of 127.0.0.1
-// to every port there (RFC 6265, section 8.5), so to servers of other users of this machine too; but
-// only to paths below that of the cookie. So the page lies below a folder whose name is a secret of
-// its own, and no other server is ever asked for that.
+// cookie opens nothing until the person at the terminal has typed the number that the browser shows. A browser sends a
+// cookie of 127.0.0.1 to every port there (RFC 6265, section 8.5), so to servers of other users of this machine too; but
+// only to paths below that of the cookie. So the page is below a folder whose name is a secret of
+// its own, which no other server is asked for.
 type gate struct {
 	port   int
 	cookie string // the name of the cookie

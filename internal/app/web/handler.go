@@ -67,7 +67,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	serve, refused := s.route(r)
 	if refused != nil {
-		w.Header().Set("Connection", "close") // what it sends beside is not read
+		w.Header().Set("Connection", "close") // the rest of what it sends is not read
 		http.Error(w, refused.why, refused.status)
 		return
 	}
@@ -178,8 +178,8 @@ func (s *Server) serveOpen(w http.ResponseWriter, r *http.Request) {
 	case (use == tokenTwice || use == tokenLate) && s.gate.isOpener(r):
 		why = openerText
 	case use == tokenLate:
-		// Whoever is to have the page had a minute for it. The link may be in a history or a log by now: that
-		// somebody finds it there is no reason to end the page.
+		// The person who is to have the page had a minute for it. The link may be in a history or a log by now: the
+		// page does not end because somebody finds it there.
 		why = lateText
 	case use == tokenTwice:
 		// Somebody may have read the link from the list of processes, and used it first: another user, or,

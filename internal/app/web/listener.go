@@ -33,12 +33,12 @@ type callerFinder struct {
 }
 
 const (
-	gatherTime = 10 * time.Millisecond // in which connections are gathered of which the system is asked together
+	gatherTime = 10 * time.Millisecond // in which connections are gathered, to ask the system about them together
 	silentTime = 10 * time.Second      // at least, between two lines which say that the system says nothing
 )
 
-// guardedListener accepts connections of this user alone, where the system says whose they are. While
-// there are maxStrange that have not shown the cookie, the oldest of them makes way for a new one: so a
+// guardedListener accepts only connections of this user, if the system tells whose they are. While
+// there are maxStrange that have not shown the cookie, a new one replaces the oldest: so a
 // program that leaves connections open keeps no browser out. One goroutine at a time calls Accept.
 type guardedListener struct {
 	net.Listener
@@ -91,7 +91,7 @@ func (l *guardedListener) pass(c net.Conn) bool {
 	return !l.closed
 }
 
-// takePassed returns the connection that has waited longest for Accept, nil if none waits.
+// takePassed returns the connection that has waited longest for Accept, or nil.
 func (l *guardedListener) takePassed() (c net.Conn) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -103,7 +103,7 @@ func (l *guardedListener) takePassed() (c net.Conn) {
 }
 
 // Close closes the listener, and the connections that Accept has not returned yet. It does not wait for
-// Accept, which resets those of which it asks the system at the moment.
+// Accept, which resets those that it is asking the system about.
 func (l *guardedListener) Close() error {
 	l.mu.Lock()
 	l.closed = true
@@ -116,8 +116,8 @@ func (l *guardedListener) Close() error {
 	return l.Listener.Close()
 }
 
-// tellSilence tells that connections were refused of which the system says nothing, unless it was told in the
-// last silentTime.
+// tellSilence prints that connections were refused because the system does not tell whose they are, unless it did so in
+// the last silentTime.
 func (l *guardedListener) tellSilence(why error) {
 	if now := time.Now(); now.Sub(l.told) >= silentTime {
 		l.told = now
@@ -139,7 +139,7 @@ func (l *guardedListener) acceptSome() (conns []net.Conn, err error) {
 		defer limited.SetDeadline(time.Time{})
 		for len(conns) < l.callers.most {
 			if c, err = l.Listener.Accept(); err != nil {
-				break // if it is not the deadline, the next call says so
+				break // if it is another error than the deadline, the next call returns it
 			}
 			conns = append(conns, c)
 		}

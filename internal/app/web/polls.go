@@ -16,8 +16,8 @@ type poll struct {
 	read  func(*watcher, context.Context) error
 }
 
-// pauseAfter returns how long after a read the next one is due. What takes long is read more rarely, so that
-// reading never takes more than a twentieth of the time. What cannot be read is tried again soon, and takes half
+// pauseAfter returns how long after a read the next one is due. Slow reads are repeated less often, so that
+// reading never takes more than a twentieth of the time. A failed read is repeated soon, and takes half
 // of the time at most if it fails slowly.
 func (p poll) pauseAfter(took time.Duration, err error) time.Duration {
 	if err != nil {

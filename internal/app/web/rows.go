@@ -127,7 +127,7 @@ func newRelayRow(r *client.Relay) relayRow {
 
 type peerRow struct {
 	rowKey
-	Name     string      `json:"name"` // its petname, or that of its certificate; "": it has none
+	Name     string      `json:"name"` // its petname, or that of its certificate; may be ""
 	Claim    string      `json:"claim"`
 	ID       string      `json:"id"`
 	State    string      `json:"state"`
@@ -186,7 +186,7 @@ type agentRow struct {
 	Active     int         `json:"active"`
 	Most       int         `json:"most"`
 	Since      time.Time   `json:"since"`
-	Harness    string      `json:"harness"` // of a session; "": it is none
+	Harness    string      `json:"harness"` // of a session; else ""
 	Unwakeable string      `json:"unwakeable"`
 	Asks       string      `json:"asks"` // the program, if it asks its user; "": it does not
 	Hour       int         `json:"hour"` // woken turns

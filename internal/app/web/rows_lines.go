@@ -30,8 +30,8 @@ type line struct {
 	Event string `json:"event,omitzero"` // its type; "": a message
 	Lost  uint64 `json:"lost,omitzero"`  // messages that nobody read in time; then this is no message
 
-	// Owner is the trusted peer whose share of the lines it takes; "": the share of all strangers, of whom there may
-	// be any number, and of what is of no peer.
+	// Owner is the trusted peer in whose share the line is; "" for the share of all strangers, of whom there may
+	// be any number, and of lines without a peer.
 	Owner string `json:"owner,omitzero"`
 }
 

@@ -29,9 +29,9 @@ type waitingRow struct {
 	AgentAway  client.Time `json:"agent_away"`  // since when no agent of that name is attached; null: one is
 	AgentUntil client.Time `json:"agent_until"` // until when the delegation waits for one; null: that is not known
 
-	After   string `json:"after"` // key of the call that it follows from; "": none is known
+	After   string `json:"after"` // key of the call that it follows from; may be ""
 	IsGuess bool   `json:"guess"` // whoever calls has guessed so
-	Chain   string `json:"chain"` // name of the chain that it belongs to, the same at each daemon; "": it has none
+	Chain   string `json:"chain"` // name of the chain that it belongs to, the same at each daemon; may be ""
 
 	// Of a call with a peer that is not connected.
 	Missing      string      `json:"missing"`       // its name; "": it is connected
@@ -49,7 +49,7 @@ type party struct {
 // work is what is open with a daemon, as it was last read.
 type work struct {
 	open      []client.TrafficEntry
-	openMore  int // open calls beside, for which the daemon's answer had no room
+	openMore  int // further open calls, for which the daemon's answer had no room
 	tasks     []client.Task
 	approvals []client.Approval
 	peers     map[string]peerState // by name, and by id; nil: they are not known yet
@@ -60,7 +60,7 @@ type work struct {
 // message, or one of their own again for another kind.
 type callKey struct {
 	direction client.MessageDirection
-	peer      string // petname, or the id if it has none
+	peer      string // petname, or else the id
 	kind      string
 	id        wire.MessageID
 }

@@ -27,7 +27,7 @@ type taskRow struct {
 	Place     int         `json:"place"` // the newest has 0
 	Began     client.Time `json:"began"` // null: an older daemon does not tell it
 
-	Abandoned  bool        `json:"abandoned"`   // it has ended here alone
+	Abandoned  bool        `json:"abandoned"`   // it has ended only here
 	AgentAway  client.Time `json:"agent_away"`  // since when no agent of the name Agent is attached here; null: one is
 	AgentUntil client.Time `json:"agent_until"` // until when the delegation waits for one
 }
@@ -84,7 +84,7 @@ type budgetRow struct {
 
 // listBudget returns what peers that are connected hold or were refused, and what all together hold, those nearest
 // to their bounds first. peers has states by ids
-// as text; nil: they are not known. more counts what is too much to show.
+// as text; it may be nil. more is how many rows are left out.
 func listBudget(b *client.Budget, peers map[string]peerState) (rows []budgetRow, more int) {
 	bounds := make(map[string]client.BudgetRow)
 	for _, r := range b.Rows {
@@ -120,7 +120,7 @@ func listBudget(b *client.Budget, peers map[string]peerState) (rows []budgetRow,
 	return rows[:min(len(rows), most)], more
 }
 
-// share returns which part of a bound is held, in hundredths; 0 if there is no bound.
+// share returns which part of a bound is held, in hundredths; 0 without a bound.
 func share(held, bound int64) float64 {
 	if bound <= 0 {
 		return 0

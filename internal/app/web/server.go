@@ -2,8 +2,8 @@
 // as it changes.
 //
 // It listens on loopback and reads the daemon through its owner's socket, and only while somebody has
-// the page open. The page decides approvals, mutes sessions and removes held messages; all else of it reads. Whoever has
-// neither the link, which works once, nor the cookie that it becomes, gets nothing ([gate]).
+// the page open. The page decides approvals, mutes sessions and removes held messages; otherwise it only reads. Without
+// the link, which works once, or the cookie that it becomes, nobody gets anything ([gate]).
 package web
 
 import (
@@ -41,12 +41,12 @@ type Options struct {
 	Port   int    // on 127.0.0.1; 0: the system chooses one
 
 	// AskNumber asks the person at the terminal for the number that the browser shows, and returns what was
-	// typed. It blocks until then, or until its context ends. It is nil if the link counts at once: where only
+	// typed. It blocks until then, or until its context ends. It is nil if the link is enough: if only
 	// that person has seen it. A link in the command line of a browser may be seen by other programs.
 	AskNumber func(context.Context) (string, error)
 
-	// Tell is told, in a line for a person, that the daemon is away or back, and that connections were refused
-	// of which the system does not say whose they are. One goroutine at a time calls it, and none after Run
+	// Tell is called with a line for a person: the daemon is away or back, or connections were refused
+	// because the system does not tell whose they are. One goroutine at a time calls it, and not after Run
 	// has returned.
 	Tell func(line string)
 }
@@ -60,7 +60,7 @@ type Server struct {
 	watcher  *watcher
 	linkTime time.Duration // in which the link must be opened
 
-	askNumber  func(context.Context) (string, error) // nil: the link counts at once
+	askNumber  func(context.Context) (string, error) // nil if the link is enough
 	numberTime time.Duration                         // in which the number must be typed
 	opened     pace.Signal                           // the link was opened
 	ended      chan error                            // the reason for which nobody may get anything any more
@@ -112,7 +112,7 @@ func (s *Server) Port() int { return s.gate.port }
 func (s *Server) Link() string { return s.gate.link() }
 
 // Run serves until ctx ends, whose error it returns. It ends sooner, with the reason, if nobody opens
-// the link in time, if two did and cannot be told apart, or if the number that was to be typed was not.
+// the link in time, if two did and cannot be distinguished, or if the number was not typed.
 func (s *Server) Run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -186,7 +186,7 @@ type readers struct {
 
 func newReaders() *readers { return &readers{changed: make(chan struct{})} }
 
-// add counts one more, unless there are as many as may be.
+// add adds a reader, unless there are as many as allowed.
 func (r *readers) add() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -214,7 +214,7 @@ func (r *readers) awaitSome(ctx context.Context) bool {
 	return r.await(ctx, func(n int) bool { return n > 0 })
 }
 
-// awaitNone waits until there is none, or ctx ends.
+// awaitNone waits until no reader is left, or ctx ends.
 func (r *readers) awaitNone(ctx context.Context) { r.await(ctx, func(n int) bool { return n == 0 }) }
 
 func (r *readers) await(ctx context.Context, fits func(int) bool) bool {
@@ -233,5 +233,5 @@ func (r *readers) await(ctx context.Context, fits func(int) bool) bool {
 	}
 }
 
-// errTwice ends a server whose link was opened by two that cannot be told apart.
+// errTwice ends a server whose link was opened by two browsers that cannot be distinguished.
 var errTwice = errors.New("web: the link was opened twice: nobody gets anything by it any more; run acpctl web again")

@@ -12,8 +12,8 @@ import (
 	"github.com/acpd/acpd/kinds"
 )
 
-// findChannel returns the id of the channel that CHANNEL names. A channel of this daemon wins
-// over one of the same name elsewhere; other daemons are asked only if there is none here.
+// findChannel returns the id of the channel that CHANNEL names. A channel of this daemon is preferred
+// over one of the same name elsewhere; other daemons are asked only if this one has no such channel.
 func (c *verbs) findChannel(ctx context.Context, arg string) (string, error) {
 	id, closed, err := c.lookUpChannel(ctx, arg)
 	if closed != "" {

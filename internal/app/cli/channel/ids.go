@@ -11,7 +11,7 @@ import (
 	"github.com/acpd/acpd/kinds"
 )
 
-// idForms says what ids look like, by the words of the usage that stand for them.
+// idForms describes ids, by the words of the usage for them.
 var idForms = map[string]struct{ what, prefix, shown string }{
 	"INTENT":  {"an intent", intentPrefix, "acpctl channel list shows them in its column INTENT"},
 	"CHANNEL": {"a channel", channelPrefix, "acpctl channel list shows them"},
@@ -27,7 +27,7 @@ var idTail = regexp.MustCompile(`^[0-9a-f]{10}_[0-9A-HJKMNP-TV-Z]{26}$`)
 // shown.
 func explainMisspeltID(cmd *cobra.Command, args []string, err error) error {
 	e, ok := errors.AsType[*kinds.Error](err)
-	if !ok || e.Code != kinds.NotFound || len(e.Details) == 0 { // not the word of the daemon that was asked
+	if !ok || e.Code != kinds.NotFound || len(e.Details) == 0 { // not an answer of the daemon that was asked
 		return err
 	}
 	for i, word := range strings.Fields(cmd.Use)[1:] {
@@ -46,7 +46,7 @@ func explainMisspeltID(cmd *cobra.Command, args []string, err error) error {
 }
 
 // checkIDForm returns an error if arg, which was given as called, cannot be the id that word
-// stands for. A channel may have a name instead, also in an intent.
+// means. A channel may have a name instead, also in an intent.
 func checkIDForm(word, called, arg string) error {
 	form, known := idForms[word]
 	if !known {

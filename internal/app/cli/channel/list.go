@@ -83,7 +83,7 @@ func printJSONLines[T any](c *verbs, list []T, text func(T) jsontext.Value) erro
 	return nil
 }
 
-// warnUnlistedIntents tells of intents whose channels are not listed, and why.
+// warnUnlistedIntents warns of intents whose channels are not listed, with the reason.
 func (c *verbs) warnUnlistedIntents(ctx context.Context, intents []channels.Unlisted) {
 	for _, u := range intents {
 		c.Warn("%s: %s", u.Intent, c.describeError(ctx, u.Err))
@@ -114,7 +114,7 @@ func (c *verbs) warnPeersOutOfReach(ctx context.Context, missing []string) error
 func petnameOrLabel(p client.Peer) string { return cmp.Or(p.Name, p.ID.Label()) }
 
 // listPeersOutOfReach returns the trusted peers that are not connected, or are among the ids that
-// are missing from a list. For an operator it returns none, because an operator is one on this machine alone.
+// are missing from a list. For an operator it returns an empty list, because an operator is one only on this machine.
 func (c *verbs) listPeersOutOfReach(ctx context.Context, missing []string) (away []client.Peer, err error) {
 	if c.callingAgentID() == "" {
 		return nil, nil

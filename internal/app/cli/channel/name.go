@@ -13,7 +13,7 @@ import (
 
 // People name an agent of another machine as AGENT@PEER, with the name that they have
 // given to the peer. To the daemon it is AGENT@ and the peer's 64 digits, since names of
-// peers are known to one machine alone.
+// peers are known only to one machine.
 
 // thisMachine is the name of this daemon after an @, unless a peer has that name.
 const thisMachine = "here"

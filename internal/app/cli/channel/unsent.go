@@ -44,7 +44,7 @@ all agents. Refusals are told for 7 days.`,
 type unsentTracker struct {
 	*verbs
 	id, arg string                            // of the channel, and as it was named
-	told    map[string]channels.MessageStatus // the statuses that were told, by the messages' ids
+	told    map[string]channels.MessageStatus // the statuses that were printed, by the messages' ids
 	waits   bool                              // one of them waits, so that something will become of it
 }
 

@@ -30,8 +30,8 @@ func checkFlagsNotEmpty(cmd *cobra.Command, names ...string) (err error) {
 
 // NamedArgs checks that a verb gets each of these arguments once; one in brackets may be left
 // out. A peer must not be empty, nor an id that nobody has: so a variable that is not set in
-// a script is found out before the daemon is asked. What follows a verb that has verbs below it and
-// takes no arguments is taken for one of those.
+// a script is found out before the daemon is asked. If a verb takes no arguments and has verbs below it, a word
+// after it is taken for one of those.
 func NamedArgs(names ...string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		switch {
@@ -110,7 +110,7 @@ func (f *Frame) completeByUsage(cmd *cobra.Command, args []string, begun string)
 	return nil, cobra.ShellCompDirectiveNoFileComp
 }
 
-// FirstOrEmpty returns the first argument, "" if there is none.
+// FirstOrEmpty returns the first argument, or "".
 func FirstOrEmpty(args []string) string {
 	if len(args) == 0 {
 		return ""

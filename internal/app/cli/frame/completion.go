@@ -46,7 +46,7 @@ func (f *Frame) CompletePeers(cmd *cobra.Command, args []string, begun string, s
 	})
 }
 
-// FindPetname returns the petname of the peer with an id, the id if it has none.
+// FindPetname returns the petname of the peer with an id, or else the id.
 func (f *Frame) FindPetname(ctx context.Context, id string) string {
 	if peers, err := f.Daemon.Peers(ctx); err == nil {
 		for _, p := range peers {

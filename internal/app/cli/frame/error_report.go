@@ -75,7 +75,7 @@ func (f *Frame) explainUnknownFlag(cmd *cobra.Command, unknown *pflag.NotExistEr
 			}
 		}
 	}
-	names := &cobra.Command{SuggestionsMinimumDistance: 2} // cobra compares verbs alone
+	names := &cobra.Command{SuggestionsMinimumDistance: 2} // cobra compares only verbs
 	cmd.Flags().VisitAll(func(flag *pflag.Flag) {
 		names.AddCommand(&cobra.Command{Use: flag.Name, Run: func(*cobra.Command, []string) {}})
 	})
@@ -85,8 +85,8 @@ func (f *Frame) explainUnknownFlag(cmd *cobra.Command, unknown *pflag.NotExistEr
 	return unknown
 }
 
-// explainFlagError returns the error of a flag in terms of what the flag expects, or of which
-// flags there are.
+// explainFlagError returns the error of a flag in terms of what the flag expects, or of the
+// flags that exist.
 func (f *Frame) explainFlagError(cmd *cobra.Command, err error) error {
 	if unknown, ok := errors.AsType[*pflag.NotExistError](err); ok {
 		return f.explainUnknownFlag(cmd, unknown)
@@ -177,8 +177,8 @@ func (f *Frame) DescribeError(ctx context.Context, e *kinds.Error) string {
 	return f.FindPetname(ctx, e.From) + " says: " + client.Line(e.Message)
 }
 
-// DescribeQuoted returns what another program has said, as a line that follows an error for a person. It
-// returns "" if there is none, or if a model reads along.
+// DescribeQuoted returns the text of another program in an error, as a line that follows the error for a person. It
+// returns "" without such a text, or if a model reads along.
 func (f *Frame) DescribeQuoted(e *kinds.Error) string {
 	if e.Quoted == "" || f.ForModel {
 		return ""
@@ -236,8 +236,8 @@ func translateParam(cmd *cobra.Command, message string) string {
 	return message
 }
 
-// concernsCommandLine reports whether a message is about what was typed: whether it begins with
-// a word of the usage. Ids and names do not count. Their form was checked before, so that the
+// concernsCommandLine reports whether a message is about the command line: whether it begins with
+// a word of the usage, except ids and names. Their form was checked before, so that the
 // daemon's message is about what the daemon knows.
 func concernsCommandLine(cmd *cobra.Command, message string) bool {
 	word, _, ok := strings.Cut(trimVerb(cmd, message), ": ")
@@ -262,7 +262,7 @@ func splitUsage(cmd *cobra.Command) []string {
 	return strings.FieldsFunc(words, func(r rune) bool { return strings.ContainsRune(" []/,…|", r) })
 }
 
-// wantsJSON reports whether --json stands in a command line that could not be parsed.
+// wantsJSON reports whether a command line that could not be parsed contains --json.
 func wantsJSON(args []string) bool {
 	if i := slices.Index(args, "--"); i >= 0 {
 		args = args[:i]

@@ -8,7 +8,7 @@ import (
 	"github.com/acpd/acpd/kinds"
 )
 
-// Exit codes beside those of the code table.
+// Exit codes that are not in the code table.
 const (
 	ExitLocal       = 1
 	ExitUsage       = 2
@@ -36,7 +36,7 @@ func (h hint) Unwrap() error { return h.error }
 // WithHint returns err with a remedy behind its text: what can be typed next.
 func WithHint(err error, next string) error { return hint{err, next} }
 
-// Exit sets the exit code, as an error whose reason has been told.
+// Exit sets the exit code, as an error whose reason has been printed.
 type Exit int
 
 func (e Exit) Error() string { return fmt.Sprintf("exit code %d", int(e)) }

@@ -74,7 +74,7 @@ func (f *Frame) FormatGroups(root *cobra.Command) string {
 	return b.String()
 }
 
-// findVerb returns the verb below cmd that has a name, nil if there is none.
+// findVerb returns the verb below cmd that has a name, or nil.
 func findVerb(cmd *cobra.Command, name string) *cobra.Command {
 	for _, verb := range cmd.Commands() {
 		if verb.IsAvailableCommand() && verb.Name() == name {
@@ -110,7 +110,7 @@ func wrapExamples(examples string, width int) string {
 	return strings.Join(lines, "\n")
 }
 
-const leastExplained = 20 // cells for what explains an example beside it, else that is below it
+const leastExplained = 20 // cells for the explanation to the right of an example, else it is below
 
 // exampleCommand matches a command, and the spaces before what explains it.
 var exampleCommand = regexp.MustCompile(`^ *\S+(?: \S+)*(?:   *)?`)

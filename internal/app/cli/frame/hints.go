@@ -67,7 +67,7 @@ var listedBy = map[string]string{
 	"trust": "peers", "untrust": "peers", "mute": "agents", "test": "agents",
 }
 
-// HintForWord returns what to type instead of a word that is no verb, followed by args; "" if there is nothing.
+// HintForWord returns what to type instead of a word that is not a verb, followed by args, or "".
 func HintForWord(root *cobra.Command, word string, args []string) string {
 	word = strings.ToLower(word)
 	if slices.Contains(mcpPrograms, word) {
@@ -110,7 +110,7 @@ func formatTyped(verb *cobra.Command, args []string) string {
 }
 
 // splitPeer returns the command line of a verb that takes PEER, and not PEER/AGENT, if an agent was typed too: with the
-// flag that the verb has for it, or without the agent. "" if none was typed.
+// flag that the verb has for it, or without the agent. Otherwise it returns "".
 func splitPeer(verb *cobra.Command, args []string) string {
 	peer, agent, _ := strings.Cut(strings.Join(args, "/"), "/")
 	hasFlag := verb.Flags().Lookup("agent") != nil
@@ -221,7 +221,7 @@ func (f *Frame) listPeers(ctx context.Context) (names []string, err error) {
 	return names, err
 }
 
-// isMeant reports whether a word that is no verb is an argument of a verb that was left out. A verb that allows a
+// isMeant reports whether a word that is not a verb is an argument of a verb that was left out. A verb that allows a
 // peer something is meant only by the name of a trusted peer.
 func (f *Frame) isMeant(ctx context.Context, usual *cobra.Command, word string) bool {
 	if ListArgNames(usual)[0] != "PEER" {
@@ -232,7 +232,7 @@ func (f *Frame) isMeant(ctx context.Context, usual *cobra.Command, word string) 
 	return slices.Contains(names, name)
 }
 
-// reportUnknownVerb returns the error of a word that is no verb.
+// reportUnknownVerb returns the error of a word that is not a verb.
 func reportUnknownVerb(cmd *cobra.Command, args []string) error {
 	problem := fmt.Sprintf("unknown verb %q", args[0])
 	if args[0] == "" { // which all verbs begin with

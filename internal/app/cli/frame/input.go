@@ -16,8 +16,8 @@ import (
 	"github.com/acpd/acpd/wire"
 )
 
-// ReadArgument returns what an argument stands for: standard input for "-", a file for
-// "@file", both without the line break at their end. Any other argument stands for itself.
+// ReadArgument returns the value of an argument: standard input for "-", a file for
+// "@file", both without the line break at their end, or else the argument itself.
 func (f *Frame) ReadArgument(ctx context.Context, name, arg string) (string, error) {
 	var text, from string
 	var err error
@@ -163,8 +163,8 @@ func readUntilCancelled(ctx context.Context, read func() (string, error)) (strin
 	}
 }
 
-// Confirm asks a question on standard error, and reports whether the answer is yes. What is neither yes nor no is
-// asked for once more, and is taken for no then.
+// Confirm asks a question on standard error, and reports whether the answer is yes. It asks once more after an answer
+// that is neither yes nor no, and then takes it for no.
 func (f *Frame) Confirm(ctx context.Context, question string) (bool, error) {
 	for try := 0; try < 2 && (try == 0 || !f.inputEnded); try++ {
 		answer, err := f.ask(ctx, question+" ", "yes", "no")
@@ -187,8 +187,8 @@ func (f *Frame) Choose(ctx context.Context, question string, words ...string) (a
 	return answer, err
 }
 
-// ask asks a question once. It returns which of the words was typed, or its first letter, and "" if none was. What
-// was typed before the question is no answer to it. No line ends within the words.
+// ask asks a question once. It returns the word of words that was typed, or its first letter, or "". Text that
+// was typed before the question is ignored. No line ends within the words.
 func (f *Frame) ask(ctx context.Context, question string, words ...string) (string, error) {
 	if err := f.awaitSilence(ctx); err != nil {
 		return "", err
@@ -216,7 +216,7 @@ func (f *Frame) ask(ctx context.Context, question string, words ...string) (stri
 // silence is how long nobody must have typed before a question.
 const silence = 300 * time.Millisecond
 
-// awaitSilence discards what is typed until nothing comes any more: the rest of a pasted text is no answer.
+// awaitSilence discards what is typed until nothing comes any more: the rest of a pasted text does not answer.
 func (f *Frame) awaitSilence(ctx context.Context) error {
 	for f.DiscardTyped() && !f.inputEnded {
 		bounded, cancel := context.WithTimeout(ctx, silence)

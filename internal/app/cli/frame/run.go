@@ -44,7 +44,7 @@ type Frame struct {
 	read       []string // which files and streams were read for arguments, and how much
 	misnamed   error    // why there is no help for the verb that was asked about
 
-	reading chan lineRead // of a line that nobody waits for any more; nil if none is read
+	reading chan lineRead // of a line that nobody waits for any more; nil if no line is read
 }
 
 // NewFrame returns the frame of this process.

@@ -122,8 +122,8 @@ var marks = map[doctor.Severity][2]string{
 	doctor.OK: {ui.Green, "[+]"}, doctor.Note: {"", "[i]"}, doctor.Warning: {ui.Yellow, "[!]"}, doctor.Failure: {ui.Red, "[x]"},
 }
 
-// printFindings prints findings, as objects with --json. Unless all are wanted, those of which nothing is to be done
-// are only counted.
+// printFindings prints findings, as objects with --json. Unless all are wanted, it only counts those that need no
+// action.
 func (v *verbs) printFindings(findings []doctor.Finding, all bool) error {
 	counts := make(map[doctor.Severity]int)
 	rest := 0

@@ -63,7 +63,7 @@ func (v *verbs) showPolicy(ctx context.Context, params client.PolicyParams) erro
 	return err
 }
 
-// formatRulePlace returns where the rule stands, "" if none decides.
+// formatRulePlace returns where the rule is written, "" if no rule decides.
 func formatRulePlace(p *client.Policy) string {
 	if p.Key == "" {
 		return ""
@@ -74,7 +74,7 @@ func formatRulePlace(p *client.Policy) string {
 	return fmt.Sprintf("config.yaml:%d, rule %d of %d", p.Line, p.Place, p.Rules)
 }
 
-// formatRate returns the rate that counts, and what is left of it.
+// formatRate returns the rate that applies, and what is left of it.
 func formatRate(r *client.PolicyRate) string {
 	if r == nil {
 		return "no limit in limits.rate applies to it"

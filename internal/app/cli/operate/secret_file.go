@@ -15,7 +15,7 @@ import (
 
 const maxSecretFile = 4 << 10 // bytes
 
-// readSecretFile returns the one line of a file that is its owner's alone. With - for the path it is
+// readSecretFile returns the one line of a file that only its owner can read. With - for the path it is
 // a line of standard input, or what a person types at prompt, unseen.
 func (v *verbs) readSecretFile(ctx context.Context, flag, path, prompt string) (string, error) {
 	var text string

@@ -136,7 +136,7 @@ machine on: with it, all your services do.`,
 	return cmd
 }
 
-// FindDaemonProgram returns the path of acpd: that of the one beside this program, else in PATH.
+// FindDaemonProgram returns the path of acpd: in the folder of this program, else in PATH.
 func FindDaemonProgram() (string, error) {
 	own, err := os.Executable()
 	if err != nil {

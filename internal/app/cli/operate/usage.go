@@ -56,7 +56,7 @@ func (v *verbs) showUsage(ctx context.Context, peer string) error {
 	})
 }
 
-// listUsedRows returns the rows of which a peer that is listed holds something or was refused more;
+// listUsedRows returns the rows in which a listed peer holds something or was refused more;
 // with all also those of the machine that are short.
 func listUsedRows(b *client.Budget, all bool) []client.BudgetRow {
 	used := []client.BudgetRow{}
@@ -109,7 +109,7 @@ func formatBudget(b *client.Budget, sums bool) (lines [][]string) {
 	return lines
 }
 
-// formatBound returns a bound of a row, "-" if it has none.
+// formatBound returns a bound of a row, or "-".
 func formatBound(unit string, n int64) string {
 	if n == 0 {
 		return "-"

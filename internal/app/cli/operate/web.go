@@ -60,7 +60,7 @@ type webPage struct {
 	Port int    `json:"port"`
 }
 
-// serveWeb serves the page until ctx ends, which is no error.
+// serveWeb serves the page until ctx ends; then it returns nil.
 func (v *verbs) serveWeb(ctx context.Context, port int, open bool) error {
 	if _, err := v.Daemon.Whoami(ctx); err != nil {
 		return err
@@ -130,10 +130,10 @@ const foregroundPause = 200 * time.Millisecond
 // maxLostReads is how often the terminal is read again after a read that failed as one in the background does.
 const maxLostReads = 3
 
-// askNumber asks for the number that the browser shows. In the background it says that it cannot, blocks until the
+// askNumber asks for the number that the browser shows. In the background it prints that it cannot, blocks until the
 // shell has brought this process to the foreground, and asks then. From the first call on a read in the background
-// fails (EIO; tty(4)) and stops this process no more, which goes on with its page: a shell may put it there while it
-// reads.
+// fails (EIO; tty(4)) and does not stop this process, which continues to serve its page: a shell may put it there
+// while it reads.
 func (v *verbs) askNumber(ctx context.Context) (string, error) {
 	signal.Ignore(syscall.SIGTTIN)
 	for lost := 0; ; lost++ {
@@ -155,7 +155,7 @@ func (v *verbs) askNumber(ctx context.Context) (string, error) {
 	}
 }
 
-// findOpener returns the program by which the desktop opens a link, "" if there is none.
+// findOpener returns the program by which the desktop opens a link, or "".
 func findOpener() string {
 	name := "xdg-open"
 	switch {

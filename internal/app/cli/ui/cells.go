@@ -65,7 +65,7 @@ func joinEnds(text string, first, last int) string {
 		}
 		begin -= size
 	}
-	tail := strings.TrimLeftFunc(text[begin:], func(r rune) bool { return widthOf(r) == 0 }) // it would stand on the ellipsis
+	tail := strings.TrimLeftFunc(text[begin:], func(r rune) bool { return widthOf(r) == 0 }) // it would combine with the ellipsis
 	return text[:end] + "…" + tail
 }
 

@@ -61,7 +61,7 @@ func (t *Terminal) CheckOutput() error {
 	return o.failed
 }
 
-// SetDoneNote keeps in words what has been done. They are told if the data cannot be written.
+// SetDoneNote keeps in words what has been done. They are printed if the data cannot be written.
 func (t *Terminal) SetDoneNote(format string, args ...any) {
 	if o, ok := t.Out.(*guardedOutput); ok {
 		o.mu.Lock()
@@ -70,7 +70,7 @@ func (t *Terminal) SetDoneNote(format string, args ...any) {
 	}
 }
 
-// ReportUnwritten reports whether output could not be written, and tells of it and of what
+// ReportUnwritten reports whether output could not be written. If so, it prints that and what
 // has been done.
 func (t *Terminal) ReportUnwritten(verb string) bool {
 	failed := t.CheckOutput()

@@ -73,7 +73,7 @@ func (t *Terminal) ColourText(colour, s string) string {
 // ColourState returns a word in the colour of the state that it names, if it names one.
 func (t *Terminal) ColourState(word string) string { return t.ColourText(stateColours[word], word) }
 
-// PrintList prints list with --json, else the rows that stand for it, as [Terminal.PrintTable]
+// PrintList prints list with --json, else the rows for it, as [Terminal.PrintTable]
 // does.
 func (t *Terminal) PrintList(list any, head []string, rows [][]string) error {
 	return t.PrintData(list, func() { t.PrintTable(head, rows) })

@@ -14,8 +14,8 @@ const (
 )
 
 // PrintTable prints rows: on a terminal aligned below a head, else separated by tabs. A line is cut where its terminal
-// ends, so what may be long belongs into the last column. What a row has behind its last column is a reason or a
-// remedy: on a terminal it stands whole, below the row.
+// ends, so a value that may be long belongs in the last column. A field after the last column of the head is a reason
+// or a remedy: on a terminal it is printed whole, below the row.
 func (t *Terminal) PrintTable(head []string, rows [][]string) {
 	for _, row := range rows {
 		for i, cell := range row {

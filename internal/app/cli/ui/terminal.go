@@ -35,7 +35,7 @@ func NewTerminal() Terminal {
 	}
 }
 
-// ErrWidth returns the columns of the terminal on standard error, math.MaxInt if it is none.
+// ErrWidth returns the columns of the terminal on standard error, or math.MaxInt.
 func (t *Terminal) ErrWidth() int {
 	if f, ok := t.Err.(*os.File); ok {
 		if columns, _, err := term.GetSize(int(f.Fd())); err == nil && columns > 0 {
@@ -45,13 +45,13 @@ func (t *Terminal) ErrWidth() int {
 	return math.MaxInt
 }
 
-// OutHeight returns the lines of the terminal on standard output, math.MaxInt if it is none.
+// OutHeight returns the lines of the terminal on standard output, or math.MaxInt.
 func (t *Terminal) OutHeight() int {
 	_, lines := t.outSize()
 	return lines
 }
 
-// OutWidth returns the columns of the terminal on standard output, math.MaxInt if it is none.
+// OutWidth returns the columns of the terminal on standard output, or math.MaxInt.
 func (t *Terminal) OutWidth() int {
 	columns, _ := t.outSize()
 	return columns
@@ -97,8 +97,8 @@ func (t *Terminal) DiscardTyped() (isTerminal bool) {
 	return ok
 }
 
-// ShareStreams lets several goroutines write to the streams from now on. From then on, output
-// that cannot be written is no failure.
+// ShareStreams lets several goroutines write to the streams from now on. From then on, it is not a failure
+// if output cannot be written.
 func (t *Terminal) ShareStreams() {
 	t.Out, t.Err = &sharedWriter{w: t.Out}, &sharedWriter{w: t.Err}
 }

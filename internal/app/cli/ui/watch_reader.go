@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// readerCheck is how often a reader is looked at that the system does not tell of.
+// readerCheck is how often a reader is checked whose end the system does not report.
 const readerCheck = time.Second
 
 // WatchReader returns a channel that is closed when standard output is a pipe that nobody reads any more,
@@ -24,7 +24,7 @@ func (t *Terminal) WatchReader(ctx context.Context) <-chan struct{} {
 	}
 	gone := make(chan struct{})
 	go func() {
-		fds := []unix.PollFd{{Fd: int32(f.Fd())}} // an end that nobody reads is told without being asked for (poll(2))
+		fds := []unix.PollFd{{Fd: int32(f.Fd())}} // poll(2) always reports an end that nobody reads
 		for ctx.Err() == nil {
 			n, err := unix.Poll(fds, int(readerCheck.Milliseconds()))
 			if err != nil && err != unix.EINTR {

@@ -14,9 +14,9 @@ const (
 // secondColumn matches what stands before the text of an indented line: a flag, a word that is explained, a number.
 var secondColumn = regexp.MustCompile(`^ +(?:(?:[0-9]+\.|-) +|\S+(?: \S+)*  +)?`)
 
-// Wrap breaks text between words, so that no line takes more cells than width, and 100 at most. Lines of which
-// each begins where the text of the line before does are one paragraph. What an indented line explains behind two
-// spaces stays in its column.
+// Wrap breaks text between words, so that no line takes more cells than width, and 100 at most. Lines that
+// begin in the column of the line before are one paragraph. The explanation after two spaces in an indented line
+// stays in its column.
 func Wrap(text string, width int) string {
 	var lines, indents []string
 	for line := range strings.SplitSeq(text, "\n") {

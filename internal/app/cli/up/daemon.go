@@ -97,7 +97,7 @@ func (u *run) startService(ctx context.Context, m service.Manager, s service.Ser
 	return true, nil
 }
 
-// startAlone starts acpd in a session of its own, so that it goes on when the terminal is closed.
+// startAlone starts acpd in a session of its own, so that it continues when the terminal is closed.
 func (u *run) startAlone(ctx context.Context, dir string) error {
 	program, err := operate.FindDaemonProgram()
 	if err != nil {

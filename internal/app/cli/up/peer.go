@@ -146,7 +146,7 @@ func (u *run) offerStrangers(all []client.Peer) {
 	}
 }
 
-// describeNewPeer says who would be, or is, a peer. What the peer calls itself is quoted, unless it can only be a name.
+// describeNewPeer describes a peer to be. The name that it gives itself is quoted, unless it can only be a name.
 func describeNewPeer(claim string, id identity.ID) string {
 	if identity.CheckName(claim) != nil {
 		claim = strconv.Quote(client.Line(claim))

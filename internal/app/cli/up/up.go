@@ -37,13 +37,13 @@ type run struct {
 	Borrowed
 	yes   bool
 	name  string
-	given identity.Invitation // of the command line; zero if there is none
+	given identity.Invitation // of the command line; may be zero
 	asks  bool                // a person is at the terminal, and can be asked
 
 	me        *client.Whoami
 	programs  []setup.Status // those that are installed
 	connected []setup.Status // of these, those that this run has connected
-	met       identity.ID    // the peer that this run has found; zero if there is none
+	met       identity.ID    // the peer that this run has found; zero before
 	offered   []client.Peer  // strangers that were shown, by their numbers
 	left      []string       // what was left out, and what to type for it
 }
@@ -119,7 +119,7 @@ func (u *run) ring() {
 	}
 }
 
-// leaveOut notes what this run does not do. It is told at the end.
+// leaveOut notes what this run does not do. It is printed at the end.
 func (u *run) leaveOut(format string, args ...any) {
 	u.left = append(u.left, client.Line(fmt.Sprintf(format, args...)))
 }

@@ -65,7 +65,7 @@ func (u *run) askWhoMayWake(ctx context.Context) error {
 	return u.OfferOwnerNotify(ctx)
 }
 
-// findRule returns a rule by which messages of a kind may wake an agent, nil if the peer has none.
+// findRule returns a rule by which messages of a kind may wake an agent, or nil.
 func findRule(rules *client.WakeRules, peer identity.ID, kind string) *client.WakeRule {
 	i := slices.IndexFunc(rules.Rules, func(r client.WakeRule) bool { return r.Peer == peer && r.Kind == kind })
 	if i < 0 {
@@ -74,8 +74,8 @@ func findRule(rules *client.WakeRules, peer identity.ID, kind string) *client.Wa
 	return &rules.Rules[i]
 }
 
-// findWakeRule returns the rule by which a peer's messages of a kind may wake an agent, nil if there is none. A rule
-// for the agent goes before one for every session, as in the daemon.
+// findWakeRule returns the rule by which a peer's messages of a kind may wake an agent, or nil. A rule
+// for the agent is preferred over one for every session, as in the daemon.
 func findWakeRule(rules *client.WakeRules, peer identity.ID, kind, agent string) *client.WakeRule {
 	for _, name := range []string{agent, ""} {
 		i := slices.IndexFunc(rules.Rules, func(r client.WakeRule) bool {
