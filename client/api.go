@@ -93,7 +93,7 @@ type DiscoverParams struct {
 	Fresh     bool   `json:"fresh,omitzero"`      // ask again, even if an answer is cached
 }
 
-// QueryParams are the params of query; deadline_ms stands in the payload. With Ref it is a
+// QueryParams are the params of query; the payload has deadline_ms. With Ref it is a
 // question back about a delegation that was taken, and goes to the agent that delegated.
 type QueryParams struct {
 	Head
@@ -128,8 +128,8 @@ type CancelParams struct {
 	Ref     wire.MessageID `json:"ref"`         // the delegation
 	Payload wire.Payload   `json:"payload"`     // kinds.Cancel
 
-	// Abandon ends the delegation here alone if the peer sends no ack within 5 s. The peer is told
-	// until it answers.
+	// Abandon ends the delegation only here if the peer sends no ack within 5 s. The daemon repeats the
+	// cancel until the peer answers.
 	Abandon bool `json:"abandon,omitzero"`
 }
 
@@ -228,7 +228,7 @@ type CancelAnswer struct {
 	Ref     wire.MessageID `json:"ref"`              // the delegation
 	Payload wire.Payload   `json:"payload,omitzero"` // kinds.Ack of the peer; empty: the delegation was abandoned
 
-	Abandoned string `json:"abandoned,omitzero"` // why there is no ack of the peer; the delegation has ended here alone. "": there is one
+	Abandoned string `json:"abandoned,omitzero"` // why there is no ack of the peer; the delegation has ended only here; "" with an ack
 }
 
 // ReceiptState says how far a message came.
@@ -237,7 +237,7 @@ type ReceiptState string
 // The states of a receipt.
 const (
 	Handed ReceiptState = "handed" // an attached agent's process confirmed it
-	Held   ReceiptState = "held"   // it lies in the other daemon's inbox, on disk
+	Held   ReceiptState = "held"   // it is stored in the other daemon's inbox, on disk
 	Sent   ReceiptState = "sent"   // written to QUIC and nothing more: wait was false
 
 	Replaced ReceiptState = "replaced" // of a partial result: it waited for its turn, and a newer one left instead
@@ -263,7 +263,7 @@ type Inbound struct {
 	DeadlineMS uint64 `json:"deadline_ms,omitzero"` // what is left of it; 0: none
 	Delegation *Task  `json:"delegation,omitzero"`  // with result, error and cancel, and with a query that is a question back: the delegation it belongs to
 
-	// Wake stands only in the params of wake, for sessions alone. It says that the session may be
+	// Wake is set only in the params of wake, and only for sessions: the session may be
 	// woken for the message. If it is nil, the message waits for the next tool call of the session.
 	Wake *WakeGrant `json:"wake,omitzero"`
 }

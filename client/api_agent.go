@@ -13,7 +13,7 @@ import (
 )
 
 // AttachParams are the params of attach, whose result is Attached. From then on the daemon
-// hands messages for the agent to this connection, and its calls count as the agent's.
+// hands messages for the agent to this connection, and its calls are the agent's.
 type AttachParams struct {
 	Name          string              `json:"name"`
 	Kinds         []string            `json:"kinds,omitempty"`   // empty: all that the daemon hands out
@@ -24,7 +24,7 @@ type AttachParams struct {
 	TakeOver      bool                `json:"take_over,omitzero"`      // replace an agent of that name; not in the agents' folder
 	Key           string              `json:"key,omitzero"`            // what an earlier attach of the name returned; "": the daemon draws one
 	Session       *SessionInfo        `json:"session,omitzero"`        // the agent is a live session, which answers only while it has a turn; nil: it answers by itself
-	About         string              `json:"about,omitzero"`          // what it is for, told to peers: one line of at most 120 characters
+	About         string              `json:"about,omitzero"`          // what it is for, which peers can read: one line of at most 120 characters
 }
 
 const (
@@ -48,9 +48,9 @@ type SessionInfo struct {
 	// It is empty if nobody is asked.
 	Asks string `json:"asks,omitzero"`
 
-	// Folder stands for the directory of the session: sessions with the same one are in one directory.
-	// Begun is when the session began. Of the sessions of one program in one directory, a message that
-	// names none goes to the one that began last.
+	// Folder identifies the directory of the session: sessions with the same one are in one directory.
+	// Begun is when the session began. If a program has several sessions in one directory, a message that
+	// names no session goes to the one that began last.
 	Folder string `json:"folder,omitzero"`
 	Begun  Time   `json:"begun,omitzero"`
 }
@@ -71,7 +71,7 @@ type WakeAnswer struct {
 	// model. The daemon then removes the message from the inbox.
 	Proven bool `json:"proven"`
 	// Refused says why the program took no pointer and would take none now, in a line for the
-	// daemon's owner: "the session is unattended". For a minute, peers hear that the session
+	// daemon's owner: "the session is unattended". For a minute, peers then learn that the session
 	// answers when it is active. It is "" if the message was read meanwhile, or nobody waits for it.
 	Refused string `json:"refused,omitzero"`
 	// NeedsPerson says that a person is what is missing: nobody is asked before the session's tools run,
@@ -96,7 +96,7 @@ type SessionState struct {
 	Notices []string `json:"notices"` // what the daemon's owner should know of this session, one line each
 }
 
-// MaxUnread is the most that SessionState.Unread counts.
+// MaxUnread is the largest value of SessionState.Unread.
 const MaxUnread = 99
 
 // Attached is the result of attach.
@@ -120,7 +120,7 @@ type SubscribeParams struct {
 	Events EventFilter `json:"events,omitzero"`
 }
 
-// NoKind is the kind of no message: who subscribes to it alone gets events, and no messages.
+// NoKind is the kind of no message: a subscription only to it gets events, and no messages.
 const NoKind = "none"
 
 // EventFilter says which events a subscriber gets: all (JSON true), those of the
@@ -177,14 +177,14 @@ const (
 	EventMoved            EventType = "moved"             // it is connected at another address, or by another path
 	EventDown             EventType = "down"              // it is no longer
 	EventRefused          EventType = "refused"           // the peer does not trust this daemon
-	EventDiscovered       EventType = "discovered"        // the network tells of a daemon
+	EventDiscovered       EventType = "discovered"        // a daemon was found on the network
 	EventLost             EventType = "lost"              // it no longer does
 	EventPending          EventType = "pending"           // a stranger called
 	EventTrust            EventType = "trust"             // a peer was trusted, or its name or addresses changed
 	EventIdentityConflict EventType = "identity_conflict" // see the error of that code
 	EventMail             EventType = "mail"              // mail came or went, or was parked; the details are a MailEvent
 	EventBudget           EventType = "budget"            // a bound kept a session from being woken, or a message of its own from leaving
-	EventApproval         EventType = "approval"          // a message waits for the owner's word before it wakes a session
+	EventApproval         EventType = "approval"          // a message waits for the owner's approval before it wakes a session
 	EventRelay            EventType = "relay"             // a relay is in use, or no longer; the details are a RelayEvent
 	EventMissed           EventType = "missed"            // this subscriber reads too slowly; the details are a Missed. It comes whatever was selected
 )

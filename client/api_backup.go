@@ -10,9 +10,9 @@ type StateCopy struct {
 	Program string `json:"program"` // the version of the daemon
 }
 
-// CopyState has the daemon copy its state.db, as it is when the call begins. What was confirmed before
-// is in the copy, and the daemon's other files are as new when CopyState returns. The caller
-// reads the copy; the daemon removes it when c is closed. The call goes on as long as the daemon lives.
+// CopyState makes the daemon copy its state.db, as it is when the call begins. The copy contains all
+// that was confirmed before, and the daemon's other files are as new when CopyState returns. The caller
+// reads the copy; the daemon removes it when c is closed. The call lasts as long as the daemon lives.
 func (c *Client) CopyState(ctx context.Context) (*StateCopy, error) {
 	r := new(StateCopy)
 	return r, c.callWhileDaemonAlive(ctx, c.Patience, MethodBackup, nil, r)

@@ -45,7 +45,7 @@ type OACPUnbindParams struct {
 type OACPBinding struct {
 	Project    string      `json:"project"`
 	Agent      string      `json:"agent"`
-	Peer       string      `json:"peer"` // petname, or the id if it has none any more
+	Peer       string      `json:"peer"` // petname, or the id if it has no petname any more
 	Mode       BindingMode `json:"mode"`
 	LingerSecs uint64      `json:"linger_secs"`
 }
@@ -62,7 +62,7 @@ type OACPBindings struct {
 	Home     string        `json:"home,omitzero"` // as in OACPQueue
 }
 
-// OACPTwin is an agent that lives here, and by the word of a connected peer there too.
+// OACPTwin is an agent that lives here and, as a connected peer claims, there too.
 type OACPTwin struct {
 	Project string `json:"project"`
 	Agent   string `json:"agent"`
@@ -91,7 +91,7 @@ type OACPQueueParams struct {
 	File  string `json:"file,omitzero"`
 }
 
-// OACPQueue is the result of oacp.queue: what lies in the inboxes of bound agents.
+// OACPQueue is the result of oacp.queue: what is in the inboxes of bound agents.
 type OACPQueue struct {
 	Entries []OACPQueued `json:"entries"`
 	Next    string       `json:"next"`          // the After that continues; "": there is no more
@@ -151,8 +151,8 @@ func (c *Client) OACPBindings(ctx context.Context, project string) ([]OACPBindin
 	return r.Bindings, err
 }
 
-// OACPTwins returns the agents of a project, or of all for "", that live here and, by the
-// word of a connected peer, there too.
+// OACPTwins returns the agents of a project, or of all for "", that live here and, as a
+// connected peer claims, there too.
 func (c *Client) OACPTwins(ctx context.Context, project string) ([]OACPTwin, error) {
 	r, err := callBounded[OACPBindings](ctx, c, MethodOACPBindings, &OACPBindingsParams{Project: project})
 	return r.Twins, err
@@ -165,7 +165,7 @@ func (c *Client) OACPHome(ctx context.Context) (string, error) {
 	return r.Home, err
 }
 
-// OACPQueue returns what lies in the inboxes of a project's bound agents, or of all
+// OACPQueue returns what is in the inboxes of a project's bound agents, or of all
 // projects' for "".
 func (c *Client) OACPQueue(ctx context.Context, project string) ([]OACPQueued, error) {
 	var all []OACPQueued

@@ -5,16 +5,16 @@ import (
 	"time"
 )
 
-// The methods for the person who runs a daemon, beside status and budget.
+// The methods for the person who runs a daemon, except status and budget.
 const (
 	MethodReload = "reload"
 	MethodDrain  = "drain"
 )
 
-// Reloaded is the result of reload, which has no params: config.yaml was read, and counts.
+// Reloaded is the result of reload, which has no params: config.yaml was read, and is in effect.
 type Reloaded struct {
 	Changed  []SettingChange `json:"changed"`  // against what counted before, in the order of acpd --settings; then the certificate and the revocations whose files have changed
-	Deferred []string        `json:"deferred"` // settings that differ from those of the start, and count from the next one
+	Deferred []string        `json:"deferred"` // settings that differ from those of the start, and take effect at the next one
 	Warnings []string        `json:"warnings"` // names that nobody who is trusted has; what is wrong with the certificate of the daemon
 }
 
@@ -23,7 +23,7 @@ type SettingChange struct {
 	Setting  string `json:"setting"`           // as in policy.laptop
 	From     string `json:"from"`              // the value on one line, at most 260 bytes; "none" for an entry that is not there, "default" for a value that is not set
 	To       string `json:"to"`                // the same
-	Deferred bool   `json:"deferred,omitzero"` // it counts from the next start
+	Deferred bool   `json:"deferred,omitzero"` // it takes effect at the next start
 }
 
 // DrainParams are the params of drain.
@@ -52,8 +52,8 @@ type Drained struct {
 	Open     []OpenWork `json:"open"` // what was under way when the time was over
 }
 
-// Reload makes the daemon read config.yaml again. If that is not valid, the error says so, line by
-// line, and what counted before counts on.
+// Reload makes the daemon read config.yaml again. If that is not valid, the error has a line for each
+// fault, and the settings stay as they were.
 func (c *Client) Reload(ctx context.Context) (*Reloaded, error) {
 	return callBounded[Reloaded](ctx, c, MethodReload, nil)
 }

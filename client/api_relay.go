@@ -115,8 +115,8 @@ type RelayState string
 const (
 	RelayConnecting RelayState = "connecting" // for the first time, or again
 	RelayUp         RelayState = "up"
-	RelayDown       RelayState = "down"    // it cannot be reached; the daemon goes on trying
-	RelayRefused    RelayState = "refused" // it refuses the login, or what this daemon has to do there; the daemon goes on trying
+	RelayDown       RelayState = "down"    // it cannot be reached; the daemon keeps trying
+	RelayRefused    RelayState = "refused" // it refuses the login, or what this daemon has to do there; the daemon keeps trying
 	RelayUnused     RelayState = "unused"  // its settings cannot be used, or another relay of the name is in config.yaml
 )
 

@@ -19,10 +19,10 @@ const (
 const MaxProfileName = 32
 
 // ReserveParams are the params of budget.reserve: a run is to begin, for a query or delegation
-// on which the caller works. What it may cost at most counts as spent from then on.
+// on which the caller works. What it may cost at most is spent from then on.
 type ReserveParams struct {
 	Profile   string         `json:"profile"`
-	Peer      identity.ID    `json:"peer"`                // that sent the query or delegation, and whose day the run counts in
+	Peer      identity.ID    `json:"peer"`                // that sent the query or delegation, and to whose day the run belongs
 	Ref       wire.MessageID `json:"ref"`                 // the query or delegation
 	MaxCost   float64        `json:"max_cost,omitzero"`   // in US dollars; 0: the agent program names no cost
 	MaxTokens uint64         `json:"max_tokens,omitzero"` // 0: not bounded beforehand
@@ -36,19 +36,19 @@ type Reserved struct {
 	Trust string `json:"trust"`
 }
 
-// SettleParams are the params of budget.settle, whose result is {}: what the run has really
-// cost counts from then on instead of what was reserved. A run that is never settled has cost
+// SettleParams are the params of budget.settle, whose result is {}: from then on the real cost of the run
+// replaces what was reserved. A run that is never settled has cost
 // what was reserved.
 type SettleParams struct {
 	ID       string  `json:"id"`
 	Cost     float64 `json:"cost,omitzero"` // in US dollars
 	Tokens   uint64  `json:"tokens,omitzero"`
-	NotBegun bool    `json:"not_begun,omitzero"` // the run has not begun: all that was reserved is given back, and it counts as no run
+	NotBegun bool    `json:"not_begun,omitzero"` // the run has not begun: all that was reserved is given back, and the run is not recorded
 }
 
 // SpentParams are the params of budget.spent.
 type SpentParams struct {
-	Days int `json:"days,omitzero"` // how many days back, today among them; 0: today alone; at most 31
+	Days int `json:"days,omitzero"` // how many days back, today among them; 0 means only today; at most 31
 }
 
 // Spent is the result of budget.spent.

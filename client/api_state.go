@@ -21,7 +21,7 @@ type Whoami struct {
 	Version    string      `json:"version"`
 	UptimeSecs uint64      `json:"uptime_secs"`
 	Listen     []string    `json:"listen"`               // host:port
-	HidesAddrs bool        `json:"hides_addrs,omitzero"` // peers are told none of Listen: reach.direct is off, and there is a relay
+	HidesAddrs bool        `json:"hides_addrs,omitzero"` // peers get none of Listen: reach.direct is off, and there is a relay
 	Home       string      `json:"home"`
 }
 
@@ -55,8 +55,8 @@ type Status struct {
 	Process        Process      `json:"process"`
 }
 
-// Process says what the daemon's process has of its machine. 0 stands for what the system does
-// not say.
+// Process is what the daemon's process uses of its machine. 0 means that the system does
+// not report it.
 type Process struct {
 	PID             int    `json:"pid"`
 	Goroutines      int    `json:"goroutines"`
@@ -69,7 +69,7 @@ type Process struct {
 
 // BudgetParams are the params of budget.
 type BudgetParams struct {
-	Peer string `json:"peer,omitzero"` // whose usage alone is listed; "": that of all
+	Peer string `json:"peer,omitzero"` // to list only its usage; "" lists that of all
 }
 
 // Budget is the result of budget: the limits on what peers may use of this daemon, and what each
@@ -79,7 +79,7 @@ type Budget struct {
 	Usage []BudgetUsage `json:"usage"` // row by row, the peer that holds most first; without peers that hold nothing and were refused nothing
 }
 
-// The units of rows that are no counts.
+// The units of rows that are not plain numbers.
 const (
 	UnitBytes     = "bytes"
 	UnitBytesFree = "bytes_free"
@@ -89,7 +89,7 @@ const (
 // store.
 type BudgetRow struct {
 	Name string `json:"name"`
-	Unit string `json:"unit"` // bytes; "": a count; bytes_free: Held bytes of the disk are free, and All must be left
+	Unit string `json:"unit"` // bytes; "" for a plain number; bytes_free: Held bytes of the disk are free, and All must be left
 	Peer int64  `json:"peer"` // one peer at most; 0: no bound of its own
 	All  int64  `json:"all"`  // all together at most; 0: no sum
 	Held int64  `json:"held"` // by all together
@@ -121,7 +121,7 @@ type Agent struct {
 	About   string       `json:"about,omitzero"`   // what it says that it is for
 }
 
-// MessageCount counts messages since the daemon's start, by kind.
+// MessageCount is how many messages of a kind passed since the daemon's start.
 type MessageCount struct {
 	In  map[string]uint64 `json:"in"`
 	Out map[string]uint64 `json:"out"`
@@ -134,7 +134,7 @@ type PeerState string
 const (
 	PeerConnected  PeerState = "connected"  // and trusted
 	PeerTrusted    PeerState = "trusted"    // and not connected
-	PeerDiscovered PeerState = "discovered" // a stranger that the network tells of: nothing is proven
+	PeerDiscovered PeerState = "discovered" // a stranger that was found on the network: nothing is proven
 	PeerPending    PeerState = "pending"    // a stranger that called: its id is proven
 	PeerBlocked    PeerState = "blocked"    // its key is
 )
@@ -156,7 +156,7 @@ type AddrSource string
 const (
 	SourceWorked AddrSource = "worked" // the peer was connected there
 	SourceStatic AddrSource = "static" // config.yaml, the trust store
-	SourceMDNS   AddrSource = "mdns"   // somebody on the network says so
+	SourceMDNS   AddrSource = "mdns"   // somebody on the network claims it
 	SourceCall   AddrSource = "call"   // a stranger called from there
 	SourceRelay  AddrSource = "relay"  // it is a relay that this daemon uses, and the peer may use too
 	SourcePipe   AddrSource = "pipe"   // config.yaml has a command that leads to the peer
@@ -186,7 +186,7 @@ type Peer struct {
 	Addrs        []string    `json:"addrs"`
 	RTTUS        *uint64     `json:"rtt_us"`        // nil: not connected
 	Path         Path        `json:"path,omitzero"` // "": not connected
-	Source       AddrSource  `json:"source"`        // where the first address comes from; "": there is none
+	Source       AddrSource  `json:"source"`        // where the first address comes from; "" without an address
 	LastSeen     Time        `json:"last_seen"`
 	Claim        string      `json:"claim,omitzero"`         // what it calls itself: no proof
 	NameConflict bool        `json:"name_conflict,omitzero"` // the claim is a trusted peer's name
@@ -194,7 +194,7 @@ type Peer struct {
 	Pinned       bool        `json:"pinned,omitzero"`        // a trusted one must show the post-quantum key that it showed first
 	Refuses      bool        `json:"refuses,omitzero"`       // a trusted one has said that it does not trust this daemon, and was not connected since
 
-	Certificate *Certificate `json:"certificate,omitzero"` // of a peer that the owner does not trust, and an authority vouches for; nil: the owner trusts it, or it is none
+	Certificate *Certificate `json:"certificate,omitzero"` // of a peer that the owner does not trust, and an authority vouches for; else nil
 }
 
 // Certificate is what an authority says of a key.
@@ -217,9 +217,9 @@ type CertificateParams struct {
 // Certificates is the result of certificate.
 type Certificates struct {
 	Request     string       `json:"request"`              // the line that an authority signs
-	Certificate *Certificate `json:"certificate,omitzero"` // nil: there is none
+	Certificate *Certificate `json:"certificate,omitzero"` // may be nil
 	Problem     string       `json:"problem,omitzero"`     // what is wrong with it, or will be soon
-	Authorities []Authority  `json:"authorities"`          // whose certificates count here
+	Authorities []Authority  `json:"authorities"`          // whose certificates are valid here
 }
 
 // Authority is an entry of organisation.authorities.
@@ -227,7 +227,7 @@ type Authority struct {
 	Name    string   `json:"name"`
 	Allow   []string `json:"allow"`   // what its peers may initiate without a rule
 	Revoked int      `json:"revoked"` // entries of its file of revocations
-	Peers   int      `json:"peers"`   // that count by its certificates, and are known
+	Peers   int      `json:"peers"`   // that have a valid certificate of it, and are known
 }
 
 // Peers is the result of peers, which has no params.
@@ -278,7 +278,7 @@ const (
 	TaskExpired   TaskState = "expired"
 )
 
-// MaxBeginning bounds Task.Task, Task.Outcome and Approval.Text, in bytes. What is longer ends
+// MaxBeginning bounds Task.Task, Task.Outcome and Approval.Text, in bytes. A longer text ends
 // there, at a character, with an ellipsis.
 const MaxBeginning = 256
 
@@ -296,11 +296,11 @@ func ClipText(text string, most int) string {
 	return text[:end] + more
 }
 
-// Task is one delegation: a row of tasks, and the result of task and wait, which
-// alone carry payloads.
+// Task is one delegation: a row of tasks, and the result of task and wait. Only the results
+// carry payloads.
 type Task struct {
 	ID        wire.MessageID `json:"id"`
-	Peer      string         `json:"peer"` // petname, or the id if it has none any more
+	Peer      string         `json:"peer"` // petname, or the id if it has no petname any more
 	Direction TaskDirection  `json:"direction"`
 	FromAgent string         `json:"from_agent,omitzero"` // taken: the agent that delegated, as the peer claims; Peer/FromAgent names it in a message to it
 	ToAgent   string         `json:"to_agent,omitzero"`   // given: the agent of the peer that it is for; "": any
@@ -315,7 +315,7 @@ type Task struct {
 	Partial   wire.Payload   `json:"partial,omitzero"`  // payload of the last partial result, until there is Result
 	Result    wire.Payload   `json:"result,omitzero"`   // payload of the final result or error
 
-	// What partial results said last, until there is Result.
+	// The last partial result, until Result is set.
 	Progress *float64 `json:"progress,omitzero"` // how much is done, 0 to 1; nil: none said
 	Message  string   `json:"message,omitzero"`  // what is being done
 
@@ -329,8 +329,8 @@ type Task struct {
 	Question  *QuestionBack `json:"question,omitzero"`  // given: the one that waits for an answer; nil: none does
 }
 
-// IsAbandoned reports whether a delegation that was given has ended here alone, as its peer sent no ack of
-// the cancel: the agent there may work on.
+// IsAbandoned reports whether a delegation that was given has ended only here, as its peer sent no ack of
+// the cancel: the agent there may still work.
 func (t *Task) IsAbandoned() bool {
 	return t.Direction == Given && t.State == TaskCancelled && (t.Outcome == "abandoned" || strings.HasPrefix(t.Outcome, "abandoned: "))
 }
@@ -339,7 +339,7 @@ func (t *Task) IsAbandoned() bool {
 // method answer answers it.
 type QuestionBack struct {
 	ID    wire.MessageID `json:"id"`
-	Text  string         `json:"text"` // in a row of tasks, and beside other messages: its beginning
+	Text  string         `json:"text"` // its beginning, in a row of tasks and with other messages
 	Since Time           `json:"since"`
 }
 
@@ -439,7 +439,7 @@ type Policy struct {
 	Line  int         `json:"line,omitzero"`  // of it there
 	Place int         `json:"place,omitzero"` // of it among the Rules of policy, in the order of the file
 	Rules int         `json:"rules,omitzero"`
-	Rate  *PolicyRate `json:"rate,omitzero"` // that counts for the message; nil: none does
+	Rate  *PolicyRate `json:"rate,omitzero"` // that applies to the message; may be nil
 }
 
 // PolicyRate is an entry of limits.rate, and what is left of it for a peer.

@@ -56,7 +56,7 @@ type TrafficEntry struct {
 	At        time.Time        `json:"at"`           // when it began
 	Direction MessageDirection `json:"direction"`
 	Peer      identity.ID      `json:"peer"`                // who sent it, or to whom it went
-	Name      string           `json:"name"`                // petname of the peer; "": it has none any more
+	Name      string           `json:"name"`                // petname of the peer; "" if it has no petname any more
 	Agent     string           `json:"agent,omitzero"`      // the agent that it is for; in: the one that was chosen, if that is known
 	FromAgent string           `json:"from_agent,omitzero"` // the agent that sent it; in: a claim of the peer's daemon
 	Kind      string           `json:"kind"`

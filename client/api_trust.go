@@ -6,7 +6,7 @@ import (
 	"github.com/acpd/acpd/identity"
 )
 
-// What programs ask about whom the daemon trusts, and what they get: invitations, rosters, strangers.
+// Params and results about whom the daemon trusts: invitations, rosters, strangers.
 
 // MaxInvitation bounds the life of an invitation.
 const MaxInvitation = 24 * time.Hour
@@ -39,7 +39,7 @@ type OpenInvitation struct {
 	ID      string      `json:"id"`
 	Expires time.Time   `json:"expires"`
 	Name    string      `json:"name,omitzero"`    // what the joiner will be called here; "": what it calls itself
-	UsedBy  *NamedPeer  `json:"used_by,omitzero"` // of one for one daemon: who has used it, and alone may use it again; nil: nobody yet
+	UsedBy  *NamedPeer  `json:"used_by,omitzero"` // who has used an invitation for one daemon, and can use it again; nil if nobody has
 	Uses    int         `json:"uses"`             // how many daemons can join by it
 	Left    int         `json:"left"`             // how many still can
 	Joined  []NamedPeer `json:"joined,omitzero"`  // those that have, and may repeat it
@@ -153,7 +153,7 @@ const (
 type Untrusted struct {
 	ID        identity.ID `json:"id"`
 	Name      string      `json:"name"`
-	Unwritten []string    `json:"unwritten,omitzero"` // parts that are not on disk yet; the daemon goes on trying
+	Unwritten []string    `json:"unwritten,omitzero"` // parts that are not on disk yet; the daemon keeps trying
 	Reason    string      `json:"reason,omitzero"`    // why the last of them is not
 	Already   bool        `json:"already,omitzero"`   // it was blocked before this call
 }

@@ -22,7 +22,7 @@ const (
 	MethodWakeTest    = "wake.test"
 )
 
-// WakeAllowParams are the params of wake.allow, whose result is WakeRules: those that count for
+// WakeAllowParams are the params of wake.allow, whose result is WakeRules: the rules for
 // the peer now.
 type WakeAllowParams struct {
 	Peer       string   `json:"peer"`
@@ -52,7 +52,7 @@ type WakeTestParams struct {
 	Unattended bool   `json:"unattended,omitzero"` // also if nobody is there to be asked for permissions
 }
 
-// WakeTested says what became of the owner's own wake of a session. It counts against no peer.
+// WakeTested is how the owner's own wake of a session ended. It uses up no peer's turns.
 type WakeTested struct {
 	Agent   string `json:"agent"`
 	Posted  bool   `json:"posted"`           // its program has taken the line, so a turn begins
@@ -87,8 +87,8 @@ type WakeRules struct {
 // ApprovalsCommand is the command that lists approvals. A warning of a daemon that names it is about them.
 const ApprovalsCommand = "acpctl approvals"
 
-// Approval is a message that waits for the owner's word before it wakes a session, or that has the
-// word and waits to wake the session. The whole text lies in the inbox, unless the message is a query
+// Approval is a message that waits for the owner's approval before it wakes a session, or that is
+// approved and waits to wake the session. The inbox has the whole text, unless the message is a query
 // or a delegation.
 type Approval struct {
 	ID        string         `json:"id"`
@@ -100,7 +100,7 @@ type Approval struct {
 	Text      string         `json:"text"` // the beginning of what it says, in one line of at most MaxBeginning bytes
 	Since     time.Time      `json:"since"`
 	Again     bool           `json:"again,omitzero"`   // it was held before the daemon's last start, so an answer to it is forgotten
-	Approved  bool           `json:"approved"`         // it has the owner's word, and waits for its turn
+	Approved  bool           `json:"approved"`         // the owner has approved it, and it waits for its turn
 	KeptBy    string         `json:"kept_by,omitzero"` // the bound for which it waits although it is approved
 	KeptUntil Time           `json:"kept_until"`       // when that has room at the earliest; null: no bound keeps it back
 }
@@ -169,18 +169,18 @@ const MaxOwnerNotify = 10 * time.Second
 // OwnerNotifyParams are the params of wake.notify, whose result is OwnerNotify.
 type OwnerNotifyParams struct {
 	Set     bool     `json:"set,omitzero"`      // command is to be the command from now on
-	Command []string `json:"command,omitempty"` // word by word, as no shell reads it; empty: none
+	Command []string `json:"command,omitempty"` // argument by argument, since no shell reads it; may be empty
 	Test    bool     `json:"test,omitzero"`     // it is started, with test as ACP_EVENT
 }
 
 // OwnerNotify is the command that tells the owner what waits for him.
 type OwnerNotify struct {
-	Command []string `json:"command"`         // empty if there is none
-	Source  string   `json:"source"`          // wake.yaml, which wake.notify writes, or config.yaml; "" if there is none
+	Command []string `json:"command"`         // may be empty
+	Source  string   `json:"source"`          // wake.yaml, which wake.notify writes, or config.yaml; "" without a command
 	Failed  string   `json:"failed,omitzero"` // how it failed when it was tried; "" if it did not
 }
 
-// AllowWake lets messages of a peer wake sessions, and returns the rules that count for the peer
+// AllowWake lets messages of a peer wake sessions, and returns the rules for the peer
 // now.
 func (c *Client) AllowWake(ctx context.Context, p WakeAllowParams) (*WakeRules, error) {
 	return callBounded[WakeRules](ctx, c, MethodWakeAllow, &p)
@@ -201,13 +201,13 @@ func (c *Client) SetWakeAnswers(ctx context.Context, p WakeAnswersParams) (*Wake
 	return callBounded[WakeRules](ctx, c, MethodWakeAnswers, &p)
 }
 
-// Approvals returns the messages that wait for the owner's word, the oldest first.
+// Approvals returns the messages that wait for the owner's approval, the oldest first.
 func (c *Client) Approvals(ctx context.Context) ([]Approval, error) {
 	r, err := callBounded[Approvals](ctx, c, MethodApprovals, nil)
 	return r.Approvals, err
 }
 
-// Approve says what becomes of a message that waits for the owner's word.
+// Approve decides about a message that waits for the owner's approval.
 func (c *Client) Approve(ctx context.Context, p ApproveParams) (*Approval, error) {
 	return callBounded[Approval](ctx, c, MethodApprove, &p)
 }

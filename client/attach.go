@@ -83,7 +83,7 @@ type attachedAgent struct {
 	functions map[string]messageFunc
 	key       string         // params.Key as the daemon gave it; "" before the first attach; guarded by Client.mu
 	session   *SessionInfo   // what is so of it now; guarded by Client.mu
-	declared  *SessionInfo   // what the daemon was told last; guarded by Client.mu
+	declared  *SessionInfo   // what the daemon got last; guarded by Client.mu
 	handlers  sync.WaitGroup // those that run, on whichever connection; Add is called with Client.mu held
 }
 
@@ -127,9 +127,9 @@ func (c *Client) Attach(ctx context.Context, p AttachParams, h Handler) error {
 	})
 }
 
-// DeclareSession tells the daemon what has changed about the session that Attach keeps attached, such
+// DeclareSession sends the daemon what has changed about the session that Attach keeps attached, such
 // as that nothing can wake it. The session stays attached, and keeps what it has in hand. If the
-// daemon cannot be told now, it is told when the connection is renewed.
+// daemon cannot be reached now, it gets the change when the connection is renewed.
 func (c *Client) DeclareSession(ctx context.Context, s *SessionInfo) error {
 	c.mu.Lock()
 	agent := c.agent
@@ -264,7 +264,7 @@ func (c *Client) serveRequest(ctx context.Context, _ *jsonrpc.Conn, r *jsonrpc.R
 	}
 }
 
-// hideText returns the error that a sender hears. Text that is not meant for senders is left out.
+// hideText returns the error that a sender gets. Text that is not meant for senders is left out.
 func hideText(err error) error {
 	_, isCoded := errors.AsType[*kinds.Error](err)
 	if _, isRPC := errors.AsType[*jsonrpc.Error](err); isCoded || isRPC {

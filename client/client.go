@@ -106,7 +106,7 @@ func (c *Client) connect(ctx context.Context) (*jsonrpc.Conn, error) {
 }
 
 // openAndAttach attaches agent, unless it is nil, to conn. If conn is nil, it opens a
-// connection, which speaks as c.SpeakAs if there is no agent. It runs in one goroutine at a time.
+// connection, which speaks as c.SpeakAs without an agent. It runs in one goroutine at a time.
 // After an error it closes a connection that it has opened.
 func (c *Client) openAndAttach(ctx context.Context, conn *jsonrpc.Conn, agent *attachedAgent) (*jsonrpc.Conn, error) {
 	fresh := conn == nil
@@ -353,8 +353,8 @@ func (c *Client) SessionState(ctx context.Context) (*SessionState, error) {
 	return callBounded[SessionState](ctx, c, MethodSession, nil)
 }
 
-// MarkUnposted tells the daemon that the attached session, or the one that the client speaks as,
-// was not woken for a message for which it might be, and will not be: no turn counts for it.
+// MarkUnposted reports to the daemon that the attached session, or the one that the client speaks as,
+// was not woken for a message for which it might be, and will not be: the message uses up no turn.
 func (c *Client) MarkUnposted(ctx context.Context, p UnpostedParams) error {
 	_, err := callBounded[struct{}](ctx, c, MethodUnposted, &p)
 	return err
@@ -365,7 +365,7 @@ func (c *Client) Budget(ctx context.Context) (*Budget, error) {
 	return callBounded[Budget](ctx, c, MethodBudget, nil)
 }
 
-// BudgetOf returns what Budget does, and what one peer uses alone.
+// BudgetOf returns what Budget does, and what only one peer uses.
 func (c *Client) BudgetOf(ctx context.Context, peer string) (*Budget, error) {
 	return callBounded[Budget](ctx, c, MethodBudget, &BudgetParams{Peer: peer})
 }
@@ -471,8 +471,8 @@ func (c *Client) Policy(ctx context.Context, p PolicyParams) (*Policy, error) {
 	return callBounded[Policy](ctx, c, MethodPolicy, &p)
 }
 
-// Certificate returns what the daemon shows to others as its certificate, and whose certificates count
-// there; with a file, what that says.
+// Certificate returns the certificate that the daemon shows to others, and the authorities whose certificates
+// are valid there; with a file, the certificate in it.
 func (c *Client) Certificate(ctx context.Context, p CertificateParams) (*Certificates, error) {
 	return callBounded[Certificates](ctx, c, MethodCertificate, &p)
 }

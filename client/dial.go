@@ -28,10 +28,10 @@ const AgentFolder = "agent"
 
 const (
 	homeFolder = ".acp"         // a daemon's home in that of its user
-	keyFile    = "identity.key" // which lies in every daemon's home
+	keyFile    = "identity.key" // in every daemon's home
 )
 
-// Home returns the state directory of the daemon that is meant if none is named: $ACP_HOME,
+// Home returns the state directory of the daemon to use if none is named: $ACP_HOME,
 // else .acp in the user's home directory.
 func Home() (string, error) {
 	if dir := os.Getenv("ACP_HOME"); dir != "" {
@@ -72,8 +72,8 @@ func AgentSocket() (path string, set bool, err error) {
 	return path, true, err
 }
 
-// findHomeOfSocket returns the state directory in which a socket or the target of its symbolic
-// link lies, and whether it lies in one.
+// findHomeOfSocket returns the state directory that contains a socket or the target of its symbolic
+// link, and whether there is one.
 func findHomeOfSocket(path string) (dir string, found bool) {
 	paths := []string{path}
 	if real, err := filepath.EvalSymlinks(path); err == nil {
@@ -89,7 +89,7 @@ func findHomeOfSocket(path string) (dir string, found bool) {
 	return "", false
 }
 
-// findSocketPath returns the file path of the socket of that name: beside $ACP_SOCKET, or in
+// findSocketPath returns the file path of the socket of that name: in the folder of $ACP_SOCKET, or in
 // [Home], that of the local API in the agents' folder there. fromEnv reports whether ACP_SOCKET is set.
 func findSocketPath(name string) (path string, fromEnv bool, err error) {
 	path, fromEnv, err = AgentSocket()
@@ -107,7 +107,7 @@ func findSocketPath(name string) (path string, fromEnv bool, err error) {
 }
 
 // DialHTTP opens a connection to the socket of channels in a daemon's home. If home is "",
-// it takes the socket beside $ACP_SOCKET, or in [Home] if that variable is not set. The error
+// it takes the socket in the folder of $ACP_SOCKET, or in [Home] if that variable is not set. The error
 // is daemon_unavailable, with the reason and the remedy, or that of ctx.
 func DialHTTP(ctx context.Context, home string) (net.Conn, error) {
 	path := ""
@@ -220,8 +220,8 @@ var sandboxRemedies = map[string]string{
 		"\"acpctl *\" in sandbox.excludedCommands of settings.json lets acpctl run outside of the sandbox",
 }
 
-// findSandbox returns the agent program that says by a variable that this process is in its
-// sandbox, "" if none does.
+// findSandbox returns the agent program whose variable shows that this process is in its
+// sandbox, or "".
 func findSandbox() string {
 	switch {
 	case os.Getenv("CODEX_SANDBOX_NETWORK_DISABLED") == "1":

@@ -10,8 +10,8 @@ import (
 )
 
 // DescribeDetails returns the details of an event on one line, in the daemon's order: texts as they
-// are, and any other value behind its name. It leaves out ids and checksums, which programs alone
-// want. What a terminal would obey is taken out, as by [Line]. It is not shortened: callers cut it.
+// are, and any other value after its name. It leaves out ids and checksums, which only programs
+// want. It removes what a terminal would obey, as [Line] does. It is not shortened: callers cut it.
 func (e *Event) DescribeDetails() string {
 	dec := jsontext.NewDecoder(bytes.NewReader(e.Details))
 	if begin, err := dec.ReadToken(); err != nil || begin.Kind() != '{' {

@@ -10,10 +10,10 @@ import (
 
 // Text makes text from a peer fit for a terminal: control sequences (ECMA-48),
 // other control characters but line feed and tab, and characters that hide or
-// reorder what stands around them are taken out, invalid UTF-8 becomes U+FFFD.
+// reorder the text around them are taken out, invalid UTF-8 becomes U+FFFD.
 // A character keeps four marks that combine with it, so that it does not reach
-// over the lines above and below. What is shown is then all that is there, but
-// for such marks. It says nothing about the truth of it.
+// over the lines above and below. Nothing else is hidden, but
+// for such marks. Text does not make what is written true.
 func Text(s string) string {
 	if isPrintableASCII(s) {
 		return s
@@ -107,8 +107,8 @@ func isVisible(r, previous rune) bool {
 	return isKept(r, previous) && (unicode.IsGraphic(r) || r == '\n' || r == '\t' || isJoiner(r))
 }
 
-// measureControlSequence returns the length n of the control sequence that s begins with, 0 if
-// there is none. A control string that does not end in its line is none: only the
+// measureControlSequence returns the length n of the control sequence with which s begins, or 0.
+// A control string that does not end in its line is not a sequence: only the
 // control character that introduces it is taken out, and the rest shows. line is
 // then the length of that line, so that its end is not sought again: search false.
 func measureControlSequence(s string, search bool) (n, line int) {
@@ -152,7 +152,7 @@ func skipFinalByte(s string, n int, lowest byte) int {
 }
 
 // readIntroducer returns what kind of sequence begins, in its 7-bit form's letter, and
-// the introducer's length; 0 if none.
+// the introducer's length, or 0.
 func readIntroducer(s string) (kind byte, n int) {
 	if strings.HasPrefix(s, "\x1b") {
 		if len(s) == 1 || s[1] < 0x20 || s[1] > 0x7e {

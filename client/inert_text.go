@@ -83,7 +83,7 @@ func isSelector(r rune) bool { return unicode.Is(unicode.Variation_Selector, r) 
 
 // breakTags writes "&lt;" instead of "<" where a tag of an agent program begins or ends, also for a
 // wide or small form of "<". It writes "&#91;" instead of "[" where a token of a model's format
-// begins. broken counts both.
+// begins. broken is how often it did either.
 func breakTags(s string) (text string, broken int) {
 	var b strings.Builder
 	from := 0
@@ -193,14 +193,14 @@ var (
 	}
 )
 
-// isBracketToken reports whether s goes on from "[" as a token of a model's format.
+// isBracketToken reports whether s continues a "[" as a token of a model's format.
 func isBracketToken(s string) bool { return hasOneOfPrefixes(s, bracketTokens) }
 
 func hasOneOfPrefixes(s string, prefixes []string) bool {
 	return slices.ContainsFunc(prefixes, func(p string) bool { return strings.HasPrefix(s, p) })
 }
 
-// isModelToken reports whether s goes on from "<" as a token of a model's format, like </s> or
+// isModelToken reports whether s continues a "<" as a token of a model's format, like </s> or
 // <|im_start|>; the bar and the last bracket may be wide ones.
 func isModelToken(s string) bool {
 	if hasOneOfPrefixes(s, angleTokens) {

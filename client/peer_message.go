@@ -28,7 +28,7 @@ type PeerMessage struct {
 const PeerPageSize = 8000
 
 // MinPeerPageSize is the least size of a page of [RenderPeerPage], in bytes. It leaves room
-// for text beside the longest header.
+// for text below the longest header.
 const MinPeerPageSize = 2048
 
 // RenderPeerMessage returns m as text for a model: a header of one line, and below it what
@@ -56,8 +56,8 @@ func RenderPeerMessage(m PeerMessage) string {
 // lines with digits of their own. All parts in order are the text. A message has the same
 // pages each time.
 //
-// page counts from 1; a page that there is not is "". A page has at most size bytes, and so
-// at most as many characters; a size below [MinPeerPageSize] counts as that. A call costs as
+// page begins with 1; a page that does not exist is "". A page has at most size bytes, and so
+// at most as many characters; size is raised to [MinPeerPageSize]. A call costs as
 // much as one of [RenderPeerMessage].
 func RenderPeerPage(m PeerMessage, page, size int) (text string, pages int) {
 	t := readPeerText(&m)

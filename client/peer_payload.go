@@ -19,8 +19,8 @@ type payloadField struct {
 
 // formatPeerPayload returns a payload as text: texts are decoded, all else is the peer's JSON. A
 // payload that is not valid for its kind is its JSON text as a whole. The order is that of the table of
-// kinds, then that of the payload. A deadline beside words is left out: it is for the daemons, and
-// whoever shows the message says how long it can still be answered.
+// kinds, then that of the payload. A deadline is left out if there are words: it is for the daemons, and
+// the program that shows the message shows how long it can still be answered.
 func formatPeerPayload(kind string, p wire.Payload) string {
 	k, known := kinds.FindKind(kind)
 	if !known || k.CheckPayload(p) != nil {

@@ -7,9 +7,9 @@ import (
 )
 
 // FindOpenParents returns for each of some open calls (TrafficAnswer.Open) the place of the one that led to
-// it, -1 if none of them did: of a question about a delegation that delegation, of any other call from here
-// the one that its caller has named ([TrafficEntry.Parent]). What peers choose beside, such as a thread or the
-// name of a chain, decides nothing. No call led to itself, nor to one that led to it, over however many others.
+// it, or -1. For a question about a delegation that is the delegation, for any other call from here
+// the one that its caller has named ([TrafficEntry.Parent]). Other values that peers choose, such as a thread or the
+// name of a chain, decide nothing. No call led to itself, nor to one that led to it, over however many others.
 func FindOpenParents(open []TrafficEntry) []int {
 	calls, came, given := make(map[callKey]int), make(map[wire.MessageID]int), make(map[wire.MessageID]int)
 	for i := range open {

@@ -75,7 +75,7 @@ func newWorkers(ctx context.Context, c *Client, work func(context.Context, *Work
 	return w
 }
 
-// end cancels all work, and waits until its functions have returned and those who delegated it were told.
+// end cancels all work, and waits until its functions have returned and the delegating agents have its outcome.
 func (w *workers) end() {
 	w.mu.Lock()
 	w.stop()
@@ -83,7 +83,7 @@ func (w *workers) end() {
 	w.all.Wait()
 }
 
-// accept takes a delegation. The work goes on afterwards.
+// accept takes a delegation. The work continues afterwards.
 func (w *workers) accept(_ context.Context, in *Inbound) (*kinds.Ack, error) {
 	task, err := kinds.ParsePayload[kinds.Delegate](in.Payload)
 	if err != nil {

@@ -89,13 +89,13 @@ func (c *Client) DeleteChannel(ctx context.Context, id string) (*DeletedChannel,
 
 // Send sends a message to a channel. If the channel's host is out of reach, the message is
 // [StatusPending]: the daemon keeps it and sends it later. Sending again under the same key
-// sends once; "" is no key.
+// sends once; "" means no key.
 func (c *Client) Send(ctx context.Context, channel string, p SendParams, key string) (*Message, error) {
 	return requestResult[Message](ctx, c, Request{Method: http.MethodPost, URL: JoinURL("channels", channel, "messages"), Body: &p, Key: key})
 }
 
 // SendByName is [Client.Send] to the open channel of that name. It creates the channel if the
-// intent has none of that name.
+// intent does not have it.
 func (c *Client) SendByName(ctx context.Context, intent, name string, p SendParams, key string) (*Message, error) {
 	return requestResult[Message](ctx, c, Request{Method: http.MethodPost, URL: JoinURL("intents", intent, "channels", name, "messages"), Body: &p, Key: key})
 }
@@ -141,7 +141,7 @@ func (c *Client) Messages(ctx context.Context, channel string, p MessagesParams)
 type MessagesParams struct {
 	Since string        // id of a message: the list begins after it; "": the list holds the last messages
 	Limit int           // 0: the daemon's default
-	Wait  time.Duration // how long to wait if there is none yet; at most 60 s
+	Wait  time.Duration // how long to wait for the first one; at most 60 s
 }
 
 // Register registers an agent on the caller's daemon, so that other agents find it and its role.

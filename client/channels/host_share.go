@@ -13,7 +13,7 @@ const maxHostsBytes = 64 << 20
 // errShareUsedUp is the error of a list whose machine has used up its share.
 var errShareUsedUp error = kinds.Errorf(kinds.TooLarge, "not in this list: the lists of its machine are longer than a command reads: name an intent, or the channel by its id, others of that machine perhaps too")
 
-// hostShare counts down the bytes that may still be read of the lists of one machine.
+// hostShare is how many bytes may still be read of the lists of one machine.
 type hostShare struct{ left atomic.Int64 }
 
 // newHostShares returns an equal share for each machine that hosts some of these intents, by

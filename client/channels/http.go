@@ -69,7 +69,7 @@ func (c *Client) httpClient() *http.Client {
 var ErrNoOperator = ownwords.New("say which agent you are: there is no operator on the socket that ACP_SOCKET names")
 
 // Do makes a request and returns the answer. The error of a refusal is a *Refusal; any error
-// that tells of a delivery is a *kinds.Error too.
+// that has a delivery is a *kinds.Error too.
 func (c *Client) Do(ctx context.Context, request Request) (*Answer, error) {
 	if c.Agent == "" && c.Home == "" {
 		if _, asGuest, _ := client.AgentSocket(); asGuest {

@@ -61,8 +61,8 @@ type IntentList struct {
 	MissingHosts []string `json:"-"`       // ids of the daemons that did not list theirs in time
 }
 
-// Intents returns the intents that the caller sees. An operator sees those of its own daemon
-// alone.
+// Intents returns the intents that the caller sees. An operator sees only those of its own
+// daemon.
 func (c *Client) Intents(ctx context.Context) (*IntentList, error) {
 	all := new(IntentList)
 	var err error
@@ -190,8 +190,8 @@ func (c *Client) AllChannels(ctx context.Context) (*Overview, error) {
 }
 
 // ChannelsNamed returns the channels of that name, of all intents. A channel of the caller's own
-// daemon wins: other daemons are asked only if none here is open. Of theirs only open ones
-// are returned.
+// daemon is preferred: other daemons are asked only if no such channel is open here. It returns
+// only open channels of other daemons.
 func (c *Client) ChannelsNamed(ctx context.Context, name string) (*Overview, error) {
 	all, elsewhere, err := c.listOwnChannels(ctx)
 	if err != nil {
@@ -209,7 +209,7 @@ func (c *Client) ChannelsNamed(ctx context.Context, name string) (*Overview, err
 }
 
 // FindChannel returns the open channel of that name: of one intent, or of any if intent is "".
-// The error is not_found if there is none, and invalid if there are several.
+// The error is not_found without such a channel, and invalid with several.
 func (c *Client) FindChannel(ctx context.Context, intent, name string) (*Channel, error) {
 	var found []Channel
 	var err error

@@ -48,7 +48,7 @@ func (r *Refusal) Error() string { return r.ProtocolError().Error() }
 // Unwrap returns [Refusal.ProtocolError].
 func (r *Refusal) Unwrap() error { return r.ProtocolError() }
 
-// ProtocolError returns the error of the protocol that the refusal stands for. Its details
+// ProtocolError returns the protocol's error for the refusal. Its details
 // hold the API's own code. A refusal of a host never gets a code that only the caller's
 // daemon can know of.
 func (r *Refusal) ProtocolError() *kinds.Error {
@@ -88,7 +88,7 @@ func (r *Refusal) ProtocolError() *kinds.Error {
 	return e
 }
 
-// codes are the codes that statuses of HTTP stand for; any other is invalid.
+// codes are the codes for statuses of HTTP; any other is invalid.
 var codes = map[int]kinds.Code{
 	http.StatusUnauthorized:          kinds.NotAuthorized,
 	http.StatusForbidden:             kinds.NotAuthorized,

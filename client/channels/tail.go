@@ -10,7 +10,7 @@ import (
 )
 
 // Tail reads the messages of a channel that the caller can see, each once, in their order.
-// One goroutine uses it. After an error it goes on where it was.
+// One goroutine uses it. After an error it continues where it was.
 type Tail struct {
 	client  *Client
 	channel string
@@ -28,8 +28,8 @@ func (t *Tail) ReadLast(ctx context.Context, n int) ([]Message, error) {
 	return found[:min(n, len(found))], err
 }
 
-// ReadNext returns the messages that have come since the last call. If there are none, it waits
-// for some, a minute or so, and may return none. The error is io.EOF if there are none and the
+// ReadNext returns the messages that have come since the last call. It waits
+// for the first one, a minute or so, and may return no message. The error is io.EOF if no message is left and the
 // channel is closed.
 func (t *Tail) ReadNext(ctx context.Context) ([]Message, error) {
 	if err := pace.Sleep(ctx, t.pause); err != nil {
@@ -66,7 +66,7 @@ func (t *Tail) readNewMessages(ctx context.Context, p MessagesParams) ([]Message
 }
 
 // nextPollPause returns how long to wait before the next request, after one that has found that
-// many news and took so long. If a machine has none and says so at once, the pauses grow.
+// many news and took so long. If a machine answers at once without news, the pauses grow.
 func nextPollPause(before time.Duration, news int, took time.Duration) time.Duration {
 	if news > 0 || took >= time.Second {
 		return 0

@@ -45,7 +45,7 @@ type MemberPolicy string
 // The policies of a channel.
 const (
 	PolicyIntent   MemberPolicy = "intent"   // every agent with access to the intent
-	PolicyExplicit MemberPolicy = "explicit" // the channel's members alone
+	PolicyExplicit MemberPolicy = "explicit" // only the channel's members
 )
 
 // Time is a time that a request writes in UTC, with microseconds.
@@ -232,7 +232,7 @@ func decodeObject(dec *jsontext.Decoder, fields any, text *jsontext.Value) error
 	return json.Unmarshal(v, fields)
 }
 
-// Each type of an answer keeps the text beside its fields, which may not say all of it.
+// Each type of an answer keeps the text in addition to its fields, which may not have all of it.
 
 func (i *Intent) UnmarshalJSONFrom(dec *jsontext.Decoder) error {
 	type fields Intent

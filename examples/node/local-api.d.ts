@@ -273,7 +273,7 @@ export interface Answered {
   delegation: string;
 }
 
-/** Approval is a message that waits for the owner's word before it wakes a session, or that has the word and waits to wake the session. The whole text lies in the inbox, unless the message is a query or a delegation. */
+/** Approval is a message that waits for the owner's approval before it wakes a session, or that is approved and waits to wake the session. The inbox has the whole text, unless the message is a query or a delegation. */
 export interface Approval {
   id: string;
   /** the session */
@@ -287,7 +287,7 @@ export interface Approval {
   since: string;
   /** it was held before the daemon's last start, so an answer to it is forgotten */
   again?: boolean;
-  /** it has the owner's word, and waits for its turn */
+  /** the owner has approved it, and it waits for its turn */
   approved: boolean;
   /** the bound for which it waits although it is approved */
   kept_by?: string;
@@ -307,7 +307,7 @@ export interface ApproveParams {
   answer: "yes" | "always" | "no";
 }
 
-/** AttachParams are the params of attach, whose result is Attached. From then on the daemon hands messages for the agent to this connection, and its calls count as the agent's. */
+/** AttachParams are the params of attach, whose result is Attached. From then on the daemon hands messages for the agent to this connection, and its calls are the agent's. */
 export interface AttachParams {
   name: string;
   /** empty: all that the daemon hands out */
@@ -325,7 +325,7 @@ export interface AttachParams {
   key?: string;
   /** the agent is a live session, which answers only while it has a turn; absent: it answers by itself */
   session?: SessionInfo;
-  /** what it is for, told to peers: one line of at most 120 characters */
+  /** what it is for, which peers can read: one line of at most 120 characters */
   about?: string;
 }
 
@@ -342,7 +342,7 @@ export interface Authority {
   allow: Array<string>;
   /** entries of its file of revocations */
   revoked: number;
-  /** that count by its certificates, and are known */
+  /** that have a valid certificate of it, and are known */
   peers: number;
 }
 
@@ -358,14 +358,14 @@ export interface Budget {
 
 /** BudgetParams are the params of budget. */
 export interface BudgetParams {
-  /** whose usage alone is listed; "": that of all */
+  /** to list only its usage; "" lists that of all */
   peer?: string;
 }
 
 /** BudgetRow is the limit on what peers may hold of one thing, such as memory or rows of the store. */
 export interface BudgetRow {
   name: string;
-  /** bytes; "": a count; bytes_free: held bytes of the disk are free, and all must be left */
+  /** bytes; "" for a plain number; bytes_free: held bytes of the disk are free, and all must be left */
   unit: "" | "bytes" | "bytes_free";
   /** one peer at most; 0: no bound of its own */
   peer: number;
@@ -400,7 +400,7 @@ export interface CancelAnswer {
   /** the delegation */
   ref: string;
   payload?: Ack;
-  /** why there is no ack of the peer; the delegation has ended here alone. "": there is one */
+  /** why there is no ack of the peer; the delegation has ended only here; "" with an ack */
   abandoned?: string;
 }
 
@@ -419,7 +419,7 @@ export interface CancelParams {
   /** the delegation */
   ref: string;
   payload?: Cancel;
-  /** abandon ends the delegation here alone if the peer sends no ack within 5 s. The peer is told until it answers. */
+  /** abandon ends the delegation only here if the peer sends no ack within 5 s. The daemon repeats the cancel until the peer answers. */
   abandon?: boolean;
 }
 
@@ -467,11 +467,11 @@ export interface CertificateParams {
 export interface Certificates {
   /** the line that an authority signs */
   request: string;
-  /** absent: there is none */
+  /** may be absent */
   certificate?: Certificate;
   /** what is wrong with it, or will be soon */
   problem?: string;
-  /** whose certificates count here */
+  /** whose certificates are valid here */
   authorities: Array<Authority>;
 }
 
@@ -669,7 +669,7 @@ export interface Inbound {
   deadline_ms?: number;
   /** with result, error and cancel, and with a query that is a question back: the delegation it belongs to */
   delegation?: Task;
-  /** wake stands only in the params of wake, for sessions alone. It says that the session may be woken for the message. If it is absent, the message waits for the next tool call of the session. */
+  /** wake is set only in the params of wake, and only for sessions: the session may be woken for the message. If it is absent, the message waits for the next tool call of the session. */
   wake?: WakeGrant;
 }
 
@@ -701,7 +701,7 @@ export interface InboundCancel {
   deadline_ms?: number;
   /** with result, error and cancel, and with a query that is a question back: the delegation it belongs to */
   delegation?: Task;
-  /** wake stands only in the params of wake, for sessions alone. It says that the session may be woken for the message. If it is absent, the message waits for the next tool call of the session. */
+  /** wake is set only in the params of wake, and only for sessions: the session may be woken for the message. If it is absent, the message waits for the next tool call of the session. */
   wake?: WakeGrant;
 }
 
@@ -733,7 +733,7 @@ export interface InboundDelegate {
   deadline_ms?: number;
   /** with result, error and cancel, and with a query that is a question back: the delegation it belongs to */
   delegation?: Task;
-  /** wake stands only in the params of wake, for sessions alone. It says that the session may be woken for the message. If it is absent, the message waits for the next tool call of the session. */
+  /** wake is set only in the params of wake, and only for sessions: the session may be woken for the message. If it is absent, the message waits for the next tool call of the session. */
   wake?: WakeGrant;
 }
 
@@ -765,7 +765,7 @@ export interface InboundError {
   deadline_ms?: number;
   /** with result, error and cancel, and with a query that is a question back: the delegation it belongs to */
   delegation?: Task;
-  /** wake stands only in the params of wake, for sessions alone. It says that the session may be woken for the message. If it is absent, the message waits for the next tool call of the session. */
+  /** wake is set only in the params of wake, and only for sessions: the session may be woken for the message. If it is absent, the message waits for the next tool call of the session. */
   wake?: WakeGrant;
 }
 
@@ -797,7 +797,7 @@ export interface InboundNotify {
   deadline_ms?: number;
   /** with result, error and cancel, and with a query that is a question back: the delegation it belongs to */
   delegation?: Task;
-  /** wake stands only in the params of wake, for sessions alone. It says that the session may be woken for the message. If it is absent, the message waits for the next tool call of the session. */
+  /** wake is set only in the params of wake, and only for sessions: the session may be woken for the message. If it is absent, the message waits for the next tool call of the session. */
   wake?: WakeGrant;
 }
 
@@ -829,7 +829,7 @@ export interface InboundQuery {
   deadline_ms?: number;
   /** with result, error and cancel, and with a query that is a question back: the delegation it belongs to */
   delegation?: Task;
-  /** wake stands only in the params of wake, for sessions alone. It says that the session may be woken for the message. If it is absent, the message waits for the next tool call of the session. */
+  /** wake is set only in the params of wake, and only for sessions: the session may be woken for the message. If it is absent, the message waits for the next tool call of the session. */
   wake?: WakeGrant;
 }
 
@@ -861,7 +861,7 @@ export interface InboundResult {
   deadline_ms?: number;
   /** with result, error and cancel, and with a query that is a question back: the delegation it belongs to */
   delegation?: Task;
-  /** wake stands only in the params of wake, for sessions alone. It says that the session may be woken for the message. If it is absent, the message waits for the next tool call of the session. */
+  /** wake is set only in the params of wake, and only for sessions: the session may be woken for the message. If it is absent, the message waits for the next tool call of the session. */
   wake?: WakeGrant;
 }
 
@@ -938,7 +938,7 @@ export interface Message {
   direction: MessageDirection;
 }
 
-/** MessageCount counts messages since the daemon's start, by kind. */
+/** MessageCount is how many messages of a kind passed since the daemon's start. */
 export interface MessageCount {
   in: Record<string, number>;
   out: Record<string, number>;
@@ -1012,7 +1012,7 @@ export interface OACPBindParams {
 export interface OACPBinding {
   project: string;
   agent: string;
-  /** petname, or the id if it has none any more */
+  /** petname, or the id if it has no petname any more */
   peer: string;
   mode: BindingMode;
   linger_secs: number;
@@ -1045,7 +1045,7 @@ export interface OACPDropped {
   path: string;
 }
 
-/** OACPQueue is the result of oacp.queue: what lies in the inboxes of bound agents. */
+/** OACPQueue is the result of oacp.queue: what is in the inboxes of bound agents. */
 export interface OACPQueue {
   entries: Array<OACPQueued>;
   /** the after that continues; "": there is no more */
@@ -1082,7 +1082,7 @@ export interface OACPQueued {
   since: string;
 }
 
-/** OACPTwin is an agent that lives here, and by the word of a connected peer there too. */
+/** OACPTwin is an agent that lives here and, as a connected peer claims, there too. */
 export interface OACPTwin {
   project: string;
   agent: string;
@@ -1102,7 +1102,7 @@ export interface OpenInvitation {
   expires: string;
   /** what the joiner will be called here; "": what it calls itself */
   name?: string;
-  /** of one for one daemon: who has used it, and alone may use it again; absent: nobody yet */
+  /** who has used an invitation for one daemon, and can use it again; absent if nobody has */
   used_by?: NamedPeer;
   /** how many daemons can join by it */
   uses: number;
@@ -1121,9 +1121,9 @@ export interface OpenWork {
 
 /** OwnerNotify is the command that tells the owner what waits for him. */
 export interface OwnerNotify {
-  /** empty if there is none */
+  /** may be empty */
   command: Array<string>;
-  /** wake.yaml, which wake.notify writes, or config.yaml; "" if there is none */
+  /** wake.yaml, which wake.notify writes, or config.yaml; "" without a command */
   source: string;
   /** how it failed when it was tried; "" if it did not */
   failed?: string;
@@ -1133,7 +1133,7 @@ export interface OwnerNotify {
 export interface OwnerNotifyParams {
   /** command is to be the command from now on */
   set?: boolean;
-  /** word by word, as no shell reads it; empty: none */
+  /** argument by argument, since no shell reads it; may be empty */
   command?: Array<string>;
   /** it is started, with test as ACP_EVENT */
   test?: boolean;
@@ -1153,7 +1153,7 @@ export interface Peer {
   rtt_us: number | null;
   /** "": not connected */
   path?: Path;
-  /** where the first address comes from; "": there is none */
+  /** where the first address comes from; "" without an address */
   source: AddrSource;
   last_seen: string | null;
   /** what it calls itself: no proof */
@@ -1166,7 +1166,7 @@ export interface Peer {
   pinned?: boolean;
   /** a trusted one has said that it does not trust this daemon, and was not connected since */
   refuses?: boolean;
-  /** of a peer that the owner does not trust, and an authority vouches for; absent: the owner trusts it, or it is none */
+  /** of a peer that the owner does not trust, and an authority vouches for; else absent */
   certificate?: Certificate;
 }
 
@@ -1240,7 +1240,7 @@ export interface Policy {
   /** of it among the rules of policy, in the order of the file */
   place?: number;
   rules?: number;
-  /** that counts for the message; absent: none does */
+  /** that applies to the message; may be absent */
   rate?: PolicyRate;
 }
 
@@ -1300,7 +1300,7 @@ export interface ProbedAddr {
   error?: ErrorData;
 }
 
-/** Process says what the daemon's process has of its machine. 0 stands for what the system does not say. */
+/** Process is what the daemon's process uses of its machine. 0 means that the system does not report it. */
 export interface Process {
   pid: number;
   goroutines: number;
@@ -1359,7 +1359,7 @@ export interface QueryParams {
 /** QuestionBack is what the agent that works on a delegation asks the one that delegated. The method answer answers it. */
 export interface QuestionBack {
   id: string;
-  /** in a row of tasks, and beside other messages: its beginning */
+  /** its beginning, in a row of tasks and with other messages */
   text: string;
   since: string | null;
 }
@@ -1482,20 +1482,20 @@ export interface Relays {
   relays: Array<Relay>;
 }
 
-/** Reloaded is the result of reload, which has no params: config.yaml was read, and counts. */
+/** Reloaded is the result of reload, which has no params: config.yaml was read, and is in effect. */
 export interface Reloaded {
   /** against what counted before, in the order of acpd --settings; then the certificate and the revocations whose files have changed */
   changed: Array<SettingChange>;
-  /** settings that differ from those of the start, and count from the next one */
+  /** settings that differ from those of the start, and take effect at the next one */
   deferred: Array<string>;
   /** names that nobody who is trusted has; what is wrong with the certificate of the daemon */
   warnings: Array<string>;
 }
 
-/** ReserveParams are the params of budget.reserve: a run is to begin, for a query or delegation on which the caller works. What it may cost at most counts as spent from then on. */
+/** ReserveParams are the params of budget.reserve: a run is to begin, for a query or delegation on which the caller works. What it may cost at most is spent from then on. */
 export interface ReserveParams {
   profile: string;
-  /** that sent the query or delegation, and whose day the run counts in */
+  /** that sent the query or delegation, and to whose day the run belongs */
   peer: string;
   /** the query or delegation */
   ref: string;
@@ -1619,7 +1619,7 @@ export interface SessionInfo {
   unwakeable?: string;
   /** asks is the program, such as Codex, if it asks its user before a tool runs, and waits for the answer. It is empty if nobody is asked. */
   asks?: string;
-  /** folder stands for the directory of the session: sessions with the same one are in one directory. Begun is when the session began. Of the sessions of one program in one directory, a message that names none goes to the one that began last. */
+  /** folder identifies the directory of the session: sessions with the same one are in one directory. Begun is when the session began. If a program has several sessions in one directory, a message that names no session goes to the one that began last. */
   folder?: string;
   begun?: string;
 }
@@ -1640,17 +1640,17 @@ export interface SettingChange {
   from: string;
   /** the same */
   to: string;
-  /** it counts from the next start */
+  /** it takes effect at the next start */
   deferred?: boolean;
 }
 
-/** SettleParams are the params of budget.settle, whose result is {}: what the run has really cost counts from then on instead of what was reserved. A run that is never settled has cost what was reserved. */
+/** SettleParams are the params of budget.settle, whose result is {}: from then on the real cost of the run replaces what was reserved. A run that is never settled has cost what was reserved. */
 export interface SettleParams {
   id: string;
   /** in US dollars */
   cost?: number;
   tokens?: number;
-  /** the run has not begun: all that was reserved is given back, and it counts as no run */
+  /** the run has not begun: all that was reserved is given back, and the run is not recorded */
   not_begun?: boolean;
 }
 
@@ -1690,7 +1690,7 @@ export interface SpentLimits {
 
 /** SpentParams are the params of budget.spent. */
 export interface SpentParams {
-  /** how many days back, today among them; 0: today alone; at most 31 */
+  /** how many days back, today among them; 0 means only today; at most 31 */
   days?: number;
 }
 
@@ -1727,7 +1727,7 @@ export interface Status {
   uptime_secs: number;
   /** host:port */
   listen: Array<string>;
-  /** peers are told none of listen: reach.direct is off, and there is a relay */
+  /** peers get none of listen: reach.direct is off, and there is a relay */
   hides_addrs?: boolean;
   home: string;
   state: DaemonState;
@@ -1765,10 +1765,10 @@ export interface SubscribeParams {
   events?: boolean | Array<EventType>;
 }
 
-/** Task is one delegation: a row of tasks, and the result of task and wait, which alone carry payloads. */
+/** Task is one delegation: a row of tasks, and the result of task and wait. Only the results carry payloads. */
 export interface Task {
   id: string;
-  /** petname, or the id if it has none any more */
+  /** petname, or the id if it has no petname any more */
   peer: string;
   direction: TaskDirection;
   /** taken: the agent that delegated, as the peer claims; peer/from_agent names it in a message to it */
@@ -1793,7 +1793,7 @@ export interface Task {
   partial?: Result;
   /** payload of the final result or error */
   result?: Result | ErrorData;
-  /** what partial results said last, until there is result. how much is done, 0 to 1; absent: none said */
+  /** The last partial result, until result is set. how much is done, 0 to 1; absent: none said */
   progress?: number;
   /** what is being done */
   message?: string;
@@ -1855,7 +1855,7 @@ export interface TrafficEntry {
   direction: MessageDirection;
   /** who sent it, or to whom it went */
   peer: string;
-  /** petname of the peer; "": it has none any more */
+  /** petname of the peer; "" if it has no petname any more */
   name: string;
   /** the agent that it is for; in: the one that was chosen, if that is known */
   agent?: string;
@@ -1943,7 +1943,7 @@ export interface UntrustParams {
 export interface Untrusted {
   id: string;
   name: string;
-  /** parts that are not on disk yet; the daemon goes on trying */
+  /** parts that are not on disk yet; the daemon keeps trying */
   unwritten?: Array<string>;
   /** why the last of them is not */
   reason?: string;
@@ -1962,7 +1962,7 @@ export interface WaitParams {
   after_questions?: number;
 }
 
-/** WakeAllowParams are the params of wake.allow, whose result is WakeRules: those that count for the peer now. */
+/** WakeAllowParams are the params of wake.allow, whose result is WakeRules: the rules for the peer now. */
 export interface WakeAllowParams {
   peer: string;
   /** of query, delegate, notify, result, error; empty: all of them */
@@ -1981,7 +1981,7 @@ export interface WakeAnswer {
   posted: boolean;
   /** proven says that the program has proved that the message's text is in the input of the model. The daemon then removes the message from the inbox. */
   proven: boolean;
-  /** refused says why the program took no pointer and would take none now, in a line for the daemon's owner: "the session is unattended". For a minute, peers hear that the session answers when it is active. It is "" if the message was read meanwhile, or nobody waits for it. */
+  /** refused says why the program took no pointer and would take none now, in a line for the daemon's owner: "the session is unattended". For a minute, peers then learn that the session answers when it is active. It is "" if the message was read meanwhile, or nobody waits for it. */
   refused?: string;
   /** needs_person says that a person is what is missing: nobody is asked before the session's tools run, or its program waits for its user to allow the pointer. The daemon tells its owner. */
   needs_person?: boolean;
@@ -2052,7 +2052,7 @@ export interface WakeTestParams {
   unattended?: boolean;
 }
 
-/** WakeTested says what became of the owner's own wake of a session. It counts against no peer. */
+/** WakeTested is how the owner's own wake of a session ended. It uses up no peer's turns. */
 export interface WakeTested {
   agent: string;
   /** its program has taken the line, so a turn begins */
@@ -2069,7 +2069,7 @@ export interface Whoami {
   uptime_secs: number;
   /** host:port */
   listen: Array<string>;
-  /** peers are told none of listen: reach.direct is off, and there is a relay */
+  /** peers get none of listen: reach.direct is off, and there is a relay */
   hides_addrs?: boolean;
   home: string;
 }

@@ -73,7 +73,7 @@ class SessionInfo(TypedDict):
     version: NotRequired[str]  # of the program
     unwakeable: NotRequired[str]  # unwakeable says why nothing can wake the session, in a line for the daemon's owner: "it has no folder ~/.codex here". "": something can wake it.
     asks: NotRequired[str]  # asks is the program, such as Codex, if it asks its user before a tool runs, and waits for the answer. It is empty if nobody is asked.
-    folder: NotRequired[str]  # folder stands for the directory of the session: sessions with the same one are in one directory. Begun is when the session began. Of the sessions of one program in one directory, a message that names none goes to the one that began last.
+    folder: NotRequired[str]  # folder identifies the directory of the session: sessions with the same one are in one directory. Begun is when the session began. If a program has several sessions in one directory, a message that names no session goes to the one that began last.
     begun: NotRequired[str]
 
 
@@ -166,7 +166,7 @@ class Answered(TypedDict):
 
 
 class Approval(TypedDict):
-    """Approval is a message that waits for the owner's word before it wakes a session, or that has the word and waits to wake the session. The whole text lies in the inbox, unless the message is a query or a delegation."""
+    """Approval is a message that waits for the owner's approval before it wakes a session, or that is approved and waits to wake the session. The inbox has the whole text, unless the message is a query or a delegation."""
 
     id: str
     agent: str  # the session
@@ -177,7 +177,7 @@ class Approval(TypedDict):
     text: str  # the beginning of what it says, in one line of at most 256 bytes
     since: str
     again: NotRequired[bool]  # it was held before the daemon's last start, so an answer to it is forgotten
-    approved: bool  # it has the owner's word, and waits for its turn
+    approved: bool  # the owner has approved it, and it waits for its turn
     kept_by: NotRequired[str]  # the bound for which it waits although it is approved
     kept_until: Union[str, None]  # when that has room at the earliest; null: no bound keeps it back
 
@@ -210,7 +210,7 @@ class Capabilities(TypedDict):
 
 
 class AttachParams(TypedDict):
-    """AttachParams are the params of attach, whose result is Attached. From then on the daemon hands messages for the agent to this connection, and its calls count as the agent's."""
+    """AttachParams are the params of attach, whose result is Attached. From then on the daemon hands messages for the agent to this connection, and its calls are the agent's."""
 
     name: str
     kinds: NotRequired[list[str]]  # empty: all that the daemon hands out
@@ -221,7 +221,7 @@ class AttachParams(TypedDict):
     take_over: NotRequired[bool]  # replace an agent of that name; not in the agents' folder
     key: NotRequired[str]  # what an earlier attach of the name returned; "": the daemon draws one
     session: NotRequired[SessionInfo]  # the agent is a live session, which answers only while it has a turn; absent: it answers by itself
-    about: NotRequired[str]  # what it is for, told to peers: one line of at most 120 characters
+    about: NotRequired[str]  # what it is for, which peers can read: one line of at most 120 characters
 
 
 class Attached(TypedDict):
@@ -236,14 +236,14 @@ class Authority(TypedDict):
     name: str
     allow: list[str]  # what its peers may initiate without a rule
     revoked: int  # entries of its file of revocations
-    peers: int  # that count by its certificates, and are known
+    peers: int  # that have a valid certificate of it, and are known
 
 
 class BudgetRow(TypedDict):
     """BudgetRow is the limit on what peers may hold of one thing, such as memory or rows of the store."""
 
     name: str
-    unit: Literal["", "bytes", "bytes_free"]  # bytes; "": a count; bytes_free: held bytes of the disk are free, and all must be left
+    unit: Literal["", "bytes", "bytes_free"]  # bytes; "" for a plain number; bytes_free: held bytes of the disk are free, and all must be left
     peer: int  # one peer at most; 0: no bound of its own
     all: int  # all together at most; 0: no sum
     held: int  # by all together
@@ -271,7 +271,7 @@ class Budget(TypedDict):
 class BudgetParams(TypedDict):
     """BudgetParams are the params of budget."""
 
-    peer: NotRequired[str]  # whose usage alone is listed; "": that of all
+    peer: NotRequired[str]  # to list only its usage; "" lists that of all
 
 
 class Cancel(TypedDict):
@@ -285,7 +285,7 @@ class CancelAnswer(TypedDict):
 
     ref: str  # the delegation
     payload: NotRequired[Ack]
-    abandoned: NotRequired[str]  # why there is no ack of the peer; the delegation has ended here alone. "": there is one
+    abandoned: NotRequired[str]  # why there is no ack of the peer; the delegation has ended only here; "" with an ack
 
 
 class CancelParams(TypedDict):
@@ -298,7 +298,7 @@ class CancelParams(TypedDict):
     to: NotRequired[str]  # "": the daemon knows whom the delegation went to
     ref: str  # the delegation
     payload: NotRequired[Cancel]
-    abandon: NotRequired[bool]  # abandon ends the delegation here alone if the peer sends no ack within 5 s. The peer is told until it answers.
+    abandon: NotRequired[bool]  # abandon ends the delegation only here if the peer sends no ack within 5 s. The daemon repeats the cancel until the peer answers.
 
 
 class Certificate(TypedDict):
@@ -324,9 +324,9 @@ class Certificates(TypedDict):
     """Certificates is the result of certificate."""
 
     request: str  # the line that an authority signs
-    certificate: NotRequired[Certificate]  # absent: there is none
+    certificate: NotRequired[Certificate]  # may be absent
     problem: NotRequired[str]  # what is wrong with it, or will be soon
-    authorities: list[Authority]  # whose certificates count here
+    authorities: list[Authority]  # whose certificates are valid here
 
 
 class Delegate(TypedDict):
@@ -497,15 +497,15 @@ class QuestionBack(TypedDict):
     """QuestionBack is what the agent that works on a delegation asks the one that delegated. The method answer answers it."""
 
     id: str
-    text: str  # in a row of tasks, and beside other messages: its beginning
+    text: str  # its beginning, in a row of tasks and with other messages
     since: Union[str, None]
 
 
 class Task(TypedDict):
-    """Task is one delegation: a row of tasks, and the result of task and wait, which alone carry payloads."""
+    """Task is one delegation: a row of tasks, and the result of task and wait. Only the results carry payloads."""
 
     id: str
-    peer: str  # petname, or the id if it has none any more
+    peer: str  # petname, or the id if it has no petname any more
     direction: TaskDirection
     from_agent: NotRequired[str]  # taken: the agent that delegated, as the peer claims; peer/from_agent names it in a message to it
     to_agent: NotRequired[str]  # given: the agent of the peer that it is for; "": any
@@ -519,7 +519,7 @@ class Task(TypedDict):
     partials: NotRequired[int]  # how many have come
     partial: NotRequired[Result]  # payload of the last partial result, until there is result
     result: NotRequired[Union[Result, ErrorData]]  # payload of the final result or error
-    progress: NotRequired[float]  # what partial results said last, until there is result. how much is done, 0 to 1; absent: none said
+    progress: NotRequired[float]  # The last partial result, until result is set. how much is done, 0 to 1; absent: none said
     message: NotRequired[str]  # what is being done
     agent_away_since: NotRequired[str]  # Of one with an agent that is not attached: since when, and until when the daemon waits for an agent of that name, before the delegation fails or its deadline has passed. Null, and left out, while one is attached. A restart of the daemon begins anew.
     agent_awaited_until: NotRequired[str]
@@ -553,7 +553,7 @@ Inbound = TypedDict(
         "name": str,  # the sender's petname here
         "deadline_ms": NotRequired[int],  # what is left of it; 0: none
         "delegation": NotRequired[Task],  # with result, error and cancel, and with a query that is a question back: the delegation it belongs to
-        "wake": NotRequired[WakeGrant],  # wake stands only in the params of wake, for sessions alone. It says that the session may be woken for the message. If it is absent, the message waits for the next tool call of the session.
+        "wake": NotRequired[WakeGrant],  # wake is set only in the params of wake, and only for sessions: the session may be woken for the message. If it is absent, the message waits for the next tool call of the session.
     },
 )
 """Inbound is the params of every request that the daemon makes to an attached agent: the whole envelope and what the daemon knows of it. The agent answers query with the payload of a response, delegate and cancel with that of an ack, and notify, result and error with {}, by which it confirms that it has the message."""
@@ -578,7 +578,7 @@ InboundCancel = TypedDict(
         "name": str,  # the sender's petname here
         "deadline_ms": NotRequired[int],  # what is left of it; 0: none
         "delegation": NotRequired[Task],  # with result, error and cancel, and with a query that is a question back: the delegation it belongs to
-        "wake": NotRequired[WakeGrant],  # wake stands only in the params of wake, for sessions alone. It says that the session may be woken for the message. If it is absent, the message waits for the next tool call of the session.
+        "wake": NotRequired[WakeGrant],  # wake is set only in the params of wake, and only for sessions: the session may be woken for the message. If it is absent, the message waits for the next tool call of the session.
     },
 )
 """What the daemon sends to an agent with cancel."""
@@ -603,7 +603,7 @@ InboundDelegate = TypedDict(
         "name": str,  # the sender's petname here
         "deadline_ms": NotRequired[int],  # what is left of it; 0: none
         "delegation": NotRequired[Task],  # with result, error and cancel, and with a query that is a question back: the delegation it belongs to
-        "wake": NotRequired[WakeGrant],  # wake stands only in the params of wake, for sessions alone. It says that the session may be woken for the message. If it is absent, the message waits for the next tool call of the session.
+        "wake": NotRequired[WakeGrant],  # wake is set only in the params of wake, and only for sessions: the session may be woken for the message. If it is absent, the message waits for the next tool call of the session.
     },
 )
 """What the daemon sends to an agent with delegate."""
@@ -628,7 +628,7 @@ InboundError = TypedDict(
         "name": str,  # the sender's petname here
         "deadline_ms": NotRequired[int],  # what is left of it; 0: none
         "delegation": NotRequired[Task],  # with result, error and cancel, and with a query that is a question back: the delegation it belongs to
-        "wake": NotRequired[WakeGrant],  # wake stands only in the params of wake, for sessions alone. It says that the session may be woken for the message. If it is absent, the message waits for the next tool call of the session.
+        "wake": NotRequired[WakeGrant],  # wake is set only in the params of wake, and only for sessions: the session may be woken for the message. If it is absent, the message waits for the next tool call of the session.
     },
 )
 """What the daemon sends to an agent with error."""
@@ -661,7 +661,7 @@ InboundNotify = TypedDict(
         "name": str,  # the sender's petname here
         "deadline_ms": NotRequired[int],  # what is left of it; 0: none
         "delegation": NotRequired[Task],  # with result, error and cancel, and with a query that is a question back: the delegation it belongs to
-        "wake": NotRequired[WakeGrant],  # wake stands only in the params of wake, for sessions alone. It says that the session may be woken for the message. If it is absent, the message waits for the next tool call of the session.
+        "wake": NotRequired[WakeGrant],  # wake is set only in the params of wake, and only for sessions: the session may be woken for the message. If it is absent, the message waits for the next tool call of the session.
     },
 )
 """What the daemon sends to an agent with notify."""
@@ -695,7 +695,7 @@ InboundQuery = TypedDict(
         "name": str,  # the sender's petname here
         "deadline_ms": NotRequired[int],  # what is left of it; 0: none
         "delegation": NotRequired[Task],  # with result, error and cancel, and with a query that is a question back: the delegation it belongs to
-        "wake": NotRequired[WakeGrant],  # wake stands only in the params of wake, for sessions alone. It says that the session may be woken for the message. If it is absent, the message waits for the next tool call of the session.
+        "wake": NotRequired[WakeGrant],  # wake is set only in the params of wake, and only for sessions: the session may be woken for the message. If it is absent, the message waits for the next tool call of the session.
     },
 )
 """What the daemon sends to an agent with query."""
@@ -720,7 +720,7 @@ InboundResult = TypedDict(
         "name": str,  # the sender's petname here
         "deadline_ms": NotRequired[int],  # what is left of it; 0: none
         "delegation": NotRequired[Task],  # with result, error and cancel, and with a query that is a question back: the delegation it belongs to
-        "wake": NotRequired[WakeGrant],  # wake stands only in the params of wake, for sessions alone. It says that the session may be woken for the message. If it is absent, the message waits for the next tool call of the session.
+        "wake": NotRequired[WakeGrant],  # wake is set only in the params of wake, and only for sessions: the session may be woken for the message. If it is absent, the message waits for the next tool call of the session.
     },
 )
 """What the daemon sends to an agent with result."""
@@ -770,7 +770,7 @@ class OpenInvitation(TypedDict):
     id: str
     expires: str
     name: NotRequired[str]  # what the joiner will be called here; "": what it calls itself
-    used_by: NotRequired[NamedPeer]  # of one for one daemon: who has used it, and alone may use it again; absent: nobody yet
+    used_by: NotRequired[NamedPeer]  # who has used an invitation for one daemon, and can use it again; absent if nobody has
     uses: int  # how many daemons can join by it
     left: int  # how many still can
     joined: NotRequired[list[NamedPeer]]  # those that have, and may repeat it
@@ -813,7 +813,7 @@ MessageCount = TypedDict(
         "out": dict[str, int],
     },
 )
-"""MessageCount counts messages since the daemon's start, by kind."""
+"""MessageCount is how many messages of a kind passed since the daemon's start."""
 
 
 class MuteAgentParams(TypedDict):
@@ -858,13 +858,13 @@ class OACPBinding(TypedDict):
 
     project: str
     agent: str
-    peer: str  # petname, or the id if it has none any more
+    peer: str  # petname, or the id if it has no petname any more
     mode: BindingMode
     linger_secs: int
 
 
 class OACPTwin(TypedDict):
-    """OACPTwin is an agent that lives here, and by the word of a connected peer there too."""
+    """OACPTwin is an agent that lives here and, as a connected peer claims, there too."""
 
     project: str
     agent: str
@@ -914,7 +914,7 @@ class OACPQueued(TypedDict):
 
 
 class OACPQueue(TypedDict):
-    """OACPQueue is the result of oacp.queue: what lies in the inboxes of bound agents."""
+    """OACPQueue is the result of oacp.queue: what is in the inboxes of bound agents."""
 
     entries: list[OACPQueued]
     next: str  # the after that continues; "": there is no more
@@ -940,8 +940,8 @@ class OACPUnbindParams(TypedDict):
 class OwnerNotify(TypedDict):
     """OwnerNotify is the command that tells the owner what waits for him."""
 
-    command: list[str]  # empty if there is none
-    source: str  # wake.yaml, which wake.notify writes, or config.yaml; "" if there is none
+    command: list[str]  # may be empty
+    source: str  # wake.yaml, which wake.notify writes, or config.yaml; "" without a command
     failed: NotRequired[str]  # how it failed when it was tried; "" if it did not
 
 
@@ -949,7 +949,7 @@ class OwnerNotifyParams(TypedDict):
     """OwnerNotifyParams are the params of wake.notify, whose result is OwnerNotify."""
 
     set: NotRequired[bool]  # command is to be the command from now on
-    command: NotRequired[list[str]]  # word by word, as no shell reads it; empty: none
+    command: NotRequired[list[str]]  # argument by argument, since no shell reads it; may be empty
     test: NotRequired[bool]  # it is started, with test as ACP_EVENT
 
 
@@ -962,14 +962,14 @@ class Peer(TypedDict):
     addrs: list[str]
     rtt_us: Union[int, None]  # null: not connected
     path: NotRequired[Path]  # "": not connected
-    source: AddrSource  # where the first address comes from; "": there is none
+    source: AddrSource  # where the first address comes from; "" without an address
     last_seen: Union[str, None]
     claim: NotRequired[str]  # what it calls itself: no proof
     name_conflict: NotRequired[bool]  # the claim is a trusted peer's name
     software: NotRequired[str]  # of a connected one, the name and version of its program: no proof
     pinned: NotRequired[bool]  # a trusted one must show the post-quantum key that it showed first
     refuses: NotRequired[bool]  # a trusted one has said that it does not trust this daemon, and was not connected since
-    certificate: NotRequired[Certificate]  # of a peer that the owner does not trust, and an authority vouches for; absent: the owner trusts it, or it is none
+    certificate: NotRequired[Certificate]  # of a peer that the owner does not trust, and an authority vouches for; else absent
 
 
 class Peers(TypedDict):
@@ -1052,7 +1052,7 @@ class Policy(TypedDict):
     line: NotRequired[int]  # of it there
     place: NotRequired[int]  # of it among the rules of policy, in the order of the file
     rules: NotRequired[int]
-    rate: NotRequired[PolicyRate]  # that counts for the message; absent: none does
+    rate: NotRequired[PolicyRate]  # that applies to the message; may be absent
 
 
 class PolicyParams(TypedDict):
@@ -1085,7 +1085,7 @@ class ProbeParams(TypedDict):
 
 
 class Process(TypedDict):
-    """Process says what the daemon's process has of its machine. 0 stands for what the system does not say."""
+    """Process is what the daemon's process uses of its machine. 0 means that the system does not report it."""
 
     pid: int
     goroutines: int
@@ -1225,25 +1225,25 @@ SettingChange = TypedDict(
         "setting": str,  # as in policy.laptop
         "from": str,  # the value on one line, at most 260 bytes; "none" for an entry that is not there, "default" for a value that is not set
         "to": str,  # the same
-        "deferred": NotRequired[bool],  # it counts from the next start
+        "deferred": NotRequired[bool],  # it takes effect at the next start
     },
 )
 """SettingChange is a setting, or an entry of a setting, that has changed."""
 
 
 class Reloaded(TypedDict):
-    """Reloaded is the result of reload, which has no params: config.yaml was read, and counts."""
+    """Reloaded is the result of reload, which has no params: config.yaml was read, and is in effect."""
 
     changed: list[SettingChange]  # against what counted before, in the order of acpd --settings; then the certificate and the revocations whose files have changed
-    deferred: list[str]  # settings that differ from those of the start, and count from the next one
+    deferred: list[str]  # settings that differ from those of the start, and take effect at the next one
     warnings: list[str]  # names that nobody who is trusted has; what is wrong with the certificate of the daemon
 
 
 class ReserveParams(TypedDict):
-    """ReserveParams are the params of budget.reserve: a run is to begin, for a query or delegation on which the caller works. What it may cost at most counts as spent from then on."""
+    """ReserveParams are the params of budget.reserve: a run is to begin, for a query or delegation on which the caller works. What it may cost at most is spent from then on."""
 
     profile: str
-    peer: str  # that sent the query or delegation, and whose day the run counts in
+    peer: str  # that sent the query or delegation, and to whose day the run belongs
     ref: str  # the query or delegation
     max_cost: NotRequired[float]  # in US dollars; 0: the agent program names no cost
     max_tokens: NotRequired[int]  # 0: not bounded beforehand
@@ -1324,12 +1324,12 @@ class SessionState(TypedDict):
 
 
 class SettleParams(TypedDict):
-    """SettleParams are the params of budget.settle, whose result is {}: what the run has really cost counts from then on instead of what was reserved. A run that is never settled has cost what was reserved."""
+    """SettleParams are the params of budget.settle, whose result is {}: from then on the real cost of the run replaces what was reserved. A run that is never settled has cost what was reserved."""
 
     id: str
     cost: NotRequired[float]  # in US dollars
     tokens: NotRequired[int]
-    not_begun: NotRequired[bool]  # the run has not begun: all that was reserved is given back, and it counts as no run
+    not_begun: NotRequired[bool]  # the run has not begun: all that was reserved is given back, and the run is not recorded
 
 
 class ShownParams(TypedDict):
@@ -1377,7 +1377,7 @@ class Spent(TypedDict):
 class SpentParams(TypedDict):
     """SpentParams are the params of budget.spent."""
 
-    days: NotRequired[int]  # how many days back, today among them; 0: today alone; at most 31
+    days: NotRequired[int]  # how many days back, today among them; 0 means only today; at most 31
 
 
 class StateCopy(TypedDict):
@@ -1397,7 +1397,7 @@ class Status(TypedDict):
     version: str
     uptime_secs: int
     listen: list[str]  # host:port
-    hides_addrs: NotRequired[bool]  # peers are told none of listen: reach.direct is off, and there is a relay
+    hides_addrs: NotRequired[bool]  # peers get none of listen: reach.direct is off, and there is a relay
     home: str
     state: DaemonState
     peers_connected: int
@@ -1451,7 +1451,7 @@ class TrafficEntry(TypedDict):
     at: str  # when it began
     direction: MessageDirection
     peer: str  # who sent it, or to whom it went
-    name: str  # petname of the peer; "": it has none any more
+    name: str  # petname of the peer; "" if it has no petname any more
     agent: NotRequired[str]  # the agent that it is for; in: the one that was chosen, if that is known
     from_agent: NotRequired[str]  # the agent that sent it; in: a claim of the peer's daemon
     kind: str
@@ -1526,7 +1526,7 @@ class Untrusted(TypedDict):
 
     id: str
     name: str
-    unwritten: NotRequired[list[str]]  # parts that are not on disk yet; the daemon goes on trying
+    unwritten: NotRequired[list[str]]  # parts that are not on disk yet; the daemon keeps trying
     reason: NotRequired[str]  # why the last of them is not
     already: NotRequired[bool]  # it was blocked before this call
 
@@ -1541,7 +1541,7 @@ class WaitParams(TypedDict):
 
 
 class WakeAllowParams(TypedDict):
-    """WakeAllowParams are the params of wake.allow, whose result is WakeRules: those that count for the peer now."""
+    """WakeAllowParams are the params of wake.allow, whose result is WakeRules: the rules for the peer now."""
 
     peer: str
     kinds: NotRequired[list[str]]  # of query, delegate, notify, result, error; empty: all of them
@@ -1555,7 +1555,7 @@ class WakeAnswer(TypedDict):
 
     posted: bool  # posted says that the session's program was given a pointer to the message: a turn begins, or takes the pointer up. It is ignored if the message had no grant.
     proven: bool  # proven says that the program has proved that the message's text is in the input of the model. The daemon then removes the message from the inbox.
-    refused: NotRequired[str]  # refused says why the program took no pointer and would take none now, in a line for the daemon's owner: "the session is unattended". For a minute, peers hear that the session answers when it is active. It is "" if the message was read meanwhile, or nobody waits for it.
+    refused: NotRequired[str]  # refused says why the program took no pointer and would take none now, in a line for the daemon's owner: "the session is unattended". For a minute, peers then learn that the session answers when it is active. It is "" if the message was read meanwhile, or nobody waits for it.
     needs_person: NotRequired[bool]  # needs_person says that a person is what is missing: nobody is asked before the session's tools run, or its program waits for its user to allow the pointer. The daemon tells its owner.
 
 
@@ -1611,7 +1611,7 @@ class WakeTestParams(TypedDict):
 
 
 class WakeTested(TypedDict):
-    """WakeTested says what became of the owner's own wake of a session. It counts against no peer."""
+    """WakeTested is how the owner's own wake of a session ended. It uses up no peer's turns."""
 
     agent: str
     posted: bool  # its program has taken the line, so a turn begins
@@ -1626,5 +1626,5 @@ class Whoami(TypedDict):
     version: str
     uptime_secs: int
     listen: list[str]  # host:port
-    hides_addrs: NotRequired[bool]  # peers are told none of listen: reach.direct is off, and there is a relay
+    hides_addrs: NotRequired[bool]  # peers get none of listen: reach.direct is off, and there is a relay
     home: str
