@@ -14,7 +14,7 @@ type figure struct {
 	what   string
 	unit   string
 	values []float64
-	target float64 // 0: none
+	target float64 // may be 0
 	high   bool    // it should be high: the target is the least
 	strict bool    // the target counts without tolerance, which would be larger than what it allows
 	// change says that it is a quotient of which 1 means no difference: a plot shows how many percent

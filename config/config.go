@@ -268,7 +268,7 @@ const (
 )
 
 // FindRate returns the index in Rate of the entry that counts for messages of kind from a trusted
-// peer, -1 if none does. name is its petname and may be empty.
+// peer, or -1. name is its petname and may be empty.
 func (l Limits) FindRate(peer identity.ID, name, kind string) int {
 	if len(l.Rate) == 0 {
 		return -1 // the usual case, on every message: no id as text

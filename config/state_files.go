@@ -57,7 +57,7 @@ func (o *Organisation) ReadCertificate(dir string) (raw []byte, says *identity.C
 	return raw, says, nil
 }
 
-// CheckCredentials returns the path of a relay's file of credentials, "" if it has none. The error is that it cannot be
+// CheckCredentials returns the path of a relay's file of credentials, or "". The error is that it cannot be
 // read, or is open to others. What stands in it is not looked at.
 func (r *Relay) CheckCredentials(dir string) (file string, err error) {
 	if r.Credentials == "" {

@@ -77,7 +77,7 @@ type Kind struct {
 	Name     string
 	Plural   string // what people call several of them; set for each kind that can wake a session
 	Class    Class
-	Reply    string // the kind that answers it, beside error; "" if none does
+	Reply    string // the kind that answers it, beside error, or ""
 	NeedsRef bool   // ref names what it answers or concerns
 	Traits   Traits
 	Fields   []Field // of the payload; others pass unread
@@ -188,7 +188,7 @@ func Has(name string, traits Traits) bool {
 	return known && k.Has(traits)
 }
 
-// FindWords returns the name of the field that is shown as text without its name, "" if there is none.
+// FindWords returns the name of the field that is shown as text without its name, or "".
 func (k *Kind) FindWords() string {
 	for _, f := range k.Fields {
 		if f.Has(Words) {

@@ -18,7 +18,7 @@ const (
 
 var levelNames = []string{levelNone: "no", levelRead: "read", levelWrite: "write", levelAdmin: "admin"}
 
-// parseAccessLevel returns the level with a name, levelNone if there is none.
+// parseAccessLevel returns the level with a name, or levelNone.
 func parseAccessLevel(name string) accessLevel {
 	return accessLevel(max(slices.Index(levelNames, name), 0))
 }

@@ -35,7 +35,7 @@ type AskMessage struct {
 // AskResult tells the outcome of an ask, as JSON.
 type AskResult struct {
 	JSON
-	Short *Error // why responses are missing; nil: none is
+	Short *Error // why responses are missing; may be nil
 }
 
 const (

@@ -47,7 +47,7 @@ type channelRecord struct {
 	doc Channel       // without its counters, which are below
 	opt channelOptions
 
-	over  chain.Time // when its intent or its task ended, 0 while they go on
+	over  chain.Time // when its intent or its task ended, 0 while they continue
 	count int64      // messages ever sent, which is the number of the last
 	last  chain.Time // of the last message
 	used  chain.Time // of the last message that is no notice; the ttl begins there

@@ -12,7 +12,7 @@ import (
 type channelOptions struct {
 	audit        bool
 	discoverable bool
-	ttl          time.Duration // 0: none
+	ttl          time.Duration // may be 0
 	max          int64
 }
 

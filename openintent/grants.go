@@ -65,7 +65,7 @@ func (a *access) indexGrants() grants {
 	return g
 }
 
-// assignmentIndex returns the index of an agent's assignment, -1 if it has none.
+// assignmentIndex returns the index of an agent's assignment, or -1.
 func (in *intentRecord) assignmentIndex(k agentKey) int {
 	if i, ok := in.grants.assigned[k]; ok {
 		return i

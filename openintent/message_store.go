@@ -22,7 +22,7 @@ type messageDraft struct {
 	correlation       string
 	payload, metadata jsontext.Value
 	canonical         jsontext.Value // the RFC 8785 form of payload, if a proof or the log needs it
-	proof             *chain.Proof   // from the metadata; nil: none
+	proof             *chain.Proof   // from the metadata; may be nil
 	trace, parent     string         // of its event in the log
 	expires           chain.Time
 	id                string   // chosen by the sender's home; empty: by the host
@@ -218,7 +218,7 @@ func (t *tx) checkRoomForOpenRequest(ch *channelRecord, home string) error {
 	return open.checkRoom(home, "open requests in this channel", t.e.openMost, "come again when some are answered or have expired")
 }
 
-// findMessage finds a message of the channel by its id; nil if there is none any more.
+// findMessage finds a message of the channel by its id, or nil.
 func (t *tx) findMessage(ch *channelRecord, id string) (*message, error) {
 	prefix, _, _, number, ok := parseID(id)
 	if !ok || prefix != idMessage {
@@ -276,7 +276,7 @@ func scanMessage(stx *store.Tx, scan func(...any) error, more ...any) (*message,
 	}, m.seq)
 }
 
-// readMessage reads a message of the channel from the store, nil if there is none. number is
+// readMessage reads a message of the channel from the store, or nil. number is
 // the one in the id, which is 0 if the sender's home has chosen the id.
 func readMessage(stx *store.Tx, ch *channelRecord, id string, number int64) (*message, error) {
 	where, arg := "channel = ? AND number = ?", any(number)

@@ -9,7 +9,7 @@ import (
 	"github.com/acpd/acpd/store"
 )
 
-// One read of the store looks at so much at most. Then it ends, and another one goes on from
+// One read of the store looks at so much at most. Then it ends, and another one continues from
 // there, so that nobody waits long for a reader, and the store's log can be started again.
 const (
 	maxLooked      = 1000    // rows: messages, receipts, events

@@ -44,7 +44,7 @@ func readFeedPlaces(stx *store.Tx, after, upTo int64, each func(feedPlace) (more
 }
 
 // writeMissedEntries writes the entries that the stream has missed. It reports whether the stream
-// goes on.
+// continues.
 func (e *Engine) writeMissedEntries(ctx context.Context, s *subscriber, after, upTo int64, write func([]byte) bool) bool {
 	for after < upTo {
 		var page []feedEntry

@@ -2,7 +2,7 @@ package pace
 
 import "sync"
 
-// Rounds lets others see that a loop goes on. The zero value is ready.
+// Rounds lets others see that a loop continues. The zero value is ready.
 type Rounds struct {
 	mu   sync.Mutex
 	next chan struct{} // nil: nobody waits

@@ -83,8 +83,8 @@ func (d *Document) ListSkipped() []*Error { return d.skipped }
 // Error is one thing wrong with a document.
 type Error struct {
 	File    string
-	Line    int    // from 1; 0: none
-	Key     string // which is wrong, or under which it is wrong; "": none
+	Line    int    // from 1; may be 0
+	Key     string // which is wrong, or under which it is wrong; may be ""
 	Problem string
 	Remedy  string
 }

@@ -13,7 +13,7 @@ const MaxBytes = 1 << 20
 // Document is a file that parsed: a mapping of fields, of whatever names and shapes.
 type Document struct {
 	raw    []byte     // the file: the place of a signature depends on its bytes
-	root   *yaml.Node // the mapping as it stands in the file; nil if there is none
+	root   *yaml.Node // the mapping as it stands in the file, or nil
 	fields map[string]*yaml.Node
 }
 

@@ -34,7 +34,7 @@ func LoadYAML(data []byte) (*yaml.Node, error) {
 	return loadYAMLText(data)
 }
 
-// loadYAMLText returns the root of the only document in data, or nil if there is none. It accepts
+// loadYAMLText returns the root of the only document in data, or nil. It accepts
 // what the reference's YAML library does. The caller has checked that data is UTF-8.
 func loadYAMLText(data []byte) (*yaml.Node, error) {
 	if i := bytes.IndexFunc(data, func(r rune) bool { return !isYAMLRune(r) }); i >= 0 {

@@ -16,7 +16,7 @@ type finding struct {
 	flaw  string    // why it is not a valid message
 	rank  int
 
-	delivered *delivery // from this file to the peer of its inbox; nil if there is none
+	delivered *delivery // from this file to the peer of its inbox, or nil
 	arrived   bool      // the message came from a peer
 }
 

@@ -73,7 +73,7 @@ func (m *Mailer) Serve(ctx context.Context, from identity.ID, s Stream) {
 	s.Write(b)
 }
 
-// singleMessageError marks a refusal that only concerns one message. Its sender goes on with others.
+// singleMessageError marks a refusal that only concerns one message. Its sender continues with others.
 type singleMessageError struct{ error }
 
 func (a *singleMessageError) Unwrap() error { return a.error }
@@ -210,7 +210,7 @@ func (m *Mailer) receiveMail(ctx context.Context, from identity.ID, request *wir
 	return m.storeMail(context.WithoutCancel(ctx), a, data.Bytes(), request.Delivery)
 }
 
-// readArrival returns an arrival from the store, or nil if there is none.
+// readArrival returns an arrival from the store, or nil.
 func (m *Mailer) readArrival(ctx context.Context, key arrivalKey) (a *arrival, err error) {
 	err = m.cfg.DB.Read(ctx, func(tx *store.Tx) (err error) {
 		a, err = sqlReadArrival(tx, key)

@@ -109,7 +109,7 @@ func sqlMarkDeliveryConsumed(tx *store.Tx, peer identity.ID, p mailbox, file str
 	return execSQL(tx, "UPDATE oacp_delivered SET consumed = TRUE WHERE project = ? AND agent = ? AND file = ? AND peer = ? AND hash = ?", p.project, p.agent, file, peer[:], hash[:])
 }
 
-// sqlReadDelivery returns the last delivery from a file, or nil if there is none.
+// sqlReadDelivery returns the last delivery from a file, or nil.
 func sqlReadDelivery(tx *store.Tx, p mailbox, file string) (*delivery, error) {
 	var d delivery
 	var peer, hash []byte

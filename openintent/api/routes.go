@@ -18,7 +18,7 @@ type route struct {
 	host         func(*request) (id string, err error) // reads the id that names the host that answers; nil: this daemon answers
 	class        openintent.RequestClass               // of the request on its way to another host
 	handler      handler
-	in, out      any      // zero values of the bodies; nil: none
+	in, out      any      // zero values of the bodies; may be nil
 	query        []string // names of parameters
 	status       int      // of success
 	room         int      // bytes by which the answer may be longer than the request, if more than AnswerRoom

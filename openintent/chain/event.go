@@ -94,5 +94,5 @@ func (ev *Event) FindChainBreak(intent string, sequence int64, previous string) 
 	return ""
 }
 
-// Trace returns the event's trace_id, "" if it has none.
+// Trace returns the event's trace_id, or "".
 func (ev *Event) Trace() string { return stringOrEmpty(ev.TraceID) }

@@ -220,7 +220,7 @@ func (g *Gateway) postMessage(ctx context.Context, p *outgoingMessage) (status i
 	return status, answer, err
 }
 
-// readRefusalCode returns the code of a refusal, "" if it has none.
+// readRefusalCode returns the code of a refusal, or "".
 func readRefusalCode(refusal []byte) kinds.Code {
 	var p struct {
 		Error kinds.Code `json:"error"` // the rest is for people

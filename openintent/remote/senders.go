@@ -113,7 +113,7 @@ func (q *messageQueue) listWaitingHosts() (hosts []identity.ID) {
 }
 
 // deliverWaitingMessages sends the messages that wait for a host, one of each sender in turn, so that no
-// agent waits for one with many messages. If a message fails, the other senders go on, unless the
+// agent waits for one with many messages. If a message fails, the other senders continue, unless the
 // host takes nothing for now.
 func (q *messageQueue) deliverWaitingMessages(ctx context.Context, host identity.ID) (failed error) {
 	for keys := q.listSendersTo(host); len(keys) > 0 && ctx.Err() == nil; {
