@@ -356,8 +356,8 @@ func (c *claude) handle(f *claudeFrame) {
 }
 
 // handleReply hands on what the model sends by Claude Code's own means, if that names one of
-// the messages that the session was woken for. Anything else is refused, and the model hears
-// so in the same turn.
+// the messages that the session was woken for. Anything else is refused, and the model gets
+// the refusal in the same turn.
 func (c *claude) handleReply(f *claudeFrame) {
 	text := f.Message.readText()
 	c.mu.Lock()

@@ -184,7 +184,7 @@ func (m *claudeMessage) readText() string {
 	return text
 }
 
-// findMessageIDs returns those of the ids that stand in a text.
+// findMessageIDs returns those of the ids that a text contains.
 func findMessageIDs(text string, of []wire.MessageID) (found []wire.MessageID) {
 	text = strings.ToLower(text)
 	for _, id := range of {

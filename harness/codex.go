@@ -44,7 +44,7 @@ type codex struct {
 	thread   string     // as the latest tool call named it; empty before
 	injected string     // the thread to which acpd has added an item; empty if it has added none
 	closedAt time.Time  // when the thread's first terminal was first seen closed; zero if it was open at the latest look
-	turnless string     // the thread that cannot be woken before its first turn: Codex refused our item; empty if there is none
+	turnless string     // the thread that cannot be woken before its first turn: Codex refused our item; may be empty
 	turn     *codexTurn // the latest that this process has begun; nil if it has ended
 }
 
@@ -69,7 +69,7 @@ func findCodex(ctx context.Context, env *Environment, ps *processes) (Session, e
 	return c, nil
 }
 
-// findCodexSocket returns the control socket of the app-server: it lies in Codex's home, where
+// findCodexSocket returns the control socket of the app-server: it is in Codex's home, where
 // the app-server also keeps the program that it runs.
 func findCodexSocket(env *Environment, ps *processes) (string, error) {
 	const inHome = "app-server-control/app-server-control.sock"

@@ -72,8 +72,8 @@ const (
 	noTool    = "acp_thread"
 )
 
-// haveCalled has the app-server call a tool of a thread's own acpctl. There is none of that name, so
-// nothing happens but that the acpctl is told its thread. If that is this one, it is known afterwards.
+// haveCalled makes the app-server call a tool of a thread's own acpctl. No tool has that name, so
+// the only effect is that the acpctl learns its thread. If that is this one, it is known afterwards.
 func (c *codex) haveCalled(ctx context.Context, conn *codexConn, thread string) {
 	params := map[string]any{"threadId": thread, "server": ownServer, "tool": noTool, "arguments": struct{}{}}
 	conn.call(ctx, "mcpServer/tool/call", params, nil) // it is refused, and may be slow
@@ -104,7 +104,7 @@ func (c *codex) readThread(ctx context.Context, conn *codexConn, id string) (t c
 }
 
 // awaitIdle waits until no turn runs in the thread, and checks that it is one that the user sees, and that
-// somebody is asked before tools run unless that does not matter. From then on the connection hears what
+// somebody is asked before tools run unless that does not matter. From then on the connection is notified of what
 // happens in the thread.
 func (c *codex) awaitIdle(ctx context.Context, conn *codexConn, thread string, unattended bool) error {
 	for {
@@ -141,7 +141,7 @@ func (c *codex) awaitIdle(ctx context.Context, conn *codexConn, thread string, u
 	}
 }
 
-// joinThread has the connection hear what happens in a thread, and returns what Codex says of the thread.
+// joinThread subscribes the connection to a thread, and returns what Codex reports about the thread.
 // Codex lets nobody join a thread that has nothing in its file, as before its first turn. Such a thread
 // gets an item that no model reads, once.
 func (c *codex) joinThread(ctx context.Context, conn *codexConn, thread string) (*codexResumed, error) {
@@ -217,7 +217,7 @@ func (c *codex) awaitChange(ctx context.Context, conn *codexConn, thread string)
 	}
 }
 
-// codexResumed is what thread/resume says of a thread. What safety needs is in the words of the answer,
+// codexResumed is the answer of thread/resume about a thread. Members on which safety depends keep their JSON text,
 // so that a value of another type is seen.
 type codexResumed struct {
 	Thread   codexThread    `json:"thread"`
@@ -230,7 +230,7 @@ type codexResumed struct {
 }
 
 // explainUnattended returns why nobody is asked before tools of the thread run, or an empty
-// text if somebody is. What is absent, or has another type, asks nobody.
+// text if somebody is. A member that is absent, or has another type, means that nobody is asked.
 func (r *codexResumed) explainUnattended() string {
 	switch {
 	case !asksUser(r.Policy):

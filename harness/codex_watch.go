@@ -194,7 +194,7 @@ func (c *codex) limitAsking(ctx context.Context, conn *codexConn, turn *codexTur
 var errUnread = ownwords.New("what was said in it cannot be read, so acpd does not interrupt it: answer Codex in its terminal")
 
 // readID returns the id of the thread's latest turn if it is this one, and the user has said nothing in it.
-// Otherwise the id is empty. What the user types while a turn runs becomes a part of that turn once Codex has taken
+// Otherwise the id is empty. Text that the user types while a turn runs becomes a part of that turn once Codex has taken
 // it: nobody else can read it before.
 func (t *codexTurn) readID(ctx context.Context, conn *codexConn) (id string, _ error) {
 	var result struct {
@@ -243,7 +243,7 @@ func (c *codex) isTurnless(thread string) bool {
 	return c.turnless == thread
 }
 
-// noteTurn remembers a turn that has begun, in the place of the one before.
+// noteTurn remembers a turn that has begun, instead of the one before.
 func (c *codex) noteTurn(t *codexTurn) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -91,7 +91,7 @@ type Post struct {
 	// passed, its sender has given up, or the sender is not trusted any more. Nil: nobody ever waited.
 	Abandoned func() bool
 	// Unanswered is called if the turn was interrupted because the program asked its user in it, and got
-	// no answer for a long time. program is the name that people know. Nil: nobody is told.
+	// no answer for a long time. program is the name that people know. It may be nil.
 	Unanswered func(program string)
 }
 
@@ -110,7 +110,7 @@ type Environment struct {
 
 	// Reply takes what the model sends as an answer by the program's own means, if that
 	// names a message which the session was woken for. An error, or nil for Reply, refuses
-	// it, and the model is told so.
+	// it, and the model gets the error.
 	Reply func(ctx context.Context, to wire.MessageID, text string) error
 }
 
@@ -137,7 +137,7 @@ func FindSession(ctx context.Context, env Environment) (Session, error) {
 	return nil, nil
 }
 
-// What a post fails with. Each comes in an [Error].
+// The errors of a post. Each comes in an [Error].
 var (
 	// ErrUnattended: nobody is asked before the session's tools run, or it is not known.
 	ErrUnattended = ownwords.New("the session is unattended")
@@ -216,7 +216,7 @@ func explainTalk(err error) error {
 }
 
 // showWord returns a word of a program if it is one of those that are known. Any other is a text of the
-// program's choice.
+// program's choice, and is not shown.
 func showWord(word string, known ...string) string {
 	if slices.Contains(known, word) {
 		return word

@@ -5,12 +5,12 @@ import (
 	"sync"
 )
 
-// lifetime is how long a session lasts: from newLifetime to end. What runs for the session is
-// counted, so that end can wait for it.
+// lifetime is how long a session lasts: from newLifetime to end. It knows how many goroutines run for the
+// session, so that end can wait for them.
 type lifetime struct {
 	ctx     context.Context // ends with the session
 	cancel  context.CancelFunc
-	ending  sync.Mutex // held to count one more, and to end ctx
+	ending  sync.Mutex // held to begin another goroutine, and to end ctx
 	running sync.WaitGroup
 }
 
@@ -20,7 +20,7 @@ func newLifetime() *lifetime {
 	return l
 }
 
-// begin counts one more that runs. It reports false, and counts nothing, after end.
+// begin registers one more that runs. It reports false, and registers nothing, after end.
 func (l *lifetime) begin() bool {
 	l.ending.Lock()
 	defer l.ending.Unlock()

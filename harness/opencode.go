@@ -81,7 +81,7 @@ func findOpenCode(ctx context.Context, env *Environment, ps *processes) (Session
 }
 
 // findPort finds the port on which the process listens that has started this one. It asks no
-// other parent: what listens there may be anything, and would be told the password.
+// other parent: a program that listens there may be anything, and would get the password.
 func (o *opencode) findPort(ctx context.Context, password string) error {
 	parents := o.processes.listParents()
 	if len(parents) == 0 {
@@ -254,7 +254,7 @@ func (o *opencode) findSession(ctx context.Context) (string, error) {
 	return all[0].ID, nil
 }
 
-// findCaller returns the session that is busy, or the one that began it, if there is one alone.
+// findCaller returns the session that is busy, or the one that began it, if it is the only one.
 // If the turn of the call has ended already, it is the session that changed last.
 func (o *opencode) findCaller(ctx context.Context) (string, error) {
 	var busy map[string]jsontext.Value
@@ -289,7 +289,7 @@ func (o *opencode) findCaller(ctx context.Context) (string, error) {
 	return latest.ID, nil
 }
 
-// opencodeError is an answer that is no success.
+// opencodeError is an answer other than a success.
 type opencodeError struct {
 	status int
 	name   string // as its JSON says; empty if it is no JSON

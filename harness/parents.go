@@ -23,7 +23,7 @@ type process struct {
 	args        []string // its command line; empty unless all of it may be read
 }
 
-// processes is what the kernel says of all of them. Tests put their own in its place.
+// processes reads what the kernel reports about processes. Tests replace its functions.
 type processes struct {
 	self    int
 	read    func(pid int) (process, error)
@@ -53,7 +53,7 @@ func (ps *processes) listParents() (parents []process) {
 	return parents
 }
 
-// findParent returns the parent with that pid. It is an error if there is none, and if a
+// findParent returns the parent with that pid. It returns an error if no parent has it, and if a
 // nearer parent runs the same program: then that one has started this process, and the other
 // is another session's.
 func (ps *processes) findParent(pid int) (process, error) {

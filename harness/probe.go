@@ -10,7 +10,7 @@ import (
 // is read anew at every wake.
 type verdict struct {
 	mu      sync.Mutex // guards what follows
-	version string     // of which the rest is known; empty before the first probe
+	version string     // for which the rest is valid; empty before the first probe
 	err     error
 }
 

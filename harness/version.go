@@ -56,7 +56,7 @@ func parseVersion(text string) (v version, _ error) {
 	}
 	for i, part := range parts {
 		n, err := strconv.ParseUint(part, 10, 31)
-		if err != nil { // so a pre-release, 0.172.0-alpha.1, is none either
+		if err != nil { // a pre-release such as 0.172.0-alpha.1 is not a version either
 			return v, errNoVersion
 		}
 		v[i] = int(n)

@@ -106,7 +106,7 @@ func newCodex() *Profile {
 			// The confinement of the run holds what Codex's own sandbox would: it cannot make one in another.
 			args = append(args, "--sandbox=danger-full-access")
 		default:
-			// Without tools there is no shell, and the rest of code mode fails closed.
+			// Without tools the model has no shell, and the rest of code mode fails closed.
 			args = append(args, "--disable=shell_tool", "--disable=unified_exec", "--disable=view_image", "--sandbox=read-only")
 			if !p.ACP {
 				args = append(args, "--disable=code_mode", "--disable=code_mode_host")

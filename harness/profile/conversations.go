@@ -116,7 +116,7 @@ func (c *conversation) dir() string  { return filepath.Join(c.folder, "dir") }
 func (c *conversation) temp() string { return filepath.Join(c.folder, "tmp") }
 
 // begin returns the conversation of a key, or a new one if none exists, or if the key has no
-// thread. It waits while another run has it. trust is what the daemon says of the peer now:
+// thread. It waits while another run has it. trust is the daemon's record of the peer now:
 // conversations of another trust end. The caller ends it.
 func (s *Conversations) begin(ctx context.Context, k conversationKey, trust string) (*conversation, error) {
 	s.endOtherTrust(k.peer, trust)

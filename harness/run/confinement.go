@@ -15,10 +15,10 @@ type Confinement string
 
 // The confinements.
 const (
-	Bubblewrap Confinement = "bubblewrap" // the program bwrap: namespaces with the run's files alone
+	Bubblewrap Confinement = "bubblewrap" // the program bwrap: namespaces with only the run's files
 	Landlock   Confinement = "landlock"   // the kernel's own, and a filter of system calls
 	Seatbelt   Confinement = "seatbelt"   // sandbox-exec of macOS
-	Outside    Confinement = "outside"    // the owner's word that this process is in a container made for it
+	Outside    Confinement = "outside"    // the owner has declared that this process is in a container made for it
 	None       Confinement = "none"       // nothing: no tools for files and commands then
 )
 
@@ -34,7 +34,7 @@ func (c Confinement) HasSockets() bool { return c.checkSockets() == nil }
 func (c Confinement) KeepsObeyed() bool { return c == Bubblewrap || c == Seatbelt }
 
 // Detect returns the strongest confinement that works on this machine. It tries each by
-// starting something under it, which takes some milliseconds. If there is none, why says what
+// starting something under it, which takes some milliseconds. Without a confinement, why says what
 // would be needed.
 func Detect(ctx context.Context) (c Confinement, why string) {
 	var reasons []string

@@ -61,7 +61,7 @@ func (s *Spec) makeSeatbeltProfile(keep []string) string {
 	for _, path := range s.Write {
 		fmt.Fprintf(&b, "(allow file-read* file-write* (subpath %s))\n", strconv.Quote(path))
 	}
-	for _, path := range keep { // the last rule that matches counts; who moves a folder unlinks it
+	for _, path := range keep { // the last rule that matches decides; to move a folder is to unlink it
 		fmt.Fprintf(&b, "(deny file-write* (subpath %s))\n", strconv.Quote(path))
 		for at := filepath.Dir(path); len(at) > len(s.Project); at = filepath.Dir(at) {
 			fmt.Fprintf(&b, "(deny file-write-unlink (literal %s))\n", strconv.Quote(at))

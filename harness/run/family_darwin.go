@@ -20,7 +20,7 @@ func becomeSubreaper() error { return nil }
 
 func newProgramAttributes() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }
 
-// watchedFamily remembers descendants, of which macOS loses sight when their parents end.
+// watchedFamily remembers descendants, which macOS loses sight of when their parents end.
 type watchedFamily struct {
 	mu    sync.Mutex
 	known map[int]unix.Timeval // when each began: numbers are used again

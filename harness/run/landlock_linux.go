@@ -19,7 +19,7 @@ type rules struct {
 	Devices          []string `json:"devices,omitzero"`
 	Sockets          string   `json:"sockets,omitzero"`
 	Scope            bool     `json:"scope,omitzero"`             // Landlock: no signals to, and no abstract sockets of, processes outside
-	Network          bool     `json:"network,omitzero"`           // TCP to Ports alone, UDP, and no sockets of other kinds but unix ones
+	Network          bool     `json:"network,omitzero"`           // TCP only to Ports, UDP, and of other sockets only unix ones
 	Ports            []uint16 `json:"ports,omitzero"`             // to which it may connect, by TCP
 	FreePorts        bool     `json:"free_ports,omitzero"`        // and to those that the kernel gives to who names none; and to take them
 	NoSockets        bool     `json:"no_sockets,omitzero"`        // no unix sockets
@@ -57,7 +57,7 @@ func handledAccess(version int) uint64 {
 	return access
 }
 
-// landlockVersion returns the version of Landlock that the kernel has, 0 if it has none.
+// landlockVersion returns the version of Landlock that the kernel has, or 0.
 func landlockVersion() int {
 	v, _, errno := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, 0, 0, unix.LANDLOCK_CREATE_RULESET_VERSION)
 	if errno != 0 {

@@ -19,7 +19,7 @@ import (
 )
 
 // Obeyed are the names of files and folders that the owner's programs obey where they find them: git,
-// agent programs, editors, direnv. So is, whatever its name, a folder that git takes for a repository.
+// agent programs, editors, direnv. A folder that git takes for a repository is obeyed too, whatever its name.
 var Obeyed = []string{
 	".git", ".hg", ".jj", ".claude", ".codex", ".opencode", ".agents", ".vscode", ".envrc", ".mcp.json", "opencode.json", "opencode.jsonc",
 	"AGENTS.md", "AGENTS.override.md", "CLAUDE.md", "CLAUDE.local.md",
@@ -236,7 +236,7 @@ func (p *project) disarm() (left, unseen []string) {
 var projects sync.Map
 
 // LockProject waits until no other run changes a folder, by any process of this machine. Until the
-// caller calls unlock, none does. Where the file system has no locks of folders, as NFS has none, it
+// caller calls unlock, no other run changes it. On a file system without locks of folders, such as NFS, it
 // waits only for runs of this process.
 func LockProject(ctx context.Context, dir string) (unlock func(), err error) {
 	f, err := os.Open(dir)

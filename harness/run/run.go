@@ -50,13 +50,13 @@ type Spec struct {
 	Write   []string // files and folders that it may change; they exist
 	Sockets string   // the folder to whose unix sockets it may connect, also if they are made anew; "": none
 
-	// Project is a folder of the owner's among Write, "" if there is none. What the owner's programs
+	// Project is a folder of the owner's among Write, or "". What the owner's programs
 	// obey in it, such as .git, stays as it is where the confinement keeps it: see [Confinement.KeepsObeyed].
-	// What the run itself makes that is obeyed is renamed when the run has ended: see [Exit].
+	// If the run itself makes something that is obeyed, that is renamed when the run has ended: see [Exit].
 	// The caller holds the folder by [LockProject].
 	Project string
 
-	Ports     []uint16 // TCP ports to which it may connect, on any machine, beside PortsOfAll
+	Ports     []uint16 // TCP ports to which it may connect, on any machine, in addition to PortsOfAll
 	FreePorts bool     // so for those that the system gives to programs that name none; it may take these, too
 
 	Confinement Confinement
@@ -69,7 +69,7 @@ type Spec struct {
 // Exit says how a run ended.
 type Exit struct {
 	Code   int    // its exit code; 128 and the signal if a signal ended it
-	Stderr string // the end of what it printed on standard error, for the owner alone
+	Stderr string // the end of what it printed on standard error, only for the owner
 
 	// Below the Spec's Project, as paths from there:
 	Left   []string // what the run has made that is obeyed, under its new names
@@ -144,8 +144,8 @@ func Run(ctx context.Context, s Spec) (Exit, error) {
 	return exit, nil
 }
 
-// serveStreams feeds the run its prompt and takes what it prints, until the streams end. An error
-// of the standard output is told to fail. The caller calls wait.
+// serveStreams feeds the run its prompt and takes what it prints, until the streams end. It passes an error
+// of the standard output to fail. The caller calls wait.
 func (p *helper) serveStreams(s *Spec, last io.Writer, fail func(error)) (wait func()) {
 	out := &boundedWriter{to: s.Stdout, left: s.MaxOutput}
 	if out.left == 0 {
@@ -215,7 +215,7 @@ func copyOutput(to io.Writer, from *os.File) error {
 	return nil
 }
 
-// order is what the helper is told.
+// order is what the helper gets from the caller.
 type order struct {
 	Argv    []string `json:"argv"`
 	Env     []string `json:"env"`
@@ -252,9 +252,9 @@ func ServeHelper() {
 	}
 }
 
-// The descriptors of a helper beside the three of every process.
+// The descriptors of a helper after the three of every process.
 const (
-	orderFD  = 3 // where it reads its order; the end of it, for a supervisor, is the word to end
+	orderFD  = 3 // where it reads its order; for a supervisor, the end of the order means to end
 	reportFD = 4 // where it says how it went
 )
 

@@ -13,7 +13,7 @@ var seccompFiles = append([]uint32{
 }, seccompOldFiles...)
 
 // seccompShared are the calls that reach what the processes of one user share by a number, which can
-// be guessed, or by a name that is no path.
+// be guessed, or by a name that is not a path.
 var seccompShared = []uint32{
 	unix.SYS_SHMGET, unix.SYS_SHMAT, unix.SYS_SHMCTL, unix.SYS_MSGGET, unix.SYS_MSGSND, unix.SYS_MSGRCV, unix.SYS_MSGCTL,
 	unix.SYS_SEMGET, unix.SYS_SEMOP, unix.SYS_SEMTIMEDOP, unix.SYS_SEMCTL, unix.SYS_MQ_OPEN, unix.SYS_MQ_UNLINK,

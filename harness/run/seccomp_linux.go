@@ -6,7 +6,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// What seccomp tells a filter about a system call, by its place.
+// The offsets of what seccomp passes to a filter about a system call.
 const (
 	dataCall = 0  // its number
 	dataArch = 4  // the processor whose numbers these are
@@ -21,19 +21,19 @@ const allowed = unix.SECCOMP_RET_ALLOW
 // failed is the answer to a call that fails with an error.
 func failed(errno unix.Errno) uint32 { return unix.SECCOMP_RET_ERRNO | uint32(errno) }
 
-// makeFilter returns the filter of system calls that the rules need, nil if they need none. What a
-// library only tries fails with an error that says that the kernel does not have it.
+// makeFilter returns the filter of system calls that the rules need, or nil. A call that a
+// library only tries fails with the error for a kernel that does not have it.
 func makeFilter(r *rules) []unix.SockFilter {
 	if seccompArch == 0 || !r.Network {
 		return nil
 	}
 	f := []unix.SockFilter{load(dataArch)}
-	f = append(f, unless(failed(unix.EPERM), seccompArch)...) // a call of another processor's, which goes by other numbers
+	f = append(f, unless(failed(unix.EPERM), seccompArch)...) // a call of another processor, whose numbers differ
 	f = append(f, load(dataCall))
 	if seccompX32 != 0 {
 		f = append(f, unix.SockFilter{Code: unix.BPF_JMP | unix.BPF_JGE | unix.BPF_K, K: seccompX32, Jf: 1}, answer(failed(unix.EPERM)))
 	}
-	// What makes a ring does calls for the program that no filter sees; the keys of the
+	// A ring would make calls for the program that no filter sees; the keys of the
 	// user's session are not the run's.
 	f = append(f, when(failed(unix.ENOSYS), unix.SYS_IO_URING_SETUP, unix.SYS_KEYCTL, unix.SYS_ADD_KEY, unix.SYS_REQUEST_KEY)...)
 	if r.FilesAlone {
@@ -43,7 +43,7 @@ func makeFilter(r *rules) []unix.SockFilter {
 	if r.NoSockets {
 		f = appendFor(f, unix.SYS_SOCKETPAIR, filterPair())
 	}
-	// What is sent so connects, and Landlock does not see it.
+	// A send with this flag connects, and Landlock does not see it.
 	f = appendFor(f, unix.SYS_SENDTO, filterFastOpen(dataArg3))
 	f = appendFor(f, unix.SYS_SENDMSG, filterFastOpen(dataArg2))
 	f = appendFor(f, unix.SYS_SENDMMSG, filterFastOpen(dataArg3))

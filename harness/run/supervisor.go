@@ -134,7 +134,7 @@ func startProgram(order []byte) (pid int, err error) {
 	if err != nil {
 		return 0, err
 	}
-	// What fails here is told by the other pipe.
+	// The other pipe reports a failure here.
 	orderW.Write(order)
 	orderW.Close()
 	why, err := io.ReadAll(io.LimitReader(failR, 4<<10))
@@ -210,7 +210,7 @@ func reap(program int, ended chan<- syscall.WaitStatus, allGone chan<- struct{})
 		pid, err := syscall.Wait4(-1, &status, 0, nil)
 		switch {
 		case errors.Is(err, syscall.EINTR):
-		case err != nil: // ECHILD: there are none
+		case err != nil: // ECHILD: no process is left
 			return
 		case pid == program && (status.Exited() || status.Signaled()):
 			ended <- status
