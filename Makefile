@@ -144,8 +144,8 @@ packages: ## that the packages are built the same twice, install, upgrade, go an
 	./integration/packages/debian.sh '$(DEBIAN)'
 	ACPD_DEBIAN='$(DEBIAN)' $(GO) test -tags $(TAGS),packages -count=1 -timeout 20m -v $(call run,packages) ./integration/packages
 
-bench: build ## latency, throughput, CPU and memory against the floor
-	cd bench && $(GO) run . $(BENCHFLAGS)
+bench: ## acpd beside what else there is, and how its cost grows: ten minutes, the machine to itself; BENCHFLAGS=-record keeps all values for make pictures
+	cd bench && $(GO) run . beside $(BENCHFLAGS) && $(GO) run . growth $(BENCHFLAGS)
 
 pgo: ## cmd/acpd/default.pgo anew, from the daemons of the benchmarks
 	cd bench && $(GO) run . pgo

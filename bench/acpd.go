@@ -9,24 +9,23 @@ import (
 	"github.com/acpd/acpd/kinds"
 )
 
-// acpdVariant is the real thing: an agent asks its daemon over the local API, the
-// query goes to the other daemon, and the agent that is attached there echoes it.
+// acpdVariant is the real thing: an agent asks its daemon over the local API, the query goes to the other
+// daemon, and the agent that is attached there echoes it.
 var acpdVariant = variant{
-	name:     "acpd",
-	programs: []string{"acpd"},
-	roles:    map[string]role{"asker": {connect: connectAcpdAsker}, "answerer": {serve: serveAcpdAnswerer}, roleTail: {serve: serveTail}, roleStalled: {serve: serveStalledTail}, roleConnected: {serve: serveConnection}, roleStatus: {serve: serveStatus}},
+	name: "acpd",
 	start: func(f *fleet) error {
-		near, far, err := f.spawnPair()
+		p, err := f.spawnPair("")
 		if err != nil {
 			return err
 		}
-		if _, err := f.spawnRole("answerer", far.socketPath()); err != nil {
-			return err
-		}
-		_, err = f.spawnRole("asker", near.socketPath())
-		return err
+		return f.spawnAgents(p)
 	},
+	connect: connectAcpdAsker,
+	serve:   serveAcpdAnswerer,
 }
+
+// maxInFlight is how many queries the agent that answers takes at a time.
+const maxInFlight = 64
 
 func connectAcpdAsker(args []string) (newCall, error) {
 	conn, _, err := connectAgent(args[0], nil)
@@ -54,7 +53,7 @@ func serveAcpdAnswerer(args []string) error {
 	if err != nil {
 		return err
 	}
-	attach := client.AttachParams{Name: "echo", Kinds: []string{kinds.KindQuery}, MaxConcurrent: maxConc}
+	attach := client.AttachParams{Name: "echo", Kinds: []string{kinds.KindQuery}, MaxConcurrent: maxInFlight}
 	if err := conn.Call(context.Background(), client.MethodAttach, attach, nil); err != nil {
 		return err
 	}

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -10,85 +9,73 @@ import (
 
 	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/internal/pace"
+	"github.com/acpd/acpd/kinds"
 	"github.com/acpd/acpd/peer"
+	"github.com/acpd/acpd/wire"
 )
 
 const (
-	trustedWord   = "trusted"
-	connectedWord = "connected"
-	crowdPatience = 2 * time.Minute // for either
-	crowdAtOnce   = 16              // handshakes: many more would wait for each other until they time out
+	crowdPatience = 2 * time.Minute // for a crowd to connect
+	dialsAtOnce   = 16              // of it: many more would wait for each other until they time out
 )
 
-// spawnCrowd starts a crowd and returns it when the hub, which does not run yet, trusts it.
-func (f *fleet) spawnCrowd(hub home) (*proc, error) {
-	if _, err := f.spawnRole("crowd", hub.dir); err != nil {
-		return nil, err
-	}
-	crowd := f.lastProcess()
-	return crowd, crowd.awaitWord(trustedWord, crowdPatience)
+// A crowd is peers of one daemon: nodes in this process, each with a key and a socket of its own.
+type crowd struct {
+	keys  []*identity.Key
+	nodes []*peer.Node // of the first keys
+	hub   identity.Peer
 }
 
-// serveCrowd is many peers of one daemon, each a node with a key and a socket of its
-// own. It enters them into the trust store of the daemon's home and says so; it
-// connects them once the daemon runs, and says when all are.
-func serveCrowd(args []string) error {
-	hub := home{dir: args[0]}
-	key, err := identity.LoadKey(hub.keyPath())
-	if err != nil {
-		return err
+// newCrowd makes the keys of a crowd.
+func newCrowd(size int) (*crowd, error) {
+	c := &crowd{keys: make([]*identity.Key, size)}
+	var err error
+	for i := range c.keys {
+		if c.keys[i], err = identity.GenerateKey(); err != nil {
+			return nil, err
+		}
 	}
-	hub.id = key.ID()
-	printReady("")
-	keys, err := trustCrowdKeys(hub)
-	if err != nil {
-		return err
-	}
-	fmt.Println(trustedWord)
+	return c, nil
+}
 
-	ctx, cancel := context.WithTimeout(context.Background(), crowdPatience)
+// listPeers returns the crowd as the daemon trusts it. The keys are pinned as after a first meeting: the daemon
+// is to rest and not to write.
+func (c *crowd) listPeers() (peers []identity.Peer) {
+	for i, key := range c.keys {
+		peers = append(peers, identity.Peer{ID: key.ID(), Name: fmt.Sprint("peer-", i), PQ: identity.HashPQ(key.PublicPQ())})
+	}
+	return peers
+}
+
+// growTo connects the first n of the crowd.
+func (c *crowd) growTo(ctx context.Context, n int) error {
+	from := len(c.nodes)
+	more := make([]*peer.Node, n-from)
+	ctx, cancel := context.WithTimeout(ctx, crowdPatience)
 	defer cancel()
-	who, err := hub.awaitWhoami(ctx)
-	if err != nil {
-		return err
+	var dials errgroup.Group
+	dials.SetLimit(dialsAtOnce)
+	for i := range more {
+		dials.Go(func() (err error) {
+			more[i], err = connectNode(ctx, c.keys[from+i], c.hub)
+			return err
+		})
 	}
-	var dialling errgroup.Group
-	dialling.SetLimit(crowdAtOnce)
-	for _, key := range keys {
-		dialling.Go(func() error { return connectCrowdNode(ctx, key, hub.id, who.Listen) })
-	}
-	if err := dialling.Wait(); err != nil {
-		return err
-	}
-	fmt.Println(connectedWord)
-	select {} // until the parent ends this process
-}
-
-// trustCrowdKeys makes the keys of the crowd and has the hub trust them.
-func trustCrowdKeys(hub home) ([]*identity.Key, error) {
-	trust, warning, err := identity.OpenTrustStore(hub.dir)
-	if err := errors.Join(err, warning); err != nil {
-		return nil, err
-	}
-	keys := make([]*identity.Key, crowdSize)
-	for i := range keys {
-		if keys[i], err = identity.GenerateKey(); err != nil {
-			return nil, err
-		}
-		// Pinned, as after a first meeting: the hub is to rest and not to write.
-		p := identity.Peer{ID: keys[i].ID(), Name: fmt.Sprint("peer-", i), PQ: identity.HashPQ(keys[i].PublicPQ())}
-		if _, err := trust.Trust(p); err != nil {
-			return nil, err
+	err := dials.Wait()
+	for _, n := range more {
+		if n != nil {
+			c.nodes = append(c.nodes, n)
 		}
 	}
-	return keys, nil
+	return err
 }
 
-// connectCrowdNode makes a node that stays connected to the hub, and returns when it is.
-func connectCrowdNode(ctx context.Context, key *identity.Key, hub identity.ID, addrs []string) error {
+// connectNode makes a node that stays connected to the hub, and returns when it is. It returns the node with
+// an error too, for the caller to close.
+func connectNode(ctx context.Context, key *identity.Key, hub identity.Peer) (*peer.Node, error) {
 	trust := identity.NewMemoryTrustStore()
-	if _, err := trust.Trust(identity.Peer{ID: hub, Name: "hub", Addrs: addrs}); err != nil {
-		return err
+	if _, err := trust.Trust(hub); err != nil {
+		return nil, err
 	}
 	up := pace.NewSignal()
 	n, err := peer.Listen(peer.Config{Key: key, Trust: trust, Listen: loopback, Event: func(e peer.Event) {
@@ -97,14 +84,45 @@ func connectCrowdNode(ctx context.Context, key *identity.Key, hub identity.ID, a
 		}
 	}})
 	if err != nil {
-		return err
+		return nil, err
 	}
-	go n.Serve(context.Background()) // ends with the process
-	n.Connect(hub)
+	go n.Serve(context.Background()) // ends with the node
+	n.Connect(hub.ID)
 	select {
 	case <-up:
-		return nil
+		return n, nil
 	case <-ctx.Done():
-		return context.Cause(ctx)
+		return n, context.Cause(ctx)
 	}
+}
+
+// notify has each of the crowd send the hub n notifies, which it must hold.
+func (c *crowd) notify(ctx context.Context, n int) error {
+	var sends errgroup.Group
+	sends.SetLimit(maxInFlight)
+	for _, node := range c.nodes {
+		for range n {
+			sends.Go(func() error {
+				note, err := kinds.CheckEnvelope(wire.NewEnvelope(node.ID(), c.hub.ID, kinds.KindNotify, notice))
+				if err != nil {
+					return err
+				}
+				outcome, err := node.Send(ctx, note, true)
+				if err == nil && outcome != peer.Held {
+					err = fmt.Errorf("a notify was %s and not held", outcome)
+				}
+				return err
+			})
+		}
+	}
+	return sends.Wait()
+}
+
+// close ends all nodes.
+func (c *crowd) close() {
+	var ends errgroup.Group
+	for _, n := range c.nodes {
+		ends.Go(func() error { n.Close(); return nil })
+	}
+	ends.Wait()
 }

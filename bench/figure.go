@@ -2,94 +2,97 @@ package main
 
 import (
 	"fmt"
-	"io"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
 )
 
-// A figure is something measured once or several times that should be low, or high.
+// A figure is something that was measured, once or several times. Less is better, but of rates.
 type figure struct {
-	group  string // what it has in common with its neighbours; "": nothing
+	group  string // what it has in common with its neighbours, which are compared with it
 	what   string
 	unit   string
 	values []float64
-	target float64 // may be 0
-	high   bool    // it should be high: the target is the least
-	strict bool    // the target counts without tolerance, which would be larger than what it allows
-	// change says that it is a quotient of which 1 means no difference: a plot shows how many percent
-	// it is more, as nothing of that is seen on an axis that begins at 0.
-	change bool
-	// control says that it is what the figure before it would be if nothing differed.
-	control bool
 }
 
-// label names the figure where its group does not stand above it.
-func (f figure) label() string {
-	if f.group == "" {
-		return f.what
+func (f *figure) add(value float64) { f.values = append(f.values, value) }
+
+// format is the median, with the quartiles in brackets if there are several values.
+func (f figure) format() string {
+	s := summarizeValues(f.values)
+	if len(f.values) == 1 {
+		return formatValue(s.median) + " " + f.unit
 	}
-	return f.group + ", " + f.what
+	return fmt.Sprintf("%s (%s–%s) %s", formatValue(s.median), formatValue(s.q1), formatValue(s.q3), f.unit)
 }
 
-// listDots returns what a plot shows of the values: all of them, or of more than maxDots the medians of
-// as many that follow one another as needed.
-func (f figure) listDots() (dots []float64) {
-	for together := range slices.Chunk(f.values, max(1, (len(f.values)+maxDots-1)/maxDots)) {
-		dots = append(dots, summarizeValues(together).median)
+// formatValue writes a value with three digits that count.
+func formatValue(value float64) string {
+	digits := 0
+	if value != 0 {
+		digits = max(0, 2-int(math.Floor(math.Log10(math.Abs(value)))))
 	}
-	return dots
+	return strconv.FormatFloat(value, 'f', digits, 64)
 }
 
-// slack is how many times its target a figure may be, and is met.
-func (f figure) slack() float64 {
-	if f.strict {
-		return 1
+// splitGroups splits figures into groups, which are not empty.
+func splitGroups(figures []figure) (groups [][]figure) {
+	for len(figures) > 0 {
+		length := slices.IndexFunc(figures, func(f figure) bool { return f.group != figures[0].group })
+		if length < 0 {
+			length = len(figures)
+		}
+		groups = append(groups, figures[:length])
+		figures = figures[length:]
 	}
-	return 1 + tolerance
+	return groups
 }
 
-func (f figure) isMet() bool {
-	median := summarizeValues(f.values).median
-	if f.high {
-		return median*f.slack() >= f.target
+// formatTable writes figures as a Markdown table with a row for each group. The columns are named if all groups
+// have figures of the same names; otherwise each cell names its figure.
+func formatTable(figures []figure) string {
+	groups := splitGroups(figures)
+	names := listNames(groups[0])
+	named := true
+	for _, g := range groups {
+		own := listNames(g)
+		named = named && slices.Equal(own, names)
+		if len(own) > len(names) {
+			names = own
+		}
 	}
-	return median <= f.target*f.slack()
-}
-
-// formatTarget is the target with its sign.
-func (f figure) formatTarget() string {
-	if f.high {
-		return fmt.Sprintf("≥ %g", math.Round(1000*f.target)/1000)
-	}
-	return fmt.Sprintf("≤ %g", math.Round(1000*f.target)/1000)
-}
-
-// reportFigures writes figures as a Markdown table.
-func reportFigures(w io.Writer, figures []figure) error {
 	var b strings.Builder
-	b.WriteString("Medians, quartiles in brackets where there are several values. 1 MB is 1,000,000 bytes.\n\n")
-	writeFigureRows(&b, figures)
-	_, err := io.WriteString(w, b.String())
-	return err
+	head := append([]string{""}, names...)
+	if !named {
+		clear(head)
+	}
+	writeRow(&b, head)
+	writeRow(&b, append([]string{"---"}, slices.Repeat([]string{"---:"}, len(names))...))
+	for _, g := range groups {
+		row := []string{g[0].group}
+		for _, f := range g {
+			cell := f.format()
+			if !named {
+				cell = f.what + ": " + cell
+			}
+			row = append(row, cell)
+		}
+		for len(row) < len(head) {
+			row = append(row, "")
+		}
+		writeRow(&b, row)
+	}
+	return b.String()
 }
 
-func writeFigureRows(b *strings.Builder, figures []figure) {
-	writeRow(b, "what", "figure", "values", "target", "verdict")
-	writeRow(b, "---", "---:", "---:", "---:", "---")
-	for _, f := range figures {
-		s := summarizeValues(f.values)
-		text := fmt.Sprintf("%.3g", s.median)
-		if f.strict {
-			text = fmt.Sprintf("%.4g", s.median)
-		}
-		if len(f.values) > 1 {
-			text += fmt.Sprintf(" (%.3g–%.3g)", s.q1, s.q3)
-		}
-		goal, outcome := "", ""
-		if f.target > 0 {
-			goal, outcome = f.formatTarget()+" "+f.unit, f.colourVerdict().Text
-		}
-		writeRow(b, f.label(), text+" "+f.unit, fmt.Sprint(len(f.values)), goal, outcome)
+func listNames(group []figure) (names []string) {
+	for _, f := range group {
+		names = append(names, f.what)
 	}
+	return names
+}
+
+func writeRow(b *strings.Builder, cells []string) {
+	b.WriteString("| " + strings.Join(cells, " | ") + " |\n")
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"os"
 	"os/exec"
@@ -10,7 +11,6 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/go-json-experiment/json"
 	"github.com/nats-io/nats.go"
 
 	"github.com/acpd/acpd/internal/pace"
@@ -19,26 +19,37 @@ import (
 const (
 	natsServer = "nats-server"
 	natsModule = "github.com/nats-io/nats-server/v2"
-	relayTests = "../integration/relay" // the module that has the server
-	natsToken  = "s3cret"               // a daemon without credentials logs in by a key, which the server would have to know
+	natsFolder = "../integration/relay" // the module that has the server
+	natsEcho   = "echo"                 // the subject
 )
 
-// buildServer builds nats-server below bin, of the version that the tests of relays have in a
-// module of their own.
+// natsVariant is a request and its reply through a NATS server, with mutual TLS between it and both sides.
+var natsVariant = variant{
+	name: "NATS",
+	start: func(f *fleet) error {
+		url, err := f.spawnServer()
+		if err != nil {
+			return err
+		}
+		if _, err := f.spawnRole(answerer, url); err != nil {
+			return err
+		}
+		_, err = f.spawnRole(asker, url)
+		return err
+	},
+	connect: connectNATS,
+	serve:   serveNATS,
+}
+
+// buildServer builds nats-server below bin, of the version that the tests of relays have.
 func buildServer(ctx context.Context, bin string) error {
-	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-o", filepath.Join(bin, natsServer), natsModule)
-	cmd.Dir = relayTests
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("building %s: %w: run the benchmark in its own folder\n%s", natsServer, err, out)
-	}
-	return nil
+	return runGo(ctx, natsFolder, "build", "-trimpath", "-o", filepath.Join(bin, natsServer), natsModule)
 }
 
 // findServerVersion returns the version that buildServer builds.
-func findServerVersion(ctx context.Context) (string, error) {
-	cmd := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Version}}", natsModule)
-	cmd.Dir = relayTests
+func findServerVersion() (string, error) {
+	cmd := exec.Command("go", "list", "-m", "-f", "{{.Version}}", natsModule)
+	cmd.Dir = natsFolder
 	out, err := cmd.Output()
 	if err != nil {
 		return "", fmt.Errorf("the version of %s: %w: run the benchmark in its own folder", natsServer, err)
@@ -46,18 +57,24 @@ func findServerVersion(ctx context.Context) (string, error) {
 	return strings.TrimPrefix(strings.TrimSpace(string(out)), "v"), nil
 }
 
-// spawnServer starts a NATS server on a port of loopback, for those who have the token, and
-// returns its URL when it listens.
+// spawnServer starts a NATS server for the two ends, and returns its URL when it listens.
 func (f *fleet) spawnServer() (url string, err error) {
-	cmd := exec.CommandContext(f.ctx, filepath.Join(f.bin, natsServer),
-		"-a", "127.0.0.1", "-p", "-1", "--auth", natsToken, "--ports_file_dir", f.dir, "-l", f.joinPath("nats.log"))
-	cmd.Stderr = os.Stderr
-	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL} // as for a daemon
-	if err := cmd.Start(); err != nil {
+	key, own, clients := f.joinPath("server.key"), f.joinPath("server.crt"), f.joinPath("clients.crt")
+	if err := brokerEnd.writeKey(key); err != nil {
 		return "", err
 	}
-	f.procs = append(f.procs, &proc{cmd: cmd, hangUp: func() { cmd.Process.Signal(syscall.SIGINT) }})
-	path := f.joinPath(fmt.Sprintf("%s_%d.ports", natsServer, cmd.Process.Pid))
+	if err := writeCertificates(own, brokerEnd); err != nil {
+		return "", err
+	}
+	if err := writeCertificates(clients, askerEnd, answererEnd); err != nil {
+		return "", err
+	}
+	p, err := f.spawnProgram(natsServer, syscall.SIGINT, "-a", "127.0.0.1", "-p", "-1", "--ports_file_dir", f.dir, "-l", f.joinPath("nats.log"),
+		"--tls", "--tlskey", key, "--tlscert", own, "--tlsverify", "--tlscacert", clients)
+	if err != nil {
+		return "", err
+	}
+	path := f.joinPath(fmt.Sprintf("%s_%d.ports", natsServer, p.cmd.Process.Pid))
 	for began := time.Now(); ; {
 		var ports struct {
 			URLs []string `json:"nats"`
@@ -78,32 +95,22 @@ func (f *fleet) spawnServer() (url string, err error) {
 	}
 }
 
-const echoSubject = "echo"
-
-// newNATSVariant is two processes that ask and answer through the NATS server at url, with
-// nats.go and nothing else: a message's way over a relay, without QUIC and without daemons.
-func newNATSVariant(url string) variant {
-	return variant{
-		name:  "nats",
-		roles: map[string]role{"asker": {connect: connectNATSAsker}, "answerer": {serve: serveNATSAnswerer}},
-		start: func(f *fleet) error {
-			if _, err := f.spawnRole("answerer", url); err != nil {
-				return err
-			}
-			_, err := f.spawnRole("asker", url)
-			return err
-		},
+func (e end) dialNATS(url string, options ...nats.Option) (*nats.Conn, error) {
+	config, err := e.newTLSConfig(brokerEnd)
+	if err != nil {
+		return nil, err
 	}
+	return nats.Connect(url, append(options, nats.Secure(config), nats.NoReconnect())...)
 }
 
-func connectNATSAsker(args []string) (newCall, error) {
-	conn, err := nats.Connect(args[0], nats.Token(natsToken))
+func connectNATS(args []string) (newCall, error) {
+	conn, err := askerEnd.dialNATS(args[0])
 	if err != nil {
 		return nil, err
 	}
 	return func() func([]byte) ([]byte, error) {
 		return func(payload []byte) ([]byte, error) {
-			answer, err := conn.Request(echoSubject, payload, patience)
+			answer, err := conn.Request(natsEcho, payload, patience)
 			if err != nil {
 				return nil, err
 			}
@@ -112,13 +119,13 @@ func connectNATSAsker(args []string) (newCall, error) {
 	}, nil
 }
 
-func serveNATSAnswerer(args []string) error {
+func serveNATS(args []string) error {
 	ended := make(chan error, 1)
-	conn, err := nats.Connect(args[0], nats.Token(natsToken), nats.ClosedHandler(func(c *nats.Conn) { ended <- c.LastError() }), nats.NoReconnect())
+	conn, err := answererEnd.dialNATS(args[0], nats.ClosedHandler(func(c *nats.Conn) { ended <- c.LastError() }))
 	if err != nil {
 		return err
 	}
-	if _, err := conn.Subscribe(echoSubject, func(m *nats.Msg) { m.Respond(m.Data) }); err != nil {
+	if _, err := conn.Subscribe(natsEcho, func(m *nats.Msg) { m.Respond(m.Data) }); err != nil {
 		return err
 	}
 	if err := conn.Flush(); err != nil { // now the server knows of the subscription

@@ -3,46 +3,71 @@ package main
 import (
 	"context"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"time"
 )
 
-// defaultPGO is the path at which the compiler looks for the profile of acpd.
-const defaultPGO = "../cmd/acpd/default.pgo"
+const (
+	defaultPGO    = "../cmd/acpd/default.pgo" // where the compiler looks for it
+	profileFolder = "ACPD_PROFILES"           // where daemons of the benchmark write profiles
 
-// runProfiledLoad is what the profile is of: messages of usual sizes, as queries and in
-// channels. What fills a disk or a memory says little of the daemon.
-func runProfiledLoad(ctx context.Context, log io.Writer) error {
-	p := plan{variants: []variant{acpdVariant}, rounds: 6, window: time.Second}
-	for _, size := range []int{200, 1024, 16384} {
-		for _, conc := range []int{1, 16, 64} {
-			p.cells = append(p.cells, cell{size, conc})
+	profileRounds  = 6
+	profileChannel = 15 * time.Second // at one daemon, and between two
+)
+
+// runProfiledLoad is what the profile is of: messages of usual sizes, as queries and in channels. What fills a
+// disk or a memory is no guide to what a daemon does all day.
+func runProfiledLoad(ctx context.Context, bin string) error {
+	for range profileRounds {
+		f, err := startFleet(ctx, acpdVariant, bin)
+		if err != nil {
+			return err
+		}
+		err = f.loadUsual()
+		stopFleets([]*fleet{f}, &err)
+		if err != nil {
+			return err
 		}
 	}
-	if _, err := p.runPlan(ctx, log); err != nil {
-		return err
-	}
-	return measureParts(ctx, channelsVariant, &report{out: io.Discard}, log, part{"channels", newForumMeasure((*forum).measureSpeed)}, part{"channels between machines", newForumMeasure((*forum).measureBetweenMachines)})
+	return loadChannels(ctx, bin, profileChannel)
 }
 
-// writeProfile writes to file one CPU profile of all daemons that load starts. They are
-// built without the profile that there is: the next one does not depend on it.
-func writeProfile(ctx context.Context, file string, log io.Writer, load func(context.Context, io.Writer) error) error {
+// loadUsual has queries of usual sizes asked.
+func (f *fleet) loadUsual() error {
+	for _, size := range []int{200, 1 << 10, 16 << 10} {
+		for _, conc := range []int{1, 16, maxInFlight} {
+			if _, err := f.loadCell(cell{size, conc}, window); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// writeProfile writes to file one CPU profile of all daemons that load starts. They are built without the profile
+// that there is, so the next one does not depend on it.
+func writeProfile(ctx context.Context, file string, load func(ctx context.Context, bin string) error) error {
 	dir, err := os.MkdirTemp("", "bench")
 	if err != nil {
 		return err
 	}
 	defer os.RemoveAll(dir)
-	// Builds and daemons inherit it; this process does nothing else.
-	os.Setenv("GOFLAGS", os.Getenv("GOFLAGS")+" -pgo=off")
-	os.Setenv("ACPD_PROFILES", dir)
-	if err := load(ctx, log); err != nil {
+	bin, profiles := filepath.Join(dir, "bin"), filepath.Join(dir, "profiles")
+	if err := os.Mkdir(profiles, 0o700); err != nil {
 		return err
 	}
-	parts, err := filepath.Glob(filepath.Join(dir, "*"))
+	// Builds and daemons inherit it; this process does nothing else.
+	os.Setenv("GOFLAGS", os.Getenv("GOFLAGS")+" -pgo=off")
+	os.Setenv(profileFolder, profiles)
+	if err := buildDaemon(ctx, "..", bin); err != nil {
+		return err
+	}
+	if err := load(ctx, bin); err != nil {
+		return err
+	}
+	parts, err := filepath.Glob(filepath.Join(profiles, "*"))
 	if err != nil {
 		return err
 	}

@@ -1,54 +1,97 @@
 package main
 
 import (
-	"io"
 	"os"
-	"slices"
+	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 )
 
-// The test binary plays the roles of the variants too.
+// The test binary plays the roles too.
 func TestMain(m *testing.M) {
-	if len(os.Args) > 3 && os.Args[1] == "role" {
+	if len(os.Args) > 3 && os.Args[1] == roleWord {
 		os.Exit(runRole(os.Args[2], os.Args[3], os.Args[4:]))
 	}
 	os.Exit(m.Run())
 }
 
-// Every variant carries every kind of load in real processes, which end in good order.
-func TestVariants(t *testing.T) {
-	p := plan{
-		variants: append(slices.Clone(variants), newBeforeVariant("..")),
-		cells:    []cell{{200, 1}, {61440, 64}},
-		rounds:   2,
-		window:   20 * time.Millisecond,
+const testWindow = 20 * time.Millisecond
+
+// checkFigures fails if a figure lacks a value, or has one that cannot be.
+func checkFigures(t *testing.T, figures []figure, want int) {
+	t.Helper()
+	if len(figures) != want {
+		t.Errorf("%d figures, want %d", len(figures), want)
 	}
-	m, err := p.runPlan(t.Context(), io.Discard)
+	for _, f := range figures {
+		if len(f.values) != 1 || f.values[0] <= 0 {
+			t.Errorf("%s, %s: implausible: %v", f.group, f.what, f.values)
+		}
+	}
+}
+
+// Every variant carries every load in real processes, which end in good order.
+func TestBeside(t *testing.T) {
+	figures, err := measureBeside(t.Context(), 1, testWindow)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, v := range p.variants {
-		for _, c := range p.cells {
-			samples := m.samples[key{v.name, c}]
-			if len(samples) != p.rounds {
-				t.Errorf("%s %v: %d samples, want %d", v.name, c, len(samples), p.rounds)
-			}
-			for _, s := range samples {
-				if s.p50 <= 0 || s.p99 < s.p50 || s.rate <= 0 || s.cpu <= 0 {
-					t.Errorf("%s %v: implausible sample %+v", v.name, c, s)
-				}
-			}
+	checkFigures(t, figures, len(besideMeasures)*len(variants))
+}
+
+// Every quantity grows.
+func TestGrowth(t *testing.T) {
+	small := make([]quantity, len(quantities))
+	for i, q := range quantities {
+		small[i] = q
+		small[i].steps = []int{2 * holders, 4 * holders}
+		small[i].crowd = min(q.crowd, 4*holders)
+		if q.grow == nil {
+			small[i].steps = []int{200, q.steps[len(q.steps)-1]}
+		}
+	}
+	figures, err := measureGrowth(t.Context(), small, 1, testWindow, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	checkFigures(t, figures, 4*len(quantities))
+}
+
+// A checkout is compared with itself.
+func TestAgainst(t *testing.T) {
+	var out strings.Builder
+	other, err := filepath.Abs("..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := compareCheckouts(t.Context(), other, 1, testWindow, &out); err != nil {
+		t.Fatal(err)
+	}
+	if strings.Contains(out.String(), "Inf") || strings.Contains(out.String(), "NaN") {
+		t.Errorf("a load was not measured:\n%s", &out)
+	}
+	for _, c := range againstCells {
+		if !strings.Contains(out.String(), "| "+c.String()+" |") {
+			t.Errorf("%s is missing:\n%s", c, &out)
 		}
 	}
 }
 
 func TestStartFleetReportsFailure(t *testing.T) {
-	broken := variant{name: "quic", start: func(f *fleet) error {
+	broken := variant{name: acpdVariant.name, start: func(f *fleet) error {
 		_, err := f.spawnRole("nobody")
 		return err
 	}}
 	if _, err := startFleet(t.Context(), broken, ""); err == nil {
 		t.Error("startFleet started a role that does not exist")
+	}
+}
+
+func TestRunCommandRefuses(t *testing.T) {
+	for _, line := range []string{"", "idle", "against", "beside -rounds 0", "beside all"} {
+		if err := runCommand(t.Context(), strings.Fields(line)); err == nil {
+			t.Errorf("bench %s ran", line)
+		}
 	}
 }

@@ -20,10 +20,6 @@ type webAgent struct {
 	agent string
 }
 
-func (h home) httpSocketPath() string {
-	return strings.TrimSuffix(h.socketPath(), "acp.sock") + "http.sock"
-}
-
 func newWebAgent(ctx context.Context, h home, agent string) *webAgent {
 	return &webAgent{ctx: ctx, agent: agent, Client: http.Client{Transport: &http.Transport{
 		MaxIdleConnsPerHost: 64,
