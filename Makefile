@@ -144,7 +144,7 @@ packages: ## that the packages are built the same twice, install, upgrade, go an
 	./integration/packages/debian.sh '$(DEBIAN)'
 	ACPD_DEBIAN='$(DEBIAN)' $(GO) test -tags $(TAGS),packages -count=1 -timeout 20m -v $(call run,packages) ./integration/packages
 
-bench: ## acpd beside what else there is, and how its cost grows: ten minutes, the machine to itself; BENCHFLAGS=-record keeps all values for make pictures
+bench: ## acpd beside what else there is, and how its cost grows: a quarter of an hour, the machine to itself; BENCHFLAGS=-record keeps all values for make pictures
 	cd bench && $(GO) run . beside $(BENCHFLAGS) && $(GO) run . growth $(BENCHFLAGS)
 
 pgo: ## cmd/acpd/default.pgo anew, from the daemons of the benchmarks

@@ -22,7 +22,7 @@ const (
 // A crowd is peers of one daemon: nodes in this process, each with a key and a socket of its own.
 type crowd struct {
 	keys  []*identity.Key
-	nodes []*peer.Node // of the first keys
+	nodes []*peer.Node // nil for one that could not be made
 	hub   identity.Peer
 }
 
@@ -47,31 +47,24 @@ func (c *crowd) listPeers() (peers []identity.Peer) {
 	return peers
 }
 
-// growTo connects the first n of the crowd.
-func (c *crowd) growTo(ctx context.Context, n int) error {
-	from := len(c.nodes)
-	more := make([]*peer.Node, n-from)
+// connect connects all of the crowd.
+func (c *crowd) connect(ctx context.Context) error {
+	c.nodes = make([]*peer.Node, len(c.keys))
 	ctx, cancel := context.WithTimeout(ctx, crowdPatience)
 	defer cancel()
 	var dials errgroup.Group
 	dials.SetLimit(dialsAtOnce)
-	for i := range more {
+	for i := range c.nodes {
 		dials.Go(func() (err error) {
-			more[i], err = connectNode(ctx, c.keys[from+i], c.hub)
+			c.nodes[i], err = connectNode(ctx, c.keys[i], c.hub)
 			return err
 		})
 	}
-	err := dials.Wait()
-	for _, n := range more {
-		if n != nil {
-			c.nodes = append(c.nodes, n)
-		}
-	}
-	return err
+	return dials.Wait()
 }
 
-// connectNode makes a node that stays connected to the hub, and returns when it is. It returns the node with
-// an error too, for the caller to close.
+// connectNode makes a node that stays connected to the hub, and returns when it is. The caller closes the node,
+// which may come with an error.
 func connectNode(ctx context.Context, key *identity.Key, hub identity.Peer) (*peer.Node, error) {
 	trust := identity.NewMemoryTrustStore()
 	if _, err := trust.Trust(hub); err != nil {
@@ -122,7 +115,12 @@ func (c *crowd) notify(ctx context.Context, n int) error {
 func (c *crowd) close() {
 	var ends errgroup.Group
 	for _, n := range c.nodes {
-		ends.Go(func() error { n.Close(); return nil })
+		ends.Go(func() error {
+			if n != nil {
+				n.Close()
+			}
+			return nil
+		})
 	}
 	ends.Wait()
 }

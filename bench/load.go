@@ -12,8 +12,8 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// window is for how long a cell is measured in one round. A fifth of it precedes as warm-up.
-const window = time.Second
+// cellWindow is for how long a cell is measured in one round. A fifth of it precedes as warm-up.
+const cellWindow = time.Second
 
 // A cell is one kind of load: so many requests in flight, each with a payload of so many bytes.
 type cell struct {

@@ -57,10 +57,10 @@ func runCommand(ctx context.Context, args []string) error {
 	}
 	switch part := args[0]; {
 	case part == besidePart && flags.NArg() == 0:
-		figures, err := measureBeside(ctx, *rounds, window)
+		figures, err := measureBeside(ctx, *rounds, cellWindow)
 		return reportFigures(part, figures, *keep, err)
 	case part == growthPart && flags.NArg() == 0:
-		figures, err := measureGrowth(ctx, quantities, *rounds, window, rest)
+		figures, err := measureGrowth(ctx, quantities, *rounds, cellWindow, restTime)
 		return reportFigures(part, figures, *keep, err)
 	case part == "against" && flags.NArg() == 1:
 		return compareCheckouts(ctx, flags.Arg(0), *rounds, againstWindow, os.Stdout)

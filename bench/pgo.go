@@ -38,7 +38,7 @@ func runProfiledLoad(ctx context.Context, bin string) error {
 func (f *fleet) loadUsual() error {
 	for _, size := range []int{200, 1 << 10, 16 << 10} {
 		for _, conc := range []int{1, 16, maxInFlight} {
-			if _, err := f.loadCell(cell{size, conc}, window); err != nil {
+			if _, err := f.loadCell(cell{size, conc}, cellWindow); err != nil {
 				return err
 			}
 		}

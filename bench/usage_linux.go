@@ -21,36 +21,9 @@ func cpuTime(pid int) (time.Duration, error) {
 	return time.Duration(ts.Nano()), nil
 }
 
-// threadTime is the CPU time that the calling thread has spent so far.
-func threadTime() time.Duration {
-	var ts unix.Timespec
-	if err := unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &ts); err != nil {
-		panic(err) // every Linux has this clock
-	}
-	return time.Duration(ts.Nano())
-}
-
 // residentMemory returns how many bytes a process has in memory, its program included.
 // The kernel counts it exactly there; the figures in status and statm may lag.
-func residentMemory(pid int) (int64, error) { return readMemory(pid, "Rss") }
-
-// anonymousMemory returns how many bytes of that are the process's own, and no pages of its
-// program.
-func anonymousMemory(pid int) (int64, error) { return readMemory(pid, "Anonymous") }
-
-// fileMemory returns how many bytes of that are pages of files, which are those of its program: they
-// are in memory once for all processes, and the kernel may drop them.
-func fileMemory(pid int) (int64, error) {
-	all, err := residentMemory(pid)
-	if err != nil {
-		return 0, err
-	}
-	own, err := anonymousMemory(pid)
-	return all - own, err
-}
-
-// readMemory reads a line of the kernel's account of a process's memory.
-func readMemory(pid int, name string) (int64, error) {
+func residentMemory(pid int) (int64, error) {
 	path := fmt.Sprintf("/proc/%d/smaps_rollup", pid)
 	text, err := os.ReadFile(path)
 	if err != nil {
@@ -58,9 +31,9 @@ func readMemory(pid int, name string) (int64, error) {
 	}
 	for line := range strings.Lines(string(text)) {
 		var kibibytes int64
-		if n, _ := fmt.Sscanf(line, name+": %d kB", &kibibytes); n == 1 {
+		if n, _ := fmt.Sscanf(line, "Rss: %d kB", &kibibytes); n == 1 {
 			return kibibytes << 10, nil
 		}
 	}
-	return 0, fmt.Errorf("%s has no %s", path, name)
+	return 0, fmt.Errorf("%s has no Rss", path)
 }
