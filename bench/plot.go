@@ -14,7 +14,7 @@ const (
 	plotSide   = 20.0 // left and right of everything
 	stripX     = 130.0
 	stripWidth = 400.0
-	valueX     = stripX + stripWidth + 14
+	valueX     = stripX + stripWidth + 28
 
 	titleBottom = 36.0
 	lineHeight  = 17.0
@@ -65,7 +65,7 @@ func drawGroup(d *picture.Picture, y float64, group []figure) {
 	for _, tick := range ticks {
 		d.AddText("faint small middle", x(tick), y+2*lineHeight+4, picture.Span{Text: a.formatTick(tick)})
 	}
-	d.AddText("faint small", valueX+8, y+2*lineHeight+4, picture.Span{Text: group[0].unit})
+	d.AddText("faint small", valueX, y+2*lineHeight+4, picture.Span{Text: group[0].unit})
 	y += groupHeight
 	for _, f := range group {
 		d.AddText("ink small", plotSide, y+stripHeight-2, picture.Span{Text: f.what})
@@ -78,7 +78,7 @@ func drawGroup(d *picture.Picture, y float64, group []figure) {
 		}
 		median := summarizeValues(f.values).median
 		d.AddLine("inkline thick", x(median), y, x(median), y+stripHeight)
-		d.AddText("ink small bold", valueX+8, y+stripHeight-2, picture.Span{Text: formatValue(median)})
+		d.AddText("ink small bold", valueX, y+stripHeight-2, picture.Span{Text: formatValue(median)})
 		y += rowHeight
 	}
 }
