@@ -18,7 +18,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/wire"
@@ -139,15 +138,10 @@ type OACP struct {
 
 // Channels holds the settings of channels.
 type Channels struct {
-	Listen      string        `yaml:"listen" example:"127.0.0.1:7118" doc:"A loopback TCP address to serve them on too, for programs that cannot use a unix socket. A program that connects there needs a key. Default: none."`
-	Keys        []ChannelKey  `yaml:"keys" doc:"Who may come to listen."`
-	OpenTo      []string      `yaml:"open_to" example:"[laptop]" doc:"Trusted daemons, by name or id, or \"*\" (in quotes) for all of them, whose agents may come to every open intent here, and see the agents here. Agents of others come where an access entry or an assignment names them with their home. Default: none."`
-	HeldList    time.Duration `yaml:"held_list" example:"1s" doc:"How long a plain list of messages waits for the answer to an open request of whoever asks: it makes clients fast that poll. 0s: not at all; at most 10s. Default: 1s."`
-	RequestTTL  time.Duration `yaml:"request_ttl" example:"10m" doc:"When a request expires that says nothing about it, from 1s to 24h. Default: 10m."`
-	Retention   time.Duration `yaml:"retention" example:"24h" doc:"How long closed channels stay readable. 0s: not at all; 1000000h: for ever. Default: 24h."`
-	MaxPayload  int           `yaml:"max_payload" example:"262144" doc:"The largest payload of a message, in bytes of JSON, from 1024 to 1048576 (1 MiB). Default: 262144 (256 KiB)."`
-	Lenient     bool          `yaml:"lenient" example:"true" doc:"true: for agents written for the reference server, answer options as they were sent, accept requests without to, and replies to messages that are not requests. Default: false."`
-	QuietAgents bool          `yaml:"quiet_agents" example:"true" doc:"true: keep messages off the event streams of agents, where the stock Python runtime logs an error for each. Default: false."`
+	Listen  string       `yaml:"listen" example:"127.0.0.1:7118" doc:"A loopback TCP address to serve them on too, for programs that cannot use a unix socket. A program that connects there needs a key. Default: none."`
+	Keys    []ChannelKey `yaml:"keys" doc:"Who may come to listen."`
+	OpenTo  []string     `yaml:"open_to" example:"[laptop]" doc:"Trusted daemons, by name or id, or \"*\" (in quotes) for all of them, whose agents may come to every open intent here, and see the agents here. Agents of others come where an access entry or an assignment names them with their home. Default: none."`
+	Lenient bool         `yaml:"lenient" example:"true" doc:"true: for agents written for the reference server, answer options as they were sent, accept requests without to, and replies to messages that are not requests. Default: false."`
 }
 
 // Agents holds the settings of the agents' folder, and those of single agents.
@@ -297,10 +291,6 @@ func (c *Config) setDefaults() {
 	if c.Reach.Proxy.Text == "" && len(c.Reach.Proxy.Command) == 0 {
 		c.Reach.Proxy.Text = ProxyEnvironment
 	}
-	c.Channels.HeldList = cmp.Or(c.Channels.HeldList, time.Second)
-	c.Channels.RequestTTL = cmp.Or(c.Channels.RequestTTL, 10*time.Minute)
-	c.Channels.Retention = cmp.Or(c.Channels.Retention, 24*time.Hour)
-	c.Channels.MaxPayload = cmp.Or(c.Channels.MaxPayload, 256<<10)
 	c.Spending.Runs = cmp.Or(c.Spending.Runs, 50)
 	c.Spending.Tokens = cmp.Or(c.Spending.Tokens, 2_000_000)
 	c.Spending.USD = cmp.Or(c.Spending.USD, 5)

@@ -11,7 +11,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/internal/yamldoc"
@@ -54,9 +53,6 @@ channels:
   listen: "[::1]:7118"
   keys: [{sha256: ` + keyHash + `, agent: planner}, {sha256: ` + keyHash + `}]
   open_to: [laptop, "*"]
-  held_list: 0s
-  request_ttl: 90s
-  max_payload: 1024
   lenient: true
 spending: {usd: 0.5}
 history: off
@@ -130,7 +126,7 @@ func TestLoad(t *testing.T) {
 		},
 		Channels: Channels{
 			Listen: "[::1]:7118", Keys: []ChannelKey{{SHA256: keyHash, Agent: "planner"}, {SHA256: keyHash}},
-			OpenTo: []string{"laptop", "*"}, HeldList: 1, RequestTTL: 90 * time.Second, Retention: 24 * time.Hour, MaxPayload: 1024, Lenient: true,
+			OpenTo: []string{"laptop", "*"}, Lenient: true,
 		},
 		Spending: Spending{Runs: 50, Tokens: 2_000_000, USD: 0.5, USDAll: 20},
 		History:  Off,
@@ -166,7 +162,6 @@ func TestDefaults(t *testing.T) {
 		t.Errorf("the default name: %v", err)
 	}
 	want := &Config{Name: missing.Name, MaxMessage: 1 << 20, PostQuantum: Prefer, Discovery: Discovery{MDNS: On}, Reach: Reach{Proxy: Proxy{Text: "environment"}, Direct: On}, Log: Log{Format: FormatText, Level: LevelInfo},
-		Channels: Channels{HeldList: time.Second, RequestTTL: 10 * time.Minute, Retention: 24 * time.Hour, MaxPayload: 256 << 10},
 		Spending: Spending{Runs: 50, Tokens: 2_000_000, USD: 5, USDAll: 20}, History: On}
 	missing.Lines = nil
 	if !reflect.DeepEqual(missing, want) {
@@ -279,12 +274,8 @@ func TestErrors(t *testing.T) {
 		"metrics: {listen: 7119}":                                                {`"metrics.listen" must be text, not "7119"`},
 		"channels: {keys: [{agent: planner}]}":                                   {`bad "channels.keys[0]": no key: add sha256`},
 		"channels: {keys: [{sha256: secret, agent: \"\"}]}":                      {`bad "channels.keys[0].sha256": use 64 lower-case hex digits`, `bad "channels.keys[0].agent"`},
-		"channels: {held_list: 1}":                                               {`"channels.held_list" must be a time, not "1": write it with its unit`},
-		"channels: {held_list: -1s}":                                             {`bad "channels.held_list": -1s: use a time from 0s to 10s`},
 		"channels: {open_to: [Laptop]}":                                          {`bad "channels.open_to[0]": name "Laptop"`},
 		"channels: {open_to: \"*\"}":                                             {`"channels.open_to" must be a list`},
-		"channels: {request_ttl: 0s}":                                            {`bad "channels.request_ttl": 0s: use a time from 1s to 24h`},
-		"channels: {max_payload: 1048577}":                                       {`bad "channels.max_payload": 1048577`},
 		"channels: {lenient: yes}":                                               {`"channels.lenient" must be true or false, not "yes"`},
 		"policy: {desk: {}}":                                                     {`bad "policy.desk": an empty rule`},
 		"policy: {desk: {kinds: [qurey]}}":                                       {`bad "policy.desk.kinds[0]": "qurey": did you mean "query"?`},

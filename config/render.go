@@ -7,7 +7,6 @@ import (
 	"sort"
 	"strconv"
 	"strings"
-	"time"
 )
 
 // maxShownValue bounds a value that is shown, in bytes.
@@ -68,9 +67,6 @@ func renderFlow(v reflect.Value) string {
 			}
 		}
 		return "{" + strings.Join(items, ", ") + "}"
-	}
-	if d, ok := v.Interface().(time.Duration); ok {
-		return d.String()
 	}
 	return fmt.Sprint(v.Interface())
 }

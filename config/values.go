@@ -12,7 +12,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/internal/ownwords"
@@ -186,12 +185,6 @@ func (p *parser) checkChannels(c *Channels) {
 			p.AddValueError(fmt.Sprintf("channels.open_to[%d]", i), checkPeerRef(name))
 		}
 	}
-	p.checkDuration("channels.held_list", &c.HeldList, 0, 10*time.Second)
-	p.checkDuration("channels.request_ttl", &c.RequestTTL, time.Second, 24*time.Hour)
-	p.checkDuration("channels.retention", &c.Retention, 0, 1_000_000*time.Hour)
-	if n := c.MaxPayload; n < 1<<10 || n > 1<<20 {
-		p.AddValueError("channels.max_payload", ownwords.Errorf("%d: use bytes from %d to %d", n, 1<<10, 1<<20))
-	}
 }
 
 // checkUIDs reports numbers that are no user, or not one user.
@@ -297,18 +290,6 @@ func (p *parser) checkSpending(s *Spending) {
 			p.AddValueError(n.key, ownwords.Errorf("%v: use US dollars above 0, at most %d", n.value, maxUSDADay))
 		}
 	}
-}
-
-// checkDuration reports a time that is out of range. A time of 0 becomes the shortest there
-// is, because zero means the default.
-func (p *parser) checkDuration(key string, d *time.Duration, least, most time.Duration) {
-	if !p.IsSet(key) {
-		return
-	}
-	if *d < least || *d > most {
-		p.AddValueError(key, ownwords.Errorf("%s: use a time from %s to %s", kinds.FormatDuration(*d), kinds.FormatDuration(least), kinds.FormatDuration(most)))
-	}
-	*d = max(*d, time.Nanosecond)
 }
 
 func (p *parser) checkRule(at string, r Rule) {

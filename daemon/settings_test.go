@@ -32,13 +32,13 @@ func TestSettingsWithoutEffectAreNamed(t *testing.T) {
 		}
 		return log.String()
 	}
-	said := reload("policy: {labtop: {kinds: []}}\nchannels: {open_to: [laptob], quiet_agents: true}\nlimits: {min_free: 2097152}\nhistory: {messages: 1000}\n")
-	for _, want := range []string{`settings="limits.min_free, channels.quiet_agents"`, `\"history\" is as an earlier version had it: `, "policy in config.yaml names labtop: ", "channels.open_to in config.yaml names laptob: "} {
+	said := reload("policy: {labtop: {kinds: []}}\nchannels: {open_to: [laptob], lenient: true}\nlimits: {min_free: 2097152}\nhistory: {messages: 1000}\n")
+	for _, want := range []string{`settings="limits.min_free, channels.lenient"`, `\"history\" is as an earlier version had it: `, "policy in config.yaml names labtop: ", "channels.open_to in config.yaml names laptob: "} {
 		if !strings.Contains(said, want) {
 			t.Errorf("the log says %q, want %s", said, want)
 		}
 	}
-	if said := reload("policy: {\"*\": {kinds: []}}\nchannels: {quiet_agents: true}\nlimits: {min_free: 2097152}\n"); strings.Contains(said, "WARN") {
+	if said := reload("policy: {\"*\": {kinds: []}}\nchannels: {lenient: true}\nlimits: {min_free: 2097152}\n"); strings.Contains(said, "WARN") {
 		t.Errorf("the log says %q", said)
 	}
 }
@@ -117,8 +117,8 @@ func TestStatusTellsOfSettingsThatDoNotCount(t *testing.T) {
 		desk.dial().must("status", nil, &s)
 		return failed, s.Warnings
 	}
-	const later = "settings in config.yaml that have changed take effect at the next start: limits.min_free, channels.quiet_agents; start acpd again for them"
-	if failed, w := reload("limits: {min_free: 4194304}\nchannels: {quiet_agents: true}\n"); failed || !slices.Equal(w, []string{later}) {
+	const later = "settings in config.yaml that have changed take effect at the next start: limits.min_free, channels.lenient; start acpd again for them"
+	if failed, w := reload("limits: {min_free: 4194304}\nchannels: {lenient: true}\n"); failed || !slices.Equal(w, []string{later}) {
 		t.Errorf("failed is %t, %q", failed, w)
 	}
 	for _, text := range []string{"policy: {\"*\": {kinds: [pong]}}\n", "polity: {}\n", "[", strings.Repeat("x: 1\n", 10_000)} {
@@ -135,7 +135,7 @@ func TestStatusTellsOfSettingsThatDoNotCount(t *testing.T) {
 			t.Errorf("%q", rest)
 		}
 	}
-	if failed, w := reload("limits: {min_free: 4194304}\nchannels: {quiet_agents: true}\n"); failed || !slices.Equal(w, []string{later}) {
+	if failed, w := reload("limits: {min_free: 4194304}\nchannels: {lenient: true}\n"); failed || !slices.Equal(w, []string{later}) {
 		t.Errorf("failed is %t, %q", failed, w)
 	}
 	if failed, w := reload("limits: {min_free: 2097152}\n"); failed || len(w) != 0 {

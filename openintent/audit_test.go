@@ -172,11 +172,11 @@ func TestNobodyReadsOthersMessages(t *testing.T) {
 }
 
 func TestPayloadsAreBoundedObjects(t *testing.T) {
-	h, _, ch := team(t, func(c *Config) { c.MaxPayload = 1000 })
+	h, _, ch := team(t)
 	p := h.as("planner")
-	p.send(ch, obj{"payload": obj{"a": strings.Repeat("x", 1000-8)}}).ok(201)
-	p.send(ch, obj{"payload": obj{"a": strings.Repeat("x", 1000-7)}}).refused(413, "too_large")
-	p.send(ch, obj{"payload": obj{"a": strings.Repeat("x", 1000+bodyRoom)}}).refused(413, "too_large")
+	p.send(ch, obj{"payload": obj{"a": strings.Repeat("x", MaxPayload-8)}}).ok(201)
+	p.send(ch, obj{"payload": obj{"a": strings.Repeat("x", MaxPayload-7)}}).refused(413, "too_large")
+	p.send(ch, obj{"payload": obj{"a": strings.Repeat("x", MaxPayload+bodyRoom)}}).refused(413, "too_large")
 	p.send(ch, obj{"metadata": obj{"a": strings.Repeat("x", 70<<10)}}).refused(413, "too_large")
 	p.post(ch+"/messages", `{"payload":`+strings.Repeat(`{"a":`, 20_000)+`1`+strings.Repeat(`}`, 20_000)+`}`).refused(400, "bad_json")
 }

@@ -39,8 +39,8 @@ func (a *alarmHeap) Pop() any {
 // timeFor returns when the channel is to be closed or removed, 0 for never.
 func (a *channelAlarms) timeFor(ch *channelRecord) chain.Time {
 	switch over := ch.doc.Status == statusClosed || ch.over != 0; {
-	case over && a.world.cfg.Retention >= 0:
-		return ch.closedAt(now()).Add(a.world.cfg.Retention)
+	case over:
+		return ch.closedAt(now()).Add(retention)
 	case !over && ch.opt.ttl > 0:
 		return ch.ttlEnd()
 	}

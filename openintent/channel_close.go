@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"time"
 
 	"github.com/acpd/acpd/openintent/chain"
 )
@@ -101,12 +102,15 @@ func (t *tx) purgeChannel(ch *channelRecord) error {
 	return nil
 }
 
+// retention is how long a closed channel stays readable.
+const retention = 24 * time.Hour
+
 // closeOrPurgeChannel closes or removes the channel if it is time.
 func (e *Engine) closeOrPurgeChannel(ctx context.Context, ch *channelRecord) error {
 	return e.runTransaction(ctx, ch.needsDurableWrites(e), func(t *tx) error {
 		switch {
 		case e.channels[ch.id] != ch:
-		case !ch.isOpen(t.now) && e.cfg.Retention >= 0 && ch.closedAt(t.now).Add(e.cfg.Retention) <= t.now:
+		case !ch.isOpen(t.now) && ch.closedAt(t.now).Add(retention) <= t.now:
 			return t.purgeChannel(ch)
 		case ch.doc.Status == statusOpen && ch.over == 0 && ch.isTTLOver(t.now):
 			return t.closeChannel(ch, ch.ttlEnd())

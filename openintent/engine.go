@@ -32,22 +32,6 @@ type Config struct {
 	// a request needs no recipient; a reply may answer what is no request.
 	Lenient bool
 
-	// HeldList is the time that the plain list of messages waits for the response to an open
-	// request of its caller; 0 answers at once. It makes clients that ask by polling fast.
-	HeldList time.Duration
-
-	// RequestTTL passes before a request without expires_at expires.
-	RequestTTL time.Duration
-
-	// Retention passes before a closed channel is removed; negative: it stays for ever.
-	Retention time.Duration
-
-	MaxPayload int // the largest payload of a message, in bytes of JSON
-
-	// QuietAgents keeps messages off the stream /agents/{id}/subscribe, because
-	// the stock Python runtime logs an error for each.
-	QuietAgents bool
-
 	Log     *slog.Logger // nil: slog.Default()
 	PeerLog *budget.Log  // for lines that peers cause; nil: Log
 

@@ -141,7 +141,7 @@ func TestARestartChangesNothing(t *testing.T) {
 	}
 	for seed := range seeds {
 		synctest.Test(t, func(t *testing.T) {
-			h := start(t, func(c *Config) { c.HeldList = 0 })
+			h := start(t)
 			c := newCrowd(h, seed)
 			for range 6 {
 				for range 40 {
@@ -165,7 +165,7 @@ func TestARestartChangesNothing(t *testing.T) {
 
 // Many at once: nothing fails, and lists and streams have one order.
 func TestTogether(t *testing.T) {
-	h := start(t, func(c *Config) { c.HeldList = 0 })
+	h := start(t)
 	stop := h.run()
 	in := h.intent("planner")
 	ch := h.channel("planner", h.intent("planner"), "talk")

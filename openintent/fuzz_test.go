@@ -17,7 +17,7 @@ import (
 // FuzzHandler sends anything to every route. The answer is JSON, a stream, or
 // nothing, and never a failure of the server.
 func FuzzHandler(f *testing.F) {
-	h := start(f, func(c *Config) { c.HeldList = 0 })
+	h := start(f)
 	in, ch := h.intent("planner"), ""
 	ch = strings.TrimPrefix(h.channel("planner", in, "talk", obj{"options": obj{"audit": true}}), "/channels/")
 	msg := h.as("planner").request("/channels/"+ch, "reviewer")

@@ -12,7 +12,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/go-json-experiment/json"
 
@@ -45,7 +44,6 @@ func start(t testing.TB, change ...func(*Config)) *host {
 	t.Helper()
 	h := &host{t: t, path: filepath.Join(t.TempDir(), "state.db"), cfg: Config{
 		Self: hostID + idRest, Log: slog.New(slog.NewTextHandler(t.Output(), nil)),
-		HeldList: time.Second, RequestTTL: 10 * time.Minute, Retention: 24 * time.Hour, MaxPayload: 256 << 10,
 	}}
 	for _, f := range change {
 		f(&h.cfg)

@@ -26,7 +26,7 @@ func TestErrorsAreJSON(t *testing.T) {
 	if !ok || fmt.Sprint(detail[0].(obj)["loc"]) != "[body title]" {
 		t.Errorf("detail %v", a.at("detail"))
 	}
-	p.post("/intents", strings.Repeat(" ", int(h.cfg.MaxPayload)+bodyRoom+1)).refused(413, "too_large")
+	p.post("/intents", strings.Repeat(" ", MaxPayload+bodyRoom+1)).refused(413, "too_large")
 	// A GET may say that it has a JSON body and have none.
 	p.with("Content-Type", "application/json").get("/intents").ok(200)
 }

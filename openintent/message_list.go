@@ -51,9 +51,9 @@ func (e *Engine) ListMessages(c *Call, id string, which *MessageFilter) (JSON, e
 	if err != nil {
 		return nil, err
 	}
-	wait, held := which.Wait, which.Plain && e.cfg.HeldList > 0
+	wait, held := which.Wait, which.Plain
 	if held {
-		wait = e.cfg.HeldList
+		wait = heldList
 	}
 	var timeout <-chan time.Time
 	since := f.since
@@ -267,6 +267,10 @@ const (
 	MaxListBytes = 8 << 20 // after which nothing more is put into a list
 	maxGathered  = 2 << 20 // the same, of a list that goes to another daemon, which puts several together
 	MaxWait      = 60 * time.Second
+
+	// heldList is how long a plain list of messages waits for the response to an open request of
+	// its caller. It makes clients that ask by polling fast.
+	heldList = time.Second
 )
 
 // messageSearch collects a list of messages of a channel.

@@ -70,11 +70,14 @@ func (s *SendMessage) newDraft(e *Engine) (*messageDraft, error) {
 	if err := NormalizeJSONObject("payload", &d.payload); err != nil {
 		return nil, err
 	}
-	if len(d.payload) > e.cfg.MaxPayload {
-		return nil, NewError("too_large", "payload: %d bytes, at most %d are taken: put large data elsewhere and refer to it", len(d.payload), e.cfg.MaxPayload)
+	if len(d.payload) > MaxPayload {
+		return nil, NewError("too_large", "payload: %d bytes, at most %d are taken: put large data elsewhere and refer to it", len(d.payload), MaxPayload)
 	}
 	return d, checkMetadata(&d.metadata)
 }
+
+// MaxPayload bounds the payload of a message, in bytes of JSON.
+const MaxPayload = 256 << 10
 
 // checkMetadata refuses a v that is no object, or too long.
 func checkMetadata(v *jsontext.Value) error {

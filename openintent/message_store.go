@@ -30,6 +30,9 @@ type messageDraft struct {
 	payer             string   // of a notice: the daemon that is charged for its event
 }
 
+// requestTTL is when a request without expires_at expires.
+const requestTTL = 10 * time.Minute
+
 // storeMessage stores d as the channel's next message, and the channel too if it is new. The
 // caller has checked that the sender may write in the channel; storeMessage checks the rest.
 func (t *tx) storeMessage(ch *channelRecord, d *messageDraft) (*message, error) {
@@ -47,7 +50,7 @@ func (t *tx) storeMessage(ch *channelRecord, d *messageDraft) (*message, error) 
 		return nil, err
 	}
 	if m.kind == kindRequest && m.deadline == 0 {
-		m.deadline = at.Add(e.cfg.RequestTTL)
+		m.deadline = at.Add(requestTTL)
 	}
 	if d.proof != nil {
 		key, said := "", d.to

@@ -122,9 +122,7 @@ func (e *Engine) fetchMissedEntries(ctx context.Context, s *subscriber, host str
 func (s *subscriber) appendMissedFrames(b []byte, host string, page *MissedEntries) []byte {
 	for _, r := range page.Entries {
 		s.at.hosts[host] = r.Number
-		if !s.quiet || r.Event != kindMessage {
-			b = s.out.Append(b, r.Event, r.Data, s.at.String())
-		}
+		b = s.out.Append(b, r.Event, r.Data, s.at.String())
 	}
 	if s.at.hosts[host] = page.Next; !page.More {
 		delete(s.behind, host)

@@ -66,12 +66,10 @@ func (e *Engine) announceEntry(n *feedEntry) {
 			if a := m.ch.asks[m.correlation]; a != nil {
 				a.addResponse(e, m)
 			}
-			if e.cfg.HeldList > 0 {
-				if m.ch.news == nil {
-					m.ch.news = make(map[string]bool)
-				}
-				m.ch.news[m.to] = true
+			if m.ch.news == nil {
+				m.ch.news = make(map[string]bool)
 			}
+			m.ch.news[m.to] = true
 		}
 	}
 	e.pushEntryToStreams(n)

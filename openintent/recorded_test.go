@@ -19,7 +19,6 @@ import (
 	"sync"
 	"testing"
 	"testing/synctest"
-	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
 	gocmp "github.com/google/go-cmp/cmp"
@@ -90,7 +89,6 @@ func recordedEngine(t *testing.T) (handler http.Handler, stop func()) {
 	}
 	e, err := openintent.NewEngine(t.Context(), openintent.Config{
 		Store: db, Self: self, Log: slog.New(slog.NewTextHandler(t.Output(), nil)),
-		HeldList: time.Second, RequestTTL: 10 * time.Minute, Retention: 24 * time.Hour, MaxPayload: 4 << 10,
 		OpenTo:  func(home string) bool { return home == near },
 		Petname: func(name string) bool { return name == "attic" },
 		Room: func(home string) error {

@@ -139,14 +139,13 @@ func isIDMadeBy(host, id string) bool {
 
 // concernsStream reports whether a stream of an agent here shows the entry.
 func (r *relayedEntry) concernsStream(s *subscriber) bool {
-	isMessage := r.Event == kindMessage
 	switch {
-	case s.who.Home != "" || isMessage && s.quiet:
+	case s.who.Home != "":
 		return false
 	case s.agent:
 		return slices.Contains(r.Own, s.who.Agent)
 	}
-	return s.intent == r.IntentID && (s.channel == "" || isMessage && s.channel == r.ChannelID) && slices.Contains(r.For, s.who.Agent)
+	return s.intent == r.IntentID && (s.channel == "" || r.Event == kindMessage && s.channel == r.ChannelID) && slices.Contains(r.For, s.who.Agent)
 }
 
 // FollowHostBriefly follows a host, or all, for a stream that should miss nothing from its start. It

@@ -50,7 +50,7 @@ func (r *knownIDs) learn(answer []byte) {
 
 // The recorded requests of the SDK are answered as they were.
 func TestRecordedSDK(t *testing.T) {
-	h := start(t, func(c *Config) { c.HeldList = 0 })
+	h := start(t)
 	handler := h.handler(sdkKeys())
 	var rec knownIDs
 	replaced := regexp.MustCompile(`\$(\d+)\.`)

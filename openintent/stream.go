@@ -68,7 +68,7 @@ func (e *Engine) StreamAgent(c *Call, agent, last string, out EventWriter) error
 	if who.Home == "" {
 		e.FollowHostBriefly(c.Context(), "")
 	}
-	return e.serveStream(c, &subscriber{who: who, agent: true, quiet: e.cfg.QuietAgents}, last, out)
+	return e.serveStream(c, &subscriber{who: who, agent: true}, last, out)
 }
 
 // StreamHome is [Engine.StreamIntent] for the entries that concern any agent of the caller's

@@ -131,8 +131,6 @@ func (e *Engine) newEntryForPlace(s *subscriber, p feedPlace) (n feedEntry, may 
 	}
 	n.in, n.message = ch.in, &message{ch: ch, to: p.to}
 	switch {
-	case s.quiet:
-		return n, false
 	case !n.message.isDirect() || s.who.Operator && !s.agent:
 		return n, true
 	case s.home:

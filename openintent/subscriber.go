@@ -19,7 +19,6 @@ type subscriber struct {
 	intent  string // the intent that it is about, and
 	channel string // the channel, "" for all
 	agent   bool   // it is about the agent of who
-	quiet   bool   // no messages
 	home    bool   // it is about the agents of the daemon of who
 	in      chan *feedEntry
 	payer   identity.ID // charged for entries that wait, if that is another daemon
@@ -248,7 +247,7 @@ func (w *world) streamShowsEntry(s *subscriber, n *feedEntry, at chain.Time) boo
 		return n.relayed.concernsStream(s)
 	}
 	if m := n.message; m != nil {
-		return !s.quiet && !m.isExpired(at) && m.isStillListed(at) && m.sender != s.who.name &&
+		return !m.isExpired(at) && m.isStillListed(at) && m.sender != s.who.name &&
 			(s.intent == "" || s.intent == n.in.id) && (s.channel == "" || s.channel == m.ch.id) &&
 			w.channels[m.ch.id] == m.ch && w.mayReadChannel(m.ch, s.who, at) &&
 			(s.who.Operator && !s.agent || m.isAddressedTo(s.who.name))

@@ -151,7 +151,6 @@ type weighed struct {
 func startWeighed(t *testing.T) *weighed {
 	w := new(weighed)
 	w.host = start(t, toOthers, func(c *Config) {
-		c.HeldList = 0
 		c.Inside = func(run func() error) error {
 			w.weigh()
 			return run()

@@ -87,8 +87,7 @@ func Open(ctx context.Context, deps Deps) (s *Service, err error) {
 	s.Gateway, err = remote.OpenGateway(ctx, remote.Config{
 		Self: s.Self, Trusted: s.Trust.FindPeer, Peers: s.Trust.Peers, Hosts: s.listHosts,
 		Engine: openintent.Config{
-			Store: s.DB, Budget: s.Budget, Log: s.Log, PeerLog: s.PeerLog, Lenient: how.Lenient, HeldList: how.HeldList, RequestTTL: how.RequestTTL, Retention: how.Retention,
-			MaxPayload: how.MaxPayload, QuietAgents: how.QuietAgents,
+			Store: s.DB, Budget: s.Budget, Log: s.Log, PeerLog: s.PeerLog, Lenient: how.Lenient,
 			Room: func(home string) error {
 				from, err := identity.ParseID(home)
 				if err != nil {

@@ -6,7 +6,6 @@ import (
 	"reflect"
 	"slices"
 	"strings"
-	"time"
 
 	"go.yaml.in/yaml/v3"
 )
@@ -56,9 +55,6 @@ func (d *Document) decodeValue(key string, n *yaml.Node, v reflect.Value) {
 
 // describeType returns what v takes, how that is written, and whether n is that.
 func (d *Document) describeType(key string, n *yaml.Node, v reflect.Value) (want, example string, ok bool) {
-	if v.Type() == reflect.TypeFor[time.Duration]() {
-		return "a time", "write it with its unit, like 500ms, 30s or 24h", isDurationNode(n)
-	}
 	switch v.Kind() {
 	case reflect.Struct, reflect.Map:
 		return "settings", "put each on a line of its own, as key: value", n.Kind == yaml.MappingNode
@@ -167,12 +163,6 @@ func (d *Document) forEachPair(key string, n *yaml.Node, each func(name, at stri
 		seen[k.Value], d.lines[at] = k.Line, k.Line
 		each(k.Value, at, k.Line, n.Content[i+1])
 	}
-}
-
-// isDurationNode reports whether n is a time.
-func isDurationNode(n *yaml.Node) bool {
-	_, err := time.ParseDuration(n.Value)
-	return err == nil && isScalarNode(n, "!!str")
 }
 
 // hasTwoMeanings reports whether a number is another one, or none, in another version of YAML: 010 is 8 or 10,

@@ -116,7 +116,7 @@ func (r *request) handleAndEncode() (answer openintent.JSON, err error) {
 // handleOrForward has the handler of the route do what the request asks for, or passes the request
 // on to the host that has to do it.
 func (r *request) handleOrForward() (answer any, err error) {
-	cfg, isDelete := r.e.Config(), r.http.Method == http.MethodDelete
+	freeing, isDelete := r.e.Config().Freeing, r.http.Method == http.MethodDelete
 	if err := r.identifyAndAdmitCaller(); err != nil {
 		return nil, err
 	}
@@ -126,7 +126,7 @@ func (r *request) handleOrForward() (answer any, err error) {
 		}
 	}
 	if r.route.in != nil {
-		if err := r.readBody(int64(cfg.MaxPayload + bodyRoom)); err != nil {
+		if err := r.readBody(openintent.MaxPayload + bodyRoom); err != nil {
 			return nil, err
 		}
 	}
@@ -145,10 +145,10 @@ func (r *request) handleOrForward() (answer any, err error) {
 			return nil, err
 		}
 	}
-	if !isDelete || cfg.Freeing == nil || r.Caller.Home != "" { // other daemons do not use up the reserve
+	if !isDelete || freeing == nil || r.Caller.Home != "" { // other daemons do not use up the reserve
 		return r.route.handler(r)
 	}
-	err = cfg.Freeing(func() (err error) {
+	err = freeing(func() (err error) {
 		answer, err = r.route.handler(r)
 		return err
 	})

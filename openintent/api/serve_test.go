@@ -29,7 +29,7 @@ func failing(t *testing.T, change func(*route)) (ask func(rt *route, who openint
 	var log await.Output
 	book := new(budget.Book)
 	e, err := openintent.NewEngine(t.Context(), openintent.Config{Store: statedb.New(t), Budget: book, Self: strings.Repeat("01", 32), Log: slog.New(slog.NewTextHandler(&log, nil)),
-		OpenTo: func(string) bool { return true }, MaxPayload: 256 << 10})
+		OpenTo: func(string) bool { return true }})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,7 +12,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/go-json-experiment/json"
 	"go.uber.org/goleak"
@@ -148,7 +147,7 @@ func (s *side) start() {
 // engineOn is how a daemon makes its engine whose owner has set nothing.
 func engineOn(db *store.DB, log *slog.Logger) openintent.Config {
 	book := new(budget.Book)
-	return openintent.Config{Store: db, Log: log, Budget: book, PeerLog: book.OpenLog(log), HeldList: time.Second, RequestTTL: 10 * time.Minute, Retention: 24 * time.Hour, MaxPayload: 256 << 10}
+	return openintent.Config{Store: db, Log: log, Budget: book, PeerLog: book.OpenLog(log)}
 }
 
 func (s *side) deny(why error) {

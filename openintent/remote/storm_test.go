@@ -87,11 +87,9 @@ func (m *machine) start() {
 	if err != nil {
 		t.Fatal(err)
 	}
-	engine := engineOn(db, slog.New(slog.DiscardHandler))
-	engine.HeldList = 0
 	peer := identity.Peer{ID: m.other.id, Name: "other"}
 	c, err := OpenGateway(t.Context(), Config{
-		Self: m.id, Engine: engine,
+		Self: m.id, Engine: engineOn(db, slog.New(slog.DiscardHandler)),
 		Trusted: func(id identity.ID) (identity.Peer, bool) { return peer, id == peer.ID },
 		Peers:   func() []identity.Peer { return []identity.Peer{peer} },
 		OpenTo:  func(identity.Peer) bool { return false },
