@@ -239,17 +239,8 @@ func (m Metrics) Addr() string {
 
 // Log holds the settings of the log.
 type Log struct {
-	Format Format `yaml:"format" example:"text" doc:"text or json. Default: text."`
-	Level  Level  `yaml:"level" example:"info" doc:"The least level to log: debug, info, warn or error. Default: info."`
+	Level Level `yaml:"level" example:"info" doc:"The least level to log: debug, info, warn or error. Default: info."`
 }
-
-// Format is the form of a line of the log.
-type Format string
-
-const (
-	FormatText Format = "text"
-	FormatJSON Format = "json"
-)
 
 // Level is the least level that is logged; slog reads the same words.
 type Level string
@@ -296,6 +287,5 @@ func (c *Config) setDefaults() {
 	c.Spending.USD = cmp.Or(c.Spending.USD, 5)
 	c.Spending.USDAll = cmp.Or(c.Spending.USDAll, 20)
 	c.History = cmp.Or(c.History, On)
-	c.Log.Format = cmp.Or(c.Log.Format, FormatText)
 	c.Log.Level = cmp.Or(c.Log.Level, LevelInfo)
 }

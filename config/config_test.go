@@ -57,7 +57,7 @@ channels:
 spending: {usd: 0.5}
 history: off
 metrics: {listen: "0.0.0.0:7119", expose: true, peers: true}
-log: {format: json, level: debug}
+log: {level: debug}
 `
 	keyHash = "2c26b46b68ffc68ff99b453c1d30413413422d706483bfa0f98a5e886266e7ae"
 )
@@ -131,7 +131,7 @@ func TestLoad(t *testing.T) {
 		Spending: Spending{Runs: 50, Tokens: 2_000_000, USD: 0.5, USDAll: 20},
 		History:  Off,
 		Metrics:  Metrics{Listen: "0.0.0.0:7119", Expose: true, Peers: true},
-		Log:      Log{Format: FormatJSON, Level: LevelDebug},
+		Log:      Log{Level: LevelDebug},
 	}
 	if line := c.Lines["limits.rate[1].burst"]; line != 1+strings.Count(fullExample[:strings.Index(fullExample, "burst")], "\n") {
 		t.Errorf("limits.rate[1].burst is said to be in line %d", line)
@@ -161,7 +161,7 @@ func TestDefaults(t *testing.T) {
 	if err := identity.CheckName(missing.Name); err != nil {
 		t.Errorf("the default name: %v", err)
 	}
-	want := &Config{Name: missing.Name, MaxMessage: 1 << 20, PostQuantum: Prefer, Discovery: Discovery{MDNS: On}, Reach: Reach{Proxy: Proxy{Text: "environment"}, Direct: On}, Log: Log{Format: FormatText, Level: LevelInfo},
+	want := &Config{Name: missing.Name, MaxMessage: 1 << 20, PostQuantum: Prefer, Discovery: Discovery{MDNS: On}, Reach: Reach{Proxy: Proxy{Text: "environment"}, Direct: On}, Log: Log{Level: LevelInfo},
 		Spending: Spending{Runs: 50, Tokens: 2_000_000, USD: 5, USDAll: 20}, History: On}
 	missing.Lines = nil
 	if !reflect.DeepEqual(missing, want) {
@@ -218,7 +218,7 @@ func TestErrors(t *testing.T) {
 		"limits: {min_free: 010}":            {`1: "limits.min_free" is "010"`},
 		"post_quantum: requir":               {`1: bad "post_quantum": "requir": did you mean "require"?`},
 		"post_quantum: \"off\"":              {`1: bad "post_quantum": "off": use prefer, require`},
-		"log: {level: 3, format: x}":         {`1: bad "log.level": "3": use debug, info, warn, error`, `1: bad "log.format": "x": use text, json`},
+		"log: {level: 3}":                    {`1: bad "log.level": "3": use debug, info, warn, error`},
 		"log: text":                          {`1: "log" must be settings, not "text"`},
 		"peers: []":                          {`1: "peers" must be settings, not a list`},
 		"oacp: {home: oacp}":                 {`1: bad "oacp.home": "oacp": use a path that begins with / or ~/`},
@@ -287,7 +287,7 @@ func TestErrors(t *testing.T) {
 		"policy:\n  *:\n    kinds: [ping]":                                       {`2: no valid YAML: did not find expected alphabetic or numeric character: "*" and text that begins with * or & must be in quotes`},
 		"name: &n desk":                                                          {`1: "name" uses an anchor`},
 		"name: *n":                                                               {`1: no valid YAML: unknown anchor`},
-		"log: {level: &l info, format: *l}":                                      {`"log.level" uses an anchor`, `"log.format" uses an anchor`},
+		"log: {level: &l info}\nname: *l":                                        {`"log.level" uses an anchor`, `"name" uses an anchor`},
 		"? [a]\n: b":                                                             {`1: a key that is no plain text`},
 		"<<: {name: desk}":                                                       {`1: unknown key "<<"`},
 		"[name]":                                                                 {`1: the file must be settings, not a list`},

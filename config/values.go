@@ -77,7 +77,6 @@ func (p *parser) checkValues(c *Config) {
 	}
 	p.checkSpending(&c.Spending)
 	p.checkOneOf("history", string(c.History), string(On), string(Off))
-	p.checkOneOf("log.format", string(c.Log.Format), string(FormatText), string(FormatJSON))
 	p.checkOneOf("log.level", string(c.Log.Level), string(LevelDebug), string(LevelInfo), string(LevelWarn), string(LevelError))
 	for _, name := range slices.Sorted(maps.Keys(c.Peers)) {
 		at := yamldoc.JoinKey("peers", name)

@@ -16,11 +16,7 @@ func (s *Service) NewLogger(to io.Writer) *slog.Logger {
 		return slog.New(slog.DiscardHandler)
 	}
 	s.setLogLevel(s.start)
-	o := &slog.HandlerOptions{Level: &s.level}
-	if s.start.Log.Format == config.FormatJSON {
-		return slog.New(ownWordsHandler{slog.NewJSONHandler(to, o)})
-	}
-	return slog.New(ownWordsHandler{slog.NewTextHandler(to, o)})
+	return slog.New(ownWordsHandler{slog.NewTextHandler(to, &slog.HandlerOptions{Level: &s.level})})
 }
 
 // ownWordsHandler writes errors to the log only in words of this program. At level debug a line has what
