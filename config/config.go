@@ -220,7 +220,6 @@ func (c *Channels) IsOpenTo(peer identity.Peer) bool {
 type Metrics struct {
 	Listen string `yaml:"listen" example:"127.0.0.1:7119" doc:"Where /metrics, /healthz and /readyz are served: a TCP address, on loopback if it has no host, or the absolute path of a unix socket, only for this user. It asks for no key. Default: nowhere, and nothing is counted for it."`
 	Expose bool   `yaml:"expose" example:"true" doc:"true: listen may be an address that other machines reach. It shows to everybody who reaches it how much is sent and received, the kinds, times and outcomes, but no payload and no key. Default: false."`
-	Peers  bool   `yaml:"peers" example:"true" doc:"true: /metrics has series for single peers too, with their names: of at most 64, and of all others together. Default: false."`
 }
 
 // loopback is where metrics are served if no host is named.

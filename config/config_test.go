@@ -56,7 +56,7 @@ channels:
   lenient: true
 spending: {usd: 0.5}
 history: off
-metrics: {listen: "0.0.0.0:7119", expose: true, peers: true}
+metrics: {listen: "0.0.0.0:7119", expose: true}
 log: {level: debug}
 `
 	keyHash = "2c26b46b68ffc68ff99b453c1d30413413422d706483bfa0f98a5e886266e7ae"
@@ -130,7 +130,7 @@ func TestLoad(t *testing.T) {
 		},
 		Spending: Spending{Runs: 50, Tokens: 2_000_000, USD: 0.5, USDAll: 20},
 		History:  Off,
-		Metrics:  Metrics{Listen: "0.0.0.0:7119", Expose: true, Peers: true},
+		Metrics:  Metrics{Listen: "0.0.0.0:7119", Expose: true},
 		Log:      Log{Level: LevelDebug},
 	}
 	if line := c.Lines["limits.rate[1].burst"]; line != 1+strings.Count(fullExample[:strings.Index(fullExample, "burst")], "\n") {

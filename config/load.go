@@ -57,7 +57,8 @@ var goneSettings = map[string]string{
 	"channels.max_payload":  "remove it: a payload has at most 262144 bytes (256 KiB)",
 	"channels.quiet_agents": "remove it: the event stream of an agent has its messages",
 
-	"log.format": "remove it: the log has lines of text, key=value",
+	"metrics.peers": "remove it: acpctl peers shows single peers",
+	"log.format":    "remove it: the log has lines of text, key=value",
 
 	"history": "remove it to keep the last 1000 messages, at most 4 MiB of them, or write history: off to keep none",
 }

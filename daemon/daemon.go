@@ -177,7 +177,7 @@ func (d *Daemon) openParts(ctx context.Context) error {
 	d.log = d.config.NewLogger(d.options.Log)
 	d.drain = admin.NewDrain(d.agents, d.log)
 	if cfg.Metrics.Listen != "" {
-		d.measures = measures.New(cfg.Metrics.Peers)
+		d.measures = measures.New()
 	}
 	trust, warning, err := identity.OpenTrustStore(dir)
 	if err != nil {

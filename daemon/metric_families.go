@@ -16,7 +16,7 @@ func (d *Daemon) listMetricFamilies(ctx context.Context) []metrics.Family {
 	return slices.Concat(
 		d.watch.ListFamilies(), d.measures.ListFamilies(), d.listNetworkFamilies(), d.relays.ListFamilies(), d.readiness.ListFamilies(ctx),
 		d.config.ListFamilies(), d.space.ListFamilies(), d.listAgentFamilies(), d.sessions.ListFamilies(), d.spending.ListFamilies(),
-		admin.ListProcessFamilies(d.options.Version, d.started), d.measures.ListPeerFamilies(d.trust.Peers(), d.node.Peer),
+		admin.ListProcessFamilies(d.options.Version, d.started),
 	)
 }
 

@@ -218,24 +218,15 @@ func TestMetricsCountWakes(t *testing.T) {
 	laptop.countsTo(`acpd_wakes_total{outcome="refused"}`, 0)
 }
 
-// Peers have series with their names only if that is asked for.
-func TestMetricsNamePeersOnlyIfAsked(t *testing.T) {
+// No series names a peer.
+func TestMetricsNameNoPeer(t *testing.T) {
 	t.Parallel()
-	quiet, _ := measuredPair(t, "")
-	for series := range quiet.series() {
+	desk, _ := measuredPair(t, "")
+	for series := range desk.series() {
 		if strings.Contains(series, "laptop") || strings.Contains(series, "peer=") {
 			t.Errorf("%s names a peer", series)
 		}
 	}
-	desk, _ := measuredPair(t, ", peers: true")
-	desk.dial().must("ping", client.PingParams{To: "laptop"}, nil)
-	desk.countsTo(`acpd_peer_connected{peer="laptop"}`, 1)
-	if rtt, ok := desk.series()[`acpd_peer_rtt_seconds{peer="laptop"}`]; !ok || rtt <= 0 {
-		t.Errorf("round trip: %v, %v", rtt, ok)
-	}
-	before := desk.series()[`acpd_peer_messages_total{peer="laptop",direction="out"}`]
-	desk.dial().must("ping", client.PingParams{To: "laptop"}, nil)
-	desk.countsTo(`acpd_peer_messages_total{peer="laptop",direction="out"}`, before+1)
 }
 
 // With metrics off nothing listens, and nothing is counted.

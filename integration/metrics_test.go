@@ -37,12 +37,12 @@ func scrape(t *testing.T, m *live.Machine) string {
 	return string(text)
 }
 
-// startMeasured starts a daemon that serves metrics, those of single peers too, and that has a
-// connected peer and a relay where nothing listens.
+// startMeasured starts a daemon that serves metrics, and that has a connected peer and a relay where nothing
+// listens.
 func startMeasured(t *testing.T) *live.Machine {
 	t.Helper()
 	desk, laptop := live.NewMachine(t, "desk"), live.NewMachine(t, "laptop")
-	text := fmt.Sprintf("metrics: {listen: %q, peers: true}\nreach: {relays: [{name: hub, url: \"tls://127.0.0.1:1\"}]}\n", filepath.Join(desk.Home, "metrics.sock"))
+	text := fmt.Sprintf("metrics: {listen: %q}\nreach: {relays: [{name: hub, url: \"tls://127.0.0.1:1\"}]}\n", filepath.Join(desk.Home, "metrics.sock"))
 	if err := os.WriteFile(filepath.Join(desk.Home, "config.yaml"), []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}

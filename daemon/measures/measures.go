@@ -28,7 +28,6 @@ type Measures struct {
 	commitWrites *metrics.Histograms
 	mails        *metrics.Counts // by direction and result
 	channels     *metrics.Counts // requests, by who asks and status
-	peers        *peers          // nil unless metrics.peers is set
 }
 
 // The values of labels, beside codes and kinds. A label that takes words of others ends with
@@ -46,8 +45,8 @@ const (
 	AskedByPeer = "peer"
 )
 
-// New returns measures that are all zero; those of single peers too if perPeer is set.
-func New(perPeer bool) *Measures {
+// New returns measures that are all zero.
+func New() *Measures {
 	outcome := metrics.ClosedLabel{Name: "outcome", Values: []string{outcomeOK}}
 	for _, c := range kinds.ListCodes() {
 		outcome.Values = append(outcome.Values, string(c.Code))
@@ -57,7 +56,7 @@ func New(perPeer bool) *Measures {
 		return metrics.ClosedLabel{Name: name, Values: values}
 	}
 	direction, kind := label("direction", string(client.In), string(client.Out)), label("kind", kinds.ListNames(kinds.Sent)...)
-	m := &Measures{
+	return &Measures{
 		calls:        metrics.NewOutcomes(outcome, 1e-9, callSeconds, direction, kind),
 		receipts:     metrics.NewCounts(direction, label("state", string(peer.Handed), string(peer.Held), receiptRefused)),
 		dials:        metrics.NewCounts(outcome),
@@ -67,10 +66,6 @@ func New(perPeer bool) *Measures {
 		mails:        metrics.NewCounts(direction, label("result", wire.MailStored, wire.MailDuplicate, wire.MailRefused, wire.MailRetry, transfer.Unreachable, otherValue)),
 		channels:     metrics.NewCounts(label("from", AskedHere, AskedByPeer), label("status", "2xx", "3xx", "4xx", "5xx", otherValue)),
 	}
-	if perPeer {
-		m.peers = newPeers()
-	}
-	return m
 }
 
 // Upper bounds of the buckets of histograms.
@@ -80,16 +75,13 @@ var (
 	commitSizes   = []float64{1, 2, 4, 8, 16, 32, 64, 128, 256}
 )
 
-// Began counts a request or a message of a peer. It is of [peer.Observer].
-func (m *Measures) Began(p *peer.Passing) { m.peers.count(p.Peer(), p.Inbound) }
+// Began does nothing. It is of [peer.Observer].
+func (m *Measures) Began(*peer.Passing) {}
 
 // Ended counts a request or a message, and how long it took from when it began until there was an
 // outcome: for one that was sent, the reply or receipt; for one that came, what is sent back. It counts
 // the receipt too, if there is one: an error of this daemon about a message of its own is none.
 func (m *Measures) Ended(p *peer.Passing) {
-	if p.Reply != nil {
-		m.peers.count(p.Peer(), !p.Inbound)
-	}
 	outcome, direction := outcomeOK, string(traffic.DirectionOf(p.Inbound))
 	if p.Err != nil {
 		outcome = string(kinds.AsError(p.Err).Code)
