@@ -35,25 +35,19 @@ func (a *Agents) MayCall(agent string, peer identity.ID, name string) (allowed b
 	return slices.ContainsFunc(named.To, func(ref string) bool { return ref == id || ref == name && name != "" }), yamldoc.JoinKey("agents", key+".to")
 }
 
-// The turns of a session that peers may cause without a setting.
-const (
-	defaultTurnsAnHour = 20
-	defaultTurnsADay   = 100
-)
+// defaultTurns is how many turns of a session peers may cause in an hour without a setting.
+const defaultTurns = 20
 
-// FindTurns returns how many turns of an agent peers may cause.
-func (a *Agents) FindTurns(agent string) Turns {
-	own, all := a.Named[agent].Turns, a.Named[star].Turns
-	return Turns{cmp.Or(own.Hour, all.Hour, defaultTurnsAnHour), cmp.Or(own.Day, all.Day, defaultTurnsADay)}
+// FindTurns returns how many turns of an agent peers may cause in an hour.
+func (a *Agents) FindTurns(agent string) int {
+	return cmp.Or(a.Named[agent].Turns.Hour, a.Named[star].Turns.Hour, defaultTurns)
 }
 
-// FindMostTurns returns how many turns peers may cause of the agent of which they may cause most, in
-// an hour and in a day.
-func (a *Agents) FindMostTurns() Turns {
+// FindMostTurns returns how many turns peers may cause in an hour of the agent of which they may cause most.
+func (a *Agents) FindMostTurns() int {
 	most := a.FindTurns(star)
 	for name := range a.Named {
-		t := a.FindTurns(name)
-		most = Turns{max(most.Hour, t.Hour), max(most.Day, t.Day)}
+		most = max(most, a.FindTurns(name))
 	}
 	return most
 }

@@ -156,13 +156,12 @@ type Agent struct {
 	To      []string        `yaml:"to" example:"[desk]" doc:"The peers that it may call, by name or id, at most 256. [] allows none. It still answers whoever may call it. Default: all."`
 	Wake    map[string]Wake `yaml:"wake" key:"desk" doc:"Peers whose messages may wake it, by name or id, in addition to those of acpctl wake allow. Only a session is woken: an agent that answers with turns of a model. Default: none."`
 	Answers Answers         `yaml:"answers" example:"on" doc:"on: the final result or error of what it asked of a peer wakes it, and a question about that, once each. unattended: also if nobody is there to be asked for permissions. off: it does not, even if acpctl wake allows it for every session. Default: as set with acpctl wake."`
-	Turns   Turns           `yaml:"turns" doc:"How many turns of a session peers may cause; one peer may cause half of them. A session sends at most five times that many messages in such turns, and all sessions together five times the largest of these numbers. Default: as under \"*\" (also for an entry that has only one of the two)."`
+	Turns   Turns           `yaml:"turns" doc:"How many turns of a session peers may cause; one peer may cause half of them. A session sends at most five times that many messages in such turns, and all sessions together five times the largest of these numbers. Default: as under \"*\"."`
 }
 
 // Turns bounds the turns of a session that peers cause.
 type Turns struct {
-	Hour int `yaml:"hour" example:"20" doc:"In an hour, from 2 to 2000, and not more than in a day. Default: 20."`
-	Day  int `yaml:"day" example:"100" doc:"In 24 hours, from 2 to 2000. Default: 100."`
+	Hour int `yaml:"hour" example:"20" doc:"In an hour, from 2 to 2000; in 24 hours five times that many. Default: 20."`
 }
 
 // Wake says for what a peer may wake a session.

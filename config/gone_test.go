@@ -30,7 +30,7 @@ func TestSettingsThatAreGone(t *testing.T) {
 	if c, err := load(t, "history: off\n"); err != nil || c.History != Off || len(c.Skipped) > 0 {
 		t.Errorf("%+v, %v", c, err)
 	}
-	for _, old := range []string{"channels: {held_list: 0s}", "channels: {request_ttl: 90s}", "channels: {retention: 1h}", "channels: {max_payload: 1024}", "channels: {quiet_agents: true}", "metrics: {peers: true}", "log: {format: json, level: info}"} {
+	for _, old := range []string{"channels: {held_list: 0s}", "channels: {request_ttl: 90s}", "channels: {retention: 1h}", "channels: {max_payload: 1024}", "channels: {quiet_agents: true}", "metrics: {peers: true}", "agents: {claude: {turns: {hour: 4, day: 40}}}", "agents: {\"*\": {turns: {day: 40}}}", "log: {format: json, level: info}"} {
 		c, err := load(t, old)
 		if err != nil || len(c.Skipped) != 1 || !strings.Contains(c.Skipped[0], "it is skipped now, and the next minor version will refuse it: remove it") {
 			t.Errorf("%s: %+v, %v", old, c, err)

@@ -51,6 +51,8 @@ var textExamples = map[string]string{
 // goneSettings says what to do about settings that only the minor version before this one had. They are skipped, so
 // that an upgrade does not keep acpd from starting. Only a history of no messages is still off. The next minor version refuses them: remove them from here.
 var goneSettings = map[string]string{
+	"agents.*.turns.day": "remove it: in 24 hours there are five times as many turns as turns.hour",
+
 	"channels.held_list":    "remove it: a list without a query waits up to 1 s for the answer to an open request",
 	"channels.request_ttl":  "remove it: a request without expires_at expires after 10 minutes",
 	"channels.retention":    "remove it: a closed channel stays readable for 24 hours",

@@ -218,9 +218,8 @@ func (p *parser) checkAgents(agents *Agents) {
 		if !p.IsSet(at+".to") && !p.IsSet(at+".wake") && !p.IsSet(at+".answers") && !p.IsSet(at+".turns") {
 			p.AddValueError(at, ownwords.Errorf("an empty entry: say something with to, wake, answers or turns"))
 		}
-		p.checkTurns(at+".turns", a.Turns)
-		if t, day := a.Turns.Hour, agents.FindTurns(name).Day; t > day && t <= maxTurns {
-			p.AddValueError(at+".turns.hour", ownwords.Errorf("%d: a day has %d: raise day too", t, day))
+		if n := a.Turns.Hour; p.IsSet(at+".turns.hour") && (n < minTurns || n > maxTurns) {
+			p.AddValueError(at+".turns.hour", ownwords.Errorf("%d: use a number from %d to %d; nothing wakes an agent for a time after acpctl agents mute", n, minTurns, maxTurns))
 		}
 		if len(a.To) > maxWakers || len(a.Wake) > maxWakers {
 			p.AddValueError(at, ownwords.Errorf("too many peers: give at most %d in to, and in wake", maxWakers))
@@ -244,25 +243,11 @@ func (p *parser) checkAgents(agents *Agents) {
 	}
 }
 
-// The smallest and the largest values of turns: one peer has half of them.
+// The smallest and the largest number of turns in an hour: one peer has half of them.
 const (
 	minTurns = 2
 	maxTurns = 2000
 )
-
-func (p *parser) checkTurns(at string, t Turns) {
-	if p.IsSet(at) && !p.IsSet(at+".hour") && !p.IsSet(at+".day") {
-		p.AddValueError(at, ownwords.Errorf("an empty entry: say something with hour, day or both"))
-	}
-	for _, n := range []struct {
-		key   string
-		value int
-	}{{at + ".hour", t.Hour}, {at + ".day", t.Day}} {
-		if p.IsSet(n.key) && (n.value < minTurns || n.value > maxTurns) {
-			p.AddValueError(n.key, ownwords.Errorf("%d: use a number from %d to %d; nothing wakes an agent for a time after acpctl agents mute", n.value, minTurns, maxTurns))
-		}
-	}
-}
 
 // The largest values under spending.
 const (

@@ -19,6 +19,7 @@ import (
 const (
 	sendsForATurn = 5 // messages that are sent in woken turns, for each turn
 	sessionsInAll = 5 // all sessions have so many times what the one has that may be woken most
+	timesADay     = 5 // in a day there are so many times the turns of an hour
 )
 
 // day is how long a charge counts.
@@ -53,7 +54,7 @@ func (w *Waker) listWindows(c *charge) []window {
 		what, times = "messages sent in woken turns", sendsForATurn
 	}
 	all := times * sessionsInAll
-	return []window{{what, c.agent, time.Hour, times * one.Hour}, {what, c.agent, day, times * one.Day}, {what, "", time.Hour, all * most.Hour}, {what, "", day, all * most.Day}}
+	return []window{{what, c.agent, time.Hour, times * one}, {what, c.agent, day, times * one * timesADay}, {what, "", time.Hour, all * most}, {what, "", day, all * most * timesADay}}
 }
 
 // usedUpError says that a charge is over a bound. It is a sentence for the owner.

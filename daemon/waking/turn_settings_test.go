@@ -15,20 +15,20 @@ import (
 func TestSettingsOfTurns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := play(t, t.TempDir())
-		settings := &config.Agents{Named: map[string]config.Agent{"claude": {Turns: config.Turns{Hour: 40, Day: 200}}, "*": {Turns: config.Turns{Hour: 4}}}}
+		settings := &config.Agents{Named: map[string]config.Agent{"claude": {Turns: config.Turns{Hour: 40}}, "*": {Turns: config.Turns{Hour: 4}}}}
 		p.Config.Agents = func() *config.Agents { return settings }
 		for _, c := range []struct {
 			agent string
 			sent  bool
 			want  [4]int
-		}{{"claude", false, [4]int{40, 200, 200, 1000}}, {"codex", true, [4]int{20, 500, 1000, 5000}}} {
+		}{{"claude", false, [4]int{40, 200, 200, 1000}}, {"codex", true, [4]int{20, 100, 1000, 5000}}} {
 			for i, in := range p.listWindows(&charge{agent: c.agent, sent: c.sent}) {
 				if in.most != c.want[i] {
 					t.Errorf("bound %d of %s, sent %v, is %d, want %d", i, c.agent, c.sent, in.most, c.want[i])
 				}
 			}
 		}
-		settings = &config.Agents{Named: map[string]config.Agent{"claude": {Turns: config.Turns{Hour: 4, Day: 10}}}}
+		settings = &config.Agents{Named: map[string]config.Agent{"claude": {Turns: config.Turns{Hour: 4}}}}
 		p.asks(laptop)
 		p.permit(desk)
 		begun := time.Now()

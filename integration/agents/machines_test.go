@@ -62,7 +62,7 @@ func allowWake(m, peer *live.Machine, unattended bool) {
 // allowManyTurns has the owner of a machine let peers wake a session as often as can be.
 func allowManyTurns(m *live.Machine) {
 	m.T.Helper()
-	if err := os.WriteFile(filepath.Join(m.Home, "config.yaml"), []byte("agents: {\"*\": {turns: {hour: 2000, day: 2000}}}\n"), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(m.Home, "config.yaml"), []byte("agents: {\"*\": {turns: {hour: 2000}}}\n"), 0o600); err != nil {
 		m.T.Fatal(err)
 	}
 	if _, err := m.Client.Reload(await.NewContext(m.T)); err != nil {

@@ -3,6 +3,7 @@ package yamldoc
 import (
 	"cmp"
 	"fmt"
+	"path"
 	"reflect"
 	"slices"
 	"strings"
@@ -109,7 +110,7 @@ func (d *Document) decodeObject(key string, n *yaml.Node, v reflect.Value) {
 	}
 	d.forEachPair(key, n, func(name, at string, line int, value *yaml.Node) {
 		field, ok := fields[name]
-		if remedy := d.options.Gone[at]; remedy != "" && (!ok || value.Kind == yaml.MappingNode) {
+		if remedy := d.findGone(at); remedy != "" && (!ok || value.Kind == yaml.MappingNode) {
 			delete(d.lines, at)
 			d.skipped = append(d.skipped, &Error{d.options.File, line, at, Quote(at) + " is as an earlier version had it: it is skipped now, and the next minor version will refuse it", remedy})
 			return
@@ -131,6 +132,16 @@ func (d *Document) decodeObject(key string, n *yaml.Node, v reflect.Value) {
 		}
 		d.decodeValue(at, value, field)
 	})
+}
+
+// findGone returns what to write instead of a setting of an earlier version, "" if key is none.
+func (d *Document) findGone(key string) string {
+	for pattern, remedy := range d.options.Gone {
+		if matches, _ := path.Match(pattern, key); matches {
+			return remedy
+		}
+	}
+	return ""
 }
 
 // decodeMap decodes a mapping whose keys people choose.

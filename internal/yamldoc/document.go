@@ -23,7 +23,7 @@ type Document struct {
 type Options struct {
 	File      string            // names the document in errors
 	Examples  map[string]string // by its key, how a text is written that quotes alone would not make valid
-	Gone      map[string]string // settings of an earlier version that are skipped, and what to write instead
+	Gone      map[string]string // settings of an earlier version that are skipped, and what to write instead; * is for any name
 	LooseText bool              // text that looks like a number, a truth value or a date needs no quotes
 }
 
