@@ -68,7 +68,7 @@ type SpentRow struct {
 	Cost    float64     `json:"cost"` // in US dollars
 }
 
-// SpentLimits are the bounds of a day, which config.yaml may set under spending.
+// SpentLimits are the bounds of a day, which follow from spending in config.yaml.
 type SpentLimits struct {
 	Runs    uint64    `json:"runs"`     // of one peer
 	Tokens  uint64    `json:"tokens"`   // of one peer

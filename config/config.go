@@ -43,7 +43,7 @@ type Config struct {
 	Channels     Channels        `yaml:"channels" doc:"OpenIntent channels (RFC-0021), which http.sock in the state directory serves."`
 	Agents       Agents          `yaml:"agents" doc:"The folder agent in the state directory, whose sockets serve agents and nothing that administers this daemon; and what single agents may do, by their names."`
 	Owner        Owner           `yaml:"owner" doc:"How you are told that something waits for you."`
-	Spending     Spending        `yaml:"spending" doc:"What headless runs of agent programs (acpctl serve --profile) may cost on one day of the local calendar."`
+	Spending     float64         `yaml:"spending" example:"5" doc:"What headless runs of agent programs (acpctl serve --profile) for one peer may cost on one day of the local calendar, in US dollars from 1 to 100000. For each dollar there are also 10 runs and 400000 tokens, which bound programs that name no cost. All peers together may cost four times as much. Default: 5."`
 	History      Switch          `yaml:"history" example:"on" doc:"on: keep the last 1000 messages that have passed, at most 4 MiB of them, in memory and never on disk, so that acpctl web and acpctl tail can show what passed before they were started. off: keep none while neither runs. Default: on."`
 	Metrics      Metrics         `yaml:"metrics" doc:"What this daemon does, counted, as text for Prometheus, and whether it is well, over HTTP."`
 	Log          Log             `yaml:"log" doc:"The daemon's log, on standard error."`
@@ -189,14 +189,6 @@ const (
 	AnswersUnattended Answers = "unattended"
 )
 
-// Spending bounds what headless runs may cost on one day.
-type Spending struct {
-	Runs   int     `yaml:"runs" example:"50" doc:"Runs for one peer, from 1 to 100000. Default: 50."`
-	Tokens int     `yaml:"tokens" example:"2000000" doc:"Tokens for one peer, from 1 to 1000000000. Default: 2000000."`
-	USD    float64 `yaml:"usd" example:"5" doc:"US dollars for one peer, above 0 and at most 100000. It bounds programs that name their cost. Default: 5."`
-	USDAll float64 `yaml:"usd_all" example:"20" doc:"US dollars for all peers together, above 0 and at most 100000. Default: 20."`
-}
-
 // ChannelKey is an API key, without the key itself.
 type ChannelKey struct {
 	SHA256 string `yaml:"sha256" example:"2c26b46b68ffc68ff99b453c1d30413413422d706483bfa0f98a5e886266e7ae" doc:"The hash of the key: printf %s KEY | sha256sum. Make keys with openssl rand -hex 32. Required."`
@@ -280,10 +272,7 @@ func (c *Config) setDefaults() {
 	if c.Reach.Proxy.Text == "" && len(c.Reach.Proxy.Command) == 0 {
 		c.Reach.Proxy.Text = ProxyEnvironment
 	}
-	c.Spending.Runs = cmp.Or(c.Spending.Runs, 50)
-	c.Spending.Tokens = cmp.Or(c.Spending.Tokens, 2_000_000)
-	c.Spending.USD = cmp.Or(c.Spending.USD, 5)
-	c.Spending.USDAll = cmp.Or(c.Spending.USDAll, 20)
+	c.Spending = cmp.Or(c.Spending, 5)
 	c.History = cmp.Or(c.History, On)
 	c.Log.Level = cmp.Or(c.Log.Level, LevelInfo)
 }

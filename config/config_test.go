@@ -54,7 +54,7 @@ channels:
   keys: [{sha256: ` + keyHash + `, agent: planner}, {sha256: ` + keyHash + `}]
   open_to: [laptop, "*"]
   lenient: true
-spending: {usd: 0.5}
+spending: 2.5
 history: off
 metrics: {listen: "0.0.0.0:7119", expose: true}
 log: {level: debug}
@@ -128,7 +128,7 @@ func TestLoad(t *testing.T) {
 			Listen: "[::1]:7118", Keys: []ChannelKey{{SHA256: keyHash, Agent: "planner"}, {SHA256: keyHash}},
 			OpenTo: []string{"laptop", "*"}, Lenient: true,
 		},
-		Spending: Spending{Runs: 50, Tokens: 2_000_000, USD: 0.5, USDAll: 20},
+		Spending: 2.5,
 		History:  Off,
 		Metrics:  Metrics{Listen: "0.0.0.0:7119", Expose: true},
 		Log:      Log{Level: LevelDebug},
@@ -162,7 +162,7 @@ func TestDefaults(t *testing.T) {
 		t.Errorf("the default name: %v", err)
 	}
 	want := &Config{Name: missing.Name, MaxMessage: 1 << 20, PostQuantum: Prefer, Discovery: Discovery{MDNS: On}, Reach: Reach{Proxy: Proxy{Text: "environment"}, Direct: On}, Log: Log{Level: LevelInfo},
-		Spending: Spending{Runs: 50, Tokens: 2_000_000, USD: 5, USDAll: 20}, History: On}
+		Spending: 5, History: On}
 	missing.Lines = nil
 	if !reflect.DeepEqual(missing, want) {
 		t.Errorf("missing file: %+v", missing)
@@ -214,7 +214,7 @@ func TestErrors(t *testing.T) {
 		"max_message: 0x18000":               {`1: "max_message" is "0x18000"`},
 		"max_message: 65_536":                {`1: "max_message" is "65_536"`},
 		"agents: {uids: [01750]}":            {`1: "agents.uids[0]" is "01750"`},
-		"spending: {usd: 08}":                {`1: "spending.usd" is "08"`},
+		"spending: 08":                       {`1: "spending" is "08"`},
 		"limits: {min_free: 010}":            {`1: "limits.min_free" is "010"`},
 		"post_quantum: requir":               {`1: bad "post_quantum": "requir": did you mean "require"?`},
 		"post_quantum: \"off\"":              {`1: bad "post_quantum": "off": use prefer, require`},
@@ -248,10 +248,9 @@ func TestErrors(t *testing.T) {
 		"agents: {claude: {turns: {hour: 0}}}":                                   {`bad "agents.claude.turns.hour": 0`},
 		"agents: {\"*\": {turns: {hour: 1}}}":                                    {`bad "agents.*.turns.hour": 1`},
 		"history: 1000":                                                          {`1: bad "history": "1000": use on, off`},
-		"spending: {runs: 0}":                                                    {`bad "spending.runs": 0: use a number from 1`},
-		"spending: {tokens: 1000000001}":                                         {`bad "spending.tokens"`},
-		"spending: {usd: 0}":                                                     {`bad "spending.usd": 0: use US dollars above 0`},
-		"spending: {usd_all: .inf}":                                              {`bad "spending.usd_all"`},
+		"spending: 0.5":                                                          {`bad "spending": 0.5: use US dollars from 1 to 100000`},
+		"spending: .inf":                                                         {`bad "spending"`},
+		"spending: [5]":                                                          {`"spending" must be a number`},
 		"limits: {rate: [{per_second: .nan}]}":                                   {`bad "limits.rate[0].per_second"`},
 		"limits: {rate: [{per_second: 1, burst: 0}]}":                            {`bad "limits.rate[0].burst": 0`},
 		"limits: {rate: [{per_second: 1, burst: 1.5}]}":                          {`"limits.rate[0].burst" must be a whole number`},

@@ -36,6 +36,10 @@ func TestSettingsThatAreGone(t *testing.T) {
 			t.Errorf("%s: %+v, %v", old, c, err)
 		}
 	}
+	c, err = load(t, "spending: {runs: 10, usd: 0.5}\n")
+	if err != nil || c.Spending != 5 || len(c.Skipped) != 1 || !strings.Contains(c.Skipped[0], ": write spending: 5, the US dollars") {
+		t.Errorf("%+v, %v", c, err)
+	}
 	if _, err := load(t, "history: {messages: 1000}\nlog: {level: x}\n"); len(ListErrors(err)) != 1 {
 		t.Errorf("%v", err)
 	}

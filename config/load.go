@@ -62,6 +62,8 @@ var goneSettings = map[string]string{
 	"metrics.peers": "remove it: acpctl peers shows single peers",
 	"log.format":    "remove it: the log has lines of text, key=value",
 
+	"spending": "write spending: 5, the US dollars that runs for one peer may cost on one day, or another number",
+
 	"history": "remove it to keep the last 1000 messages, at most 4 MiB of them, or write history: off to keep none",
 }
 

@@ -75,7 +75,9 @@ func (p *parser) checkValues(c *Config) {
 	if p.IsSet("owner.notify") {
 		p.AddValueError("owner.notify", CheckCommand(c.Owner.Notify, OwnerNotifyExample))
 	}
-	p.checkSpending(&c.Spending)
+	if !(c.Spending >= minSpending && c.Spending <= maxSpending) { // also not a number
+		p.AddValueError("spending", ownwords.Errorf("%v: use US dollars from %d to %d; to run nothing for a peer, forbid it with policy", c.Spending, minSpending, maxSpending))
+	}
 	p.checkOneOf("history", string(c.History), string(On), string(Off))
 	p.checkOneOf("log.level", string(c.Log.Level), string(LevelDebug), string(LevelInfo), string(LevelWarn), string(LevelError))
 	for _, name := range slices.Sorted(maps.Keys(c.Peers)) {
@@ -249,32 +251,11 @@ const (
 	maxTurns = 2000
 )
 
-// The largest values under spending.
+// The smallest and the largest value of spending, in US dollars.
 const (
-	maxRunsADay   = 100_000
-	maxTokensADay = 1_000_000_000
-	maxUSDADay    = 100_000
+	minSpending = 1
+	maxSpending = 100_000
 )
-
-func (p *parser) checkSpending(s *Spending) {
-	for _, n := range []struct {
-		key   string
-		value int
-		most  int
-	}{{"spending.runs", s.Runs, maxRunsADay}, {"spending.tokens", s.Tokens, maxTokensADay}} {
-		if n.value < 1 || n.value > n.most {
-			p.AddValueError(n.key, ownwords.Errorf("%d: use a number from 1 to %d; to run nothing for a peer, forbid it with policy", n.value, n.most))
-		}
-	}
-	for _, n := range []struct {
-		key   string
-		value float64
-	}{{"spending.usd", s.USD}, {"spending.usd_all", s.USDAll}} {
-		if !(n.value > 0 && n.value <= maxUSDADay) { // also not a number
-			p.AddValueError(n.key, ownwords.Errorf("%v: use US dollars above 0, at most %d", n.value, maxUSDADay))
-		}
-	}
-}
 
 func (p *parser) checkRule(at string, r Rule) {
 	if !p.IsSet(at+".kinds") && !p.IsSet(at+".domains") {

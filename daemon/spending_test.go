@@ -18,7 +18,7 @@ import (
 func TestSpending(t *testing.T) {
 	t.Parallel()
 	dir := stateDir(t)
-	writeConfig(t, dir, "spending: {runs: 3, usd: 2}\n")
+	writeConfig(t, dir, "spending: 2\n")
 	desk, laptop := start(t, dir, "desk"), start(t, stateDir(t), "laptop")
 	befriend(t, desk, laptop)
 	claude := client.AttachParams{Name: "claude", Key: strings.Repeat("ab", 32)}
@@ -62,11 +62,12 @@ func TestSpending(t *testing.T) {
 	var spent client.Spent
 	desk.dial().must("budget.spent", nil, &spent)
 	if len(spent.Rows) != 1 || spent.Rows[0].Runs != 3 || spent.Rows[0].Cost != 1.75 || spent.Rows[0].Tokens != 2010 || spent.Rows[0].Name != "laptop" ||
-		spent.Limits.Runs != 3 || spent.Limits.Cost != 2 || spent.Limits.CostAll != 20 || spent.Limits.Tokens != 2_000_000 {
+		spent.Limits.Runs != 20 || spent.Limits.Cost != 2 || spent.Limits.CostAll != 8 || spent.Limits.Tokens != 800_000 {
 		t.Errorf("%+v", spent)
 	}
+	reserve.MaxTokens = 800_000
 	agent.refused(kinds.Overloaded, "budget.reserve", reserve)
-	writeConfig(t, dir, "spending: {runs: 4}\n")
+	writeConfig(t, dir, "spending: 4\n")
 	if _, err := desk.reloadConfig(); err != nil {
 		t.Fatal(err)
 	}
@@ -159,7 +160,7 @@ func TestRunsBelongToRequests(t *testing.T) {
 func TestRefusedRunsUseNoRequestUp(t *testing.T) {
 	t.Parallel()
 	dir := stateDir(t)
-	writeConfig(t, dir, "spending: {usd: 1}\n")
+	writeConfig(t, dir, "spending: 1\n")
 	desk, laptop := start(t, dir, "desk"), start(t, stateDir(t), "laptop")
 	befriend(t, desk, laptop)
 	got, leave := make(chan *client.Inbound, 1), make(chan string)

@@ -194,7 +194,7 @@ func (s *Service) ListFamilies() []metrics.Family {
 
 // immediateSettings are the settings that take effect on reload. All others take effect at the next start.
 var immediateSettings = []string{"peers", "policy", "limits.rate", "discovery.mdns", "discovery.include", "discovery.exclude", "reach.relays", "reach.proxy", "channels.open_to", "agents", "owner.notify", "log.level",
-	"history", "spending.runs", "spending.tokens", "spending.usd", "spending.usd_all", "organisation.certificate", "organisation.authorities"}
+	"history", "spending", "organisation.certificate", "organisation.authorities"}
 
 // listDeferred returns the settings that have changed and take effect at the next start.
 func listDeferred(old, next *config.Config) []string {

@@ -135,12 +135,18 @@ func (s *Service) serveBudgetSpent(ctx context.Context, _ *local.Conn, p *client
 	}}, nil
 }
 
+// What the setting spending bounds beside the US dollars for one peer.
+const (
+	runsForDollar   = 10
+	tokensForDollar = 400_000
+	dollarsOfAll    = 4 // all peers together have so many times those of one
+)
+
 // limits returns the limits that config.yaml sets now.
 func (s *Service) limits() Limits {
-	c := s.Config().Spending
-	cost, _ := NewMoney(c.USD) // in range: the configuration was checked
-	all, _ := NewMoney(c.USDAll)
-	return Limits{Runs: uint64(c.Runs), Tokens: uint64(c.Tokens), Cost: cost, CostAll: all}
+	dollars := s.Config().Spending
+	cost, _ := NewMoney(dollars) // in range: the configuration was checked
+	return Limits{Runs: uint64(dollars * runsForDollar), Tokens: uint64(dollars * tokensForDollar), Cost: cost, CostAll: cost * dollarsOfAll}
 }
 
 // DescribeUsedUp returns a warning for each peer whose runs of today were refused.

@@ -1674,7 +1674,7 @@ export interface Spent {
   limits: SpentLimits;
 }
 
-/** SpentLimits are the bounds of a day, which config.yaml may set under spending. */
+/** SpentLimits are the bounds of a day, which follow from spending in config.yaml. */
 export interface SpentLimits {
   /** of one peer */
   runs: number;

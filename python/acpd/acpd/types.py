@@ -1358,7 +1358,7 @@ class SpentRow(TypedDict):
 
 
 class SpentLimits(TypedDict):
-    """SpentLimits are the bounds of a day, which config.yaml may set under spending."""
+    """SpentLimits are the bounds of a day, which follow from spending in config.yaml."""
 
     runs: int  # of one peer
     tokens: int  # of one peer
