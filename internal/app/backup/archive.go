@@ -27,7 +27,6 @@ const Format = 1
 const (
 	manifestName = "manifest.json"
 	maxManifest  = 256 << 10
-	maxProfiles  = 256
 
 	// IdentityName is the member that has the identity, encrypted.
 	IdentityName = "identity.key.age"
@@ -68,7 +67,7 @@ func (m *Manifest) Size() (sum int64) {
 	return sum
 }
 
-// maxBytes has the members that an archive may have, beside profiles, and how many bytes of
+// maxBytes has the members that an archive may have, and how many bytes of
 // each. docs/operate.md says why other files of a state directory are not among them.
 var maxBytes = map[string]int64{
 	statedir.ConfigName:    1 << 20,
@@ -85,20 +84,9 @@ var maxBytes = map[string]int64{
 // maxState bounds state.db and its log; the disk bounds them long before.
 const maxState = 1 << 40
 
-// profileMember matches the members that are profiles of the owner.
+// profileMember matches members that are skipped: profiles of the owner, which earlier versions put into backups. Nothing
+// reads them any more.
 var profileMember = regexp.MustCompile(`^` + statedir.ProfilesName + `/[a-z0-9][a-z0-9-]{0,31}\.yaml$`)
-
-const maxProfile = 256 << 10
-
-// findMaxBytes returns how many bytes a member may have, and whether there may be one of that
-// name.
-func findMaxBytes(name string) (most int64, ok bool) {
-	if profileMember.MatchString(name) {
-		return maxProfile, true
-	}
-	most, ok = maxBytes[name]
-	return most, ok
-}
 
 // check refuses a manifest that this program did not write, or cannot read.
 func (m *Manifest) check() error {
@@ -111,10 +99,12 @@ func (m *Manifest) check() error {
 	if m.State > statedir.StateVersion {
 		return newNewerError(m, statedir.StateName, m.State, statedir.StateVersion)
 	}
-	seen, profiles := make(map[string]bool), 0
+	seen := make(map[string]bool)
 	for _, f := range m.Files {
-		most, ok := findMaxBytes(f.Name)
+		most, ok := maxBytes[f.Name]
 		switch {
+		case profileMember.MatchString(f.Name):
+			continue
 		case !ok:
 			return fmt.Errorf("this acpctl knows no member %.100q: restore it with acpctl %.100q, which made the backup, or a later one; if that is this one, use another backup", f.Name, m.Program)
 		case seen[f.Name]:
@@ -123,12 +113,6 @@ func (m *Manifest) check() error {
 			return fmt.Errorf("%s has %d bytes, and may have %d: use another backup", f.Name, f.Bytes, most)
 		}
 		seen[f.Name] = true
-		if most == maxProfile && profileMember.MatchString(f.Name) {
-			profiles++
-		}
-	}
-	if profiles > maxProfiles {
-		return fmt.Errorf("it has %d profiles, and may have %d: use another backup", profiles, maxProfiles)
 	}
 	for _, name := range []string{statedir.StateName, statedir.TrustName} {
 		if !seen[name] {

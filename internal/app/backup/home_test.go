@@ -51,7 +51,7 @@ func makeHome(t testing.TB, state string, names ...string) (dir string, id ident
 	}
 	for name, text := range map[string]string{
 		"config.yaml": "name: desk\n", "relays.yaml": "relays: []\n", "state.db": state, "reserve": "x", "lock": "",
-		"profiles/review.yaml": "program: x\n", "profiles/.review.yaml.swp": "x", "state.db-shm": "x",
+		"profiles/review.yaml": "program: x\n", "state.db-shm": "x",
 	} {
 		path := filepath.Join(dir, name)
 		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, []byte(text), 0o600)); err != nil {
@@ -79,6 +79,11 @@ func makeArchive(t testing.TB, dir string, id identity.ID, withIdentity bool) []
 		}
 		members = append(members, Member{Name: IdentityName, Text: secret})
 	}
+	return writeArchive(t, id, members)
+}
+
+func writeArchive(t testing.TB, id identity.ID, members []Member) []byte {
+	t.Helper()
 	var out bytes.Buffer
 	if err := Write(t.Context(), &out, &Manifest{Identity: id, Program: "test"}, members); err != nil {
 		t.Fatal(err)
@@ -132,7 +137,7 @@ func checkSame(t testing.TB, what string, got, want map[string]string) {
 func wanted(of map[string]string, withIdentity bool) map[string]string {
 	want := make(map[string]string)
 	for name, text := range of {
-		if strings.HasSuffix(name, ".swp") || strings.HasSuffix(name, "-shm") || name == statedir.KeyName && !withIdentity {
+		if strings.HasPrefix(name, statedir.ProfilesName) || strings.HasSuffix(name, "-shm") || name == statedir.KeyName && !withIdentity {
 			continue
 		}
 		want[name] = text

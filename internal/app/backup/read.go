@@ -99,7 +99,7 @@ func isPlain(h *tar.Header) bool {
 	return h.Typeflag == tar.TypeReg
 }
 
-// extractFile writes the next member, which must be f, and is as f says.
+// extractFile writes the next member, which must be f, and is as f says. A profile is skipped.
 func extractFile(in *tar.Reader, root *os.Root, f File) error {
 	h, err := in.Next()
 	if err == io.EOF {
@@ -111,10 +111,8 @@ func extractFile(in *tar.Reader, root *os.Root, f File) error {
 	if !isPlain(h) || h.Name != f.Name || h.Size != f.Bytes {
 		return fmt.Errorf("where its manifest has %s of %d bytes, there is %.100q of %d: use another backup", f.Name, f.Bytes, h.Name, h.Size)
 	}
-	if folder := filepath.Dir(f.Name); folder != "." {
-		if err := root.Mkdir(folder, 0o700); err != nil && !errors.Is(err, os.ErrExist) {
-			return err
-		}
+	if profileMember.MatchString(f.Name) {
+		return nil
 	}
 	out, err := root.OpenFile(f.Name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {

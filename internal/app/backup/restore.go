@@ -124,7 +124,7 @@ func (r *Restore) openDir() error {
 
 // listPlaced returns the names of all that a restore may put into a state directory, and of what belongs to it.
 func listPlaced() []string {
-	names := []string{statedir.KeyName, statedir.StateName, statedir.StateIndexName, statedir.ProfilesName}
+	names := []string{statedir.KeyName, statedir.StateName, statedir.StateIndexName}
 	for name := range maxBytes {
 		names = append(names, name)
 	}
@@ -253,17 +253,10 @@ func (r *Restore) place() error {
 	}
 	for _, f := range files {
 		from, to := filepath.Join(r.staging, f.Name()), filepath.Join(r.dir, f.Name())
-		rename := durable.RenameIfAbsent
-		if f.IsDir() {
-			if err := durable.SyncDir(from); err != nil {
-				return err
-			}
-			rename = os.Rename // of a folder, never over one with files in it
-		}
 		if err := r.step(); err != nil {
 			return err
 		}
-		if err := rename(from, to); err != nil {
+		if err := durable.RenameIfAbsent(from, to); err != nil {
 			return err
 		}
 	}

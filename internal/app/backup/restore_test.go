@@ -41,6 +41,21 @@ func TestRestoreIntoState(t *testing.T) {
 	checkSame(t, "beside a file that is no state", snapshot(t, other), want)
 }
 
+// A backup of an earlier version is restored without the profiles in it.
+func TestProfilesInOldBackupsAreSkipped(t *testing.T) {
+	home, id := makeHome(t, stateText(1, "x"), "laptop")
+	members, err := ListMembers(home, filepath.Join(home, statedir.StateName), true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	profile := Member{Name: "profiles/review.yaml", Text: []byte("program: x\n")}
+	dir := filepath.Join(t.TempDir(), "new")
+	if _, err := restore(t, writeArchive(t, id, append([]Member{profile}, members...)), Options{Dir: dir}); err != nil {
+		t.Fatal(err)
+	}
+	checkSame(t, "without profiles", snapshot(t, dir), wanted(snapshot(t, home), false))
+}
+
 func TestRestoreRefuses(t *testing.T) {
 	home, id := makeHome(t, stateText(1, "x"), "laptop")
 	archive := makeArchive(t, home, id, true)

@@ -36,23 +36,8 @@ type Member struct {
 // The small files are read at once, because a daemon may replace them meanwhile.
 func ListMembers(dir, state string, withLog bool) ([]Member, error) {
 	members := []Member{}
-	own := []string{statedir.ConfigName, statedir.TrustName, statedir.TrustCopyName, statedir.RulesName, statedir.RulesCopyName, statedir.RelaysName}
-	names := slices.Clone(own)
-	profiles, err := os.ReadDir(filepath.Join(dir, statedir.ProfilesName))
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, err
-	}
-	for _, f := range profiles {
-		if name := statedir.ProfilesName + "/" + f.Name(); profileMember.MatchString(name) {
-			names = append(names, name)
-		}
-	}
-	if len(names) > maxProfiles+len(own) {
-		return nil, fmt.Errorf("%s has %d profiles, and a backup holds %d: move some away", filepath.Join(dir, statedir.ProfilesName), len(names)-len(own), maxProfiles)
-	}
-	for _, name := range names {
-		most, _ := findMaxBytes(name)
-		text, err := durable.ReadRegularFile(filepath.Join(dir, name), most)
+	for _, name := range []string{statedir.ConfigName, statedir.TrustName, statedir.TrustCopyName, statedir.RulesName, statedir.RulesCopyName, statedir.RelaysName} {
+		text, err := durable.ReadRegularFile(filepath.Join(dir, name), maxBytes[name])
 		if errors.Is(err, fs.ErrNotExist) && name != statedir.TrustName {
 			continue
 		}
