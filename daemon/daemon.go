@@ -122,7 +122,6 @@ type Daemon struct {
 	measures    *measures.Measures   // nil if nothing is counted for metrics
 	metrics     *admin.MetricsServer // nil if nothing is served
 	mail        *mail.Service
-	mailHome    string // of the mailboxes whose mail is carried
 	channels    *channels.Service
 	relays      *relays.Service
 
@@ -210,10 +209,11 @@ func (d *Daemon) openParts(ctx context.Context) error {
 	d.refusalLog = d.budget.OpenLog(d.log)
 	d.repeats = inbox.NewRepeats(d.budget)
 	d.permissions = permissions.New(trust, cfg, d.budget, d.refusalLog)
-	if d.mailHome, err = mail.ResolveHome(cfg.OACP.Home); err != nil {
+	mailHome, err := mail.ResolveHome(cfg.OACP.Home)
+	if err != nil {
 		return err
 	}
-	d.space = admin.OpenSpace(admin.SpaceConfig{Home: dir, MailHome: d.mailHome, MinFree: uint64(cfg.Limits.MinFree), Budget: d.budget, Log: d.log, Calls: &d.calls, Look: d.options.measure})
+	d.space = admin.OpenSpace(admin.SpaceConfig{Home: dir, MailHome: mailHome, MinFree: uint64(cfg.Limits.MinFree), Budget: d.budget, Log: d.log, Calls: &d.calls, Look: d.options.measure})
 	if d.store, err = store.OpenDB(ctx, d.home.filePath(statedir.StateName)); err != nil {
 		return err
 	}
@@ -291,7 +291,7 @@ func (d *Daemon) openParts(ctx context.Context) error {
 		Name: d.name, Started: d.started, Registry: d.agents, Delegations: d.delegations, Repeats: d.repeats, Known: d.known, Sessions: d.sessions,
 		Agents: d.attached, Tasks: d.tasks, Permissions: d.permissions, Drain: d.drain,
 	})
-	if err := d.openMail(ctx, cfg); err != nil {
+	if err := d.openMail(ctx, mailHome); err != nil {
 		return err
 	}
 	d.node.Handle(wire.StreamMail, config.PolicyMail, func(ctx context.Context, from identity.ID, s *peer.Stream) {

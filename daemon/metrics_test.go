@@ -196,7 +196,7 @@ func TestMetricsCountMail(t *testing.T) {
 	writeMail(t, out, "20261120T130000Z_planner_question.yaml")
 	laptop.countsTo(`acpd_mails_total{direction="in",result="stored"}`, 1)
 	back := "id: n\nfrom: reviewer\nto: planner\ntype: question\npriority: P2\ncreated_at_utc: \"2026-11-20T13:00:00Z\"\nsubject: s\nbody: x\n"
-	inbox := mailDir(t, laptop.mailHome, "planner")
+	inbox := mailDir(t, laptop.mail.Home, "planner")
 	if err := os.WriteFile(filepath.Join(inbox, ".x"), []byte(back), 0o666); err != nil {
 		t.Fatal(err)
 	}

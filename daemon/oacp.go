@@ -10,14 +10,14 @@ import (
 	"github.com/acpd/acpd/wire"
 )
 
-// openMail opens the transfer of OACP mail; it uses the node only when it runs.
-func (d *Daemon) openMail(ctx context.Context, cfg *config.Config) (err error) {
+// openMail opens the transfer of OACP mail, whose mailboxes are in home; it uses the node only when it runs.
+func (d *Daemon) openMail(ctx context.Context, home string) (err error) {
 	var carried func(bool, string)
 	if d.measures != nil {
 		carried = d.measures.CountMail
 	}
 	of := transfer.Config{
-		Home: d.mailHome, DB: d.store, Budget: d.budget, Descriptors: int64(d.files.Peers), PeerLog: d.refusalLog, Log: d.log, Name: d.trust.NameOf, Carried: carried,
+		Home: home, DB: d.store, Budget: d.budget, Descriptors: int64(d.files.Peers), PeerLog: d.refusalLog, Log: d.log, Name: d.trust.NameOf, Carried: carried,
 		Open: func(ctx context.Context, to identity.ID) (transfer.Stream, error) {
 			return d.node.OpenStream(ctx, to, wire.StreamMail)
 		},
