@@ -104,8 +104,6 @@ func (a *app) newServeCmd() *cobra.Command {
 // checkArgs checks that there is a CMD, or with --profile only arguments of its program.
 func (s *server) checkArgs(cmd *cobra.Command, args []string) error {
 	switch {
-	case cmd.Flags().Changed(goneFlag):
-		return frame.UsageErrorf("--%s is gone, and so are profiles of your own: run your program with --confine -- CMD", goneFlag)
 	case s.profile.name != "" && s.profile.confine:
 		return frame.UsageErrorf("--profile and --confine: give one: --confine runs CMD as --profile runs an agent program")
 	case s.profile.name != "" && len(args) > 0 && !strings.HasPrefix(args[0], "-"):

@@ -59,16 +59,12 @@ func (o *profileOptions) addFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.confinement, "confinement", "", "what confines runs: bubblewrap, landlock, seatbelt; outside if a container made for them does; none (default: the best there is)")
 	f.BoolVar(&o.landlock, "landlock", false, "with --tools work: also where only Landlock confines runs, which lets them change .git and whatever your programs obey")
 	f.UintSliceVar(&o.ports, "ports", nil, "with --tools work: TCP ports to which runs may connect, on this machine too, like 3000,5432")
-	f.String(goneFlag, "", "")
-	f.MarkHidden(goneFlag)
 	f.Var((*shellpath.Flag)(&o.runs), "runs", "where their conversations are kept (default: the folder runs of the state directory)")
 }
 
 func (o *profileOptions) isWanted() bool { return o.name != "" || o.confine }
 
 const (
-	goneFlag = "show-profile" // of serve, in acpctl up to 0.1.0
-
 	runsFolder   = "runs" // in the state directory: conversations, by profile
 	agentKeyFile = "agent.key"
 
