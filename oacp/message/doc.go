@@ -2,10 +2,10 @@
 // in each other's inboxes.
 //
 // ParseDocument reads any file. Validate finds its faults: a message is valid if it is for
-// release 0.4.0 of the reference tool, oacp-cli. ValidateBody adds what the specification
-// asks beyond that. Message has names for the fields, orders messages (CompareUrgency) and
-// renders them. ParseCarriableMessage is the check of the carrier: it passes what it does
-// not understand, but no message in which a reader could find another sender.
+// release 0.4.0 of the reference tool, oacp-cli. Message has names for the fields, orders
+// messages (CompareUrgency) and renders them. ParseCarriableMessage is the check of the
+// carrier: it passes what it does not understand, but no message in which a reader could
+// find another sender.
 //
 // Render writes the bytes that the reference would write, unless they would be read back as
 // another text: such a value becomes a double-quoted line. So every OACP tool reads the same

@@ -11,6 +11,8 @@ import (
 // removed says what to type in the place of a verb or flag that acpctl 0.1.0 had, by its command line.
 // A flag of a verb is one of the verbs below it too.
 var removed = map[string]string{
+	"acpctl oacp validate --strict": "acpctl oacp validate FILE, which has the verdicts of the reference tool",
+
 	"acpctl oacp verify":       "oacp verify, a verb of the reference tool: acpctl checks no signatures",
 	"acpctl oacp send --sign":  "oacp send --sign, with the reference tool: acpd carries what it has signed as it is",
 	"acpctl oacp reply --sign": "oacp send --sign, with the reference tool: acpd carries what it has signed as it is",

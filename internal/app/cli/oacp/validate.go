@@ -16,15 +16,12 @@ import (
 )
 
 func (o *verbs) newValidateCmd() *cobra.Command {
-	var quiet, strict bool
+	var quiet bool
 	cmd := &cobra.Command{
-		Use:   "validate FILE",
-		Short: "Check a message file",
-		Example: `  acpctl oacp validate draft.yaml
-  acpctl oacp validate draft.yaml --strict     also what the specification asks of a body`,
-		Long: `Checks a message file by the rules of the tool oacp, and prints each error in a line.
-With --strict it also warns if the body of a follow_up or review_… message lacks what
-the specification asks for; the exit code stays 0.`,
+		Use:     "validate FILE",
+		Short:   "Check a message file",
+		Example: `  acpctl oacp validate draft.yaml`,
+		Long:    `Checks a message file by the rules of the tool oacp, and prints each error in a line.`,
 		RunE: o.withReferenceErrors(func(_ context.Context, args []string) error {
 			path := filepath.Clean(args[0])
 			data, err := mailbox.ReadFileOrLink(args[0])
@@ -42,19 +39,11 @@ the specification asks for; the exit code stays 0.`,
 			for _, line := range lines {
 				fmt.Fprintf(o.Err, "ERROR: %s\n", client.Text(line))
 			}
-			var warnings []string
-			if strict {
-				warnings = d.ToMessage().ValidateBody()
-			}
-			for _, line := range warnings {
-				fmt.Fprintf(o.Err, "WARNING: %s\n", client.Text(line))
-			}
 			err = o.printReport(struct {
-				Path     string   `json:"path"`
-				Valid    bool     `json:"valid"`
-				Errors   []string `json:"errors"`
-				Warnings []string `json:"warnings"`
-			}{path, len(lines) == 0, lines, warnings}, func() {
+				Path   string   `json:"path"`
+				Valid  bool     `json:"valid"`
+				Errors []string `json:"errors"`
+			}{path, len(lines) == 0, lines}, func() {
 				if len(lines) == 0 && !quiet {
 					o.PrintLine("OK: %s", path)
 				}
@@ -66,6 +55,5 @@ the specification asks for; the exit code stays 0.`,
 		}),
 	}
 	cmd.Flags().BoolVar(&quiet, "quiet", false, "print nothing if it is valid")
-	cmd.Flags().BoolVar(&strict, "strict", false, "warn about bodies too")
 	return cmd
 }
