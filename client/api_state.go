@@ -417,9 +417,12 @@ type AckParams struct {
 	Ref   wire.MessageID   `json:"ref,omitzero"` // of a delegation
 }
 
-// Acked is the result of ack.
+// Acked is the result of ack. IDs and NotShown answer an ack by IDs.
 type Acked struct {
 	Removed int `json:"removed"` // how many messages
+
+	IDs      []wire.MessageID `json:"ids,omitempty"`       // of the messages that were removed
+	NotShown []wire.MessageID `json:"not_shown,omitempty"` // of the messages that stay, because the caller was not shown them
 }
 
 // PolicyParams are the params of policy: whether the configuration allows Peer to send a

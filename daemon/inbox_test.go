@@ -31,6 +31,9 @@ func TestWhatWasShownIsEachCallersOwn(t *testing.T) {
 		if l.must("ack", p, &acked); acked.Removed != want {
 			t.Errorf("%s removes %d, want %d", what, acked.Removed, want)
 		}
+		if stays := len(p.IDs) - want; len(p.IDs) > 0 && (len(acked.IDs) != want || len(acked.NotShown) != stays) {
+			t.Errorf("%s: %v were removed, and %v were not shown, want %d and %d", what, acked.IDs, acked.NotShown, want, stays)
+		}
 	}
 	send()
 	var all client.Inbox
@@ -111,6 +114,10 @@ func TestPeekingShowsNothing(t *testing.T) {
 	seqs := peeks(owner)
 	planner.must("shown", client.ShownParams{Seqs: seqs}, nil)
 	removes("the planner, for whom it is not,", planner, 0)
+	var acked client.Acked
+	if planner.must("ack", client.AckParams{IDs: []wire.MessageID{env.ID}}, &acked); len(acked.NotShown) > 0 {
+		t.Errorf("the planner learns of %v, which is not for it", acked.NotShown)
+	}
 	owner.must("shown", client.ShownParams{Seqs: seqs}, nil)
 	removes("the owner", owner, 1)
 }

@@ -6,8 +6,6 @@ import (
 	"slices"
 	"strings"
 
-	"golang.org/x/sync/errgroup"
-
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/kinds"
@@ -16,11 +14,10 @@ import (
 
 const (
 	maxAcks      = 64 // ids in one call
-	parallelAcks = 8
 	maxNamedAcks = 10 // ids that were not removed and are named
 )
 
-// acknowledge removes messages that were shown, those of a peer alone unless from is zero. It returns
+// acknowledge removes messages that were shown, only those of a peer unless from is zero. It returns
 // how many, and for the model which were not removed and why.
 func (s *Server) acknowledge(ctx context.Context, texts []string, from identity.ID) (removed int, said string, err error) {
 	if len(texts) == 0 {
@@ -30,45 +27,27 @@ func (s *Server) acknowledge(ctx context.Context, texts []string, from identity.
 	if err != nil {
 		return 0, "", err
 	}
-	var peers []string
+	p := client.AckParams{IDs: ids}
 	if !from.IsZero() {
-		peers = []string{from.String()}
+		p.Peers = []string{from.String()}
 	}
-	// The daemon says how many it has removed, not which: each id is a call.
-	gone := make([]bool, len(ids))
-	var g errgroup.Group
-	g.SetLimit(parallelAcks)
-	for i, id := range ids {
-		g.Go(func() error {
-			acked, err := twice(ctx, func(ctx context.Context) (*client.Acked, error) {
-				return s.Daemon.Ack(ctx, client.AckParams{IDs: []wire.MessageID{id}, Peers: peers})
-			})
-			if err != nil {
-				return err
-			}
-			gone[i] = acked.Removed > 0
-			s.seen.remove(s.seen.keysOf(id, from)...) // what is still there has to be read again
-			return nil
-		})
-	}
-	if err := g.Wait(); err != nil {
+	acked, err := twice(ctx, func(ctx context.Context) (*client.Acked, error) { return s.Daemon.Ack(ctx, p) })
+	if err != nil {
 		return 0, "", err
 	}
-	var kept []wire.MessageID
-	for i, id := range ids {
-		if !gone[i] {
-			kept = append(kept, id)
-		}
+	for _, id := range ids {
+		s.seen.remove(s.seen.keysOf(id, from)...) // what is still there has to be read again
 	}
+	kept := slices.DeleteFunc(slices.Clone(ids), func(id wire.MessageID) bool { return slices.Contains(acked.IDs, id) })
 	said = fmt.Sprintf("%d of %d removed.", len(ids)-len(kept), len(ids))
 	if len(kept) > 0 {
-		said += " Not removed: " + s.explainKept(ctx, kept, from)
+		said += " Not removed: " + s.explainKept(kept, from, acked.NotShown)
 	}
 	return len(ids) - len(kept), said + "\n", nil
 }
 
-// readAcks reads the ids that the model wants removed, each once. It refuses one that several peers'
-// messages have which were shown.
+// readAcks reads the ids that the model wants removed, each once. It refuses an id if messages of several
+// peers that were shown have it.
 func (s *Server) readAcks(ctx context.Context, texts []string, from identity.ID) (ids []wire.MessageID, err error) {
 	if len(texts) > maxAcks {
 		return nil, kinds.Errorf(kinds.Invalid, "ack: expected at most %d ids", maxAcks)
@@ -88,19 +67,16 @@ func (s *Server) readAcks(ctx context.Context, texts []string, from identity.ID)
 	return ids, nil
 }
 
-// explainKept says why an ack did not remove messages, as far as the reason is known. It does so in the
-// form "ID: it waits for acp_reply; ID, ID: not in the inbox.".
-func (s *Server) explainKept(ctx context.Context, ids []wire.MessageID, from identity.ID) string {
-	held := s.findHeld(ctx, ids, from)
+// explainKept explains why an ack did not remove messages, in the form "ID: waits for acp_reply; ID, ID: not
+// in the inbox, or not any more.".
+func (s *Server) explainKept(ids []wire.MessageID, from identity.ID, notShown []wire.MessageID) string {
 	var order []string // of reasons
 	named := make(map[string][]string)
 	for _, id := range ids[:min(len(ids), maxNamedAcks)] {
-		why := s.explainAck(id, from)
+		why := s.explainRequest(id, from)
 		switch {
 		case why != "":
-		case held == nil:
-			why = "not shown to its end, or gone already"
-		case held[id]:
+		case slices.Contains(notShown, id):
 			why = "not shown to its end: read it, by id"
 		default:
 			why = "not in the inbox, or not any more"
@@ -120,8 +96,9 @@ func (s *Server) explainKept(ctx context.Context, ids []wire.MessageID, from ide
 	return strings.Join(parts, "; ") + "."
 }
 
-// explainAck says why a request cannot be acknowledged, "" if the id is none of a request that is known.
-func (s *Server) explainAck(id wire.MessageID, from identity.ID) string {
+// explainRequest explains why a request cannot be acknowledged. It returns "" if no request that is known has
+// the id.
+func (s *Server) explainRequest(id wire.MessageID, from identity.ID) string {
 	for _, key := range s.requests.keysOf(id) {
 		if !from.IsZero() && key.from != from {
 			continue
@@ -135,21 +112,4 @@ func (s *Server) explainAck(id wire.MessageID, from identity.ID) string {
 		}
 	}
 	return ""
-}
-
-// findHeld returns which of the first messages of a list lie in the inbox, nil if that is not known.
-func (s *Server) findHeld(ctx context.Context, ids []wire.MessageID, from identity.ID) map[wire.MessageID]bool {
-	p := client.InboxParams{IDs: ids[:min(len(ids), maxNamedAcks)], Limit: maxNamedAcks, Peek: true}
-	if !from.IsZero() {
-		p.Peers = []string{from.String()}
-	}
-	inbox, err := twice(ctx, func(ctx context.Context) (*client.Inbox, error) { return s.Daemon.Inbox(ctx, p) })
-	if err != nil || inbox.Next != 0 {
-		return nil
-	}
-	held := make(map[wire.MessageID]bool)
-	for i := range inbox.Messages {
-		held[inbox.Messages[i].Envelope.ID] = true
-	}
-	return held
 }

@@ -61,16 +61,22 @@ func (d *fakeDaemon) inboxOf(messages ...client.HeldMessage) (shown, acked *[]st
 	d.handleMethod(client.MethodAck, func(_ context.Context, r *jsonrpc.Request) (any, error) {
 		var p client.AckParams
 		err := r.ReadParams(&p)
-		n := 0
+		out := new(client.Acked)
 		mu.Lock()
 		defer mu.Unlock()
-		for _, id := range p.IDs {
-			if slices.Contains(*shown, id.String()) && !slices.Contains(*acked, id.String()) {
+		for _, m := range messages {
+			id := m.Envelope.ID
+			switch {
+			case !slices.Contains(p.IDs, id) || slices.Contains(*acked, id.String()):
+			case slices.Contains(*shown, id.String()):
 				*acked = append(*acked, id.String())
-				n++
+				out.IDs = append(out.IDs, id)
+				out.Removed++
+			default:
+				out.NotShown = append(out.NotShown, id)
 			}
 		}
-		return &client.Acked{Removed: n}, err
+		return out, err
 	})
 	return shown, acked
 }

@@ -102,7 +102,14 @@ func (s *Service) serveAck(ctx context.Context, c *local.Conn, p *client.AckPara
 	if err != nil {
 		return nil, err
 	}
-	return &client.Acked{Removed: len(gone)}, nil
+	acked := &client.Acked{Removed: len(gone)}
+	if len(p.IDs) > 0 {
+		for _, k := range gone {
+			acked.IDs = append(acked.IDs, k.ID)
+		}
+		acked.NotShown, err = d.inbox.FindHeld(ctx, p.IDs, peers, of)
+	}
+	return acked, err
 }
 
 // acknowledgeResult removes the result or error of a delegation from the inbox, if the caller gave the

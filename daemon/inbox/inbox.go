@@ -342,6 +342,22 @@ func (b *Inbox) ReadMessage(ctx context.Context, k MessageKey) (*wire.Envelope, 
 	return wire.ParseEnvelope(text)
 }
 
+// FindHeld returns which of these ids held messages have, of those that the owner, or the agent of, may see.
+func (b *Inbox) FindHeld(ctx context.Context, ids []wire.MessageID, peers []identity.ID, of *string) (held []wire.MessageID, err error) {
+	for some := range slices.Chunk(ids, MaxRowsPerWrite) {
+		keys, err := store.ReadValue(ctx, b.db, func(tx *store.Tx) ([]MessageKey, error) {
+			return readHeldKeysByID(tx, some, b.findSendersOf(some, peers), of)
+		})
+		if err != nil {
+			return nil, ownwords.Errorf("find messages in the inbox: %w", err)
+		}
+		for _, k := range keys {
+			held = append(held, k.ID)
+		}
+	}
+	return held, nil
+}
+
 // CountMessages counts the held messages that an agent may see, up to most.
 func (b *Inbox) CountMessages(ctx context.Context, agent string, most int) (int, error) {
 	return store.ReadValue(ctx, b.db, func(tx *store.Tx) (int, error) { return countHeldMessages(tx, agent, most) })

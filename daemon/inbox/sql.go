@@ -133,6 +133,15 @@ func readHeldIDs(tx *store.Tx, seqs []uint64, of *string) (map[uint64]wire.Messa
 	return shown, err
 }
 
+// readHeldKeysByID returns the held messages of these ids and peers that the owner, or the agent named of, may see.
+func readHeldKeysByID(tx *store.Tx, ids []wire.MessageID, peers []identity.ID, of *string) ([]MessageKey, error) {
+	where, args := appendSQLFilter(nil, peers, ids, nil)
+	if of != nil {
+		where, args = where+" AND agent IN ('', ?)", append(args, *of)
+	}
+	return readMessageKeys(tx, "SELECT peer, id FROM daemon_inbox WHERE"+isHeld+where, args...)
+}
+
 // countHeldMessages counts the held messages that an agent may see, up to most.
 func countHeldMessages(tx *store.Tx, agent string, most int) (n int, err error) {
 	err = tx.QueryRow("SELECT count(*) FROM (SELECT 1 FROM daemon_inbox WHERE agent IN ('', ?) AND"+isHeld+" LIMIT ?)", agent, most).Scan(&n)

@@ -202,10 +202,14 @@ export interface AckParams {
   ref?: string;
 }
 
-/** Acked is the result of ack. */
+/** Acked is the result of ack. IDs and not_shown answer an ack by ids. */
 export interface Acked {
   /** how many messages */
   removed: number;
+  /** of the messages that were removed */
+  ids?: Array<string>;
+  /** of the messages that stay, because the caller was not shown them */
+  not_shown?: Array<string>;
 }
 
 /** AddrSource says from where a daemon knows an address. */

@@ -61,9 +61,11 @@ class AckParams(TypedDict):
 
 
 class Acked(TypedDict):
-    """Acked is the result of ack."""
+    """Acked is the result of ack. IDs and not_shown answer an ack by ids."""
 
     removed: int  # how many messages
+    ids: NotRequired[list[str]]  # of the messages that were removed
+    not_shown: NotRequired[list[str]]  # of the messages that stay, because the caller was not shown them
 
 
 class SessionInfo(TypedDict):
