@@ -93,6 +93,7 @@ type UnpostedParams struct {
 // attached, or a connection that speaks as one.
 type SessionState struct {
 	Unread  int      `json:"unread"`  // messages in the inbox that are for this agent or for any, counted up to MaxUnread
+	Shown   int      `json:"shown"`   // of these, messages that the agent was shown
 	Notices []string `json:"notices"` // what the daemon's owner should know of this session, one line each
 }
 

@@ -86,6 +86,13 @@ func TestPeekingShowsNothing(t *testing.T) {
 			t.Errorf("%s removes %d, want %d", what, acked.Removed, want)
 		}
 	}
+	wasShown := func(want int) {
+		t.Helper()
+		var state client.SessionState
+		if planner.must("session", nil, &state); state.Shown != want {
+			t.Errorf("%d of %d messages were shown to the planner, want %d", state.Shown, state.Unread, want)
+		}
+	}
 	for what, l := range map[string]*program{"the owner": owner, "the planner": planner} {
 		send()
 		send()
@@ -96,7 +103,11 @@ func TestPeekingShowsNothing(t *testing.T) {
 		removes(what+", who has peeked,", l, 0)
 		l.must("shown", client.ShownParams{Seqs: []uint64{seqs[0], seqs[1] + 1}}, nil)
 		send() // under the number that was named too early
+		if l == planner {
+			wasShown(1)
+		}
 		removes(what+", who has shown one,", l, 1)
+		wasShown(0)
 		l.must("shown", client.ShownParams{Seqs: peeks(l)}, nil)
 		removes(what+", who has shown the others,", l, 2)
 	}

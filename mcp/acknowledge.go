@@ -35,9 +35,6 @@ func (s *Server) acknowledge(ctx context.Context, texts []string, from identity.
 	if err != nil {
 		return 0, "", err
 	}
-	for _, id := range ids {
-		s.seen.remove(s.seen.keysOf(id, from)...) // what is still there has to be read again
-	}
 	kept := slices.DeleteFunc(slices.Clone(ids), func(id wire.MessageID) bool { return slices.Contains(acked.IDs, id) })
 	said = fmt.Sprintf("%d of %d removed.", len(ids)-len(kept), len(ids))
 	if len(kept) > 0 {
@@ -46,8 +43,8 @@ func (s *Server) acknowledge(ctx context.Context, texts []string, from identity.
 	return len(ids) - len(kept), said + "\n", nil
 }
 
-// readAcks reads the ids that the model wants removed, each once. It refuses an id if messages of several
-// peers that were shown have it.
+// readAcks reads the ids that the model wants removed, each once. It refuses an id if the session was shown
+// messages of several peers that have it.
 func (s *Server) readAcks(ctx context.Context, texts []string, from identity.ID) (ids []wire.MessageID, err error) {
 	if len(texts) > maxAcks {
 		return nil, kinds.Errorf(kinds.Invalid, "ack: expected at most %d ids", maxAcks)
@@ -57,7 +54,7 @@ func (s *Server) readAcks(ctx context.Context, texts []string, from identity.ID)
 		if err != nil {
 			return nil, err
 		}
-		if of := s.seen.keysOf(id, from); len(of) > 1 {
+		if of := s.seen.keysOf(id); from.IsZero() && len(of) > 1 {
 			return nil, kinds.Errorf(kinds.Invalid, "ack: %s each sent a message with the id %s: name one of them in peer", s.listSenders(ctx, of), id)
 		}
 		if !slices.Contains(ids, id) {

@@ -106,8 +106,7 @@ type inboxPage struct {
 	text   strings.Builder
 	room   int // characters that are left
 	rows   []inboxRow
-	named  int  // messages that are not shown, but named
-	whole  bool // all that waits is shown to its end
+	named  int // messages that are not shown, but named
 }
 
 // nameSize is the most that the name of a message takes, in characters.
@@ -149,7 +148,6 @@ func (p *inboxPage) fill(ctx context.Context, f waitingFilter, number int) error
 	if more && p.result.Next == 0 && f.id.IsZero() {
 		p.text.WriteString("There is more: call acp_inbox when these are answered or acknowledged.\n")
 	}
-	p.whole = !more && f == (waitingFilter{})
 	return nil
 }
 
@@ -158,10 +156,9 @@ func (p *inboxPage) fill(ctx context.Context, f waitingFilter, number int) error
 func (p *inboxPage) noteShown(ctx context.Context) error {
 	s := p.server
 	var seqs []uint64
-	var keys []messageKey
 	for _, row := range p.rows {
 		if !row.Part && !row.Open {
-			seqs, keys = append(seqs, row.message.seq), append(keys, keyOf(row.message.Envelope))
+			seqs = append(seqs, row.message.seq)
 		}
 	}
 	if len(seqs) > 0 {
@@ -175,36 +172,31 @@ func (p *inboxPage) noteShown(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err // nobody gets the page
 	}
-	for _, row := range p.rows {
-		if !row.Open {
-			s.replies.keepMessage(row.message.Envelope)
+	// An open request is newer than a message of the inbox, and what the session was woken for is newest:
+	// its peer has caused the turn.
+	rank := func(row inboxRow) (n int) {
+		if s.seen.get(keyOf(row.message.Envelope)).woke {
+			n += 2
 		}
-		if !row.Part {
-			s.markRead(row.message.Envelope, row.message.open)
+		if row.Open {
+			n++
 		}
+		return n
 	}
-	s.seen.add(keys, p.whole)
-	// What the session works on counts as newer than what lies there, and what it was woken for as
-	// newer than that: for the peer that woke it, its messages count.
 	byRank := func(a, b inboxRow) int {
-		woke := compareBools(s.parents.hasWoken(keyOf(a.message.Envelope)), s.parents.hasWoken(keyOf(b.message.Envelope)))
-		return cmp.Or(woke, compareBools(a.Open, b.Open), cmp.Compare(a.message.seq, b.message.seq))
+		return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(a.message.seq, b.message.seq))
 	}
 	for _, row := range slices.SortedStableFunc(slices.Values(p.rows), byRank) {
-		s.parents.note(keyOf(row.message.Envelope))
+		e := row.message.Envelope
+		s.seen.show(keyOf(e))
+		if !row.Open {
+			s.seen.keepReply(keyOf(e), newReplyWay(e))
+		}
+		if !row.Part {
+			s.markRead(e, row.message.open)
+		}
 	}
 	return nil
-}
-
-// compareBools returns what cmp.Compare would: false comes before true.
-func compareBools(a, b bool) int {
-	switch {
-	case a == b:
-		return 0
-	case a:
-		return 1
-	}
-	return -1
 }
 
 // add shows a message to its end, if it fits into the room. It reports whether it did. Of a page

@@ -36,9 +36,9 @@ func (m *memory[K, V]) get(k K) (V, bool) {
 }
 
 // keysOf returns the keys that match, the oldest first.
-func (m *memory[K, V]) keysOf(match func(K) bool) (keys []K) {
+func (m *memory[K, V]) keysOf(match func(K, V) bool) (keys []K) {
 	for _, k := range m.order {
-		if match(k) {
+		if match(k, m.values[k]) {
 			keys = append(keys, k)
 		}
 	}
@@ -60,48 +60,6 @@ type messageKey struct {
 }
 
 func keyOf(e *wire.Envelope) messageKey { return messageKey{e.From, e.ID} }
-
-// seenMessages knows which messages of the inbox were shown to their end and are still there: the
-// model knows of them, and is not told again that they have come.
-type seenMessages struct {
-	mu   sync.Mutex
-	keys memory[messageKey, struct{}]
-}
-
-// add notes that messages were shown. If they are all that there are, it forgets the others.
-func (m *seenMessages) add(keys []messageKey, all bool) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if all {
-		m.keys = memory[messageKey, struct{}]{}
-	}
-	for _, key := range keys {
-		m.keys.keep(key, struct{}{})
-	}
-}
-
-// keysOf returns which messages that were shown have that id, those of a peer alone unless from is
-// zero.
-func (m *seenMessages) keysOf(id wire.MessageID, from identity.ID) []messageKey {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.keys.keysOf(func(key messageKey) bool { return key.id == id && (from.IsZero() || key.from == from) })
-}
-
-// remove forgets messages that wait no more.
-func (m *seenMessages) remove(keys ...messageKey) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	for _, key := range keys {
-		m.keys.forget(key)
-	}
-}
-
-func (m *seenMessages) count() int {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return len(m.keys.order)
-}
 
 // noticeQueue holds lines for the model that go with the next result.
 type noticeQueue struct {

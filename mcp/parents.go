@@ -3,103 +3,11 @@ package mcp
 import (
 	"context"
 	"errors"
-	"sync"
-	"time"
 
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/kinds"
 	"github.com/acpd/acpd/wire"
 )
-
-// parentFor is how long a message that was shown to the session is the parent of its calls.
-const parentFor = 10 * time.Minute
-
-// parentMemory knows what the calls of the session may follow from: the inbound messages that it was
-// shown.
-type parentMemory struct {
-	mu      sync.Mutex
-	shown   memory[messageKey, showing]
-	woke    memory[messageKey, struct{}] // messages for which the session was woken, or is to be, and that were not shown since
-	n       int                          // numbers that were given
-	endedAt int                          // up to this number, nothing follows from what was shown
-}
-
-// showing says which of the messages was shown first, and when it was shown last.
-type showing struct {
-	number int
-	last   time.Time
-}
-
-// note notes that an inbound message is shown now. A message that is shown again does not become newer
-// than those that came after it, unless the session was woken for it since then: its peer pays for that
-// turn. A session is woken once more for a message of which only a part was shown.
-func (p *parentMemory) note(key messageKey) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	s, again := p.shown.get(key)
-	_, woke := p.woke.get(key)
-	p.woke.forget(key)
-	if !again || woke {
-		p.n++
-		s.number = p.n
-	}
-	s.last = time.Now()
-	p.shown.keep(key, s)
-}
-
-// noteWake notes that the session is woken for a message. It reports whether that is the first time.
-func (p *parentMemory) noteWake(key messageKey) (first bool) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	_, woke := p.woke.get(key)
-	p.woke.keep(key, struct{}{})
-	return !woke
-}
-
-// forgetWake undoes noteWake: the session was not woken for the message after all.
-func (p *parentMemory) forgetWake(key messageKey) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.woke.forget(key)
-}
-
-// hasWoken reports whether the session was woken for a message that was not shown since.
-func (p *parentMemory) hasWoken(key messageKey) bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	_, woke := p.woke.get(key)
-	return woke
-}
-
-// follow makes the message of that id, which the model has named, the newest.
-func (p *parentMemory) follow(id wire.MessageID) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for _, key := range p.shown.keysOf(func(key messageKey) bool { return key.id == id }) {
-		p.n++
-		p.shown.keep(key, showing{p.n, time.Now()})
-	}
-}
-
-// end ends what follows from the messages that were shown, also if they are shown again.
-func (p *parentMemory) end() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.endedAt = p.n
-}
-
-// newest returns the newest message that was shown in the last ten minutes, zero if there is none.
-func (p *parentMemory) newest() (key messageKey) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	newest := p.endedAt
-	for _, shown := range p.shown.order {
-		if s, _ := p.shown.get(shown); s.number > newest && time.Since(s.last) <= parentFor {
-			key, newest = shown, s.number
-		}
-	}
-	return key
-}
 
 // head is the head of a call to a peer.
 type head struct {
@@ -126,7 +34,7 @@ func (s *Server) newHead(call *toolCall, id, about, thread string) (h head, err 
 	switch about {
 	case "":
 		h.Parent = s.Parent
-		if newest := s.parents.newest(); newest != (messageKey{}) {
+		if newest := s.seen.newest(); newest != (messageKey{}) {
 			h.Parent, h.Guessed, h.guess = newest.id, true, newest
 		}
 	case aboutUser:
@@ -155,9 +63,9 @@ func describeRepeat(tool string, id wire.MessageID) string {
 func sendWith[R any](ctx context.Context, s *Server, h head, send func(client.Head) (R, error)) (R, error) {
 	switch {
 	case h.user:
-		s.parents.end()
+		s.seen.end()
 	case h.named:
-		s.parents.follow(h.Parent)
+		s.seen.follow(h.Parent)
 	}
 	for {
 		if h.Parent.IsZero() {

@@ -175,7 +175,7 @@ func TestRefusalsThatNoGuessHasCaused(t *testing.T) {
 	d := newFakeDaemon(t)
 	p := startProgram(t, d, &Server{})
 	shown := messageKey{desk, wire.NewMessageID()}
-	p.server.parents.note(shown)
+	p.server.seen.show(shown)
 	for _, c := range []struct {
 		err       *kinds.Error
 		explained bool
@@ -211,21 +211,21 @@ func TestACallThatIsNotSentChangesNoParent(t *testing.T) {
 	p := startProgram(t, d, &Server{})
 	d.answerQueries(func(context.Context, *client.QueryParams, string) (string, error) { return "", nil })
 	older, newer := messageKey{desk, wire.NewMessageID()}, messageKey{desk, wire.NewMessageID()}
-	p.server.parents.note(older)
-	p.server.parents.note(newer)
+	p.server.seen.show(older)
+	p.server.seen.show(newer)
 	for _, c := range []struct {
 		about string
 		sent  messageKey // what calls follow from when it was sent
 	}{{older.id.String(), older}, {"user", messageKey{}}} {
-		before := p.server.parents.newest()
+		before := p.server.seen.newest()
 		p.fails(kinds.Invalid, "acp_query", args{"to": "desk", "question": "", "about": c.about})
 		p.fails(kinds.Invalid, "acp_delegate", args{"to": "desk", "task": "", "about": c.about})
 		p.fails(kinds.Invalid, "acp_notify", args{"to": "desk", "topic": "", "about": c.about})
-		if got := p.server.parents.newest(); got != before {
+		if got := p.server.seen.newest(); got != before {
 			t.Errorf("about %s, not sent: calls follow from %v, want %v", c.about, got, before)
 		}
 		p.must("answered", "acp_query", args{"to": "desk", "question": "?", "about": c.about})
-		if got := p.server.parents.newest(); got != c.sent {
+		if got := p.server.seen.newest(); got != c.sent {
 			t.Errorf("about %s, sent: calls follow from %v, want %v", c.about, got, c.sent)
 		}
 	}
@@ -249,9 +249,9 @@ func TestCallsFollowFromWhatWokeTheSession(t *testing.T) {
 	open, _ := openQuery(t, agent, "?", 0)
 	p.awaitOpen(1)
 	p.must("shown", "acp_inbox", nil)
-	order := p.server.parents.shown.order
+	order := p.server.seen.last.keysOf(func(messageKey, sight) bool { return true })
 	want := []messageKey{keyOf(&before.Envelope), keyOf(&after.Envelope), keyOf(&open.Envelope), keyOf(&woke.Envelope)}
-	if !slices.Equal(order, want) || p.server.parents.newest() != want[3] {
+	if !slices.Equal(order, want) || p.server.seen.newest() != want[3] {
 		t.Errorf("shown in the order %v, want %v", order, want)
 	}
 }
@@ -276,7 +276,7 @@ func TestCallsFollowFromNoWakeThatWasRefused(t *testing.T) {
 	}
 	d.inboxOf(woke, refused)
 	p.must("shown", "acp_inbox", nil)
-	if got := p.server.parents.newest(); got != keyOf(&woke.Envelope) {
+	if got := p.server.seen.newest(); got != keyOf(&woke.Envelope) {
 		t.Errorf("calls follow from %v, want what woke the session", got)
 	}
 }
@@ -292,7 +292,7 @@ func TestCallsFollowFromAWakeForWhatWasReadInPart(t *testing.T) {
 		t.Helper()
 		d.inboxOf(shows...)
 		p.must("shown", "acp_inbox", nil)
-		if got := p.server.parents.newest(); got != keyOf(&want.Envelope) {
+		if got := p.server.seen.newest(); got != keyOf(&want.Envelope) {
 			t.Errorf("calls follow from %v, want %v", got, keyOf(&want.Envelope))
 		}
 	}

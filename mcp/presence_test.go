@@ -310,7 +310,7 @@ func TestTheOwnersWake(t *testing.T) {
 			t.Errorf("%+v", post)
 		}
 	}
-	if p.server.parents.newest() != (messageKey{}) {
+	if p.server.seen.newest() != (messageKey{}) {
 		t.Error("it is a parent of calls")
 	}
 }

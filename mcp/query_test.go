@@ -273,7 +273,7 @@ func TestCallsNameTheirParent(t *testing.T) {
 	}
 	ask(started, "", nil)
 	shown, named := wire.NewMessageID(), wire.NewMessageID()
-	s.parents.note(messageKey{desk, shown})
+	s.seen.show(messageKey{desk, shown})
 	ask(shown, "", nil)
 	ask(named, "", args{"about": named.String()})
 	forgotten = true
@@ -290,14 +290,15 @@ func TestCallsNameTheirParent(t *testing.T) {
 	}
 	forgotten = false
 	newer := wire.NewMessageID()
-	s.parents.note(messageKey{desk, newer})
-	s.parents.note(messageKey{desk, shown}) // again
+	s.seen.show(messageKey{desk, newer})
+	s.seen.show(messageKey{desk, shown}) // again
 	ask(newer, "", nil)
-	s.parents.mu.Lock()
-	for id, shown := range s.parents.shown.values {
-		s.parents.shown.values[id] = showing{shown.number, shown.last.Add(-11 * time.Minute)}
+	s.seen.mu.Lock()
+	for key, m := range s.seen.last.values {
+		m.at = m.at.Add(-11 * time.Minute)
+		s.seen.last.values[key] = m
 	}
-	s.parents.mu.Unlock()
+	s.seen.mu.Unlock()
 	ask(started, "", nil)
 	s.Parent = wire.MessageID{}
 	ask(wire.MessageID{}, "parser", nil)
@@ -341,7 +342,7 @@ func TestWhoWasToldIsNotToldAgain(t *testing.T) {
 	d := newFakeDaemon(t)
 	p := startProgram(t, d, &Server{})
 	shown := messageKey{desk, wire.NewMessageID()}
-	p.server.parents.note(shown)
+	p.server.seen.show(shown)
 	told := make(chan string, 9)
 	var second error // of the call without a parent
 	d.handleMethod(client.MethodNotify, func(_ context.Context, r *jsonrpc.Request) (any, error) {

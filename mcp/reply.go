@@ -34,52 +34,6 @@ const (
 	replyPartial   = "partial"
 )
 
-// replyMemory knows how the messages are replied to that the session was shown last, and which are no
-// open requests.
-type replyMemory struct {
-	mu    sync.Mutex
-	shown memory[messageKey, replyWay]
-}
-
-// replyWay says how a message is replied to.
-type replyWay struct {
-	question bool   // about a delegation of the session's: it is answered
-	to       string // else a message goes there: peer, or peer/agent
-	topic    string // of that message
-}
-
-func (m *replyMemory) keepMessage(e *wire.Envelope) {
-	way := replyWay{to: e.From.String(), topic: "reply"} // not the petname, which can pass to another peer
-	if client.IsPlainAgentName(e.FromAgent) {
-		way.to += "/" + e.FromAgent
-	}
-	if n, err := kinds.ParsePayload[kinds.Notify](e.Payload); e.Kind == kinds.KindNotify && err == nil && n.Topic != "" {
-		way.topic = n.Topic
-	}
-	m.keep(keyOf(e), way)
-}
-
-func (m *replyMemory) keepQuestion(key messageKey) { m.keep(key, replyWay{question: true}) }
-
-func (m *replyMemory) keep(key messageKey, way replyWay) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.shown.keep(key, way)
-}
-
-func (m *replyMemory) get(key messageKey) (replyWay, bool) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.shown.get(key)
-}
-
-// keysOf returns which messages that were shown have that id.
-func (m *replyMemory) keysOf(id wire.MessageID) []messageKey {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.shown.keysOf(func(key messageKey) bool { return key.id == id })
-}
-
 // replyIDs knows under which ids replies were sent. The same reply to the same message has the same id, so
 // that it takes effect once, however often the model sends it. Another text is another message.
 type replyIDs struct {
@@ -117,7 +71,7 @@ func (m *replyIDs) forget(to messageKey, content wire.Payload) {
 // that names the senders: the answer to one of them is not for the others.
 func (s *Server) findMessage(ctx context.Context, id wire.MessageID, from string) (messageKey, error) {
 	s.requests.dropExpired()
-	keys := append(s.requests.keysOf(id), s.replies.keysOf(id)...)
+	keys := append(s.requests.keysOf(id), s.seen.keysOf(id)...)
 	var meant []messageKey
 	for _, key := range keys {
 		if !slices.Contains(meant, key) && s.isFrom(ctx, key, from) {
@@ -191,7 +145,7 @@ func (s *Server) reply(ctx context.Context, id wire.MessageID, a *replyArguments
 		return nil, err
 	}
 	r, err := s.requests.find(key)
-	way, shown := s.replies.get(key)
+	way := s.seen.get(key).reply
 	switch {
 	case err != nil:
 		return nil, err
@@ -199,7 +153,7 @@ func (s *Server) reply(ctx context.Context, id wire.MessageID, a *replyArguments
 		return s.answerQuery(r, a)
 	case r != nil:
 		return s.reportOn(ctx, r, a)
-	case !shown:
+	case way == replyWay{}:
 		return nil, kinds.Errorf(kinds.NotFound, "%s was not shown in this session, or long ago: read it first, with acp_inbox and this id, or a question about a delegation of yours with acp_task", id)
 	case way.question:
 		return s.answerQuestion(ctx, id, a)
@@ -215,7 +169,8 @@ func (s *Server) recallMessages(ctx context.Context, id wire.MessageID) error {
 		return err
 	}
 	for i := range inbox.Messages {
-		s.replies.keepMessage(&inbox.Messages[i].Envelope)
+		e := &inbox.Messages[i].Envelope
+		s.seen.keepReply(keyOf(e), newReplyWay(e))
 	}
 	return nil
 }
@@ -240,7 +195,7 @@ func (s *Server) answerQuery(r *openRequest, a *replyArguments) (*result, error)
 	if !s.requests.give(r, out) {
 		return nil, kinds.Errorf(kinds.NotFound, "%s is not open any more", r.ID)
 	}
-	s.parents.note(keyOf(&r.Envelope))
+	s.seen.show(keyOf(&r.Envelope))
 	return &result{State: "answered", ID: r.ID, From: r.Name, Text: "The answer goes to " + r.Name + "."}, nil
 }
 
@@ -276,8 +231,6 @@ func (s *Server) sendBack(ctx context.Context, key messageKey, way replyWay, a *
 		r.Text += " The message stays in the inbox: " + client.Line(ownwords.Of(err))
 	case acked.Removed == 0:
 		r.Text += " The message was not removed from the inbox: it was not shown to its end, or is gone already."
-	default:
-		s.seen.remove(key)
 	}
 	return r, nil
 }

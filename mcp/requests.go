@@ -199,7 +199,7 @@ func (t *requestTable) keysOf(id wire.MessageID) (keys []messageKey) {
 			keys = append(keys, key)
 		}
 	}
-	return append(keys, t.ended.keysOf(func(key messageKey) bool { return key.id == id })...)
+	return append(keys, t.ended.keysOf(func(key messageKey, _ string) bool { return key.id == id })...)
 }
 
 // list returns the open requests, the oldest first.

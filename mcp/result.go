@@ -104,7 +104,7 @@ func (s *Server) addOutlook(ctx context.Context, r *result) {
 		defer cancel()
 		if state, err := twice(ctx, s.Daemon.SessionState); err == nil {
 			r.Unread = new(min(state.Unread+open, client.MaxUnread))
-			unseen += max(0, state.Unread-s.seen.count())
+			unseen += state.Unread - state.Shown
 			for _, line := range state.Notices {
 				r.Notices = append(r.Notices, client.Line(cutText(line, 300)))
 			}

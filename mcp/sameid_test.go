@@ -86,10 +86,6 @@ func TestNoticesOfOneIDAreTwo(t *testing.T) {
 	if got := await.Receive(t, "an ack", acks); len(got.Peers) != 1 || got.Peers[0] != shelf.String() {
 		t.Errorf("removes the message of %v", got.Peers)
 	}
-	p.server.seen.remove(keyOf(&second.Envelope))
-	if keys := p.server.seen.keysOf(first.Envelope.ID, identity.ID{}); len(keys) != 1 || keys[0].from != desk {
-		t.Errorf("seen: %v", keys)
-	}
 	if r := p.fails(kinds.Invalid, "acp_reply", args{"id": id, "text": "x"}); !strings.Contains(r.Error.Message, "desk and shelf") {
 		t.Errorf("%+v", r.Error)
 	}

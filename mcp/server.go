@@ -51,10 +51,8 @@ type Server struct {
 	calls    callTable
 	requests requestTable
 	reading  readingTable
-	parents  parentMemory
 	seen     seenMessages
 	notices  noticeQueue
-	replies  replyMemory
 	replyIDs replyIDs
 	agent    attachment
 	timing   timing

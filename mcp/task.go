@@ -145,8 +145,9 @@ func (s *Server) describeTask(ctx context.Context, t *client.Task, page int, wai
 		if err != nil {
 			return nil, err
 		}
-		s.parents.note(messageKey{id, q.ID})
-		s.replies.keepQuestion(messageKey{id, q.ID})
+		key := messageKey{id, q.ID}
+		s.seen.show(key)
+		s.seen.keepReply(key, replyWay{question: true})
 		return r, nil
 	}
 	switch {

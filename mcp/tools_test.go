@@ -207,6 +207,10 @@ func TestResultsSayWhatWaits(t *testing.T) {
 	if r := p.must("listed", "acp_task", nil); !strings.HasSuffix(r.said, "acp: 3 messages wait: call acp_inbox.") {
 		t.Errorf("what came since: %s", r.said)
 	}
+	d.answer(client.MethodSession, &client.SessionState{Unread: 1, Shown: 1})
+	if r := p.must("listed", "acp_task", nil); !strings.HasSuffix(r.said, "acp: 1 message waits in the inbox, already read, until you call acp_inbox with ack.") {
+		t.Errorf("what the daemon knows as shown: %s", r.said)
+	}
 	d.answer(client.MethodSession, &client.SessionState{Unread: 98})
 	d.answer(client.MethodQuery, kinds.Errorf(kinds.NoAgent, "nobody"))
 	if r := p.fails(kinds.NoAgent, "acp_query", args{"to": "desk", "question": "?"}); *r.Unread != 99 {

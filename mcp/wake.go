@@ -142,19 +142,19 @@ func (s *Server) post(ctx context.Context, w *wakeup) (answer client.WakeAnswer)
 		if p.Untrusted != "" {
 			p.Given = "1 message from " + w.Name + " comes with this line, id " + w.ID.String() + ". It needs no answer."
 		}
-		s.replies.keepMessage(&w.Envelope)
+		s.seen.keepReply(keyOf(&w.Envelope), newReplyWay(&w.Envelope))
 	} else {
 		p.Abandoned = func() bool { return s.requests.isUnwanted(r) }
 		p.Unanswered = func(program string) { s.endUnanswered(r, program) }
 	}
 	key := keyOf(&w.Envelope)
-	first := s.parents.noteWake(key) // it may read the message before Post returns
+	again := s.seen.wake(key) // it may read the message before Post returns
 	session := s.agent.currentSession()
 	done, err := session.Post(ctx, p)
 	answer.Posted = err == nil || errors.Is(err, harness.ErrHeld) || errors.Is(err, harness.ErrGone)
 	answer.Proven = done.Proven
-	if !answer.Posted && first {
-		s.parents.forgetWake(key)
+	if !answer.Posted && !again {
+		s.seen.unwake(key)
 	}
 	if ctx.Err() == nil {
 		s.noteTaken(session, err)
@@ -167,7 +167,7 @@ func (s *Server) post(ctx context.Context, w *wakeup) (answer client.WakeAnswer)
 		answer.NeedsPerson = errors.Is(err, harness.ErrUnattended) || errors.Is(err, harness.ErrHeld) || errors.Is(err, harness.ErrNoTurn)
 	}
 	if done.Proven {
-		s.parents.note(key)
+		s.seen.show(key)
 		s.markRead(&w.Envelope, w.request)
 	}
 	return answer

@@ -91,12 +91,12 @@ func TestWake(t *testing.T) {
 	if post.Given != "1 message from desk comes with this line, id "+notice.ID.String()+". It needs no answer." || strings.Contains(post.Untrusted, "acp_inbox") {
 		t.Errorf("a model with the text is sent to the inbox: %q, %s", post.Given, post.Untrusted)
 	}
-	if s.parents.newest() != (messageKey{}) {
+	if s.seen.newest() != (messageKey{}) {
 		t.Error("a message that was not shown is a parent")
 	}
 	notice.Wake = &client.WakeGrant{}
 	f.set(true, nil)
-	if got := wake(notice); got != (client.WakeAnswer{Posted: true, Proven: true}) || s.parents.newest().id != notice.ID {
+	if got := wake(notice); got != (client.WakeAnswer{Posted: true, Proven: true}) || s.seen.newest().id != notice.ID {
 		t.Errorf("proven: %+v", got)
 	}
 	if post := await.Receive(t, "a post", f.posts); post.Unattended {

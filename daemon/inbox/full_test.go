@@ -173,7 +173,7 @@ func BenchmarkFullInbox(b *testing.B) {
 	box := openedInbox(b, db)
 	for name, run := range map[string]func() error{
 		"list":  func() error { _, err := box.ListKeys(b.Context(), "claude", wanted, 108); return err },
-		"count": func() error { _, err := box.CountMessages(b.Context(), "codex", 99); return err },
+		"count": func() error { _, _, err := box.CountMessages(b.Context(), "codex", 99); return err },
 		"read a page": func() error {
 			_, err := box.List(b.Context(), &client.InboxParams{Limit: 10}, new("claude"), nil, 1<<20)
 			return err

@@ -358,9 +358,12 @@ func (b *Inbox) FindHeld(ctx context.Context, ids []wire.MessageID, peers []iden
 	return held, nil
 }
 
-// CountMessages counts the held messages that an agent may see, up to most.
-func (b *Inbox) CountMessages(ctx context.Context, agent string, most int) (int, error) {
-	return store.ReadValue(ctx, b.db, func(tx *store.Tx) (int, error) { return countHeldMessages(tx, agent, most) })
+// CountMessages counts the held messages that an agent may see, up to most, and those of them that it was shown.
+func (b *Inbox) CountMessages(ctx context.Context, agent string, most int) (all, shown int, err error) {
+	seqs, err := store.ReadValue(ctx, b.db, func(tx *store.Tx) ([]uint64, error) { return readHeldSeqs(tx, agent, most) })
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return len(seqs), b.shown.countShown(agent, seqs), err
 }
 
 // ListKeys returns held messages for an agent, of the peers and kinds of kindsByPeer. The oldest of

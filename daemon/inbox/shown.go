@@ -55,6 +55,21 @@ func (s *showings) forgetShown(agent string, seqs []uint64) {
 	}
 }
 
+// countShown counts the messages that an agent was shown.
+func (s *showings) countShown(agent string, seqs []uint64) (n int) {
+	for _, o := range s.agents {
+		if o.agent != agent {
+			continue
+		}
+		for _, seq := range seqs {
+			if _, ok := o.seqs[seq]; ok {
+				n++
+			}
+		}
+	}
+	return n
+}
+
 // findAcknowledged returns those messages that an ack names and the agent was shown, in their order.
 func (s *showings) findAcknowledged(agent string, p *client.AckParams) (seqs []uint64) {
 	i := slices.IndexFunc(s.agents, func(o showing) bool { return o.agent == agent })

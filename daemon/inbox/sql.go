@@ -142,10 +142,12 @@ func readHeldKeysByID(tx *store.Tx, ids []wire.MessageID, peers []identity.ID, o
 	return readMessageKeys(tx, "SELECT peer, id FROM daemon_inbox WHERE"+isHeld+where, args...)
 }
 
-// countHeldMessages counts the held messages that an agent may see, up to most.
-func countHeldMessages(tx *store.Tx, agent string, most int) (n int, err error) {
-	err = tx.QueryRow("SELECT count(*) FROM (SELECT 1 FROM daemon_inbox WHERE agent IN ('', ?) AND"+isHeld+" LIMIT ?)", agent, most).Scan(&n)
-	return n, err
+// readHeldSeqs returns the numbers of held messages that an agent may see, most at most.
+func readHeldSeqs(tx *store.Tx, agent string, most int) ([]uint64, error) {
+	return store.ReadRows(tx, "SELECT seq FROM daemon_inbox WHERE agent IN ('', ?) AND"+isHeld+" LIMIT ?", func(scan func(...any) error) (seq uint64, err error) {
+		err = scan(&seq)
+		return seq, err
+	}, agent, most)
 }
 
 // readHeldKeysOf returns the oldest held messages of a peer and kinds that are for an agent alone.

@@ -308,9 +308,9 @@ func (s *Service) serveSession(ctx context.Context, c *local.Conn, _ *local.NoPa
 	if name == "" {
 		return nil, kinds.Errorf(kinds.NotAuthorized, "session: only an agent has one: attach first, or speak as an agent that is attached")
 	}
-	n, err := s.Inbox.CountMessages(ctx, name, client.MaxUnread)
+	unread, shown, err := s.Inbox.CountMessages(ctx, name, client.MaxUnread)
 	if err != nil {
 		return nil, err
 	}
-	return &client.SessionState{Unread: n, Notices: s.Waker.Notices(name)}, nil
+	return &client.SessionState{Unread: unread, Shown: shown, Notices: s.Waker.Notices(name)}, nil
 }

@@ -1632,6 +1632,8 @@ export interface SessionInfo {
 export interface SessionState {
   /** messages in the inbox that are for this agent or for any, counted up to 99 */
   unread: number;
+  /** of these, messages that the agent was shown */
+  shown: number;
   /** what the daemon's owner should know of this session, one line each */
   notices: Array<string>;
 }

@@ -1322,6 +1322,7 @@ class SessionState(TypedDict):
     """SessionState is the result of session, which has no params and is for an agent that has attached, or a connection that speaks as one."""
 
     unread: int  # messages in the inbox that are for this agent or for any, counted up to 99
+    shown: int  # of these, messages that the agent was shown
     notices: list[str]  # what the daemon's owner should know of this session, one line each
 
 
