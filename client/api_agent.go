@@ -62,7 +62,8 @@ type WakeGrant struct {
 	Test       bool `json:"test,omitzero"` // its owner tries whether it can be woken: there is no message
 }
 
-// WakeAnswer is the answer of a session to wake.
+// WakeAnswer is the answer of a session to wake. A session that is busy answers when its turn has ended: the
+// daemon waits as long as the session is attached.
 type WakeAnswer struct {
 	// Posted says that the session's program was given a pointer to the message: a turn begins,
 	// or takes the pointer up. It is ignored if the message had no grant.
@@ -79,8 +80,9 @@ type WakeAnswer struct {
 	NeedsPerson bool `json:"needs_person,omitzero"`
 }
 
-// UnpostedParams are the params of unposted, whose result is {}: the program of the session that
-// calls was given no pointer to a message for which it might be woken, and will not be.
+// UnpostedParams are the params of unposted, whose result is {}. It is for sessions that answer wake with
+// Posted while they are busy: the program of the session that calls was not given the pointer to the message
+// after all. acpctl answers when that is known.
 type UnpostedParams struct {
 	Peer identity.ID    `json:"peer"` // who sent the message
 	ID   wire.MessageID `json:"id"`

@@ -353,13 +353,6 @@ func (c *Client) SessionState(ctx context.Context) (*SessionState, error) {
 	return callBounded[SessionState](ctx, c, MethodSession, nil)
 }
 
-// MarkUnposted reports to the daemon that the attached session, or the one that the client speaks as,
-// was not woken for a message for which it might be, and will not be: the message uses up no turn.
-func (c *Client) MarkUnposted(ctx context.Context, p UnpostedParams) error {
-	_, err := callBounded[struct{}](ctx, c, MethodUnposted, &p)
-	return err
-}
-
 // Budget returns the limits on what peers may use of the daemon, and what each uses now.
 func (c *Client) Budget(ctx context.Context) (*Budget, error) {
 	return callBounded[Budget](ctx, c, MethodBudget, nil)

@@ -78,6 +78,30 @@ func TestAWakeIsNoReceipt(t *testing.T) {
 	}
 }
 
+// A session that is busy answers a wake when the turn before has ended. Until then its sender is not kept
+// waiting, and the new turn is charged.
+func TestABusySessionAnswersWhenItsTurnHasEnded(t *testing.T) {
+	t.Parallel()
+	desk, laptop := pair(t)
+	laptop.allow(client.WakeAllowParams{Peer: "desk"})
+	s := laptop.session("claude")
+	asker := desk.dial()
+	turns := func() int { return laptop.sessions.Waker.Describe("claude").Day }
+	for _, end := range []struct {
+		answer      client.WakeAnswer
+		turns, held int
+	}{{client.WakeAnswer{}, 0, 1}, {client.WakeAnswer{Posted: true, Proven: true}, 1, 1}} {
+		ended := make(chan client.WakeAnswer)
+		s.says(func(*client.Inbound) client.WakeAnswer { return <-ended })
+		if r := asker.notify(s.notice("laptop")); r.State != client.Held || turns() != 1 {
+			t.Errorf("while the session is busy: %+v, %d turns", r, turns())
+		}
+		ended <- end.answer
+		s.next(true)
+		await.Until(t, "the daemon knows what became of the wake", func() bool { return turns() == end.turns && laptop.rows("daemon_inbox") == end.held })
+	}
+}
+
 // Answers to what a session asked wake it if its owner says so: final ones, once each.
 func TestAnswersWakeWhoAsked(t *testing.T) {
 	t.Parallel()

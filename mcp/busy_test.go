@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/acpd/acpd/client"
-	"github.com/acpd/acpd/client/jsonrpc"
 	"github.com/acpd/acpd/harness"
 	"github.com/acpd/acpd/integration/await"
 	"github.com/acpd/acpd/kinds"
@@ -31,63 +30,61 @@ func (b *busySession) Post(ctx context.Context, p harness.Post) (harness.Posted,
 	}
 }
 
-// A busy session gets its line when the turn has ended, although the daemon waits less long for
-// word of it; a message that is read before then wakes nobody.
+// A busy session gets its line when the turn has ended, and the daemon the answer then, also if it is started
+// anew meanwhile. A message that is read before, or that nobody waits for any more, wakes nobody.
 func TestWakeOfABusySession(t *testing.T) {
 	d := newFakeDaemon(t)
-	unposted := make(chan client.UnpostedParams, 9)
-	d.handleMethod(client.MethodUnposted, func(_ context.Context, r *jsonrpc.Request) (any, error) {
-		var p client.UnpostedParams
-		err := r.ReadParams(&p)
-		unposted <- p
-		return struct{}{}, err
-	})
 	b := &busySession{newFakeSession(), make(chan struct{}), make(chan error, 9)}
 	s := &Server{FindSession: func(context.Context, string, string) (harness.Session, error) { return b, nil }}
 	s.timing = shortly
-	s.timing.wake, s.timing.handover = 200*time.Millisecond, 20*time.Second
-	_, agent := attachedProgram(t, d, s)
-	wake := func(in *client.Inbound) {
+	s.timing.handover = 20 * time.Second
+	p, agent := attachedProgram(t, d, s)
+	wake := func(in *client.Inbound) <-chan client.WakeAnswer {
 		t.Helper()
-		if a := await.Receive(t, "the answer", wakeSoon(t, agent, in)); a != (client.WakeAnswer{Posted: true}) {
-			t.Errorf("%+v", a)
-		}
+		said := wakeSoon(t, agent, in)
 		if post := await.Receive(t, "a post", b.posts); post.Message != in.ID {
 			t.Errorf("%+v", post)
 		}
+		return said
 	}
-	read := newInbound(kinds.KindNotify, &kinds.Notify{Topic: "one"})
-	wake(read)
-	s.reading.end(keyOf(&read.Envelope), read.TS)
-	if err := await.Receive(t, "the end of a post", b.given); err == nil {
-		t.Error("a message that was read wakes the session")
+	ends := func(what string, said <-chan client.WakeAnswer, posted bool) {
+		t.Helper()
+		if got := await.Receive(t, "the answer", said); got != (client.WakeAnswer{Posted: posted}) {
+			t.Errorf("%s: %+v", what, got)
+		}
+		if err := await.Receive(t, "the end of a post", b.given); (err == nil) != posted {
+			t.Errorf("%s: the post ends with %v", what, err)
+		}
 	}
-	if got := await.Receive(t, "word that it was not posted", unposted); got.ID != read.ID || got.Peer != read.From {
-		t.Errorf("%+v", got)
-	}
+	read := heldNotice(1, "one")
+	d.inboxOf(read)
+	said := wake(&client.Inbound{Envelope: read.Envelope, Name: "desk"})
+	p.must("shown", "acp_inbox", nil)
+	ends("read", said, false)
 	asked := newInbound(kinds.KindQuery, &kinds.Query{Question: "?"})
 	ctx, giveUp := context.WithCancel(t.Context())
 	ask(ctx, agent, asked)
-	wake(asked)
+	said = wake(asked)
 	giveUp()
-	await.Receive(t, "the end of a post", b.given)
-	if got := await.Receive(t, "word that it was not posted", unposted); got.ID != asked.ID {
-		t.Errorf("%+v", got)
-	}
+	ends("given up", said, false)
+
 	unread := newInbound(kinds.KindNotify, &kinds.Notify{Topic: "two"})
-	wake(unread)
+	unread.Wake = &client.WakeGrant{}
+	go agent.conn.Call(context.Background(), client.MethodWake, unread, nil) // fails when the daemon ends
+	await.Receive(t, "a post", b.posts)
+	d.stop()
+	d.start()
+	agent = await.Receive(t, "the session is attached again", d.attached)
 	close(b.idle)
 	if err := await.Receive(t, "the end of a post", b.given); err != nil {
-		t.Errorf("a message that was not read does not wake the session: %v", err)
+		t.Errorf("the daemon was started anew: %v", err)
 	}
+	ends("not read", wake(newInbound(kinds.KindNotify, &kinds.Notify{Topic: "three"})), true)
 	await.Until(t, "nothing is left", func() bool {
-		s.reading.mu.Lock()
-		defer s.reading.mu.Unlock()
-		return len(s.reading.open) == 0
+		s.seen.mu.Lock()
+		defer s.seen.mu.Unlock()
+		return len(s.seen.watched) == 0
 	})
-	if len(unposted) > 0 {
-		t.Error("what was posted is not said to be so")
-	}
 }
 
 // A query that comes again while the session is busy stays open if the first is given up: the session is woken for it when the turn has ended, unless it was read before.

@@ -63,7 +63,7 @@ func (s *Server) beginCall(id wire.MessageID, to string, ask func(context.Contex
 			t.dropOld(s.timing.keep)
 			close(c.done)
 		}()
-		c.err = kinds.Errorf(kinds.Internal, "acpctl mcp failed: its standard error says why") // if ask panics
+		c.err = errPanic // if ask panics
 		c.answer, c.err = ask(ctx)
 	})
 	return c, nil

@@ -1,6 +1,7 @@
 package mcp
 
 import (
+	"slices"
 	"sync"
 	"time"
 
@@ -12,13 +13,15 @@ import (
 // parentFor is how long a message that was shown to the session is the parent of its calls.
 const parentFor = 10 * time.Minute
 
-// seenMessages knows the messages that the session was shown last, or woken for: what its calls follow
-// from, and how it replies. The daemon knows which messages of the inbox were shown to their end.
+// seenMessages knows the messages that the session was shown last, or woken for: what its calls follow from,
+// how it replies, and which need no wake. The daemon knows which messages of the inbox may be removed.
 type seenMessages struct {
 	mu      sync.Mutex
 	last    memory[messageKey, sight]
 	n       int // numbers that were given
 	endedAt int // nothing follows from messages up to this number
+
+	watched map[messageKey][]chan struct{} // one for each wake: see watch
 }
 
 // sight is what is known of one message.
@@ -27,6 +30,7 @@ type sight struct {
 	at     time.Time // when it was shown last
 	woke   bool      // the session was woken for it, or is to be, and was not shown it since
 	reply  replyWay  // zero if it is an open request
+	readTS uint64    // the TS of the message of the inbox that was shown to its end: one that comes again under its id has another
 }
 
 // replyWay is how a message that is no open request is replied to.
@@ -129,4 +133,39 @@ func (m *seenMessages) newest() (key messageKey) {
 		}
 	}
 	return key
+}
+
+// watch returns a channel that is closed when a message of the inbox was shown to its end. The caller calls
+// done when it waits no more.
+func (m *seenMessages) watch(e *wire.Envelope) (read <-chan struct{}, done func()) {
+	own, key := make(chan struct{}), keyOf(e)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if s, known := m.last.get(key); known && s.readTS == e.TS {
+		close(own)
+		return own, func() {}
+	}
+	if m.watched == nil {
+		m.watched = make(map[messageKey][]chan struct{})
+	}
+	m.watched[key] = append(m.watched[key], own)
+	return own, func() {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		if m.watched[key] = slices.DeleteFunc(m.watched[key], func(c chan struct{}) bool { return c == own }); len(m.watched[key]) == 0 {
+			delete(m.watched, key)
+		}
+	}
+}
+
+// read notes that a message of the inbox was shown to its end.
+func (m *seenMessages) read(e *wire.Envelope) {
+	key := keyOf(e)
+	m.change(key, func(s *sight) {
+		s.readTS = e.TS
+		for _, read := range m.watched[key] {
+			close(read)
+		}
+		delete(m.watched, key)
+	})
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/harness"
+	"github.com/acpd/acpd/kinds"
 	"github.com/acpd/acpd/wire"
 )
 
@@ -50,7 +51,6 @@ type Server struct {
 	names    petnames
 	calls    callTable
 	requests requestTable
-	reading  readingTable
 	seen     seenMessages
 	notices  noticeQueue
 	replyIDs replyIDs
@@ -61,8 +61,8 @@ type Server struct {
 // timing holds the times that tests shorten.
 type timing struct {
 	wait      time.Duration // a tool call waits at most
-	wake      time.Duration // the daemon waits for word of a wake, a second less than it allows
-	handover  time.Duration // a request may come after the wake for it; less than wake
+	wake      time.Duration // the owner's own wake may take
+	handover  time.Duration // a request may come after the wake for it
 	keep      time.Duration // what has ended is kept
 	progress  time.Duration // between two notifications of progress
 	farewell  time.Duration // peers may take to hear that the session ends
@@ -159,6 +159,9 @@ func (s *Server) logf(format string, args ...any) {
 		s.Log(format, args...)
 	}
 }
+
+// errPanic is the error of a call whose function has panicked.
+var errPanic = kinds.Errorf(kinds.Internal, "acpctl mcp failed: its standard error says why")
 
 // logPanic logs with what a function has panicked, and the lines of its stack. The caller recovered it.
 func (s *Server) logPanic(what string, with any) {

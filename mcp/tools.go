@@ -122,7 +122,7 @@ func (s *Server) runTool(ctx context.Context, call *toolCall) (r *result, err er
 	defer func() {
 		if p := recover(); p != nil {
 			s.logPanic(call.tool.name, p)
-			r, err = nil, kinds.Errorf(kinds.Internal, "acpctl mcp failed: its standard error says why")
+			r, err = nil, errPanic
 		}
 	}()
 	if err := s.awaitAttached(ctx); err != nil && !call.tool.keeps {

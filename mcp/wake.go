@@ -3,8 +3,6 @@ package mcp
 import (
 	"context"
 	"errors"
-	"slices"
-	"sync"
 	"time"
 
 	"github.com/acpd/acpd/client"
@@ -22,43 +20,29 @@ type wakeup struct {
 	ended   <-chan struct{} // closed when it is not open any more; nil: it is no request
 }
 
-// wake wakes the session for a message that lies in the inbox, or for a request. The daemon hands the
-// request over at the same time, so the wake or the request may be here first. A message that the model
-// was shown to its end wakes nobody.
-func (s *Server) wake(ctx context.Context, in *client.Inbound) (*client.WakeAnswer, error) {
+// wake wakes the session for a message of the inbox, or for a request. The daemon hands the request over at
+// the same time, so the wake or the request may be here first. A message that the model was shown to its end
+// wakes nobody. If the program is busy, wake returns when the turn has ended. It goes on if the connection to
+// the daemon breaks.
+func (s *Server) wake(ctx context.Context, in *client.Inbound) (answer *client.WakeAnswer, err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			s.logPanic("wake", r)
+			answer, err = nil, errPanic
+		}
+	}()
 	if in.Wake == nil || s.agent.currentSession() == nil {
 		return nil, nil
 	}
 	if in.Wake.Test {
 		return s.testWake(ctx, in), nil
 	}
-	limit := time.After(s.timing.wake)
 	w, done := s.beginWake(ctx, in)
 	if w == nil {
 		return nil, nil
 	}
-	answers, late := make(chan client.WakeAnswer), make(chan struct{})
-	defer close(late)
-	s.goOn(func(ctx context.Context) {
-		defer done()
-		answer := s.post(ctx, w)
-		select {
-		case answers <- answer:
-		case <-late:
-			if !answer.Posted {
-				s.markUnposted(in, answer)
-			}
-		}
-	})
-	select {
-	case a := <-answers:
-		return &a, nil
-	case <-limit:
-	case <-ctx.Done():
-	}
-	// The program is busy. It gets the line when its turn has ended, if the message is not read
-	// by then. The daemon counts that now, and is told if it does not happen.
-	return &client.WakeAnswer{Posted: true}, nil
+	defer done()
+	return s.post(s.life, w), nil
 }
 
 // testWake wakes the session for its owner. There is no message, so nothing is kept of it.
@@ -94,7 +78,7 @@ func (s *Server) beginWake(ctx context.Context, in *client.Inbound) (w *wakeup, 
 		w.request, w.came, w.read, w.ended, done = r, r.arrived, r.shown, r.ended, func() {}
 	} else {
 		w.came = time.UnixMilli(int64(in.TS))
-		w.read, done = s.reading.begin(&in.Envelope)
+		w.read, done = s.seen.watch(&in.Envelope)
 	}
 	if isClosed(w.read) {
 		done()
@@ -103,19 +87,10 @@ func (s *Server) beginWake(ctx context.Context, in *client.Inbound) (w *wakeup, 
 	return w, done
 }
 
-// markUnposted tells the daemon that the session was not woken for a message after all.
-func (s *Server) markUnposted(in *client.Inbound, a client.WakeAnswer) {
-	ctx, cancel := context.WithTimeout(context.Background(), s.timing.farewell)
-	defer cancel()
-	if err := s.Daemon.MarkUnposted(ctx, client.UnpostedParams{Peer: in.From, ID: in.ID, Refused: a.Refused, NeedsPerson: a.NeedsPerson}); err != nil {
-		s.logf("message %s from %s began no turn, but is charged as one: %v", in.ID, in.Name, err)
-	}
-}
-
 // post gives the session's program a line that says that a message waits. The line has nothing of the
 // peer but the petname that the owner gave. post waits for the end of a turn, unless the message is read
 // or ends before. The answer is not Posted only if the line certainly was not given.
-func (s *Server) post(ctx context.Context, w *wakeup) (answer client.WakeAnswer) {
+func (s *Server) post(ctx context.Context, w *wakeup) *client.WakeAnswer {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	s.goOn(func(context.Context) {
@@ -151,6 +126,7 @@ func (s *Server) post(ctx context.Context, w *wakeup) (answer client.WakeAnswer)
 	again := s.seen.wake(key) // it may read the message before Post returns
 	session := s.agent.currentSession()
 	done, err := session.Post(ctx, p)
+	answer := new(client.WakeAnswer)
 	answer.Posted = err == nil || errors.Is(err, harness.ErrHeld) || errors.Is(err, harness.ErrGone)
 	answer.Proven = done.Proven
 	if !answer.Posted && !again {
@@ -179,48 +155,6 @@ func (s *Server) markRead(e *wire.Envelope, request *openRequest) {
 	if request != nil {
 		s.requests.markShown(request)
 	} else {
-		s.reading.end(keyOf(e), e.TS)
+		s.seen.read(e)
 	}
-}
-
-// readingTable knows which messages of the inbox were shown to their end, also if they are gone. It
-// tells a wake that waits for the end of a turn that its message was read meanwhile.
-type readingTable struct {
-	mu   sync.Mutex
-	read memory[messageKey, uint64]     // the TS of each: one that comes again under its id has another
-	open map[messageKey][]chan struct{} // one for each wake
-}
-
-// begin returns a channel that is closed when the message was read. The caller calls done when it
-// waits no more.
-func (t *readingTable) begin(e *wire.Envelope) (read <-chan struct{}, done func()) {
-	own, key := make(chan struct{}), keyOf(e)
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if ts, ok := t.read.get(key); ok && ts == e.TS {
-		close(own)
-		return own, func() {}
-	}
-	if t.open == nil {
-		t.open = make(map[messageKey][]chan struct{})
-	}
-	t.open[key] = append(t.open[key], own)
-	return own, func() {
-		t.mu.Lock()
-		defer t.mu.Unlock()
-		if t.open[key] = slices.DeleteFunc(t.open[key], func(c chan struct{}) bool { return c == own }); len(t.open[key]) == 0 {
-			delete(t.open, key)
-		}
-	}
-}
-
-// end notes that a message was read, which ends the waiting for that.
-func (t *readingTable) end(key messageKey, ts uint64) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.read.keep(key, ts)
-	for _, read := range t.open[key] {
-		close(read)
-	}
-	delete(t.open, key)
 }

@@ -201,9 +201,9 @@ func (s *Service) DescribeProblems() (all []string) {
 }
 
 // countWake counts that a session was told of a message that may begin a turn of it.
-func (s *Service) countWake(said client.WakeAnswer, err error) {
+func (s *Service) countWake(o waking.Outcome, err error) {
 	switch {
-	case mayBePosted(said, err):
+	case o.Posted:
 		s.wakes.Add(1, wakePosted)
 	case err == nil:
 		s.wakes.Add(1, wakeRefused)

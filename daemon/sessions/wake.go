@@ -125,8 +125,7 @@ func (s *Service) BeginExchange(a *registry.Agent, sender identity.Peer, in *cli
 		}
 		woken := *waiting
 		woken.Wake = &grant
-		said, err := s.callWake(ctx, a, &woken)
-		return readOutcome(said, err)
+		return s.callWake(ctx, a, &woken)
 	}, refuse)
 	return func() {
 		over.Store(true)
@@ -192,23 +191,29 @@ func (s *Service) DeclineTask(t *delegation.Delegation, a *registry.Agent, decli
 	})
 }
 
-// callWake tells a session of a message.
-func (s *Service) callWake(ctx context.Context, a *registry.Agent, in *client.Inbound) (said client.WakeAnswer, err error) {
+// callWake tells a session of a message, and returns what became of that. With a grant it waits until the
+// session's program has begun a turn or refused, which takes as long as the turn before. A message that is
+// proven to be read leaves the inbox.
+func (s *Service) callWake(ctx context.Context, a *registry.Agent, in *client.Inbound) waking.Outcome {
 	s.Known.AddShown(&in.Envelope, a.KeyHash)
+	limit := registry.ConfirmTime
 	if in.Wake != nil {
-		defer func() { s.countWake(said, err) }()
+		limit = 0
 	}
-	if err = a.Conn.CallFor(ctx, in.From, registry.ConfirmTime, client.MethodWake, in, &said); err != nil {
+	var said client.WakeAnswer
+	err := a.Conn.CallFor(ctx, in.From, limit, client.MethodWake, in, &said)
+	if err != nil {
 		s.Log.Debug("a session got no notice of a message", "agent", a.Name, "kind", in.Kind, "id", in.ID, "code", kinds.AsError(err).Code)
 	}
-	return said, err
-}
-
-// readOutcome returns what became of a wake, by the answer of the session.
-func readOutcome(said client.WakeAnswer, err error) waking.Outcome {
 	o := waking.Outcome{Posted: mayBePosted(said, err), NeedsPerson: err == nil && said.NeedsPerson}
 	if err == nil && !o.Posted {
 		o.Refused = limitReason(said.Refused)
+	}
+	if in.Wake != nil {
+		s.countWake(o, err)
+	}
+	if k, known := kinds.FindKind(in.Kind); err == nil && said.Proven && known && k.Class == kinds.Message {
+		s.takeProven(ctx, a.Name, inbox.MessageKey{Peer: in.From, ID: in.ID})
 	}
 	return o
 }
@@ -245,32 +250,36 @@ func (s *Service) Tell(ctx context.Context, a *registry.Agent, sender identity.P
 	defer stop()
 	timer := time.NewTimer(registry.ConfirmTime)
 	defer timer.Stop()
-	told := *in
+	told := copyForWake(in)
 	if !kinds.IsPartial(in.Kind, in.Payload) {
 		told.Wake = s.Waker.Request(ctx, m, func(ctx context.Context, grant client.WakeGrant) waking.Outcome { return s.wakeLater(ctx, m, k, grant) })
 	}
-	said, err := s.callWake(ctx, a, &told)
-	if err == nil && said.Proven {
-		s.takeProven(ctx, a.Name, k)
-	}
-	if told.Wake != nil {
-		s.Waker.Finish(ctx, m, readOutcome(said, err))
+	posted := make(chan bool, 1)
+	s.Calls.Go(func() {
+		o := s.callWake(ctx, a, told)
+		if told.Wake != nil {
+			s.Waker.Finish(ctx, m, o)
+		}
+		posted <- o.Posted
+	})
+	for onItsWay := true; onItsWay; {
+		select {
+		case onItsWay = <-posted:
+			posted = nil
+		case <-taken:
+			return true
+		case <-timer.C:
+			onItsWay = false
+		case <-a.Conn.Done():
+			onItsWay = false
+		}
 	}
 	select {
 	case <-taken:
 		return true
 	default:
+		return false
 	}
-	if err != nil || !said.Posted {
-		return false // nothing is on its way to the session's model
-	}
-	select {
-	case <-taken:
-		return true
-	case <-timer.C:
-	case <-a.Conn.Done():
-	}
-	return false
 }
 
 // takeProven removes a message that the program of a session has proved to have taken.
@@ -303,11 +312,7 @@ func (s *Service) wakeLater(ctx context.Context, m waking.Message, k inbox.Messa
 			in.Delegation = s.DescribeDelegation(ctx, t, false)
 		}
 	}
-	said, err := s.callWake(ctx, a, in)
-	if err == nil && said.Proven {
-		s.takeProven(ctx, m.Agent, k)
-	}
-	return readOutcome(said, err)
+	return s.callWake(ctx, a, copyForWake(in))
 }
 
 // ChooseTold returns the session that is told of a held message: the one that is named, or, if

@@ -83,7 +83,7 @@ export interface Methods {
   subscribe: { params: SubscribeParams; result: {} };
   /** returns messages that have passed, when they have their outcome, and on demand the calls that are open; the first call on a connection begins to watch */
   traffic: { params: TrafficParams; result: TrafficAnswer };
-  /** says that the session that calls was not woken for a message for which it might be, and will not be: no turn counts for it */
+  /** says that the session that calls, which has answered wake with posted, was not woken for that message after all: no turn counts for it */
   unposted: { params: UnpostedParams; result: {} };
   /** says what waits for the agent that calls, and what the daemon's owner should know of it */
   session: { params: {}; result: SessionState };
@@ -1929,7 +1929,7 @@ export interface TrustParams {
   addrs?: Array<string>;
 }
 
-/** UnpostedParams are the params of unposted, whose result is {}: the program of the session that calls was given no pointer to a message for which it might be woken, and will not be. */
+/** UnpostedParams are the params of unposted, whose result is {}. It is for sessions that answer wake with posted while they are busy: the program of the session that calls was not given the pointer to the message after all. acpctl answers when that is known. */
 export interface UnpostedParams {
   /** who sent the message */
   peer: string;
@@ -1981,7 +1981,7 @@ export interface WakeAllowParams {
   unattended?: boolean;
 }
 
-/** WakeAnswer is the answer of a session to wake. */
+/** WakeAnswer is the answer of a session to wake. A session that is busy answers when its turn has ended: the daemon waits as long as the session is attached. */
 export interface WakeAnswer {
   /** posted says that the session's program was given a pointer to the message: a turn begins, or takes the pointer up. It is ignored if the message had no grant. */
   posted: boolean;

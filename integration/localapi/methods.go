@@ -86,7 +86,7 @@ var daemonCalls = []call{
 	{client.MethodSpeak, agents, of[client.SpeakParams](), nothing, "makes this connection call as an agent that another connection has attached"},
 	{client.MethodSubscribe, owner, of[client.SubscribeParams](), nothing, "asks for copies of messages, and for events, as notifications"},
 	{client.MethodTraffic, owner, of[client.TrafficParams](), of[client.TrafficAnswer](), "returns messages that have passed, when they have their outcome, and on demand the calls that are open; the first call on a connection begins to watch"},
-	{client.MethodUnposted, agents, of[client.UnpostedParams](), nothing, "says that the session that calls was not woken for a message for which it might be, and will not be: no turn counts for it"},
+	{client.MethodUnposted, agents, of[client.UnpostedParams](), nothing, "says that the session that calls, which has answered wake with posted, was not woken for that message after all: no turn counts for it"},
 	{client.MethodSession, agents, nil, of[client.SessionState](), "says what waits for the agent that calls, and what the daemon's owner should know of it"},
 	{client.MethodWakeAllow, owner, of[client.WakeAllowParams](), of[client.WakeRules](), "lets messages of a peer wake sessions; the result has the rules of that peer"},
 	{client.MethodWakeList, owner, nil, of[client.WakeRules](), "lists what may wake sessions"},

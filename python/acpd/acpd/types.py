@@ -1510,7 +1510,7 @@ class TrustParams(TypedDict):
 
 
 class UnpostedParams(TypedDict):
-    """UnpostedParams are the params of unposted, whose result is {}: the program of the session that calls was given no pointer to a message for which it might be woken, and will not be."""
+    """UnpostedParams are the params of unposted, whose result is {}. It is for sessions that answer wake with posted while they are busy: the program of the session that calls was not given the pointer to the message after all. acpctl answers when that is known."""
 
     peer: str  # who sent the message
     id: str
@@ -1554,7 +1554,7 @@ class WakeAllowParams(TypedDict):
 
 
 class WakeAnswer(TypedDict):
-    """WakeAnswer is the answer of a session to wake."""
+    """WakeAnswer is the answer of a session to wake. A session that is busy answers when its turn has ended: the daemon waits as long as the session is attached."""
 
     posted: bool  # posted says that the session's program was given a pointer to the message: a turn begins, or takes the pointer up. It is ignored if the message had no grant.
     proven: bool  # proven says that the program has proved that the message's text is in the input of the model. The daemon then removes the message from the inbox.
