@@ -35,12 +35,13 @@ func (s *Server) acknowledge(ctx context.Context, texts []string, from identity.
 	if err != nil {
 		return 0, "", err
 	}
-	kept := slices.DeleteFunc(slices.Clone(ids), func(id wire.MessageID) bool { return slices.Contains(acked.IDs, id) })
-	said = fmt.Sprintf("%d of %d removed.", len(ids)-len(kept), len(ids))
-	if len(kept) > 0 {
+	said = fmt.Sprintf("%d of %d removed.", acked.Removed, len(ids))
+	isNamed := acked.Removed == len(acked.IDs) // an older daemon does not name what it has removed
+	kept := slices.DeleteFunc(ids, func(id wire.MessageID) bool { return slices.Contains(acked.IDs, id) })
+	if isNamed && len(kept) > 0 {
 		said += " Not removed: " + s.explainKept(kept, from, acked.NotShown)
 	}
-	return len(ids) - len(kept), said + "\n", nil
+	return acked.Removed, said + "\n", nil
 }
 
 // readAcks reads the ids that the model wants removed, each once. It refuses an id if the session was shown

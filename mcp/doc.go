@@ -3,23 +3,25 @@
 //
 // What the package guarantees:
 //
-//   - It uses the agents' socket alone, and so can do what agents do and nothing that
-//     administers the daemon.
-//   - Peer text reaches the model only as [client.RenderPeerMessage] wrote it, also where it is
-//     cut into pages.
-//   - A call names the message that led to it, so that chains of calls between sessions end even if
-//     no model thinks of it. That is the message that the model names, else the newest that was shown
-//     in the last ten minutes, if the daemon still knows it, else the one that the program works for.
-//     A call names none if the model says that its user asked.
-//   - No peer hides another's message, however much it sends.
-//   - A message counts as shown when the page with it is returned. A message that was shown to its end
-//     wakes the session no more.
-//   - Only acp_reply, or the agent program's own reply, answers a message: what else the model
-//     says to its user goes to no peer. acp_query, acp_delegate and acp_notify send what the
-//     model gives them.
-//   - A call that waits ends after 45 s at most, and goes on under its id. Everything that is
-//     kept here is bounded, and ends with the session.
+//   - It uses only the agents' socket. So it can do what agents do, and nothing that administers the
+//     daemon.
+//   - The model reads a peer's text only as [client.RenderPeerMessage] wrote it, on every page.
+//   - A call names the message that led to it, so that a chain of calls between sessions ends even if
+//     no model thinks of that. The model names the message. If it names none, the call follows from the
+//     newest message that was shown in the last ten minutes and that the daemon still knows, else from
+//     the one that the program works for. If its user asked for the call, it follows from none.
+//   - No peer can hide another's message by sending many.
+//   - A message was shown when the page with it is returned. A message that was shown to its end does
+//     not wake the session.
+//   - A wake is answered when the program has taken the line, or will not take it. Until then it waits
+//     for the end of the turn before.
+//   - Only acp_reply and the agent program's own reply answer a message. What the model says to its user
+//     is sent to no peer. acp_query, acp_delegate and acp_notify send what the model gives them.
+//   - A call that waits ends after at most 45 s, and continues under its id. Everything that is kept
+//     here is bounded, and ends with the session.
 //   - A failure is a result with a code, a message and what to do next.
 //
-// It leaves to package harness how a session is woken, and to the daemon whether it may be.
+// Package harness knows how a session is woken, and the daemon decides whether it may be. The daemon also
+// knows which messages of the inbox the session was shown; what calls and replies follow from is kept here,
+// because a session outlasts the daemon and several runs of acpctl serve can be one agent.
 package mcp

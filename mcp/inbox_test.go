@@ -241,6 +241,17 @@ func TestAnAckNamesWhatItKeeps(t *testing.T) {
 	}
 }
 
+// Of an older daemon only the number of messages that an ack removes is known.
+func TestAnAckOfAnOlderDaemonNamesNothing(t *testing.T) {
+	d := newFakeDaemon(t)
+	p, _ := attachedProgram(t, d, &Server{})
+	d.answer(client.MethodAck, &client.Acked{Removed: 1})
+	r := p.must("shown", "acp_inbox", args{"ack": []string{wire.NewMessageID().String(), wire.NewMessageID().String()}})
+	if r.said != "1 of 2 removed.\nNothing waits." {
+		t.Errorf("%s", r.said)
+	}
+}
+
 // A message of before its daemon checked numbers is left out of what a program reads: it would refuse the
 // whole line, with the messages of others.
 func TestNumbersThatProgramsRefuseAreInNoMeta(t *testing.T) {
