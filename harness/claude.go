@@ -136,16 +136,15 @@ func (c *claude) Close() error {
 // Post gives the session the pointer, as soon as the session says that it is idle and in
 // which mode. A session that says nothing is busy, or cannot say it.
 func (c *claude) Post(ctx context.Context, p Post) (Posted, error) {
-	return post(ctx, c, c.lifetime, c.posts, &p, func(ctx context.Context) (_ Posted, passed bool, _ error) {
+	return post(ctx, c, c.lifetime, c.posts, &p, func(ctx context.Context) (Posted, error) {
 		idle, mode, err := c.askMode(ctx, p.Unattended)
 		if err != nil {
-			return Posted{}, false, err
+			return Posted{}, err
 		}
 		if saw := c.explainUnattended(mode); saw != "" && !p.Unattended {
-			return Posted{}, false, c.fail(ErrUnattended, saw)
+			return Posted{}, c.fail(ErrUnattended, saw)
 		}
-		err = c.givePointer(p, idle)
-		return Posted{}, err == nil || errors.Is(err, ErrHeld), err
+		return Posted{}, c.givePointer(p, idle)
 	})
 }
 

@@ -156,10 +156,10 @@ func (c *codex) Close() error {
 // Post begins a turn in the thread as soon as it is idle. Untrusted goes where Codex shows it
 // to the model as the result of a tool.
 func (c *codex) Post(ctx context.Context, p Post) (Posted, error) {
-	return post(ctx, c, c.lifetime, c.posts, &p, func(ctx context.Context) (_ Posted, passed bool, _ error) {
+	return post(ctx, c, c.lifetime, c.posts, &p, func(ctx context.Context) (Posted, error) {
 		conn, err := c.connect(ctx)
 		if err != nil {
-			return Posted{}, false, err
+			return Posted{}, err
 		}
 		defer conn.close()
 		thread, err := c.findThread(ctx, conn)
@@ -167,10 +167,10 @@ func (c *codex) Post(ctx context.Context, p Post) (Posted, error) {
 			err = c.awaitIdle(ctx, conn, thread, p.Unattended)
 		}
 		if err != nil {
-			return Posted{}, false, err
+			return Posted{}, err
 		}
 		if !conn.discardNotices() {
-			return Posted{}, false, c.fail(ErrGone, conn.readCause())
+			return Posted{}, c.fail(ErrGone, conn.readCause())
 		}
 		return c.startTurn(ctx, conn, thread, p)
 	})
@@ -222,9 +222,8 @@ func readUserAgent(text string) string {
 	return number[:min(len(number), 40)]
 }
 
-// startTurn begins the turn, and waits for the proof that the model has what it begins with. It
-// reports whether the turn has begun, or may have.
-func (c *codex) startTurn(ctx context.Context, conn *codexConn, thread string, p Post) (_ Posted, passed bool, _ error) {
+// startTurn begins the turn, and waits for the proof that the model has what it begins with.
+func (c *codex) startTurn(ctx context.Context, conn *codexConn, thread string, p Post) (Posted, error) {
 	id := p.Message.String()
 	params := map[string]any{
 		"threadId": thread, "clientUserMessageId": id, "turnTrigger": "acpd",
@@ -238,26 +237,26 @@ func (c *codex) startTurn(ctx context.Context, conn *codexConn, thread string, p
 	err := conn.call(ctx, "turn/start", params, nil)
 	_, refused := errors.AsType[*codexError](err)
 	if refused || errors.Is(err, errNotSent) {
-		return Posted{}, false, c.explain(err)
+		return Posted{}, c.explain(err)
 	}
 	c.noteTurn(&codexTurn{thread: thread, post: &p, begun: time.Now()}) // also if its answer was lost
 	if err != nil {
-		return Posted{}, true, c.explain(err)
+		return Posted{}, c.explain(err)
 	}
 	enough := time.After(proofTime)
 	for {
 		select {
 		case n, ok := <-conn.notices:
 			if !ok {
-				return Posted{}, true, nil
+				return Posted{}, nil
 			}
 			if n.method == noticeItem && n.params.Thread == thread && n.params.Item.Type == itemOfUser && n.params.Item.ClientID == id {
-				return Posted{Proven: p.Untrusted != ""}, true, nil
+				return Posted{Proven: p.Untrusted != ""}, nil
 			}
 		case <-enough:
-			return Posted{}, true, nil
+			return Posted{}, nil
 		case <-ctx.Done():
-			return Posted{}, true, nil
+			return Posted{}, nil
 		}
 	}
 }

@@ -19,8 +19,9 @@
 //   - A program whose version is too old, or that lacks what waking needs, is left alone. The error
 //     names what is missing.
 //
-// Who may wake, how often, and where the message lies meanwhile is left to the daemon. Waking
-// is no receipt: a message stays in the inbox until something proves that the model has it.
+// The daemon decides who may wake a session and how often, and stores the message meanwhile. It asks for
+// no second post of a message that was posted, or may have been. Waking is no receipt: a message stays in
+// the inbox until something proves that the model has it.
 package harness
 
 import (
@@ -79,7 +80,7 @@ type Presence struct {
 
 // Post is what wakes a session.
 type Post struct {
-	Message    wire.MessageID // the message that waits; the same message wakes a session once
+	Message    wire.MessageID // the message that waits
 	Sender     identity.ID    // the peer that sent it: another can choose the same id
 	Came       time.Time      // when it came: one that comes again later, under the same id, is another message
 	Pointer    string         // one line of acpctl's, which says that a message waits; at most 400 bytes

@@ -116,58 +116,31 @@ func TestFrameID(t *testing.T) {
 	}
 }
 
+// A gate lets one post at a time through, and none after the end of its context.
 func TestGate(t *testing.T) {
-	g := newGate()
-	id := wire.NewMessageID()
-	leave, again, err := g.enter(t.Context(), &Post{Message: id})
-	if again || err != nil {
-		t.Fatal(again, err)
-	}
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
-	defer cancel()
-	if _, _, err := g.enter(ctx, &Post{Message: wire.NewMessageID()}); err == nil {
-		t.Error("two are in")
-	}
-	leave(false)
-	if _, _, err := g.enter(ctx, &Post{Message: id}); err == nil {
-		t.Error("enters after the end of ctx")
-	}
-	for i, passed := range []bool{false, true} {
-		leave, again, err := g.enter(t.Context(), &Post{Message: id})
-		if again || err != nil {
-			t.Fatal(i, again, err)
-		}
-		leave(passed)
-	}
-	if _, again, err := g.enter(t.Context(), &Post{Message: id}); !again || err != nil {
-		t.Error("a message passes twice")
-	}
-	if leave, again, err := g.enter(t.Context(), &Post{Message: id, Sender: identity.ID{1}}); again || err != nil {
-		t.Error("a message of another peer with the same id does not pass")
-	} else {
-		leave(false)
-	}
-	if _, again, err := g.enter(t.Context(), &Post{Message: id, Came: time.Now()}); again || err != nil {
-		t.Error("a message that comes anew under the same id does not pass")
-	}
-}
-
-// A gate remembers as many posts as it says, the latest ones.
-func TestGateForgets(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := newGate()
-		var ids []wire.MessageID
-		for range maxRemembered + 3 {
-			ids = append(ids, wire.NewMessageID())
-			leave, _, err := g.enter(t.Context(), &Post{Message: ids[len(ids)-1]})
-			if err != nil {
-				t.Fatal(err)
-			}
-			leave(true)
+		leave, err := g.enter(t.Context())
+		if err != nil {
+			t.Fatal(err)
 		}
-		memory := <-g.place
-		if len(memory.passed) != maxRemembered || memory.passed[0].id != ids[3] || memory.passed[maxRemembered-1].id != ids[len(ids)-1] {
-			t.Errorf("%d are remembered", len(memory.passed))
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+		defer cancel()
+		if _, err := g.enter(ctx); err == nil {
+			t.Error("two are in")
+		}
+		leave()
+		if _, err := g.enter(ctx); err == nil {
+			t.Error("enters after the end of ctx")
+		}
+		began := time.Now()
+		leave, err = g.enter(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		leave()
+		if _, err = g.enter(t.Context()); err != nil || time.Since(began) < postInterval {
+			t.Errorf("the next one enters after %s: %v", time.Since(began), err)
 		}
 	})
 }

@@ -198,7 +198,7 @@ func TestAPostThatPanicsLeavesItsPlace(t *testing.T) {
 		first, second := newPost(), newPost()
 		func() {
 			defer func() { recover() }()
-			post(t.Context(), session, l, g, &first, func(context.Context) (Posted, bool, error) { panic("a fault") })
+			post(t.Context(), session, l, g, &first, func(context.Context) (Posted, error) { panic("a fault") })
 		}()
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
@@ -209,8 +209,8 @@ func TestAPostThatPanicsLeavesItsPlace(t *testing.T) {
 	})
 }
 
-// pass posts nothing, and says that it did.
-func pass(context.Context) (Posted, bool, error) { return Posted{}, true, nil }
+// pass posts nothing, and returns no error.
+func pass(context.Context) (Posted, error) { return Posted{}, nil }
 
 func wantClosed(t *testing.T, err error) {
 	t.Helper()

@@ -28,8 +28,6 @@ const (
 	maxOpenCodeBody = 4 << 20
 	// maxParentsOfSession bounds how far up the tree of sessions is looked.
 	maxParentsOfSession = 8
-	// maxLatest is how many messages of a session are looked at for a prompt.
-	maxLatest = "50"
 )
 
 // opencode is a session of an OpenCode program that listens on a port. The program starts one
@@ -49,15 +47,6 @@ type opencode struct {
 	mu      sync.Mutex // guards what follows
 	asking  bool       // which session has called
 	session string     // which called latest; empty before
-
-	doubtful map[passedPost]doubtfulPrompt // guarded by the place of posts; see wasTaken
-}
-
-// doubtfulPrompt is a prompt that OpenCode may have taken: its answer was lost.
-type doubtfulPrompt struct {
-	session string
-	pointer string
-	began   time.Time
 }
 
 // findOpenCode returns the session of OpenCode that has started this process.
@@ -66,7 +55,7 @@ func findOpenCode(ctx context.Context, env *Environment, ps *processes) (Session
 		return nil, err
 	}
 	o := &opencode{
-		lifetime: newLifetime(), version: env.Version, dir: env.Dir, processes: ps, posts: newGate(), doubtful: make(map[passedPost]doubtfulPrompt),
+		lifetime: newLifetime(), version: env.Version, dir: env.Dir, processes: ps, posts: newGate(),
 		user: cmp.Or(env.Getenv("OPENCODE_SERVER_USERNAME"), "opencode"),
 		http: &http.Client{
 			Transport:     &http.Transport{MaxIdleConnsPerHost: 1, IdleConnTimeout: time.Minute},
@@ -146,77 +135,26 @@ func (o *opencode) Close() error {
 // Post gives the session the pointer, as if its user had typed it. In a busy session it is
 // the next turn.
 func (o *opencode) Post(ctx context.Context, p Post) (Posted, error) {
-	return post(ctx, o, o.lifetime, o.posts, &p, func(ctx context.Context) (_ Posted, passed bool, _ error) {
-		passed, err := o.givePointer(ctx, &p)
-		return Posted{}, passed, err
+	return post(ctx, o, o.lifetime, o.posts, &p, func(ctx context.Context) (Posted, error) {
+		return Posted{}, o.givePointer(ctx, &p)
 	})
 }
 
-// givePointer gives the pointer to the session, unless it was given before and only the answer was lost.
-func (o *opencode) givePointer(ctx context.Context, p *Post) (done bool, _ error) {
-	post := p.key()
-	if before, ok := o.doubtful[post]; ok {
-		taken, err := o.wasTaken(ctx, before)
-		if err != nil {
-			return false, o.explain(err)
-		}
-		delete(o.doubtful, post)
-		if taken {
-			return true, nil
-		}
-	}
+// givePointer gives the pointer to the session.
+func (o *opencode) givePointer(ctx context.Context, p *Post) error {
 	session, err := o.findSession(ctx)
 	if err != nil {
-		return false, err
+		return err
 	}
 	if !p.Unattended {
 		if saw := o.explainUnattended(ctx, session); saw != "" {
-			return false, o.fail(ErrUnattended, ownwords.New(saw))
+			return o.fail(ErrUnattended, ownwords.New(saw))
 		}
 	}
-	prompt := doubtfulPrompt{session, p.Pointer, time.Now()}
-	if err = o.prompt(ctx, session, p.Pointer); err == nil {
-		return true, nil
+	if err := o.prompt(ctx, session, p.Pointer); err != nil {
+		return o.explain(err)
 	}
-	if _, answered := errors.AsType[opencodeError](err); !answered {
-		if len(o.doubtful) >= maxRemembered {
-			clear(o.doubtful)
-		}
-		o.doubtful[post] = prompt
-	}
-	return false, o.explain(err)
-}
-
-// opencodeMessage is a message of a session, as far as it is needed here.
-type opencodeMessage struct {
-	Info struct {
-		Role string `json:"role"`
-		Time struct {
-			Created float64 `json:"created"` // in milliseconds
-		} `json:"time"`
-	} `json:"info"`
-	Parts []struct {
-		Text string `json:"text"`
-	} `json:"parts"`
-}
-
-// wasTaken reports whether a prompt is among the latest messages of its session.
-func (o *opencode) wasTaken(ctx context.Context, d doubtfulPrompt) (bool, error) {
-	var latest []opencodeMessage
-	if err := o.get(ctx, "/session/"+url.PathEscape(d.session)+"/message", url.Values{"limit": {maxLatest}}, &latest); err != nil {
-		return false, err
-	}
-	for _, m := range latest {
-		if m.Info.Role != "user" || m.Info.Time.Created < float64(d.began.UnixMilli()) {
-			continue
-		}
-		for _, part := range m.Parts {
-			if part.Text == d.pointer {
-				return true, nil
-			}
-		}
-	}
-	return false, nil
+	return nil
 }
 
 // opencodeSession is a session as OpenCode lists it.

@@ -32,8 +32,6 @@ type fakeOpenCode struct {
 	open     bool   // it asks for no password
 	page     bool   // prompts are answered with a page
 	lose     bool   // the next answers to prompts, and what was asked is done
-	drop     bool   // the next prompts too
-	messages string // what /session/…/message answers
 	agents   string // what /agent answers
 	rules    string // of a session
 	unknown  string // what a prompt to a session that is not there is answered with
@@ -41,7 +39,7 @@ type fakeOpenCode struct {
 
 func newFakeOpenCode(t *testing.T) *fakeOpenCode {
 	f := &fakeOpenCode{
-		t: t, busy: `{}`, messages: `[]`, agents: `[]`, rules: `[]`, unknown: `{"name":"NotFoundError","data":{"message":"Session not found"}}`, listens: true, parents: map[string]string{"ses_child": "ses_1"},
+		t: t, busy: `{}`, agents: `[]`, rules: `[]`, unknown: `{"name":"NotFoundError","data":{"message":"Session not found"}}`, listens: true, parents: map[string]string{"ses_child": "ses_1"},
 		sessions: `[{"id":"ses_1","directory":"/work","time":{"updated":2}},{"id":"ses_child","parentID":"ses_1","directory":"/work","time":{"updated":9}},{"id":"ses_x","directory":"/elsewhere","time":{"updated":9}}]`,
 	}
 	f.server = httptest.NewServer(f)
@@ -73,17 +71,11 @@ func (f *fakeOpenCode) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		io.WriteString(w, "<!doctype html><title>OpenCode</title>")
 	case strings.HasSuffix(r.URL.Path, "/prompt_async"):
 		body, _ := io.ReadAll(r.Body)
-		if f.drop {
-			panic(http.ErrAbortHandler)
-		}
 		f.posts = append(f.posts, r.URL.Path+" "+string(body))
 		if f.lose {
-			f.messages = fmt.Sprintf(`[{"info":{"role":"user","time":{"created":%d}},"parts":[{"type":"text","text":"1 message from desk waits. Call acp_inbox."}]}]`, time.Now().UnixMilli())
 			panic(http.ErrAbortHandler)
 		}
 		w.WriteHeader(http.StatusNoContent)
-	case strings.HasSuffix(r.URL.Path, "/message"):
-		io.WriteString(w, f.messages)
 	default:
 		id := strings.TrimPrefix(r.URL.Path, "/session/")
 		fmt.Fprintf(w, `{"id":%q,"parentID":%q,"directory":"/work","permission":%s}`, id, f.parents[id], f.rules)
@@ -207,31 +199,18 @@ func TestOpenCodeIsFound(t *testing.T) {
 	}
 }
 
-// A prompt whose answer was lost is given again only if OpenCode does not have it.
+// A prompt whose answer was lost may have been taken.
 func TestOpenCodeLosesAnAnswer(t *testing.T) {
-	for _, arrived := range []bool{true, false} {
-		f := newFakeOpenCode(t)
-		s, err := f.find("s3cret")
-		if err != nil {
-			t.Fatal(err)
-		}
-		p := newPost()
-		p.Unattended = true
-		f.change(func() { f.lose, f.drop = arrived, !arrived })
-		if _, err := s.Post(t.Context(), p); !errors.Is(err, ErrGone) {
-			t.Errorf("arrived %v: a lost answer: %v", arrived, err)
-		}
-		f.change(func() { f.lose, f.drop = false, false })
-		for range 2 {
-			if _, err := s.Post(t.Context(), p); err != nil {
-				t.Errorf("arrived %v: again: %v", arrived, err)
-			}
-		}
-		f.change(func() {
-			if len(f.posts) != 1 {
-				t.Errorf("arrived %v: posts %q", arrived, f.posts)
-			}
-		})
+	f := newFakeOpenCode(t)
+	s, err := f.find("s3cret")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := newPost()
+	p.Unattended = true
+	f.change(func() { f.lose = true })
+	if _, err := s.Post(t.Context(), p); !errors.Is(err, ErrGone) {
+		t.Errorf("a lost answer: %v", err)
 	}
 }
 
@@ -253,28 +232,6 @@ func TestOpenCodeAnswersOddly(t *testing.T) {
 	p.Unattended = true
 	if _, err := o.Post(t.Context(), p); !errors.Is(err, ErrGone) || !strings.Contains(err.Error(), "its answer to /session has over 4 MiB") {
 		t.Errorf("Post: %v", err)
-	}
-}
-
-// A prompt whose answer was lost was taken only if its own text stands there, from the user, since then.
-func TestOpenCodePromptsOfOthers(t *testing.T) {
-	f := newFakeOpenCode(t)
-	o, err := f.find("s3cret")
-	if err != nil {
-		t.Fatal(err)
-	}
-	const message = `{"info":{"role":%q,"time":{"created":%d}},"parts":[{"type":"text","text":%q}]}`
-	began := time.Now()
-	for text, want := range map[string]bool{
-		fmt.Sprintf(message, "user", began.UnixMilli(), "x"):      true,
-		fmt.Sprintf(message, "assistant", began.UnixMilli(), "x"): false,
-		fmt.Sprintf(message, "user", began.UnixMilli()-1, "x"):    false,
-		fmt.Sprintf(message, "user", began.UnixMilli(), "y"):      false,
-	} {
-		f.change(func() { f.messages = "[" + text + "]" })
-		if taken, err := o.wasTaken(t.Context(), doubtfulPrompt{"ses_1", "x", began}); err != nil || taken != want {
-			t.Errorf("%s: %t, %v", text, taken, err)
-		}
 	}
 }
 

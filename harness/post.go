@@ -12,7 +12,6 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/internal/ownwords"
 	"github.com/acpd/acpd/internal/pace"
 	"github.com/acpd/acpd/wire"
@@ -27,28 +26,10 @@ const (
 	proofTime = 4 * time.Second
 )
 
-// maxRemembered is how many posts a gate remembers.
-const maxRemembered = 64
-
-// gate lets one post at a time through. The next begins postInterval after the last, and a
-// message passes once.
+// gate lets one post at a time through. The next begins postInterval after the last.
 type gate struct {
-	place chan gateMemory // holds the memory while no post is under way
+	place chan time.Time // holds when the last post began while none is under way
 }
-
-type gateMemory struct {
-	began  time.Time    // the last post
-	passed []passedPost // the latest last
-}
-
-// passedPost names a message that has passed.
-type passedPost struct {
-	sender identity.ID
-	id     wire.MessageID
-	came   int64 // Unix time in ns
-}
-
-func (p *Post) key() passedPost { return passedPost{p.Sender, p.Message, p.Came.UnixNano()} }
 
 // frameID returns the id of a post for programs that take each id once. It is the same however often
 // the post is tried, and another one for each message, also if messages have one id.
@@ -61,44 +42,31 @@ func (p *Post) frameID() string {
 }
 
 func newGate() gate {
-	g := gate{place: make(chan gateMemory, 1)}
-	g.place <- gateMemory{}
+	g := gate{place: make(chan time.Time, 1)}
+	g.place <- time.Time{}
 	return g
 }
 
-// enter waits for the place and for the interval. It reports whether the message has passed
-// before. Otherwise the caller calls leave, and says there whether the message has passed. The
-// error is ctx's.
-func (g gate) enter(ctx context.Context, p *Post) (leave func(passed bool), again bool, _ error) {
-	post := p.key()
-	var memory gateMemory
+// enter waits for the place and for the interval. The caller calls leave. The error is ctx's.
+func (g gate) enter(ctx context.Context) (leave func(), _ error) {
+	var began time.Time
 	select {
-	case memory = <-g.place:
+	case began = <-g.place:
 	case <-ctx.Done():
-		return nil, false, ctx.Err()
+		return nil, ctx.Err()
 	}
-	if slices.Contains(memory.passed, post) {
-		g.place <- memory
-		return nil, true, nil
-	}
-	if wait := time.Until(memory.began.Add(postInterval)); wait > 0 {
+	if wait := time.Until(began.Add(postInterval)); wait > 0 {
 		if err := pace.Sleep(ctx, wait); err != nil {
-			g.place <- memory
-			return nil, false, err
+			g.place <- began
+			return nil, err
 		}
 	}
-	memory.began = time.Now()
-	return func(passed bool) {
-		if passed {
-			memory.passed = append(slices.Clone(memory.passed[max(0, len(memory.passed)+1-maxRemembered):]), post)
-		}
-		g.place <- memory
-	}, false, nil
+	began = time.Now()
+	return func() { g.place <- began }, nil
 }
 
-// post has do give a session p when it may get that: while the session lasts, once, and at its
-// interval. do reports whether the message has passed, so that the session must not get it again.
-func post(ctx context.Context, s Session, l *lifetime, g gate, p *Post, do func(context.Context) (_ Posted, passed bool, _ error)) (Posted, error) {
+// post has do give a session p while the session lasts, and at its interval.
+func post(ctx context.Context, s Session, l *lifetime, g gate, p *Post, do func(context.Context) (Posted, error)) (Posted, error) {
 	for _, line := range []string{p.Pointer, cmp.Or(p.Given, p.Pointer)} {
 		if err := checkPointer(line); err != nil {
 			return Posted{}, err
@@ -111,17 +79,16 @@ func post(ctx context.Context, s Session, l *lifetime, g gate, p *Post, do func(
 		return Posted{}, closed
 	}
 	defer end()
-	leave, again, err := g.enter(joined, p)
+	leave, err := g.enter(joined)
 	switch {
 	case err != nil && ctx.Err() == nil:
 		return Posted{}, closed
-	case err != nil || again:
+	case err != nil:
 		return Posted{}, err
 	}
-	var passed bool
-	defer func() { leave(passed) }() // also if do panics: others wait for the place
-	posted, passed, err := do(joined)
-	if err != nil && !passed && l.ctx.Err() != nil && !errors.Is(err, ErrGone) { // ErrGone leaves open whether it was posted
+	defer leave() // also if do panics: others wait for the place
+	posted, err := do(joined)
+	if err != nil && l.ctx.Err() != nil && !errors.Is(err, ErrGone) && !errors.Is(err, ErrHeld) { // these two leave open whether a turn begins
 		err = closed
 	}
 	return posted, err

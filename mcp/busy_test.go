@@ -102,6 +102,9 @@ func TestARepeatedQueryOutlastsTheFirst(t *testing.T) {
 			await.Receive(t, "a post", b.posts)
 			ask(t.Context(), agent, in) // again, under the same id
 			p.awaitWaiting(in, 2)
+			if got := await.Receive(t, "the answer to the repeat", wakeSoon(t, agent, in)); got != (client.WakeAnswer{Posted: true}) || len(b.posts) > 0 {
+				t.Errorf("the repeat begins a turn of its own: %+v", got)
+			}
 			giveUp()
 			await.Receive(t, "the end of the first", first)
 			if read {

@@ -34,6 +34,7 @@ type openRequest struct {
 	ended    chan struct{} // closed when neither it nor a repeat of it is open any more
 	unwanted atomic.Bool   // it has ended, and its sender does not want an answer any more
 	answer   outcome       // of a query that was answered; set before ended is closed
+	posted   atomic.Bool   // the session was woken for it, or is to be
 	waiting  int           // calls that wait for the answer: it and its repeats; guarded by requestTable.mu
 	shown    chan struct{} // closed when it was shown to its end
 	final    *report       // of a delegation: its result, while that is sent; guarded by requestTable.mu

@@ -118,6 +118,8 @@ func (s *Server) post(ctx context.Context, w *wakeup) *client.WakeAnswer {
 			p.Given = "1 message from " + w.Name + " comes with this line, id " + w.ID.String() + ". It needs no answer."
 		}
 		s.seen.keepReply(keyOf(&w.Envelope), newReplyWay(&w.Envelope))
+	} else if r.posted.Swap(true) {
+		return &client.WakeAnswer{Posted: true} // for the same query, which has come again
 	} else {
 		p.Abandoned = func() bool { return s.requests.isUnwanted(r) }
 		p.Unanswered = func(program string) { s.endUnanswered(r, program) }
@@ -131,6 +133,9 @@ func (s *Server) post(ctx context.Context, w *wakeup) *client.WakeAnswer {
 	answer.Proven = done.Proven
 	if !answer.Posted && !again {
 		s.seen.unwake(key)
+	}
+	if w.request != nil {
+		w.request.posted.Store(answer.Posted)
 	}
 	if ctx.Err() == nil {
 		s.noteTaken(session, err)
