@@ -65,8 +65,10 @@ type Handler struct {
 	// call may have a grant in [Inbound.Wake]; if a grant comes later, there is one more call.
 	//
 	// The daemon also calls it for a query or delegation that has a grant. That call may come
-	// before the one of Query or Delegate, with it or later. If the payload is over 64 KiB, the
-	// call has only its beginning.
+	// before the one of Query or Delegate, with it or later.
+	//
+	// If the payload is over 64 KiB, the call has only its beginning. Wake returns when the program
+	// has taken the message or refused it, which may be after the turn that is under way.
 	//
 	// A nil *WakeAnswer means that nothing was posted. If the message is not proven to be read,
 	// and the session does not acknowledge it within 4 s, its sender gets the receipt held.
