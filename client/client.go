@@ -8,6 +8,7 @@ import (
 
 	"github.com/acpd/acpd/client/jsonrpc"
 	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/internal/jsonscan"
 	"github.com/acpd/acpd/kinds"
 	"github.com/acpd/acpd/wire"
 )
@@ -252,7 +253,7 @@ func callForPeer[R any](ctx context.Context, c *Client, deadline time.Duration, 
 
 // checkPayloadIsObject returns an error unless the payload is empty or one JSON object.
 func checkPayloadIsObject(payload wire.Payload) error {
-	if len(payload) > 0 && !jsonrpc.IsObject(payload) {
+	if len(payload) > 0 && !jsonscan.IsObject(payload) {
 		return kinds.Errorf(kinds.Invalid, "payload: expected one JSON object")
 	}
 	return nil

@@ -83,7 +83,7 @@ func (c *Conn) CallFor(ctx context.Context, peer identity.ID, limit time.Duratio
 	if w.err != nil {
 		return w.err
 	}
-	err = readScannedValue(w.answer.params, &w.answer.paramsObject, result, false)
+	err = readValue(w.answer.params, w.answer.payload, result, false)
 	w.answer.returnToPool()
 	if err != nil {
 		return &Error{Code: CodeInvalidRequest, Message: "the answer to " + method + " is malformed"}
@@ -119,7 +119,7 @@ func (c *Conn) whenRequestsAreFull() whenFull {
 
 // writeRequest writes a request, or a notification if id is 0.
 func (c *Conn) writeRequest(ctx context.Context, peer identity.ID, id uint64, mode whenFull, method string, params any) error {
-	return c.writeLine(ctx, peer, mode, func(line *lineBatch) error {
+	return c.writeLine(ctx, peer, mode, func(line *lineBatch) (err error) {
 		b := append(line.text, `{"jsonrpc":"2.0"`...)
 		if id != 0 {
 			b = append(b, `,"id":`...)
@@ -131,8 +131,8 @@ func (c *Conn) writeRequest(ctx context.Context, peer identity.ID, id uint64, mo
 		if params == nil {
 			return nil
 		}
-		line.text = append(line.text, `,"params":`...)
-		return line.appendValue(params, c.opts.SplicePayloads)
+		line.text, err = appendValue(append(line.text, `,"params":`...), params)
+		return err
 	})
 }
 

@@ -63,10 +63,6 @@ type Options struct {
 	// PushBack makes Call and Notify fail with ErrFull when the outgoing queue is
 	// at its bound, 1,024 lines or 4 MiB, instead of waiting.
 	PushBack bool
-
-	// SplicePayloads has large payloads written from where they lie, without a copy. Nobody may
-	// change the bytes of any payload that is sent, not even after a call has returned.
-	SplicePayloads bool
 }
 
 const (
@@ -321,14 +317,14 @@ func (c *Conn) writeResponse(peer identity.ID, id []byte, result any, err error)
 	if err != nil {
 		name, value = `,"error":`, toErrorObject(err)
 	}
-	return c.writeLine(context.Background(), peer, waitWhenFull, func(line *lineBatch) error {
+	return c.writeLine(context.Background(), peer, waitWhenFull, func(line *lineBatch) (err error) {
 		b := append(line.text, `{"jsonrpc":"2.0","id":`...)
 		if id == nil {
 			b = append(b, "null"...)
 		}
 		b = append(b, id...)
-		line.text = append(b, name...)
-		return line.appendValue(value, c.opts.SplicePayloads)
+		line.text, err = appendValue(append(b, name...), value)
+		return err
 	})
 }
 
@@ -338,7 +334,7 @@ func (c *Conn) writeLine(ctx context.Context, peer identity.ID, mode whenFull, f
 	line := lineBatches.Get().(*lineBatch)
 	err := fill(line)
 	line.text, line.lines = append(line.text, "}\n"...), 1
-	switch n := line.size(); {
+	switch n := len(line.text); {
 	case err != nil:
 		err = kinds.Errorf(kinds.Invalid, "%v", err)
 	case n > c.opts.MaxLine:

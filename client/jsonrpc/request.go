@@ -8,6 +8,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/internal/jsonscan"
 	"github.com/acpd/acpd/kinds"
 )
 
@@ -49,15 +50,15 @@ func (r *Request) decodeParams(params any, strict bool) error {
 	if params == nil {
 		params = &struct{}{}
 	}
-	err := readScannedValue(text, &r.line.paramsObject, params, strict)
+	err := readValue(text, r.line.payload, params, strict)
 	if err == nil {
 		return nil
 	}
 	code := CodeInvalidParams
-	if _, ok := errors.AsType[*jsontext.SyntacticError](err); errors.Is(err, errSyntax) || ok {
+	if _, ok := errors.AsType[*jsontext.SyntacticError](err); ok {
 		code = CodeParse
 	}
-	return &Error{Code: code, Message: r.Method + ": params: " + trimJSONPreamble(err)}
+	return &Error{Code: code, Message: r.Method + ": params: " + describeReadError(err)}
 }
 
 // Respond answers with a result; nil is {}. It does nothing for a notification. It blocks
@@ -219,15 +220,17 @@ func (c *Conn) finishAndTakeNext(r *Request) (next *Request, park bool) {
 // cancelRequest serves rpc.cancel. It ignores an id that is unknown or whose request has
 // ended.
 func (c *Conn) cancelRequest(m *parsedLine) {
-	for i := range m.paramsObject.count {
-		if name, id := m.paramsObject.memberAt(i); string(name) == "id" {
+	jsonscan.Members(m.params, 0, func(name []byte, at int) int {
+		end := jsonscan.SkipValue(m.params, at)
+		if end > 0 && string(name) == `"id"` {
 			c.mu.Lock()
-			r := c.requestsByID[string(id)]
+			r := c.requestsByID[string(m.params[at:end])]
 			c.mu.Unlock()
 			if r != nil {
 				r.ctx.end(context.Canceled)
 			}
 		}
-	}
+		return end
+	})
 	m.returnToPool()
 }

@@ -8,20 +8,7 @@ type question struct {
 	Payload wire.Payload `json:"payload"`
 }
 
-func (q question) WriteMembers(m *ObjectWriter) {
-	m.WriteString("to", q.To)
-	m.WritePayload(q.Payload)
-}
-
-func (q *question) ReadMember(name []byte, v Value) error {
-	switch string(name) {
-	case "to":
-		return v.ReadString(&q.To)
-	case "payload":
-		return v.ReadPayload(&q.Payload)
-	}
-	return ErrUnknownMember
-}
+func (q *question) PayloadField() *wire.Payload { return &q.Payload }
 
 // reply is the result of such a call.
 type reply struct {
@@ -30,20 +17,4 @@ type reply struct {
 	Payload wire.Payload   `json:"payload"`
 }
 
-func (r reply) WriteMembers(m *ObjectWriter) {
-	m.WriteMessageID("id", r.ID)
-	m.WriteString("kind", r.Kind)
-	m.WritePayload(r.Payload)
-}
-
-func (r *reply) ReadMember(name []byte, v Value) error {
-	switch string(name) {
-	case "id":
-		return v.ReadText(&r.ID)
-	case "kind":
-		return v.ReadString(&r.Kind)
-	case "payload":
-		return v.ReadPayload(&r.Payload)
-	}
-	return ErrUnknownMember
-}
+func (r *reply) PayloadField() *wire.Payload { return &r.Payload }
