@@ -15,6 +15,7 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/acpd/acpd/internal/jsonscan"
 	"github.com/acpd/acpd/wire"
 )
 
@@ -199,13 +200,10 @@ func checkJSONKind(v jsontext.Value, kind jsontext.Kind, want string) string {
 	return "expected " + want + ", got " + got
 }
 
-// unquoteText returns the text of a valid JSON string, in place if nothing is escaped.
+// unquoteText returns the text of a valid JSON string, in place if it is ASCII and nothing is escaped.
 func unquoteText(v jsontext.Value) []byte {
-	if bytes.IndexByte(v, '\\') < 0 {
-		return v[1 : len(v)-1]
-	}
-	s, _ := jsontext.AppendUnquote(nil, v)
-	return s
+	text, _ := jsonscan.Unquote(v)
+	return text
 }
 
 // readPayload validates a payload of this kind, in one pass over its text, and returns
@@ -228,8 +226,8 @@ type payloadReader struct {
 // readFields reads the payload: quickly if it is plain JSON, else strictly. The error is a
 // [wire.FormatError].
 func (r *payloadReader) readFields(p wire.Payload) error {
-	quick, start := jsonScanner{text: p.Object()}, *r
-	if !quick.scanMembers(func(name, value []byte) bool { return r.checkField(r.Spec.findField(name), value) }) {
+	start := *r
+	if !jsonscan.IsPlainObject(p.Object(), wire.MaxDepth, r.checkMember) {
 		*r = start
 		if err := r.readStrictly(p); err != nil {
 			return err
@@ -255,8 +253,8 @@ func (r *payloadReader) readStrictly(p wire.Payload) error {
 	if err != nil {
 		return &wire.FormatError{Field: "payload", Problem: describeSyntaxError(err)}
 	}
-	if number := FindUnusableNumber(p.Object()); number != nil {
-		return &wire.FormatError{Field: "payload", Problem: fmt.Sprintf("the number %s: expected at most %d characters, and no more than the largest double, 1.8e308: write it as a string", number[:min(len(number), 20)], maxNumber)}
+	if number := jsonscan.FindUnusableNumber(p.Object()); number != nil {
+		return &wire.FormatError{Field: "payload", Problem: fmt.Sprintf("the number %s: expected at most %d characters, and no more than the largest double, 1.8e308: write it as a string", number[:min(len(number), 20)], jsonscan.MaxNumber)}
 	}
 	return nil
 }
@@ -282,6 +280,11 @@ func (r *payloadReader) UnmarshalJSONFrom(dec *jsontext.Decoder) error {
 	}
 	_, err := dec.ReadToken()
 	return err
+}
+
+// checkMember is [payloadReader.checkField] for a member of the payload.
+func (r *payloadReader) checkMember(name, value []byte) bool {
+	return r.checkField(r.Spec.findField(name), value)
 }
 
 // checkField reports whether the value of the i-th field, which is valid JSON, follows its

@@ -14,6 +14,7 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/internal/jsonscan"
 	"github.com/acpd/acpd/internal/ownwords"
 	"github.com/acpd/acpd/kinds"
 	"github.com/acpd/acpd/wire"
@@ -79,7 +80,7 @@ func (r *result) encode() *sdk.CallToolResult {
 	size := 0
 	var usable []exact // an older daemon has taken others, for which a program refuses the whole line
 	for _, p := range r.payloads {
-		if kinds.FindUnusableNumber(p.Payload.Object()) == nil {
+		if jsonscan.FindUnusableNumber(p.Payload.Object()) == nil {
 			usable = append(usable, p)
 			size += len(p.Payload)
 		}

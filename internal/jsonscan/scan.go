@@ -1,6 +1,7 @@
-// Package jsonscan finds where the parts of a JSON text end, many times faster than a parser.
+// Package jsonscan finds where the parts of a JSON text end, and validates most texts, many times
+// faster than a parser.
 //
-// For a text that is not JSON, what it returns has no meaning, but is an index within the text.
+// What only delimits returns an index without meaning, but within the text, for what is not JSON.
 package jsonscan
 
 import (
