@@ -317,23 +317,22 @@ func (c *Conn) writeResponse(peer identity.ID, id []byte, result any, err error)
 	if err != nil {
 		name, value = `,"error":`, toErrorObject(err)
 	}
-	return c.writeLine(context.Background(), peer, waitWhenFull, func(line *lineBatch) (err error) {
-		b := append(line.text, `{"jsonrpc":"2.0","id":`...)
+	return c.writeLine(context.Background(), peer, waitWhenFull, func(b []byte) ([]byte, error) {
+		b = append(b, `{"jsonrpc":"2.0","id":`...)
 		if id == nil {
 			b = append(b, "null"...)
 		}
 		b = append(b, id...)
-		line.text, err = appendValue(append(b, name...), value)
-		return err
+		return appendValue(append(b, name...), value)
 	})
 }
 
 // writeLine writes one line: fill appends its text but for the last brace and the line
 // feed.
-func (c *Conn) writeLine(ctx context.Context, peer identity.ID, mode whenFull, fill func(*lineBatch) error) error {
+func (c *Conn) writeLine(ctx context.Context, peer identity.ID, mode whenFull, fill func([]byte) ([]byte, error)) error {
 	line := lineBatches.Get().(*lineBatch)
-	err := fill(line)
-	line.text, line.lines = append(line.text, "}\n"...), 1
+	text, err := fill(line.text)
+	line.text, line.lines = append(text, "}\n"...), 1
 	switch n := len(line.text); {
 	case err != nil:
 		err = kinds.Errorf(kinds.Invalid, "%v", err)
