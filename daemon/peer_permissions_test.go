@@ -10,6 +10,7 @@ import (
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/config"
 	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/integration/await"
 	"github.com/acpd/acpd/kinds"
 	"github.com/acpd/acpd/wire"
 )
@@ -147,26 +148,28 @@ func TestRulesWaitForTheirPeer(t *testing.T) {
 		desk.dial().must("status", nil, &status)
 		return slices.DeleteFunc(status.Warnings, func(w string) bool { return !strings.Contains(w, "did not get that name") })
 	}
-	want := func(told []string, whole string) {
+	wantWarning := func(whole string) { // once the joiner is connected: on a loaded machine, a connection may end in between
 		t.Helper()
-		if (whole == "") != (len(told) == 0) || len(told) > 1 || whole != "" && told[0] != whole {
-			t.Errorf("told %q, not %q", told, whole)
-		}
+		await.Until(t, "status warns of "+whole, func() bool { return slices.Equal(warnings(), []string{whole}) })
 	}
 	p := join(laptop)
 	if p.Name != "desk-2" {
 		t.Errorf("who invites with a name that rules mention is called %q", p.Name)
 	}
-	want([]string{p.Warning}, fmt.Sprintf("desk-2 calls itself desk, and did not get that name, which is one that policy in config.yaml mentions: if it is that machine, acpctl trust %s --name desk; until then no rule for desk is for it, and it may send what any trusted peer may", desk.ID()))
+	if want := fmt.Sprintf("desk-2 calls itself desk, and did not get that name, which is one that policy in config.yaml mentions: if it is that machine, acpctl trust %s --name desk; until then no rule for desk is for it, and it may send what any trusted peer may", desk.ID()); p.Warning != want {
+		t.Errorf("told %q, not %q", p.Warning, want)
+	}
 	if joined, _ := desk.trust.FindPeer(laptop.ID()); joined.Name != "laptop-2" {
 		t.Errorf("the joiner is called %q", joined.Name)
 	}
-	want(warnings(), fmt.Sprintf("laptop-2 calls itself laptop, and did not get that name, which is one that agents, peers in config.yaml mentions: if it is that machine, acpctl trust %s --name laptop; until then no rule for laptop is for it, and it may send what any trusted peer may", laptop.ID()))
+	wantWarning(fmt.Sprintf("laptop-2 calls itself laptop, and did not get that name, which is one that agents, peers in config.yaml mentions: if it is that machine, acpctl trust %s --name laptop; until then no rule for laptop is for it, and it may send what any trusted peer may", laptop.ID()))
 	if wakers := desk.sessions.Waker.Wakers(""); len(wakers) > 0 {
 		t.Errorf("%v may wake claude", wakers)
 	}
 	desk.dial().must("trust", client.TrustParams{Peer: "laptop-2", Name: "laptop"}, nil)
-	want(warnings(), "")
+	if told := warnings(); len(told) > 0 {
+		t.Errorf("told %q", told)
+	}
 	if wakers := desk.sessions.Waker.Wakers(""); len(wakers) != 1 {
 		t.Errorf("%v may wake claude", wakers)
 	}
@@ -178,7 +181,7 @@ func TestRulesWaitForTheirPeer(t *testing.T) {
 	if p := join(other); p.Name != "desk" || p.Warning != "" {
 		t.Errorf("no rule mentions the inviter: %+v", p)
 	}
-	want(warnings(), fmt.Sprintf("laptop-2 calls itself laptop, and did not get that name, which was that of a key that you untrusted: if it is that machine, acpctl trust %s --name laptop; until then no rule for laptop is for it, and it may send what any trusted peer may", other.ID()))
+	wantWarning(fmt.Sprintf("laptop-2 calls itself laptop, and did not get that name, which was that of a key that you untrusted: if it is that machine, acpctl trust %s --name laptop; until then no rule for laptop is for it, and it may send what any trusted peer may", other.ID()))
 }
 
 // policy tells what decides about the next message, and it decides so: by the same rule, and as

@@ -144,9 +144,10 @@ func (ts *Table) TakePartial(t *Delegation) (retry time.Duration, ok bool) {
 	if t.incoming == nil {
 		t.incoming = rate.NewLimiter(partialsTaken, partialsTaken)
 	}
-	if t.incoming.Allow() {
+	now := time.Now()
+	if t.incoming.AllowN(now, 1) {
 		return 0, true
 	}
-	missing := 1 - t.incoming.Tokens()
+	missing := 1 - t.incoming.TokensAt(now)
 	return time.Duration(math.Ceil(missing/partialsTaken*1000)) * time.Millisecond, false
 }

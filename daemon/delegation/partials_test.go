@@ -133,3 +133,30 @@ func TestAPartialIsGivenUp(t *testing.T) {
 		}
 	})
 }
+
+// Eight partial results a second are taken of each delegation, and who sends more is told when to try again.
+func TestPartialsAreTakenAtAPaceOfTheirOwn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ts := table(t)
+		hurried, other := ts.enter(t, client.Given, 0), ts.enter(t, client.Given, 0)
+		take := func() (taken int, retry time.Duration) {
+			for {
+				var ok bool
+				if retry, ok = ts.TakePartial(hurried); !ok {
+					return taken, retry
+				}
+				taken++
+			}
+		}
+		for _, want := range []int{partialsTaken, 1, 1} {
+			taken, retry := take()
+			if taken != want || retry != time.Second/partialsTaken {
+				t.Errorf("%d are taken, want %d, and the next after %s", taken, want, retry)
+			}
+			time.Sleep(retry)
+		}
+		if _, ok := ts.TakePartial(other); !ok {
+			t.Error("another delegation is held to the pace of the first")
+		}
+	})
+}

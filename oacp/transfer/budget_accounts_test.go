@@ -276,10 +276,7 @@ func (s *side) begins(t *testing.T, to *side, n int) *peer.Stream {
 	if err != nil {
 		t.Fatal(err)
 	}
-	stream, err := s.node.OpenStream(t.Context(), to.key.ID(), wire.StreamMail)
-	if err != nil {
-		t.Fatal(err)
-	}
+	stream := s.opens(to)
 	stream.Write(append(request, letter[:10]...))
 	return stream
 }
