@@ -78,46 +78,20 @@ func TestDialsByIDAreBounded(t *testing.T) {
 	desk := start(t, stateDir(t), "desk")
 	desk.joinFleet(authority.New(t, "corp"), "", "acp:desk")
 	desk.askFor(new(certificateRelay))
-	desk.takeSlots()
+	desk.takeSearches()
 	e := desk.dial().refused(kinds.Overloaded, "query", client.QueryParams{To: identity.ID{8}.String(), Payload: wire.Payload(`{"question":"?","deadline_ms":50}`)})
 	if e.Delivered() != kinds.DeliveredNo {
 		t.Error(e)
 	}
 }
 
-// takeSlots takes all slots, and returns a function that gives one of them back.
-func (d *running) takeSlots() (giveBack func()) {
-	for {
+// takeSearches takes all places for searches of the owner's programs.
+func (d *running) takeSearches() {
+	for ok := true; ok; {
 		ctx, stop := context.WithTimeout(d.t.Context(), 100*time.Millisecond)
-		free, ok := d.relays.Names.TakeSlot(ctx, false)
+		_, ok = d.relays.Names.BeginSearch(ctx, false)
 		stop()
-		if !ok && giveBack != nil {
-			return giveBack
-		}
-		if !ok { // the machine is slow
-			continue
-		}
-		giveBack = free
 	}
-}
-
-// A search that dials keys and asks relays needs one slot: it does not keep the last one from itself.
-func TestASearchWaitsForNoSlotOfItsOwn(t *testing.T) {
-	t.Parallel()
-	desk, stranger := start(t, stateDir(t), "desk"), start(t, stateDir(t), "stranger")
-	desk.joinFleet(authority.New(t, "corp"), fmt.Sprintf("peers: {%s: {addrs: [%q]}}\n", stranger.ID(), stranger.node.Addr()), "acp:desk")
-	hub := new(certificateRelay)
-	desk.askFor(hub)
-	desk.takeSlots()()
-	l := desk.dial()
-	ctx, stop := context.WithCancel(t.Context())
-	defer stop()
-	go func() {
-		for ctx.Err() == nil { // a slow dial may take as long as a lookup waits
-			l.Call(ctx, "ping", client.PingParams{To: "build-7.corp", TimeoutMS: 10_000}, nil)
-		}
-	}()
-	await.Until(t, "the name is asked for", func() bool { return hub.asked.Load() > 0 })
 }
 
 // certificateRelay answers each request with a certificate; without one it is silent.
@@ -157,7 +131,6 @@ func (r *certificateRelay) answer(t testing.TB, file string) {
 func (d *running) askFor(hub *certificateRelay) {
 	d.t.Helper()
 	d.dial().must("relay.add", client.RelayAddParams{URL: "tls://127.0.0.1:1", Name: "hub", NoCheck: true}, nil)
-	d.relays.Names.Close()
 	d.relays.Names = names.NewBook(d.trust, func() map[string]names.Relay { return map[string]names.Relay{"hub": hub} })
 }
 
@@ -208,27 +181,25 @@ func TestAMachineThatWasSetUpAnewIsFound(t *testing.T) {
 	t.Parallel()
 	a, desk, build := fleet(t, "", "")
 	hub := new(certificateRelay)
-	book := desk.relays.Names
 	desk.relays.Names = names.NewBook(desk.trust, func() map[string]names.Relay { return map[string]names.Relay{"hub": hub} })
-	defer book.Close()
 	const name = "build-7.corp"
 	old, err := identity.GenerateKey()
 	if err != nil {
 		t.Fatal(err)
 	}
 	hub.answer(t, a.SignFile(old.ID(), time.Hour, "acp:build-7"))
-	if p, err := desk.relays.Introduce(t.Context(), name, false); err == nil {
+	if p, err := desk.relays.Introduce(t.Context(), name); err == nil {
 		t.Fatalf("%+v", p)
 	}
 	hub.answer(t, build.read("acpd-cert.pub"))
 	await.Until(t, "the new key is found", func() bool {
-		p, err := desk.relays.Introduce(t.Context(), name, false)
+		p, err := desk.relays.Introduce(t.Context(), name)
 		return err == nil && p.ID == build.ID() && p.Name == name
 	})
 
 	// A key that shows another certificate than the relay has.
 	hub.answer(t, a.SignFile(build.ID(), time.Hour, "acp:build-8"))
-	if p, err := desk.relays.Introduce(t.Context(), "build-8.corp", false); err == nil || !strings.Contains(err.Error(), "shows another certificate now") {
+	if p, err := desk.relays.Introduce(t.Context(), "build-8.corp"); err == nil || !strings.Contains(err.Error(), "shows another certificate now") {
 		t.Fatalf("%+v, %v", p, err)
 	}
 	third := start(t, stateDir(t), "build-8")
@@ -236,7 +207,7 @@ func TestAMachineThatWasSetUpAnewIsFound(t *testing.T) {
 	desk.joinFleet(a, fmt.Sprintf("peers: {%s: {addrs: [%q]}}\n", third.ID(), third.node.Addr()), "acp:desk")
 	hub.answer(t, third.read("acpd-cert.pub"))
 	await.Until(t, "the other key is found", func() bool {
-		p, err := desk.relays.Introduce(t.Context(), "build-8.corp", false)
+		p, err := desk.relays.Introduce(t.Context(), "build-8.corp")
 		return err == nil && p.ID == third.ID()
 	})
 }

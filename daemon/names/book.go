@@ -1,15 +1,11 @@
 // Package names finds the keys that have a name by the certificate of an authority: it asks the relays
-// that a daemon uses. An answer is a certificate, and counts if its signature does, whoever gave it.
+// that a daemon uses. An answer is a certificate, and is valid if its signature is, whoever gave it.
 package names
 
 import (
 	"context"
-	"errors"
-	"slices"
-	"sort"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/acpd/acpd/identity"
@@ -17,17 +13,11 @@ import (
 )
 
 const (
-	lookupTime    = 3 * time.Second        // for the first answer that counts
-	gatherTime    = time.Second            // after it, for one of another key
-	sharedTime    = time.Hour              // within which an answer of another key makes a name ambiguous
-	missingTime   = 2 * time.Second        // how long it counts that nobody has a name, or a key that is not there
-	slotTime      = 500 * time.Millisecond // the least time for which a lookup takes a slot
-	maxSlots      = 32                     // lookups that ask at a time: 64 a second
-	maxLookups    = 256                    // lookups, with those that wait for a slot
-	guestShare    = 2                      // guests have one part in so many of slots and lookups
+	lookupTime    = 3 * time.Second        // for the first valid answer
+	askAgainAfter = 2 * time.Second        // since the relays were asked for a name that nobody has, or whose key is not there
+	searchTime    = 500 * time.Millisecond // the least time for which a search takes a place
+	maxSearches   = 32                     // at a time of the owner's programs, and as many of guests: 64 a second each
 	maxNames      = 1024                   // names that are remembered
-	maxKeys       = 4                      // with one name
-	maxMissing    = 256                    // names that nobody has
 	maxSignatures = 16                     // that one lookup checks of what one relay brings
 )
 
@@ -41,63 +31,36 @@ type Relay interface {
 	Trouble() (what, remedy string)
 }
 
-// Trust says which certificates count. [identity.TrustStore] does.
+// Trust decides which certificates are valid. [identity.TrustStore] does.
 type Trust interface {
 	ListAuthorityKeys(name string) []identity.AuthorityKey
 	CheckNamed(raw []byte, name string, now time.Time) (*identity.Certificate, error)
 	IsStillGood(c *identity.Certificate, now time.Time) bool
 }
 
-// Book has the names that were found, until their certificates end. It is safe for concurrent use.
+// Book remembers what the last lookup of each name found. It is safe for concurrent use.
 type Book struct {
-	ctx    context.Context // ends with Close
-	cancel context.CancelFunc
 	trust  Trust
 	relays func() map[string]Relay // by name; it must not block
-	slots  chan struct{}
-	guests chan struct{} // slots that guests have taken
 
-	running sync.WaitGroup
-	shared  atomic.Int64 // names in found with several keys: without any, nobody takes the lock
+	ownerSearches, guestSearches chan struct{}
 
-	mu      sync.Mutex
-	found   map[string]*entry
-	missing map[string]missing
-	lookups map[string]*lookup
-	ofGuest int // of lookups
+	mu    sync.Mutex
+	known map[string]entry
 }
 
-// entry is what is known of a name.
+// entry is what the last lookup of a name found: a certificate, or why there is none.
 type entry struct {
-	keys []heard
+	cert    *identity.Certificate
+	err     error
+	at      time.Time
+	doubted bool // the key was not there, or showed another certificate
 }
 
-// heard is a certificate that a lookup found.
-type heard struct {
-	cert   *identity.Certificate
-	at     time.Time // of the last answer
-	failed bool      // since then it was not found behind the name
-}
-
-// missing is a name that nobody has.
-type missing struct {
-	err error
-	at  time.Time
-}
-
-// NewBook returns an empty book. The caller closes it.
+// NewBook returns an empty book.
 func NewBook(trust Trust, relays func() map[string]Relay) *Book {
-	ctx, cancel := context.WithCancel(context.Background())
-	return &Book{ctx: ctx, cancel: cancel, trust: trust, relays: relays, slots: make(chan struct{}, maxSlots), guests: make(chan struct{}, maxSlots/guestShare),
-		found: make(map[string]*entry), missing: make(map[string]missing), lookups: make(map[string]*lookup)}
-}
-
-// Close ends the lookups that run, and waits for that. None begins after it.
-func (b *Book) Close() {
-	b.mu.Lock()
-	b.cancel()
-	b.mu.Unlock()
-	b.running.Wait()
+	return &Book{trust: trust, relays: relays, known: make(map[string]entry),
+		ownerSearches: make(chan struct{}, maxSearches), guestSearches: make(chan struct{}, maxSearches)}
 }
 
 // IsAskable reports whether a name is one that relays are asked for: that of an authority that is
@@ -107,181 +70,90 @@ func (b *Book) IsAskable(name string) bool {
 	return identity.CheckCertifiedName(name) == nil && len(b.trust.ListAuthorityKeys(authority)) > 0
 }
 
-// Find returns the certificate of the key that has a name, as in build-7.corp. If it is not known, it
-// asks all relays, and takes the first answer that counts; it blocks for 3 s at most, and ends with ctx.
-// Callers that want one name at a time share a lookup. Guests, agents in the agents' folder, leave half of all that
-// lookups may take to others. The errors are [*identity.SharedNameError]; unreachable,
-// delivered no, if nobody answers or ctx ends; and overloaded.
-func (b *Book) Find(ctx context.Context, name string, forGuest bool) (*identity.Certificate, error) {
-	b.mu.Lock()
-	c, err := b.findKnown(name, time.Now())
-	if c != nil || err != nil {
-		b.mu.Unlock()
-		return c, err
-	}
-	l, err := b.joinOrStart(name, forGuest)
-	b.mu.Unlock()
-	if err != nil {
-		return nil, err
+// BeginSearch blocks until there is a place for one more search for a peer that is not known. It returns false if ctx
+// ends before. Guests, agents in the agents' folder, have places of their own. The caller calls end.
+func (b *Book) BeginSearch(ctx context.Context, isGuest bool) (end func(), ok bool) {
+	places := b.ownerSearches
+	if isGuest {
+		places = b.guestSearches
 	}
 	select {
-	case <-l.done:
-		return l.cert, l.err
+	case places <- struct{}{}:
 	case <-ctx.Done():
+		return nil, false
+	}
+	until := time.Now().Add(searchTime)
+	return func() { time.AfterFunc(time.Until(until), func() { <-places }) }, true
+}
+
+// Find returns the certificate of the key that has a name, as in build-7.corp. If it is not known, Find
+// asks all relays, and takes the first valid answer; it blocks for 3 s at most, and ends with ctx.
+// The caller has begun a search. The error is unreachable, delivered no, if nobody answers or ctx ends.
+func (b *Book) Find(ctx context.Context, name string) (*identity.Certificate, error) {
+	if e, ok := b.recall(name, time.Now()); ok {
+		return e.cert, e.err
+	}
+	asking, stop := context.WithTimeout(ctx, lookupTime)
+	defer stop()
+	cert, why := b.lookUp(asking, stop, name)
+	switch {
+	case cert != nil:
+		b.remember(name, entry{cert: cert, at: time.Now()})
+		return cert, nil
+	case ctx.Err() != nil:
 		return nil, newUnreachableError(name, "the call ended before anybody had answered")
 	}
+	err := newUnreachableError(name, why)
+	b.remember(name, entry{err: err, at: time.Now()})
+	return nil, err
 }
 
-// CheckShared returns a [*identity.SharedNameError] if several keys have a name, as far as relays were asked for it.
-func (b *Book) CheckShared(name string) error {
-	if b.shared.Load() == 0 {
-		return nil
-	}
+// recall returns what is known of a name, and forgets what is out of date.
+func (b *Book) recall(name string, now time.Time) (e entry, ok bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if _, ok := b.found[name]; !ok {
-		return nil
+	e, ok = b.known[name]
+	isValid := e.cert != nil && b.trust.IsStillGood(e.cert, now)
+	isRecent := now.Sub(e.at) < askAgainAfter
+	if ok && (isValid && !e.doubted || isValid && isRecent || e.err != nil && isRecent) {
+		return e, true
 	}
-	_, err := b.findKnown(name, time.Now())
-	if shared, ok := errors.AsType[*identity.SharedNameError](err); ok {
-		return shared
-	}
-	return nil
+	delete(b.known, name)
+	return entry{}, false
 }
 
-// ForgetMissing has relays asked again for all names that nobody had: what counts here has changed.
-func (b *Book) ForgetMissing() {
+// remember keeps what a lookup found. The oldest of too many names is forgotten.
+func (b *Book) remember(name string, e entry) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	clear(b.missing)
-}
-
-// findKnown returns what is remembered of a name; both nil: nothing. Callers hold mu.
-func (b *Book) findKnown(name string, now time.Time) (*identity.Certificate, error) {
-	if e := b.found[name]; e != nil {
-		b.forgetEnded(name, e, now)
-		switch len(e.keys) {
-		case 0:
-		case 1:
-			return e.keys[0].cert, nil
-		default:
-			return nil, e.newSharedError(name)
+	if _, isKnown := b.known[name]; !isKnown && len(b.known) >= maxNames {
+		oldest := name
+		for other, o := range b.known {
+			if oldest == name || o.at.Before(b.known[oldest].at) {
+				oldest = other
+			}
 		}
+		delete(b.known, oldest)
 	}
-	if m, ok := b.missing[name]; ok && now.Sub(m.at) < missingTime {
-		return nil, m.err
-	}
-	return nil, nil
+	b.known[name] = e
 }
 
-// Doubt says that the key which Find has returned was not there, or did not show that certificate: relays are asked
-// for its name again, once its answer is 2 s old. A name that several keys have stays theirs.
+// Doubt records that the key which Find has returned was not there, or did not show that certificate: relays are asked
+// for its name again, once its answer is 2 s old.
 func (b *Book) Doubt(c *identity.Certificate) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if e := b.found[c.Name]; e != nil && len(e.keys) == 1 && e.keys[0].cert.ID == c.ID {
-		e.keys[0].failed = true
+	if e := b.known[c.Name]; e.cert != nil && e.cert.ID == c.ID {
+		e.doubted = true
+		b.known[c.Name] = e
 	}
 }
 
-// forgetEnded forgets the keys whose certificates do not count any more, the one that was not there, and all of them if
-// they have shared the name for so long that it is to be asked for again. Callers hold mu.
-func (b *Book) forgetEnded(name string, e *entry, now time.Time) {
-	before := len(e.keys)
-	e.keys = slices.DeleteFunc(e.keys, func(k heard) bool { return !b.trust.IsStillGood(k.cert, now) })
-	if len(e.keys) > 1 && now.Sub(e.lastHeard()) >= sharedTime || len(e.keys) == 1 && e.keys[0].failed && now.Sub(e.lastHeard()) >= missingTime {
-		e.keys = nil
-	}
-	b.countShared(before, len(e.keys))
-	if len(e.keys) == 0 {
-		delete(b.found, name)
-	}
-}
-
-// lastHeard returns when any key last answered for the name.
-func (e *entry) lastHeard() (at time.Time) {
-	for _, k := range e.keys {
-		if k.at.After(at) {
-			at = k.at
-		}
-	}
-	return at
-}
-
-func (b *Book) countShared(before, after int) {
-	if isShared := after > 1; isShared != (before > 1) {
-		if isShared {
-			b.shared.Add(1)
-		} else {
-			b.shared.Add(-1)
-		}
-	}
-}
-
-// noteAnswer remembers the answer to a lookup that counts. A key that was heard of more than an hour ago gives way
-// to another one.
-func (b *Book) noteAnswer(l *lookup, c *identity.Certificate, now time.Time) {
+// Forget forgets all names, since other certificates may be valid now.
+func (b *Book) Forget() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.forget(l)
-	delete(b.missing, c.Name)
-	e := b.found[c.Name]
-	if e == nil {
-		b.makeRoom()
-		e = new(entry)
-		b.found[c.Name] = e
-	}
-	before := len(e.keys)
-	if i := slices.IndexFunc(e.keys, func(k heard) bool { return k.cert.ID == c.ID }); i >= 0 {
-		e.keys[i].at, e.keys[i].failed = now, false
-		if end := e.keys[i].cert.NotAfter; !end.IsZero() && (c.NotAfter.IsZero() || c.NotAfter.After(end)) {
-			e.keys[i].cert = c
-		}
-		return
-	}
-	e.keys = slices.DeleteFunc(e.keys, func(k heard) bool { return now.Sub(k.at) >= sharedTime || !b.trust.IsStillGood(k.cert, now) })
-	if len(e.keys) < maxKeys {
-		e.keys = append(e.keys, heard{cert: c, at: now})
-	}
-	b.countShared(before, len(e.keys))
-}
-
-// makeRoom forgets the name that was heard of longest ago, if there are as many as there may be. Callers
-// hold mu.
-func (b *Book) makeRoom() {
-	if len(b.found) < maxNames {
-		return
-	}
-	var oldest string
-	var at time.Time
-	for name, e := range b.found {
-		if heard := e.lastHeard(); oldest == "" || heard.Before(at) {
-			oldest, at = name, heard
-		}
-	}
-	b.countShared(len(b.found[oldest].keys), 0)
-	delete(b.found, oldest)
-}
-
-// noteMissing remembers that nobody has a name. Callers hold mu.
-func (b *Book) noteMissing(name string, err error, now time.Time) {
-	if len(b.missing) >= maxMissing {
-		for other, m := range b.missing {
-			if now.Sub(m.at) >= missingTime || len(b.missing) >= maxMissing {
-				delete(b.missing, other)
-			}
-		}
-	}
-	b.missing[name] = missing{err, now}
-}
-
-func (e *entry) newSharedError(name string) *identity.SharedNameError {
-	s := &identity.SharedNameError{Name: name}
-	for _, k := range e.keys {
-		s.IDs = append(s.IDs, k.cert.ID)
-	}
-	sort.Slice(s.IDs, func(i, j int) bool { return s.IDs[i].Compare(s.IDs[j]) < 0 })
-	return s
+	clear(b.known)
 }
 
 func newUnreachableError(name, why string) *kinds.Error {

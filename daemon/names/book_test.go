@@ -2,7 +2,6 @@ package names
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 	"sync"
@@ -96,16 +95,12 @@ func bubble(t *testing.T, relays map[string]*fakeRelay, test func(*testing.T, *B
 			return all
 		})
 		test(t, b, a, trust)
-		b.Close()
-		if _, err := b.Find(t.Context(), "new.corp", false); kinds.AsError(err).Code != kinds.Unreachable {
-			t.Errorf("after Close: %v", err)
-		}
 	})
 }
 
 func mustFind(t *testing.T, b *Book, name string, want identity.ID) {
 	t.Helper()
-	c, err := b.Find(t.Context(), name, false)
+	c, err := b.Find(t.Context(), name)
 	if err != nil || c.ID != want || c.Name != name {
 		t.Errorf("%s: %+v, %v", name, c, err)
 	}
@@ -113,7 +108,7 @@ func mustFind(t *testing.T, b *Book, name string, want identity.ID) {
 
 func mustMiss(t *testing.T, b *Book, name, why string) {
 	t.Helper()
-	_, err := b.Find(t.Context(), name, false)
+	_, err := b.Find(t.Context(), name)
 	if e := kinds.AsError(err); err == nil || e.Code != kinds.Unreachable || e.Delivered() != kinds.DeliveredNo || !strings.Contains(e.Message, why) {
 		t.Errorf("%s: %v, want %q", name, err, why)
 	}
@@ -121,7 +116,7 @@ func mustMiss(t *testing.T, b *Book, name, why string) {
 
 var build, other, third = identity.ID{1}, identity.ID{2}, identity.ID{3}
 
-func TestFirstAnswerThatCountsIsKept(t *testing.T) {
+func TestTheFirstValidAnswerIsKept(t *testing.T) {
 	hub := new(fakeRelay)
 	bubble(t, map[string]*fakeRelay{"hub": hub}, func(t *testing.T, b *Book, a *authority.Authority, trust *identity.TrustStore) {
 		began := time.Now()
@@ -131,7 +126,7 @@ func TestFirstAnswerThatCountsIsKept(t *testing.T) {
 		if hub.asked.Load() != 1 || time.Since(began) != 0 {
 			t.Errorf("asked %d times in %s", hub.asked.Load(), time.Since(began))
 		}
-		time.Sleep(missingTime) // of the virtual clock
+		time.Sleep(askAgainAfter) // of the virtual clock
 		mustFind(t, b, "build-7.corp", build)
 		if want := trust.ListAuthorityKeys("corp")[0].Hash(); string(hub.request) != string(want[:]) {
 			t.Errorf("asked with %x", hub.request)
@@ -158,7 +153,7 @@ func TestTroubleOfRelaysIsTold(t *testing.T) {
 		`no peer "build-7.corp" is known, and relay vps: nobody answers for it` + check: {"vps": {delay: time.Hour}},
 	} {
 		bubble(t, relays, func(t *testing.T, b *Book, _ *authority.Authority, _ *identity.TrustStore) {
-			_, err := b.Find(t.Context(), "build-7.corp", false)
+			_, err := b.Find(t.Context(), "build-7.corp")
 			if e := kinds.AsError(err); err == nil || e.Code != kinds.Unreachable || e.Message != want {
 				t.Errorf("%v\nwant %s", err, want)
 			}
@@ -166,29 +161,22 @@ func TestTroubleOfRelaysIsTold(t *testing.T) {
 	}
 }
 
-func TestCallersShareALookup(t *testing.T) {
+// The deadline of a caller ends its lookup, and says nothing of the name.
+func TestALookupEndsWithItsCaller(t *testing.T) {
 	hub := &fakeRelay{delay: time.Second}
 	bubble(t, map[string]*fakeRelay{"hub": hub}, func(t *testing.T, b *Book, a *authority.Authority, _ *identity.TrustStore) {
 		hub.answer(a.Sign(build, time.Hour, "acp:build-7"))
-		var all sync.WaitGroup
-		for range 100 {
-			all.Go(func() { mustFind(t, b, "build-7.corp", build) })
+		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+		defer cancel()
+		began := time.Now()
+		if _, err := b.Find(ctx, "build-7.corp"); kinds.AsError(err).Code != kinds.Unreachable || time.Since(began) != time.Millisecond {
+			t.Errorf("%v after %s", err, time.Since(began))
 		}
-		all.Go(func() { // whose time is over earlier
-			ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
-			defer cancel()
-			if _, err := b.Find(ctx, "build-7.corp", false); kinds.AsError(err).Code != kinds.Unreachable {
-				t.Error(err)
-			}
-		})
-		all.Wait()
-		if hub.asked.Load() != 1 {
-			t.Errorf("asked %d times", hub.asked.Load())
-		}
+		mustFind(t, b, "build-7.corp", build)
 	})
 }
 
-func TestAnswersThatDoNotCount(t *testing.T) {
+func TestAnswersThatAreNotValid(t *testing.T) {
 	hub := new(fakeRelay)
 	bubble(t, map[string]*fakeRelay{"hub": hub}, func(t *testing.T, b *Book, a *authority.Authority, trust *identity.TrustStore) {
 		right := a.Sign(build, time.Hour, "acp:build-7")
@@ -217,12 +205,12 @@ func TestAnswersThatDoNotCount(t *testing.T) {
 			if took := time.Since(began); took != lookupTime {
 				t.Errorf("%s: after %s", why, took)
 			}
-			time.Sleep(missingTime) // of the virtual clock
+			time.Sleep(askAgainAfter) // of the virtual clock
 
 			// Behind it, the right one counts.
 			hub.answer(answer, right)
 			mustFind(t, b, "build-7.corp", build)
-			clear(b.found)
+			b.Forget()
 			time.Sleep(lookupTime)
 		}
 
@@ -233,7 +221,7 @@ func TestAnswersThatDoNotCount(t *testing.T) {
 		}
 		hub.answer(append(many, right)...)
 		mustFind(t, b, "build-7.corp", build)
-		clear(b.found)
+		b.Forget()
 		time.Sleep(lookupTime)
 		many = many[:0]
 		for range maxSignatures + 1 { // of no authority here: none of them costs a signature
@@ -241,7 +229,7 @@ func TestAnswersThatDoNotCount(t *testing.T) {
 		}
 		hub.answer(append(many, right)...)
 		mustFind(t, b, "build-7.corp", build)
-		clear(b.found)
+		b.Forget()
 		time.Sleep(lookupTime)
 		hub.answer(append(forge(t, a, maxSignatures), right)...)
 		mustMiss(t, b, "build-7.corp", "signature")
@@ -276,60 +264,9 @@ func TestOneRelayHidesNoNameOnAnother(t *testing.T) {
 			if took := time.Since(began); took != hub.delay {
 				t.Errorf("%s: found after %s", what, took)
 			}
-			clear(b.found)
+			b.Forget()
 			time.Sleep(lookupTime)
 		}
-	})
-}
-
-func TestSharedNames(t *testing.T) {
-	hub, lab := &fakeRelay{delay: 100 * time.Millisecond}, &fakeRelay{delay: 200 * time.Millisecond}
-	bubble(t, map[string]*fakeRelay{"hub": hub, "lab": lab}, func(t *testing.T, b *Book, a *authority.Authority, trust *identity.TrustStore) {
-		first, second := a.Sign(build, 9*time.Hour, "acp:build-7"), a.Sign(other, 9*time.Hour, "acp:build-7")
-		hub.answer(first, first)
-		lab.answer(second)
-		mustFind(t, b, "build-7.corp", build)
-		if err := b.CheckShared("build-7.corp"); err != nil {
-			t.Error(err)
-		}
-		time.Sleep(gatherTime)
-		var shared *identity.SharedNameError
-		if _, err := b.Find(t.Context(), "build-7.corp", false); !errors.As(err, &shared) || len(shared.IDs) != 2 ||
-			!strings.Contains(err.Error(), build.String()) || !strings.Contains(err.Error(), "untrust") {
-			t.Fatal(err)
-		}
-		if err := b.CheckShared("build-7.corp"); !errors.As(err, &shared) {
-			t.Error(err)
-		}
-		if b.CheckShared("build-8.corp") != nil {
-			t.Error("another name is shared")
-		}
-
-		// One is revoked: the other has the name.
-		setAuthority(t, trust, a, "id "+build.String())
-		mustFind(t, b, "build-7.corp", other)
-		if b.CheckShared("build-7.corp") != nil || b.shared.Load() != 0 {
-			t.Error("it is shared still")
-		}
-		setAuthority(t, trust, a, "")
-
-		// Within an hour a second one makes it ambiguous; after one hour it is asked for again.
-		b.noteAnswer(new(lookup), mustCheck(t, trust, first), time.Now())
-		if err := b.CheckShared("build-7.corp"); err == nil {
-			t.Error("two keys, and not shared")
-		}
-		time.Sleep(time.Hour - time.Second)
-		if err := b.CheckShared("build-7.corp"); err == nil {
-			t.Error("two keys within an hour, and not shared")
-		}
-		time.Sleep(time.Second)
-		lab.answer()
-		mustFind(t, b, "build-7.corp", build)
-
-		// One that was heard of more than an hour ago gives way.
-		time.Sleep(time.Hour)
-		b.noteAnswer(new(lookup), mustCheck(t, trust, second), time.Now())
-		mustFind(t, b, "build-7.corp", other)
 	})
 }
 
@@ -361,16 +298,6 @@ func TestAKeyThatIsNotThereIsAskedForAgain(t *testing.T) {
 		if n := hub.asked.Load() - asked; n < 3 || n > 5 {
 			t.Errorf("asked %d times in 10 s", n)
 		}
-		time.Sleep(lookupTime)
-
-		// Of two keys none goes because it is away: nobody takes a name so.
-		b.noteAnswer(new(lookup), mustCheck(t, trust, old), time.Now())
-		b.Doubt(mustCheck(t, trust, old))
-		b.Doubt(mustCheck(t, trust, anew))
-		time.Sleep(missingTime)
-		if err := b.CheckShared("build-7.corp"); err == nil {
-			t.Error("two keys, and not shared")
-		}
 	})
 }
 
@@ -383,9 +310,9 @@ func mustCheck(t *testing.T, trust *identity.TrustStore, raw []byte) *identity.C
 	return c
 }
 
-// What a lookup found counts no more once it is revoked, also while that lookup waits for other answers.
-func TestRevokedWhileOthersMayAnswer(t *testing.T) {
-	hub := &fakeRelay{delay: 100 * time.Millisecond}
+// What a lookup found is not valid once it is revoked; when authorities change, relays are asked again at once.
+func TestARevokedCertificateIsNotFound(t *testing.T) {
+	hub := new(fakeRelay)
 	bubble(t, map[string]*fakeRelay{"hub": hub}, func(t *testing.T, b *Book, a *authority.Authority, trust *identity.TrustStore) {
 		hub.answer(a.Sign(build, time.Hour, "acp:build-7"))
 		mustFind(t, b, "build-7.corp", build)
@@ -393,52 +320,52 @@ func TestRevokedWhileOthersMayAnswer(t *testing.T) {
 		mustMiss(t, b, "build-7.corp", "corp has revoked it")
 		setAuthority(t, trust, a, "")
 		mustMiss(t, b, "build-7.corp", "corp has revoked it")
-		b.ForgetMissing()
+		b.Forget()
 		mustFind(t, b, "build-7.corp", build)
 	})
 }
 
-// A program that asks for a million names is slowed down, and keeps no memory.
-func TestManyNames(t *testing.T) {
-	hub := new(fakeRelay)
-	bubble(t, map[string]*fakeRelay{"hub": hub}, func(t *testing.T, b *Book, a *authority.Authority, _ *identity.TrustStore) {
-		began := time.Now()
-		const asked = 10_000
-		for i := range asked {
+// A program that asks for very many names keeps no more memory than that of the names remembered.
+func TestManyNamesAreForgotten(t *testing.T) {
+	bubble(t, map[string]*fakeRelay{"hub": new(fakeRelay)}, func(t *testing.T, b *Book, _ *authority.Authority, _ *identity.TrustStore) {
+		for i := range maxNames + 10 {
 			mustMiss(t, b, fmt.Sprintf("x-%d.corp", i), "nobody")
+			time.Sleep(time.Millisecond)
 		}
-		if least := (asked/maxSlots - 2) * slotTime; time.Since(began) < least {
-			t.Errorf("%d names in %s", asked, time.Since(began))
+		if _, isOldestKept := b.known["x-9.corp"]; len(b.known) != maxNames || isOldestKept {
+			t.Errorf("%d names are kept", len(b.known))
 		}
-		if len(b.missing) > maxMissing || len(b.lookups) != 0 {
-			t.Errorf("%d missing, %d lookups", len(b.missing), len(b.lookups))
-		}
+	})
+}
 
-		// At a time, most are refused; no lookup is longer than its time.
-		hub.delay = time.Hour
-		var refused atomic.Int64
-		var all sync.WaitGroup
-		for i := range 2 * maxLookups {
-			all.Go(func() {
-				_, err := b.Find(t.Context(), fmt.Sprintf("y-%d.corp", i), false)
-				if kinds.AsError(err).Code == kinds.Overloaded {
-					refused.Add(1)
-				}
-			})
+// Programs that search without end are slowed down, and guests leave the owner's programs their places.
+func TestSearchesAreBounded(t *testing.T) {
+	bubble(t, nil, func(t *testing.T, b *Book, _ *authority.Authority, _ *identity.TrustStore) {
+		const all = 300 * maxSearches
+		began := time.Now()
+		for range all {
+			end, ok := b.BeginSearch(t.Context(), true)
+			if !ok {
+				t.Fatal("refused")
+			}
+			end()
+		}
+		if least := (all/maxSearches - 1) * searchTime; time.Since(began) < least {
+			t.Errorf("%d searches in %s", all, time.Since(began))
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), searchTime/2)
+		defer cancel()
+		if _, ok := b.BeginSearch(ctx, true); ok {
+			t.Error("a guest has got more places than there are")
 		}
 		began = time.Now()
-		all.Wait()
-		if refused.Load() != maxLookups || time.Since(began) != lookupTime {
-			t.Errorf("%d refused, all done after %s", refused.Load(), time.Since(began))
+		if _, ok := b.BeginSearch(t.Context(), false); !ok || time.Since(began) != 0 {
+			t.Error("guests have taken the places of the owner's programs")
 		}
-
-		// Names that there are, more than are kept.
-		now := time.Now()
-		for i := range maxNames + 10 {
-			b.noteAnswer(new(lookup), &identity.Certificate{ID: build, Name: fmt.Sprintf("z-%d.corp", i)}, now.Add(time.Duration(i)))
-		}
-		if _, oldest := b.found["z-0.corp"]; len(b.found) != maxNames || oldest {
-			t.Errorf("%d names are kept", len(b.found))
+		time.Sleep(searchTime)
+		synctest.Wait()
+		if n := len(b.guestSearches); n != 0 {
+			t.Errorf("%d places are kept", n)
 		}
 	})
 }
@@ -464,15 +391,20 @@ func FuzzAnswer(f *testing.F) {
 	f.Add(authority.New(f, "corp").Sign(build, time.Hour, "acp:build-7"))
 	f.Add([]byte{})
 	f.Fuzz(func(t *testing.T, answer []byte) {
-		b := NewBook(trust, nil)
-		defer b.Close()
-		l := &lookup{name: "build-7.corp", done: make(chan struct{}), seen: make(map[[32]byte]bool), checked: make(map[string]int), cancel: func() {}}
-		b.take(l, "hub", answer)
-		if l.isDone != (string(answer) == string(right)) || (l.refusal == nil) != l.isDone {
-			t.Errorf("%x: %v, %v", answer, l.cert, l.refusal)
-		}
-		if l.gathering != nil {
-			l.gathering.Stop()
+		b := NewBook(trust, func() map[string]Relay { return map[string]Relay{"hub": oneAnswer(answer)} })
+		cert, why := b.lookUp(t.Context(), func() {}, "build-7.corp")
+		if isRight := string(answer) == string(right); (cert != nil) != isRight || (why == "") != isRight {
+			t.Errorf("%x: %v, %s", answer, cert, why)
 		}
 	})
 }
+
+// oneAnswer is a relay that brings one answer.
+type oneAnswer []byte
+
+func (r oneAnswer) Ask(_ context.Context, _ string, _ []byte, take func([]byte) bool) error {
+	take(r)
+	return errNobody
+}
+
+func (oneAnswer) Trouble() (what, remedy string) { return "", "" }

@@ -2,7 +2,6 @@ package names
 
 import (
 	"context"
-	"crypto/sha256"
 	"fmt"
 	"maps"
 	"slices"
@@ -12,216 +11,126 @@ import (
 
 	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/internal/ownwords"
-	"github.com/acpd/acpd/kinds"
 )
 
-// lookup asks all relays for one name.
+// lookup asks all relays for one name, as in build-7.corp.
 type lookup struct {
-	name     string
-	forGuest bool
-	done     chan struct{} // closed when cert or err is set
+	trust          Trust
+	name           string
+	own, authority string // the parts of name
+	stop           func() // ends the lookup
+
+	mu       sync.Mutex // guards the rest
 	cert     *identity.Certificate
-	err      error
-
-	mu        sync.Mutex // guards the rest, and cert and err until done is closed
-	isDone    bool
-	seen      map[[sha256.Size]byte]bool // answers whose signature was checked
-	checked   map[string]int             // how many of them a relay has brought, by its name
-	refusal   error                      // why the last answer that did not count did not
-	cancel    context.CancelFunc
-	gathering *time.Timer // ends the wait for other keys
+	refusal  error            // why the last invalid answer is not valid
+	failures map[string]error // why nothing comes from a relay, by its name
 }
 
-// joinOrStart returns the lookup for a name that runs, or starts one. Who is no guest does not wait for that of a
-// guest. Callers hold mu.
-func (b *Book) joinOrStart(name string, forGuest bool) (*lookup, error) {
-	running := b.lookups[name]
-	if running != nil && (forGuest || !running.forGuest) {
-		return running, nil
-	}
-	if b.ctx.Err() != nil {
-		return nil, newUnreachableError(name, "this daemon is shutting down")
-	}
-	if len(b.lookups) >= maxLookups || forGuest && b.ofGuest >= maxLookups/guestShare {
-		return nil, kinds.Errorf(kinds.Overloaded, "%d names are being asked for: try again", len(b.lookups)).WithDelivered(kinds.DeliveredNo)
-	}
-	if running != nil {
-		b.forget(running)
-	}
-	if forGuest {
-		b.ofGuest++
-	}
-	l := &lookup{name: name, forGuest: forGuest, done: make(chan struct{}), seen: make(map[[sha256.Size]byte]bool), checked: make(map[string]int)}
-	b.lookups[name] = l
-	b.running.Go(func() { b.run(l) })
-	return l, nil
-}
-
-// run asks, and ends when no other key can answer any more.
-func (b *Book) run(l *lookup) {
-	ctx, cancel := context.WithTimeout(b.ctx, lookupTime)
-	defer cancel()
-	l.cancel = cancel
-	why := b.ask(ctx, l)
-	l.mu.Lock()
-	if l.gathering != nil {
-		l.gathering.Stop()
-	}
-	if !l.isDone {
-		if l.refusal != nil {
-			why = fmt.Sprintf("the answers for it on the relays are not valid: %s", l.refusal)
-		}
-		l.err = newUnreachableError(l.name, why)
-	}
-	failed := !l.isDone
-	l.mu.Unlock()
-	b.mu.Lock()
-	b.forget(l)
-	if failed && b.ctx.Err() == nil {
-		b.noteMissing(l.name, l.err, time.Now())
-	}
-	b.mu.Unlock()
-	if failed {
-		close(l.done)
-	}
-}
-
-// forget has no other caller share a lookup: it has found what it was for, or is over. Callers hold mu
-// of the book.
-func (b *Book) forget(l *lookup) {
-	if b.lookups[l.name] == l {
-		delete(b.lookups, l.name)
-		if l.forGuest {
-			b.ofGuest--
-		}
-	}
-}
-
-// TakeSlot takes one of the slots that all have who look for somebody, and blocks until one is free. It
-// returns false if ctx ends before. The caller calls free.
-func (b *Book) TakeSlot(ctx context.Context, forGuest bool) (free func(), ok bool) {
-	takes := []chan struct{}{b.slots}
-	if forGuest {
-		takes = []chan struct{}{b.guests, b.slots}
-	}
-	var taken []func()
-	free = func() {
-		for _, f := range taken {
-			f()
-		}
-	}
-	for _, slots := range takes {
-		select {
-		case slots <- struct{}{}:
-		case <-ctx.Done():
-			free()
-			return nil, false
-		}
-		until := time.Now().Add(slotTime)
-		taken = append(taken, func() { time.AfterFunc(time.Until(until), func() { <-slots }) })
-	}
-	return free, true
-}
-
-// ask returns why nobody has answered.
-func (b *Book) ask(ctx context.Context, l *lookup) (why string) {
-	free, ok := b.TakeSlot(ctx, l.forGuest)
-	if !ok {
-		return "too many names are being asked for: try again"
-	}
-	defer free()
-	own, authority, _ := strings.Cut(l.name, ".")
-	keys := b.trust.ListAuthorityKeys(authority)
-	relays := b.relays()
+// lookUp returns the first valid certificate that a relay brings, or why none came. It calls stop when it has one.
+func (b *Book) lookUp(ctx context.Context, stop func(), name string) (cert *identity.Certificate, why string) {
+	l := &lookup{trust: b.trust, name: name, stop: stop, failures: make(map[string]error)}
+	l.own, l.authority, _ = strings.Cut(name, ".")
+	keys, relays := b.trust.ListAuthorityKeys(l.authority), b.relays()
 	switch {
 	case len(keys) == 0:
-		return "its authority is no longer configured here"
+		return nil, "its authority is no longer configured here"
 	case len(relays) == 0:
-		return "there is no relay that could be asked: see acpctl relay list"
+		return nil, "there is no relay that could be asked: see acpctl relay list"
 	}
 	var want []byte
 	for _, key := range keys {
 		hash := key.Hash()
 		want = append(want, hash[:]...)
 	}
-	var (
-		asking sync.WaitGroup
-		mu     sync.Mutex
-		wrong  = make(map[string]error)
-	)
+	var asking sync.WaitGroup
 	for name, r := range relays {
-		asking.Go(func() {
-			err := r.Ask(ctx, own, want, func(answer []byte) bool { return b.take(l, name, answer) })
-			mu.Lock()
-			defer mu.Unlock()
-			wrong[name] = err
-		})
+		asking.Go(func() { l.ask(ctx, name, r, want) })
 	}
 	asking.Wait()
-	var all []string
-	heard := false // of the name, and not of relays alone
-	for _, name := range slices.Sorted(maps.Keys(wrong)) {
-		err := wrong[name]
+	switch {
+	case l.cert != nil:
+		return l.cert, ""
+	case l.refusal != nil:
+		return nil, fmt.Sprintf("the answers for it on the relays are not valid: %s", l.refusal)
+	}
+	return nil, l.describeFailures(ctx, relays)
+}
+
+// ask asks one relay. What one relay brings takes nothing from the others.
+func (l *lookup) ask(ctx context.Context, relay string, r Relay, want []byte) {
+	checked := 0
+	err := r.Ask(ctx, l.own, want, func(answer []byte) (more bool) {
+		err := l.checkClaims(answer)
 		if err == nil {
-			continue
+			if checked++; checked > maxSignatures {
+				return false
+			}
+			err = l.checkSignature(answer)
 		}
-		if what, remedy := relays[name].Trouble(); what != "" {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		if err != nil {
+			l.refusal = err
+		}
+		return l.cert == nil
+	})
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if err != nil {
+		l.failures[relay] = err
+	}
+}
+
+// checkClaims returns an error unless an answer is a certificate that names the right name and signer. Whether they have
+// signed it is checked next, which costs more.
+func (l *lookup) checkClaims(answer []byte) error {
+	claims, err := identity.InspectCertificate(answer)
+	switch {
+	case err != nil:
+		return err
+	case claims.Name != l.own:
+		return ownwords.Errorf("certificate: it is of %s, and not of %s", claims.Name, l.own)
+	case !slices.Contains(l.trust.ListAuthorityKeys(l.authority), claims.Signer()):
+		return ownwords.Errorf("certificate: no authority that is configured here as %s has signed it: see organisation.authorities in config.yaml", l.authority)
+	}
+	return nil
+}
+
+// checkSignature takes an answer if the certificate is valid, and ends the lookup.
+func (l *lookup) checkSignature(answer []byte) error {
+	cert, err := l.trust.CheckNamed(answer, l.name, time.Now())
+	if err != nil {
+		return err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.cert == nil {
+		l.cert = cert
+		l.stop()
+	}
+	return nil
+}
+
+// describeFailures returns why nobody has answered.
+func (l *lookup) describeFailures(ctx context.Context, relays map[string]Relay) string {
+	var all []string
+	wasAsked := false // one of the relays
+	for _, name := range slices.Sorted(maps.Keys(l.failures)) {
+		what, remedy := relays[name].Trouble()
+		switch {
+		case what != "":
 			all = append(all, fmt.Sprintf("relay:%s %s; %s", name, what, remedy))
 			continue
-		}
-		heard = true
-		switch {
 		case ctx.Err() != nil:
 			all = append(all, fmt.Sprintf("relay %s: nobody answers for it", name))
 		default:
-			all = append(all, fmt.Sprintf("relay %s: %s", name, strings.TrimPrefix(ownwords.Of(err), "relay "+name+": ")))
+			all = append(all, fmt.Sprintf("relay %s: %s", name, strings.TrimPrefix(ownwords.Of(l.failures[name]), "relay "+name+": ")))
 		}
+		wasAsked = true
 	}
-	why = strings.Join(all, "; ")
-	if heard {
+	why := strings.Join(all, "; ")
+	if wasAsked {
 		why += ": check the name, that its daemon runs and uses the same relay, and its certificate by acpctl cert show there"
 	}
 	return why
-}
-
-// take looks at an answer that a relay has brought, and reports whether others from there are wanted: what one brings
-// takes nothing from the others.
-func (b *Book) take(l *lookup, relay string, answer []byte) (more bool) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	own, authority, _ := strings.Cut(l.name, ".")
-	says, err := identity.InspectCertificate(answer)
-	switch {
-	case err != nil:
-	case says.Name != own:
-		err = ownwords.Errorf("certificate: it is of %s, and not of %s", says.Name, own)
-	case !slices.Contains(b.trust.ListAuthorityKeys(authority), says.Signer()):
-		err = ownwords.Errorf("certificate: no authority that is configured here as %s has signed it: see organisation.authorities in config.yaml", authority)
-	}
-	if err != nil {
-		l.refusal = err
-		return true
-	}
-	hash := sha256.Sum256(answer)
-	if l.seen[hash] {
-		return true
-	}
-	if l.checked[relay] >= maxSignatures {
-		return false
-	}
-	l.checked[relay]++
-	l.seen[hash] = true
-	now := time.Now()
-	c, err := b.trust.CheckNamed(answer, l.name, now)
-	if err != nil {
-		l.refusal = err
-		return true
-	}
-	b.noteAnswer(l, c, now)
-	if !l.isDone {
-		l.isDone, l.cert = true, c
-		close(l.done)
-		l.gathering = time.AfterFunc(gatherTime, l.cancel)
-	}
-	return true
 }

@@ -32,11 +32,6 @@ type Search struct {
 func (s *Service) ResolveOrIntroduce(ctx context.Context, search Search) (identity.Peer, error) {
 	ref := search.Ref
 	p, err := s.Trust.Resolve(ref)
-	if err == nil && p.Certificate != nil && p.Name == ref {
-		if err = s.Relays.Names.CheckShared(ref); err != nil {
-			return identity.Peer{}, err
-		}
-	}
 	if _, unknown := errors.AsType[*identity.UnknownPeerError](err); !unknown || !s.Trust.HasAuthorities() {
 		return p, err
 	}
@@ -49,34 +44,27 @@ func (s *Service) ResolveOrIntroduce(ctx context.Context, search Search) (identi
 	}
 	dialling, stop := context.WithTimeout(ctx, search.Time())
 	defer stop()
+	end, ok := s.Relays.Names.BeginSearch(dialling, search.ForGuest)
+	if !ok {
+		return p, kinds.Errorf(kinds.Overloaded, "too many peers are being looked for: try again").WithDelivered(kinds.DeliveredNo)
+	}
+	defer end()
 	var dials errgroup.Group
 	failures := make([]error, len(candidates))
-	if len(candidates) > 0 { // whoever holds a slot waits for no other one
+	for i, id := range candidates {
 		dials.Go(func() error {
-			free, ok := s.Relays.Names.TakeSlot(dialling, search.ForGuest)
-			if !ok {
-				failures[0] = kinds.Errorf(kinds.Overloaded, "too many peers are being looked for: try again").WithDelivered(kinds.DeliveredNo)
-				return nil
+			failures[i] = s.Node.Introduce(dialling, id)
+			if _, err := s.Trust.Resolve(ref); err == nil {
+				stop()
 			}
-			defer free()
-			var all errgroup.Group
-			for i, id := range candidates {
-				all.Go(func() error {
-					failures[i] = s.Node.Introduce(dialling, id)
-					if _, err := s.Trust.Resolve(ref); err == nil {
-						stop()
-					}
-					return nil
-				})
-			}
-			return all.Wait()
+			return nil
 		})
 	}
 	var named identity.Peer
 	var namedErr error
 	if ask {
 		dials.Go(func() error {
-			if named, namedErr = s.Relays.Introduce(dialling, ref, search.ForGuest); namedErr == nil {
+			if named, namedErr = s.Relays.Introduce(dialling, ref); namedErr == nil {
 				stop()
 			}
 			return nil

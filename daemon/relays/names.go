@@ -63,9 +63,10 @@ func (r *Service) CanAsk(name string) bool {
 }
 
 // Introduce returns the peer that has a name on a relay, after it has proved its key and shown the certificate. If it
-// does not, a later call asks the relays for the name again. Introduce blocks as a call does.
-func (r *Service) Introduce(ctx context.Context, name string, forGuest bool) (identity.Peer, error) {
-	c, err := r.Names.Find(ctx, name, forGuest)
+// does not, a later call asks the relays for the name again. Introduce blocks as a call does. The caller has begun a
+// search.
+func (r *Service) Introduce(ctx context.Context, name string) (identity.Peer, error) {
+	c, err := r.Names.Find(ctx, name)
 	if err != nil {
 		return identity.Peer{}, err
 	}

@@ -85,11 +85,8 @@ func Open(deps Deps) *Service {
 	return r
 }
 
-// Close ends the look-ups of names, and waits until changes of relays have been made.
-func (r *Service) Close() {
-	r.Names.Close()
-	r.work.Wait()
-}
+// Close waits until changes of relays have been made.
+func (r *Service) Close() { r.work.Wait() }
 
 // Reload reads relays.yaml again, since a person may have mended it. From then on, the relays are used
 // as the settings are now.
@@ -101,7 +98,7 @@ func (r *Service) Reload() {
 // UpdateNames makes relays find this daemon by the name in its certificate. It is called when that or
 // the authorities have changed.
 func (r *Service) UpdateNames() {
-	r.Names.ForgetMissing()
+	r.Names.Forget()
 	r.setNameOnRelays()
 }
 
