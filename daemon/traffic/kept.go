@@ -1,113 +1,136 @@
 package traffic
 
-import "github.com/acpd/acpd/identity"
+import (
+	"cmp"
+	"slices"
 
-const (
-	entryCost = 128 // bytes of an entry's places in the order
-	shareCost = 256 // of a peer's share
-	leastCost = entryCost + blockBytes
+	"github.com/acpd/acpd/identity"
 )
 
-// kept is the entries that are kept, within bounds. When they are full, the peer that has most of them
-// loses its oldest ping or, if it has none, its oldest entry: so none pushes out what the others said, and
-// its pings push out each other.
+// kept is the entries that are kept, within bounds: a ring of each peer. When they are full, the largest ring drops its
+// oldest ping or, if it has none, its oldest entry: so no peer pushes out what the others said, and its pings push out
+// each other.
 type kept struct {
-	bounds  Bounds
-	arena   arena
-	order   order
-	shares  shares
-	bytes   int    // of memory
-	evicted uint64 // the highest number of an entry that had to go
-	moved   uint64 // while entries are moved: the number of the last that is
+	bounds         Bounds
+	rings          []*ring // in no order
+	byPeer         map[identity.ID]*ring
+	entries, bytes int
+	evicted        uint64 // the highest number of an entry that was dropped
 }
 
-// countBlocks returns how many blocks hold so many bytes.
-func countBlocks(size int) int { return (size + blockData - 1) / blockData }
+// ring is what is kept of the messages from and to one peer, each list in the order of the numbers.
+type ring struct {
+	peer           identity.ID
+	at             int      // in kept.rings
+	pings, others  []*entry // pings and discovers, and all else
+	entries, bytes int      // of both lists, and of an entry that is being added
+}
 
-// cost returns how many bytes of memory the entry takes.
-func (d *draft) cost() int { return entryCost + countBlocks(d.entryBytes)*blockBytes }
+func (r *ring) listOf(isPing bool) *[]*entry {
+	if isPing {
+		return &r.pings
+	}
+	return &r.others
+}
 
-// setBounds sets the bounds. What is kept beyond them goes when trim is called, or another entry comes; if
-// nothing is to be kept, it goes at once.
+// setBounds sets the bounds, and drops what is beyond them.
 func (k *kept) setBounds(b Bounds) {
-	if k.bounds == b {
-		return
-	}
-	if b.Entries == 0 {
-		if n := k.order.count; n > 0 {
-			k.evicted = max(k.evicted, k.order.at(n-1).number)
-		}
-		*k = kept{evicted: k.evicted}
-		return
-	}
 	k.bounds = b
-	k.shares.setBounds(b)
+	k.dropBeyond()
 }
 
-// add makes room for the entry of a draft, dropping others for it, and returns the writer to which the
-// caller writes it before anything else. There is room for one entry at least.
-func (k *kept) add(number uint64, d *draft) writer {
-	cost := d.cost()
-	peers := len(k.shares.all)
-	of := k.shares.grow(d.peer, cost)
-	k.bytes += cost + (len(k.shares.all)-peers)*shareCost
-	k.evictAbove(k.bounds.Entries-1, 1+(cost+shareCost)/leastCost) // as many as it needs if no more was kept than may be
-	first, w := k.arena.begin()
-	l := of.listOf(d.flags&flagPing != 0)
-	if l.oldest == 0 {
-		l.oldest = first
-	} else {
-		k.arena.at(l.newest).newer = first
+// add adds an entry, whose number is above all others, after it has dropped what has no room beside it.
+func (k *kept) add(e *entry) {
+	r := k.byPeer[e.Peer]
+	if r == nil {
+		r = k.addRing(e.Peer)
 	}
-	l.newest = first
-	k.order.push(number, first)
-	return w
+	k.count(r, 1, e.cost())
+	k.dropBeyond()
+	list := r.listOf(e.isPing)
+	*list = append(*list, e)
 }
 
-// findOwnVictim returns the number of the entry that goes first for that of a draft, and whether there is one that is
-// of the same peer and no ping that goes for something else.
-func (k *kept) findOwnVictim(d *draft) (number uint64, isOwn bool) {
-	if k.order.entries() < k.bounds.Entries && k.bytes+d.cost() <= k.bounds.Bytes {
-		return 0, false
+// addRing adds the ring of a peer that has none.
+func (k *kept) addRing(peer identity.ID) *ring {
+	if k.byPeer == nil {
+		k.byPeer = make(map[identity.ID]*ring)
 	}
-	of := k.shares.byPeer[d.peer]
-	if of == nil || !k.shares.wouldBeLargest(of, d.cost()) {
-		return 0, false
-	}
-	l := of.nextToShed()
-	return k.arena.numberOf(l.oldest), l == &of.others || d.flags&flagPing != 0
+	r := &ring{peer: peer, at: len(k.rings)}
+	k.rings = append(k.rings, r)
+	k.byPeer[peer] = r
+	return r
 }
 
-// evictAbove drops entries, at most so many, as long as there are more than that, or more bytes than may be
-// kept.
-func (k *kept) evictAbove(entries, most int) {
-	for n := k.order.entries(); most > 0 && n > 0 && (n > entries || k.bytes > k.bounds.Bytes); most-- {
-		k.evict()
-		n--
+// removeRing removes a ring that has no entry.
+func (k *kept) removeRing(r *ring) {
+	last := len(k.rings) - 1
+	k.rings[r.at] = k.rings[last]
+	k.rings[r.at].at = r.at
+	k.rings[last] = nil
+	k.rings = k.rings[:last]
+	delete(k.byPeer, r.peer)
+}
+
+// count adds entries, which take so many bytes, to the sums.
+func (k *kept) count(r *ring, entries, bytes int) {
+	r.entries += entries
+	r.bytes += bytes
+	k.entries += entries
+	k.bytes += bytes
+}
+
+// dropBeyond drops entries as long as there are more than the bounds allow.
+func (k *kept) dropBeyond() {
+	for k.entries > k.bounds.Entries || k.bytes > k.bounds.Bytes {
+		r := k.findLargest()
+		if r == nil {
+			return
+		}
+		k.dropOldest(r)
 	}
 }
 
-// evict drops the oldest ping of the peer that has most, or its oldest entry if it has no ping. There is one.
-func (k *kept) evict() { k.evictOf(k.shares.largest()) }
+// findLargest returns the largest ring that has an entry to drop, nil if there is none. A ring is as large as the part of
+// the bound of entries that it takes, or of that of bytes, whichever is more.
+func (k *kept) findLargest() (largest *ring) {
+	most := int64(-1)
+	for _, r := range k.rings {
+		size := max(int64(r.entries)*int64(k.bounds.Bytes), int64(r.bytes)*int64(k.bounds.Entries))
+		if size > most && len(r.pings)+len(r.others) > 0 {
+			largest, most = r, size
+		}
+	}
+	return largest
+}
+
+// dropOldest drops the oldest ping of a ring or, if it has none, its oldest entry.
+func (k *kept) dropOldest(r *ring) {
+	list := r.listOf(len(r.pings) > 0)
+	e := (*list)[0]
+	(*list)[0] = nil
+	*list = (*list)[1:]
+	k.count(r, -1, -e.cost())
+	k.evicted = max(k.evicted, e.Seq)
+	if r.entries == 0 {
+		k.removeRing(r)
+	}
+}
 
 // forgetPeer drops all entries of a peer.
 func (k *kept) forgetPeer(peer identity.ID) {
-	for of := k.shares.byPeer[peer]; of != nil && of.entries > 0; {
-		k.evictOf(of)
+	for r := k.byPeer[peer]; r != nil && r.entries > 0; {
+		k.dropOldest(r)
 	}
 }
 
-// evictOf does what evict does, for the peer that has a share.
-func (k *kept) evictOf(of *share) {
-	l := of.nextToShed()
-	first := l.oldest
-	number := k.arena.numberOf(first)
-	l.oldest = k.arena.at(first).newer
-	cost := entryCost + k.arena.giveBack(first)*blockBytes
-	k.order.remove(number)
-	k.bytes -= cost
-	k.evicted = max(k.evicted, number)
-	if k.shares.shed(of, cost); of.entries == 0 {
-		k.bytes -= shareCost
+// listAfter returns the entries whose numbers are above after, in no order.
+func (k *kept) listAfter(after uint64) (all []*entry) {
+	for _, r := range k.rings {
+		for _, list := range [...][]*entry{r.pings, r.others} {
+			first, _ := slices.BinarySearchFunc(list, after+1, func(e *entry, number uint64) int { return cmp.Compare(e.Seq, number) })
+			all = append(all, list[first:]...)
+		}
 	}
+	return all
 }

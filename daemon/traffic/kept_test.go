@@ -3,11 +3,12 @@ package traffic
 import (
 	"fmt"
 	"math/rand/v2"
+	"runtime"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
-	"unsafe"
 
 	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/kinds"
@@ -15,78 +16,36 @@ import (
 	"github.com/acpd/acpd/wire"
 )
 
-// isEmpty reports whether no memory is taken.
-func (r *Recorder) isEmpty() bool { return r.kept.memory() == 0 && r.kept.bytes == 0 }
-
-// memory returns how many bytes the entries take, free ones included: but for the unused end of the last
-// chunk, the places that an empty list has, and maps.
-func (k *kept) memory() int {
-	places := len(k.order.places)
-	if places == leastPlaces {
-		places = 0
-	}
-	return k.arena.countMade()*blockBytes + places*int(unsafe.Sizeof(place{})) + cap(k.shares.all)*int(unsafe.Sizeof(sized{})) + len(k.shares.all)*int(unsafe.Sizeof(share{}))
+// isEmpty reports whether nothing is kept.
+func (r *Recorder) isEmpty() bool {
+	return len(r.kept.rings) == 0 && len(r.kept.byPeer) == 0 && r.kept.entries == 0 && r.kept.bytes == 0
 }
 
-// check reports what does not agree, or is beyond the bounds.
+// check reports sums that are wrong, lists out of order, and what is beyond the bounds.
 func (k *kept) check(t testing.TB) {
 	t.Helper()
-	k.checkLists(t)
-	if k.order.entries() > k.bounds.Entries || k.bytes > k.bounds.Bytes {
-		t.Fatalf("%d entries of %d bytes, the bounds are %v", k.order.entries(), k.bytes, k.bounds)
-	}
-}
-
-// checkLists reports what does not agree.
-func (k *kept) checkLists(t testing.TB) {
-	t.Helper()
-	var blocks, entries, last = 0, 0, uint64(0)
-	chain := func(first uint32) (blocks int) {
-		for n := first; n != 0; n = k.arena.at(n).next {
-			blocks++
-		}
-		return blocks
-	}
-	type in struct {
-		peer   identity.ID
-		isPing bool
-	}
-	lists, peers := make(map[in][]uint64), make(map[identity.ID]bool)
-	for i := range k.order.count {
-		p := k.order.at(i)
-		if p.number <= last {
-			t.Fatalf("number %d follows on %d", p.number, last)
-		}
-		if last = p.number; p.first == 0 {
-			continue
-		}
-		e := readEntry(k.arena.appendTo(nil, p.first))
-		if e.Seq != p.number {
-			t.Fatalf("number %d is at %d", e.Seq, p.number)
-		}
-		l := in{e.Peer, e.Kind == kinds.KindPing || e.Kind == kinds.KindDiscover}
-		lists[l], peers[e.Peer] = append(lists[l], e.Seq), true
-		blocks += chain(p.first)
-		entries++
-	}
-	if made, free := k.arena.countMade(), chain(k.arena.halves[0].free)+chain(k.arena.halves[1].free); made != blocks+free {
-		t.Fatalf("%d blocks, of which %d are used and %d free", made, blocks, free)
-	}
-	if want := blocks*blockBytes + entries*entryCost + len(peers)*shareCost; entries != k.order.entries() || k.bytes != want || len(peers) != len(k.shares.all) || len(peers) != len(k.shares.byPeer) {
-		t.Fatalf("%d entries, %d are said; %d bytes of %d; %d peers of %d", entries, k.order.entries(), k.bytes, want, len(k.shares.all), len(peers))
-	}
-	for i, one := range k.shares.all {
-		entries := 0
+	entries, bytes := 0, 0
+	for at, r := range k.rings {
+		var is ring
 		for _, isPing := range []bool{true, false} {
-			numbers := k.listNumbers(one.share, isPing)
-			if want := lists[in{one.peer, isPing}]; !slices.Equal(numbers, want) {
-				t.Fatalf("peer %d, pings %v: %d, want %d", i, isPing, numbers, want)
+			last := uint64(0)
+			for _, e := range *r.listOf(isPing) {
+				if e.Seq <= last || e.Peer != r.peer || e.isPing != isPing {
+					t.Fatalf("number %d follows on %d: %+v", e.Seq, last, e)
+				}
+				last = e.Seq
+				is.entries++
+				is.bytes += e.cost()
 			}
-			entries += len(numbers)
 		}
-		if one.entries != entries || one.at != i || k.shares.byPeer[one.peer] != one.share || one.size != k.shares.measure(one.share) || one.size > k.shares.all[max(i-1, 0)/branches].size {
-			t.Fatalf("peer %d of %d: %d entries, want %d, %+v", i, len(k.shares.all), one.entries, entries, one)
+		if r.at != at || k.byPeer[r.peer] != r || is.entries == 0 || is.entries != r.entries || is.bytes != r.bytes {
+			t.Fatalf("%d entries of %d bytes, counted are %d of %d", is.entries, is.bytes, r.entries, r.bytes)
 		}
+		entries += r.entries
+		bytes += r.bytes
+	}
+	if len(k.byPeer) != len(k.rings) || entries != k.entries || bytes != k.bytes || entries > k.bounds.Entries || bytes > k.bounds.Bytes {
+		t.Fatalf("%d entries of %d bytes, counted are %d of %d, the bounds are %v", entries, bytes, k.entries, k.bytes, k.bounds)
 	}
 }
 
@@ -172,7 +131,8 @@ func TestAFloodPushesOutItsOwn(t *testing.T) {
 			t.Errorf("%d of the quiet one's, %d in all, %d lost", len(heard), len(texts), lost)
 		}
 		for peer := range flood {
-			if one := r.kept.shares.byPeer[peer]; one == nil || len(flood) == 2 && 3*r.kept.shares.measure(one) < uint64(r.history.Entries)*uint64(r.history.Bytes) {
+			one := r.kept.byPeer[peer]
+			if one == nil || len(flood) == 2 && 3*one.entries < r.history.Entries && 3*one.bytes < r.history.Bytes {
 				t.Errorf("of %v are kept %+v", peer, one)
 			}
 		}
@@ -183,10 +143,10 @@ func TestAFloodPushesOutItsOwn(t *testing.T) {
 	}
 }
 
-// listNumbers returns the numbers of a peer's entries, of pings or of all else.
-func (k *kept) listNumbers(one *share, isPing bool) (numbers []uint64) {
-	for n := one.listOf(isPing).oldest; n != 0; n = k.arena.at(n).newer {
-		numbers = append(numbers, k.arena.numberOf(n))
+// listNumbers returns the numbers of a ring's entries, of pings or of all else.
+func (r *ring) listNumbers(isPing bool) (numbers []uint64) {
+	for _, e := range *r.listOf(isPing) {
+		numbers = append(numbers, e.Seq)
 	}
 	return numbers
 }
@@ -214,15 +174,15 @@ func TestWhatIsKeptAgrees(t *testing.T) {
 				m.Reply = wire.NewReply(m.Envelope, kinds.KindResponse, m.Payload)
 			}
 			others := make(map[identity.ID][]uint64) // of each peer that had more than pings
-			for _, one := range r.kept.shares.all {
-				others[one.peer] = r.kept.listNumbers(one.share, false)
+			for _, one := range r.kept.rings {
+				others[one.peer] = one.listNumbers(false)
 			}
 			r.Record(m)
 			sent++
 			switch random.IntN(70) {
 			case 4:
 				r.ForgetPeer(peer)
-				if of := r.kept.shares.byPeer[peer]; of != nil {
+				if of := r.kept.byPeer[peer]; of != nil {
 					t.Fatalf("%d entries of a peer are left", of.entries)
 				}
 				r.kept.check(t)
@@ -239,13 +199,10 @@ func TestWhatIsKeptAgrees(t *testing.T) {
 				known += len(texts) + int(lost)
 				cursor = next
 			}
-			if r.kept.memory() > r.kept.bounds.Bytes {
-				t.Fatalf("%d bytes of memory, bounds %v", r.kept.memory(), r.kept.bounds)
-			}
-			for _, one := range r.kept.shares.all {
-				was, is := others[one.peer], r.kept.listNumbers(one.share, false)
+			for _, one := range r.kept.rings {
+				was, is := others[one.peer], one.listNumbers(false)
 				wentFirst := len(was) > 0 && !slices.Contains(is, was[0])
-				if pings := r.kept.listNumbers(one.share, true); wentFirst && len(pings) > 0 && pings[0] != r.next-1 {
+				if pings := one.listNumbers(true); wentFirst && len(pings) > 0 && pings[0] != r.next-1 {
 					t.Fatalf("%d of a peer went, and its pings %d did not", was[0], pings)
 				}
 			}
@@ -260,29 +217,79 @@ func TestWhatIsKeptAgrees(t *testing.T) {
 	})
 }
 
-// What was taken for those who watched is given back when they are gone.
-func TestMemoryIsGivenBack(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := newTestRecorder()
-		r.SetHistory(Bounds{10, leastBytes})
-		r.Watch("a", true)
-		for i := range 4500 {
-			r.Record(said(t, identity.ID{1 + byte(i%3)}, fmt.Sprint(i, strings.Repeat(" x", 500))))
+// What was kept for those who watched is dropped when they are gone, but for the history.
+func TestWhatWasWatchedIsDropped(t *testing.T) {
+	r := newTestRecorder()
+	r.SetHistory(Bounds{10, leastBytes})
+	if err := r.Watch("a", true); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 4500 {
+		r.Record(said(t, identity.ID{1 + byte(i%3)}, fmt.Sprint(i, strings.Repeat(" x", 500))))
+	}
+	if r.kept.bytes < watched.Bytes/2 {
+		t.Errorf("%d bytes", r.kept.bytes)
+	}
+	r.EndWatch("a")
+	r.kept.check(t)
+	if texts, _, _ := r.all(t, 0); len(texts) != 10 || !strings.HasPrefix(texts[9], "4499 ") {
+		t.Errorf("%q", texts)
+	}
+	r.SetHistory(Bounds{})
+	if !r.isEmpty() {
+		t.Errorf("%+v", r.kept)
+	}
+}
+
+// What is counted for an entry is not less than the memory that it takes.
+func TestTheCostOfAnEntry(t *testing.T) {
+	const many = 2000
+	for _, size := range []int{0, 100, 1000, 20_000} {
+		var all [many]*entry
+		m := said(t, laptop, strings.Repeat("x", size))
+		var before, after runtime.MemStats
+		runtime.GC()
+		runtime.ReadMemStats(&before)
+		for i := range all {
+			all[i] = newEntry(m, maxWhole)
 		}
-		if n := r.kept.memory(); n < watched.Bytes/2 {
-			t.Errorf("%d bytes", n)
+		runtime.GC()
+		runtime.ReadMemStats(&after)
+		if takes, cost := int(after.HeapAlloc-before.HeapAlloc)/many, all[0].cost(); takes > cost+cost/8 { // sizes are rounded up
+			t.Errorf("%d bytes of payload: an entry takes %d, counted are %d", size, takes, cost)
 		}
-		r.EndWatch("a")
-		r.kept.check(t)
-		texts, _, _ := r.all(t, 0)
-		if n := (len(r.kept.arena.halves[0].chunks) + len(r.kept.arena.halves[1].chunks)) * chunkBlocks * blockBytes; n > leastBytes || len(texts) != 10 || !strings.HasPrefix(texts[9], "4499 ") {
-			t.Errorf("%d bytes for %q", n, texts)
-		}
-		r.SetHistory(Bounds{})
-		if !r.isEmpty() {
-			t.Errorf("%+v", r.kept)
-		}
-	})
+		runtime.KeepAlive(&all)
+	}
+}
+
+// Bounds go down and up while others record and read: each reader knows of each message.
+func TestBoundsChangeBesideWriters(t *testing.T) {
+	r := newTestRecorder()
+	r.SetHistory(Bounds{2000, 8 << 20})
+	begin := r.next - 1
+	const writers, each = 3, 1000
+	var writing sync.WaitGroup
+	for i := range writers {
+		m := said(t, identity.ID{1 + byte(i)}, strings.Repeat("x", 700*i))
+		writing.Go(func() {
+			for range each {
+				r.Record(m)
+			}
+		})
+	}
+	for range 3 {
+		writing.Go(func() {
+			for i := range 30 {
+				r.SetHistory(Bounds{20 + 500*(i%4), leastBytes << (i % 3)})
+			}
+		})
+	}
+	writing.Wait()
+	r.SetHistory(Bounds{50, leastBytes})
+	r.kept.check(t)
+	if texts, _, lost := r.all(t, begin); len(texts)+int(lost) != writers*each || len(texts) == 0 {
+		t.Errorf("%d entries, %d lost of %d", len(texts), lost, writers*each)
+	}
 }
 
 // Nothing is kept of a peer that is blocked; whoever reads is told that entries are missing.
@@ -296,27 +303,4 @@ func TestABlockedPeerLeavesNothing(t *testing.T) {
 	if texts, _, lost := r.all(t, begin); len(texts) != 2 || lost != 1 {
 		t.Errorf("%q, %d lost", texts, lost)
 	}
-}
-
-// When there is no room left, an entry takes the place of one that goes: it costs no memory.
-func TestAnEntryAllocatesNothing(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := newTestRecorder()
-		r.Watch("a", false)
-		var all []*peer.Passing
-		for i := range 5 {
-			all = append(all, said(t, identity.ID{1 + byte(i)}, strings.Repeat("x", 300*i)))
-		}
-		record := func() {
-			for _, m := range all {
-				r.Record(m)
-			}
-		}
-		for range 2000 {
-			record()
-		}
-		if n := testing.AllocsPerRun(1000, record); n != 0 {
-			t.Errorf("%v allocations for %d entries", n, len(all))
-		}
-	})
 }

@@ -1,8 +1,9 @@
 package traffic
 
 import (
+	"cmp"
 	"context"
-	"sync"
+	"slices"
 	"time"
 
 	"github.com/acpd/acpd/client"
@@ -113,80 +114,42 @@ func (r *Recorder) collect(q *Query, a *client.TrafficAnswer, begin uint64) {
 		a.Lost += countLost(passed)
 		a.Next = number
 	}
-	c := copies.Get().(*copied)
-	defer copies.Put(c)
+	all, newest := r.listAfter(a.Next)
 	room := q.Room
-	for {
-		newest := r.copyEntries(a.Next, c)
-		from := 0
-		for _, end := range c.ends {
-			e := readEntry(c.data[from:end])
-			from = end
-			if len(a.Entries) > 0 && countLost(e.Seq-1) >= wideGap {
-				return
-			}
-			if !q.Filter.Selects(&e.TrafficEntry) {
-				moveTo(e.Seq, e.Seq-1)
-				continue
-			}
-			if len(a.Entries) >= q.Limit {
-				return
-			}
-			t := e.describe(r.nameOf(e.Peer), q.Payloads)
-			size := MeasureEntry(&t)
-			if size > room {
-				if len(a.Entries) > 0 {
-					return
-				}
-				t.Payload, t.AnswerPayload = nil, nil // it would never fit
-			}
+	for _, e := range all {
+		if len(a.Entries) > 0 && countLost(e.Seq-1) >= wideGap {
+			return
+		}
+		if !q.Filter.Selects(&e.TrafficEntry) {
 			moveTo(e.Seq, e.Seq-1)
-			a.Entries = append(a.Entries, t)
-			room -= size
-		}
-		if c.isAll && len(a.Entries) > 0 && countLost(newest) >= wideGap {
-			return
-		}
-		if c.isAll {
-			moveTo(newest, newest)
-			return
-		}
-	}
-}
-
-// copied is the data of some entries. Readers look at it without the lock, for which those that record
-// wait.
-type copied struct {
-	data  []byte
-	ends  []int // of each, in data
-	isAll bool  // it has all entries behind the cursor
-}
-
-const (
-	mostCopied  = 64       // entries at a time
-	copiedBytes = 32 << 10 // after which no further entry is copied at a time
-)
-
-// copies has memory that nobody uses.
-var copies = sync.Pool{New: func() any { return new(copied) }}
-
-// copyEntries copies the first entries behind a cursor, and returns the number of the last one that was recorded.
-func (r *Recorder) copyEntries(after uint64, c *copied) (newest uint64) {
-	c.data, c.ends, c.isAll = c.data[:0], c.ends[:0], false
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	o := &r.kept.order
-	for i := o.search(after); i < o.count; i++ {
-		p := o.at(i)
-		if p.first == 0 {
 			continue
 		}
-		if len(c.ends) == mostCopied || len(c.data) >= copiedBytes {
-			return r.next - 1
+		if len(a.Entries) >= q.Limit {
+			return
 		}
-		c.data = r.kept.arena.appendTo(c.data, p.first)
-		c.ends = append(c.ends, len(c.data))
+		t := e.describe(r.nameOf(e.Peer), q.Payloads)
+		size := MeasureEntry(&t)
+		if size > room {
+			if len(a.Entries) > 0 {
+				return
+			}
+			t.Payload, t.AnswerPayload = nil, nil // it would never fit
+		}
+		moveTo(e.Seq, e.Seq-1)
+		a.Entries = append(a.Entries, t)
+		room -= size
 	}
-	c.isAll = true
-	return r.next - 1
+	if len(a.Entries) > 0 && countLost(newest) >= wideGap {
+		return
+	}
+	moveTo(newest, newest)
+}
+
+// listAfter returns the entries behind a cursor, in their order, and the number of the last one that was recorded.
+func (r *Recorder) listAfter(after uint64) (all []*entry, newest uint64) {
+	r.mu.Lock()
+	all, newest = r.kept.listAfter(after), r.next-1
+	r.mu.Unlock()
+	slices.SortFunc(all, func(a, b *entry) int { return cmp.Compare(a.Seq, b.Seq) })
+	return all, newest
 }

@@ -37,7 +37,7 @@ type Recorder struct {
 	keeps     atomic.Int64 // bytes of a payload that are kept; 0: nothing is, since nobody watches and there is no history. It is set with mu held
 	begun     atomic.Bool  // somebody has watched: there may be cursors
 
-	mu       sync.Mutex // guards what follows; nobody holds it for longer than it takes to copy some entries, or the places of all (order.rebuild)
+	mu       sync.Mutex // guards what follows
 	history  Bounds
 	watchers watchers
 	kept     kept
@@ -78,25 +78,12 @@ func (r *Recorder) skip() bool {
 // SetHistory sets what is kept while nobody watches. It drops what is kept beyond that.
 func (r *Recorder) SetHistory(b Bounds) {
 	r.mu.Lock()
+	defer r.mu.Unlock()
 	r.history = b
 	r.adjust()
-	r.mu.Unlock()
-	r.trim()
 }
 
-// trim drops what adjust has left beyond the bounds. It is done a piece at a time, between which others have mu.
-func (r *Recorder) trim() {
-	for r.trimPiece() {
-	}
-}
-
-func (r *Recorder) trimPiece() (wasDue bool) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.kept.trim()
-}
-
-// adjust sets how much is kept, as is wanted now. trim is due then. The caller holds mu.
+// adjust sets how much is kept, as is wanted now, and drops what is beyond that. The caller holds mu.
 func (r *Recorder) adjust() {
 	b := r.history
 	if len(r.watchers.all) > 0 {
@@ -141,20 +128,19 @@ func (r *Recorder) Record(m *peer.Passing) {
 	if r.skip() {
 		return
 	}
-	d := draftEntry(m, max(int(r.keeps.Load()), maxHead))
+	e := newEntry(m, max(int(r.keeps.Load()), maxHead))
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	number := r.next
+	e.Seq = r.next
 	r.next++
 	if r.kept.bounds.Entries == 0 { // since the last moment
 		return
 	}
 	evicted := r.kept.evicted
-	if r.isBlocked(d.peer) || r.isBetterLost(&d) {
-		r.kept.evicted = number
+	if r.isBlocked(e.Peer) {
+		r.kept.evicted = e.Seq
 	} else {
-		w := r.kept.add(number, &d)
-		d.writeTo(&w, number)
+		r.kept.add(e)
 		if r.news != nil {
 			close(r.news)
 			r.news = nil
@@ -162,18 +148,5 @@ func (r *Recorder) Record(m *peer.Passing) {
 	}
 	if r.kept.evicted != evicted && r.watchers.dropStalled(r.kept.evicted) {
 		r.adjust()
-		go r.trim() // nobody who records waits for it
 	}
-}
-
-// isBetterLost reports whether the entry of a draft would push out one of the same peer that nobody who watches
-// has read. Either is lost then, and it costs less to lose what comes: a watcher that stalls costs little, and
-// finds what followed on its cursor when it reads again. A history has the last entries, whoever reads. The
-// caller holds mu.
-func (r *Recorder) isBetterLost(d *draft) bool {
-	if r.history.Entries > 0 {
-		return false
-	}
-	oldest, isOwn := r.kept.findOwnVictim(d)
-	return isOwn && r.watchers.isUnread(oldest)
 }

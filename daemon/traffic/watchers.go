@@ -48,21 +48,12 @@ func (r *Recorder) Watch(who any, payloads bool) error {
 
 // EndWatch ends what Watch began. When nobody watches any more, only the history is kept.
 func (r *Recorder) EndWatch(who any) {
-	if r.forget(who) {
-		r.trim()
-	}
-}
-
-// forget has who watch no more, and reports whether it did.
-func (r *Recorder) forget(who any) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.watchers.all[who] == nil {
-		return false
+	if r.watchers.all[who] != nil {
+		delete(r.watchers.all, who)
+		r.adjust()
 	}
-	delete(r.watchers.all, who)
-	r.adjust()
-	return true
 }
 
 // IsWatching reports whether who watches.
@@ -99,16 +90,6 @@ func (s *watchers) endRead(who any, cursor uint64) {
 		w.reads--
 		w.readAt, w.cursor = time.Now(), cursor
 	}
-}
-
-// isUnread reports whether no watcher has read the entry with a number, and none is reading now.
-func (s *watchers) isUnread(number uint64) bool {
-	for _, w := range s.all {
-		if w.reads > 0 || w.cursor >= number {
-			return false
-		}
-	}
-	return true
 }
 
 // dropStalled has those watch no more who have read nothing for long and have lost an entry, of which
