@@ -181,7 +181,7 @@ func TestLedgerShare(t *testing.T) {
 	desk, laptop := filled(t)
 	who := desk.key.ID()
 	most := int(laptop.rows.arrivals.Peer)
-	for n := range 10 * most {
+	for n := range 2 * most {
 		name := fmt.Sprintf("m-%d", n)
 		r := desk.delivers(laptop, name, 100)
 		if n >= most {
