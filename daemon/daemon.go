@@ -30,7 +30,6 @@ import (
 
 	"github.com/acpd/acpd/budget"
 	"github.com/acpd/acpd/client"
-	"github.com/acpd/acpd/client/jsonrpc"
 	"github.com/acpd/acpd/config"
 	"github.com/acpd/acpd/daemon/addresses"
 	"github.com/acpd/acpd/daemon/admin"
@@ -270,27 +269,7 @@ func (d *Daemon) openParts(ctx context.Context) error {
 	if err := d.openSessions(ctx); err != nil {
 		return err
 	}
-	d.outgoing = outgoing.New(outgoing.Deps{
-		Self: d.id, Name: d.name, Node: d.node, Trust: trust, Registry: d.agents, Delegations: d.delegations, Known: d.known, Sessions: d.sessions, Drain: d.drain,
-		Peers: d.peers, Organisation: d.organisation, Config: d.config.Load,
-		Ask: func(ctx context.Context, c *local.Conn, r *jsonrpc.Request, p *client.QueryParams) (any, error) {
-			return d.tasks.Ask(ctx, c, r, p)
-		},
-	})
-	d.attached = agents.New(agents.Deps{
-		Registry: d.agents, Trust: trust, Node: d.node, Inbox: d.inbox, Repeats: d.repeats, Delegations: d.delegations, Known: d.known, Sessions: d.sessions,
-		Permissions: d.permissions, Disk: d.space.Reserve, Budget: d.budget, PeerLog: d.refusalLog, Calls: &d.calls, Log: d.log,
-		ResolvePeers: d.peers.ResolveAll, MaxListBytes: d.maxListBytes,
-	})
-	d.tasks = tasks.New(tasks.Deps{
-		Self: d.id, Node: d.node, Trust: trust, Registry: d.agents, Delegations: d.delegations, Repeats: d.repeats, Known: d.known, Sessions: d.sessions,
-		Agents: d.attached, Outgoing: d.outgoing, Permissions: d.permissions, Drain: d.drain, Space: d.space, Budget: d.budget, Calls: &d.calls, Log: d.log,
-		MaxListBytes: d.maxListBytes,
-	})
-	d.incoming = incoming.New(incoming.Deps{
-		Name: d.name, Started: d.started, Registry: d.agents, Delegations: d.delegations, Repeats: d.repeats, Known: d.known, Sessions: d.sessions,
-		Agents: d.attached, Tasks: d.tasks, Permissions: d.permissions, Drain: d.drain,
-	})
+	d.openMessages()
 	if err := d.openMail(ctx, mailHome); err != nil {
 		return err
 	}

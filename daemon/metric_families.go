@@ -15,7 +15,7 @@ import (
 func (d *Daemon) listMetricFamilies(ctx context.Context) []metrics.Family {
 	return slices.Concat(
 		d.watch.ListFamilies(), d.measures.ListFamilies(), d.listNetworkFamilies(), d.relays.ListFamilies(), d.readiness.ListFamilies(ctx),
-		d.config.ListFamilies(), d.space.ListFamilies(), d.listAgentFamilies(), d.sessions.ListFamilies(), d.spending.ListFamilies(),
+		d.config.ListFamilies(), d.space.ListFamilies(), d.attached.ListFamilies(), d.sessions.ListFamilies(), d.spending.ListFamilies(),
 		admin.ListProcessFamilies(d.options.Version, d.started),
 	)
 }
@@ -52,15 +52,5 @@ func (d *Daemon) listNetworkFamilies() []metrics.Family {
 		{Name: "acpd_budget_peer_used_ratio", Type: metrics.Gauge, Help: "How much of the row the peer that holds most has, as part of what one peer may hold.", Write: eachRow(func(t budget.Total) (float64, bool) {
 			return float64(t.Most) / float64(t.Row.Peer), t.Row.Peer > 0
 		})},
-	}
-}
-
-func (d *Daemon) listAgentFamilies() []metrics.Family {
-	_, active, attached := d.agents.SummarizeLoad()
-	open := d.delegations.CountOpen()
-	return []metrics.Family{
-		{Name: "acpd_agents_attached", Type: metrics.Gauge, Help: "Agents that are attached.", Write: metrics.One(attached)},
-		{Name: "acpd_tasks_active", Type: metrics.Gauge, Help: "Queries and delegations on which agents here work.", Write: metrics.One(active)},
-		{Name: "acpd_delegations_open", Type: metrics.Gauge, Help: "Delegations that are not over: taken from peers (in), and given to them (out).", Write: measures.InAndOut(open.Taken, open.Given)},
 	}
 }

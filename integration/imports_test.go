@@ -19,7 +19,7 @@ var arrows = map[string][]string{
 	"daemon":               {"daemon/addresses", "daemon/admin", "daemon/agents", "daemon/channels", "daemon/delegation", "daemon/inbox", "daemon/incoming", "daemon/known", "daemon/local", "daemon/mail", "daemon/measures", "daemon/organisation", "daemon/outgoing", "daemon/peers", "daemon/permissions", "daemon/registry", "daemon/relays", "daemon/schema", "daemon/sessions", "daemon/settings", "daemon/spending", "daemon/tasks", "daemon/waking", "daemon/watch", "openintent/remote", "peer", "store", "config", "client", "disk", "metrics", "internal/buildinfo", "internal/statedir"},
 	"daemon/addresses":     {"client", "config", "discovery", "peer", "store", "internal/pace"},
 	"daemon/admin":         {"daemon/local", "config", "peer", "store", "metrics", "internal/buildinfo", "internal/durable", "internal/pace", "internal/statedir"},
-	"daemon/agents":        {"daemon/permissions", "daemon/sessions", "peer"},
+	"daemon/agents":        {"daemon/measures", "daemon/permissions", "daemon/sessions", "peer"},
 	"daemon/channels":      {"daemon/admin", "daemon/local", "daemon/measures", "config", "openintent/remote", "peer", "store"},
 	"daemon/delegation":    {"daemon/registry", "store", "client", "budget"},
 	"daemon/inbox":         {"daemon/registry", "store", "client", "budget"},

@@ -18,12 +18,14 @@ import (
 	"github.com/acpd/acpd/daemon/inbox"
 	"github.com/acpd/acpd/daemon/known"
 	"github.com/acpd/acpd/daemon/local"
+	"github.com/acpd/acpd/daemon/measures"
 	"github.com/acpd/acpd/daemon/permissions"
 	"github.com/acpd/acpd/daemon/registry"
 	"github.com/acpd/acpd/daemon/sessions"
 	"github.com/acpd/acpd/disk"
 	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/kinds"
+	"github.com/acpd/acpd/metrics"
 	"github.com/acpd/acpd/peer"
 	"github.com/acpd/acpd/wire"
 )
@@ -72,6 +74,17 @@ func (s *Service) Methods() map[string]local.Method {
 		client.MethodInbox:  local.ForAgents(s.serveInbox).WithVerbatimPayloads(),
 		client.MethodShown:  local.ForAgents(s.serveShown),
 		client.MethodAck:    local.ForAgents(s.serveAck).WithDiskReserve(s.Disk),
+	}
+}
+
+// ListFamilies returns the metrics of agents, and of what they work on.
+func (s *Service) ListFamilies() []metrics.Family {
+	_, active, attached := s.Registry.SummarizeLoad()
+	open := s.Delegations.CountOpen()
+	return []metrics.Family{
+		{Name: "acpd_agents_attached", Type: metrics.Gauge, Help: "Agents that are attached.", Write: metrics.One(attached)},
+		{Name: "acpd_tasks_active", Type: metrics.Gauge, Help: "Queries and delegations on which agents here work.", Write: metrics.One(active)},
+		{Name: "acpd_delegations_open", Type: metrics.Gauge, Help: "Delegations that are not over: taken from peers (in), and given to them (out).", Write: measures.InAndOut(open.Taken, open.Given)},
 	}
 }
 

@@ -107,7 +107,7 @@ func (s *Service) serveAck(ctx context.Context, c *local.Conn, p *client.AckPara
 		for _, k := range gone {
 			acked.IDs = append(acked.IDs, k.ID)
 		}
-		acked.NotShown, err = d.inbox.FindHeld(ctx, p.IDs, peers, of)
+		acked.NotShown, err = s.Inbox.FindHeld(ctx, p.IDs, peers, of)
 	}
 	return acked, err
 }
