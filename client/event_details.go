@@ -4,8 +4,9 @@ import (
 	"bytes"
 	"strings"
 
-	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/acpd/acpd/client/jsonrpc"
 )
 
 // DescribeDetails returns the details of an event on one line, in the daemon's order: texts as they
@@ -44,5 +45,5 @@ func (e *Event) NeedsOwner() bool {
 	var details struct {
 		Needs string `json:"needs"`
 	}
-	return e.Type == EventApproval || e.Type == EventBudget && json.Unmarshal(e.Details, &details) == nil && details.Needs == "person"
+	return e.Type == EventApproval || e.Type == EventBudget && jsonrpc.ReadValue(e.Details, &details, false) == nil && details.Needs == "person"
 }

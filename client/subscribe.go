@@ -6,7 +6,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/acpd/acpd/client/jsonrpc"
@@ -26,11 +25,11 @@ func (c *Client) Subscribe(ctx context.Context, p SubscribeParams, message func(
 	deliver := func(method string, params jsontext.Value) {
 		switch {
 		case method == NotificationMessage && message != nil:
-			if m := new(Message); json.Unmarshal(params, m) == nil {
+			if m := new(Message); jsonrpc.ReadValue(params, m, false) == nil {
 				message(m)
 			}
 		case method == NotificationEvent && event != nil:
-			if e := new(Event); json.Unmarshal(params, e) == nil {
+			if e := new(Event); jsonrpc.ReadValue(params, e, false) == nil {
 				event(e)
 			}
 		}

@@ -83,7 +83,7 @@ func (c *Conn) CallFor(ctx context.Context, peer identity.ID, limit time.Duratio
 	if w.err != nil {
 		return w.err
 	}
-	err = readValue(w.answer.params, w.answer.payload, result, false)
+	err = readScannedValue(w.answer.params, &w.answer.paramsObject, result, false)
 	w.answer.returnToPool()
 	if err != nil {
 		return &Error{Code: CodeInvalidRequest, Message: "the answer to " + method + " is malformed"}
@@ -119,27 +119,29 @@ func (c *Conn) whenRequestsAreFull() whenFull {
 
 // writeRequest writes a request, or a notification if id is 0.
 func (c *Conn) writeRequest(ctx context.Context, peer identity.ID, id uint64, mode whenFull, method string, params any) error {
-	return c.writeLine(ctx, peer, mode, func(b []byte) ([]byte, error) {
-		b = append(b, `{"jsonrpc":"2.0"`...)
+	return c.writeLine(ctx, peer, mode, func(line *lineBatch) error {
+		b := append(line.text, `{"jsonrpc":"2.0"`...)
 		if id != 0 {
 			b = append(b, `,"id":`...)
 			b = strconv.AppendUint(b, id, 10)
 		}
 		b = append(b, `,"method":"`...)
 		b = append(b, method...)
-		b = append(b, '"')
+		line.text = append(b, '"')
 		if params == nil {
-			return b, nil
+			return nil
 		}
-		return appendValue(append(b, `,"params":`...), params)
+		line.text = append(line.text, `,"params":`...)
+		return line.appendValue(params, c.opts.SplicePayloads)
 	})
 }
 
 // writeCancel tells the other end that nobody waits for the response to id any more.
 func (c *Conn) writeCancel(peer identity.ID, id uint64) {
-	c.writeLine(context.Background(), peer, insertWhenFull, func(b []byte) ([]byte, error) {
-		b = append(b, `{"jsonrpc":"2.0","method":"rpc.cancel","params":{"id":`...)
-		return append(strconv.AppendUint(b, id, 10), '}'), nil
+	c.writeLine(context.Background(), peer, insertWhenFull, func(line *lineBatch) error {
+		b := append(line.text, `{"jsonrpc":"2.0","method":"rpc.cancel","params":{"id":`...)
+		line.text = append(strconv.AppendUint(b, id, 10), '}')
+		return nil
 	})
 }
 

@@ -2,45 +2,35 @@ package jsonrpc
 
 import (
 	"bytes"
-	"errors"
-	"fmt"
-	"reflect"
+	"encoding/hex"
 	"slices"
 	"strconv"
-	"strings"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/internal/jsonscan"
+	"github.com/acpd/acpd/internal/ownwords"
 	"github.com/acpd/acpd/wire"
 )
 
-// PayloadCarrier is a pointer to a struct whose member payload crosses as its sender wrote it. The
-// payload is delimited and not validated, since a parser needs many times longer for a large one.
-type PayloadCarrier interface{ PayloadField() *wire.Payload }
-
-// textRange is a part of a text. It is empty if the text has no such part.
-type textRange struct{ from, to int }
-
-// skipParams returns the index after the value that begins at text[at]. If the value is an object
-// and its member payload is one too, payload is where in the value the latter is.
-func skipParams(text []byte, at int) (end int, payload textRange) {
-	end = jsonscan.Members(text, at, func(name []byte, value int) int {
-		end := jsonscan.SkipValue(text, value)
-		if end > 0 && text[value] == '{' && payload.to == 0 && string(name) == `"payload"` {
-			payload = textRange{value - at, end - at}
-		}
-		return end
-	})
-	if end < 0 { // not an object, or one whose error [Request.ReadParams] returns
-		return jsonscan.SkipValue(text, at), textRange{}
+// The types of frequent messages write and read their members themselves. That splices
+// payloads and needs no reflection. A test compares them with what their tags say.
+type (
+	// MemberWriter writes its members.
+	MemberWriter interface{ WriteMembers(*ObjectWriter) }
+	// MemberReader reads one member. The error is ErrUnknownMember if it has none of that name.
+	MemberReader interface {
+		ReadMember(name []byte, v Value) error
 	}
-	return end, payload
-}
+)
 
-// appendValue appends v as JSON text without line breaks.
-func appendValue(b []byte, v any) ([]byte, error) {
+// ErrUnknownMember says that an object has no member of that name.
+var ErrUnknownMember = ownwords.New("unknown: see the method's params")
+
+// AppendValue appends v as JSON text without line breaks.
+func AppendValue(b []byte, v any) ([]byte, error) {
 	switch v := v.(type) {
 	case nil:
 		return append(b, "{}"...), nil
@@ -48,32 +38,11 @@ func appendValue(b []byte, v any) ([]byte, error) {
 		return appendOnOneLine(b, v.Object()), nil
 	case jsontext.Value:
 		return appendOnOneLine(b, v), nil
-	case PayloadCarrier:
-		if payload := *v.PayloadField(); len(payload) > 0 {
-			return appendCarrier(b, v, payload)
-		}
+	case MemberWriter:
+		m := ObjectWriter{b: b, start: len(b)}
+		v.WriteMembers(&m)
+		return m.closeObject()
 	}
-	return appendMarshalled(b, v)
-}
-
-// appendCarrier appends v with its payload, which is copied.
-func appendCarrier(b []byte, v PayloadCarrier, payload wire.Payload) ([]byte, error) {
-	empty := reflect.New(reflect.TypeOf(v).Elem())
-	empty.Elem().Set(reflect.ValueOf(v).Elem())
-	rest := empty.Interface().(PayloadCarrier)
-	*rest.PayloadField() = nil
-	text, err := appendMarshalled(nil, rest)
-	if err != nil {
-		return b, err
-	}
-	_, at := skipParams(text, 0)
-	b = slices.Grow(b, len(text)+len(payload))
-	b = append(b, text[:at.from]...)
-	b = appendOnOneLine(b, payload)
-	return append(b, text[at.to:]...), nil
-}
-
-func appendMarshalled(b []byte, v any) ([]byte, error) {
 	text, err := json.Marshal(v, jsontext.PreserveRawStrings(true))
 	return append(b, text...), err
 }
@@ -96,9 +65,23 @@ func appendOnOneLine(b, text []byte) []byte {
 	return b
 }
 
-// readValue reads JSON text into v. payload is what [skipParams] returned for the text. A payload,
-// or a jsontext.Value, is kept as text that aliases text. With strict, unknown members are an error.
-func readValue(text []byte, payload textRange, v any, strict bool) error {
+// ReadValue reads JSON text into v. Payloads, and a jsontext.Value, are kept as text that
+// is not validated and aliases text. With strict, unknown members are an error.
+func ReadValue(text []byte, v any, strict bool) error {
+	var o scannedObject
+	text = text[jsonscan.SkipSpace(text, 0):]
+	if len(text) == 0 {
+		return errSyntax
+	}
+	if _, ok := v.(MemberReader); ok && text[0] == '{' && o.scan(text, 0, nil) < 0 {
+		return errSyntax
+	}
+	return readScannedValue(text, &o, v, strict)
+}
+
+// readScannedValue is [ReadValue] for text that is scanned already: o is its scan if it is an
+// object.
+func readScannedValue(text []byte, o *scannedObject, v any, strict bool) error {
 	switch v := v.(type) {
 	case nil:
 		return nil
@@ -106,64 +89,128 @@ func readValue(text []byte, payload textRange, v any, strict bool) error {
 		*v = text
 		return nil
 	case *wire.Payload:
-		if text[0] == '{' {
-			*v = text
-			return nil
+		return Value(text).ReadPayload(v)
+	case MemberReader:
+		if text[0] != '{' {
+			return ownwords.New("expected an object")
 		}
-	case PayloadCarrier:
-		if payload.to > 0 {
-			rest := slices.Concat(text[:payload.from], []byte("null"), text[payload.to:])
-			if err := json.Unmarshal(rest, v, json.RejectUnknownMembers(strict)); err != nil {
-				return err
-			}
-			*v.PayloadField() = text[payload.from:payload.to:payload.to]
-			return nil
-		}
+		return o.readMembers(v, strict)
 	}
 	return json.Unmarshal(text, v, json.RejectUnknownMembers(strict))
 }
 
-// describeReadError returns what is wrong with JSON text, in our own words.
-func describeReadError(err error) string {
-	if syntactic, ok := errors.AsType[*jsontext.SyntacticError](err); ok {
-		if errors.Is(err, jsontext.ErrDuplicateName) {
-			return fmt.Sprintf("%.64q is given twice", syntactic.JSONPointer.LastToken())
+// readMembers reads the members into v. With strict, an unknown member is an error.
+func (o *scannedObject) readMembers(v MemberReader, strict bool) error {
+	for i := range o.count {
+		name, text := o.memberAt(i)
+		if err := v.ReadMember(name, text); err != nil && (strict || err != ErrUnknownMember) {
+			return ownwords.Errorf("%.64s: %w", name, err)
 		}
-		return "not well-formed JSON"
 	}
-	semantic, ok := errors.AsType[*json.SemanticError](err)
-	if !ok {
-		return err.Error()
-	}
-	where := ""
-	if semantic.JSONPointer != "" {
-		where = fmt.Sprintf("%.64s: ", semantic.JSONPointer[1:])
-	}
-	isNumber := errors.Is(semantic.Err, strconv.ErrSyntax) || errors.Is(semantic.Err, strconv.ErrRange)
-	switch {
-	case errors.Is(semantic.Err, json.ErrUnknownName):
-		return where + "unknown: see the method's params"
-	case semantic.Err != nil && !isNumber:
-		return where + strings.TrimPrefix(semantic.Err.Error(), where)
-	}
-	return where + "expected " + describeType(semantic.GoType)
+	return o.err
 }
 
-// describeType returns which JSON is read into a type.
-func describeType(t reflect.Type) string {
-	switch t.Kind() {
-	case reflect.String:
-		return "a string"
-	case reflect.Bool:
-		return "true or false"
-	case reflect.Int, reflect.Int64:
-		return "a whole number"
-	case reflect.Uint, reflect.Uint64:
-		return "a whole number, 0 or more"
-	case reflect.Slice:
-		return "a list"
-	case reflect.Struct, reflect.Map:
-		return "an object"
+// ObjectWriter writes the members of one JSON object. Each method writes one member of
+// that name; the Optional ones write nothing for a zero value.
+type ObjectWriter struct {
+	b     []byte
+	start int
+	err   error
+
+	splices   bool   // a large payload is not copied
+	spliced   []byte // which one; nil: none
+	splicedAt int    // where in b it belongs
+}
+
+// splicedBytes is the size of a payload from which a write from three places costs less than a copy
+// into a buffer. It is over maxBatch: a line with such a payload shares no batch.
+const splicedBytes = maxBatch + 1<<10
+
+// beginMember begins a member.
+func (m *ObjectWriter) beginMember(name string) {
+	m.b = append(m.b, `,"`...)
+	m.b = append(m.b, name...)
+	m.b = append(m.b, `":`...)
+}
+
+func (m *ObjectWriter) closeObject() ([]byte, error) {
+	if len(m.b) == m.start {
+		m.b = append(m.b, '{')
 	}
-	return "another value"
+	m.b[m.start] = '{' // for the first comma
+	return append(m.b, '}'), m.err
+}
+
+func (m *ObjectWriter) WriteString(name, s string) {
+	m.beginMember(name)
+	var err error
+	if m.b, err = jsontext.AppendQuote(m.b, s); err != nil && m.err == nil {
+		m.err = ownwords.Errorf("%s: not valid UTF-8", name)
+	}
+}
+
+func (m *ObjectWriter) WriteOptionalString(name, s string) {
+	if s != "" {
+		m.WriteString(name, s)
+	}
+}
+
+func (m *ObjectWriter) WriteUint(name string, n uint64) {
+	m.beginMember(name)
+	m.b = strconv.AppendUint(m.b, n, 10)
+}
+
+func (m *ObjectWriter) WriteOptionalUint(name string, n uint64) {
+	if n != 0 {
+		m.WriteUint(name, n)
+	}
+}
+
+func (m *ObjectWriter) WriteMessageID(name string, id wire.MessageID) {
+	m.beginMember(name)
+	m.b = append(m.b, '"')
+	m.b, _ = id.AppendText(m.b)
+	m.b = append(m.b, '"')
+}
+
+func (m *ObjectWriter) WriteOptionalMessageID(name string, id wire.MessageID) {
+	if !id.IsZero() {
+		m.WriteMessageID(name, id)
+	}
+}
+
+func (m *ObjectWriter) WriteNullableMessageID(name string, ref *wire.MessageID) {
+	if ref != nil {
+		m.WriteMessageID(name, *ref)
+		return
+	}
+	m.beginMember(name)
+	m.b = append(m.b, "null"...)
+}
+
+func (m *ObjectWriter) WritePeerID(name string, id identity.ID) {
+	m.beginMember(name)
+	m.b = append(m.b, '"')
+	m.b = hex.AppendEncode(m.b, id[:])
+	m.b = append(m.b, '"')
+}
+
+func (m *ObjectWriter) WritePayload(p wire.Payload) {
+	if len(p) < splicedBytes { // Grow clears what it makes
+		m.b = slices.Grow(m.b, len(p)+64)
+	}
+	m.beginMember("payload")
+	if m.splices && len(p) >= splicedBytes && m.spliced == nil && bytes.IndexByte(p, '\n') < 0 && bytes.IndexByte(p, '\r') < 0 {
+		m.spliced, m.splicedAt = p, len(m.b)
+		return
+	}
+	m.b = appendOnOneLine(m.b, p.Object())
+}
+
+func (m *ObjectWriter) WriteAny(name string, v any) {
+	m.beginMember(name)
+	var err error
+	if m.b, err = AppendValue(m.b, v); err != nil && m.err == nil {
+		m.err = ownwords.Errorf("%s: not valid UTF-8 or JSON", name)
+	}
 }

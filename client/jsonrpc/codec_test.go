@@ -2,7 +2,6 @@ package jsonrpc
 
 import (
 	"bytes"
-	"fmt"
 	"io"
 	"strings"
 	"testing"
@@ -10,6 +9,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/acpd/acpd/internal/jsonscan"
 	"github.com/acpd/acpd/kinds"
 	"github.com/acpd/acpd/wire"
 )
@@ -51,6 +51,63 @@ func TestLines(t *testing.T) {
 	}
 }
 
+func TestTooManyMembers(t *testing.T) {
+	text := []byte(`{"a":0`)
+	for i := range maxMembers {
+		text = append(text, []byte(`,"`+strings.Repeat("b", i+1)+`":0`)...)
+	}
+	var o scannedObject
+	if o.scan(append(text, '}'), 0, nil); o.err == nil {
+		t.Error("accepted")
+	}
+}
+
+// FuzzScan: what is valid JSON is delimited as the JSON library does.
+func FuzzScan(f *testing.F) {
+	for _, s := range []string{`{}`, ` { "a" : [ 1 , {"b":"]}\"\\"} ] , "c" : null } `, `{"a":-0.5e+3,"b":"\\\\\"","c":"0123456789abcdef\\"}`, `{"\u0061":1,"a":2}`, `{"a":1}x`, `{"a"`, `{"a":tru}`, `[[]]`, `"abcdefghijklmno\""`} {
+		f.Add([]byte(s))
+	}
+	f.Fuzz(func(t *testing.T, text []byte) {
+		var o scannedObject
+		end := o.scan(text, jsonscan.SkipSpace(text, 0), nil)
+		if end > len(text) {
+			t.Fatal("scanned beyond the end")
+		}
+		if !jsontext.Value(text).IsValid() {
+			return
+		}
+		if at := jsonscan.SkipSpace(text, 0); jsonscan.SkipValue(text, at) < 0 || jsonscan.SkipSpace(text, jsonscan.SkipValue(text, at)) != len(text) {
+			t.Fatalf("valid, but not delimited: %s", text)
+		}
+		if jsontext.Value(text).Kind() != '{' {
+			return
+		}
+		var members []jsontext.Value
+		dec := jsontext.NewDecoder(bytes.NewReader(text))
+		dec.ReadToken()
+		for dec.PeekKind() != '}' {
+			v, err := dec.ReadValue()
+			if err != nil {
+				t.Fatal(err)
+			}
+			members = append(members, v.Clone())
+		}
+		if len(members)/2 > maxMembers {
+			return
+		}
+		if end < 0 || o.err != nil || o.count != len(members)/2 {
+			t.Fatalf("valid, but scanned as %d members to %d, %v: %s", o.count, end, o.err, text)
+		}
+		for i := range o.count {
+			name, v := o.memberAt(i)
+			want, _ := jsontext.AppendUnquote(nil, members[2*i])
+			if !bytes.Equal(name, want) || !bytes.Equal(v, members[2*i+1]) {
+				t.Fatalf("member %d: got %s: %s, want %s: %s", i, name, v, want, members[2*i+1])
+			}
+		}
+	})
+}
+
 // FuzzParse: a line is a request, a response, or gets an error that can be sent.
 func FuzzParse(f *testing.F) {
 	for _, s := range []string{
@@ -58,7 +115,7 @@ func FuzzParse(f *testing.F) {
 		`{"jsonrpc":"2.0","method":"rpc.cancel","params":{"id":7}}`,
 		`{"jsonrpc":"2.0","id":"a","result":{"id":"x"}}`,
 		`{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"x","data":{"code":"invalid"}}}`,
-		`[]`, `{"jsonrpc":"2.0","id":1e400,"method":""}`, `{"id":1,"result":1,"error":2}`, "\xff", `{"jsonrpc":"2.0","id":"\ud800","method":"x"}`, `{"jsonrpc":"2.0","id":1,"method":"x","params":{"to" "x"}}`,
+		`[]`, `{"jsonrpc":"2.0","id":1e400,"method":""}`, `{"id":1,"result":1,"error":2}`, "\xff", `{"jsonrpc":"2.0","id":"\ud800","method":"x"}`,
 	} {
 		f.Add([]byte(s))
 	}
@@ -73,7 +130,7 @@ func FuzzParse(f *testing.F) {
 		}
 		switch {
 		case fail != nil:
-			if text, err := appendValue(nil, toErrorObject(fail)); err != nil || !jsontext.Value(text).IsValid() {
+			if text, err := AppendValue(nil, toErrorObject(fail)); err != nil || !jsontext.Value(text).IsValid() {
 				t.Fatalf("the error cannot be sent: %v", err)
 			}
 			if fail.Code == CodeParse && jsontext.Value(line).IsValid() {
@@ -100,80 +157,11 @@ func FuzzParse(f *testing.F) {
 // write them.
 func TestTextsStayAsWritten(t *testing.T) {
 	data := jsontext.Value(`{"\u0061":"\u0074","n":1.0e2}`)
-	b, err := appendValue(nil, &kinds.Response{Data: data, Summary: "s"})
+	b, err := AppendValue(nil, &kinds.Response{Data: data, Summary: "s"})
 	if err != nil || !bytes.Contains(b, data) {
 		t.Errorf("%s, %v", b, err)
 	}
 	if p := kinds.EncodePayload(&kinds.Notify{Topic: "t", Data: data}); !bytes.Contains(p, data) {
 		t.Errorf("%s", p)
-	}
-}
-
-// A payload crosses as it was written, valid or not. All else is written and read as the tags say.
-func TestPayloadsCrossAsWritten(t *testing.T) {
-	for _, payload := range []string{``, `{}`, `{ "a" : 1e400, "a":"\u0061" }`, `{"a":tru}`, `{"payload":{"to":"}"}}`} {
-		for _, to := range []string{"desk", `","payload":{"x":1},"y":"`, "th\"\n\u2028read"} {
-			text, err := appendValue([]byte("before "), &question{To: to, Payload: wire.Payload(payload)})
-			if err != nil || payload != "" && !bytes.HasSuffix(text, []byte(`,"payload":`+payload+`}`)) {
-				t.Fatalf("%s: %s, %v", payload, text, err)
-			}
-			text = bytes.TrimPrefix(text, []byte("before "))
-			var q question
-			end, at := skipParams(text, 0)
-			if err := readValue(text, at, &q, true); err != nil || end != len(text) || q.To != to || payload != "" && string(q.Payload) != payload {
-				t.Errorf("%s: read %q, %s, %v", text, q.To, q.Payload, err)
-			}
-		}
-	}
-	if text, err := appendValue(nil, &question{Payload: wire.Payload("{\"a\":\r\n1}")}); err != nil || bytes.ContainsAny(text, "\r\n") {
-		t.Errorf("%q, %v", text, err)
-	}
-}
-
-// What is wrong with params is answered under the request's id, and names the member.
-func TestWrongParamsAreNamed(t *testing.T) {
-	for params, want := range map[string]string{
-		`{"to":7,"payload":{}}`:            "to: expected a string",
-		`{"to":"desk","tread":"x"}`:        "tread: unknown: see the method's params",
-		`{"to":"a","payload":{},"to":"b"}`: `"to" is given twice`,
-		`{"payload":{},"payload":{}}`:      `"payload" is given twice`,
-		`{"payload":{},"\u0070ayload":{}}`: `"payload" is given twice`,
-		`{"payload":7}`:                    "payload: expected a JSON object",
-		`{"payload":"\ud800"}`:             "not well-formed JSON",
-		`[1]`:                              "expected an object",
-		`{"to" "x"}`:                       "not well-formed JSON",
-	} {
-		m := new(parsedLine)
-		if fail := m.parseLine([]byte(`{"jsonrpc":"2.0","id":7,"method":"query","params":` + params + `}`)); fail != nil || string(m.id) != "7" {
-			t.Errorf("%s: %v under %s", params, fail, m.id)
-			continue
-		}
-		r := Request{Method: m.method, Params: m.params, line: m}
-		if err := r.ReadParams(new(question)); err == nil || !strings.HasPrefix(err.Error(), "query: params: "+want) {
-			t.Errorf("%s: %v, want %s", params, err, want)
-		}
-		if err := r.ReadParamsIgnoringUnknown(new(question)); err == nil != strings.HasPrefix(want, "tread") {
-			t.Errorf("%s: %v", params, err)
-		}
-	}
-}
-
-// A line whose names are wrong is answered under null: a second id could be meant.
-func TestLineMembers(t *testing.T) {
-	var many strings.Builder
-	for i := range maxMembers {
-		fmt.Fprintf(&many, `,"b%d":0`, i)
-	}
-	for rest, want := range map[string]string{
-		`"method":"x"` + many.String():     "more than 32 members",
-		`"method":"x","pad":1,"pad":2`:     `"pad" is given twice`,
-		`"method":"x","\u006dethod":"y"`:   `"method" is given twice`,
-		`"method":"x","\ud800":"y"`:        "the name of a member is not a well-formed string",
-		`"result":{},"error":{},"x":[1,2]`: "a response has either result or error",
-	} {
-		m := new(parsedLine)
-		if fail := m.parseLine([]byte(`{"jsonrpc":"2.0","id":7,` + rest + `}`)); fail == nil || !strings.Contains(fail.Message, want) || m.id != nil != strings.Contains(rest, "result") {
-			t.Errorf("%s: %v under %s", rest, fail, m.id)
-		}
 	}
 }

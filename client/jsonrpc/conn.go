@@ -63,6 +63,10 @@ type Options struct {
 	// PushBack makes Call and Notify fail with ErrFull when the outgoing queue is
 	// at its bound, 1,024 lines or 4 MiB, instead of waiting.
 	PushBack bool
+
+	// SplicePayloads has large payloads written from where they lie, without a copy. Nobody may
+	// change the bytes of any payload that is sent, not even after a call has returned.
+	SplicePayloads bool
 }
 
 const (
@@ -317,23 +321,24 @@ func (c *Conn) writeResponse(peer identity.ID, id []byte, result any, err error)
 	if err != nil {
 		name, value = `,"error":`, toErrorObject(err)
 	}
-	return c.writeLine(context.Background(), peer, waitWhenFull, func(b []byte) ([]byte, error) {
-		b = append(b, `{"jsonrpc":"2.0","id":`...)
+	return c.writeLine(context.Background(), peer, waitWhenFull, func(line *lineBatch) error {
+		b := append(line.text, `{"jsonrpc":"2.0","id":`...)
 		if id == nil {
 			b = append(b, "null"...)
 		}
 		b = append(b, id...)
-		return appendValue(append(b, name...), value)
+		line.text = append(b, name...)
+		return line.appendValue(value, c.opts.SplicePayloads)
 	})
 }
 
 // writeLine writes one line: fill appends its text but for the last brace and the line
 // feed.
-func (c *Conn) writeLine(ctx context.Context, peer identity.ID, mode whenFull, fill func([]byte) ([]byte, error)) error {
+func (c *Conn) writeLine(ctx context.Context, peer identity.ID, mode whenFull, fill func(*lineBatch) error) error {
 	line := lineBatches.Get().(*lineBatch)
-	text, err := fill(line.text)
-	line.text, line.lines = append(text, "}\n"...), 1
-	switch n := len(line.text); {
+	err := fill(line)
+	line.text, line.lines = append(line.text, "}\n"...), 1
+	switch n := line.size(); {
 	case err != nil:
 		err = kinds.Errorf(kinds.Invalid, "%v", err)
 	case n > c.opts.MaxLine:

@@ -130,8 +130,9 @@ func TestLongLinesTakeLittleMemory(t *testing.T) {
 			t.Fatal(err, len(line))
 		}
 		in.release()
-		if out, err := appendValue(nil, &reply{Payload: payload}); err != nil || len(out) < size {
-			t.Fatal(err, len(out))
+		var out lineBatch
+		if err := out.appendValue(reply{Payload: payload}, true); err != nil || out.size() < size {
+			t.Fatal(err, out.size())
 		}
 		runtime.ReadMemStats(&after)
 		least = min(least, after.TotalAlloc-before.TotalAlloc)

@@ -11,6 +11,8 @@ import (
 	"syscall"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/internal/ownwords"
 	"github.com/acpd/acpd/kinds"
@@ -30,9 +32,13 @@ const (
 
 // lineBatch is a buffer of whole lines on their way out.
 type lineBatch struct {
-	text  []byte
-	lines int
-	turn  uint64 // of its first line
+	text      []byte
+	spliced   []byte // a payload that is written from where it lies; nil: none
+	splicedAt int    // before which byte of text
+	lines     int
+	turn      uint64 // of its first line
+
+	writer ObjectWriter // of appendValue, which would allocate one
 }
 
 var lineBatches = sync.Pool{New: func() any { return new(lineBatch) }}
@@ -42,6 +48,47 @@ func (b *lineBatch) returnToPool() {
 		*b = lineBatch{text: b.text[:0]}
 		lineBatches.Put(b)
 	}
+}
+
+// size is that of all lines in bytes.
+func (b *lineBatch) size() int { return len(b.text) + len(b.spliced) }
+
+// sliceFrom returns what follows the first n bytes, up to where it lies elsewhere. It is not
+// empty unless n is the size.
+func (b *lineBatch) sliceFrom(n int) []byte {
+	switch behind := b.splicedAt + len(b.spliced); {
+	case n >= behind:
+		return b.text[n-len(b.spliced):]
+	case n >= b.splicedAt:
+		return b.spliced[n-b.splicedAt:]
+	}
+	return b.text[n:b.splicedAt]
+}
+
+// appendPartsFrom appends what follows the first n bytes.
+func (b *lineBatch) appendPartsFrom(parts [][]byte, n int) [][]byte {
+	for n < b.size() {
+		part := b.sliceFrom(n)
+		parts = append(parts, part)
+		n += len(part)
+	}
+	return parts
+}
+
+// appendValue appends a value, as [AppendValue] does. With splice, a large payload is not copied.
+func (b *lineBatch) appendValue(v any, splice bool) (err error) {
+	w, ok := v.(MemberWriter)
+	if !ok || !splice {
+		b.text, err = AppendValue(b.text, v)
+		return err
+	}
+	m := &b.writer
+	*m = ObjectWriter{b: b.text, start: len(b.text), splices: true}
+	w.WriteMembers(m)
+	b.text, err = m.closeObject()
+	b.spliced, b.splicedAt = m.spliced, m.splicedAt
+	*m = ObjectWriter{}
+	return err
 }
 
 // lineQueue writes lines to a connection. A sender that queues a line while nobody writes
@@ -62,7 +109,7 @@ type lineQueue struct {
 
 	// Of the writer, for one attempt.
 	writeOnce      func(fd uintptr) bool
-	attempt        []byte
+	attempt        [][]byte // parts that follow one another
 	attemptWritten int
 
 	mu           sync.Mutex
@@ -89,7 +136,7 @@ func (q *lineQueue) initQueue(conn net.Conn, fail func(error)) {
 		}
 	}
 	q.writeOnce = func(fd uintptr) bool {
-		n, err := syscall.Write(int(fd), q.attempt)
+		n, err := writeParts(int(fd), q.attempt)
 		if err == nil {
 			q.attemptWritten = n
 		}
@@ -111,9 +158,9 @@ func (q *lineQueue) isFullFor(peer identity.ID) bool {
 // does if the queue is full; while it waits for room, ctx ends the wait. othersSend says
 // that other goroutines may be about to send too.
 func (q *lineQueue) enqueueAndWrite(ctx context.Context, peer identity.ID, line *lineBatch, mode whenFull, othersSend bool) error {
-	yieldFirst := othersSend && len(line.text) < maxBatch
+	yieldFirst := othersSend && line.size() < maxBatch
 	q.mu.Lock()
-	if err := q.waitForRoom(ctx, peer, len(line.text), mode); err != nil {
+	if err := q.waitForRoom(ctx, peer, line.size(), mode); err != nil {
 		q.mu.Unlock()
 		line.returnToPool()
 		return err
@@ -183,8 +230,8 @@ const (
 func (q *lineQueue) insertByTurn(peer identity.ID, line *lineBatch) {
 	at := len(q.batches)
 	switch {
-	case q.byteCount > maxBatch || len(line.text) > maxBatch:
-		line.turn = q.assignTurn(peer, len(line.text))
+	case q.byteCount > maxBatch || line.size() > maxBatch:
+		line.turn = q.assignTurn(peer, line.size())
 		for at > 1 && q.batches[at-1].turn > line.turn {
 			at--
 		}
@@ -193,9 +240,9 @@ func (q *lineQueue) insertByTurn(peer identity.ID, line *lineBatch) {
 		line.turn = q.turn
 	}
 	q.lineCount++
-	q.byteCount += len(line.text)
+	q.byteCount += line.size()
 	if at > 0 {
-		if last := q.batches[at-1]; len(last.text)+len(line.text) <= maxBatch {
+		if last := q.batches[at-1]; last.size()+line.size() <= maxBatch {
 			last.text = append(last.text, line.text...)
 			last.lines++
 			line.returnToPool()
@@ -227,25 +274,35 @@ func (q *lineQueue) writeWithoutBlocking() {
 			q.stopWriting()
 			return
 		}
-		rest := q.batches[0].text[q.firstWritten:]
+		first := q.batches[0]
+		size := first.size() - q.firstWritten
+		q.attempt = first.appendPartsFrom(q.attempt[:0], q.firstWritten)
 		q.mu.Unlock()
-		n := q.tryWrite(rest)
+		n := q.tryWrite()
 		q.mu.Lock()
-		if q.removeWritten(n); n < len(rest) {
+		if q.removeWritten(n); n < size {
 			break
 		}
 	}
 	go q.writeUntilEmpty()
 }
 
-// tryWrite writes what the socket takes of text at once, and returns how many bytes that was.
-func (q *lineQueue) tryWrite(text []byte) int {
-	q.attempt, q.attemptWritten = text, 0
+// tryWrite writes what the socket takes at once of attempt, and returns how many bytes that was.
+func (q *lineQueue) tryWrite() int {
+	q.attemptWritten = 0
 	if q.rawConn != nil {
 		_ = q.rawConn.Write(q.writeOnce)
 	}
-	q.attempt = nil
+	clear(q.attempt) // or it would keep payloads alive
 	return q.attemptWritten
+}
+
+// writeParts writes what a socket takes at once, with one system call.
+func writeParts(fd int, parts [][]byte) (n int, err error) {
+	if len(parts) == 1 {
+		return syscall.Write(fd, parts[0])
+	}
+	return unix.Writev(fd, parts)
 }
 
 // writeUntilEmpty writes until the queue is empty or a write fails. It blocks while the
@@ -254,7 +311,7 @@ func (q *lineQueue) writeUntilEmpty() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for q.err == nil && len(q.batches) > 0 {
-		text := q.batches[0].text[q.firstWritten:]
+		text := q.batches[0].sliceFrom(q.firstWritten)
 		q.mu.Unlock()
 		n, err := q.writeWithinStallLimit(text[:min(len(text), maxWrite)])
 		if err != nil {
@@ -272,7 +329,7 @@ func (q *lineQueue) removeWritten(n int) {
 	q.firstWritten += n
 	q.byteCount -= n
 	q.returnRoom()
-	if first := q.batches[0]; q.firstWritten == len(first.text) {
+	if first := q.batches[0]; q.firstWritten == first.size() {
 		q.lineCount -= first.lines
 		q.batches, q.firstWritten = slices.Delete(q.batches, 0, 1), 0
 		first.returnToPool()
@@ -305,7 +362,8 @@ func (q *lineQueue) writeWithinStallLimit(part []byte) (n int, err error) {
 		return n, err
 	}
 	if n == 0 { // Linux tells of room only when three quarters of the socket's buffer are empty
-		n = q.tryWrite(part)
+		q.attempt = append(q.attempt[:0], part)
+		n = q.tryWrite()
 	}
 	if n == 0 {
 		return 0, errStalled

@@ -8,7 +8,6 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/acpd/acpd/identity"
-	"github.com/acpd/acpd/internal/jsonscan"
 	"github.com/acpd/acpd/kinds"
 )
 
@@ -50,15 +49,15 @@ func (r *Request) decodeParams(params any, strict bool) error {
 	if params == nil {
 		params = &struct{}{}
 	}
-	err := readValue(text, r.line.payload, params, strict)
+	err := readScannedValue(text, &r.line.paramsObject, params, strict)
 	if err == nil {
 		return nil
 	}
 	code := CodeInvalidParams
-	if _, ok := errors.AsType[*jsontext.SyntacticError](err); ok {
+	if _, ok := errors.AsType[*jsontext.SyntacticError](err); errors.Is(err, errSyntax) || ok {
 		code = CodeParse
 	}
-	return &Error{Code: code, Message: r.Method + ": params: " + describeReadError(err)}
+	return &Error{Code: code, Message: r.Method + ": params: " + trimJSONPreamble(err)}
 }
 
 // Respond answers with a result; nil is {}. It does nothing for a notification. It blocks
@@ -220,17 +219,15 @@ func (c *Conn) finishAndTakeNext(r *Request) (next *Request, park bool) {
 // cancelRequest serves rpc.cancel. It ignores an id that is unknown or whose request has
 // ended.
 func (c *Conn) cancelRequest(m *parsedLine) {
-	jsonscan.Members(m.params, 0, func(name []byte, at int) int {
-		end := jsonscan.SkipValue(m.params, at)
-		if end > 0 && string(name) == `"id"` {
+	for i := range m.paramsObject.count {
+		if name, id := m.paramsObject.memberAt(i); string(name) == "id" {
 			c.mu.Lock()
-			r := c.requestsByID[string(m.params[at:end])]
+			r := c.requestsByID[string(id)]
 			c.mu.Unlock()
 			if r != nil {
 				r.ctx.end(context.Canceled)
 			}
 		}
-		return end
-	})
+	}
 	m.returnToPool()
 }

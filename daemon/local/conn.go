@@ -34,13 +34,14 @@ func (s *Server) NewConn(ctx context.Context, c net.Conn, at *Socket) *Conn {
 		rand.Read(conn.key[:])
 	}
 	conn.Conn = jsonrpc.NewConn(c, jsonrpc.Options{
-		MaxLine:      s.MaxMessage() + jsonrpc.LineMargin,
-		InputLimit:   at.InputLimit,
-		RequestLimit: at.RequestLimit,
-		UnreadRoom:   at.UnreadRoom,
-		MaxUnread:    MaxUnreadBytes / 2,
-		Handler:      conn.answerRequest,
-		PushBack:     true,
+		SplicePayloads: true,
+		MaxLine:        s.MaxMessage() + jsonrpc.LineMargin,
+		InputLimit:     at.InputLimit,
+		RequestLimit:   at.RequestLimit,
+		UnreadRoom:     at.UnreadRoom,
+		MaxUnread:      MaxUnreadBytes / 2,
+		Handler:        conn.answerRequest,
+		PushBack:       true,
 	})
 	return conn
 }
