@@ -41,7 +41,7 @@ type attachment struct {
 	info     client.SessionInfo
 	told     client.SessionInfo // what the daemon knows of info
 	untaken  int                // messages that its program has not taken, one after the other
-	stopped  string             // why the session is woken no more; empty if it is
+	stopped  string             // why the session is woken no more, or empty
 	seen     chan struct{}      // closed when the program has said whether it can be woken
 	name     string             // as which it is attached, or was; "": never yet
 	key      string             // which the daemon gave it
@@ -62,7 +62,7 @@ func (a *attachment) currentSession() harness.Session {
 	return a.session
 }
 
-// currentName returns the name as which the session is attached, "" if it is not.
+// currentName returns the name as which the session is attached, or "".
 func (a *attachment) currentName() string {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -80,8 +80,8 @@ func (a *attachment) currentInfo() (info client.SessionInfo, isNews bool) {
 	return a.info, a.attached && a.info != a.told
 }
 
-// noteTold notes what the daemon knows of the session, or will when it is attached; the zero value if that is
-// not known.
+// noteTold notes what the daemon knows of the session, or will when it is attached. The zero value means that
+// this is not known.
 func (a *attachment) noteTold(info client.SessionInfo) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -154,8 +154,8 @@ func (s *Server) findSession(ctx context.Context, program, version string) {
 	s.agent.mu.Unlock()
 }
 
-// makeReason returns in one line for the daemon's owner why a session was not woken, of printable
-// characters alone, as the daemon takes no others.
+// makeReason returns in one line for the daemon's owner why a session was not woken. The line has only
+// printable characters, as the daemon accepts no others.
 func makeReason(err error) string {
 	why := ownwords.Of(err)
 	if e, ok := errors.AsType[*harness.Error](err); ok {
@@ -253,8 +253,8 @@ func isNameTaken(err error) bool {
 }
 
 // awaitAttached waits until the session is attached, if it is to be. It begins an attempt and
-// waits for its end, so that a call which comes first after the daemon is back is the agent's.
-// The error says that there is no daemon.
+// waits for its end, so that the first call after the daemon is back comes from the agent.
+// It returns an error only if no daemon answers, or ctx ends.
 func (s *Server) awaitAttached(ctx context.Context) error {
 	if s.Attach == nil {
 		return nil
@@ -280,7 +280,7 @@ func (s *Server) awaitAttached(ctx context.Context) error {
 	return nil // what needs no agent works all the same
 }
 
-// whyNotAttached returns the error of the last attempt to attach, nil if the session is attached.
+// whyNotAttached returns the error of the last attempt to attach, or nil if the session is attached.
 func (a *attachment) whyNotAttached() error {
 	a.mu.Lock()
 	defer a.mu.Unlock()

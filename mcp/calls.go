@@ -19,14 +19,14 @@ const (
 )
 
 // callTable keeps queries that a tool call began, while they are under way and for an hour after
-// they have ended, so that acp_task can go on waiting and show later pages.
+// they have ended, so that acp_task can continue to wait and show later pages.
 type callTable struct {
 	mu    sync.Mutex
 	calls map[wire.MessageID]*keptCall
 	order []*keptCall // the oldest first
 }
 
-// keptCall is a query that goes on although no tool call waits for it.
+// keptCall is a query that continues although no tool call waits for it.
 type keptCall struct {
 	id     wire.MessageID
 	to     string // as the model wrote it, as far as it is shown
@@ -69,7 +69,7 @@ func (s *Server) beginCall(id wire.MessageID, to string, ask func(context.Contex
 	return c, nil
 }
 
-// add keeps a call, in the place of one with its id that has ended. The caller holds mu.
+// add keeps a call. It replaces a call with the same id that has ended. The caller holds mu.
 func (t *callTable) add(c *keptCall) error {
 	if old := t.calls[c.id]; old != nil {
 		if old.ended.IsZero() {

@@ -29,8 +29,8 @@ type delegateArguments struct {
 	ID        string         `json:"id"`
 }
 
-// callDelegate hands over work. If the program gives the call up before the work was accepted, it
-// is withdrawn; afterwards it goes on.
+// callDelegate hands over work. If the program cancels the call before the peer has accepted the work,
+// the work is withdrawn; afterwards it continues.
 func (s *Server) callDelegate(ctx context.Context, call *toolCall) (*result, error) {
 	var a delegateArguments
 	if err := call.readArguments(&a); err != nil {
@@ -73,7 +73,7 @@ func (s *Server) callDelegate(ctx context.Context, call *toolCall) (*result, err
 	if ctx.Err() != nil {
 		return nil, ctx.Err()
 	}
-	if err != nil { // the work goes on, and that is what counts
+	if err != nil { // the work continues, so this is no failure
 		accepted.Text += " It could not be waited for: " + client.Line(ownwords.Of(err))
 		return accepted, nil
 	}
@@ -112,7 +112,7 @@ func (s *Server) awaitTask(ctx context.Context, call *toolCall, id wire.MessageI
 	}
 }
 
-// describePartial says how far the work is, without words of the peer: a program may show it to its model.
+// describePartial describes how far the work is, without words of the peer: a program may show it to its model.
 func describePartial(t *client.Task) string {
 	var p struct {
 		Progress float64 `json:"progress"`

@@ -1,9 +1,9 @@
 // Package mcp lets the model of an agent program use a daemon: seven tools of the Model Context
 // Protocol (MCP), served to one session on standard input and output, or to clients on loopback.
 //
-// What the package guarantees:
+// The package guarantees:
 //
-//   - It uses only the agents' socket. So it can do what agents do, and nothing that administers the
+//   - It uses only the agents' socket, so it can do what agents do, and nothing that administers the
 //     daemon.
 //   - The model reads a peer's text only as [client.RenderPeerMessage] wrote it, on every page.
 //   - A call names the message that led to it, so that a chain of calls between sessions ends even if
@@ -15,8 +15,8 @@
 //     not wake the session.
 //   - A wake is answered when the program has taken the line, or will not take it. Until then it waits
 //     for the end of the turn before.
-//   - Only acp_reply and the agent program's own reply answer a message. What the model says to its user
-//     is sent to no peer. acp_query, acp_delegate and acp_notify send what the model gives them.
+//   - Only acp_reply and the agent program's own reply answer a message. Text that the model writes for
+//     its user is sent to no peer. acp_query, acp_delegate and acp_notify send what the model gives them.
 //   - A call that waits ends after at most 45 s, and continues under its id. Everything that is kept
 //     here is bounded, and ends with the session.
 //   - A failure is a result with a code, a message and what to do next.

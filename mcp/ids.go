@@ -11,9 +11,9 @@ import (
 type messageIDs struct {
 	RequestID jsontext.Value `json:"requestId"` // which request is cancelled
 	Meta      struct {
-		ProgressToken jsontext.Value `json:"progressToken"` // of a request, with what is told of it
+		ProgressToken jsontext.Value `json:"progressToken"` // of a request: its progress is reported with this token
 	} `json:"_meta"`
-	ProgressToken jsontext.Value `json:"progressToken"` // of what is told
+	ProgressToken jsontext.Value `json:"progressToken"` // of a progress notification
 }
 
 // methodCancelled and methodProgress are notifications.
@@ -36,7 +36,7 @@ func idValue(id jsontext.Value) (v any) {
 	return v
 }
 
-// checkIDs returns the answer to a message with an id that would come back as another one, "" if it has none.
+// checkIDs returns the answer to a message with an id that the SDK would change, or "" if no id changes.
 // The SDK reads numbers as doubles, and half of a surrogate pair as U+FFFD.
 func checkIDs(message []byte) string {
 	var m struct {

@@ -20,7 +20,7 @@ type inboxArguments struct {
 	Page int      `json:"page"`
 }
 
-// inboxRow tells of one message that is shown.
+// inboxRow describes one message that is shown.
 type inboxRow struct {
 	ID        wire.MessageID  `json:"id"`
 	Kind      string          `json:"kind"`
@@ -33,7 +33,7 @@ type inboxRow struct {
 	message *waitingMessage
 }
 
-// errNoInbox is what a session hears that is no agent.
+// errNoInbox is the error for a session that is not an agent.
 var errNoInbox = &kinds.Error{Code: kinds.NotAuthorized, Message: "this session is not attached as an agent, so it has no inbox: its user starts acpctl mcp with --attach (acpctl setup asks)"}
 
 // callInbox acknowledges what the model names, and shows what waits: open requests, and the messages
@@ -112,19 +112,19 @@ type inboxPage struct {
 // nameSize is the most that the name of a message takes, in characters.
 const nameSize = 200
 
-// fill shows what waits, of a single message the page of that number. What does not fit is named
-// if nothing else of its peer is shown, so that every peer that waits is seen.
+// fill shows the messages that wait. If only one is shown in part, number is its page. A message that does
+// not fit is named if nothing else of its peer is shown, so that every peer that waits is seen.
 func (p *inboxPage) fill(ctx context.Context, f waitingFilter, number int) error {
 	all, more, err := p.server.listWaiting(ctx, f)
 	if err != nil {
 		return err
 	}
-	ahead := make(map[identity.ID]bool) // peers of which nothing is on the page yet
+	ahead := make(map[identity.ID]bool) // peers with nothing on the page yet
 	for _, w := range all {
 		ahead[w.From] = true
 	}
 	alone := len(ahead) == 1
-	full := make(map[identity.ID]bool) // peers of which nothing more is shown
+	full := make(map[identity.ID]bool) // peers with nothing more to be shown
 	for _, w := range all {
 		first := ahead[w.From]
 		delete(ahead, w.From)
@@ -229,7 +229,7 @@ func (p *inboxPage) addPart(ctx context.Context, w *waitingMessage, number int) 
 	return nil
 }
 
-// name says that a message waits, without its text.
+// name writes a line about a message that waits, without its text.
 func (p *inboxPage) name(ctx context.Context, w *waitingMessage) {
 	peer := p.nameOf(ctx, w)
 	line := fmt.Sprintf("From %s: a %s of %d bytes. acp_inbox with id %s and peer %[1]s shows it.\n", peer, w.Kind, len(w.Payload), w.ID)
@@ -248,7 +248,7 @@ func (p *inboxPage) write(ctx context.Context, w *waitingMessage, text string, p
 	p.result.payloads = append(p.result.payloads, exact{w.ID, w.Payload})
 }
 
-// makeMessage returns a message as it is rendered. How one of the inbox is removed stands in its header.
+// makeMessage returns a message as it is rendered. The header of an inbox message says how to remove it.
 func (p *inboxPage) makeMessage(ctx context.Context, w *waitingMessage) client.PeerMessage {
 	m := newPeerMessage(w.Envelope, p.nameOf(ctx, w))
 	if w.open == nil {

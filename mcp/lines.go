@@ -58,7 +58,7 @@ func (r *lineReader) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// readLine reads a line. Of one that is too long it returns the outline alone.
+// readLine reads a line. If the line is too long, it returns only the outline.
 func (r *lineReader) readLine() (line []byte, long *outline, err error) {
 	for {
 		part, err := r.in.ReadSlice('\n')
@@ -78,7 +78,7 @@ func (r *lineReader) readLine() (line []byte, long *outline, err error) {
 	}
 }
 
-// outline is what stands at the top of a JSON text, with null for each object and list in it. It is
+// outline is the top level of a JSON text, with null for each object and list in it. It is
 // made of texts that are too long, or nest too deep, for a parser.
 type outline struct {
 	text              []byte // at most maxOutline bytes; what is over it is left out
@@ -88,7 +88,7 @@ type outline struct {
 
 const maxOutline = 64 << 10
 
-// add goes on with a part of the text.
+// add reads the next part of the text.
 func (o *outline) add(part []byte) {
 	for _, c := range part {
 		top := o.depth <= 1
@@ -134,19 +134,19 @@ func readCall(text []byte) lineCall {
 	return o.readCall()
 }
 
-// hasID reports whether the call can be answered. What has no method is an answer of the program's,
-// whose id is not one of its calls.
+// hasID reports whether the call can be answered. A message without a method is the program's answer to a
+// call of ours, and its id is not one of the program's calls.
 func (c *lineCall) hasID() bool {
 	return c.Method != "" && (c.ID.Kind() == '"' || c.ID.Kind() == '0' && json.Unmarshal(c.ID, new(int64)) == nil)
 }
 
-// The codes of JSON-RPC for what is no message.
+// The JSON-RPC error codes for invalid messages.
 const (
 	codeNoJSON  = jsonrpc.CodeParseError
 	codeInvalid = jsonrpc.CodeInvalidRequest
 )
 
-// refuse returns the answer to a call that is no message. It has the call's id if there is one.
+// refuse returns the answer to an invalid message. It has the call's id if there is one.
 func refuse(c lineCall, code int, why string) string {
 	id := jsontext.Value("null")
 	if c.hasID() {
@@ -155,8 +155,8 @@ func refuse(c lineCall, code int, why string) string {
 	return fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"error":{"code":%d,"message":%q}}`+"\n", id, code, why)
 }
 
-// checkLine returns the answer to a line that is no message, "" if it is one. The SDK would end the
-// session on it.
+// checkLine returns the answer to a line that is not a valid message, or "" if the line is valid. The SDK
+// would end the session on such a line.
 func checkLine(line []byte) string {
 	if jsonscan.IsNestedDeeper(line, maxNested) {
 		c := readCall(line)
@@ -178,7 +178,7 @@ func checkLine(line []byte) string {
 	return checkIDs(line)
 }
 
-// refuseBatch returns an answer for each call of a batch, and one if there is none.
+// refuseBatch returns an answer for each call of a batch, or a single one if the batch has no calls.
 func refuseBatch(line []byte) string {
 	const why = "batches are not served: send one message a line"
 	var calls []jsontext.Value

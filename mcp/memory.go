@@ -52,7 +52,7 @@ func (m *memory[K, V]) forget(k K) {
 	}
 }
 
-// messageKey names a message. Its id alone does not, as its sender has chosen it, and another peer
+// messageKey identifies a message. The id is not enough: its sender has chosen it, and another peer
 // can choose the same.
 type messageKey struct {
 	from identity.ID

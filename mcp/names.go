@@ -35,7 +35,7 @@ func (p *petnames) find(ctx context.Context, s *Server, peer string) (identity.I
 	return identity.ID{}, "a peer"
 }
 
-// of returns the petname of a peer, the label of its id if it has none.
+// of returns the petname of a peer, or the label of its id if it has no petname.
 func (p *petnames) of(ctx context.Context, s *Server, id identity.ID) string {
 	p.refresh(ctx, s, func() bool { return p.known[id] != "" })
 	p.mu.Lock()
@@ -46,7 +46,7 @@ func (p *petnames) of(ctx context.Context, s *Server, id identity.ID) string {
 	return id.Label()
 }
 
-// refresh asks the daemon for the petnames, unless they are fresh and enough says that they suffice.
+// refresh asks the daemon for the petnames, unless they are fresh and enough returns true.
 // It calls enough with p locked.
 func (p *petnames) refresh(ctx context.Context, s *Server, enough func() bool) {
 	p.mu.Lock()

@@ -22,7 +22,7 @@ type notifyArguments struct {
 	ID         string         `json:"id"`
 }
 
-// sentTo says what became of a message to one recipient.
+// sentTo is the outcome of a message to one recipient.
 type sentTo struct {
 	To    string              `json:"to"`
 	ID    wire.MessageID      `json:"id,omitzero"`
@@ -30,8 +30,8 @@ type sentTo struct {
 	Error *failure            `json:"error,omitzero"`
 }
 
-// callNotify tells peers something and says for each what became of it. It fails only if nobody
-// was told.
+// callNotify sends a notification to peers and reports the outcome for each. It fails only if no peer
+// received it.
 func (s *Server) callNotify(ctx context.Context, call *toolCall) (*result, error) {
 	var a notifyArguments
 	if err := call.readArguments(&a); err != nil {
@@ -62,11 +62,11 @@ func (s *Server) callNotify(ctx context.Context, call *toolCall) (*result, error
 	return s.notifyAll(ctx, h, a.To, payload), nil
 }
 
-// parallelNotices bounds the peers of one call that are told something at the same time.
+// parallelNotices is how many peers a call notifies at the same time.
 const parallelNotices = 16
 
-// notifyAll tells several peers something, each by a message of its own, and says for each what became of
-// it. It has failed if nobody was told.
+// notifyAll notifies several peers, each with a message of its own, and reports the outcome for each. It
+// fails if no peer received its message.
 func (s *Server) notifyAll(ctx context.Context, h head, to []string, payload wire.Payload) *result {
 	rows := make([]sentTo, len(to))
 	var g errgroup.Group

@@ -23,7 +23,7 @@ const aboutUser = "user"
 
 // newHead returns the head of a call to a peer: the id under which it is sent, and what it follows
 // from. If the model does not name that, it is the newest message that the session was shown,
-// whoever sent it: a chain of calls may come back over several machines, and its hops have to count.
+// whoever sent it. A chain of calls may come back over several machines, and each hop must be counted.
 func (s *Server) newHead(call *toolCall, id, about, thread string) (h head, err error) {
 	h.ID, h.thread = wire.NewMessageID(), thread
 	if id != "" {

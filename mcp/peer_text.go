@@ -17,7 +17,7 @@ func newPeerMessage(e *wire.Envelope, petname string) client.PeerMessage {
 	return m
 }
 
-// describeAnswer says how a message is answered.
+// describeAnswer describes how to answer a message.
 func describeAnswer(e *wire.Envelope) string {
 	switch k, known := kinds.FindKind(e.Kind); {
 	case !known:

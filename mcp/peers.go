@@ -20,7 +20,7 @@ type peersArguments struct {
 	Page int    `json:"page"`
 }
 
-// discoverPatience is how long a peer has to say what its agents are.
+// discoverPatience is how long a peer may take to describe its agents.
 const discoverPatience = 2 * time.Second
 
 // self says who the session is.
@@ -30,7 +30,7 @@ type self struct {
 	Agent  string `json:"agent,omitzero"` // as which the session is attached; "": it only calls
 }
 
-// peerRow tells of one peer.
+// peerRow describes one peer.
 type peerRow struct {
 	Name  string           `json:"name"`
 	ID    string           `json:"id"` // its label
@@ -44,8 +44,8 @@ type peerRow struct {
 // answerWords say to a model when an agent answers.
 var answerWords = map[string]string{kinds.AnswersNow: "now", kinds.AnswersWakes: "wakes", kinds.AnswersTurn: "when-active"}
 
-// callPeers tells who is there. What peers say of themselves is shown under the cover, as far as it is
-// names of agents and of domains, and what agents are for.
+// callPeers lists the peers. Under the cover it shows only the names of agents and of domains that peers
+// give, and what the agents are for.
 func (s *Server) callPeers(ctx context.Context, call *toolCall) (*result, error) {
 	var a peersArguments
 	if err := call.readArguments(&a); err != nil {
@@ -112,7 +112,7 @@ func (s *Server) describePeers(ctx context.Context, peers []client.Peer) []peerR
 	return rows
 }
 
-// describeAgents asks a peer what its agents are. It shows so many bytes of what these say that they are for.
+// describeAgents asks a peer for its agents. It shows at most room bytes of the agents' own descriptions.
 func (s *Server) describeAgents(ctx context.Context, row *peerRow, id identity.ID, room int) {
 	answer, err := s.Daemon.Discover(ctx, client.DiscoverParams{To: row.Name, Fresh: true, TimeoutMS: uint64(discoverPatience.Milliseconds())})
 	if e := kinds.AsError(err); err != nil && e.Code == kinds.NotAuthorized && e.From == "" {

@@ -47,8 +47,8 @@ func (s *Server) notePresence(p harness.Presence) {
 	a.news.Set()
 }
 
-// keepDeclared tells the daemon of each change of the attached session until ctx ends. It alone does, so that no
-// change overtakes a later one. What the daemon does not take, it is told again after a pause.
+// keepDeclared reports each change of the attached session to the daemon until ctx ends. Nothing else does, so
+// no change overtakes a later one. After an error it reports the change again after a pause.
 func (s *Server) keepDeclared(ctx context.Context) {
 	for pause := declarePause; pace.Gather(ctx, s.agent.news, 0) == nil; {
 		info, isNews := s.agent.currentInfo()
@@ -76,8 +76,8 @@ const maxUntaken = 3
 
 // noteTaken counts the messages in a row that the session's program has not taken. If there are too many, and
 // the program is newer than every version that was tested, the session is not woken any more: the program may
-// take messages in another form. Its owner reads why, and it is woken again when the program was started anew.
-// What the model does with a turn makes no difference, and neither do posts to other sessions: so neither a peer
+// take messages in another form. Its owner can read the reason. It is woken again once the program was restarted.
+// Whatever the model does with a turn does not matter, and neither do posts to other sessions: so neither a peer
 // nor an outage of a model ends waking.
 func (s *Server) noteTaken(session harness.Session, err error) {
 	newer := harness.NewerThanTested(session.Harness())

@@ -66,9 +66,9 @@ func (s *Server) callQuery(ctx context.Context, call *toolCall) (*result, error)
 	return r, err
 }
 
-// findAskedBack returns the delegation about which a query asks back, zero if it asks about none. A query
-// that names no peer asks about the delegation that about names, or that the session was shown last. One
-// that names the peer which delegated, and no agent of it, asks back if about names that delegation.
+// findAskedBack returns the delegation about which a query asks back, or zero. A query without a peer asks
+// about the delegation that about names, or the one that the session was shown last. A query to the peer which
+// delegated, and to no agent of it, asks back if about names that delegation.
 func (s *Server) findAskedBack(ctx context.Context, h head, to string) (ref wire.MessageID, err error) {
 	if to != "" {
 		if !h.named {
@@ -118,7 +118,7 @@ func (s *Server) awaitCall(ctx context.Context, call *toolCall, c *keptCall) (*r
 	}
 }
 
-// newPendingResult makes the result that tells of a kept call which has not ended.
+// newPendingResult makes the result for a kept call that has not ended.
 func (s *Server) newPendingResult(c *keptCall) *result {
 	return &result{
 		State: "pending", ID: c.id,
@@ -154,7 +154,7 @@ func sizePages(p wire.Payload) int {
 	return pageSize
 }
 
-// addPeerText adds a page of a message, and says how the page that follows is read, if there is
+// addPeerText adds a page of a message, and how to read the page that follows, if there is
 // one. Page 0 is the first.
 func (r *result) addPeerText(m client.PeerMessage, page int, how string) error {
 	page = max(page, 1)
@@ -174,14 +174,14 @@ func (r *result) addPeerText(m client.PeerMessage, page int, how string) error {
 	return nil
 }
 
-// addNextPage says how the page that follows is read, if there is one.
+// addNextPage adds how to read the page that follows, if there is one.
 func (r *result) addNextPage(how string) {
 	if r.Next > 0 {
 		r.Text = strings.TrimRight(r.Text, "\n") + fmt.Sprintf("\nThere is more: %s, page %d.", how, r.Next)
 	}
 }
 
-// tellProgress tells the program that a call goes on, if it wants to know.
+// tellProgress notifies the program that a call is still under way, if the program asked for progress.
 func (s *Server) tellProgress(ctx context.Context, call *toolCall, begun time.Time, message string) {
 	token := call.request.Params.GetProgressToken()
 	if token == nil {

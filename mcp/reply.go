@@ -66,9 +66,9 @@ func (m *replyIDs) forget(to messageKey, content wire.Payload) {
 	m.ids.forget(replyKey{to, sha256.Sum256(content)})
 }
 
-// findMessage returns which message of that id the model means, by the sender that it names: zero
-// if the session was shown none. If several are meant, or none is of that sender, it returns an error
-// that names the senders: the answer to one of them is not for the others.
+// findMessage returns the message with that id that the model means, by the sender that it names, or zero
+// if the session was shown none with that id. It returns an error that names the senders if several match, or if
+// the sender is another one: the answer to one of them is not for the others.
 func (s *Server) findMessage(ctx context.Context, id wire.MessageID, from string) (messageKey, error) {
 	s.requests.dropExpired()
 	keys := append(s.requests.keysOf(id), s.seen.keysOf(id)...)

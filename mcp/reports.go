@@ -152,7 +152,7 @@ func (t *requestTable) beginReply(r *openRequest, final *report) bool {
 	return true
 }
 
-// findFinal returns the final report that is being sent, nil if there is none.
+// findFinal returns the final report that is being sent, or nil.
 func (t *requestTable) findFinal(r *openRequest) *report {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -16,8 +16,8 @@ import (
 )
 
 // requestTable holds the queries and delegations that wait for the session's answer. The daemon
-// bounds how many there are, by max_concurrent; beside them there is one question for each delegation that
-// was given.
+// bounds how many there are, by max_concurrent. In addition there can be one question for each delegation
+// that was given.
 type requestTable struct {
 	mu    sync.Mutex
 	open  map[messageKey]*openRequest
@@ -99,7 +99,7 @@ func readQuestion(e *wire.Envelope) (asked question) {
 	return asked
 }
 
-// await returns an open request, which may come in a moment, nil if it does not within limit.
+// await returns an open request, which may still be on its way, or nil if it does not arrive within limit.
 func (t *requestTable) await(ctx context.Context, key messageKey, limit time.Duration) *openRequest {
 	end := time.NewTimer(limit)
 	defer end.Stop()
@@ -176,8 +176,8 @@ func (t *requestTable) end(r *openRequest, why string) bool {
 	return true
 }
 
-// find returns an open request, nil if there never was one, and an error that says why if it is
-// not open any more.
+// find returns an open request, or nil if there never was one. It returns an error with the reason if the
+// request is not open any more.
 func (t *requestTable) find(key messageKey) (*openRequest, error) {
 	t.dropExpired()
 	t.mu.Lock()
@@ -216,7 +216,7 @@ func (t *requestTable) list() []*openRequest {
 	return all
 }
 
-// count returns how many requests are open, and how many of them were not shown.
+// count returns the number of open requests, and the number of those that were not shown.
 func (t *requestTable) count() (open, unseen int) {
 	t.dropExpired()
 	t.mu.Lock()
@@ -289,11 +289,11 @@ func (s *Server) takeQuery(ctx context.Context, in *client.Inbound) (any, error)
 
 const sessionEnds = "the session has ended: try again when there is one"
 
-// errSessionEnds is what requests hear that come when the session ends, and queries that are open. Most
-// of these hear it from the daemon, because the connection ends before.
+// errSessionEnds is the answer to open queries, and to requests that arrive while the session ends. Most
+// of them are answered by the daemon instead, because the connection ends before.
 var errSessionEnds = kinds.Errorf(kinds.NoAgent, sessionEnds)
 
-// errWorkEnds is what senders of open delegations hear when the session ends: it may have begun the work.
+// errWorkEnds is sent to senders of open delegations when the session ends: it may have begun the work.
 var errWorkEnds = kinds.Errorf(kinds.NoAgent, sessionEnds).WithDelivered(kinds.DeliveredUnknown)
 
 // takeDelegation takes a delegation for the session. It stays open until acp_reply ends it.
@@ -302,8 +302,8 @@ func (s *Server) takeDelegation(_ context.Context, in *client.Inbound) (*kinds.A
 	return nil, err
 }
 
-// takeCancel ends an open delegation whose sender wants it no more. The model hears of it with
-// its next tool call.
+// takeCancel ends an open delegation that its sender has cancelled. The next result of a tool call
+// reports this to the model.
 func (s *Server) takeCancel(_ context.Context, in *client.Inbound) (*kinds.Ack, error) {
 	if in.Ref == nil {
 		return &kinds.Ack{Code: kinds.NotFound, Message: "the cancellation names no delegation"}, nil
@@ -338,7 +338,7 @@ func (s *Server) endOpenDelegations() {
 	sending.Wait()
 }
 
-// remaining returns how long a request can still be answered, 0 if there is no deadline.
+// remaining returns how long a request can still be answered, or 0 if it has no deadline.
 func (r *openRequest) remaining() time.Duration {
 	end := r.deadline.Load()
 	if end == 0 {

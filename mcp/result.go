@@ -175,8 +175,8 @@ var remedies = map[kinds.Code]string{
 	kinds.IdentityConflict:    "Two programs show one identity. Tell your user.",
 }
 
-// newFailedResult makes the result of a tool that failed. id names the message that was to be sent, zero
-// if there was none. again says which call repeats the message, "" if any call may. What a peer says is
+// newFailedResult makes the result of a tool that failed. id is the message that was to be sent, or zero.
+// again says which call repeats the message, or is "" if any call may. A peer's error is
 // shown as a peer's text.
 func (s *Server) newFailedResult(ctx context.Context, err error, id wire.MessageID, again string) *result {
 	e, f := kinds.AsError(err), s.newFailure(ctx, err, again)
@@ -232,8 +232,8 @@ func (s *Server) newFailure(ctx context.Context, err error, again string) *failu
 	return f
 }
 
-// nameCode returns a code as it may stand outside of a cover. A peer's is a text of that peer's
-// choice, unless it is one that is known here.
+// nameCode returns a code that may be shown outside of a cover. An unknown code of a peer could be any text
+// of the peer's choice.
 func nameCode(c kinds.Code) kinds.Code {
 	if !c.IsKnown() {
 		return kinds.Internal

@@ -70,8 +70,8 @@ func (m *seenMessages) change(key messageKey, do func(*sight)) {
 }
 
 // show notes that a message is shown now. A message that is shown again does not become newer than those
-// that came after it, unless the session was woken for it since then: its peer pays for that turn. A
-// session is woken once more for a message of which only a part was shown.
+// that came after it, unless the session was woken for it since then: its peer pays for that turn. If only
+// part of a message was shown, the session is woken once more for it.
 func (m *seenMessages) show(key messageKey) {
 	m.change(key, func(s *sight) {
 		if s.number == 0 || s.woke {
@@ -122,7 +122,7 @@ func (m *seenMessages) end() {
 	m.endedAt = m.n
 }
 
-// newest returns the newest message that was shown in the last ten minutes, zero if there is none.
+// newest returns the newest message that was shown in the last ten minutes, or zero.
 func (m *seenMessages) newest() (key messageKey) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -25,7 +25,7 @@ type Server struct {
 	Daemon  *client.Client // of the agents' socket; its Patience bounds what the daemon may take
 	Version string         // of acpctl
 
-	// Parent is the message on behalf of which this process runs, zero if there is none. Calls
+	// Parent is the message on behalf of which this process runs, or zero. Calls
 	// that follow from nothing newer follow from it.
 	Parent wire.MessageID
 
@@ -65,7 +65,7 @@ type timing struct {
 	handover  time.Duration // a request may come after the wake for it
 	keep      time.Duration // what has ended is kept
 	progress  time.Duration // between two notifications of progress
-	farewell  time.Duration // peers may take to hear that the session ends
+	farewell  time.Duration // sending the end of the session to peers may take
 	lookAfter time.Duration // the daemon may take to say what waits
 	lastCalls time.Duration // calls may take once the program has closed the session
 }
@@ -117,7 +117,7 @@ func (s *Server) Serve(ctx context.Context, t sdk.Transport) error {
 }
 
 // ServeStreams serves one session whose program writes its messages to in, and reads from out. It
-// does what [Server.Serve] does. A line that is no message is answered with an error.
+// works like [Server.Serve], and answers a line that is not a valid message with an error.
 func (s *Server) ServeStreams(ctx context.Context, in io.Reader, out io.Writer) error {
 	w := &lockedWriter{out: out}
 	lines := &sdk.IOTransport{Reader: io.NopCloser(newLineReader(in, w)), Writer: nopCloser{w}, MaxLineLength: maxLine + 1}

@@ -19,7 +19,7 @@ type taskArguments struct {
 	Page   int    `json:"page"`
 }
 
-// callTask tells of a query or delegation of the session's, waits for it, or gives it up.
+// callTask shows a query or delegation of the session, waits for it, or cancels it.
 func (s *Server) callTask(ctx context.Context, call *toolCall) (*result, error) {
 	var a taskArguments
 	if err := call.readArguments(&a); err != nil {
@@ -129,7 +129,7 @@ type taskDetail struct {
 	AgentAwaitedUntil client.Time `json:"agent_awaited_until,omitzero"`
 }
 
-// describeTask makes the result that tells of a delegation, with its outcome if there is one.
+// describeTask makes the result that describes a delegation, with its outcome if it has ended.
 func (s *Server) describeTask(ctx context.Context, t *client.Task, page int, waited bool) (*result, error) {
 	parties := findParties(t)
 	there := parties.nameThere(t.Peer)

@@ -14,8 +14,8 @@ type taskParties struct {
 	ToAgent        string      `json:"to_agent,omitzero"`         // given: the agent of the peer that it is for; "": any
 	FromAgent      string      `json:"from_agent,omitzero"`       // taken: the agent of the peer that gave it, if its name is a plain one and no role's
 	Agent          string      `json:"agent,omitzero"`            // taken: the agent here that works on it, or has worked on it
-	AgentAwaySince client.Time `json:"agent_away_since,omitzero"` // since when none of that name is attached; null, and left out: one is
-	Abandoned      bool        `json:"abandoned,omitzero"`        // given: it has ended here alone
+	AgentAwaySince client.Time `json:"agent_away_since,omitzero"` // since when no agent of that name is attached; left out if one is attached
+	Abandoned      bool        `json:"abandoned,omitzero"`        // given: it has ended only here
 }
 
 func findParties(t *client.Task) taskParties {
@@ -23,7 +23,7 @@ func findParties(t *client.Task) taskParties {
 	if !client.IsPlainAgentName(p.ToAgent) {
 		p.ToAgent = ""
 	}
-	if !client.IsPlainAgentName(p.FromAgent) || identity.IsRoleName(p.FromAgent) { // the peer's word, which must not speak to the model
+	if !client.IsPlainAgentName(p.FromAgent) || identity.IsRoleName(p.FromAgent) { // the peer chose it, and it must not speak to the model
 		p.FromAgent = ""
 	}
 	return p
@@ -37,8 +37,8 @@ func (p *taskParties) nameThere(peer string) string {
 	return peer
 }
 
-// describeAway says that the agent here that works on a delegation is gone, and until when it may come back; ""
-// if it is there.
+// describeAway says that the agent here that works on a delegation is gone, and how long the daemon waits for
+// it. It returns "" if the agent is here.
 func (p *taskParties) describeAway(until client.Time) string {
 	if p.AgentAwaySince.IsZero() {
 		return ""
@@ -52,5 +52,5 @@ func (p *taskParties) describeAway(until client.Time) string {
 
 func formatSecond(t client.Time) string { return t.UTC().Format(time.RFC3339) }
 
-// abandonedText says what it means that a delegation was abandoned.
+// abandonedText explains that a delegation was abandoned.
 const abandonedText = " It was abandoned: it has ended only here, and the agent there may still work on it."

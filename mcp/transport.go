@@ -31,9 +31,9 @@ func (t transport) Connect(ctx context.Context) (sdk.Connection, error) {
 	return c, nil
 }
 
-// conn does what the SDK leaves out. Nothing goes out for a call that was cancelled, and no progress of one
-// that was answered. The end of the input is not the end of the calls that came before it. Errors have
-// a code: the SDK gives none to that of a request before initialize, and of a second initialize.
+// conn does what the SDK leaves out. It sends nothing for a call that was cancelled, and no progress of one
+// that was answered. The end of the input does not end the calls that came before it. Errors have
+// a code: the SDK gives no code to that of a request before initialize, and of a second initialize.
 type conn struct {
 	sdk.Connection
 	patience time.Duration
@@ -41,7 +41,7 @@ type conn struct {
 
 	writing sync.Mutex // so that what is written belongs to a call that is open then
 	mu      sync.Mutex
-	open    map[jsonrpc.ID]any // calls that are to be answered, each with its progress token, nil if it has none
+	open    map[jsonrpc.ID]any // calls that are to be answered, each with its progress token or nil
 }
 
 // Read reads a message. At the end of the input, it waits until the calls are answered.

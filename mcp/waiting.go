@@ -14,12 +14,12 @@ import (
 // waitingMessage is a message that waits for the session.
 type waitingMessage struct {
 	*wire.Envelope
-	open *openRequest // which the message is; nil: it lies in the inbox
+	open *openRequest // the request that the message is, or nil if it is in the inbox
 	seq  uint64       // its number in the inbox
 	turn int          // how many messages of the same peer are before it
 }
 
-// remaining says how long the message can still be answered, 0 if there is no end.
+// remaining returns how long the message can still be answered, or 0 if it has no deadline.
 func (w *waitingMessage) remaining() time.Duration {
 	if w.open == nil {
 		return 0
@@ -27,8 +27,8 @@ func (w *waitingMessage) remaining() time.Duration {
 	return w.open.remaining()
 }
 
-// describeDeadline returns a line that says how long the message can still be answered, "" if there
-// is no end. since says since when, "": from now on.
+// describeDeadline returns a line that says how long the message can still be answered, or "" if it
+// has no deadline. since is the start of that time, such as " of its arrival", or "" for now.
 func (w *waitingMessage) describeDeadline(since string) string {
 	left := w.remaining()
 	if left == 0 {
@@ -43,7 +43,7 @@ const (
 	maxFilterPeers = 64 // which the daemon takes
 )
 
-// waitingFilter says which messages are wanted; what is zero does not matter.
+// waitingFilter selects messages. A zero field selects all.
 type waitingFilter struct {
 	id   wire.MessageID
 	from identity.ID
@@ -85,7 +85,7 @@ type waitingList struct {
 	server *Server
 	all    []waitingMessage
 	turns  map[identity.ID]int // messages of each peer
-	read   map[string]bool     // peers of which the inbox's oldest messages are there
+	read   map[string]bool     // peers whose oldest messages in the inbox were read
 }
 
 func (l *waitingList) add(w waitingMessage) {
@@ -110,8 +110,8 @@ func (l *waitingList) readInbox(ctx context.Context, p client.InboxParams) (more
 	return inbox.Next != 0, nil
 }
 
-// readOtherPeers adds the oldest messages of peers of which none was read, until there is one of
-// each, or of as many peers as a page is for. Each call of the daemon finds a peer, or rules out as
+// readOtherPeers adds the oldest messages of peers without any so far, until there is one of
+// each, or of as many peers as a page is for. Each call to the daemon finds a peer, or rules out as
 // many as a filter takes.
 func (l *waitingList) readOtherPeers(ctx context.Context) error {
 	peers, err := twice(ctx, l.server.Daemon.Peers)

@@ -14,7 +14,7 @@ import (
 // wakeup is one wake of the session, for a message.
 type wakeup struct {
 	*client.Inbound
-	request *openRequest    // which the message is; nil: it lies in the inbox
+	request *openRequest    // the request that the message is, or nil if it is in the inbox
 	came    time.Time       // when it came, or was sent: one that comes again later is another message
 	read    <-chan struct{} // closed when it was shown to its end
 	ended   <-chan struct{} // closed when it is not open any more; nil: it is no request
@@ -22,7 +22,7 @@ type wakeup struct {
 
 // wake wakes the session for a message of the inbox, or for a request. The daemon hands the request over at
 // the same time, so the wake or the request may be here first. A message that the model was shown to its end
-// wakes nobody. If the program is busy, wake returns when the turn has ended. It goes on if the connection to
+// wakes nobody. If the program is busy, wake returns when the turn has ended. It continues if the connection to
 // the daemon breaks.
 func (s *Server) wake(ctx context.Context, in *client.Inbound) (answer *client.WakeAnswer, err error) {
 	defer func() {
@@ -45,7 +45,7 @@ func (s *Server) wake(ctx context.Context, in *client.Inbound) (answer *client.W
 	return s.post(s.life, w), nil
 }
 
-// testWake wakes the session for its owner. There is no message, so nothing is kept of it.
+// testWake wakes the session for its owner. Nothing is kept, as it is for no message.
 func (s *Server) testWake(ctx context.Context, in *client.Inbound) *client.WakeAnswer {
 	ctx, cancel := context.WithTimeout(ctx, s.timing.wake)
 	defer cancel()
@@ -62,7 +62,7 @@ func (s *Server) testWake(ctx context.Context, in *client.Inbound) *client.WakeA
 	return &client.WakeAnswer{Refused: makeReason(err)}
 }
 
-// beginWake returns what a wake for a message needs to know, nil if the session needs no wake: the
+// beginWake returns what a wake for a message needs to know, or nil if the session needs no wake: the
 // message was shown to its end, or is a request that is not open. The caller calls done when the
 // wake is over.
 func (s *Server) beginWake(ctx context.Context, in *client.Inbound) (w *wakeup, done func()) {
@@ -87,7 +87,7 @@ func (s *Server) beginWake(ctx context.Context, in *client.Inbound) (w *wakeup, 
 	return w, done
 }
 
-// post gives the session's program a line that says that a message waits. The line has nothing of the
+// post gives the session's program a line about a waiting message. The line has nothing of the
 // peer but the petname that the owner gave. post waits for the end of a turn, unless the message is read
 // or ends before. The answer is not Posted only if the line certainly was not given.
 func (s *Server) post(ctx context.Context, w *wakeup) *client.WakeAnswer {
@@ -155,7 +155,7 @@ func (s *Server) post(ctx context.Context, w *wakeup) *client.WakeAnswer {
 }
 
 // markRead notes that a message was shown to its end, so that the session is not woken for it.
-// request is nil if the message lies in the inbox.
+// request is nil if the message is in the inbox.
 func (s *Server) markRead(e *wire.Envelope, request *openRequest) {
 	if request != nil {
 		s.requests.markShown(request)
