@@ -27,7 +27,7 @@ func (c *Conn) Call(ctx context.Context, method string, params, result any) erro
 	return c.CallFor(ctx, identity.ID{}, 0, method, params, result)
 }
 
-// CallFor is [Conn.Call] for a peer, or for none if peer is zero. If many lines wait to be
+// CallFor is [Conn.Call] for a peer, or for nobody if peer is zero. If many lines wait to be
 // written, those for different peers take turns. It waits for limit at most, unless limit is
 // 0, and then fails with context.DeadlineExceeded. A context with a deadline does the same
 // for five times the price.

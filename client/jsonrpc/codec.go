@@ -47,7 +47,7 @@ func AppendValue(b []byte, v any) ([]byte, error) {
 	return append(b, text...), err
 }
 
-// appendOnOneLine appends JSON text. Its line breaks stand between tokens, so spaces
+// appendOnOneLine appends JSON text. Its line breaks are between tokens, so spaces
 // replace them.
 func appendOnOneLine(b, text []byte) []byte {
 	start := len(b)

@@ -28,7 +28,7 @@ type Options struct {
 
 	// InputLimit, if set, bounds the unfinished lines of all connections that share it.
 	// A line that takes too much room or time is answered with overloaded or timeout, and
-	// its connection ends. nil: MaxLine alone bounds the line.
+	// its connection ends. nil: only MaxLine bounds the line.
 	InputLimit *InputLimit
 
 	// RequestLimit, if set, bounds the requests under way of all connections that share
@@ -41,8 +41,8 @@ type Options struct {
 	// each connection is the only bound, and answers wait beyond it.
 	UnreadRoom *UnreadRoom
 
-	// MaxUnread is the most that this connection takes of UnreadRoom beside its first line, in bytes, so that others
-	// have room.
+	// MaxUnread is the most that this connection takes of UnreadRoom, in bytes, so that others
+	// have room. Its first line is not included.
 	MaxUnread int64
 
 	// Handler is called for each request and notification, in a goroutine of its
@@ -203,7 +203,7 @@ func (c *Conn) closeWithCause(cause error) {
 	}
 	c.mu.Unlock()
 
-	c.queue.failFurtherSends(cause) // before anybody hears of the end, and sends
+	c.queue.failFurtherSends(cause) // before others learn of the end, and send
 	close(c.done)
 	for _, r := range requests {
 		r.ctx.end(context.Canceled)
@@ -246,8 +246,8 @@ func (c *Conn) answerRemaining() {
 }
 
 // awaitHangup returns when the other end, which has finished writing, has closed
-// altogether, or when the read deadline passes. A closed socket refuses to send even
-// nothing. A connection that is no socket, whose raw is nil, cannot be half-closed.
+// altogether, or when the read deadline passes. On a closed socket, even an empty send
+// fails. A connection without a socket, whose raw is nil, cannot be half-closed.
 func awaitHangup(raw syscall.RawConn) {
 	if raw == nil {
 		return

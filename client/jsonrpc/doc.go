@@ -4,5 +4,5 @@
 // It owns how lines are cut, scanned and written ([Conn]), how requests are served
 // ([Request]), and what bounds unfinished lines and requests of many connections
 // ([InputLimit], [RequestLimit]). It guarantees that a call ends with an answer or with an
-// error that says what is known of its delivery. It knows no method but rpc.cancel.
+// error that says what is known of its delivery. Its only method is rpc.cancel.
 package jsonrpc

@@ -44,11 +44,11 @@ func NewMethodNotFound(method string) *Error {
 	return &Error{Code: CodeMethodNotFound, Message: fmt.Sprintf("method not found: %.64q", method)}
 }
 
-// ErrFull says that the queue of lines is full and Options.PushBack is set. Nothing was
+// ErrFull: the queue of lines is full and Options.PushBack is set. Nothing was
 // sent.
 var ErrFull = ownwords.New("the outgoing queue is full: try again later")
 
-// ErrClosed says that the connection has ended. The error of a call wraps a [kinds.Error]
+// ErrClosed: the connection has ended. The error of a call wraps a [kinds.Error]
 // daemon_unavailable too, which says what is known of the delivery.
 var ErrClosed = ownwords.New("the connection is closed")
 

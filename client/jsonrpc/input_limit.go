@@ -60,9 +60,9 @@ func (l *InputLimit) NewPartialInput(setDeadline func(time.Time) error) *Partial
 	return &PartialInput{limit: l, setDeadline: setDeadline}
 }
 
-// Reserve says that the input holds n bytes from now on. If there is no room, it cuts off
+// Reserve sets the number of bytes that the input holds to n. If there is no room, it cuts off
 // the inputs that began first and blocks until they are gone, for as long as a read may
-// take. The error is overloaded: this input was cut off, or the others did not go in
+// take. The error is overloaded: this input was cut off, or the others were not gone in
 // time.
 func (p *PartialInput) Reserve(n int) error {
 	n = max(n-FreeInput, 0)
@@ -142,9 +142,9 @@ func (p *PartialInput) ExplainError(err error) error {
 	return kinds.Errorf(kinds.Timeout, "read: what had begun to arrive stood still for %v, or took longer than %v in all: send each line or body at once", p.limit.maxStall, p.limit.maxTime)
 }
 
-// Finish says that the input is whole or given up: it holds nothing, has no deadline and
-// may begin again. That holds also if it was to be cut off: a whole request is under way,
-// and its sender must not be told that it was refused. It may be called any number of
+// Finish ends an input that is whole or given up: it holds nothing, has no deadline and
+// may begin again. This is so even if it was to be cut off: a whole request is under way,
+// and its sender must not get an error for it. Finish may be called any number of
 // times.
 func (p *PartialInput) Finish() {
 	if p.started.IsZero() {

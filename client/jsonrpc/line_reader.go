@@ -21,11 +21,11 @@ func returnPiece(piece []byte) { pieces.Put((*[pieceBytes]byte)(piece)) }
 
 var errLongLine = ownwords.New("a line is over the limit")
 
-// unreadError says why a line was not read to its end. The other end is told.
+// unreadError is why a line was not read to its end. It is reported to the other end.
 type unreadError struct{ error }
 
 // lineReader cuts what it reads into lines, in a buffer that grows as they need it, up to a piece. A
-// longer line lies in several pieces until it is whole: nothing is copied or cleared as it grows.
+// longer line is kept in several pieces until it is whole: nothing is copied or cleared as it grows.
 type lineReader struct {
 	source  io.Reader
 	maxLine int
@@ -83,7 +83,7 @@ func (l *lineReader) countFull() int { return len(l.full) * pieceBytes }
 // countWaiting returns how many bytes have come and are not cut.
 func (l *lineReader) countWaiting() int { return l.countFull() + l.end - l.start }
 
-// cutLine copies what stands before buf[end] and is not cut.
+// cutLine returns a copy of the text before buf[end] that is not cut yet, and cuts it.
 func (l *lineReader) cutLine(end int) []byte {
 	last := l.buf[l.start:end]
 	l.start = end
@@ -103,7 +103,7 @@ func (l *lineReader) returnFull() {
 	l.full = nil
 }
 
-// release gives the pieces back. What they hold is lost.
+// release gives the pieces back. Their content is lost.
 func (l *lineReader) release() {
 	l.returnFull()
 	if l.usesPiece() {
@@ -122,7 +122,7 @@ func (l *lineReader) makeRoom() error {
 	size, isFull := len(l.buf), l.usesPiece() && l.end == pieceBytes
 	switch {
 	case l.end == 0 && l.cutLong:
-		size, l.cutLong = minReadBuffer, false // a connection that rests keeps little
+		size, l.cutLong = minReadBuffer, false // an idle connection keeps little
 	case filled && l.end == size && size >= maxReadBuffer:
 		size = pieceBytes
 	case filled && size < maxReadBuffer:
@@ -150,7 +150,7 @@ func (l *lineReader) makeRoom() error {
 
 func takePiece() []byte { return pieces.Get().(*[pieceBytes]byte)[:] }
 
-// replaceBuffer has what is not cut lie in another buffer, which has room for it.
+// replaceBuffer copies the text that is not cut yet into another buffer, which has room for it.
 func (l *lineReader) replaceBuffer(buf []byte) {
 	copy(buf, l.buf[:l.end])
 	if l.usesPiece() {

@@ -98,7 +98,7 @@ func (b *lineBatch) appendValue(v any, splice bool) (err error) {
 // not read, and lines that come together go out in one write.
 //
 // Each line is sent for a peer, or for nobody. If more than a batch waits, peers take
-// turns by bytes: a short line of one peer goes before what another has piled up. The
+// turns by bytes: a short line of one peer is sent before the backlog of another. The
 // lines of one peer keep their order.
 type lineQueue struct {
 	conn    net.Conn
@@ -154,9 +154,9 @@ func (q *lineQueue) isFullFor(peer identity.ID) bool {
 	return q.byteCount <= maxBatch || q.nextTurns[peer] > q.turn+maxBatch
 }
 
-// enqueueAndWrite sends one line for a peer and takes the buffer over. mode says what it
-// does if the queue is full; while it waits for room, ctx ends the wait. othersSend says
-// that other goroutines may be about to send too.
+// enqueueAndWrite sends one line for a peer and takes the buffer over. mode is what it
+// does if the queue is full; while it waits for room, ctx ends the wait. othersSend is set
+// if other goroutines may be about to send too.
 func (q *lineQueue) enqueueAndWrite(ctx context.Context, peer identity.ID, line *lineBatch, mode whenFull, othersSend bool) error {
 	yieldFirst := othersSend && line.size() < maxBatch
 	q.mu.Lock()
@@ -216,7 +216,7 @@ func (q *lineQueue) waitForRoom(ctx context.Context, peer identity.ID, size int,
 	return q.err
 }
 
-// whenFull says what a sender does if the queue is full.
+// whenFull is what a sender does if the queue is full.
 type whenFull uint8
 
 const (
@@ -351,7 +351,7 @@ func (q *lineQueue) stopWriting() {
 }
 
 // writeWithinStallLimit writes to the connection. It fails with errStalled if the other
-// end takes nothing for stallLimit. Linux counts what is taken in parts of up to 48 KiB.
+// end takes nothing for stallLimit. Linux reports progress only in steps of up to 48 KiB.
 func (q *lineQueue) writeWithinStallLimit(part []byte) (n int, err error) {
 	if err := q.conn.SetWriteDeadline(time.Now().Add(stallLimit)); err != nil {
 		return 0, err

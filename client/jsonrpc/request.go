@@ -27,7 +27,7 @@ type Request struct {
 	previous, next *Request // in Conn.requests; guarded by Conn.mu
 }
 
-// ReadParams reads the params into one of the params types; nil means that the method has none.
+// ReadParams reads the params into one of the params types. params is nil for a method without any.
 // An unknown member is an error. The error is an *Error that names the wrong member.
 //
 // ReadParams takes payloads as text, delimited but not validated, that aliases the memory of
@@ -91,7 +91,7 @@ func (r *Request) CancelAfter(d time.Duration) (stop func() bool) {
 	return time.AfterFunc(d, func() { r.ctx.end(context.DeadlineExceeded) }).Stop
 }
 
-// startRequest runs the handler, lets the request wait for its turn, or answers that
+// startRequest runs the handler, queues the request, or answers that
 // there is no room. size is the length of its line in bytes.
 func (c *Conn) startRequest(m *parsedLine, size int) error {
 	r := &Request{Method: m.method, Params: m.params, id: m.id, line: m, lineBytes: size, conn: c}

@@ -7,10 +7,10 @@ import (
 	"time"
 )
 
-// requestContext is the context of a request's handler. It ends when the caller gives up, when
-// [Request.CancelAfter] says so, when the connection ends, and when the handler has returned.
+// requestContext is the context of a request's handler. It ends when the caller gives up, when the time
+// of [Request.CancelAfter] is over, when the connection ends, and when the handler has returned.
 //
-// It lies in its request and is no child of the connection's context: package context keeps
+// It is part of its request and not a child of the connection's context: package context keeps
 // children in a map and gives each its own memory, and every query would pay for both.
 // Its error is its cause too.
 type requestContext struct {
@@ -22,7 +22,7 @@ type requestContext struct {
 	calls []*func()     // what AfterFunc is to call
 }
 
-// Deadline returns that there is none: see [Request.CancelAfter].
+// Deadline always returns false: see [Request.CancelAfter].
 func (c *requestContext) Deadline() (time.Time, bool) { return time.Time{}, false }
 
 // Value returns the value of the context with which the connection runs.

@@ -14,7 +14,7 @@ const (
 
 // RequestLimit bounds the requests under way of many connections, in number and in bytes
 // of their lines. A request is under way while it waits for its turn or is served. Each
-// connection has a few requests free; the limit counts what goes beyond them. Any number
+// connection has a few requests free; the limit applies only to more than these. Any number
 // of goroutines may use it.
 type RequestLimit struct {
 	maxRequests, maxBytes int // that all share
@@ -39,8 +39,8 @@ func (u *RequestLimit) HeldLoad() (number, bytes int) {
 	return u.shared.requests, u.shared.bytes
 }
 
-// adjustLoad adds to the load of a connection, or takes off if more is negative. The error is
-// overloaded if there is no room. A limit that is nil has room for all.
+// adjustLoad adds to the load of a connection, or subtracts if more is negative. The error is
+// overloaded if there is no room. A nil limit always has room.
 func (u *RequestLimit) adjustLoad(all *requestLoad, more requestLoad) error {
 	if u == nil {
 		return nil
@@ -59,7 +59,7 @@ func (u *RequestLimit) adjustLoad(all *requestLoad, more requestLoad) error {
 	return nil
 }
 
-// countedPart returns the part of a load that the limit counts.
+// countedPart returns the part of a load that exceeds what each connection has free.
 func (l requestLoad) countedPart() requestLoad {
 	return requestLoad{max(l.requests-ownRequests, 0), max(l.bytes-ownBytes, 0)}
 }

@@ -23,8 +23,8 @@ var (
 // the handler's, which reads and writes the net.Conn that TakeOver returns. When the handler
 // returns, or the connection is closed, the net.Conn is closed.
 //
-// The error, which the handler responds with, says that the other end uses the connection for
-// other calls too, or did not wait for the answer; or that it has gone. A connection with an
+// It returns an error, with which the handler responds, if the other end uses the connection for
+// other calls too, did not wait for the answer, or has gone. A connection with an
 // InputLimit cannot be taken over.
 func (r *Request) TakeOver(result any) (net.Conn, error) {
 	c := r.conn

@@ -8,7 +8,7 @@ import (
 )
 
 const (
-	freeUnread = 64 << 10 // of each connection, beside the room
+	freeUnread = 64 << 10 // of each connection, in addition to the room
 	shortLine  = 1 << 10  // an answer up to this waits where a longer one is refused
 )
 
