@@ -38,8 +38,8 @@ func newCrowd(size int) (*crowd, error) {
 	return c, nil
 }
 
-// listPeers returns the crowd as the daemon trusts it. The keys are pinned as after a first meeting: the daemon
-// is to rest and not to write.
+// listPeers returns the crowd as the daemon trusts it. The keys are pinned as after a first meeting, so that the
+// daemon is idle and does not write them.
 func (c *crowd) listPeers() (peers []identity.Peer) {
 	for i, key := range c.keys {
 		peers = append(peers, identity.Peer{ID: key.ID(), Name: fmt.Sprint("peer-", i), PQ: identity.HashPQ(key.PublicPQ())})
@@ -89,7 +89,7 @@ func connectNode(ctx context.Context, key *identity.Key, hub identity.Peer) (*pe
 	}
 }
 
-// notify has each of the crowd send the hub n notifies, which it must hold.
+// notify makes each of the crowd send the hub n notifies, which the hub must hold.
 func (c *crowd) notify(ctx context.Context, n int) error {
 	var sends errgroup.Group
 	sends.SetLimit(maxInFlight)

@@ -20,8 +20,8 @@ var titles = map[string]string{
 	growthPart: "How cost grows",
 }
 
-// drawRecords makes the plot of each record beside it, and puts it and its table into the page. It measures
-// nothing.
+// drawRecords makes the plot of each record, in the record's folder, and puts it and its table into the page.
+// It measures nothing.
 func drawRecords(folder, page string) error {
 	files, err := drawAll(folder, page)
 	if err != nil {

@@ -27,7 +27,7 @@ func (f figure) format() string {
 	return fmt.Sprintf("%s (%s–%s) %s", formatValue(s.median), formatValue(s.q1), formatValue(s.q3), f.unit)
 }
 
-// formatValue writes a value with three digits that count.
+// formatValue writes a value with three significant digits.
 func formatValue(value float64) string {
 	digits := 0
 	if value != 0 {

@@ -37,7 +37,7 @@ type quantity struct {
 	steps []int
 	// grow makes it as large as the step, and returns when it is.
 	grow func(s *site, step int) error
-	// crowd is how many peers the far daemon has besides the near one; nil if none.
+	// crowd returns how many peers the far daemon has in addition to the near one. nil: it has no others.
 	crowd func(step int) int
 	// bytes reports that the step is the size of a query.
 	bytes bool
@@ -169,7 +169,7 @@ func growAgents(s *site, n int) error {
 	return nil
 }
 
-// growQuery has queries of a size asked for a while.
+// growQuery sends queries of a size for a while.
 func growQuery(s *site, bytes int) error {
 	_, err := s.loadCell(cell{bytes, 1}, cellWindow)
 	return err

@@ -48,7 +48,7 @@ type result struct {
 type sample struct {
 	p50  float64 // milliseconds
 	rate float64 // requests a second
-	cpu  float64 // microseconds for a request, of the processes whose time was counted
+	cpu  float64 // microseconds for a request, of the measured processes
 }
 
 func (r result) toSample(cpu time.Duration) sample {

@@ -10,9 +10,9 @@
 //	bench pgo              writes ../cmd/acpd/default.pgo, a profile by which the compiler optimises acpd
 //
 // All that is measured are real processes on this machine, joined by loopback and unix sockets. This
-// binary executes itself for those that are not daemons or servers. What is compared takes turns, so that
-// whatever disturbs the machine disturbs all alike. It needs Linux, whose kernel tells one process the
-// CPU time of another.
+// binary executes itself for those that are not daemons or servers. The variants take turns, so that a
+// disturbance of the machine affects all alike. It needs Linux, where a process can read the CPU time
+// of another.
 package main
 
 import (

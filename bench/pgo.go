@@ -17,8 +17,8 @@ const (
 	profileChannel = 15 * time.Second // at one daemon, and between two
 )
 
-// runProfiledLoad is what the profile is of: messages of usual sizes, as queries and in channels. What fills a
-// disk or a memory is no guide to what a daemon does all day.
+// runProfiledLoad is the load that is profiled: messages of usual sizes, as queries and in channels. It does not
+// fill a disk or the memory, as a daemon does not do that all day.
 func runProfiledLoad(ctx context.Context, bin string) error {
 	for range profileRounds {
 		f, err := startFleet(ctx, acpdVariant, bin)
@@ -34,7 +34,7 @@ func runProfiledLoad(ctx context.Context, bin string) error {
 	return loadChannels(ctx, bin, profileChannel)
 }
 
-// loadUsual has queries of usual sizes asked.
+// loadUsual sends queries of usual sizes.
 func (f *fleet) loadUsual() error {
 	for _, size := range []int{200, 1 << 10, 16 << 10} {
 		for _, conc := range []int{1, 16, maxInFlight} {

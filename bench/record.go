@@ -19,8 +19,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A record is what one run has measured, and with what: a file of docs/benchmarks, of which tables and plots are
-// made.
+// A record has what one run has measured, and with what. It is a file of docs/benchmarks, and tables and plots
+// are made of it.
 type record struct {
 	recordHead
 	figures []figure

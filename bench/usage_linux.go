@@ -11,7 +11,7 @@ import (
 
 // cpuTime returns the CPU time, user and system, that a process has spent so far in
 // all its threads, ended ones included. It reads the clock behind
-// clock_getcpuclockid(3), which counts nanoseconds where /proc/PID/stat counts ticks.
+// clock_getcpuclockid(3), which has nanoseconds where /proc/PID/stat has ticks.
 func cpuTime(pid int) (time.Duration, error) {
 	const schedClock = 2 // CPUCLOCK_SCHED in the kernel's posix-timers.h
 	var ts unix.Timespec
@@ -22,7 +22,7 @@ func cpuTime(pid int) (time.Duration, error) {
 }
 
 // residentMemory returns how many bytes a process has in memory, its program included.
-// The kernel counts it exactly there; the figures in status and statm may lag.
+// The figure is exact; those in status and statm may lag.
 func residentMemory(pid int) (int64, error) {
 	path := fmt.Sprintf("/proc/%d/smaps_rollup", pid)
 	text, err := os.ReadFile(path)

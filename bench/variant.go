@@ -65,8 +65,8 @@ func printReady(addr string) { fmt.Println(readyWord, addr) }
 
 const readyWord = "ready"
 
-// startAnswerer starts the two processes of a variant that has no others. The one that asks is told where
-// the other listens.
+// startAnswerer starts the two processes of a variant that has no others. The one that asks gets the address
+// at which the other listens.
 func startAnswerer(f *fleet) error {
 	addr, err := f.spawnRole(answerer)
 	if err != nil {

@@ -5,7 +5,7 @@ import (
 	"unicode/utf8"
 )
 
-// joinParts joins parts into lines of so many letters, and breaks none.
+// joinParts joins parts into lines of at most so many letters. It does not break a part.
 func joinParts(parts []string, letters int) []string {
 	lines := parts[:1:1]
 	for _, part := range parts[1:] {
@@ -19,7 +19,7 @@ func joinParts(parts []string, letters int) []string {
 	return lines
 }
 
-// wrapWords breaks text into lines of so many letters. A longer word stands alone.
+// wrapWords breaks text into lines of at most so many letters. A longer word has a line of its own.
 func wrapWords(text string, letters int) []string {
 	var lines []string
 	line := ""
