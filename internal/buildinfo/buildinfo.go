@@ -1,4 +1,4 @@
-// Package buildinfo says of which source, and with what, the running program was built.
+// Package buildinfo describes the build of the running program: its version, commit, compiler and platform.
 package buildinfo
 
 import (
@@ -19,15 +19,15 @@ var (
 
 // Info is what a program says of its build.
 type Info struct {
-	Version  string `json:"version"`         // "(devel)" if nothing tells
-	Commit   string `json:"commit,omitzero"` // hexadecimal, in full where the build knows it so; "" if nothing tells
+	Version  string `json:"version"`         // "(devel)" if it is not known
+	Commit   string `json:"commit,omitzero"` // hexadecimal, in full if the build knows it so; "" if it is not known
 	Protocol string `json:"protocol"`        // that daemons of this build speak with each other
 	Go       string `json:"go"`              // version of the compiler
 	Platform string `json:"platform"`        // GOOS/GOARCH
 }
 
-// Read returns what is known of the running program. What the linker was told counts first,
-// then what the go command has written into the program.
+// Read describes the running program. A value set by the linker takes precedence over the one that the go
+// command has written into the program.
 func Read() Info {
 	module, _ := debug.ReadBuildInfo()
 	return describe(module, version, commit)
@@ -54,7 +54,7 @@ func describe(module *debug.BuildInfo, version, commit string) Info {
 }
 
 // findPseudoRevision returns the 12 digits of the commit in a pseudo-version of a module,
-// such as v0.1.1-0.20261126151200-ecc12d2f3b4a, or "" if version is none
+// such as v0.1.1-0.20261126151200-ecc12d2f3b4a, or "" for any other version
 // (https://go.dev/ref/mod#pseudo-versions).
 func findPseudoRevision(version string) string {
 	version, _, _ = strings.Cut(version, "+")

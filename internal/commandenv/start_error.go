@@ -12,8 +12,8 @@ import (
 	"github.com/acpd/acpd/internal/ownwords"
 )
 
-// DescribeStartError says for the owner why a program could not be started. Of a script whose interpreter is
-// missing the system says that the script is.
+// DescribeStartError explains to the owner why a program could not be started. If the interpreter of a script is
+// missing, the system reports that the script is missing.
 func DescribeStartError(path string, err error) string {
 	switch {
 	case errors.Is(err, syscall.ENOEXEC):

@@ -5,8 +5,8 @@
 // name, a rename or a hard link gives it its own name, and [SyncDir] makes that name last.
 // [ReplaceFile] does all three.
 //
-// [ReadPrivateFile] reads a file that is its owner's alone, and [ReadRegularFile] one that anybody may
-// have written.
+// [ReadPrivateFile] reads a file that only its owner can read and write, and [ReadRegularFile] one that anybody
+// may have written.
 //
 // The package leaves to its callers what temporary names look like and who sweeps those
 // that a crash has left: by its mark a program tells its own from another's.
@@ -48,8 +48,8 @@ func CreateFileIn(dir *os.Root, name string, data []byte, mode fs.FileMode) erro
 	return err
 }
 
-// RewriteFile is [CreateFile] in the place of what a crash has left at path. It suits a temporary
-// name that one process at a time uses.
+// RewriteFile is [CreateFile] after it has removed the file that a crash may have left at path. It suits a
+// temporary name that only one process at a time uses.
 func RewriteFile(path string, data []byte, mode fs.FileMode) error {
 	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err

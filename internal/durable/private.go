@@ -8,10 +8,10 @@ import (
 	"syscall"
 )
 
-// PrivateMode is the mode of files that are their owner's alone.
+// PrivateMode is the mode of files that only their owner can read and write.
 const PrivateMode = 0o600
 
-// Problem names a fault of a file that should be its owner's alone.
+// Problem is why a file that should be private is not fit for use.
 type Problem string
 
 const (
@@ -22,7 +22,7 @@ const (
 	ProblemForeign    Problem = "belongs to another user"
 )
 
-// FileError says that a file that should be its owner's alone exists and is not fit for use, and
+// FileError reports that a file that should be private exists and is not fit for use, and
 // what a person can do. It never contains the content.
 type FileError struct {
 	Path    string
@@ -38,8 +38,8 @@ func (e *FileError) Error() string {
 // OwnWords returns the text.
 func (e *FileError) OwnWords() string { return e.Error() }
 
-// ReadPrivateFile reads a regular file of at most limit bytes that is ours and ours
-// alone. What it checks is what it reads: the open file, not the path.
+// ReadPrivateFile reads a regular file of at most limit bytes that belongs to this user and is open to nobody
+// else. It checks the open file and not the path, so it reads the same file that it has checked.
 func ReadPrivateFile(path string, limit int64) ([]byte, error) {
 	// O_NONBLOCK: opening a pipe that somebody put there must not hang.
 	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)

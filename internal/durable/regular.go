@@ -9,7 +9,7 @@ import (
 )
 
 // ReadRegularFile reads a regular file of at most limit bytes, or the one to which a symbolic link
-// leads. It waits for no named pipe. The error wraps [io/fs.ErrNotExist] if there is no file.
+// leads. It does not block on a named pipe. The error wraps [io/fs.ErrNotExist] if the file does not exist.
 func ReadRegularFile(path string, limit int64) ([]byte, error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // to open a named pipe would wait for its other end
 	if err != nil {

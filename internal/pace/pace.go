@@ -6,14 +6,14 @@ import (
 	"time"
 )
 
-// Signal says "look again": a channel of capacity one. Whoever receives from it looks at
+// Signal means "look again": a channel of capacity one. Its receiver looks at
 // everything that has changed, so a second Set before that adds nothing.
 type Signal chan struct{}
 
 // NewSignal returns a signal that is not set.
 func NewSignal() Signal { return make(Signal, 1) }
 
-// Set has one receiver look again, now or when it receives next. It never blocks.
+// Set makes one receiver look again, now or when it receives next. It never blocks.
 func (s Signal) Set() {
 	select {
 	case s <- struct{}{}:

@@ -27,7 +27,7 @@ const (
 type Entry struct {
 	ID    identity.ID
 	Name  string   // a petname, and no reserved name
-	Addrs []string // host:port, at most 8; nil: the roster gives none; empty: it has none
+	Addrs []string // host:port, at most 8; nil if the roster does not give addrs, empty if it gives an empty list
 
 	// Relays are the URLs of relays at which the machine is, at most 2, as identity.ParseRelayURL
 	// returns them.
@@ -54,8 +54,8 @@ type entry struct {
 	Relays []string `yaml:"relays"`
 }
 
-// Parse reads a roster. file names it in errors. What is wrong comes as one error that joins a
-// [*yamldoc.Error] for each, of which every one says where it is and what to write instead.
+// Parse reads a roster. file names it in errors. It returns all mistakes as one error that joins a
+// [*yamldoc.Error] for each. Each says where the mistake is and what to write instead.
 func Parse(file string, text []byte) (*Roster, error) {
 	if len(text) > MaxBytes {
 		line := 1 + bytes.Count(text[:MaxBytes], []byte{'\n'})
@@ -92,8 +92,8 @@ func (r *Roster) NewError(i int, problem string) error {
 	return &yamldoc.Error{File: r.file, Line: r.lines[formatKey(i)], Key: formatKey(i), Problem: problem}
 }
 
-// String returns the entry as YAML: a list of one, to be pasted below peers. An entry without
-// addresses has an empty list only if Addrs is no nil.
+// String returns the entry as YAML: a list of one, to be pasted below peers. If Addrs is empty, addrs is an
+// empty list; if Addrs is nil, addrs is left out.
 func (e Entry) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "- id: %s\n  name: %s\n", strconv.Quote(e.ID.String()), strconv.Quote(e.Name))
@@ -119,7 +119,7 @@ func formatKey(i int) string { return fmt.Sprintf("peers[%d]", i) }
 // parser checks the entries of a roster that was decoded.
 type parser struct {
 	*yamldoc.Document
-	ids   map[identity.ID]string // of the entries so far, and the keys under which they stand
+	ids   map[identity.ID]string // of the entries so far, with their keys
 	names map[string]string
 }
 
@@ -174,7 +174,7 @@ func (p *parser) checkEntry(key string, given *entry) Entry {
 	return e
 }
 
-// checkRepetition reports that the value of key stands under first too; "": it does not.
+// checkRepetition reports that the value of key is also that of the key first, unless first is "".
 func (p *parser) checkRepetition(key, first string) {
 	if first != "" {
 		p.AddValueError(key, fmt.Errorf("it is that of %s too, on line %d: change or remove one of them", first, p.FindLine(first)))

@@ -3,8 +3,8 @@
 //
 // Each file is replaced as a whole, and the copy first: so a crash leaves each as it was before
 // some change or after it, and the copy never older than the main file. The last line of each is a
-// checksum. Each says by numbers how new it is, and those that a damaged file still shows count
-// against the other one.
+// checksum. Each has numbers that tell how new it is. If these can still be read from a damaged file, they can
+// show that the other file is too old.
 package sealed
 
 import (
@@ -30,17 +30,17 @@ type Files[S Snapshot] struct {
 	format *Format[S]
 }
 
-// Condition says what two files are worth.
+// Condition is which of two files can be used.
 type Condition int
 
 const (
-	Sound       Condition = iota // or none is there
+	Sound       Condition = iota // or neither file exists
 	CopyCounts                   // the main file is damaged or missing
-	CopyDamaged                  // the main file counts
+	CopyDamaged                  // the main file is used
 	Lost                         // no file can be believed
 )
 
-// Warning says that a file was damaged or missing, what counts now, and what a person should do.
+// Warning reports that a file was damaged or missing, which content is used now, and what a person should do.
 type Warning struct {
 	Condition Condition
 
@@ -48,7 +48,7 @@ type Warning struct {
 	Problem string
 	Remedy  string
 	Kept    []string // names, in the same folder, of the files set aside
-	Err     error    // what was wrong with the files; nil if one was only missing or old
+	Err     error    // what was wrong with the files, or nil if one was only missing or old
 }
 
 func (w *Warning) Error() string {
@@ -67,9 +67,9 @@ func (w *Warning) OwnWords() string { return w.Error() }
 
 func (w *Warning) Unwrap() error { return w.Err }
 
-// Open reads the files in dir, and mends them: so dir must be locked for one process.
+// Open reads and repairs the files in dir, so dir must be locked for one process.
 //
-// The second result is a warning for a person, a [*Warning]: damage is no error. A file that is
+// The second result is a warning for a person, a [*Warning]: Open succeeds despite damage. A file that is
 // damaged, missing or older is replaced from the other one, unless any file, even a damaged one,
 // shows that the other one lacks what is required. Then, and if both are damaged, the files hold
 // what Rescue returns. Damaged files are kept under another name, which the warning gives.
@@ -105,9 +105,9 @@ func Open[S Snapshot](dir string, format *Format[S]) (*Files[S], error, error) {
 	return opened, warning, nil
 }
 
-// Inspect returns what counts of the files in dir, and the warning that Open would give; nil if it
-// would give none. It changes nothing and needs no lock: a change that is under way is seen as it
-// was before or after. The error is as that of Open.
+// Inspect returns the content of the files in dir that Open would use, and the warning that Open would give, or
+// nil. It changes nothing and needs no lock: a change that is under way is seen as it
+// was before or after. It returns the same errors as Open.
 func Inspect[S Snapshot](dir string, format *Format[S]) (S, *Warning, error) {
 	files, err := readFiles(dir, format)
 	if err != nil {
@@ -164,7 +164,7 @@ func chooseNewest[S Snapshot](files *[2]file[S], format *Format[S]) (best S, los
 	return format.Rescue(sound, 1+max(main.sequence, second.sequence, required)), true
 }
 
-// newWarning returns the warning for a person; nil if both files are sound, none is there, or
+// newWarning returns the warning for a person, or nil if both files are sound, neither exists, or
 // only the copy is missing.
 func newWarning[S Snapshot](files *[2]file[S], format *Format[S], lost bool) *Warning {
 	w := &Warning{Title: format.Title, Err: errors.Join(files[0].damage, files[1].damage)}
@@ -194,10 +194,10 @@ func preserveDamagedFile(path string) (name string, err error) {
 	return name, os.Link(path, filepath.Join(filepath.Dir(path), name))
 }
 
-// Write makes next the content of both files, and waits until it is durable. What needs space
-// comes first, then two renames; if the second fails, the first is undone. After an error, Newest
-// is next where a file may still have it: then a write with a higher sequence takes it back.
-// Files without a folder, made by a caller, are in memory alone.
+// Write makes next the content of both files, and waits until it is durable. The steps that need space
+// come first, then two renames; if the second fails, the first is undone. After an error, Newest
+// is next if a file may still have it: then a write with a higher sequence takes it back.
+// Files without a folder, made by a caller, are only in memory.
 func (f *Files[S]) Write(next S) error {
 	if f.format == nil {
 		f.Newest = next

@@ -27,7 +27,7 @@ type Snapshot interface {
 	Numbers() (sequence, required uint64)
 }
 
-// Format says what two files are called and hold, and what a person reads of them.
+// Format describes the names and the content of two files, and the texts about them for a person.
 type Format[S Snapshot] struct {
 	Title          string // as errors begin
 	Name, CopyName string
@@ -40,14 +40,14 @@ type Format[S Snapshot] struct {
 	LostRemedy string // what a person does then
 	Check      string // the command that shows what the files say
 
-	// Parse has decode fill a record, and checks it.
+	// Parse calls decode to fill a record, and checks it.
 	Parse func(decode func(record any) error) (S, error)
-	// Rescue returns what is left if no file can be believed, given what sound files say: it has
-	// that sequence, and requires it. Where there is no file, it is given nothing and 0.
+	// Rescue returns what is left if no file can be believed, from the content of the sound files. The result has
+	// that sequence, and requires it. If there are no files, Rescue gets nothing and 0.
 	Rescue func(sound []S, sequence uint64) S
 }
 
-// NewerError says that a file is sound but of a newer version, so that it must not be
+// NewerError is the error if a file is sound but of a newer version, so that it must not be
 // repaired.
 type NewerError struct {
 	title, name, copyName string

@@ -12,7 +12,7 @@ import (
 	"github.com/acpd/acpd/internal/ownwords"
 )
 
-// HeldError says that a daemon runs on a state directory, or that a program works on it.
+// HeldError is the error if a daemon runs on a state directory, or a program works on it.
 type HeldError struct {
 	Dir     string
 	Program string // "" for a daemon
@@ -37,7 +37,7 @@ func (e *HeldError) OwnWords() string { return e.Error() }
 // does not wait: if the lock is held, it returns a [*HeldError]. program is the name of this one
 // for whoever finds the directory locked, "" for the daemon.
 //
-// The kernel holds the lock, so a crash leaves nothing behind; what stands in the file is for
+// The kernel holds the lock, so a crash leaves nothing behind; the content of the file is for
 // people. The file stays: if it were removed, two processes could lock two files of the same name.
 func LockDir(dir, program string) (*os.File, error) {
 	f, err := os.OpenFile(filepath.Join(dir, LockName), os.O_RDWR|os.O_CREATE|syscall.O_NOFOLLOW, 0o600)
@@ -55,8 +55,8 @@ func LockDir(dir, program string) (*os.File, error) {
 	return f, nil
 }
 
-// FindHolder returns who holds the lock of a state directory, nil if nobody does or that cannot be
-// told. It makes no file, and holds a shared lock for a moment: a daemon that starts then tries
+// FindHolder returns who holds the lock of a state directory, or nil if nobody does or it is not
+// known. It makes no file, and holds a shared lock for a moment: a daemon that starts then tries
 // again.
 func FindHolder(dir string) *HeldError {
 	f, err := os.OpenFile(filepath.Join(dir, LockName), os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)

@@ -54,8 +54,8 @@ const (
 	magic         = "SQLite format 3\x00"
 )
 
-// ReadStateVersion reads the version of a state.db from its header. It is 0 if an older acpd
-// has written the file, or if the version stands in its log alone.
+// ReadStateVersion reads the version of a state.db from its header. It returns 0 if an older acpd
+// has written the file, or if only the log has the version.
 func ReadStateVersion(f io.ReaderAt) (int, error) {
 	var header [headerLen]byte
 	if _, err := f.ReadAt(header[:], 0); err != nil || string(header[:len(magic)]) != magic {
@@ -64,7 +64,7 @@ func ReadStateVersion(f io.ReaderAt) (int, error) {
 	return int(binary.BigEndian.Uint32(header[versionOffset:])), nil
 }
 
-// IncompleteError says that a restore into a state directory was interrupted.
+// IncompleteError is the error if a restore into a state directory was interrupted.
 type IncompleteError struct{ Dir string }
 
 func (e *IncompleteError) Error() string {

@@ -4,8 +4,8 @@ package turns
 import "slices"
 
 // ShareOut shares n things out by turns, and returns how many each has. wants says how many each wants, and
-// nobody gets more. Whoever wants few has all of them. The others have as many as each other; what is left
-// over then goes to those that stand first, one each. No number is negative.
+// nobody gets more. Those who want few have all of them. The others have as many as each other; what is left
+// over then goes to the first of them, one each. No number is negative.
 func ShareOut(wants []int, n int) []int {
 	level, over := findLevel(wants, n)
 	shares := make([]int, len(wants))

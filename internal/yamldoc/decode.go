@@ -16,7 +16,7 @@ type TextSetter interface {
 	SetText(text string)
 }
 
-// decodeValue decodes n, found under key, into v, of which the type decides what is
+// decodeValue decodes n, found under key, into v. The type of v decides what is
 // allowed.
 func (d *Document) decodeValue(key string, n *yaml.Node, v reflect.Value) {
 	where := Quote(key)
@@ -134,7 +134,7 @@ func (d *Document) decodeObject(key string, n *yaml.Node, v reflect.Value) {
 	})
 }
 
-// findGone returns what to write instead of a setting of an earlier version, "" if key is none.
+// findGone returns what to write instead of a setting of an earlier version, or "" for any other key.
 func (d *Document) findGone(key string) string {
 	for pattern, remedy := range d.options.Gone {
 		if matches, _ := path.Match(pattern, key); matches {
@@ -176,7 +176,7 @@ func (d *Document) forEachPair(key string, n *yaml.Node, each func(name, at stri
 	}
 }
 
-// hasTwoMeanings reports whether a number is another one, or none, in another version of YAML: 010 is 8 or 10,
+// hasTwoMeanings reports whether a number is another number, or text, in another version of YAML: 010 is 8 or 10,
 // and 1_000 a number or text.
 func hasTwoMeanings(number string) bool {
 	digits := strings.TrimLeft(number, "+-")

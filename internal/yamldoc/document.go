@@ -10,7 +10,7 @@ import (
 )
 
 // Document is what is known of a document that was decoded: its keys, and what is wrong.
-// A key is written with those that it stands under, like limits.rate[0].burst.
+// A key is written as a path, like limits.rate[0].burst.
 type Document struct {
 	options Options
 	errs    []*Error
@@ -22,13 +22,13 @@ type Document struct {
 // Options say how a document is decoded.
 type Options struct {
 	File      string            // names the document in errors
-	Examples  map[string]string // by its key, how a text is written that quotes alone would not make valid
+	Examples  map[string]string // by key: the remedy for a text that needs more than quotes to be valid
 	Gone      map[string]string // settings of an earlier version that are skipped, and what to write instead; * is for any name
 	LooseText bool              // text that looks like a number, a truth value or a date needs no quotes
 }
 
 // Decode decodes data into v, a pointer to a struct whose fields have their keys as the tag yaml.
-// What v holds counts only if the document has no errors.
+// The content of v is valid only if the document has no errors.
 func Decode(data []byte, v any, o Options) *Document {
 	d := &Document{options: o, failed: make(map[string]bool), lines: make(map[string]int)}
 	if root := d.readDocument(data); root != nil {
@@ -43,7 +43,7 @@ func (d *Document) IsSet(key string) bool { return d.lines[key] != 0 }
 // IsEmpty reports whether the document has no key at all.
 func (d *Document) IsEmpty() bool { return len(d.lines) == 0 }
 
-// FindLine returns the line of a key, 0 if the document does not have it.
+// FindLine returns the line of a key, or 0 if the document does not have it.
 func (d *Document) FindLine(key string) int { return d.lines[key] }
 
 // ListLines returns the line of each key.
@@ -104,7 +104,7 @@ func (e *Error) Error() string {
 // OwnWords returns the text.
 func (e *Error) OwnWords() string { return e.Error() }
 
-// JoinKey appends a name to the key that it stands under.
+// JoinKey appends a name to the key of the mapping that contains it.
 func JoinKey(key, name string) string {
 	if key == "" {
 		return name

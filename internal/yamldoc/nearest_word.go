@@ -1,7 +1,7 @@
 package yamldoc
 
-// FindNearestWord returns the word that was most likely meant, or "" if none is near or several are equally so. A slip of
-// the hand is about one edit of three characters at most.
+// FindNearestWord returns the one of words that was most likely meant, or "" if no word is near or several are equally
+// near. A slip of the hand is about one edit of three characters at most.
 func FindNearestWord(word string, words []string) string {
 	best, bound := "", max((len(word)+1)/3, 1)+1
 	if len(word) > 64 {
