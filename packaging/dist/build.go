@@ -16,11 +16,11 @@ const buildTags = "nethttpomithttp2"
 // build has the programs for one platform.
 type build struct {
 	platform platform
-	dir      string                          // where they lie, under their names
+	dir      string                          // where the programs are, under their names
 	modules  map[string]*buildinfo.BuildInfo // what the go command has written into each
 }
 
-// programPath returns where a program lies.
+// programPath returns the path of a program.
 func (b *build) programPath(name string) string { return filepath.Join(b.dir, name) }
 
 // buildPrograms builds the programs into dir. Nothing of this machine gets into them: no

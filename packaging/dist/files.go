@@ -106,7 +106,7 @@ func writeArchive(r *release, b *build, more files, out string) error {
 	return writeFile(out, r.name(b.platform, ".tar.gz"), packed)
 }
 
-// nobody is the user of the container image. It is none of a system's own users.
+// nobody is the user of the container image. No system user has this id.
 const nobody = 65532
 
 // writeContainerRoot writes the root directory of the container image.
@@ -198,7 +198,7 @@ func moveFiles(from, to string) error {
 }
 
 // removeEarlierRelease removes the files that an earlier run has written into out, and no
-// others. If there are others it says so.
+// others. It returns an error if there are others.
 func removeEarlierRelease(out string) error {
 	list, err := os.ReadFile(filepath.Join(out, checksums))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {

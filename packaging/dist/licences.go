@@ -57,7 +57,7 @@ func collectLicences(r *release, b *build) (file, error) {
 	return file{path: "third-party.txt", mode: 0o644, text: text.Bytes()}, nil
 }
 
-// appendLicences appends the licences that lie in dir.
+// appendLicences appends the licences in the folder dir.
 func appendLicences(text *bytes.Buffer, name, dir string) error {
 	all, err := os.ReadDir(dir)
 	if err != nil {

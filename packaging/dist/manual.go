@@ -90,7 +90,7 @@ func (p *page) paragraphs(text string) {
 	}
 }
 
-// example writes text as it stands.
+// example writes text unchanged.
 func (p *page) example(text string) {
 	p.WriteString(".EX\n")
 	p.lines(strings.Trim(text, "\n"))
@@ -114,7 +114,7 @@ func (p *page) item(term, text string) {
 	p.lines(text)
 }
 
-// escape returns text such that it stands for itself (groff_char(7)).
+// escape returns text with each character of meaning to groff escaped (groff_char(7)).
 func escape(text string) string {
 	return strings.NewReplacer(`\`, `\e`, "-", `\-`, "'", `\(aq`, "`", `\(ga`, "^", `\(ha`, "~", `\(ti`, `"`, `\(dq`).Replace(text)
 }

@@ -43,8 +43,8 @@ func writePackages(r *release, b *build, texts files, out string) error {
 	return nil
 }
 
-// readPackageConfig reads packaging/nfpm.yaml for one format. What it names as ${…} is filled
-// in, and its paths are those of the checkout.
+// readPackageConfig reads packaging/nfpm.yaml for one format. It fills in values such as ${VERSION}. Paths
+// are those of the checkout.
 func readPackageConfig(r *release, b *build, stage, format string) (*nfpm.Info, error) {
 	text, err := os.Open(filepath.Join(r.source, "packaging/nfpm.yaml"))
 	if err != nil {
@@ -64,7 +64,7 @@ func readPackageConfig(r *release, b *build, stage, format string) (*nfpm.Info, 
 	}
 	info.MTime = r.time
 	if format == "deb" {
-		info.License = "" // Debian has no such field: it stands in the file copyright
+		info.License = "" // Debian has no such field: the licence is in the file copyright
 	}
 	for _, script := range []*string{&info.Scripts.PreInstall, &info.Scripts.PostInstall, &info.Scripts.PreRemove, &info.Scripts.PostRemove} {
 		if *script != "" {
@@ -75,8 +75,8 @@ func readPackageConfig(r *release, b *build, stage, format string) (*nfpm.Info, 
 	return info, nfpm.PrepareForPackager(info, format)
 }
 
-// stagePackage writes what packages have and the checkout has not: the pages as they lie on a
-// system, the completions, and the changelogs.
+// stagePackage writes the files of packages that the checkout does not have: the compressed manual pages, the
+// completions, and the changelogs.
 func stagePackage(r *release, stage string, texts files) error {
 	changes, err := os.ReadFile(filepath.Join(r.source, "CHANGELOG.md"))
 	if err != nil {

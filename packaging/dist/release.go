@@ -13,11 +13,11 @@ import (
 	"time"
 )
 
-// release says of which source a release is made.
+// release describes the source of a release.
 type release struct {
 	source  string    // the checkout, as an absolute path
 	version string    // without a v
-	commit  string    // in full; "" if nothing tells
+	commit  string    // in full; "" if it is not known
 	time    time.Time // of every file, in UTC
 }
 
