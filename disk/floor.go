@@ -1,6 +1,6 @@
 // Package disk guards the space of the file systems on which the daemon writes: a
 // [Floor] below which peers are refused, so that they never take the last of it, and
-// a [Reserve], so that what frees space or cuts a peer off works when there is none.
+// a [Reserve], so that freeing space and cutting a peer off work on a full disk.
 package disk
 
 import (
@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Bounds of the floor if none is configured: on a large disk 1 GiB is enough for
+// Bounds of the floor if no floor is configured: on a large disk 1 GiB is enough for
 // its owner to notice and to clear up, on a small one 5 % is; and the writes that are
 // under way between two measurements never take 128 MiB.
 const (
@@ -19,7 +19,7 @@ const (
 	measureEvery = 100 * time.Millisecond
 )
 
-// Shortage says what a file system has too little of for peers.
+// Shortage is what a file system has too little of for peers.
 type Shortage int
 
 // The shortages.

@@ -11,7 +11,7 @@ import (
 // Space is what a file system has.
 type Space struct {
 	Free, Total           uint64 // bytes; Free is what an ordinary user may take
-	FreeFiles, TotalFiles uint64 // inodes; TotalFiles is 0 where there are none to count
+	FreeFiles, TotalFiles uint64 // inodes; TotalFiles is 0 if the file system does not limit them
 	ReadOnly              bool
 }
 
@@ -31,7 +31,7 @@ func MeasureSpace(path string) (Space, error) {
 	}, nil
 }
 
-// IsFullError reports whether err says that a disk, a quota or a limit of this process has
+// IsFullError reports whether err means that a disk, a quota or a limit of this process has
 // no room for a file to grow.
 func IsFullError(err error) bool {
 	return slices.ContainsFunc([]error{syscall.ENOSPC, syscall.EDQUOT, syscall.EFBIG}, func(no error) bool { return errors.Is(err, no) })

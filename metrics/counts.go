@@ -5,7 +5,7 @@ import (
 	"sync/atomic"
 )
 
-// ClosedLabel is a label with all the values that it may have. A value that is none of them is
+// ClosedLabel is a label with all the values that it may have. Any other value is
 // counted as the last one.
 type ClosedLabel struct {
 	Name   string
@@ -20,7 +20,7 @@ func (l *ClosedLabel) find(value string) int {
 	return len(l.Values) - 1
 }
 
-// Counts counts by labels: one number for each combination of their values. All combinations
+// Counts has a counter for each combination of the values of labels. All combinations
 // are written from the start, so that the first increase of a series is seen. Its methods may be
 // called from any goroutine.
 type Counts struct {
@@ -28,7 +28,7 @@ type Counts struct {
 	cells []atomic.Uint64
 }
 
-// NewCounts returns counts by labels, all zero.
+// NewCounts returns a counter for each combination of the labels' values, all zero.
 func NewCounts(labels ...ClosedLabel) *Counts {
 	g := newGrid(labels)
 	return &Counts{g, make([]atomic.Uint64, g.size)}

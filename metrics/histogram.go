@@ -6,14 +6,14 @@ import (
 	"sync/atomic"
 )
 
-// Histograms counts values by size, for each combination of the values of labels. Its methods
+// Histograms has a histogram for each combination of the values of labels. Its methods
 // may be called from any goroutine.
 type Histograms struct {
 	grid
-	bounds []float64 // the largest value of each bucket but the last, which has none
+	bounds []float64 // the largest value of each bucket but the last, which is not bounded
 	names  []string  // of the buckets, as text
 	unit   float64   // of an observed value, in that of the metric
-	table  table     // of each row the first number is the sum; each bucket counts its own values alone
+	table  table     // the first number of each row is the sum; a bucket has only its own values and is not cumulative
 	first  int       // place of the first bucket in a row
 }
 
@@ -37,7 +37,7 @@ func newHistograms(unit float64, bounds []float64, labels []ClosedLabel, first, 
 	return h
 }
 
-// Observe counts a value for the values of the labels. A negative one counts as 0.
+// Observe adds a value to the histogram for the values of the labels. A negative value is taken as 0.
 func (h *Histograms) Observe(value int64, labels ...string) {
 	h.observe(h.table.row(h.findCell(labels)), value)
 }
@@ -49,7 +49,7 @@ func (h *Histograms) observe(row []atomic.Uint64, value int64) {
 	row[0].Add(uint64(value))
 }
 
-// Write writes the series. What is observed meanwhile may be in the sum and not yet in a
+// Write writes the series. A value that is observed meanwhile may be in the sum and not yet in a
 // bucket, or the other way about.
 func (h *Histograms) Write(t *Text) {
 	for i := range h.size {
@@ -66,7 +66,7 @@ func (h *Histograms) Write(t *Text) {
 }
 
 // table holds rows of numbers that are counted together. A row begins a line of the processor's
-// cache, of 64 bytes: so a count takes few lines from another core that counts too.
+// cache, of 64 bytes, so that an increase takes few lines from other cores.
 type table struct {
 	numbers []atomic.Uint64
 	width   int // of a row

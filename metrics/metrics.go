@@ -1,5 +1,5 @@
-// Package metrics counts things by labels whose values are known beforehand, and writes what
-// was counted in the text format of Prometheus, version 0.0.4
+// Package metrics has counters and histograms with labels whose values are known beforehand, and writes
+// them in the text format of Prometheus, version 0.0.4
 // (https://prometheus.io/docs/instrumenting/exposition_formats/).
 //
 // It knows neither what is counted nor how the text travels. Nothing here blocks, but for a
@@ -11,7 +11,7 @@ import (
 	"strings"
 )
 
-// Type says how the values of a family behave.
+// Type is how the values of a family behave.
 type Type string
 
 // The types of families.
@@ -84,8 +84,8 @@ func One[N int | int64 | uint64 | float64](value N) func(*Text) {
 	return func(t *Text) { t.Add(float64(value)) }
 }
 
-// OneKnown returns what writes a family of one series, or of none if the value is negative: then it is
-// not known.
+// OneKnown returns a function that writes a family of one series. It writes nothing if the value is
+// negative, that is, not known.
 func OneKnown(value float64) func(*Text) {
 	return func(t *Text) {
 		if value >= 0 {

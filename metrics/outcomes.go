@@ -1,10 +1,10 @@
 package metrics
 
-// Outcomes counts what has ended, by labels and by how it ended, and observes a value of each, such
-// as the time that it took. It costs less than [Counts] and [Histograms] apart. Its methods may be
+// Outcomes has a counter for each outcome of something that ends, by labels, and a histogram of a value of
+// each, such as the time that it took. It costs less than [Counts] and [Histograms] apart. Its methods may be
 // called from any goroutine.
 type Outcomes struct {
-	values  *Histograms // whose rows have the counts too: that of the first outcome behind the sum, and the others behind the buckets
+	values  *Histograms // whose rows have the counters too: that of the first outcome behind the sum, and the others behind the buckets
 	outcome ClosedLabel
 }
 
@@ -14,7 +14,7 @@ func NewOutcomes(outcome ClosedLabel, unit float64, bounds []float64, labels ...
 	return &Outcomes{newHistograms(unit, bounds, labels, 2, len(outcome.Values)-1), outcome}
 }
 
-// Add counts one outcome for the values of the labels, and observes its value.
+// Add increases the counter of one outcome for the values of the labels, and observes its value.
 func (o *Outcomes) Add(value int64, outcome string, labels ...string) {
 	row := o.values.table.row(o.values.findCell(labels))
 	o.values.observe(row, value)
