@@ -4,8 +4,8 @@ package main
 
 import _ "embed"
 
-// The go command looks for the files to embed before it compiles anything. So this pattern,
-// which matches none, is all that it prints.
+// The go command looks for the files to embed before it compiles anything. No file matches
+// this pattern, so the go command prints only the pattern.
 //
 //go:embed "acpctl runs on Linux and macOS, not on this system"
 var unsupported string

@@ -12,8 +12,8 @@ import (
 
 // This file makes the program that the tests of faults run: one that, on SIGUSR1,
 // writes what its goroutines are into the file ACPD_GOROUTINES, so that a test sees
-// whether those that a fault brought about have ended. What is released knows nothing
-// of it.
+// whether those that a fault started have ended. It is not part of a released
+// program.
 func init() {
 	asked := make(chan os.Signal, 1)
 	signal.Notify(asked, syscall.SIGUSR1)
@@ -26,7 +26,7 @@ func init() {
 	}()
 }
 
-// writeGoroutineStacks writes the file beside its place and then moves it there, whole.
+// writeGoroutineStacks writes a temporary file and then renames it to path, so that it is whole.
 func writeGoroutineStacks(path string) error {
 	f, err := os.Create(path + ".new")
 	if err != nil {

@@ -6,8 +6,8 @@ import (
 	"runtime/metrics"
 )
 
-// The heap grows by this share of what lives in it, and by heapSlack besides, before it
-// is collected.
+// Before a collection, the heap grows by this share of its live part, and by heapSlack in
+// addition.
 const (
 	heapShare = 40       // percent
 	heapSlack = 16 << 20 // bytes

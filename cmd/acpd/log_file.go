@@ -10,7 +10,7 @@ import (
 	"syscall"
 )
 
-// maxLogFile bounds the log file, in bytes. The one before stays beside it.
+// maxLogFile bounds the log file, in bytes. The previous file stays in the same folder.
 const maxLogFile = 8 << 20
 
 // logFile is a log in a file that is bounded: a full one is renamed, in place of the one that
@@ -24,8 +24,8 @@ type logFile struct {
 	file *os.File
 }
 
-// openLogFile opens the log file at path for its owner alone, and makes it if it is not there.
-// What the runtime says of a crash goes there too.
+// openLogFile opens or makes the log file at path. Only its owner can read and write a new file.
+// The runtime writes the report of a crash there too.
 func openLogFile(path string, most int64) (*logFile, error) {
 	l := &logFile{path: path, most: most}
 	if err := l.open(); err != nil {
@@ -35,7 +35,7 @@ func openLogFile(path string, most int64) (*logFile, error) {
 }
 
 func (l *logFile) open() error {
-	// What another program waits at, as a FIFO, must not keep acpd from its start.
+	// O_NONBLOCK: opening a FIFO without a reader must not block the start of acpd.
 	f, err := os.OpenFile(l.path, os.O_WRONLY|os.O_APPEND|os.O_CREATE|syscall.O_NONBLOCK, 0o600)
 	if err != nil {
 		return err
@@ -66,8 +66,8 @@ func (l *logFile) Write(line []byte) (int, error) {
 	return l.file.Write(line)
 }
 
-// findSize returns the size of the file that has the name. Where that is another one than before, or
-// none, it opens or makes it first. If it cannot, the file of before stays.
+// findSize returns the size of the file at the path. If that is not the open file, or does not exist,
+// it first opens or makes it. If it cannot, the old file stays open.
 func (l *logFile) findSize() int64 {
 	have, err := l.file.Stat()
 	named, nameErr := os.Stat(l.path)

@@ -1,9 +1,8 @@
 // Command acpd is the daemon: one state directory, one identity, one process.
 //
-// It exits with 0 when it was told to end (SIGTERM, SIGINT), 1 when something on
-// this machine stands in its way, and 2 when it is called wrongly. What is for a
-// person to read at the first start goes to standard output, the log to standard
-// error.
+// It exits with 0 after SIGTERM or SIGINT, 1 after an error on this machine, and 2
+// after a wrong command line. It writes the text for a person at the first start to
+// standard output, and the log to standard error.
 package main
 
 import (

@@ -1,4 +1,4 @@
 package main
 
-// releaseProgramPages has nothing to do: macOS counts what is used.
+// releaseProgramPages does nothing: on macOS only used memory is counted.
 func releaseProgramPages() error { return nil }

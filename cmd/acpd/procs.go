@@ -20,11 +20,11 @@ func limitThreads() {
 	}
 }
 
-// adjustThreads lets the daemon compute on sharedThreads or more when a second peer is
-// connected, until none is. What a peer asks for may compute for milliseconds. Go lets each
+// adjustThreads lets the daemon compute on at least sharedThreads threads when a second peer
+// connects, until no peer is connected. A peer's request may compute for milliseconds. Go lets each
 // goroutine wait for those before it, while the kernel lets threads take turns.
 //
-// Measured: the p99 of another peer's ping beside messages of 200 KiB, as a multiple of the
+// Measured: the p99 of another peer's ping during messages of 200 KiB, as a multiple of the
 // quiet one. On two processors it was 4 to 5 on two threads, and 3 on four; on one processor
 // 4 on one thread, and 2 on four.
 func adjustThreads(peers int) {
