@@ -43,7 +43,7 @@ func (a *Agents) FindTurns(agent string) int {
 	return cmp.Or(a.Named[agent].Turns.Hour, a.Named[star].Turns.Hour, defaultTurns)
 }
 
-// FindMostTurns returns how many turns peers may cause in an hour of the agent of which they may cause most.
+// FindMostTurns returns how many turns peers may cause in an hour of the agent with the largest such number.
 func (a *Agents) FindMostTurns() int {
 	most := a.FindTurns(star)
 	for name := range a.Named {
@@ -52,8 +52,8 @@ func (a *Agents) FindMostTurns() int {
 	return most
 }
 
-// FindMisnamed returns the attached agent that the entry of a name was probably meant for, "" if there
-// is none. attached are the names of all; those that have an entry are meant by it.
+// FindMisnamed returns the attached agent that the entry of a name was probably meant for, or "".
+// attached are the names of all attached agents; one with an entry of its own is not returned.
 func (a *Agents) FindMisnamed(name string, attached []string) string {
 	if name == star || slices.Contains(attached, name) {
 		return ""

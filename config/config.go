@@ -8,7 +8,7 @@
 // documents are errors, each an [*Error] with its file, line and remedy, and
 // all of them are reported at once.
 //
-// The two decisions that rest on settings alone are here too, as pure
+// The two decisions that depend only on settings are here too, as pure
 // functions: [Policy.Decide] and [Limits.FindRate].
 package config
 
@@ -23,7 +23,7 @@ import (
 	"github.com/acpd/acpd/wire"
 )
 
-// star stands for every peer, or every kind.
+// star means every peer, or every kind.
 const star = "*"
 
 // Config holds every setting. LoadConfig returns it with the defaults filled in.
@@ -49,14 +49,14 @@ type Config struct {
 	Log          Log             `yaml:"log" doc:"The daemon's log, on standard error."`
 
 	Lines   Lines    `yaml:"-"` // of the file; no setting
-	Skipped []string `yaml:"-"` // what the owner is told of each setting that is gone and was skipped; no setting
+	Skipped []string `yaml:"-"` // a message to the owner for each setting that is gone and was skipped; no setting
 }
 
 // Lines has the line of each key of a configuration file, from 1. A key is written as in
 // limits.rate[0].burst.
 type Lines map[string]int
 
-// PostQuantum says what to do about peers without post-quantum cryptography.
+// PostQuantum is the setting for peers without post-quantum cryptography.
 type PostQuantum string
 
 const (
@@ -79,7 +79,7 @@ const (
 	Off Switch = "off"
 )
 
-// Peer holds the fixed ways to a trusted peer, of which at least one is given.
+// Peer holds the fixed ways to a trusted peer. At least one is given.
 type Peer struct {
 	Addrs []string `yaml:"addrs" example:"[\"planner.example:7117\"]" doc:"Where it may be reached, as host:port, at most 8. They are tried in addition to those that discovery finds."`
 	Pipe  []string `yaml:"pipe" example:"[ssh, planner.example, acpctl, pipe]" doc:"A command whose standard input and output lead to acpctl pipe on the peer's machine, as a list of words: no shell reads it. It runs while calls need it, and has no terminal to ask anything. At most 64 words and 8192 bytes. Default: none."`
@@ -171,7 +171,7 @@ type Wake struct {
 	Unattended bool     `yaml:"unattended" example:"true" doc:"true: also if nobody is there to be asked for permissions. Default: false."`
 }
 
-// Owner says how the owner is told.
+// Owner has the command that notifies the owner.
 type Owner struct {
 	Notify []string `yaml:"notify" example:"[notify-send, acpd, 'An agent needs you: acpctl approvals']" doc:"A command that starts when a message begins to wait for acpctl approvals, and when one did not wake a session because a person is needed there. Word by word: no shell reads it. acpctl wake notify --help says what is in its environment, and how often it starts. Default: as acpctl wake notify says."`
 }
@@ -179,7 +179,7 @@ type Owner struct {
 // OwnerNotifyExample is a command that tells the owner, as errors show it.
 const OwnerNotifyExample = "[notify-send, acpd, An agent needs you]"
 
-// Answers says whether answers to what a session asked wake it.
+// Answers is whether a session is woken by the answers to what it asked.
 type Answers string
 
 // The values of Answers.
@@ -242,7 +242,7 @@ const (
 	LevelError Level = "error"
 )
 
-// FindRate returns the index in Rate of the entry that counts for messages of kind from a trusted
+// FindRate returns the index in Rate of the entry that applies to messages of kind from a trusted
 // peer, or -1. name is its petname and may be empty.
 func (l Limits) FindRate(peer identity.ID, name, kind string) int {
 	if len(l.Rate) == 0 {

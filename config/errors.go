@@ -23,8 +23,8 @@ func joinErrors(errs []*yamldoc.Error) error {
 	return errors.Join(list...)
 }
 
-// ListErrors returns what is wrong with a configuration file, as an error of [LoadConfig] or
-// [ReadConfig] says it, in the order of the file. It returns none if the error says something else.
+// ListErrors returns the mistakes in a configuration file that an error of [LoadConfig] or
+// [ReadConfig] joins, in the order of the file. It returns nil for any other error.
 func ListErrors(err error) (list []*Error) {
 	joined, ok := err.(interface{ Unwrap() []error })
 	if !ok {

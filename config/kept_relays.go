@@ -19,8 +19,8 @@ type keptRelays struct {
 	Relays []Relay `yaml:"relays"`
 }
 
-// ParseKeptRelays reads the file of the relays that the daemon keeps beside config.yaml, whose relays are
-// written in the same way. file names it in errors, which are those of [LoadConfig].
+// ParseKeptRelays reads the file of the relays that the daemon keeps in addition to those of config.yaml. They
+// are written in the same way. file names it in errors, which are those of [LoadConfig].
 func ParseKeptRelays(file string, data []byte) ([]Relay, error) {
 	if len(data) > MaxKeptRelays {
 		return nil, joinErrors([]*yamldoc.Error{{File: file, Line: 1 + bytes.Count(data[:MaxKeptRelays], []byte{'\n'}), Problem: "the file is over 64 KiB", Remedy: "shorten it"}})
@@ -38,7 +38,7 @@ const keptRelaysHead = `# Relays that acpctl relay add and acpctl join keep, in 
 # The daemon writes this file; acpctl relay remove NAME takes one out.
 `
 
-// RenderKeptRelays returns what [ParseKeptRelays] reads. An error says that it would refuse a relay.
+// RenderKeptRelays returns the text that [ParseKeptRelays] reads, or an error if it would refuse a relay.
 func RenderKeptRelays(relays []Relay) ([]byte, error) {
 	var b strings.Builder
 	b.WriteString(keptRelaysHead + "relays:")

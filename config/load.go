@@ -15,9 +15,9 @@ import (
 // maxFile bounds a configuration file, in bytes.
 const maxFile = 1 << 20
 
-// LoadConfig reads the file at path; a missing one gives the defaults. What is
-// wrong in the file comes as one error that joins an [*Error] for each thing,
-// the first 20 of them.
+// LoadConfig reads the file at path, or returns the defaults if it does not exist.
+// It returns the first 20 mistakes in the file as one error that joins an [*Error]
+// for each.
 func LoadConfig(path string) (*Config, error) {
 	f, err := os.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -42,14 +42,15 @@ func ReadConfig(file string, r io.Reader) (*Config, error) {
 // parser checks the values of a configuration file that was decoded.
 type parser struct{ *yamldoc.Document }
 
-// textExamples say how a text is written that quotes alone would not make valid.
+// textExamples are the remedies for settings whose text needs more than quotes to be valid.
 var textExamples = map[string]string{
 	"listen":          "write host:port, like 0.0.0.0:7117",
 	"channels.listen": "write host:port, like 127.0.0.1:7118",
 }
 
-// goneSettings says what to do about settings that only the minor version before this one had. They are skipped, so
-// that an upgrade does not keep acpd from starting. Only a history of no messages is still off. The next minor version refuses them: remove them from here.
+// goneSettings are the remedies for settings that only the minor version before this one had. They are skipped, so
+// that an upgrade does not keep acpd from starting. Only a history of no messages is still off. The next minor
+// version refuses them: remove them from here.
 var goneSettings = map[string]string{
 	"agents.*.turns.day": "remove it: in 24 hours there are five times as many turns as turns.hour",
 

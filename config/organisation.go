@@ -18,7 +18,7 @@ const maxAuthorities = 16
 // defaultAllow are the kinds that an authority allows its peers without a setting.
 var defaultAllow = []string{kinds.KindPing, kinds.KindDiscover}
 
-// checkOrganisation reports authorities that cannot sign, or of which nothing is known.
+// checkOrganisation reports authorities that cannot sign or have no key, and other mistakes in the section.
 func (p *parser) checkOrganisation(o *Organisation) {
 	p.AddValueError("organisation.certificate", checkStatePath(o.Certificate))
 	if len(o.Authorities) > maxAuthorities {
@@ -70,10 +70,10 @@ func checkStatePath(s string) error {
 	return nil
 }
 
-// Decide says whether a peer may initiate a message of kind that names domain, "" for none, by
-// [Policy.Decide]. A peer that has no more than a certificate is decided on by the rule of its id,
-// else by that of its name, else by those of its groups, of which one that allows is enough, else by
-// what its authority allows. The rule of "*" is not for it.
+// Decide returns whether a peer may initiate a message of kind that names domain, "" for none, by
+// [Policy.Decide]. For a peer that has only a certificate, the rule of its id decides, else that of its name,
+// else those of its groups, and one that allows is enough, else the setting allow of its authority. The rule
+// of "*" does not apply to it.
 func (c *Config) Decide(who identity.Peer, kind, domain string) Decision {
 	if who.Certificate == nil {
 		return c.Policy.Decide(who.ID, who.Name, kind, domain)

@@ -19,20 +19,20 @@ func IsPolicyKind(kind string) bool {
 	return slices.Contains(ListPolicyKinds(), kind)
 }
 
-// Decision says whether a policy allows one message, and why.
+// Decision is whether a policy allows one message, and why.
 type Decision struct {
 	Allowed bool
 	Rule    string // the rule that decided and why, for a person
 	Key     string // of the rule in config.yaml, as in policy.laptop; "": no rule decided
 }
 
-// Decide says whether a trusted peer may initiate a message of kind (or
+// Decide returns whether a trusted peer may initiate a message of kind (or
 // "mail", or "channel") that names domain, "" for none. name is the peer's
 // petname and may be empty.
 //
 // The rule of the id decides, else that of the name, else that of "*"; without
-// one everything is allowed. A rule with domains refuses a message that names
-// none. Results, errors and cancels are allowed always.
+// one everything is allowed. A rule with domains refuses a message without
+// a domain. Results, errors and cancels are allowed always.
 func (p Policy) Decide(peer identity.ID, name, kind, domain string) Decision {
 	if slices.Contains(freeKinds, kind) {
 		return newFreeDecision(kind)
@@ -49,7 +49,7 @@ func newFreeDecision(kind string) Decision {
 	return Decision{Allowed: true, Rule: kind + " belongs to a delegation: always allowed"}
 }
 
-// decide says what the rule that has key in the policy makes of a message.
+// decide applies the rule that has key in the policy to a message.
 func (r Rule) decide(key, kind, domain string) Decision {
 	at := yamldoc.JoinKey("policy", key)
 	if r.Kinds != nil && !slices.Contains(r.Kinds, kind) {

@@ -13,8 +13,8 @@ import (
 const maxShownValue = 256
 
 // renderValue returns the value of a setting as config.yaml may have it, on one line. It is
-// "none" for an entry or a list that is not there, and "default" for what else is not set. What
-// is over maxShownValue ends with an ellipsis.
+// "none" for a missing entry or list, and "default" for another setting that is not set. A value
+// over maxShownValue is cut and ends with an ellipsis.
 func renderValue(v reflect.Value) string {
 	switch {
 	case !v.IsValid() || v.Kind() == reflect.Slice && v.IsNil():
@@ -29,9 +29,9 @@ func renderValue(v reflect.Value) string {
 	return text
 }
 
-// renderFlow writes a value in the flow style of YAML, without the fields that are not set. Of the
-// hash of a key it writes the beginning alone: who chose a weak key shall not show it with the
-// hash. Of a secret it writes nothing.
+// renderFlow writes a value in the flow style of YAML, without the fields that are not set. It writes
+// only the beginning of the hash of a key, as a weak key can be guessed from the whole hash. It writes
+// nothing of a secret.
 func renderFlow(v reflect.Value) string {
 	if k, ok := v.Interface().(ChannelKey); ok {
 		return fmt.Sprintf("{sha256: %.8s…, agent: %s}", k.SHA256, cmp.Or(k.Agent, "any"))

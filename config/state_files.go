@@ -57,8 +57,8 @@ func (o *Organisation) ReadCertificate(dir string) (raw []byte, says *identity.C
 	return raw, says, nil
 }
 
-// CheckCredentials returns the path of a relay's file of credentials, or "". The error is that it cannot be
-// read, or is open to others. What stands in it is not looked at.
+// CheckCredentials returns the path of a relay's file of credentials, or "". It returns an error if the file cannot
+// be read, or is open to others. It does not look at the content.
 func (r *Relay) CheckCredentials(dir string) (file string, err error) {
 	if r.Credentials == "" {
 		return "", nil
@@ -80,7 +80,7 @@ func (r *Relay) CheckCredentials(dir string) (file string, err error) {
 
 const maxCredentialsFile = 64 << 10 // bytes
 
-// ReadAuthority returns an authority once for each of its keys, with what its file says that it has revoked. dir is
+// ReadAuthority returns an authority once for each of its keys, with the certificates that its file revokes. dir is
 // the state directory.
 func (o *Organisation) ReadAuthority(name, dir string) (all []identity.Authority, err error) {
 	says, at := o.Authorities[name], yamldoc.JoinKey("organisation.authorities", name)

@@ -100,7 +100,7 @@ func (p *parser) checkValues(c *Config) {
 	p.checkRates(c.Limits.Rate)
 }
 
-// checkOneOf reports a value that is none of words.
+// checkOneOf reports a value that is not among words.
 func (p *parser) checkOneOf(key, value string, words ...string) {
 	if slices.Contains(words, value) {
 		return
@@ -330,7 +330,7 @@ func checkPetnameOrID(s string) error {
 	return nil
 }
 
-// DefaultPort is the UDP port of daemons for which none is configured, unless it is taken.
+// DefaultPort is the UDP port of a daemon without a setting for it, unless the port is taken.
 const DefaultPort = "7117"
 
 // checkListenAddr returns an error unless s is an address to listen on. Unlike an address to
