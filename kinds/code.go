@@ -2,8 +2,8 @@ package kinds
 
 import "slices"
 
-// Code names what went wrong. The same word stands in envelopes, receipts, the
-// local API and the commands' output.
+// Code names what went wrong. Envelopes, receipts, the local API and the commands'
+// output use the same codes.
 type Code string
 
 // The codes (protocol, section 5).
@@ -39,7 +39,7 @@ const (
 type CodeInfo struct {
 	Code      Code
 	Retryable bool   // the same call may succeed later
-	Local     bool   // raised by the own daemon or client alone, never sent to a peer
+	Local     bool   // raised only by the own daemon or client, never sent to a peer
 	Exit      int    // exit code of a command that ends with it
 	Raised    string // when
 }
@@ -82,14 +82,14 @@ func (c Code) Info() CodeInfo {
 // IsKnown reports whether the code is of the table.
 func (c Code) IsKnown() bool { return c.Info().Raised != "" }
 
-// outcomes are words that stand where a code does, and say that a message has not failed. No code of a
-// peer's is one of them.
+// outcomes are used instead of a code for a message that has not failed. A peer's code is never one
+// of them.
 var outcomes = []Code{"ok", "handed", "held", "sent", "replaced", "accepted", "refused", "completed"}
 
 func (c Code) isOutcome() bool { return slices.Contains(outcomes, c) }
 
 // isWord reports whether the code has the form that a peer's may have: up to 64 small letters,
-// digits and underlines. Codes stand beside other text, in lines that people and models read.
+// digits and underlines. Codes are shown with other text, in lines that people and models read.
 func (c Code) isWord() bool {
 	for i := range len(c) {
 		if b := c[i]; b != '_' && (b < 'a' || b > 'z') && (b < '0' || b > '9') {

@@ -26,8 +26,8 @@ const (
 )
 
 // LimitDeadline returns the payload of a query with a deadline of at most a time, in whole
-// milliseconds. All else stays as it was written. It returns an invalid payload unchanged: its check
-// says what is wrong.
+// milliseconds. All else stays as it was written. It returns an invalid payload unchanged; the check of
+// the payload reports the mistake.
 func LimitDeadline(p wire.Payload, most time.Duration) wire.Payload {
 	limit, named := max((most+time.Millisecond-1).Milliseconds(), 1), float64(DefaultQueryDeadline.Milliseconds())
 	d := jsontext.NewDecoder(bytes.NewReader(p))
@@ -35,7 +35,7 @@ func LimitDeadline(p wire.Payload, most time.Duration) wire.Payload {
 		return p
 	}
 	begin := d.InputOffset()
-	from, to := begin, begin // where the deadline stands
+	from, to := begin, begin // where the deadline is
 	for d.PeekKind() == '"' {
 		name, err := d.ReadToken()
 		if err != nil {

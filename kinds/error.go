@@ -13,10 +13,10 @@ import (
 	"github.com/acpd/acpd/wire"
 )
 
-// Error says what went wrong, in a form that crosses every boundary: it is the payload of
+// Error is an error in a form that crosses every boundary: it is the payload of
 // an error envelope, a refused receipt, the data of a JSON-RPC error and the object that
-// acpctl prints. Without From, all of it but Quoted has only words of this program. With From, it is
-// the peer's words as a whole.
+// acpctl prints. Without From, all of it but Quoted has only words of this program. With From, all of it
+// is the peer's words.
 type Error struct {
 	Code         Code           `json:"code"`
 	Message      string         `json:"message"`
@@ -29,10 +29,10 @@ type Error struct {
 	cause error // see Cause
 }
 
-// NewErrorFromWire returns the error that a receipt, an ack or an error payload of a peer says.
-// The code table decides whether it is retryable: unknown codes are kept and are not. A
-// code that only the own daemon may raise, that has not the form of one, or that is the word for a
-// message which has not failed, becomes internal.
+// NewErrorFromWire returns the error in a receipt, an ack or an error payload of a peer.
+// The code table decides whether it is retryable: unknown codes are kept and are not. The code
+// becomes internal if only the own daemon may raise it, if it does not have the form of a code, or if
+// it is an outcome of a message that has not failed.
 func NewErrorFromWire(code, message string, retryAfterMS uint64) *Error {
 	e := &Error{Code: Code(code), Message: message}
 	info := e.Code.Info()
@@ -47,9 +47,9 @@ func NewErrorFromWire(code, message string, retryAfterMS uint64) *Error {
 }
 
 // SanitizeForPeer returns e as it may cross to or from a peer: with a code as [NewErrorFromWire]
-// reads it, internal if it has none, and without From and details.delivered. Only the
+// reads it, internal if it is empty, and without From and details.delivered. Only the
 // own daemon sets those two: an agent may answer with the error of another call, and
-// that says nothing of this message. But no_agent with delivered unknown stays: it says that
+// that says nothing about this message. But no_agent with delivered unknown stays: it means that
 // a session had the message and ended. [CheckEnvelope] refuses the codes that SanitizeForPeer replaces,
 // so that none crosses in a payload of an agent's.
 func (e *Error) SanitizeForPeer() *Error {
@@ -63,7 +63,7 @@ func (e *Error) SanitizeForPeer() *Error {
 	return f
 }
 
-// AsError returns the *Error in the chain of err. If there is none, it returns a new one:
+// AsError returns the *Error in the chain of err, or else a new one:
 // invalid for a [wire.FormatError], timeout or cancelled for an ended context, else
 // internal. Its message has the words that [ownwords.Of] finds.
 func AsError(err error) *Error {
@@ -93,9 +93,9 @@ func NewErrorFromCause(cause error) *Error {
 	return Errorf(Cancelled, "the caller gave up")
 }
 
-// Errorf returns an error with a code, which is retryable if the code is. Of an argument that is an
-// error, the message has the words that [ownwords.Of] finds, and [Error.Cause] returns the error; one
-// of this daemon that has Quoted passes it on.
+// Errorf returns an error with a code. It is retryable if the code is. From an argument that is an
+// error, the message has only the words that [ownwords.Of] finds; [Error.Cause] returns that error, and
+// Quoted is taken from it if it is an error of this daemon.
 func Errorf(code Code, format string, args ...any) *Error {
 	e := &Error{Code: code, Message: fmt.Sprintf(format, ownwords.Shown(args)...), Retryable: code.Info().Retryable}
 	for _, arg := range args {
@@ -109,8 +109,8 @@ func Errorf(code Code, format string, args ...any) *Error {
 	return e
 }
 
-// Cause returns the error of which the message has at most the words that may be shown, for the log
-// at level debug, or nil.
+// Cause returns the underlying error for the log at level debug, or nil. The message has at most the words of
+// it that may be shown.
 func (e *Error) Cause() error { return e.cause }
 
 // OwnWords returns the message, or a replacement if a peer has written it.
@@ -137,7 +137,7 @@ func (e *Error) Is(target error) bool {
 	return ok && t.Code == e.Code
 }
 
-// Delivered says what is known of a message whose call failed.
+// Delivered is what is known about the delivery of a message whose call failed.
 type Delivered string
 
 const (
@@ -195,8 +195,8 @@ func (e *Error) WithReason(r Reason) *Error {
 	return e
 }
 
-// Reason returns details.reason, or "" if the own daemon has set none: what a peer says there
-// counts for nothing.
+// Reason returns details.reason, or "" if the own daemon has not set it. It ignores a reason that
+// a peer has set.
 func (e *Error) Reason() Reason {
 	var d struct {
 		Reason Reason `json:"reason"`

@@ -1,12 +1,11 @@
-// Package kinds says what the messages of ACP/1 mean: one table row for each of
+// Package kinds defines the messages of ACP/1: one table row for each of
 // the twelve kinds (how it travels, what answers it, what its payload holds) and
 // one table of error codes.
 //
 // [CheckEnvelope] validates a whole envelope: its kind, whether ref must be there, and
 // its payload, in one pass over the text. That pass also finds the few fields by which
-// a daemon routes; they are in the [Checked] envelope. Fields that the tables do not
-// name are left alone: they are for the agents. This package does not know how
-// messages travel.
+// a daemon routes; they are in the [Checked] envelope. Other fields are not checked:
+// they are for the agents. This package does not know how messages travel.
 package kinds
 
 import (
@@ -18,13 +17,13 @@ import (
 	"github.com/acpd/acpd/wire"
 )
 
-// Class says how a kind travels.
+// Class is how a kind travels.
 type Class uint8
 
 const (
 	Exchange Class = iota // opens a bidirectional stream and is answered there
 	Message               // has a unidirectional stream of its own and a receipt
-	Reply                 // stands only on the reply half of an exchange
+	Reply                 // is used only on the reply half of an exchange
 )
 
 // The kinds.
@@ -63,7 +62,7 @@ type Traits uint8
 const (
 	Policed      Traits = 1 << iota // policy says which peers may send it
 	OfDelegation                    // it belongs to a delegation that is under way: no policy refuses it
-	Report                          // it says how a delegation goes, to whoever gave it
+	Report                          // it reports on a delegation, to whoever gave it
 	Work                            // it gives somebody something new to do: a daemon that drains begins none
 	Offered                         // agents take it; the daemon itself answers any other
 	Wakes                           // it can begin a turn of a session
@@ -77,7 +76,7 @@ type Kind struct {
 	Name     string
 	Plural   string // what people call several of them; set for each kind that can wake a session
 	Class    Class
-	Reply    string // the kind that answers it, beside error, or ""
+	Reply    string // the kind that answers it, in addition to error, or ""
 	NeedsRef bool   // ref names what it answers or concerns
 	Traits   Traits
 	Fields   []Field // of the payload; others pass unread
@@ -182,7 +181,7 @@ func ListNames(traits Traits) (names []string) {
 // Has reports whether the kind has one of the traits.
 func (k *Kind) Has(traits Traits) bool { return k.Traits&traits != 0 }
 
-// Has reports whether the kind of a name has one of the traits. An unknown kind has none.
+// Has reports whether the kind of a name has one of the traits. An unknown kind has no traits.
 func Has(name string, traits Traits) bool {
 	k, known := FindKind(name)
 	return known && k.Has(traits)
@@ -198,7 +197,7 @@ func (k *Kind) FindWords() string {
 	return ""
 }
 
-// AllowsReply reports whether reply may stand on the reply half of an exchange that
+// AllowsReply reports whether a message of kind reply is valid on the reply half of an exchange that
 // a message of kind k opened.
 func (k *Kind) AllowsReply(reply string) bool {
 	return k.Class == Exchange && (reply == k.Reply || reply == KindError)
@@ -221,7 +220,7 @@ func CheckPayload(name string, p wire.Payload) error {
 	return k.CheckPayload(p)
 }
 
-// FindReportKind returns the kind of a payload that says how a delegation goes, "" if it is of none.
+// FindReportKind returns the kind of a payload that reports on a delegation, or "" for any other payload.
 func FindReportKind(p wire.Payload) string {
 	for _, name := range ListNames(Report) {
 		if CheckPayload(name, p) == nil {
@@ -231,8 +230,8 @@ func FindReportKind(p wire.Payload) string {
 	return ""
 }
 
-// ParsePayload decodes a checked payload. For one that was not checked the error is an *Error
-// with the code invalid. What a payload quotes is left out: only the own daemon sets [Error.Quoted].
+// ParsePayload decodes a checked payload. If the payload was not checked, it may return an *Error
+// with the code invalid. It drops a payload's field quoted: only the own daemon sets [Error.Quoted].
 func ParsePayload[T any](p wire.Payload) (*T, error) {
 	v := new(T)
 	if err := json.Unmarshal(p.Object(), v); err != nil {

@@ -19,21 +19,21 @@ import (
 	"github.com/acpd/acpd/wire"
 )
 
-// Field is a payload field that the daemon checks. Null counts as absent.
+// Field is a payload field that the daemon checks. A null field is taken as absent.
 type Field struct {
 	Name   string
 	Traits FieldTraits
 	check  fieldCheck
 }
 
-// FieldTraits say whether a field must be there, and who is shown it in which place.
+// FieldTraits are whether a field must be there, and who is shown it in which place.
 type FieldTraits uint8
 
 const (
 	Required FieldTraits = 1 << iota
 	Head                 // a model sees it before all else, behind its name
 	Words                // a model sees it after that, as text without its name
-	Line                 // it is on the one line that those see who watch; a topic is beside it
+	Line                 // it is on the one line that watchers see; a topic is shown with it
 )
 
 // Has reports whether the field has one of the traits.
@@ -105,7 +105,7 @@ func newMillisCheck(limit time.Duration) fieldCheck {
 	return func(v jsontext.Value) string { return checkWholeNumber(v, uint64(limit.Milliseconds())) }
 }
 
-// checkWholeNumber returns what is wrong with a number up to limit. It takes digits alone: 1e3
+// checkWholeNumber returns what is wrong with a number up to limit. It accepts only digits: 1e3
 // is refused like 1.5.
 func checkWholeNumber(v jsontext.Value, limit uint64) string {
 	const want = "a whole number, 0 or more"
@@ -184,7 +184,7 @@ func checkDetails(v jsontext.Value) string {
 	return ""
 }
 
-// CheckAbout returns an error unless the text can say what an agent is for; field names it there.
+// CheckAbout returns an error unless the text is valid as the description of an agent; field names it there.
 func CheckAbout(field, about string) error {
 	if utf8.RuneCountInString(about) > MaxAbout || strings.ContainsFunc(about, func(r rune) bool { return !unicode.IsPrint(r) }) {
 		return &wire.FormatError{Field: field, Problem: fmt.Sprintf("expected one line of at most %d printable characters", MaxAbout)}
@@ -321,7 +321,7 @@ func (k *Kind) findField(name []byte) int {
 	return slices.IndexFunc(k.Fields, func(f Field) bool { return f.Name == string(name) })
 }
 
-// describeSyntaxError says what is wrong with JSON text, without a word of it.
+// describeSyntaxError describes what is wrong with JSON text, without quoting any of it.
 func describeSyntaxError(err error) string {
 	syntax, ok := errors.AsType[*jsontext.SyntacticError](err)
 	switch {

@@ -72,7 +72,7 @@ type Result struct {
 	Error   *string        `json:"error,omitzero"` // null on success
 
 	// Of a partial one:
-	Progress *float64 `json:"progress,omitzero"` // how much is done, 0 to 1; nil: that is not said
+	Progress *float64 `json:"progress,omitzero"` // how much is done, 0 to 1; nil if that is not known
 	Message  string   `json:"message,omitzero"`  // what is being done, at most 1 KiB
 }
 
@@ -126,8 +126,8 @@ const (
 	AnswersTurn  = "turn"  // it is a session, and reads a query at its next tool call
 )
 
-// ListAgents returns what capabilities say of each of the agents, or of the one that was asked about.
-// Answers is empty where they do not say how it answers.
+// ListAgents returns the details of each of the agents in the capabilities, or of the one that was asked about.
+// Answers is empty if the capabilities do not have it.
 func (c *Capabilities) ListAgents() []AgentDetails {
 	names := c.Agents
 	switch {

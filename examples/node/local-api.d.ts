@@ -595,7 +595,7 @@ export interface Envelope {
   from_agent?: string;
 }
 
-/** Error says what went wrong, in a form that crosses every boundary: it is the payload of an error envelope, a refused receipt, the data of a JSON-RPC error and the object that acpctl prints. Without from, all of it but quoted has only words of this program. With from, it is the peer's words as a whole. */
+/** Error is an error in a form that crosses every boundary: it is the payload of an error envelope, a refused receipt, the data of a JSON-RPC error and the object that acpctl prints. Without from, all of it but quoted has only words of this program. With from, all of it is the peer's words. */
 export interface ErrorData {
   code: Code;
   message: string;
@@ -1533,7 +1533,7 @@ export interface Result {
   data?: unknown;
   /** null on success */
   error?: string | null;
-  /** Of a partial one: how much is done, 0 to 1; absent: that is not said */
+  /** Of a partial one: how much is done, 0 to 1; absent if that is not known */
   progress?: number;
   /** what is being done, at most 1 KiB */
   message?: string;

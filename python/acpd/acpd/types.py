@@ -451,7 +451,7 @@ ErrorData = TypedDict(
         "quoted": NotRequired[str],  # what another program said, such as a command, for a person: at most 200 bytes, on one line; nothing that a peer sends has it
     },
 )
-"""Error says what went wrong, in a form that crosses every boundary: it is the payload of an error envelope, a refused receipt, the data of a JSON-RPC error and the object that acpctl prints. Without from, all of it but quoted has only words of this program. With from, it is the peer's words as a whole."""
+"""Error is an error in a form that crosses every boundary: it is the payload of an error envelope, a refused receipt, the data of a JSON-RPC error and the object that acpctl prints. Without from, all of it but quoted has only words of this program. With from, all of it is the peer's words."""
 
 
 class ErrorParams(TypedDict):
@@ -491,7 +491,7 @@ class Result(TypedDict):
     outcome: str
     data: NotRequired[Any]
     error: NotRequired[Union[str, None]]  # null on success
-    progress: NotRequired[float]  # Of a partial one: how much is done, 0 to 1; absent: that is not said
+    progress: NotRequired[float]  # Of a partial one: how much is done, 0 to 1; absent if that is not known
     message: NotRequired[str]  # what is being done, at most 1 KiB
 
 
