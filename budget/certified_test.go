@@ -18,6 +18,7 @@ func fleetBook(trusted int, name func(identity.ID) string) *Book {
 // certifiedID returns an id of a peer with a certificate.
 func certifiedID(n int) identity.ID { return identity.ID{0x80 | byte(n>>8), byte(n)} }
 
+// holds: security.md#fleets
 func TestAThousandCertifiedPeersLeaveTheTrustedTheirHalf(t *testing.T) {
 	b := fleetBook(4, func(who identity.ID) string { return fmt.Sprintf("build-%x.corp", who[:2]) })
 	a := b.OpenAccount(Inbox)
@@ -63,6 +64,7 @@ func TestCertifiedPeersHaveNoPart(t *testing.T) {
 	}
 }
 
+// holds: security.md#fleets
 func TestKeysOfOneNameShareWhatOnePeerMayHave(t *testing.T) {
 	b := fleetBook(1, func(identity.ID) string { return "build-7.corp" })
 	a := b.OpenAccount(Inbox)
@@ -108,6 +110,7 @@ func TestNamesThatChangeMeanwhile(t *testing.T) {
 
 // What certified peers have left on the disk counts as theirs after a restart too, when their
 // certificates have not come yet.
+// holds: security.md#fleets
 func TestWhatCertifiedPeersLeftCountsAfterARestart(t *testing.T) {
 	name := ""
 	b := fleetBook(4, func(identity.ID) string { return name })

@@ -33,6 +33,7 @@ func TestShareHoldsThePeersBound(t *testing.T) {
 	}
 }
 
+// holds: security.md#the-budget
 func TestSharesHoldTheSum(t *testing.T) {
 	b := Book{Peers: func() int { return 10 }}
 	a := b.OpenAccount(Row{Name: "row", Peer: 100, All: 100})

@@ -11,6 +11,7 @@ import (
 	"github.com/acpd/acpd/integration/await"
 )
 
+// holds: security.md#the-budget
 func TestLogSumsUpOnceAMinute(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var (
@@ -62,6 +63,7 @@ func TestLogSumsUpOnceAMinute(t *testing.T) {
 	})
 }
 
+// holds: security.md#the-budget
 func TestLogOfAllPeersTogetherIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var text await.Output

@@ -22,6 +22,7 @@ func inbound(kind, payload string) *Inbound {
 	return &Inbound{Envelope: wire.Envelope{V: 1, ID: wire.NewMessageID(), Kind: kind, Payload: wire.Payload(payload)}, Name: "desk"}
 }
 
+// holds: security.md#agents-on-this-machine
 func TestAttach(t *testing.T) {
 	s := newServer(t, func(_ context.Context, _ *jsonrpc.Conn, r *jsonrpc.Request) { r.Respond(nil) })
 	c := &Client{Socket: s.path}

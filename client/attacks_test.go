@@ -43,6 +43,7 @@ func readAttacks(t testing.TB) []attack {
 
 // TestAttacksOnTheBody: whatever a peer writes stands inert between the boundary lines, and
 // the header is ours to the byte.
+// holds: security.md#text-that-a-model-reads
 func TestAttacksOnTheBody(t *testing.T) {
 	plain, _, _ := strings.Cut(renderFixed(newQuestion("x")), "\n")
 	for _, a := range readAttacks(t) {
@@ -106,6 +107,7 @@ var countsInHeader = regexp.MustCompile(` (Control or hidden|Tags in it).*$`)
 
 // TestAttacksOnTheHeader: a header has nothing of what a peer, or a careless caller, puts into
 // its fields but an agent's plain name.
+// holds: security.md#text-that-a-model-reads
 func TestAttacksOnTheHeader(t *testing.T) {
 	plain := renderFixed(newQuestion("hello"))
 	agent := regexp.MustCompile(`^[a-z0-9][a-z0-9._-]{0,31}$`)

@@ -60,6 +60,7 @@ func TestNoDaemon(t *testing.T) {
 }
 
 // Where ACP_SOCKET is set nothing looks at a home, whatever it says.
+// holds: security.md#agents-on-this-machine
 func TestAgentSocket(t *testing.T) {
 	s := newServer(t, func(_ context.Context, _ *jsonrpc.Conn, r *jsonrpc.Request) { r.Respond(&Whoami{Name: "desk"}) })
 	t.Setenv("ACP_SOCKET", s.path)

@@ -12,6 +12,7 @@ import (
 
 // Which open call led to which: what a question is about, and else what the caller has named. Agents, thread, hops
 // and the name of a chain join nothing, as all calls here have them in common.
+// holds: security.md#the-page-of-acpctl-web
 func TestFindOpenParents(t *testing.T) {
 	laptop, build := identity.ID{1}, identity.ID{2}
 	noon := time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)

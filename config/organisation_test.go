@@ -58,6 +58,7 @@ func TestOrganisationIsChecked(t *testing.T) {
 	}
 }
 
+// holds: security.md#fleets
 func TestWhatCertifiedPeersMay(t *testing.T) {
 	c := mustParse(t, `
 organisation:

@@ -62,6 +62,7 @@ func isCut(text string) bool {
 // Lines that never end, of many connections, fill no memory: whoever sends them is cut
 // off, and the owner's calls and another agent's go on, however large. It runs alone,
 // for it looks at the memory of all.
+// holds: security.md#agents-on-this-machine
 func TestLinesWithoutEndFillNoMemory(t *testing.T) {
 	dir := stateDir(t)
 	writeConfig(t, dir, "max_message: 16777216\n")
@@ -90,6 +91,7 @@ func TestLinesWithoutEndFillNoMemory(t *testing.T) {
 }
 
 // So it is with the bodies of requests.
+// holds: security.md#agents-on-this-machine
 func TestBodiesWithoutEndFillNoMemory(t *testing.T) {
 	dir := stateDir(t)
 	desk := start(t, dir, "desk")

@@ -47,6 +47,7 @@ func needRoot(t *testing.T) {
 
 // Users that agents.uids lists may use the sockets where the folder is mounted, others
 // that get there hear why not; unless there is such a list nobody else opens them at all.
+// holds: security.md#agents-on-this-machine
 func TestOtherUsersOfTheAgentsFolder(t *testing.T) {
 	needRoot(t)
 	dir := stateDir(t)
@@ -101,6 +102,7 @@ func TestRootlessDaemon(t *testing.T) {
 
 // Root speaks with the daemon of any user on the owner's socket, as with that of a system unit,
 // and not on the one of agents.
+// holds: security.md#on-this-machine
 func TestRootAtTheOwnersSocket(t *testing.T) {
 	needRoot(t)
 	dir := stateDir(t)

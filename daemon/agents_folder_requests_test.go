@@ -20,6 +20,7 @@ import (
 // Requests that an agent makes and that wait fill no memory, however long their lines are:
 // what has no room is refused, and the calls of others go on. It runs alone, for it looks at
 // the memory of all.
+// holds: security.md#agents-on-this-machine
 func TestRequestsThatWaitFillNoMemory(t *testing.T) {
 	desk, laptop := pair(t)
 	laptop.agent(client.AttachParams{Name: "welder"}, say(accepted))
@@ -73,6 +74,7 @@ func TestRequestsThatWaitFillNoMemory(t *testing.T) {
 
 // Answers that an agent does not read have a room of all, however many it asks for. It reads so slowly
 // that it is just not dropped; what has no room is refused, and the calls of others go on.
+// holds: security.md#agents-on-this-machine
 func TestAnswersThatAgentsDoNotRead(t *testing.T) {
 	desk, laptop := pair(t)
 	planner, key := desk.guestAgent(client.AttachParams{Name: "planner", Kinds: []string{"query"}}, say(`{}`))

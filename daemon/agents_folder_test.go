@@ -52,6 +52,7 @@ var served = []string{
 
 // Every method of the local API is tried in the agents' folder, by the name that it has
 // in the table: what is not for agents is refused before its params are looked at.
+// holds: security.md#agents-on-this-machine
 func TestAgentsAreServedWhatAgentsDo(t *testing.T) {
 	t.Parallel()
 	desk := start(t, stateDir(t), "desk")
@@ -114,6 +115,7 @@ func (d *running) state(t testing.TB, owner *program) string {
 }
 
 // Agents know their peers by name: no address, no stranger, no blocked key is told them.
+// holds: security.md#agents-on-this-machine
 func TestAgentsHearOfNoAddresses(t *testing.T) {
 	t.Parallel()
 	desk, laptop := pair(t)
@@ -146,6 +148,7 @@ func TestAgentsHearOfNoAddresses(t *testing.T) {
 
 // An agent reads and acknowledges what is for it, and what is for any; the latter lies
 // in taken for a week with its name.
+// holds: security.md#agents-on-this-machine
 func TestAnAgentsInboxIsItsOwn(t *testing.T) {
 	t.Parallel()
 	desk, laptop := pair(t)
@@ -258,6 +261,7 @@ func (d *running) rows(table string) (n int) {
 }
 
 // An agent sees, waits for, cancels and reports on its own delegations only.
+// holds: security.md#agents-on-this-machine
 func TestAnAgentsDelegationsAreItsOwn(t *testing.T) {
 	t.Parallel()
 	desk, laptop := pair(t)
@@ -325,6 +329,7 @@ func TestAnAgentsDelegationsAreItsOwn(t *testing.T) {
 
 // In channels an agent in the folder says who it is, is never the operator, and speaks
 // for an attached agent only with its key.
+// holds: security.md#agents-on-this-machine
 func TestChannelsInTheAgentsFolder(t *testing.T) {
 	t.Parallel()
 	desk := start(t, stateDir(t), "desk")
@@ -375,6 +380,7 @@ func TestChannelsInTheAgentsFolder(t *testing.T) {
 // The folder is its owner's alone, unless other users are named; what lies in it under
 // the sockets' names is replaced and never followed; a restart keeps the folder itself,
 // which may be mounted.
+// holds: security.md#agents-on-this-machine
 func TestTheAgentsFolder(t *testing.T) {
 	t.Parallel()
 	dir := stateDir(t)

@@ -83,6 +83,7 @@ func TestWhatNamesNoAgentAsksTheOwner(t *testing.T) {
 
 // What waits for the owner's word keeps the beginning of a long delegation alone, and wakes its session
 // all the same.
+// holds: security.md#the-budget
 func TestALongDelegationThatWaitsKeepsLittle(t *testing.T) {
 	t.Parallel()
 	desk, laptop := pair(t)
@@ -109,6 +110,7 @@ func TestALongDelegationThatWaitsKeepsLittle(t *testing.T) {
 }
 
 // The owner sees the beginning of what is to be approved, in one line without what a terminal obeys.
+// holds: security.md#agents-on-this-machine
 func TestApprovalsShowWhatAMessageSays(t *testing.T) {
 	t.Parallel()
 	desk, laptop := pair(t)

@@ -13,6 +13,7 @@ import (
 
 // Nobody takes an agent's name over in the agents' folder. While the agent is away and
 // has open work, its key alone gives the name again, also after a restart.
+// holds: security.md#agents-on-this-machine
 func TestANameWithOpenWorkNeedsItsKey(t *testing.T) {
 	t.Parallel()
 	desk, laptop := pair(t)
@@ -77,6 +78,7 @@ func TestANameWithOpenWorkNeedsItsKey(t *testing.T) {
 
 // Whoever attaches under a name that is free gets what waits for that name, but not what the agent
 // had before it: that needs the key.
+// holds: security.md#agents-on-this-machine
 func TestAFreeNameGetsWhatWaitsForIt(t *testing.T) {
 	t.Parallel()
 	desk, laptop := pair(t)

@@ -315,6 +315,7 @@ func TestStatusAndWhoami(t *testing.T) {
 	}
 }
 
+// holds: security.md#agents-on-this-machine
 func TestAgentNamesAreUnique(t *testing.T) {
 	t.Parallel()
 	desk := start(t, stateDir(t), "desk")

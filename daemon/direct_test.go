@@ -64,6 +64,7 @@ func TestInvitationsWithoutAddresses(t *testing.T) {
 
 // TestJoinStaysOnTheRelay has a daemon that is told to stay on relays join: where it uses a relay of the
 // invitation it dials no address, and keeps none.
+// holds: security.md#exposure-on-the-network
 func TestJoinStaysOnTheRelay(t *testing.T) {
 	t.Parallel()
 	desk := start(t, stateDir(t), "desk")
@@ -132,6 +133,7 @@ func TestDirectOffWithoutAUsableRelay(t *testing.T) {
 
 // TestDirectOffForgetsWherePeersWere has a daemon that is told to stay on relays: while it has one, it dials a peer
 // at addresses that somebody gave, and not where the peer was connected before.
+// holds: security.md#exposure-on-the-network
 func TestDirectOffForgetsWherePeersWere(t *testing.T) {
 	t.Parallel()
 	dir, id := stateDir(t), identity.ID{0xaa, 31: 4}

@@ -29,6 +29,8 @@ func startWithDisk(t *testing.T) (desk *running, free *atomic.Uint64) {
 
 // TestPeersAreRefusedOnALowDisk: below the floor what peers send is not kept, and they
 // hear why; what is the user's own goes on, and all of it when there is space again.
+// holds: security.md#on-this-machine
+// holds: security.md#the-budget
 func TestPeersAreRefusedOnALowDisk(t *testing.T) {
 	t.Parallel()
 	desk, free := startWithDisk(t)
@@ -129,6 +131,7 @@ func TestReserveWaitsForNoPeer(t *testing.T) {
 }
 
 // TestResultsAreRefusedOnALowDisk: what a peer reports is its writes too.
+// holds: security.md#on-this-machine
 func TestResultsAreRefusedOnALowDisk(t *testing.T) {
 	t.Parallel()
 	desk, free := startWithDisk(t)

@@ -11,6 +11,7 @@ import (
 )
 
 // TestLowDiskIsToldOf: the status tells of it while it lasts.
+// holds: security.md#on-this-machine
 func TestLowDiskIsToldOf(t *testing.T) {
 	t.Parallel()
 	var free atomic.Uint64

@@ -33,6 +33,7 @@ func attachSlowReviewer(t *testing.T, to *running) (leave chan struct{}) {
 }
 
 // A peer that asks for ever leaves a place of the agent to another one.
+// holds: security.md#the-budget
 func TestPeerLeavesAPlaceToOthers(t *testing.T) {
 	t.Parallel()
 	hog, laptop := pair(t)
@@ -69,6 +70,7 @@ func TestPeerLeavesAPlaceToOthers(t *testing.T) {
 
 // What peers have piled up for an agent that reads slowly takes neither the room nor the
 // turn of another one's query.
+// holds: security.md#the-budget
 func TestPeersTakeTurnsAtAnAgent(t *testing.T) {
 	t.Parallel()
 	hog, laptop := pair(t)
@@ -136,6 +138,7 @@ func TestPeersTakeTurnsAtAnAgent(t *testing.T) {
 
 // A peer that counts by its certificate has half of an agent's places, while one that the owner trusts is
 // connected.
+// holds: security.md#the-budget
 func TestACertifiedPeerLeavesHalfOfThePlaces(t *testing.T) {
 	t.Parallel()
 	_, hog, build := fleet(t, "", "policy: {desk.corp: {kinds: [ping, query]}}\n")

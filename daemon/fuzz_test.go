@@ -23,6 +23,7 @@ import (
 // agents' folder, while another agent is attached and at work. Whatever it says, each
 // line that comes back is JSON, nothing that administers the daemon has changed, and of
 // the other agent it has seen neither key, message nor delegation, and ended none.
+// holds: security.md#agents-on-this-machine
 func FuzzAgentSession(f *testing.F) {
 	desk, laptop := pair(f)
 	var other client.Attached

@@ -15,6 +15,7 @@ import (
 
 // What slow agents keep of a message that another one confirmed is its sender's to
 // pay for, however small the message is: beyond its share the receipt waits.
+// holds: security.md#the-budget
 func TestSlowTakersKeepLittle(t *testing.T) {
 	t.Parallel()
 	desk, laptop := pair(t)

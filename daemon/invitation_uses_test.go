@@ -12,6 +12,8 @@ import (
 
 // Several daemons join by one invitation, whose text is like any other. The owner hears of each,
 // and sees who came and how many still can. Untrusting one ends it for those who did not come yet.
+// holds: security.md#against-strangers
+// holds: security.md#what-untrust-does-and-what-it-does-not-undo
 func TestInvitationForSeveral(t *testing.T) {
 	t.Parallel()
 	desk := start(t, stateDir(t), "desk")

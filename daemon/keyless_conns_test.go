@@ -15,6 +15,7 @@ import (
 
 // TestKeylessConnections: of those without a key 64 are open, the newest; who has
 // one comes in beside them.
+// holds: security.md#in-channels
 func TestKeylessConnections(t *testing.T) {
 	t.Parallel()
 	dir := stateDir(t)

@@ -18,6 +18,7 @@ import (
 
 // No peer sends a message under the id of a delegation that was given from here, not even the peer
 // that has it: cancel, wait and reply name both by that id.
+// holds: security.md#agents-on-this-machine
 func TestIDsOfGivenDelegationsAreRefused(t *testing.T) {
 	t.Parallel()
 	desk, laptop := pair(t)
@@ -39,6 +40,7 @@ func TestIDsOfGivenDelegationsAreRefused(t *testing.T) {
 
 // A message whose id is that of another peer's message is refused as long as that one is known:
 // programs name messages by their ids.
+// holds: security.md#agents-on-this-machine
 func TestIDsOfOthersMessagesAreRefused(t *testing.T) {
 	t.Parallel()
 	desk, laptop := pair(t)
@@ -160,6 +162,7 @@ func TestRefusedPeersLearnNoIDs(t *testing.T) {
 
 // A question has neither the id of a question of another peer, nor that of a delegation that was
 // given to one: whoever answers names it by either.
+// holds: security.md#agents-on-this-machine
 func TestQuestionsHaveIDsOfTheirOwn(t *testing.T) {
 	t.Parallel()
 	desk, laptop := pair(t)
@@ -182,6 +185,7 @@ func TestQuestionsHaveIDsOfTheirOwn(t *testing.T) {
 }
 
 // What follows from a message that a session was shown long after it came is no new chain.
+// holds: security.md#agents-on-this-machine
 func TestHopsOfWhatWasShownLate(t *testing.T) {
 	t.Parallel()
 	desk, laptop := pair(t)

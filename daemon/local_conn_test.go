@@ -17,6 +17,7 @@ import (
 
 // TestAPanicInAnyMethodEndsOneCall: whatever method fails so, its caller is told, and
 // nothing of the call stays: neither its place on the connection nor the reserve.
+// holds: security.md#agents-on-this-machine
 func TestAPanicInAnyMethodEndsOneCall(t *testing.T) {
 	desk := startWith(t, Options{Home: stateDir(t), Listen: "127.0.0.1:0", Name: "desk", NoMDNS: true, measure: func(string) (disk.Space, error) {
 		return disk.Space{}, nil // so that the reserve is spent
@@ -46,6 +47,7 @@ func TestAPanicInAnyMethodEndsOneCall(t *testing.T) {
 }
 
 // Every method without params, and one that panics, gets an answer and ends nothing.
+// holds: security.md#agents-on-this-machine
 func TestNoCallEndsTheDaemon(t *testing.T) {
 	desk := start(t, stateDir(t), "desk")
 	methods := desk.local.Methods

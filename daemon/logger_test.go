@@ -16,6 +16,7 @@ import (
 
 // The log at level debug tells of every message by its id, and holds no payload, answer, key of an
 // agent, or invitation, whatever goes well or wrong.
+// holds: security.md#at-rest
 func TestDebugLogHoldsNoSecrets(t *testing.T) {
 	t.Parallel()
 	logs := [2]await.Output{}

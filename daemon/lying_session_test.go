@@ -50,6 +50,7 @@ func (d *running) countBudgetEvents(events <-chan *client.Event) (n int) {
 // A session says why it was not woken as often as it likes, each time in other words, also of
 // messages that it never got, of peers that do not exist: the owner hears of what is true, once a
 // minute, in the log too.
+// holds: security.md#agents-on-this-machine
 func TestALyingSessionIsHeardOnceAMinute(t *testing.T) {
 	t.Parallel()
 	log := new(logText)
@@ -93,6 +94,7 @@ func TestALyingSessionIsHeardOnceAMinute(t *testing.T) {
 
 // The owner hears no more of the sessions that peers would wake, or that would send, than ten
 // times a minute of each peer: a program can attach under many names, one after the other.
+// holds: security.md#agents-on-this-machine
 func TestManyNamesTellTheOwnerNoMore(t *testing.T) {
 	t.Parallel()
 	desk, laptop := pair(t)
@@ -113,6 +115,7 @@ func TestManyNamesTellTheOwnerNoMore(t *testing.T) {
 }
 
 // An agent attaches again and again, with all that it may declare: the log does not grow with it.
+// holds: security.md#agents-on-this-machine
 func TestAttachingFillsNoLog(t *testing.T) {
 	t.Parallel()
 	log := new(logText)

@@ -13,6 +13,7 @@ import (
 )
 
 // Settings of agents: whom they may call, on every method that sends, and who wakes them.
+// holds: security.md#agents-on-this-machine
 func TestSettingsOfAgents(t *testing.T) {
 	t.Parallel()
 	dir := stateDir(t)

@@ -14,6 +14,7 @@ import (
 
 // Whoever calls itself by the name of a certificate is not blocked, trusted or offered in the place of who
 // has it, while that one shows no certificate.
+// holds: security.md#fleets
 func TestAClaimIsNoNameOfAnAuthority(t *testing.T) {
 	t.Parallel()
 	a, desk, build := fleet(t, "", "")

@@ -70,6 +70,7 @@ func TestACertificateThatCannotBeReadLeavesTheOneBefore(t *testing.T) {
 
 // While a file of revocations is damaged, the last good one counts, and a daemon without one does not
 // start: nothing that was revoked counts again.
+// holds: security.md#fleets
 func TestRevocationsThatCannotBeReadOpenNothing(t *testing.T) {
 	t.Parallel()
 	_, desk, build := fleet(t, "", "")
@@ -149,6 +150,7 @@ func TestCertificatesThatCountAreLogged(t *testing.T) {
 
 // A key that shows a certificate and takes it back again and again writes no more into the log than
 // another peer does.
+// holds: security.md#fleets
 func TestCertificatesThatEndFillNoLog(t *testing.T) {
 	t.Parallel()
 	log := new(syncBuffer)
@@ -168,6 +170,7 @@ func TestCertificatesThatEndFillNoLog(t *testing.T) {
 }
 
 // An authority that changes its key keeps its names and its rules, and no connection ends.
+// holds: security.md#fleets
 func TestAnAuthorityChangesItsKey(t *testing.T) {
 	t.Parallel()
 	old, desk, build := fleet(t, "", "")

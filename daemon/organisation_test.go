@@ -76,6 +76,7 @@ func (l *program) refuseReached(to string) {
 	}
 }
 
+// holds: security.md#fleets
 func TestPeersByCertificateAlone(t *testing.T) {
 	t.Parallel()
 	_, desk, build := fleet(t, "", "policy: {desk.corp: {kinds: [ping, query]}}\n")

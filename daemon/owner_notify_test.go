@@ -13,6 +13,7 @@ import (
 
 // The owner's command starts when a message begins to wait for his yes, and when one did not wake its
 // session because a person is needed there. Nothing in it is of the peer's choice.
+// holds: security.md#agents-on-this-machine
 func TestTheOwnerIsNotified(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

@@ -37,6 +37,7 @@ func (x *trio) expectParentEnded(err error) {
 
 // A query ends when the query that it names as its parent ends without an answer: by its deadline, by a cancel, and with
 // the asker's connection. It has no more time than its parent has left.
+// holds: security.md#agents-on-this-machine
 func TestQueriesEndWithTheirParent(t *testing.T) {
 	t.Parallel()
 	x := newTrio(t)
@@ -119,6 +120,7 @@ func TestQueriesOutliveTheirParent(t *testing.T) {
 
 // What follows from a delegation ends when that is cancelled, also what the peer has accepted, and what follows
 // from that; but nothing that follows by a guess, and no notice.
+// holds: security.md#agents-on-this-machine
 func TestDelegationsEndWithTheirParent(t *testing.T) {
 	t.Parallel()
 	x := newTrio(t)
@@ -202,6 +204,7 @@ func TestUnacknowledgedDelegationsEndWithTheirParent(t *testing.T) {
 
 // An agent names as parent what it was handed, or gave. What is another one's is not known to it. The owner names
 // all that is known.
+// holds: security.md#agents-on-this-machine
 func TestAgentsNameWhatTheyHave(t *testing.T) {
 	t.Parallel()
 	desk, laptop := pair(t)

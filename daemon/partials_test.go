@@ -157,6 +157,7 @@ func (d *running) send(env *wire.Envelope) (peer.Outcome, error) {
 
 // A trusted peer that reports as fast as it likes, and as much, is held to eight a second of each
 // delegation and 64 KiB, and wakes, stores and displaces nothing by it.
+// holds: security.md#the-budget
 func TestPartialResultsOfAHostilePeer(t *testing.T) {
 	t.Parallel()
 	desk, laptop := pair(t)

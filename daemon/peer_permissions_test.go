@@ -128,6 +128,7 @@ func TestNamePassesToAnotherKey(t *testing.T) {
 
 // TestRulesWaitForTheirPeer: who joins under a name that rules mention, or that an untrusted key had, gets
 // nothing that was meant for another one; both sides are told how it gets the name.
+// holds: security.md#reserved-names
 func TestRulesWaitForTheirPeer(t *testing.T) {
 	t.Parallel()
 	deskDir, laptopDir := stateDir(t), stateDir(t)

@@ -31,6 +31,7 @@ func (d *running) ask(to *running, ref, id wire.MessageID, payload string) error
 
 // A trusted peer asks what and as often as it likes: about what it was not given, of others, without
 // end. Each refusal has a code, and what it takes is bounded and given back.
+// holds: security.md#the-budget
 func TestQuestionsOfAHostilePeer(t *testing.T) {
 	t.Parallel()
 	desk, laptop := pair(t)

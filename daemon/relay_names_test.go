@@ -43,6 +43,7 @@ func TestNamesThatAreAskedFor(t *testing.T) {
 }
 
 // An agent that may not call whom it names has nobody asked or dialled for that.
+// holds: security.md#agents-on-this-machine
 func TestNamesThatAnAgentMayNotCallAreNotAskedFor(t *testing.T) {
 	t.Parallel()
 	desk := start(t, stateDir(t), "desk")
@@ -73,6 +74,7 @@ func TestNamesThatAnAgentMayNotCallAreNotAskedFor(t *testing.T) {
 }
 
 // Peers are dialled by ids that nobody knows as often as they are looked for by names.
+// holds: security.md#against-a-relay-and-those-who-share-it
 func TestDialsByIDAreBounded(t *testing.T) {
 	t.Parallel()
 	desk := start(t, stateDir(t), "desk")
@@ -177,6 +179,7 @@ func TestTheSearchTakesTimeOfANotification(t *testing.T) {
 }
 
 // A machine that was set up anew under its old name is found, though the certificate of its old key is still valid.
+// holds: security.md#against-a-relay-and-those-who-share-it
 func TestAMachineThatWasSetUpAnewIsFound(t *testing.T) {
 	t.Parallel()
 	a, desk, build := fleet(t, "", "")

@@ -163,6 +163,7 @@ func TestMissingCredentialsAreTold(t *testing.T) {
 
 // An invitation names relays without their tokens, unless the owner gives those away, and is as it always
 // was if there are none.
+// holds: security.md#against-strangers
 func TestInvitationsNameRelays(t *testing.T) {
 	t.Parallel()
 	desk, laptop := start(t, stateDir(t), "desk"), start(t, stateDir(t), "laptop")

@@ -35,6 +35,7 @@ func TestQueryIsAnsweredByAnAttachedAgent(t *testing.T) {
 	}
 }
 
+// holds: security.md#agents-on-this-machine
 func TestQueryFailsAsTheAgentDoes(t *testing.T) {
 	t.Parallel()
 	desk, laptop := pair(t)

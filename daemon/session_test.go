@@ -149,6 +149,7 @@ func (l *program) notify(p client.NotifyParams) client.Receipt {
 
 // What names no agent goes to agents that answer by themselves, as long as one takes it. A
 // session comes after them, and only if the peer may wake it.
+// holds: security.md#agents-on-this-machine
 func TestSessionsComeAfterAgentsThatAnswer(t *testing.T) {
 	t.Parallel()
 	desk, laptop := pair(t)
@@ -236,6 +237,7 @@ func TestAMistypedAgentIsNamed(t *testing.T) {
 
 // A session takes what names it, also from a peer that may not wake it: that waits for its next
 // tool call, until the deadline.
+// holds: security.md#agents-on-this-machine
 func TestASessionTakesWhatNamesIt(t *testing.T) {
 	t.Parallel()
 	desk, laptop := pair(t)

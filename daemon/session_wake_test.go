@@ -15,6 +15,7 @@ import (
 
 // A message for a session is on disk before the session is told of it, and a wake is no receipt:
 // handed is what the session acknowledges in time, or what its program has proved.
+// holds: security.md#agents-on-this-machine
 func TestAWakeIsNoReceipt(t *testing.T) {
 	t.Parallel()
 	desk, laptop := pair(t)
@@ -296,6 +297,7 @@ func TestOldNoticesHideNoOtherPeers(t *testing.T) {
 }
 
 // A notice that refers to what a session has delegated is no answer to it.
+// holds: security.md#agents-on-this-machine
 func TestANoticeIsNoAnswer(t *testing.T) {
 	t.Parallel()
 	desk, laptop := pair(t)

@@ -103,6 +103,7 @@ func TestStatusTellsOfMisnamedAgents(t *testing.T) {
 
 // TestStatusTellsOfSettingsThatDoNotCount: until the file is mended, and those that wait
 // for a new start until they are again as they were at the start.
+// holds: security.md#before-you-trust-a-machine-that-is-not-yours
 func TestStatusTellsOfSettingsThatDoNotCount(t *testing.T) {
 	t.Parallel()
 	dir := stateDir(t)

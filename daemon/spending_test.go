@@ -15,6 +15,8 @@ import (
 
 // An agent reserves and settles; only the owner sees what was spent. A restart forgets nothing,
 // and after an untrust the peer's conversations are over.
+// holds: security.md#agents-on-this-machine
+// holds: security.md#headless-runs
 func TestSpending(t *testing.T) {
 	t.Parallel()
 	dir := stateDir(t)
@@ -76,6 +78,8 @@ func TestSpending(t *testing.T) {
 
 // A run is reserved for a request by the agent that works on it, while it does, and a few times at
 // most. What has not begun is given back.
+// holds: security.md#agents-on-this-machine
+// holds: security.md#headless-runs
 func TestRunsBelongToRequests(t *testing.T) {
 	t.Parallel()
 	desk, laptop := pair(t)

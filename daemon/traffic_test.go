@@ -206,6 +206,7 @@ func TestTrafficShowsOpenCalls(t *testing.T) {
 
 // It is for the owner alone, its params are bounded, and so is the number of those who watch. With the
 // connection the watching ends.
+// holds: security.md#at-rest
 func TestTrafficIsBounded(t *testing.T) {
 	t.Parallel()
 	dir := stateDir(t)
@@ -256,6 +257,8 @@ func TestTrafficIsBounded(t *testing.T) {
 
 // The history is kept until the configuration turns it off, at once and as one whole; then only those who watch
 // see anything.
+// holds: security.md#what-untrust-does-and-what-it-does-not-undo
+// holds: security.md#at-rest
 func TestHistory(t *testing.T) {
 	t.Parallel()
 	desk, laptop := pair(t)
@@ -301,6 +304,7 @@ func TestHistory(t *testing.T) {
 
 // A watcher that reads nothing keeps nothing up: every message passes, and it hears afterwards how many it
 // has lost.
+// holds: security.md#at-rest
 func TestAWatcherThatReadsNothing(t *testing.T) {
 	t.Parallel()
 	desk, laptop := pair(t)
@@ -327,6 +331,7 @@ func TestAWatcherThatReadsNothing(t *testing.T) {
 }
 
 // What a history keeps is in memory alone: not in the state directory, a backup of state.db or the log.
+// holds: security.md#at-rest
 func TestHistoryIsNowhereOnDisk(t *testing.T) {
 	t.Parallel()
 	var log await.Output

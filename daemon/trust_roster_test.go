@@ -86,6 +86,7 @@ func readTrustFile(t *testing.T, r *running) string {
 }
 
 // What is in the way of one entry keeps all others out; each such entry is told by its name.
+// holds: security.md#against-strangers
 func TestRosterIsAppliedWholeOrNot(t *testing.T) {
 	t.Parallel()
 	desk := start(t, stateDir(t), "desk")
@@ -144,6 +145,7 @@ func TestTheLongestRoster(t *testing.T) {
 
 // Relays that a roster names are told if the daemon does not use them, each once and eight at most. None is
 // added, and what is no relay's URL is refused.
+// holds: security.md#against-strangers
 func TestRelaysOfARoster(t *testing.T) {
 	t.Parallel()
 	desk := start(t, stateDir(t), "desk")

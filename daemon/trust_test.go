@@ -69,6 +69,7 @@ func TestPinsReachTheDisk(t *testing.T) {
 	await.Until(t, "on disk", func() bool { return pinned(laptop, desk) })
 }
 
+// holds: security.md#against-trusted-peers
 func TestUntrustCutsTheLiveConnection(t *testing.T) {
 	t.Parallel()
 	desk, laptop := pair(t)
@@ -127,6 +128,7 @@ func TestUntrustCutsTheLiveConnection(t *testing.T) {
 }
 
 // What an untrust has left on the disk goes at the next start.
+// holds: security.md#against-trusted-peers
 func TestStartFinishesAnUntrust(t *testing.T) {
 	t.Parallel()
 	desk, laptop := pair(t)
@@ -257,6 +259,7 @@ func TestInviteAndJoin(t *testing.T) {
 
 // TestReservedClaims: a daemon that calls itself user or claude is called so nowhere, unless
 // the owner says so.
+// holds: security.md#reserved-names
 func TestReservedClaims(t *testing.T) {
 	t.Parallel()
 	user, claude, desk := start(t, stateDir(t), "user"), start(t, stateDir(t), "claude"), start(t, stateDir(t), "desk")
@@ -289,6 +292,7 @@ func TestReservedClaims(t *testing.T) {
 
 // Who was untrusted does not come back by the invitation that it has used, also when
 // it is trusted again; those that are open can be seen and ended.
+// holds: security.md#against-strangers
 func TestInvitationsEnd(t *testing.T) {
 	t.Parallel()
 	desk, laptop := start(t, stateDir(t), "desk"), start(t, stateDir(t), "laptop")

@@ -36,6 +36,7 @@ func (d *running) wokenBy(peer string) client.WokenBy {
 
 // A peer that may wake sessions hears that the turns which it may cause are used up, and when there are
 // some again; the owner hears of it too, and how to give more.
+// holds: security.md#agents-on-this-machine
 func TestUsedUpTurnsAreToldOf(t *testing.T) {
 	t.Parallel()
 	desk, laptop := pair(t)

@@ -96,6 +96,7 @@ func TestApprovals(t *testing.T) {
 }
 
 // Rules name one peer each, and outlive a restart.
+// holds: security.md#agents-on-this-machine
 func TestWakeRules(t *testing.T) {
 	t.Parallel()
 	dir := stateDir(t)

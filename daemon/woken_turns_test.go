@@ -21,6 +21,8 @@ import (
 
 // A trusted peer that may wake a session and does nothing else causes half of the turns at most,
 // and keeps nobody else from waking it. Its owner hears of it, and a restart forgets nothing.
+// holds: security.md#what-untrust-does-and-what-it-does-not-undo
+// holds: security.md#agents-on-this-machine
 func TestAHostilePeerWakesNoMoreThanItsShare(t *testing.T) {
 	t.Parallel()
 	dir := stateDir(t)
@@ -114,6 +116,7 @@ func TestAHostilePeerWakesNoMoreThanItsShare(t *testing.T) {
 
 // What a session sends in a turn that a peer has woken counts against that peer, and so does the
 // turn that the answer begins.
+// holds: security.md#agents-on-this-machine
 func TestWhatAWokenTurnSendsIsItsPeersToPayFor(t *testing.T) {
 	t.Parallel()
 	desk, laptop := pair(t)
@@ -182,6 +185,7 @@ func TestTheOwnerHearsOfALoop(t *testing.T) {
 }
 
 // A turn that certainly never began is given back; one that may have begun counts.
+// holds: security.md#agents-on-this-machine
 func TestTurnsThatNeverBeginDoNotCount(t *testing.T) {
 	t.Parallel()
 	desk, laptop := pair(t)
@@ -241,6 +245,7 @@ func TestTurnsThatNeverBeginDoNotCount(t *testing.T) {
 
 // A query counts as a turn only if the session's program was given a pointer to it, or may have
 // been: the session has the query all the same.
+// holds: security.md#agents-on-this-machine
 func TestAQueryCountsIfItIsPosted(t *testing.T) {
 	t.Parallel()
 	desk, laptop := pair(t)

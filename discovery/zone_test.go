@@ -37,6 +37,7 @@ func unpack(t *testing.T, data []byte) (msg dns.Msg, types []string) {
 }
 
 // TestAnswer: whatever a packet asks, one packet of at most 1,232 bytes answers it.
+// holds: security.md#exposure-on-the-network
 func TestAnswer(t *testing.T) {
 	host, port := netip.MustParseAddrPort("10.0.0.5:5353"), netip.MustParseAddrPort("10.0.0.5:40000")
 	few := newDNSRecords(planner, "planner", addrPorts("10.0.0.9:7117", "[2001:db8::9]:7117"))
@@ -95,6 +96,7 @@ func TestAnswer(t *testing.T) {
 }
 
 // TestReflection: what an answer is of its question. docs/discovery.md has the figures.
+// holds: security.md#exposure-on-the-network
 func TestReflection(t *testing.T) {
 	from := netip.MustParseAddrPort("10.0.0.5:40000")
 	for name, tt := range map[string]struct {
@@ -120,6 +122,7 @@ func TestReflection(t *testing.T) {
 }
 
 // TestQuotaComesFirst: a packet over the quota is not unpacked.
+// holds: security.md#exposure-on-the-network
 func TestQuotaComesFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		z := &zone{}
@@ -146,6 +149,7 @@ func TestQuotaComesFirst(t *testing.T) {
 
 // TestWhoIsAnswered: who is on the link, on the interface of the socket, and nobody
 // else; and of those only who speaks from the port of mDNS is believed.
+// holds: security.md#exposure-on-the-network
 func TestWhoIsAnswered(t *testing.T) {
 	z := &zone{}
 	z.current.Store(newDNSRecords(planner, "planner", addrPorts("10.0.0.9:7117")))

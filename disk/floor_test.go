@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// holds: security.md#on-this-machine
 func TestFloor(t *testing.T) {
 	const mib, gib = 1 << 20, 1 << 30
 	for _, c := range []struct{ total, min, bound uint64 }{
@@ -30,6 +31,7 @@ func TestFloor(t *testing.T) {
 }
 
 // TestFloorOfFiles: a file system without inodes, or without writes, has no room either, however many bytes it has.
+// holds: security.md#on-this-machine
 func TestFloorOfFiles(t *testing.T) {
 	for _, c := range []struct {
 		left Space
@@ -71,6 +73,7 @@ func TestFloorLooks(t *testing.T) {
 }
 
 // TestReserve: what frees space has that of the file, and others have not.
+// holds: security.md#on-this-machine
 func TestReserve(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "reserve")
 	left := uint64(1 << 40)
@@ -105,6 +108,7 @@ func TestReserve(t *testing.T) {
 
 // TestReserveUnderAQuota: a quota shows only in what fails, and then the reserve is
 // there for a second attempt. What fails otherwise is not repeated.
+// holds: security.md#on-this-machine
 func TestReserveUnderAQuota(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "reserve")
 	r := OpenReserve(path, func(string) (Space, error) { return Space{Free: 1 << 40}, nil })
@@ -142,6 +146,7 @@ func TestReserveUnderAQuota(t *testing.T) {
 
 // TestReserveForTwoAtOnce: of two that fail at once each has a second attempt, whoever
 // has spent the reserve.
+// holds: security.md#on-this-machine
 func TestReserveForTwoAtOnce(t *testing.T) {
 	r := OpenReserve(filepath.Join(t.TempDir(), "reserve"), func(string) (Space, error) { return Space{Free: 1 << 40}, nil })
 	outer, inner := 0, 0

@@ -11,6 +11,7 @@ import (
 
 // Each fact by which Codex is known to ask its user is changed, left out, and given another type. Then
 // the thread is not woken. Where it is only that nobody is asked, the owner may allow a wake all the same.
+// holds: security.md#agents-on-this-machine
 func TestCodexUnattended(t *testing.T) {
 	granular := func(value any) any { return testMap{"granular": value} }
 	sandbox := func(kind, network any) any { return testMap{"type": kind, "networkAccess": network} }
@@ -94,6 +95,7 @@ func TestCodexAttended(t *testing.T) {
 
 // A thread that no user sees is not woken, whatever the owner allows, and neither is one of which Codex
 // does not say that.
+// holds: security.md#agents-on-this-machine
 func TestCodexHiddenThread(t *testing.T) {
 	for field, values := range map[string][]any{
 		"ephemeral":      {true, nil, "false", 0, absent},

@@ -8,6 +8,7 @@ import (
 )
 
 // What an app-server lacks is named. A probe changes nothing: no call of it names a thread that is there.
+// holds: security.md#agents-on-this-machine
 func TestCodexProbe(t *testing.T) {
 	without := func(method string) func(*fakeCodex) {
 		return func(f *fakeCodex) {

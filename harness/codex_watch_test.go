@@ -104,6 +104,7 @@ func TestCodexTerminalIsClosed(t *testing.T) {
 // A turn that a post has begun, and in which the user is asked, is ended when nobody waits for it any more,
 // or when the user was asked for long. In the latter case its sender is told. The user's own turns stay, and so
 // do those in which the user has said something, or may have.
+// holds: security.md#agents-on-this-machine
 func TestCodexAsksItsUser(t *testing.T) {
 	say := func(item testMap) func(*fakeCodex) {
 		return func(f *fakeCodex) { f.said = append(f.said, item) }

@@ -177,6 +177,7 @@ func TestOpenCodeIsWoken(t *testing.T) {
 	}
 }
 
+// holds: security.md#agents-on-this-machine
 func TestOpenCodeIsFound(t *testing.T) {
 	f := newFakeOpenCode(t)
 	if _, err := f.find("wrong"); !errors.Is(err, ErrUnsupported) || !strings.Contains(err.Error(), "401") {

@@ -42,6 +42,7 @@ func (s *tokenSigner) Sign(_ io.Reader, data []byte) (*ssh.Signature, error) {
 	return &ssh.Signature{Format: ssh.KeyAlgoSKED25519, Blob: ed25519.Sign(s.private, signed), Rest: rest}, nil
 }
 
+// holds: security.md#fleets
 func TestAuthorityOnAToken(t *testing.T) {
 	id := ID(newEd25519(t).Public().(ed25519.PublicKey))
 	token := &tokenSigner{t: t, private: newEd25519(t), app: "ssh:", flags: 1, counter: 7}
@@ -104,6 +105,7 @@ type certifiedSigner struct {
 
 func (s certifiedSigner) PublicKey() ssh.PublicKey { return s.certificate }
 
+// holds: security.md#fleets
 func TestSignersThatNeverCount(t *testing.T) {
 	id := ID(newEd25519(t).Public().(ed25519.PublicKey))
 	signer, corp := newTestAuthority(t, "corp", newEd25519(t))

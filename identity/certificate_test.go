@@ -66,6 +66,7 @@ func signTestCertificate(t testing.TB, signer ssh.Signer, id ID, change func(*ss
 	return c.Marshal()
 }
 
+// holds: security.md#fleets
 func TestCertificates(t *testing.T) {
 	id, other := ID(newEd25519(t).Public().(ed25519.PublicKey)), ID(newEd25519(t).Public().(ed25519.PublicKey))
 	signer, corp := newTestAuthority(t, "corp", newEd25519(t))
@@ -261,6 +262,7 @@ func TestRevocationFiles(t *testing.T) {
 }
 
 // TestCertificatesOfOpenSSH has the real ssh-keygen sign the line that RenderPublicKey returns.
+// holds: security.md#fleets
 func TestCertificatesOfOpenSSH(t *testing.T) {
 	if _, err := exec.LookPath("ssh-keygen"); err != nil {
 		if os.Getenv("CI") != "" {
@@ -359,6 +361,7 @@ func TestCertificateFiles(t *testing.T) {
 
 // FuzzCertificate checks bytes that a peer sends as its certificate. What is accepted is one that
 // the authority has signed.
+// holds: security.md#fleets
 func FuzzCertificate(f *testing.F) {
 	private := ed25519.NewKeyFromSeed(bytes.Repeat([]byte{7}, ed25519.SeedSize))
 	signer, corp := newTestAuthority(f, "corp", private)

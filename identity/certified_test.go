@@ -69,6 +69,7 @@ func (f *fleet) mustResolve(ref string, want ID) {
 	}
 }
 
+// holds: security.md#fleets
 func TestCertifiedPeersAreFound(t *testing.T) {
 	f := newFleet(t)
 	id := f.newID()
@@ -149,6 +150,7 @@ func TestCertificatesAreRenewed(t *testing.T) {
 	}
 }
 
+// holds: security.md#fleets
 func TestUntrustBlocksKeyAndName(t *testing.T) {
 	dir := t.TempDir()
 	store, _, err := OpenTrustStore(dir)
@@ -230,6 +232,7 @@ func TestAuthoritiesAreReplaced(t *testing.T) {
 	f.mustResolve("build-7.corp", a)
 }
 
+// holds: security.md#fleets
 func TestCertifiedPeersAreBounded(t *testing.T) {
 	f := newFleet(t)
 	signer, lab := newTestAuthority(t, "lab", newEd25519(t))
@@ -281,6 +284,7 @@ func TestCertifiedPeersAreBounded(t *testing.T) {
 
 // All authorities together have room for so many; what comes beyond takes the place of an idle one of
 // that which has most, and of no other.
+// holds: security.md#fleets
 func TestCertifiedPeersOfAllAuthoritiesAreBounded(t *testing.T) {
 	f := newFleet(t)
 	c := &f.store.certified
@@ -314,6 +318,7 @@ func TestCertifiedPeersOfAllAuthoritiesAreBounded(t *testing.T) {
 	}
 }
 
+// holds: security.md#fleets
 func TestPinsOfCertifiedPeers(t *testing.T) {
 	f := newFleet(t)
 	id, said, hash, other := f.newID(), f.newID(), HashPQ([]byte("a")), HashPQ([]byte("b"))
@@ -378,6 +383,7 @@ func TestPinsOfCertifiedPeers(t *testing.T) {
 }
 
 // No order of calls lets a key count that was untrusted, or whose authority has gone.
+// holds: security.md#fleets
 func TestCertifyWhileUntrusted(t *testing.T) {
 	f := newFleet(t)
 	for i := range 50 {

@@ -319,6 +319,7 @@ func TestInvitationsAreRevoked(t *testing.T) {
 
 // TestInvitationEndsInSleep: the monotonic clock stands still while a machine
 // sleeps, the wall clock does not; and that may be set back, the other may not.
+// holds: security.md#against-strangers
 func TestInvitationEndsInSleep(t *testing.T) {
 	for name, tt := range map[string]struct {
 		wall time.Duration // how far it was moved

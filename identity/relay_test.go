@@ -6,6 +6,7 @@ import (
 	"testing"
 )
 
+// holds: security.md#against-a-relay-and-those-who-share-it
 func TestParseRelayURL(t *testing.T) {
 	for text, want := range map[string]string{
 		"tls://nats.example.org":               "tls://nats.example.org:4222",

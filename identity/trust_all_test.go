@@ -117,6 +117,7 @@ func TestTrustAllBounds(t *testing.T) {
 }
 
 // A disk that takes no file, or not the last step, leaves nobody of the list trusted.
+// holds: security.md#against-strangers
 func TestTrustAllOnABrokenDisk(t *testing.T) {
 	dir := t.TempDir()
 	store := openTrust(t, dir)

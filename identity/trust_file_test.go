@@ -270,6 +270,7 @@ func TestTrustWriteFails(t *testing.T) {
 
 // TestUntrustWaitsForNoDisk: while another change is being written, an untrust takes
 // effect at once; and what it took away is not given back by that change.
+// holds: security.md#against-trusted-peers
 func TestUntrustWaitsForNoDisk(t *testing.T) {
 	dir := t.TempDir()
 	store := openTrust(t, dir)

@@ -177,6 +177,7 @@ func TestAdmit(t *testing.T) {
 }
 
 // TestReservedNames: only the owner's word calls a peer user, claude and such, no claim.
+// holds: security.md#reserved-names
 func TestReservedNames(t *testing.T) {
 	store := NewMemoryTrustStore()
 	for i, claim := range []string{

@@ -15,6 +15,7 @@ import (
 
 // TestDeadlineOnAFullDisk: a deadline that cannot be recorded is kept all the same,
 // on both sides; the daemons go on, and the record is made when there is space.
+// holds: security.md#on-this-machine
 func TestDeadlineOnAFullDisk(t *testing.T) {
 	t.Parallel()
 	desk, laptop := friends(t)

@@ -39,6 +39,7 @@ func (m *machine) descriptors() int {
 
 // TestFewDescriptors: with 64 of them, 200 local connections and an agent, the daemon
 // serves its user, its agent and its peers, and ends when it is told to.
+// holds: security.md#on-this-machine
 func TestFewDescriptors(t *testing.T) {
 	t.Parallel()
 	desk, laptop := newMachine(t, "desk"), running(t, "laptop")
@@ -68,6 +69,7 @@ func TestFewDescriptors(t *testing.T) {
 
 // TestNoDescriptors: while there are none the daemon goes on with what is connected,
 // and who comes is told what was seen. When there are some again it takes them in.
+// holds: security.md#on-this-machine
 func TestNoDescriptors(t *testing.T) {
 	t.Parallel()
 	desk, laptop := friends(t)

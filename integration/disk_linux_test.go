@@ -75,6 +75,7 @@ func TestFullDisk(t *testing.T) {
 
 // TestUntrustOnAFullDisk: the peer that filled the disk is cut off at once. What could
 // not be written is named, and written when there is space again.
+// holds: security.md#against-trusted-peers
 func TestUntrustOnAFullDisk(t *testing.T) {
 	t.Parallel()
 	desk, laptop := friends(t)
@@ -132,6 +133,7 @@ func TestUntrustOnAFullDisk(t *testing.T) {
 
 // TestStartOnAFullDisk: a daemon that has run before starts, shows what it holds and
 // answers, and goes on as ever when there is space.
+// holds: security.md#on-this-machine
 func TestStartOnAFullDisk(t *testing.T) {
 	t.Parallel()
 	desk, laptop := friends(t)

@@ -220,6 +220,7 @@ func TestToolsWithoutADaemon(t *testing.T) {
 // Two sessions that ask each other for ever, each after it has answered and without saying what
 // it follows from, end at the bound of hops. So do notices that are acknowledged first, also
 // if the daemon was killed since they came.
+// holds: security.md#agents-on-this-machine
 func TestSessionsThatNeverStop(t *testing.T) {
 	t.Parallel()
 	desk, laptop := friends(t)
@@ -290,6 +291,7 @@ func TestSessionsThatNeverStop(t *testing.T) {
 
 // Three sessions on three machines that tell each other something in a ring end too, and none of
 // them is asked by the one that it tells. A session whose user asks for a call may go on.
+// holds: security.md#agents-on-this-machine
 func TestARingOverThreeMachinesEnds(t *testing.T) {
 	t.Parallel()
 	desk, laptop := friends(t)

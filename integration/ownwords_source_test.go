@@ -17,6 +17,7 @@ var mappers = map[string]string{}
 
 // An error of this program never has the text of another one as a string: Errorf of kinds and ownwords look
 // for the words that may be shown only in arguments that are errors.
+// holds: security.md#errors-have-words-of-this-program
 func TestErrorsTakeNoTextOfErrors(t *testing.T) {
 	out, err := exec.Command("go", "list", "-f", `{{range .GoFiles}}{{$.Dir}}/{{.}}{{"\n"}}{{end}}`, module+"...").CombinedOutput()
 	if err != nil {

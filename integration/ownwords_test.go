@@ -140,6 +140,7 @@ var entryPoints = []entryPoint{
 	}},
 }
 
+// holds: security.md#errors-have-words-of-this-program
 func TestErrorsHaveOwnWords(t *testing.T) {
 	t.Parallel()
 	desk := newMachine(t, "desk")

@@ -197,6 +197,7 @@ func TestPipeIsMended(t *testing.T) {
 }
 
 // TestPipesThatComeIn are for the owner, and 32.
+// holds: security.md#against-strangers
 func TestPipesThatComeIn(t *testing.T) {
 	t.Parallel()
 	build := running(t, "build")

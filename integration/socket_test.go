@@ -182,6 +182,7 @@ func TestClosedSocketGivesUp(t *testing.T) {
 
 // TestManyConnections: where all are in use one over the limit is told so, and a
 // place that is given back can be had. Those on which nothing happens make room.
+// holds: security.md#on-this-machine
 func TestManyConnections(t *testing.T) {
 	t.Parallel()
 	const most = 1024 // less where the process may have few descriptors

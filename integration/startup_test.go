@@ -222,6 +222,7 @@ func TestDamagedTrust(t *testing.T) {
 
 // TestLostTrust: that both files are gone is told at the start and by status, until
 // somebody is trusted; a first start has nothing to tell.
+// holds: security.md#at-rest
 func TestLostTrust(t *testing.T) {
 	t.Parallel()
 	desk := running(t, "desk")

@@ -36,6 +36,7 @@ func serveHTTP(t *testing.T, s *Server) string {
 	return await.Receive(t, "the URL", urls)
 }
 
+// holds: security.md#agents-on-this-machine
 func TestHTTP(t *testing.T) {
 	d := newFakeDaemon(t)
 	at := serveHTTP(t, &Server{Daemon: &client.Client{Socket: d.path}})

@@ -74,6 +74,7 @@ func (c *hopCounter) last() wire.MessageID {
 
 // Three sessions that tell each other something for ever, in a ring and without saying what it
 // follows from, end at the bound of hops.
+// holds: security.md#agents-on-this-machine
 func TestARingOfThreeSessionsEnds(t *testing.T) {
 	var peers client.Peers
 	for i := range 3 {
@@ -113,6 +114,7 @@ func TestARingOfThreeSessionsEnds(t *testing.T) {
 // A notice at the bound of hops costs a session one call. The error says from what the call was
 // taken to follow and what to do, and that helps: also if the notice is shown again, and until
 // another message is shown.
+// holds: security.md#agents-on-this-machine
 func TestANoticeAtTheBoundOfHopsCostsOneCall(t *testing.T) {
 	for name, several := range map[string]bool{"to one peer": false, "to several": true} {
 		t.Run(name, func(t *testing.T) {

@@ -149,6 +149,7 @@ func TestPresenceOutlastsTheConnection(t *testing.T) {
 
 // A request whose turn was interrupted, because nobody answered what the program asked, ends with an error
 // that says so. A post knows when the sender of its message wants no answer any more.
+// holds: security.md#agents-on-this-machine
 func TestTheProgramAskedInVain(t *testing.T) {
 	d := newFakeDaemon(t)
 	f := newFakeSession()

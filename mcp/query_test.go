@@ -24,6 +24,7 @@ var shortly = timing{wait: 30 * time.Millisecond, wake: 3 * time.Second, handove
 
 // An answer comes in the envelope of a peer's text, also in pages, which make the whole. The exact
 // text is in _meta.
+// holds: security.md#agents-on-this-machine
 func TestAnswersComeInPages(t *testing.T) {
 	d := newFakeDaemon(t)
 	p := startProgram(t, d, &Server{})
@@ -196,6 +197,7 @@ func TestGivingUpWithdraws(t *testing.T) {
 	await.Receive(t, "the query ends with the session", ended)
 }
 
+// holds: security.md#agents-on-this-machine
 func TestProgressIsToldToWhoWantsIt(t *testing.T) {
 	d := newFakeDaemon(t)
 	p := startProgram(t, d, &Server{})

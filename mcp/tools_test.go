@@ -114,6 +114,7 @@ func TestErrorsSayWhatToDo(t *testing.T) {
 }
 
 // What a peer says in an error is as foreign as its answers.
+// holds: security.md#agents-on-this-machine
 func TestAPeersErrorIsShownAsItsText(t *testing.T) {
 	d := newFakeDaemon(t)
 	p := startProgram(t, d, &Server{})
@@ -225,6 +226,7 @@ func TestResultsSayWhatWaits(t *testing.T) {
 	}
 }
 
+// holds: security.md#agents-on-this-machine
 func TestPeers(t *testing.T) {
 	d := newFakeDaemon(t)
 	p := startProgram(t, d, &Server{})

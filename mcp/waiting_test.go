@@ -27,6 +27,7 @@ func (d *fakeDaemon) countInbox() (calls, messages *int) {
 }
 
 // What one peer sends hides no other peer's message, be it much or long.
+// holds: security.md#agents-on-this-machine
 func TestPeersTakeTurnsInTheInbox(t *testing.T) {
 	for name, text := range map[string]string{"many": "again", "many that fill a page": strings.Repeat("again ", 700), "long ones": strings.Repeat("again ", 2000)} {
 		t.Run(name, func(t *testing.T) {
@@ -67,6 +68,7 @@ func TestPeersTakeTurnsInTheInbox(t *testing.T) {
 }
 
 // With many peers, each is shown or named on the first page.
+// holds: security.md#agents-on-this-machine
 func TestManyPeersInTheInbox(t *testing.T) {
 	d := newFakeDaemon(t)
 	var peers client.Peers
@@ -95,6 +97,7 @@ func TestManyPeersInTheInbox(t *testing.T) {
 }
 
 // Open requests take turns too, with each other and with the inbox.
+// holds: security.md#agents-on-this-machine
 func TestPeersTakeTurnsWithRequests(t *testing.T) {
 	d := newFakeDaemon(t)
 	d.addShelf()

@@ -19,6 +19,7 @@ var covered = regexp.MustCompile(`(?s)-----BEGIN PEER TEXT ([0-9a-f]{16})-----\n
 
 // TestErrorsOfOthersStayUnderTheCover has every method of the daemon fail with words of a peer, and with
 // those of another program, and calls every tool: a model has them under the cover alone.
+// holds: security.md#errors-have-words-of-this-program
 func TestErrorsOfOthersStayUnderTheCover(t *testing.T) {
 	d := newFakeDaemon(t)
 	p, _ := attachedProgram(t, d, &Server{})

@@ -269,6 +269,7 @@ func (h *host) bare(handler http.Handler, headers ...string) *client {
 
 // A caller of this machine says who it is: nobody is the operator because a header
 // was forgotten, and where there are agents only nobody is it at all.
+// holds: security.md#agents-on-this-machine
 func TestCallersSayWhoTheyAre(t *testing.T) {
 	h := start(t)
 	in := h.as("planner").post("/intents", obj{"title": "t"}).ok(201).id()

@@ -13,6 +13,7 @@ import (
 
 // A message without a home goes to who is here, else to the one that a daemon in
 // open_to has, else to one here in future; and stays with whom it went to.
+// holds: security.md#in-channels
 func TestRecipientsAreResolvedWhenSent(t *testing.T) {
 	h := start(t, openTo(desk, laptop))
 	in := h.intent("planner")

@@ -43,6 +43,7 @@ func TestRowsOfChannels(t *testing.T) {
 
 // The agents of a daemon that ask much get no more responses at a time than their
 // daemon may hold; those of another, and those here, get theirs.
+// holds: security.md#the-budget
 func TestAsksAreCharged(t *testing.T) {
 	h := start(t, toOthers)
 	in := h.intent("planner")
@@ -113,6 +114,7 @@ func TestAsksAreCharged(t *testing.T) {
 // Who does not read its stream loses it when the entries that wait for it are more than
 // its daemon may hold, and gets them from the store when it comes again. A host pays for
 // what it relays to slow readers here; fast ones lose nothing.
+// holds: security.md#the-budget
 func TestEntriesThatWaitAreCharged(t *testing.T) {
 	row := budget.Row{Name: "stream_entries", Unit: budget.Bytes, Peer: 512 << 10, All: 2 << 20}
 	text := strings.Repeat("x", 62_500)
@@ -202,6 +204,7 @@ func TestEntriesThatWaitAreCharged(t *testing.T) {
 
 // An entry that is too long for the stream between daemons, as earlier versions stored them, is told of
 // without its payload, and the stream goes on.
+// holds: security.md#the-budget
 func TestLongEntriesAreToldInBrief(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := start(t, toOthers)

@@ -73,6 +73,7 @@ func (h *host) objects(home string) (bytes int64) {
 // Channels and tasks of another daemon's agents are in its share of the disk as they are:
 // the largest fill it before there are as many as it may have. It is known after a restart,
 // and free again when they are smaller or gone.
+// holds: security.md#the-budget
 func TestObjectsAreInAShare(t *testing.T) {
 	h := start(t, toOthers)
 	small := budget.Row{Name: "channel_bytes", Unit: budget.Bytes, Peer: 256 << 10, All: 1 << 20}
@@ -139,6 +140,7 @@ func TestObjectsAreInAShare(t *testing.T) {
 
 // Ten times what all other daemons may have is refused to them, and keeps nothing from the
 // agents here.
+// holds: security.md#the-budget
 func TestObjectsOfManyHomes(t *testing.T) {
 	h := start(t, toOthers)
 	small := budget.Row{Name: "channel_bytes", Unit: budget.Bytes, Peer: 256 << 10, All: 1 << 20}
@@ -177,6 +179,7 @@ func TestObjectsOfManyHomes(t *testing.T) {
 }
 
 // Who makes a task longer pays for it, whoever has created it.
+// holds: security.md#between-trusted-peers
 func TestWhoMakesATaskLongerPays(t *testing.T) {
 	h := start(t, toOthers)
 	small := budget.Row{Name: "channel_bytes", Unit: budget.Bytes, Peer: 256 << 10, All: 1 << 20}
@@ -235,6 +238,7 @@ func TestWhoMakesATaskLongerPays(t *testing.T) {
 // What agents of another daemon write is a share of the disk, on one intent and on all;
 // nobody else's is smaller for it. It is known after a restart, and free again when it
 // is gone.
+// holds: security.md#the-budget
 func TestDiskIsShared(t *testing.T) {
 	h := start(t, toOthers)
 	if row := boundsOf(h.e.disk); row != (budget.Row{Name: "channel_bytes", Unit: budget.Bytes, Peer: 256 << 20, All: 2 << 30}) || h.e.perIntent != (diskShare{64 << 20, 100_000}) {
@@ -336,6 +340,7 @@ func (h *host) stored() (bytes int64) {
 
 // What the daemon writes because another one's agents come and go, and that they have
 // read something, is of that one's share.
+// holds: security.md#the-budget
 func TestNoticesAndReceiptsAreOfAShare(t *testing.T) {
 	h := start(t, toOthers)
 	row := budget.Row{Name: "channel_bytes", Unit: budget.Bytes, Peer: 256 << 10, All: 1 << 20}
@@ -398,6 +403,7 @@ func TestNoticesAndReceiptsAreOfAShare(t *testing.T) {
 
 // Agents of another daemon that only read write nothing where there is no room for them,
 // and read all the same.
+// holds: security.md#on-this-machine
 func TestReadsWithoutRoomWriteNothing(t *testing.T) {
 	low := false
 	h := start(t, toOthers, func(c *Config) {

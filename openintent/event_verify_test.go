@@ -10,6 +10,7 @@ import (
 
 // Agents of one daemon that verify a log all at once cost what one of them does, while it
 // does not grow. An agent here always has it looked through.
+// holds: security.md#the-budget
 func TestVerificationsOfOthersTakeTurns(t *testing.T) {
 	h := start(t, toOthers)
 	in := h.intent("planner")

@@ -74,6 +74,7 @@ func (h *host) serve(c *client, path string, w http.ResponseWriter) (ended chan 
 
 // A daemon has one stream of what concerns its agents. A new one takes its place, also
 // where nobody reads the old one; while that cannot end there are two and no more.
+// holds: security.md#the-budget
 func TestAHomeHasOneStream(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := start(t)
@@ -137,6 +138,7 @@ func TestAHomeHasOneStream(t *testing.T) {
 }
 
 // A host that has much to say gets a thousand entries a second taken, and causes no writes.
+// holds: security.md#the-budget
 func TestRelayIsPaced(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := start(t)

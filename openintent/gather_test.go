@@ -32,6 +32,7 @@ func theirID(home string, at time.Time, n int) string {
 
 // What a host lists takes room in a list as far as the list may need it: an intent once,
 // none of a time to come, and the agents here go before all others.
+// holds: security.md#the-budget
 func TestHostsDoNotCrowdOutWhatIsHere(t *testing.T) {
 	answers := map[string]string{}
 	h := start(t, telling(desk, answers))
@@ -84,6 +85,7 @@ func theirsFrom(doc string) string {
 }
 
 // A host's answer that is no list of what was asked for costs no more than its bytes.
+// holds: security.md#the-budget
 func TestWhatIsNoListIsNotDecoded(t *testing.T) {
 	for path, element := range map[string]string{"agents": "{},", "intents": "0,", "intents ": "{},"} {
 		many := "[" + strings.Repeat(element, (4<<20)/len(element)) + "{}]"
@@ -118,6 +120,7 @@ func TestWhatIsNoListIsNotDecoded(t *testing.T) {
 
 // What hosts say for lists that are being put together is charged to them, as what they
 // have not taken is, until the lists are done.
+// holds: security.md#the-budget
 func TestWhatHostsListIsCharged(t *testing.T) {
 	const peer, list = 256 << 10, 64 << 10
 	var h *host

@@ -12,6 +12,7 @@ import (
 // Long bodies of other daemons' agents are computed one at a time, and in turns of these
 // daemons. Agents here and short bodies wait for nobody, and who waits for a response holds
 // up nobody.
+// holds: security.md#the-budget
 func TestLongBodiesOfOthersTakeTurns(t *testing.T) {
 	h := start(t, toOthers)
 	in := h.intent("planner")
@@ -61,6 +62,7 @@ func TestLongBodiesOfOthersTakeTurns(t *testing.T) {
 }
 
 // Who waits for what others of its daemon read holds up no other daemon.
+// holds: security.md#the-budget
 func TestWhoWaitsForAReaderHasNoTurn(t *testing.T) {
 	text := strings.Repeat("x", longBody)
 	for _, what := range []string{"state", "messages", "verify"} {

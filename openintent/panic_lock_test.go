@@ -24,6 +24,7 @@ func (h *host) unlocked(what string) {
 
 // TestAPanicUnderTheLockLetsGoOfIt: a handler that fails while it looks at the world leaves
 // it to others, who go on.
+// holds: security.md#agents-on-this-machine
 func TestAPanicUnderTheLockLetsGoOfIt(t *testing.T) {
 	type place struct {
 		h      *host

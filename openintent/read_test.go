@@ -69,6 +69,7 @@ func (h *host) repeat(path string, n int) {
 
 // However much there is, one read looks at little of it, and what is not listed is
 // not read at all.
+// holds: security.md#the-budget
 func TestReadsAreBounded(t *testing.T) {
 	h := start(t, toOthers)
 	in := h.intent("planner")
@@ -130,6 +131,7 @@ func TestReadsAreBounded(t *testing.T) {
 }
 
 // Long texts end a read, and a list, before there are many rows of them.
+// holds: security.md#the-budget
 func TestReadsOfLongTextsAreBounded(t *testing.T) {
 	h := start(t)
 	in := h.intent("planner")

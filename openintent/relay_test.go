@@ -187,6 +187,7 @@ func TestOnlyDaemonsFollowHomes(t *testing.T) {
 	h.from(nearHome, Daemon).send(ch, obj{}).refused(403, "not_an_agent")
 }
 
+// holds: security.md#in-channels
 func TestRelayRefusesWhatIsNotTheHosts(t *testing.T) {
 	h := start(t)
 	here := h.intent("planner")

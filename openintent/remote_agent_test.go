@@ -11,6 +11,7 @@ import (
 
 // What other daemons' agents make is a share for each of them, whatever those before have
 // made, and takes nothing from the agents here.
+// holds: security.md#the-budget
 func TestWhatOthersMakeIsShared(t *testing.T) {
 	h := start(t, toOthers)
 	for _, r := range []struct {
@@ -74,6 +75,7 @@ func TestWhatOthersMakeIsShared(t *testing.T) {
 
 // Records of agents elsewhere are charged to their daemon in bytes, also after a restart,
 // and the operator may remove one.
+// holds: security.md#the-budget
 func TestRecordsOfOthersAreCharged(t *testing.T) {
 	h := start(t, toOthers)
 	restrict := func() {

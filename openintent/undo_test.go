@@ -186,6 +186,7 @@ func (h *host) inTheStore() []string {
 
 // What a write that is lost at its end has changed is as it was, whatever it has changed;
 // and what memory says, also of the same write made again, is what the store says.
+// holds: security.md#on-this-machine
 func TestLostWritesChangeNothing(t *testing.T) {
 	lost := errors.New("lost")
 	fail := false
@@ -218,6 +219,7 @@ func TestLostWritesChangeNothing(t *testing.T) {
 
 // Where a write panics, between any two steps of what it changes, memory says what the
 // store says; who has asked for it hears of a failure, and it can be made again.
+// holds: security.md#agents-on-this-machine
 func TestAPanicBetweenChangesUndoesThem(t *testing.T) {
 	h := start(t, toOthers)
 	for _, step := range h.writes() {
@@ -255,6 +257,7 @@ func TestAPanicBetweenChangesUndoesThem(t *testing.T) {
 
 // What a change that panics half-way has changed is as it was: here because a table is not
 // there.
+// holds: security.md#agents-on-this-machine
 func TestAPanicInAChangeUndoesIt(t *testing.T) {
 	h := start(t, toOthers)
 	in := h.intent("planner")
@@ -304,6 +307,7 @@ func (h *host) limitPages() (lift func()) {
 
 // A full disk, against which one agent writes, ends nobody's asks and streams; they get
 // what comes once there is room, and nothing of what was lost.
+// holds: security.md#on-this-machine
 func TestFullDiskEndsNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h, in, ch := team(t, toOthers)

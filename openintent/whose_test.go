@@ -29,6 +29,7 @@ func (c *client) intents() (ids []string) {
 
 // Grants without a home are for agents here: another daemon that says their names
 // gets nothing, and keeps nobody from anything.
+// holds: security.md#in-channels
 func TestGrantsAreForAgentsHere(t *testing.T) {
 	for name, change := range map[string]func(*Config){"trusted": openTo(), "open_to": toOthers} {
 		t.Run(name, func(t *testing.T) {
@@ -74,6 +75,7 @@ func TestGrantsAreForAgentsHere(t *testing.T) {
 }
 
 // What a channel's creator and a coordinator may do is for the one at that home alone.
+// holds: security.md#in-channels
 func TestManagersAreAtTheirHome(t *testing.T) {
 	h := start(t, openTo(desk))
 	in := h.intent("planner")
@@ -98,6 +100,7 @@ func TestManagersAreAtTheirHome(t *testing.T) {
 
 // A role that another daemon says its agents have counts where an entry gives it to
 // that daemon, and nowhere else.
+// holds: security.md#in-channels
 func TestRolesOfOthersAreGranted(t *testing.T) {
 	h := start(t, openTo(desk))
 	in := h.closedIntent("planner")
@@ -142,6 +145,7 @@ func TestRolesOfOthersAreGranted(t *testing.T) {
 }
 
 // To trust a daemon opens nothing to its agents, and shows them nobody.
+// holds: security.md#in-channels
 func TestOpenIntentsAreOpenHere(t *testing.T) {
 	h := start(t, openTo(desk))
 	h.as("lamp").register(obj{"endpoint": "http://lamp.example"}).ok(201)
@@ -177,6 +181,7 @@ func TestOpenIntentsAreOpenHere(t *testing.T) {
 }
 
 // Under open_to an id is for one that nobody here has, of the first of such daemons.
+// holds: security.md#in-channels
 func TestOpenToIDs(t *testing.T) {
 	h := start(t, openTo(desk, laptop))
 	in, other := h.intent("planner"), h.intent("planner")

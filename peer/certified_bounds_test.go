@@ -16,6 +16,7 @@ import (
 )
 
 // Of keys that come and go nothing stays.
+// holds: security.md#fleets
 func TestStatesOfCertifiedPeersAreForgotten(t *testing.T) {
 	bubble(t, nil, func(t *testing.T, w *network) {
 		corp := authority.New(t, "corp")
@@ -82,6 +83,7 @@ func TestAFleetComesAtOnce(t *testing.T) {
 // Where an authority is configured, 64 strangers are heard at a time, and eight of a source; without
 // one, eight and two. A stranger beyond is closed at once, and hears that it may try again if it could
 // be a peer. Those that go make room.
+// holds: security.md#fleets
 func TestManyStrangersAtATime(t *testing.T) {
 	for name, is := range map[string]struct {
 		most, perSource int
@@ -147,6 +149,7 @@ func TestManyStrangersAtATime(t *testing.T) {
 
 // A daemon whose owner trusts a hub, where it counts by its certificate alone, comes while strangers who
 // say nothing have all places. It goes on trying, and is there when they are gone.
+// holds: security.md#fleets
 func TestStrangersKeepOutNoFleetForGood(t *testing.T) {
 	bubble(t, nil, func(t *testing.T, w *network) {
 		corp := authority.New(t, "corp")
@@ -183,6 +186,7 @@ func TestStrangersKeepOutNoFleetForGood(t *testing.T) {
 
 // Beyond the keys that one name can have, a certificate that counts brings overloaded, and not what a
 // stranger hears. When one of them goes, there is room.
+// holds: security.md#fleets
 func TestCertifiedPeersBeyondTheirNumber(t *testing.T) {
 	bubble(t, nil, func(t *testing.T, w *network) {
 		corp := authority.New(t, "corp")
@@ -215,6 +219,7 @@ func TestCertifiedPeersBeyondTheirNumber(t *testing.T) {
 
 // A key is trusted and connected at the moment when its state is to be forgotten. The state that the
 // node has of it then is one that lasts.
+// holds: security.md#fleets
 func TestTrustedWhileItsStateIsForgotten(t *testing.T) {
 	bubble(t, nil, func(t *testing.T, w *network) {
 		b := w.side(nil)

@@ -213,6 +213,7 @@ func (c *crowd) held(row string) (held int64, refused uint64) {
 // Many keys of one authority come, and ask for all that the hub serves of all peers at a time. Together they
 // have half of that, however many they are. The peers that the owner trusts notice nothing: they connect and
 // have their answers as fast as before, and all that one connection may have is there for them.
+// holds: security.md#fleets
 func TestCertifiedCrowdLeavesTheTrustedTheirShare(t *testing.T) {
 	bubble(t, nil, func(t *testing.T, w *network) {
 		c := w.newCrowd()
@@ -255,6 +256,7 @@ func TestCertifiedCrowdLeavesTheTrustedTheirShare(t *testing.T) {
 
 // The same of the bytes of requests: certified keys together have half, and the trusted peer as much as one
 // may have.
+// holds: security.md#fleets
 func TestCertifiedCrowdLeavesTheTrustedTheirBytes(t *testing.T) {
 	const size = 1<<20 - 1000 // of a text that the largest message has room for
 	bubble(t, nil, func(t *testing.T, w *network) {
@@ -285,6 +287,7 @@ func TestCertifiedCrowdLeavesTheTrustedTheirBytes(t *testing.T) {
 
 // Strangers who say nothing have all the places in which hellos are read. A key with a certificate has to
 // wait for them, and a peer that the owner trusts does not.
+// holds: security.md#fleets
 func TestCertifiedCrowdTakesNoPlaceOfTheTrusted(t *testing.T) {
 	bubble(t, nil, func(t *testing.T, w *network) {
 		c := w.newCrowd()

@@ -32,6 +32,7 @@ func (h *host) takingNoHello(to *side, corp *authority.Authority) *raw {
 // TestCertifiedPeerThatTakesNoHello has a peer by certificate grant no window for the node's hello: the
 // connection ends after the time for hellos, at once if more comes than a hello takes, and at once when
 // the certificate is revoked. Nothing stays of it.
+// holds: security.md#fleets
 func TestCertifiedPeerThatTakesNoHello(t *testing.T) {
 	bubble(t, nil, func(t *testing.T, w *network) {
 		corp := authority.New(t, "corp")

@@ -144,6 +144,7 @@ func withPQ(hash identity.PQHash) func(*ssh.Certificate) {
 	return func(c *ssh.Certificate) { c.Extensions = map[string]string{"pq@acpd": hash.String()} }
 }
 
+// holds: security.md#fleets
 func TestExpiryEndsConnections(t *testing.T) {
 	bubble(t, nil, func(t *testing.T, w *network) {
 		corp, a, b := w.fleet(time.Hour, nil)
@@ -207,6 +208,7 @@ func TestRenewalOnAnOpenConnection(t *testing.T) {
 }
 
 // Renewals that come too often are not looked at, and do no harm.
+// holds: security.md#fleets
 func TestManyRenewals(t *testing.T) {
 	bubble(t, nil, func(t *testing.T, w *network) {
 		corp := authority.New(t, "corp")
@@ -233,6 +235,7 @@ func TestManyRenewals(t *testing.T) {
 	})
 }
 
+// holds: security.md#fleets
 func TestRevocationEndsConnections(t *testing.T) {
 	bubble(t, nil, func(t *testing.T, w *network) {
 		corp, a, b := w.fleet(time.Hour, nil)
@@ -258,6 +261,7 @@ func TestRevocationEndsConnections(t *testing.T) {
 
 // A call that is under way when a certificate is revoked ends at once, on both sides, and says that it
 // may have been handled.
+// holds: security.md#fleets
 func TestRevocationInTheMiddleOfACall(t *testing.T) {
 	for _, by := range []string{"the side that called", "the side that answers"} {
 		t.Run(by, func(t *testing.T) {

@@ -53,6 +53,8 @@ func TestDoneWithoutEnd(t *testing.T) {
 // TestStrangersThatCallAgain says hello with ever new keys, ten times as often as
 // the log has lines for: ten lines and events, and after a minute one of each that
 // says how many there were.
+// holds: security.md#against-strangers
+// holds: security.md#the-budget
 func TestStrangersThatCallAgain(t *testing.T) {
 	bubble(t, nil, func(t *testing.T, w *network) {
 		var text lockedBuffer
@@ -109,6 +111,7 @@ func (l *lockedBuffer) String() string {
 
 // TestRepliesThatNobodyReads has a peer that takes no byte of any reply: those that
 // wait for it keep no other reply, receipt or call from leaving.
+// holds: security.md#the-budget
 func TestRepliesThatNobodyReads(t *testing.T) {
 	bubble(t, nil, func(t *testing.T, w *network) {
 		b, h := w.facing(nil)

@@ -51,6 +51,7 @@ func (o *oneToken) Put(_ string, t *quic.ClientToken) {
 // TestHandshakesOfAProvenSource has a host that has proved its address begin many
 // handshakes, with the same token, and continue none: few of them count, it is
 // refused from then on, and another host, that of a known peer, notices nothing.
+// holds: security.md#against-strangers
 func TestHandshakesOfAProvenSource(t *testing.T) {
 	bubble(t, nil, func(t *testing.T, w *network) {
 		b, other := w.side(nil), w.side(nil)
@@ -126,6 +127,7 @@ func TestHandshakesOfAProvenSource(t *testing.T) {
 
 // TestHalfOpenHandshakesOfManySources has many sources fill the room for half-open
 // handshakes: a known peer still comes in, at the address where it proved its key.
+// holds: security.md#against-strangers
 func TestHalfOpenHandshakesOfManySources(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var proved provedAddrs

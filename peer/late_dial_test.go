@@ -87,6 +87,7 @@ func TestAbsentFromItsRelays(t *testing.T) {
 
 // TestAddressIsTriedOn: a peer that went from its relay, and that its address leads to now, is found there after
 // the first call in vain, however many calls are made.
+// holds: security.md#against-strangers
 func TestAddressIsTriedOn(t *testing.T) {
 	corp := newRelayNet("corp")
 	for _, pause := range []time.Duration{20 * time.Millisecond, 300 * time.Millisecond, time.Second} {

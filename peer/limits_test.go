@@ -108,6 +108,7 @@ func TestCreditBatches(t *testing.T) {
 	})
 }
 
+// holds: security.md#the-budget
 func TestByteBudget(t *testing.T) {
 	bubble(t, nil, func(t *testing.T, w *network) {
 		release := make(chan struct{})

@@ -96,6 +96,7 @@ func TestRelayIsDialledLater(t *testing.T) {
 
 // TestOldAddressesAreNotDialled: where connections are to stay on relays and there is one, a peer is not
 // dialled where it was before.
+// holds: security.md#exposure-on-the-network
 func TestOldAddressesAreNotDialled(t *testing.T) {
 	twoPaths(t, func(t *testing.T, _ *valve, _ *relayNet, a, b *side) {
 		a.ask(b, "?")

@@ -62,6 +62,8 @@ func TestSilentRelayUnderACall(t *testing.T) {
 
 // TestFalseNotices has a relay that says of every packet that nobody took it: calls go on, open or
 // not, busy or after a pause, and each connection is proven once a second at most.
+// holds: security.md#against-strangers
+// holds: security.md#against-a-relay-and-those-who-share-it
 func TestFalseNotices(t *testing.T) {
 	bubble(t, nil, func(t *testing.T, w *network) {
 		r := newRelayNet("corp")
@@ -104,6 +106,7 @@ func TestFalseNotices(t *testing.T) {
 
 // TestFalseNoticesWhileSlow has the relay say so while it takes long to pass packets on: a call that
 // is open is worth the wait, from here or from the peer.
+// holds: security.md#against-a-relay-and-those-who-share-it
 func TestFalseNoticesWhileSlow(t *testing.T) {
 	for _, ours := range []bool{true, false} {
 		bubble(t, nil, func(t *testing.T, w *network) {
@@ -132,6 +135,7 @@ func TestFalseNoticesWhileSlow(t *testing.T) {
 
 // TestFalseNoticesMeetAStall: once a false word has been refuted, one that meets a peer that is slow for
 // a moment ends no connection, though no call is open.
+// holds: security.md#against-a-relay-and-those-who-share-it
 func TestFalseNoticesMeetAStall(t *testing.T) {
 	bubble(t, nil, func(t *testing.T, w *network) {
 		r := newRelayNet("corp")

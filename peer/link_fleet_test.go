@@ -15,6 +15,7 @@ import (
 
 // TestAFleetComesThroughTheRelay has a member of a relay, who can show no certificate, begin handshakes
 // without end. A fleet that comes over the relay at that time finds its hub all the same.
+// holds: security.md#against-strangers
 func TestAFleetComesThroughTheRelay(t *testing.T) {
 	bubble(t, nil, func(t *testing.T, w *network) {
 		r, corp := newRelayNet("corp"), authority.New(t, "corp")
@@ -70,6 +71,7 @@ func TestAFleetComesThroughTheRelay(t *testing.T) {
 
 // While an authority is configured, an id on a link that has proved its address begins 5 handshakes a
 // second, and all such ids together 200. Without one, and if they are blocked, all share 20.
+// holds: security.md#against-strangers
 func TestHandshakesOfIDsOnALink(t *testing.T) {
 	bubble(t, nil, func(t *testing.T, w *network) {
 		b, link := w.side(nil), newRelayNet("corp").link(identity.ID{1})

@@ -17,6 +17,7 @@ import (
 // TestFloodThroughTheRelay has very many strangers begin handshakes, say hello and join with wrong
 // tokens on a relay, under ever new ids and under that of a trusted peer. On UDP strangers become
 // pending, a guest joins, and a peer dials, as if nothing were; and the peer comes over the relay.
+// holds: security.md#against-strangers
 func TestFloodThroughTheRelay(t *testing.T) {
 	bubble(t, nil, func(t *testing.T, w *network) {
 		r := newRelayNet("corp")

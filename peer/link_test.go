@@ -185,6 +185,7 @@ func TestLinkAddrs(t *testing.T) {
 
 // TestKeysOfLinks: a link that is asked for the reset of a connection of another gives none that
 // ends it (RFC 9000, section 21.11).
+// holds: security.md#against-strangers
 func TestKeysOfLinks(t *testing.T) {
 	bubble(t, nil, func(t *testing.T, w *network) {
 		a := w.side(func(c *Config) {

@@ -22,6 +22,7 @@ func localTestNetwork() localNetwork {
 	return l
 }
 
+// holds: security.md#against-trusted-peers
 func TestWhichAddressesMayBeDialled(t *testing.T) {
 	l := localTestNetwork()
 	for addr, want := range map[string]bool{

@@ -111,6 +111,7 @@ func hostileAddrs(rnd *rand.Rand) []string {
 
 // TestHostilePeerIsNoPortScanner has a trusted peer name other addresses every second for ten
 // minutes, begin rounds, answer those of the node, and connect anew each minute.
+// holds: security.md#against-trusted-peers
 func TestHostilePeerIsNoPortScanner(t *testing.T) {
 	for _, smaller := range []bool{false, true} {
 		t.Run(fmt.Sprintf("its id is the smaller one: %v", smaller), func(t *testing.T) {
@@ -284,6 +285,7 @@ func TestPathsOnADirectConnectionAreIgnored(t *testing.T) {
 }
 
 // TestNoUpgradeIgnoresPaths has a peer begin rounds with a node that is told to stay on relays.
+// holds: security.md#exposure-on-the-network
 func TestNoUpgradeIgnoresPaths(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newRawLab(t, true, func() *identity.Key { return newKey(t) }, func(c *Config) { c.NoUpgrade = true })
@@ -296,6 +298,7 @@ func TestNoUpgradeIgnoresPaths(t *testing.T) {
 
 // FuzzPaths has a trusted peer on a relay send items of paths as the input says: the node dials
 // what it may and no more, and goes on serving.
+// holds: security.md#against-trusted-peers
 func FuzzPaths(f *testing.F) {
 	f.Add(true, []byte("\x02\x00198.51.100.1:7117 198.51.100.2:7117\n\x01\x10198.51.100.3:7117"))
 	f.Add(false, []byte("\x03\x0010.0.0.1:7117 [2001:db8::1]:7117 127.0.0.1:7117\n\x03\xff203.0.113.11:7117\n\x02\x00"))

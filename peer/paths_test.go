@@ -146,6 +146,7 @@ func TestStaysRelayed(t *testing.T) {
 
 // TestOneSideDoesNotUpgrade has one of the nodes know nothing of paths, as an older one, or by its
 // configuration. Neither learns an address of the other.
+// holds: security.md#exposure-on-the-network
 func TestOneSideDoesNotUpgrade(t *testing.T) {
 	for _, which := range []int{0, 1} {
 		t.Run(fmt.Sprint(which), func(t *testing.T) {

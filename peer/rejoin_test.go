@@ -55,6 +55,7 @@ func shows(pq ...byte) func(*quic.Conn, *joinRequest) {
 // TestJoinPinsWhatIsProved: a join pins the post-quantum key that signs for its
 // connection, as a hello does, and replaces no pin. Who joins without a signature, as
 // acpd before 0.1.0 does, is trusted, and pinned by its first hello.
+// holds: security.md#cryptography
 func TestJoinPinsWhatIsProved(t *testing.T) {
 	bubble(t, nil, func(t *testing.T, w *network) {
 		desk, h := w.facing(nil)
@@ -131,6 +132,7 @@ func TestUnsignedJoinIsPinnedByHello(t *testing.T) {
 
 // TestJoinKeepsThePin: an invitation whose post-quantum key is not the one that is
 // pinned for its id changes nothing here.
+// holds: security.md#cryptography
 func TestJoinKeepsThePin(t *testing.T) {
 	bubble(t, nil, func(t *testing.T, w *network) {
 		desk, guest := w.side(nil), w.side(nil)
@@ -152,6 +154,8 @@ func TestJoinKeepsThePin(t *testing.T) {
 
 // TestUntrustHoldsAgainstRepeatedJoins: who has redeemed an invitation may repeat
 // it. A join that is on its way when its key is untrusted does not bring it back.
+// holds: security.md#against-strangers
+// holds: security.md#what-untrust-does-and-what-it-does-not-undo
 func TestUntrustHoldsAgainstRepeatedJoins(t *testing.T) {
 	for range 5 {
 		trust, warning, err := identity.OpenTrustStore(t.TempDir())

@@ -87,6 +87,7 @@ func (s *side) hold(to identity.ID, calls int) *hold {
 
 // TestRepliesWithoutEnd has a peer answer as many calls as there can be, each with
 // almost the largest reply, which it never ends: sixteen times its share.
+// holds: security.md#the-budget
 func TestRepliesWithoutEnd(t *testing.T) {
 	bubble(t, nil, func(t *testing.T, w *network) {
 		a, b, h := w.side(nil), w.side(nil), w.host()
@@ -130,6 +131,7 @@ func TestRepliesWithoutEnd(t *testing.T) {
 
 // TestRepliesOfManyPeers has so many such peers that the sum over all is used up: what
 // is set aside for another one is there.
+// holds: security.md#the-budget
 func TestRepliesOfManyPeers(t *testing.T) {
 	bubble(t, nil, func(t *testing.T, w *network) {
 		const peers, size = 6, 100 << 10

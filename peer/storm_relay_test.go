@@ -10,6 +10,7 @@ import (
 // TestWhatCallsSayOverARelayIsTrue has the two sides on a relay that loses, copies, delays and
 // damages packets, says of those who are there that they are not, and forgets some; links are
 // removed and come back. In one weather of three there is a direct path too.
+// holds: security.md#against-strangers
 func TestWhatCallsSayOverARelayIsTrue(t *testing.T) {
 	storm.RunStorm(t, 500, relayFaultNames, func(t *testing.T, sw *storm.Weather) {
 		w := newWeather(sw)

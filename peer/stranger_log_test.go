@@ -11,6 +11,8 @@ import (
 
 // TestStrangersOnARelayTakeNobodysLines: strangers on a relay use up the lines and events of all
 // strangers there; one on UDP is told of at once all the same.
+// holds: security.md#against-strangers
+// holds: security.md#the-budget
 func TestStrangersOnARelayTakeNobodysLines(t *testing.T) {
 	bubble(t, nil, func(t *testing.T, w *network) {
 		var text lockedBuffer

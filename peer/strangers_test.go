@@ -16,6 +16,7 @@ import (
 	"github.com/acpd/acpd/wire"
 )
 
+// holds: security.md#against-strangers
 func TestStrangers(t *testing.T) {
 	bubble(t, nil, func(t *testing.T, w *network) {
 		b := w.side(nil)
@@ -142,6 +143,7 @@ func TestTrustedWhileItsHelloIsAwaited(t *testing.T) {
 	})
 }
 
+// holds: security.md#against-strangers
 func TestPendingTable(t *testing.T) {
 	var table pendingTable
 	now := time.Now()

@@ -60,6 +60,7 @@ func TestVerdictOverARelay(t *testing.T) {
 
 // TestReadAndGone: the peer reads a call, and its link ends before a packet of it leaves. The
 // relay's notices are true, and the call must not say that it was not delivered.
+// holds: security.md#against-a-relay-and-those-who-share-it
 func TestReadAndGone(t *testing.T) {
 	bubble(t, nil, func(t *testing.T, w *network) {
 		r := newRelayNet("corp")
@@ -90,6 +91,7 @@ func TestReadAndGone(t *testing.T) {
 // TestHeardCallsOutlastAnAbsence: a call that the peer has acknowledged, and works on, goes on when
 // the peer is away for a moment; one that was just sent ends; those that begin meanwhile send
 // nothing.
+// holds: security.md#against-a-relay-and-those-who-share-it
 func TestHeardCallsOutlastAnAbsence(t *testing.T) {
 	bubble(t, nil, func(t *testing.T, w *network) {
 		r := newRelayNet("corp")

@@ -62,6 +62,7 @@ func (c *raw) drip(streams, size, rounds int, each func()) {
 // TestUnreadFramesTakeLittle has a trusted peer send what nobody reads, in frames
 // of the sizes that take most: one byte, and the least that takes a packet's
 // buffer. Before all of it takes 64 MiB its connection is closed.
+// holds: security.md#the-budget
 func TestUnreadFramesTakeLittle(t *testing.T) {
 	for _, size := range []int{1, 128} {
 		t.Run(fmt.Sprint(size), func(t *testing.T) {
@@ -100,6 +101,7 @@ func TestUnreadFramesTakeLittle(t *testing.T) {
 
 // TestTheLargestGoesFirst has peers that each stay below their bound go over that
 // of all: the one that has most unread is closed, and the others are not.
+// holds: security.md#the-budget
 func TestTheLargestGoesFirst(t *testing.T) {
 	bubble(t, nil, func(t *testing.T, w *network) {
 		b := unreading(w.side(nil))
@@ -133,6 +135,7 @@ func TestTheLargestGoesFirst(t *testing.T) {
 
 // TestBeforeHello has connections on which no hello comes: on each 64 KiB are
 // taken, of one peer's four are kept, and the oldest gives way.
+// holds: security.md#the-budget
 func TestBeforeHello(t *testing.T) {
 	bubble(t, nil, func(t *testing.T, w *network) {
 		b, h := w.facing(nil)
@@ -178,6 +181,7 @@ func TestBeforeHello(t *testing.T) {
 
 // TestJoinersAreWatched has whoever may join, which is anybody while an invitation
 // is open, send more than joining takes.
+// holds: security.md#against-strangers
 func TestJoinersAreWatched(t *testing.T) {
 	bubble(t, nil, func(t *testing.T, w *network) {
 		b, h := w.facing(nil)
@@ -222,6 +226,7 @@ func TestJoinersAreWatched(t *testing.T) {
 }
 
 // TestConnectionsOfAPeer opens ten times as many connections as a peer may have.
+// holds: security.md#the-budget
 func TestConnectionsOfAPeer(t *testing.T) {
 	bubble(t, nil, func(t *testing.T, w *network) {
 		b, h := w.facing(nil)
@@ -252,6 +257,7 @@ func TestConnectionsOfAPeer(t *testing.T) {
 // TestStreamsOverAllConnections opens on four connections all the streams that QUIC
 // allows: of them one peer's share is served, the others are refused at once, and
 // another peer notices nothing.
+// holds: security.md#the-budget
 func TestStreamsOverAllConnections(t *testing.T) {
 	bubble(t, nil, func(t *testing.T, w *network) {
 		release := make(chan struct{})

@@ -137,6 +137,7 @@ func (r *cutReader) Read(b []byte) (int, error) {
 }
 
 // FuzzWords shows any words of a command.
+// holds: security.md#against-strangers
 func FuzzWords(f *testing.F) {
 	f.Add("ssh: connect to host build-box port 22: Connection refused\r\n")
 	f.Add("\x1b[31;1mred\x1b[0m \u202egnorw \"quoted\"\x00\xff")
@@ -150,6 +151,7 @@ func FuzzWords(f *testing.F) {
 	})
 }
 
+// holds: security.md#against-strangers
 func TestWords(t *testing.T) {
 	for in, want := range map[string]string{
 		"ssh: connect to host build-box port 22: Connection refused\r\n":         `ssh: connect to host build-box port 22: Connection refused`,

@@ -90,6 +90,7 @@ func TestJoinAnswersWithLowerVersion(t *testing.T) {
 	})
 }
 
+// holds: security.md#against-strangers
 func TestJoinEnds(t *testing.T) {
 	for _, test := range []struct {
 		name, sent string
@@ -144,6 +145,7 @@ func TestJoinedStaysWhilePacketsCome(t *testing.T) {
 	})
 }
 
+// holds: security.md#against-strangers
 func TestJoinedAreBounded(t *testing.T) {
 	bubble(t, func(t *testing.T, l *Link, _ *observer) {
 		var all []net.Conn

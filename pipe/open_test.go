@@ -63,6 +63,7 @@ func TestPacketsTravel(t *testing.T) {
 }
 
 // What says why a pipe does not open: in words of this program, and beside them those of the command, cut and cleaned.
+// holds: security.md#against-strangers
 func TestOpenFails(t *testing.T) {
 	for _, test := range []struct {
 		name    string

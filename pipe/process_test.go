@@ -17,6 +17,7 @@ import (
 )
 
 // A command that ignores TERM, and its children, are killed; also those that outlive it.
+// holds: security.md#against-strangers
 func TestNothingIsLeft(t *testing.T) {
 	for _, command := range []string{"stubborn", "leaves"} {
 		t.Run(command, func(t *testing.T) {
@@ -52,6 +53,7 @@ func isRunning(pid int) bool {
 }
 
 // The daemon that is killed takes its commands with it, also one that reads nothing.
+// holds: security.md#against-strangers
 func TestKilledDaemon(t *testing.T) {
 	exe, err := os.Executable()
 	if err != nil {
@@ -92,6 +94,7 @@ func TestKilledDaemon(t *testing.T) {
 	}
 }
 
+// holds: security.md#against-strangers
 func TestWhatCommandIsGiven(t *testing.T) {
 	t.Setenv("ACP_HOME", "/elsewhere")
 	t.Setenv("NOTIFY_SOCKET", "/run/notify")

@@ -56,6 +56,7 @@ func TestAddrs(t *testing.T) {
 	}
 }
 
+// holds: security.md#against-a-relay-and-those-who-share-it
 func TestOpenRefuses(t *testing.T) {
 	creds := filepath.Join(t.TempDir(), "hunter.creds")
 	for name, c := range map[string]struct {
@@ -87,6 +88,7 @@ func TestOpenRefuses(t *testing.T) {
 }
 
 // No verb of fmt and no logger prints a secret of what a configuration is made of.
+// holds: security.md#against-a-relay-and-those-who-share-it
 func TestSecretsArePrintedByNoVerb(t *testing.T) {
 	credentials := []Credentials{{Token: "hunter2"}, {User: "u", Password: "hunter2"}}
 	proxy := Proxy{URL: "http://u:hunter2@proxy.example.org:3128"}

@@ -25,6 +25,7 @@ func frame(first byte, payload string) string {
 
 const switching = "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\n\r\n"
 
+// holds: security.md#against-a-relay-and-those-who-share-it
 func TestGuard(t *testing.T) {
 	long := strings.Repeat("x", 70_000)
 	for name, c := range map[string]struct {
@@ -147,6 +148,7 @@ func unframe(t *testing.T, b []byte) (payloads []byte, longest int) {
 }
 
 // A message that is longer than anybody reads is dropped, or whose header is, and nothing else is.
+// holds: security.md#against-a-relay-and-those-who-share-it
 func TestLongMessages(t *testing.T) {
 	header := "NATS/1.0\r\n" + strings.Repeat("x", maxHeader) + ":\r\n\r\n"
 	longHeader := fmt.Sprintf("HMSG a 1 %d %d\r\n%shello\r\n", len(header), len(header)+5, header)
@@ -174,6 +176,7 @@ func TestLongMessages(t *testing.T) {
 
 // What the guard says does not depend on how the bytes come, it keeps little of them, and lets through what it
 // lets through a second time.
+// holds: security.md#against-a-relay-and-those-who-share-it
 func FuzzGuard(f *testing.F) {
 	f.Add(false, []byte(plainInfo+"MSG a 1 5\r\nhello\r\nHMSG a 1 12 17\r\nNATS/1.0\r\n\r\nhello\r\n"))
 	f.Add(false, []byte("MSG a 1 5121\r\n"+strings.Repeat("x", 5121)+"\r\nPING\r\n"))

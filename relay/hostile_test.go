@@ -24,6 +24,7 @@ import (
 
 // A server that chooses as nonce what a TLS server signs to prove its key (RFC 8446, section
 // 4.4.3) gets the signature of the derived key, and of no other.
+// holds: security.md#against-a-relay-and-those-who-share-it
 func TestIdentityKeySignsNoNonce(t *testing.T) {
 	key, err := identity.GenerateKey()
 	if err != nil {
@@ -81,6 +82,7 @@ func TestIdentityKeySignsNoNonce(t *testing.T) {
 
 // A server that names others, at the begin and later, and many addresses of the client, moves
 // nothing: only the configured host is connected to.
+// holds: security.md#against-a-relay-and-those-who-share-it
 func TestNoOtherServerIsContacted(t *testing.T) {
 	info := func(urls ...string) string {
 		return fmt.Sprintf(`INFO {"server_id":"FAKE","host":"10.0.0.1","port":22,"headers":true,"max_payload":1048576,"nonce":"abc","connect_urls":["%s"],"ws_connect_urls":["127.0.0.1:80"],"client_ip":"127.0.0.1"}`+"\r\n",
@@ -114,6 +116,7 @@ func TestNoOtherServerIsContacted(t *testing.T) {
 }
 
 // What a server says of this host's address is kept only if it is public and not the server's.
+// holds: security.md#against-a-relay-and-those-who-share-it
 func TestClientIP(t *testing.T) {
 	for said, kept := range map[string]string{
 		"198.51.100.7": "198.51.100.7", "::ffff:198.51.100.7": "198.51.100.7", "2001:db8::7": "2001:db8::7",
@@ -187,6 +190,7 @@ func TestRedirectIsNotFollowed(t *testing.T) {
 
 // A server that sends what is no NATS, or too much of it, is left and tried again, and what it
 // says is shown in one short line.
+// holds: security.md#against-a-relay-and-those-who-share-it
 func TestGarbage(t *testing.T) {
 	for name, c := range map[string]struct{ sent, want string }{
 		"another protocol":   {"SSH-2.0-OpenSSH_9.2\r\n", "no line of NATS"},
@@ -218,6 +222,7 @@ func TestGarbage(t *testing.T) {
 }
 
 // A 503 counts only on the reply subject that this process made, and for the peer it was made for.
+// holds: security.md#against-a-relay-and-those-who-share-it
 func TestForeign503(t *testing.T) {
 	var mu sync.Mutex
 	replies := make(map[string]string) // by subject
@@ -325,6 +330,7 @@ func TestWriteNeverWaits(t *testing.T) {
 
 // Messages with malformed headers, which any member of the account can send, are counted as dropped and
 // said nowhere: not in the state, not in the log. Packets come on.
+// holds: security.md#against-a-relay-and-those-who-share-it
 func TestMalformedHeaders(t *testing.T) {
 	var log bytes.Buffer
 	c := testConfig()

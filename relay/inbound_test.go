@@ -13,6 +13,7 @@ import (
 
 // While packets are read, one trusted id and all strangers send more than nats.go keeps in all. Another
 // trusted id loses nothing, and waits for a packet of each of them at most.
+// holds: security.md#against-a-relay-and-those-who-share-it
 func TestFloodWhileReading(t *testing.T) {
 	var s serverOf
 	withLink(t, testConfig(), s.serve, func(t *testing.T, l *Link, _ *fakeNetwork, _ *testObserver) {
@@ -40,6 +41,7 @@ func TestFloodWhileReading(t *testing.T) {
 
 // A link that nobody reads keeps what nats.go's bounds allow, says that packets are lost, and hears
 // 503s. Whoever reads it later gets what waits and what comes then.
+// holds: security.md#against-a-relay-and-those-who-share-it
 func TestUnreadLinkIsBounded(t *testing.T) {
 	for name, payload := range map[string]string{
 		"packets": string(trusted1[:]) + "x",

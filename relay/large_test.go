@@ -20,6 +20,7 @@ import (
 
 // Messages that are longer than packets, which any member of the account can send if the server lets it, cost
 // this daemon no memory, and are counted. Packets come on.
+// holds: security.md#against-a-relay-and-those-who-share-it
 func TestLargeMessagesTakeNoMemory(t *testing.T) {
 	const size, count = 1 << 20, 64
 	header := "NATS/1.0\r\n" + strings.Repeat("x:y\r\n", size/8) + "\r\n"

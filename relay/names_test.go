@@ -190,6 +190,7 @@ func TestAsksAreBounded(t *testing.T) {
 // makeRequest is the payload of one, as others make it.
 func makeRequest(from identity.ID, text string) string { return string(from[:]) + "token 78" + text }
 
+// holds: security.md#against-a-relay-and-those-who-share-it
 func TestAnswersGoToTheAskerAlone(t *testing.T) {
 	c := testConfig()
 	var s serverOf

@@ -163,6 +163,7 @@ func failedWith(text string) func(State) bool {
 	return func(s State) bool { return s.LastError != nil && strings.Contains(s.LastError.Error(), text) }
 }
 
+// holds: security.md#against-a-relay-and-those-who-share-it
 func TestTLS(t *testing.T) {
 	certificate, roots := newAuthority(t, time.Now().Add(time.Hour))
 	c := testConfig()

@@ -14,6 +14,7 @@ import (
 
 // A server that takes connections and says nothing is left after the time to connect, and
 // tried again; the state says so meanwhile.
+// holds: security.md#against-a-relay-and-those-who-share-it
 func TestSilentServer(t *testing.T) {
 	const silent = "the server takes connections and says nothing in time: check host and port; if it is the port of a WebSocket, write "
 	for name, c := range map[string]struct {
@@ -48,6 +49,7 @@ func TestSilentServer(t *testing.T) {
 }
 
 // A server that falls silent later is left after its pings.
+// holds: security.md#against-a-relay-and-those-who-share-it
 func TestServerThatFallsSilent(t *testing.T) {
 	withLink(t, testConfig(), func(c *fakeConn) {
 		if c.network.countDials() == 1 {
@@ -226,6 +228,7 @@ func TestNewClientIP(t *testing.T) {
 }
 
 // Neither the state nor the log ever has a secret, and the log is not filled by one error.
+// holds: security.md#against-a-relay-and-those-who-share-it
 func TestSecretsAndLog(t *testing.T) {
 	var log bytes.Buffer
 	c := testConfig()

@@ -102,6 +102,7 @@ func TestPacketsWithoutAConnection(t *testing.T) {
 }
 
 // What is no packet, of nobody, of this daemon itself or of a stranger is dropped before it is queued.
+// holds: security.md#against-a-relay-and-those-who-share-it
 func TestForgedPackets(t *testing.T) {
 	var s serverOf
 	withLink(t, testConfig(), s.serve, func(t *testing.T, l *Link, _ *fakeNetwork, _ *testObserver) {
@@ -130,6 +131,7 @@ func TestForgedPackets(t *testing.T) {
 
 // A flood of those that an invitation lets in, and of one trusted id, keeps no packet of
 // another trusted id back, and is bounded.
+// holds: security.md#against-a-relay-and-those-who-share-it
 func TestFlood(t *testing.T) {
 	var s serverOf
 	withLink(t, testConfig(), s.serve, func(t *testing.T, l *Link, _ *fakeNetwork, _ *testObserver) {
@@ -175,6 +177,7 @@ func TestBulkOfOnePeer(t *testing.T) {
 	})
 }
 
+// holds: security.md#against-a-relay-and-those-who-share-it
 func TestQueues(t *testing.T) {
 	q := newQueues()
 	id := func(i int) identity.ID { return identity.ID{0xbb, byte(i), byte(i >> 8)} }
@@ -252,6 +255,8 @@ func TestDeadlines(t *testing.T) {
 
 // Of two processes with one identity each learns of the other; a forged challenge or answer
 // convinces nobody.
+// holds: security.md#against-a-relay-and-those-who-share-it
+// holds: security.md#against-those-who-break-or-copy-keys
 func TestClone(t *testing.T) {
 	var s serverOf
 	withLink(t, testConfig(), s.serve, func(t *testing.T, l *Link, _ *fakeNetwork, _ *testObserver) {

@@ -28,6 +28,7 @@ func TestLogStaysSmall(t *testing.T) {
 }
 
 // However slow a copy of the log is, the log stays small: writes wait for it.
+// holds: security.md#the-budget
 func TestWritesWaitForSlowCopy(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		db := open(t)
@@ -62,6 +63,7 @@ func TestWritesWaitForSlowCopy(t *testing.T) {
 
 // The log is copied into the file beside the writes: when a copy is done only what was
 // written meanwhile is left to the writer, and the log starts again.
+// holds: security.md#the-budget
 func TestLogIsCopiedBesideWrites(t *testing.T) {
 	db := open(t)
 	pages := func() (in, copied int) {

@@ -55,6 +55,7 @@ func virtual(t *testing.T, f func(t *testing.T, r *reading)) {
 	})
 }
 
+// holds: security.md#the-budget
 func TestReadersAreShared(t *testing.T) {
 	virtual(t, func(t *testing.T, r *reading) {
 		for _, step := range []struct {

@@ -339,6 +339,7 @@ func limitFiles(t *testing.T) (lift func()) {
 
 // What was closed, or left by a crash, opens on a full disk and is read; writes fail
 // with the word for it, and work again when there is space.
+// holds: security.md#on-this-machine
 func TestReopenOnFullDisk(t *testing.T) {
 	if !isOwnProcess(t) {
 		return
@@ -396,6 +397,7 @@ func TestReopenOnFullDisk(t *testing.T) {
 }
 
 // A file that cannot be checked in time opens all the same, and says so.
+// holds: security.md#on-this-machine
 func TestOpenDoesNotReadForEver(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "state.db")
 	for limit, whole := range map[time.Duration]bool{0: false, time.Hour: true} {

@@ -40,6 +40,7 @@ func queued(t *testing.T, db *DB, requesters []any) (order []any, commits int) {
 	return order, commits
 }
 
+// holds: security.md#the-budget
 func TestOwnersTakeTurns(t *testing.T) {
 	requesters := slices.Repeat([]any{"hog"}, 100)
 	requesters = append(requesters, "desk", nil, "desk", nil)
@@ -55,6 +56,7 @@ func TestOwnersTakeTurns(t *testing.T) {
 	}
 }
 
+// holds: security.md#the-budget
 func TestCommitHoldsFewWritesOfAPeerWhileOthersWait(t *testing.T) {
 	db := open(t)
 	var mu sync.Mutex
@@ -87,6 +89,7 @@ func TestPeerAloneSharesACommit(t *testing.T) {
 
 // A commit that a peer's write has made long holds no second one of it while others are in
 // it, or wait for the next.
+// holds: security.md#the-budget
 func TestLongWritesShareNoCommitWithOthers(t *testing.T) {
 	db := open(t)
 	var wg sync.WaitGroup

@@ -31,6 +31,7 @@ func TestDeliveredOfAnAnswer(t *testing.T) {
 }
 
 // An error without a machine that raised it has no word of the intent's host, whatever that answers.
+// holds: security.md#errors-have-words-of-this-program
 func TestWordsOfAHostAreItsOwn(t *testing.T) {
 	const planted = `PLANTED\n<system-reminder>`
 	host := strings.Repeat("ab", 32)

@@ -42,6 +42,7 @@ func ended(t *testing.T, near net.Conn, code string) {
 
 // Lines without an end hold no more together than there is room for: the one that
 // began first goes, and a line that is sent at once is served.
+// holds: security.md#agents-on-this-machine
 func TestUnfinishedLinesShareARoom(t *testing.T) {
 	const most = 1 << 20
 	all := NewInputLimit(most)
@@ -116,6 +117,7 @@ func TestWhatIsWholeIsNotCutOff(t *testing.T) {
 
 // Where what was cut off does not go, as while its connection is busy with something
 // else, nobody waits for the room without end.
+// holds: security.md#agents-on-this-machine
 func TestRoomThatIsNotGivenBack(t *testing.T) {
 	all := NewInputLimit(FreeInput)
 	all.maxStall = 20 * time.Millisecond
@@ -139,6 +141,7 @@ func TestRoomThatIsNotGivenBack(t *testing.T) {
 
 // A line that has begun goes on, and ends. A connection on which none has begun waits
 // as long as it likes.
+// holds: security.md#agents-on-this-machine
 func TestALineThatStandsStillEnds(t *testing.T) {
 	stalls := NewInputLimit(1 << 20)
 	stalls.maxStall = 50 * time.Millisecond

@@ -92,6 +92,7 @@ func TestLinesInPieces(t *testing.T) {
 
 // An unfinished line takes memory for what has come and a piece, and the account knows of all beyond
 // what is free.
+// holds: security.md#agents-on-this-machine
 func TestUnfinishedLineTakesWhatCame(t *testing.T) {
 	all := NewInputLimit(10 << 20)
 	for _, came := range []int{1, minReadBuffer, minReadBuffer + 1, maxReadBuffer - 1, maxReadBuffer, maxReadBuffer + 1, pieceBytes - 1, pieceBytes, pieceBytes + 1, 1 << 20} {

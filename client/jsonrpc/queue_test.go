@@ -104,6 +104,7 @@ func TestPeersTakeTurns(t *testing.T) {
 // Whatever peers send and however it is written: each one's lines come in their order. The
 // line of one of which none waits comes after what was being written, at most a line
 // of each other peer, and two batches. Who sends little is never refused.
+// holds: security.md#the-budget
 func TestTurnsAreFair(t *testing.T) {
 	const longest = 100 << 10
 	for seed := range uint64(5) {

@@ -39,6 +39,7 @@ func ask(t *testing.T, c net.Conn, answers *bufio.Reader, n int, method string, 
 
 // Requests that wait hold no more together than there is room for, in bytes and in number,
 // whether they are served or wait for their turn. Each connection has a little of its own.
+// holds: security.md#agents-on-this-machine
 func TestRequestsUnderWayShareARoom(t *testing.T) {
 	const most = 1 << 20
 	for _, inFlight := range []int{0, 2} {

@@ -60,6 +60,7 @@ func countAnswers(t *testing.T, answers *bufio.Reader, all int) (results, refuse
 
 // Answers that nobody reads hold no more than the room of all, whether they are queued or wait for
 // that. Each one is read or refused.
+// holds: security.md#agents-on-this-machine
 func TestAnswersThatAreNotReadShareARoom(t *testing.T) {
 	const size = 100 << 10
 	for name, most := range map[string]int{"less than a queue": 1 << 20, "more than a queue": 2 * maxQueueBytes} {
@@ -103,6 +104,7 @@ func TestAnswersThatAreNotReadShareARoom(t *testing.T) {
 }
 
 // A connection that ends gives its room back, and so does a notification that is given up.
+// holds: security.md#agents-on-this-machine
 func TestConnectionsThatEndGiveTheirRoomBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const most = 2 * maxQueueBytes
@@ -146,6 +148,7 @@ func TestOneConnectionLeavesRoomToOthers(t *testing.T) {
 }
 
 // Long lines that find nothing waiting have a room too: one each on very many connections fills no memory.
+// holds: security.md#agents-on-this-machine
 func TestFirstLinesShareARoom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const most, size, n = 8 << 20, 1 << 20, 30

@@ -6,6 +6,7 @@ import (
 )
 
 // A daemon computes on more threads while peers could hold up each other.
+// holds: security.md#the-budget
 func TestShareProcessors(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(0))
 	limitThreads()

@@ -101,6 +101,7 @@ func TestABodyThatStandsStillIsAnswered(t *testing.T) {
 
 // Bodies that are whole count until their requests are answered: beyond the bound, ten times,
 // they are refused, short ones are not, and all is given back however a request ends.
+// holds: security.md#agents-on-this-machine
 func TestWholeBodiesThatAreUnderWayAreBounded(t *testing.T) {
 	const size, fit = 1 << 20, 4
 	end, reads := make(chan struct{}), make(chan error)

@@ -24,6 +24,7 @@ import (
 // like, in any order, with restarts of the daemon in between. One question is open at a time,
 // sixteen are asked at most, an answer stays as it is, the peer's share is exact, and disk and
 // memory agree.
+// holds: security.md#the-budget
 func FuzzQuestions(f *testing.F) {
 	for _, seed := range []string{"aA", "aRA", "aLbA", "aAbAcA", "aLRbLRA", "aAaRa", "aCbA", "aAEb", "aLbLcLdLeLfLgLhLiLjLkLlLmLnLoLpLqLrL", "aAARaF", "aLaLFA"} {
 		f.Add([]byte(seed))

@@ -16,6 +16,7 @@ import (
 	"github.com/acpd/acpd/wire"
 )
 
+// holds: security.md#the-budget
 func TestDelegationsAreShared(t *testing.T) {
 	ts := table(t)
 	begin := func(from byte) error {

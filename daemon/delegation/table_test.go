@@ -365,6 +365,7 @@ func TestADropIsWrittenFirst(t *testing.T) {
 
 // TestDeadlinesOnASlowDisk: while the disk stands still deadlines pass all the same,
 // also for a task whose end is being written, and what the disk says later is the same.
+// holds: security.md#on-this-machine
 func TestDeadlinesOnASlowDisk(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ts := table(t)

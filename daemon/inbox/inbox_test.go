@@ -45,6 +45,7 @@ func openedInbox(t testing.TB, db *store.DB) *Inbox {
 	return b
 }
 
+// holds: security.md#the-budget
 func TestInboxIsShared(t *testing.T) {
 	db := statedb.New(t, schema.Migrate)
 	b := openedInbox(t, db)
@@ -143,6 +144,7 @@ func TestStartFindsWhatAgentsTookOfABlockedPeer(t *testing.T) {
 
 // What agents took is bounded in number and bytes, the oldest go, and a message of the
 // same name that comes again is held again.
+// holds: security.md#agents-on-this-machine
 func TestTakenIsBounded(t *testing.T) {
 	db := statedb.New(t, schema.Migrate)
 	b, planner := openedInbox(t, db), "planner"

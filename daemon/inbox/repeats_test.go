@@ -64,6 +64,7 @@ func TestRepeatsForgetAfterTenMinutes(t *testing.T) {
 	})
 }
 
+// holds: security.md#the-budget
 func TestRepeatsAreBounded(t *testing.T) {
 	r, from := NewRepeats(new(budget.Book)), identity.ID{1}
 	first := notifyOf("first")
@@ -98,6 +99,7 @@ func TestRefusalsAreForgotten(t *testing.T) {
 }
 
 // Of peers that send no more nothing stays, as of keys whose certificates have ended.
+// holds: security.md#the-budget
 func TestRepeatsOfPeersThatHaveGone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := NewRepeats(new(budget.Book))

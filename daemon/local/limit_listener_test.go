@@ -53,6 +53,7 @@ func TestWaitingForAPlaceIsNoStandstill(t *testing.T) {
 }
 
 // A connection that is idle keeps its place from nobody, and one that is in use keeps it.
+// holds: security.md#on-this-machine
 func TestIdleConnectionsGiveWay(t *testing.T) {
 	t.Parallel()
 	l, err := net.Listen("tcp", "127.0.0.1:0")

@@ -41,6 +41,7 @@ func (l *poorListener) Addr() net.Addr { return &net.UnixAddr{Name: "acp.sock"} 
 
 // TestAcceptWaits: a lack that passes is waited out, from 5 ms to 1 s a time, and
 // said once; closing ends the wait.
+// holds: security.md#on-this-machine
 func TestAcceptWaits(t *testing.T) {
 	for _, lack := range []error{syscall.EMFILE, syscall.ENFILE, syscall.ENOMEM, syscall.ENOBUFS} {
 		synctest.Test(t, func(t *testing.T) {
@@ -76,6 +77,7 @@ func TestAcceptWaits(t *testing.T) {
 
 // TestKeylessConnectionsEnd: however it spends the time, a connection has 10 s in
 // all to show a key; with one it stays.
+// holds: security.md#in-channels
 func TestKeylessConnectionsEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := NewKeyListener(&poorListener{closed: make(chan struct{})}, 2*MaxKeylessConns)

@@ -162,6 +162,7 @@ func TestTroubleOfRelaysIsTold(t *testing.T) {
 }
 
 // The deadline of a caller ends its lookup, and says nothing of the name.
+// holds: security.md#against-a-relay-and-those-who-share-it
 func TestALookupEndsWithItsCaller(t *testing.T) {
 	hub := &fakeRelay{delay: time.Second}
 	bubble(t, map[string]*fakeRelay{"hub": hub}, func(t *testing.T, b *Book, a *authority.Authority, _ *identity.TrustStore) {
@@ -248,6 +249,7 @@ func forge(t *testing.T, a *authority.Authority, n int) (all [][]byte) {
 }
 
 // What one relay brings before the others takes nothing from them.
+// holds: security.md#against-a-relay-and-those-who-share-it
 func TestOneRelayHidesNoNameOnAnother(t *testing.T) {
 	liar, hub := new(fakeRelay), &fakeRelay{delay: 100 * time.Millisecond}
 	bubble(t, map[string]*fakeRelay{"liar": liar, "hub": hub}, func(t *testing.T, b *Book, a *authority.Authority, _ *identity.TrustStore) {
@@ -272,6 +274,7 @@ func TestOneRelayHidesNoNameOnAnother(t *testing.T) {
 
 // A key that is not there gives way, also long before its certificate ends: the machine may have been set up anew.
 // The relays are not asked more often than every 2 s for it.
+// holds: security.md#against-a-relay-and-those-who-share-it
 func TestAKeyThatIsNotThereIsAskedForAgain(t *testing.T) {
 	hub := new(fakeRelay)
 	bubble(t, map[string]*fakeRelay{"hub": hub}, func(t *testing.T, b *Book, a *authority.Authority, trust *identity.TrustStore) {
@@ -311,6 +314,7 @@ func mustCheck(t *testing.T, trust *identity.TrustStore, raw []byte) *identity.C
 }
 
 // What a lookup found is not valid once it is revoked; when authorities change, relays are asked again at once.
+// holds: security.md#against-a-relay-and-those-who-share-it
 func TestARevokedCertificateIsNotFound(t *testing.T) {
 	hub := new(fakeRelay)
 	bubble(t, map[string]*fakeRelay{"hub": hub}, func(t *testing.T, b *Book, a *authority.Authority, trust *identity.TrustStore) {
@@ -326,6 +330,7 @@ func TestARevokedCertificateIsNotFound(t *testing.T) {
 }
 
 // A program that asks for very many names keeps no more memory than that of the names remembered.
+// holds: security.md#against-a-relay-and-those-who-share-it
 func TestManyNamesAreForgotten(t *testing.T) {
 	bubble(t, map[string]*fakeRelay{"hub": new(fakeRelay)}, func(t *testing.T, b *Book, _ *authority.Authority, _ *identity.TrustStore) {
 		for i := range maxNames + 10 {
@@ -339,6 +344,7 @@ func TestManyNamesAreForgotten(t *testing.T) {
 }
 
 // Programs that search without end are slowed down, and guests leave the owner's programs their places.
+// holds: security.md#against-a-relay-and-those-who-share-it
 func TestSearchesAreBounded(t *testing.T) {
 	bubble(t, nil, func(t *testing.T, b *Book, _ *authority.Authority, _ *identity.TrustStore) {
 		const all = 300 * maxSearches
@@ -382,6 +388,7 @@ func TestRelaysThatCannotBeAsked(t *testing.T) {
 }
 
 // Whatever answers, nothing is found but what the authority has signed for that name.
+// holds: security.md#against-a-relay-and-those-who-share-it
 func FuzzAnswer(f *testing.F) {
 	a := authority.New(f, "corp")
 	trust := newTrust(f, a, "")

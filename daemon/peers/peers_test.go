@@ -25,6 +25,7 @@ import (
 
 // Whom the owner has given an address is dialled for a name. A key without an address is dialled by its id if a link
 // leads to it.
+// holds: security.md#fleets
 func TestWhoIsDialledForAName(t *testing.T) {
 	trust, _, err := identity.OpenTrustStore(t.TempDir())
 	if err != nil {

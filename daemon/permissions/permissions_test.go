@@ -18,6 +18,7 @@ import (
 
 // What policy and rate refuse is counted and told on the refusing side, in as many
 // lines as a peer may cause.
+// holds: security.md#the-budget
 func TestRefusalsLeaveATrace(t *testing.T) {
 	t.Parallel()
 	var text bytes.Buffer

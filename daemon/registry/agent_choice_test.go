@@ -139,6 +139,7 @@ func TestTheLatestSessionOfAFolderGoesFirst(t *testing.T) {
 	}
 }
 
+// holds: security.md#the-budget
 func TestAPeerThatIsAloneHasHalfOfASession(t *testing.T) {
 	r := NewRegistry()
 	if _, _, err := r.Attach(new(jsonrpc.Conn), client.AttachParams{Name: "claude", Session: &client.SessionInfo{Harness: "claude", Version: "2.1"}, MaxConcurrent: 16}, false, nil); err != nil {
@@ -157,6 +158,7 @@ func TestAPeerThatIsAloneHasHalfOfASession(t *testing.T) {
 
 // Certified peers together have half of an agent's places while a trusted peer is connected, and keys of one
 // name have what one peer may have.
+// holds: security.md#the-budget
 func TestCertifiedPeersLeaveHalfOfThePlaces(t *testing.T) {
 	for _, c := range []struct {
 		concurrent, keysOfName int

@@ -15,6 +15,7 @@ import (
 )
 
 // A name is kept for ten minutes, to the nanosecond, and names without work are not.
+// holds: security.md#agents-on-this-machine
 func TestNamesAreKeptForTenMinutes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r, open := NewRegistry(), map[string]bool{"planner": true}
@@ -82,6 +83,7 @@ func TestSinceWhenAnAgentIsAttached(t *testing.T) {
 }
 
 // Agents in the folder shut nobody out of acp.sock.
+// holds: security.md#agents-on-this-machine
 func TestGuestsLeavePlacesForTheOwner(t *testing.T) {
 	r := NewRegistry()
 	attach := func(guest bool) error {

@@ -18,6 +18,7 @@ import (
 
 // A join that gives a kept relay another token does not let the new one be given away, and keeps only a token that
 // works.
+// holds: security.md#against-strangers
 func TestATokenOfAnInvitationIsNotShared(t *testing.T) {
 	t.Parallel()
 	desk, laptop := start(t, t.TempDir(), config.Reach{}), start(t, t.TempDir(), config.Reach{})
@@ -89,6 +90,7 @@ func TestJoinSaysWhatToDoAboutARelayThatRefuses(t *testing.T) {
 }
 
 // A relay of an invitation is not asked for names, and does not get this daemon's, before it is kept.
+// holds: security.md#against-a-relay-and-those-who-share-it
 func TestRelaysOfInvitationsLearnNoNames(t *testing.T) {
 	t.Parallel()
 	desk := start(t, t.TempDir(), config.Reach{})

@@ -75,6 +75,7 @@ func TestRelaysAreKept(t *testing.T) {
 
 // Packets of a peer reach QUIC. Those of a stranger do so only while it may become a peer: while an invitation is
 // open, or an authority is configured. Those of a blocked key never do.
+// holds: security.md#against-a-relay-and-those-who-share-it
 func TestWhosePacketsAreAdmitted(t *testing.T) {
 	t.Parallel()
 	desk := start(t, t.TempDir(), config.Reach{})

@@ -19,6 +19,7 @@ import (
 
 // The owner's command starts once in 30 s, and six times an hour for one peer. Peers take turns. What was
 // answered meanwhile is not told, and what came after it is.
+// holds: security.md#agents-on-this-machine
 func TestOwnerNotifyIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
@@ -113,6 +114,7 @@ func writeScript(t *testing.T, text string) string {
 	return path
 }
 
+// holds: security.md#agents-on-this-machine
 func TestStartOwnerCommand(t *testing.T) {
 	t.Setenv("ACP_AGENT_KEY", "secret")
 	out := filepath.Join(t.TempDir(), "out")

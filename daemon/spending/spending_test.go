@@ -102,6 +102,7 @@ func TestEachLimit(t *testing.T) {
 
 // What is reserved counts until it is settled, over a restart too. What is settled above
 // what was reserved counts as far as the peer's day goes.
+// holds: security.md#agents-on-this-machine
 func TestSettling(t *testing.T) {
 	o := open(t)
 	id := o.mustReserve(1, 5, 1000)

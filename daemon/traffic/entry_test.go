@@ -72,6 +72,7 @@ func TestAnEntry(t *testing.T) {
 }
 
 // What a peer's message holds is copied: an entry keeps nothing of it alive, and sees no change of it.
+// holds: security.md#at-rest
 func TestAnEntryKeepsCopies(t *testing.T) {
 	r := newTestRecorder()
 	r.SetHistory(Bounds{10, 1 << 20})

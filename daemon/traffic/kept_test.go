@@ -62,6 +62,7 @@ func pinged(t testing.TB, peer identity.ID, kind string, size int) *peer.Passing
 }
 
 // Pings and discovers of a peer go before all else of it, whenever they came, and before nothing of another peer.
+// holds: security.md#at-rest
 func TestPingsGoFirst(t *testing.T) {
 	kindOf := map[byte]string{'p': kinds.KindPing, 'd': kinds.KindDiscover}
 	for _, c := range []struct{ said, kept string }{ // peer, kind (m: a notify) and number, of which 4 are kept
@@ -106,6 +107,7 @@ func TestPingsGoFirst(t *testing.T) {
 
 // A peer that floods pushes out its own messages, and none of the others: by their number, by their size,
 // and both at a time.
+// holds: security.md#at-rest
 func TestAFloodPushesOutItsOwn(t *testing.T) {
 	quiet, small, large := identity.ID{1}, identity.ID{2}, identity.ID{3}
 	for _, flood := range []map[identity.ID]int{{small: 10}, {large: 60_000}, {small: 10, large: 60_000}} {

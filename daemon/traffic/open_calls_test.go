@@ -121,6 +121,7 @@ func TestCallsEndWhileTheyAreListed(t *testing.T) {
 }
 
 // If not all calls have room, peers have turns: who has many open hides nobody's.
+// holds: security.md#at-rest
 func TestPeersHaveTurnsInOpenCalls(t *testing.T) {
 	o := NewOpenCalls()
 	begin := func(peer identity.ID, text string) {

@@ -123,6 +123,7 @@ func TestNothingIsKeptForNobody(t *testing.T) {
 
 // A reader whose connection breaks again and again, as that of one that stands still does, is told of
 // each message that it has not read, while others record.
+// holds: security.md#at-rest
 func TestAConnectionThatBreaks(t *testing.T) {
 	r := newTestRecorder()
 	if err := r.Watch(0, false); err != nil {
@@ -210,6 +211,7 @@ func TestWhatIsOverwrittenIsCounted(t *testing.T) {
 	}
 }
 
+// holds: security.md#at-rest
 func TestBytesAreBounded(t *testing.T) {
 	r := newTestRecorder()
 	r.SetHistory(Bounds{1000, leastBytes})

@@ -45,6 +45,7 @@ func (r *Recorder) readAs(t testing.TB, who any, after uint64) (next uint64, cam
 
 // A watcher that has read nothing for long is forgotten when it loses entries: nothing is recorded for it
 // any more, its memory is given back, and when it reads again, it is told of all that it has missed.
+// holds: security.md#at-rest
 func TestAStalledWatcherIsForgotten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newTestRecorder()

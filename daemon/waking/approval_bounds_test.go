@@ -9,6 +9,7 @@ import (
 )
 
 // What waits for the owner is bounded for each peer, and for a day.
+// holds: security.md#agents-on-this-machine
 func TestApprovalsAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := play(t, t.TempDir())
@@ -41,6 +42,7 @@ func TestApprovalsAreBounded(t *testing.T) {
 }
 
 // A peer that asks for approvals and gives up makes ten events a minute.
+// holds: security.md#agents-on-this-machine
 func TestApprovalEventsAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := play(t, t.TempDir())

@@ -91,6 +91,7 @@ func TestAMutedSessionTakesNoYes(t *testing.T) {
 }
 
 // The owner's yes that the session has no place for is refused, and the message still waits.
+// holds: security.md#agents-on-this-machine
 func TestNoYesIsLost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := play(t, t.TempDir())
@@ -128,6 +129,7 @@ func TestNoYesIsLost(t *testing.T) {
 }
 
 // The owner's yes is refused while the bounds of turns are reached, and the message still waits.
+// holds: security.md#agents-on-this-machine
 func TestAYesOverABoundIsRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := play(t, t.TempDir())

@@ -13,6 +13,7 @@ import (
 
 // A session is woken 20 times an hour and 100 times a day, half of that by one peer, and a
 // restart changes nothing about it.
+// holds: security.md#agents-on-this-machine
 func TestTurnsAnHourAndADay(t *testing.T) {
 	dir := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {

@@ -140,6 +140,7 @@ func TestARuleForEverySessionReplacesThoseOfOne(t *testing.T) {
 	}
 }
 
+// holds: security.md#agents-on-this-machine
 func TestDamageNeverWidensWhatWakes(t *testing.T) {
 	dir := t.TempDir()
 	r := openRules(t, dir)
@@ -216,6 +217,7 @@ func TestDamageNeverWidensWhatWakes(t *testing.T) {
 
 // What allows more counts once it is durable; what allows less counts at once, and is written
 // when that is possible.
+// holds: security.md#agents-on-this-machine
 func TestRulesOnABrokenDisk(t *testing.T) {
 	dir := t.TempDir()
 	r := openRules(t, dir)
@@ -258,6 +260,7 @@ func TestRulesOnABrokenDisk(t *testing.T) {
 }
 
 // FuzzRuleFile: any text is a sound file or a damaged one.
+// holds: security.md#agents-on-this-machine
 func FuzzRuleFile(f *testing.F) {
 	text, err := rulesFormat.Encode(&ruleSnapshot{ruleRecord: ruleRecord{Version: rulesVersion, Sequence: 3, Permissions: []Permission{allowed(desk, "query")}, Muted: []Mute{{"claude", time.Unix(1e9, 0)}}}})
 	if err != nil {

@@ -13,6 +13,7 @@ import (
 )
 
 // Peers that have woken a session often leave a part to whoever may wake it and comes later.
+// holds: security.md#agents-on-this-machine
 func TestPeersThatComeLaterHaveTheirPart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := play(t, t.TempDir())
@@ -23,6 +24,7 @@ func TestPeersThatComeLaterHaveTheirPart(t *testing.T) {
 	})
 }
 
+// holds: security.md#agents-on-this-machine
 func TestShares(t *testing.T) {
 	for parts := 1; parts <= 30; parts++ {
 		for _, sum := range []int{16, 20, 64, 100} {

@@ -139,6 +139,7 @@ func (p *played) wake(from identity.ID, tries int) (n int) {
 // One message is in a session at a time, and none wakes it within 250 ms of another. Of those
 // that wait the one goes next whose peer has woken the session least, and a peer has half of the
 // places.
+// holds: security.md#agents-on-this-machine
 func TestMessagesWaitForEachOther(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := play(t, t.TempDir())
@@ -264,6 +265,7 @@ func TestEnqueuedMessagesWakeSoon(t *testing.T) {
 }
 
 // What a woken turn sends counts against the peer that woke it, as do the turns that follow.
+// holds: security.md#agents-on-this-machine
 func TestSendsOfAWokenTurn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := playAsked(t)
@@ -311,6 +313,7 @@ func TestSendsOfAWokenTurn(t *testing.T) {
 }
 
 // A query is asked anew when it is repeated, and counts as often, also after a restart.
+// holds: security.md#agents-on-this-machine
 func TestARepeatedQueryCountsEachTime(t *testing.T) {
 	dir := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {
@@ -385,6 +388,7 @@ func TestAQueryThatIsAskedAnewWakesAgain(t *testing.T) {
 }
 
 // A message under the id of one of another peer's is another one, also when that is long gone.
+// holds: security.md#agents-on-this-machine
 func TestSendsCountToTheSenderOfTheirParent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := play(t, t.TempDir())
@@ -415,6 +419,7 @@ func TestSendsCountToTheSenderOfTheirParent(t *testing.T) {
 
 // A question counts against the peer that asks, and one that is not answered keeps the next ones
 // of that peer from waking the session for a time.
+// holds: security.md#agents-on-this-machine
 func TestQuestionsCountToWhoAsks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := playAsked(t)

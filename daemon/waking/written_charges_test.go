@@ -15,6 +15,7 @@ import (
 )
 
 // A sender that gives up while its turn is written keeps nobody else back.
+// holds: security.md#agents-on-this-machine
 func TestATurnIsWrittenAlsoIfItsSenderGivesUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := play(t, t.TempDir())

@@ -39,6 +39,7 @@ func TestCheckDir(t *testing.T) {
 // A folder that has what the program would obey is refused, also if it has got it since the last
 // run, and also if the repository has it in which the folder lies. What lies above that is the
 // user's.
+// holds: security.md#headless-runs
 func TestCheckFolder(t *testing.T) {
 	r, b := newRunner(t, run.None)
 	r.Profile.forbid = []string{".agent", "agent.json", "file/agent"}

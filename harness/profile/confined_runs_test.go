@@ -15,6 +15,7 @@ import (
 
 // Under each confinement that is here, the program reads its folder, and no canary: in the
 // home, above the folder, behind a symbolic link, in another conversation.
+// holds: security.md#headless-runs
 func TestConfinedRuns(t *testing.T) {
 	user := realDir(t)
 	t.Setenv("HOME", user)

@@ -38,6 +38,7 @@ func resumed(t *testing.T, r *Runner, q Request) string {
 }
 
 // A conversation goes on for the same peer, agent and thread, and for nobody else.
+// holds: security.md#headless-runs
 func TestConversations(t *testing.T) {
 	r, b := newRunner(t, run.None)
 	q := Request{Peer: desk, Agent: "planner", Thread: "parser"}
@@ -121,6 +122,7 @@ func TestTokensOfOneRun(t *testing.T) {
 	}
 }
 
+// holds: security.md#headless-runs
 func TestAConversationThatIsTooLarge(t *testing.T) {
 	r, _ := newRunner(t, run.None)
 	if _, err := r.Run(t.Context(), Request{Peer: desk, Thread: "t", Prompt: "large"}); err != nil {

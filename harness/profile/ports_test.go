@@ -39,6 +39,7 @@ func TestOpenPorts(t *testing.T) {
 
 // A run reaches a service of the owner's on loopback only if it may run commands: then those that are
 // named, and those at free ports.
+// holds: security.md#headless-runs
 func TestServicesOnLoopback(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -69,6 +70,7 @@ func TestServicesOnLoopback(t *testing.T) {
 
 // What a run leaves that programs obey is named to the peer and to the owner. One run at a time changes
 // a folder.
+// holds: security.md#headless-runs
 func TestWhatIsLeft(t *testing.T) {
 	r, _ := newRunner(t, run.Outside)
 	var logged []string

@@ -23,6 +23,7 @@ var desk, laptop = identity.ID{1}, identity.ID{2}
 
 // What a run is given: the prompt on standard input alone, arguments and environment of the
 // profile, a home of its own.
+// holds: security.md#headless-runs
 func TestWhatARunIsGiven(t *testing.T) {
 	t.Setenv("PASSED", "on")
 	t.Setenv("SECRET", "kept")
@@ -58,6 +59,7 @@ func TestWhatARunIsGiven(t *testing.T) {
 
 // Each way in which a program can fail ends as an error that says no more than a peer may
 // hear, and what it may have cost counts if it did not say.
+// holds: security.md#headless-runs
 func TestProgramsThatFail(t *testing.T) {
 	for _, c := range []struct {
 		what    string

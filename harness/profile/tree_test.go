@@ -8,6 +8,7 @@ import (
 )
 
 // What a run hides from measuring, by depth, counts as too large.
+// holds: security.md#headless-runs
 func TestATreeThatHidesFiles(t *testing.T) {
 	root := realDir(t)
 	write := func(dir string, size int64) {

@@ -68,6 +68,7 @@ func listenBelowFreePorts(t *testing.T) net.Listener {
 
 // A run reaches what listens on this machine only at the ports that it is given, however it connects,
 // and takes no port at which a service of the user's could be.
+// holds: security.md#headless-runs
 func TestLoopbackIsClosed(t *testing.T) {
 	each(t, func(t *testing.T, c Confinement) {
 		if c.Confines() && !c.ClosesLoopback() {
@@ -128,6 +129,7 @@ func TestLoopbackIsClosed(t *testing.T) {
 
 // A run has sockets for TCP and UDP and those by which it asks for the addresses of this machine, and
 // no other: such as connect without that the kernel looks at their port.
+// holds: security.md#headless-runs
 func TestSocketsOfARun(t *testing.T) {
 	each(t, func(t *testing.T, c Confinement) {
 		socket := func(family, kind, protocol int) string { return fmt.Sprintf("%d,%d,%d", family, kind, protocol) }
@@ -175,6 +177,7 @@ func TestSocketsOfARun(t *testing.T) {
 }
 
 // A run that has some unix sockets is kept from all else as another one is.
+// holds: security.md#headless-runs
 func TestGivenSocketsOpenNothingElse(t *testing.T) {
 	each(t, func(t *testing.T, c Confinement) {
 		if !c.Confines() || !c.HasSockets() {
@@ -196,6 +199,7 @@ func TestGivenSocketsOpenNothingElse(t *testing.T) {
 
 // What Landlock does not decide on is closed: times, modes and attributes of files that the run may
 // read, and what all processes of the user share by number.
+// holds: security.md#headless-runs
 func TestWhatLandlockDoesNotSee(t *testing.T) {
 	each(t, func(t *testing.T, c Confinement) {
 		id, err := unix.SysvShmGet(unix.IPC_PRIVATE, 4096, unix.IPC_CREAT|0o600)

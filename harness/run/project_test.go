@@ -92,6 +92,7 @@ var ofProject = map[string]string{
 
 // What the owner's programs obey in a project stays as it is, whatever a run does to it: at any depth,
 // also by another name of it, and if a folder around it is moved.
+// holds: security.md#headless-runs
 func TestWhatIsObeyedStays(t *testing.T) {
 	each(t, func(t *testing.T, c Confinement) {
 		if !c.KeepsObeyed() {
@@ -145,6 +146,7 @@ func TestWhatIsObeyedStays(t *testing.T) {
 
 // What a run makes that programs would obey has another name when the run has ended: at any depth, in
 // folders that are not readable, behind symbolic links. All else stays, and so does what was there.
+// holds: security.md#headless-runs
 func TestWhatARunLeaves(t *testing.T) {
 	each(t, func(t *testing.T, c Confinement) {
 		dir := newProject(t, ofProject)
@@ -224,6 +226,7 @@ func TestTooMuchToKeep(t *testing.T) {
 }
 
 // While one run changes a folder, another one waits for it, in this process and in another.
+// holds: security.md#headless-runs
 func TestLockProject(t *testing.T) {
 	dir := realDir(t)
 	locked := func() bool {

@@ -36,6 +36,7 @@ func leftOf(t testing.TB, mark string) (left []string) {
 
 // A run sees its folder and nothing of the user's: not in the home, not above the folder, not
 // behind a symbolic link, not in the state directory, neither to read nor to write.
+// holds: security.md#headless-runs
 func TestCanaries(t *testing.T) {
 	each(t, func(t *testing.T, c Confinement) {
 		home := realDir(t)
@@ -211,6 +212,7 @@ func TestWhatARunMayDo(t *testing.T) {
 }
 
 // A run may be given the sockets of a folder, and has no other then.
+// holds: security.md#headless-runs
 func TestGivenSockets(t *testing.T) {
 	each(t, func(t *testing.T, c Confinement) {
 		dir := realDir(t)
@@ -242,6 +244,7 @@ func TestGivenSockets(t *testing.T) {
 }
 
 // A run is given some unix sockets only where the kernel keeps all others from it.
+// holds: security.md#headless-runs
 func TestWhereSocketsAreGiven(t *testing.T) {
 	for _, c := range []struct {
 		under  Confinement
@@ -263,6 +266,7 @@ func TestWhereSocketsAreGiven(t *testing.T) {
 }
 
 // The run ends with the process that began it, also if that is killed.
+// holds: security.md#headless-runs
 func TestTheCallerDies(t *testing.T) {
 	each(t, func(t *testing.T, c Confinement) {
 		s, mark := spec(t, c, "fork", "stay")

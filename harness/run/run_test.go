@@ -78,6 +78,7 @@ func TestWhatCannotBegin(t *testing.T) {
 
 // When Run returns, nothing of the run is there any more: whatever it ignores, wherever its
 // processes have gone, and whether it has ended by itself or was ended.
+// holds: security.md#headless-runs
 func TestNothingIsLeft(t *testing.T) {
 	for _, what := range [][]string{{"hang"}, {"stubborn"}, {"fork", "stay"}, {"multiply"}} {
 		t.Run(what[0]+" ended", func(t *testing.T) {
@@ -129,6 +130,7 @@ func TestTermFirst(t *testing.T) {
 	}
 }
 
+// holds: security.md#headless-runs
 func TestOutputIsBounded(t *testing.T) {
 	each(t, func(t *testing.T, c Confinement) {
 		s, mark := spec(t, c, "flood")
@@ -154,6 +156,7 @@ func TestOutputIsBounded(t *testing.T) {
 }
 
 // Where a run can kill the helper, Run says so and does not wait for what is left.
+// holds: security.md#headless-runs
 func TestTheHelperDies(t *testing.T) {
 	s, mark := spec(t, None, "mutiny")
 	var out bytes.Buffer

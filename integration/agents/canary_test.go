@@ -165,6 +165,7 @@ var leaving = map[string][]string{"claude": {"bash"}, "codex": {"bash"}, "openco
 // in the home, above the folder, behind a symbolic link and in the state directory, by each tool
 // that the program has, learns neither what they hold nor their names, and of its own folder what
 // the tools allow.
+// holds: security.md#headless-runs
 func TestHeadlessCanaries(t *testing.T) {
 	t.Parallel()
 	for _, program := range []string{"claude", "codex", "opencode"} {

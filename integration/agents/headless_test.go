@@ -143,6 +143,7 @@ func TestHeadlessConversations(t *testing.T) {
 
 // What a folder brings for the programs has no effect: settings, hooks, MCP servers, plugins and instructions.
 // Neither has what is for them in the user's home.
+// holds: security.md#headless-runs
 func TestHeadlessIgnoresTheFolder(t *testing.T) {
 	t.Parallel()
 	const planted = "pl4nted-instruction"

@@ -56,6 +56,7 @@ func small(t *testing.T, m *live.Machine) (fill, free func()) {
 
 // TestFullDisk: on a file system without a byte left peers are refused, what frees
 // space works, a daemon starts and answers, and all goes on when there is space.
+// holds: security.md#on-this-machine
 func TestFullDisk(t *testing.T) {
 	t.Parallel()
 	var fill, free func()

@@ -126,6 +126,7 @@ func allow(m *fullSession, p client.WakeAllowParams) func(context.Context) error
 // TestFullDiskForSessions: on a full disk nothing wakes a session that is not counted, no
 // approval is lost or widened, what takes away counts and is on disk, and what was refused says
 // what to do.
+// holds: security.md#agents-on-this-machine
 func TestFullDiskForSessions(t *testing.T) {
 	t.Parallel()
 	f := newFull(t)

@@ -284,6 +284,7 @@ func (f *full) writes() []write {
 // is refused with the code for it and changes nothing, what frees something or cuts
 // somebody off works, and all that was refused works when there is space. Then all is
 // closed again.
+// holds: security.md#on-this-machine
 func TestFullDiskForAllThatIsWritten(t *testing.T) {
 	t.Parallel()
 	f := newFull(t)

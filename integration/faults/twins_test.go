@@ -44,6 +44,7 @@ func TestTwoDaemonsOnOneDirectory(t *testing.T) {
 // is served, the earlier one is told, and the peer tells of both. Where the later one is
 // gone the other one's next start is served. What the peer said that it holds it holds
 // once, and none that is served has more open than before.
+// holds: security.md#against-those-who-break-or-copy-keys
 func TestOneIdentityTwice(t *testing.T) {
 	t.Parallel()
 	desk, laptop, copied := newMachine(t, "desk"), newMachine(t, "laptop"), newMachine(t, "desk")

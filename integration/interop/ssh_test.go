@@ -20,6 +20,7 @@ import (
 
 // TestSSHRefusesCertificatesOfDaemons: the real ssh client, which believes the authority for every
 // host, takes a host with a certificate of ssh for what it is, and none with one of acpd.
+// holds: security.md#fleets
 func TestSSHRefusesCertificatesOfDaemons(t *testing.T) {
 	signer, host := authority.NewSigner(t), authority.NewSigner(t)
 	known := filepath.Join(t.TempDir(), "known_hosts")

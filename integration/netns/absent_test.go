@@ -104,6 +104,7 @@ func (h *host) makeInitials(count int) (initials [][]byte) {
 // TestAnswersToAbsentHostsDelayNobody: who forges packets that come from addresses of the link where
 // nobody is has the daemon answer there. The system keeps such answers for seconds, and they take no
 // room from what peers are sent.
+// holds: security.md#against-strangers
 func TestAnswersToAbsentHostsDelayNobody(t *testing.T) {
 	ofNoConn := make([]byte, 100) // which is answered by a stateless reset
 	ofNoConn[0] = 0x40

@@ -12,6 +12,7 @@ import (
 )
 
 // Servers of two accounts, and those of one person, keep daemons apart and bring them together as they are to.
+// holds: security.md#against-a-relay-and-those-who-share-it
 func TestConfigurations(t *testing.T) {
 	for _, name := range []string{"person.conf", "company.conf"} {
 		t.Run(name, func(t *testing.T) {

@@ -158,6 +158,7 @@ func TestPermissionsThatChange(t *testing.T) {
 }
 
 // Test says of each part whether it works.
+// holds: security.md#against-a-relay-and-those-who-share-it
 func TestSelfTest(t *testing.T) {
 	for name, c := range map[string]struct {
 		permissions string
@@ -245,6 +246,7 @@ func TestClone(t *testing.T) {
 }
 
 // A member of the account that floods and forges keeps nobody out.
+// holds: security.md#against-a-relay-and-those-who-share-it
 func TestHostileMember(t *testing.T) {
 	a, b := newDaemon(t, ""), newDaemon(t, "")
 	a.Admit = func(id identity.ID) relay.Admission {

@@ -80,6 +80,7 @@ func TestNames(t *testing.T) {
 }
 
 // A program with credentials of its own makes a daemon write where it wants nowhere, and five times a second.
+// holds: security.md#against-a-relay-and-those-who-share-it
 func TestNoReflector(t *testing.T) {
 	d := newDaemon(t, "")
 	s := startServer(t, "listen: 127.0.0.1:-1\nauthorization { token: s3cret }")

@@ -75,6 +75,7 @@ func (p *tab) mouse(what string, x, y float64) {
 
 // TestAClickIsForItsRow: when rows move up because one above them is over, a click that was meant for what lay
 // there before decides nothing, and the page says so. Whoever looks and clicks again is heard.
+// holds: security.md#the-page-of-acpctl-web
 func TestAClickIsForItsRow(t *testing.T) {
 	b := startBrowser(t)
 	w := newWorld(t)
@@ -109,6 +110,7 @@ func TestAClickIsForItsRow(t *testing.T) {
 
 // TestNothingMovesBeneathThePointer: while somebody points at a row, a row above it that is over keeps its
 // place, new ones come below, and the click counts at once.
+// holds: security.md#the-page-of-acpctl-web
 func TestNothingMovesBeneathThePointer(t *testing.T) {
 	b := startBrowser(t)
 	w := newWorld(t)
@@ -160,6 +162,7 @@ func TestNothingMovesBeneathThePointer(t *testing.T) {
 
 // TestClicksCountWhileCallsChange: however fast a peer begins and ends calls, each click at an approval counts,
 // also one whose button is held for a while.
+// holds: security.md#the-page-of-acpctl-web
 func TestClicksCountWhileCallsChange(t *testing.T) {
 	b := startBrowser(t)
 	w := newWorld(t)
@@ -204,6 +207,7 @@ func TestClicksCountWhileCallsChange(t *testing.T) {
 
 // TestAlwaysNamesThePeer: what is asked before an always is the rule that the daemon then keeps. It names the
 // peer, and not the agent that the peer says it has.
+// holds: security.md#the-page-of-acpctl-web
 func TestAlwaysNamesThePeer(t *testing.T) {
 	b := startBrowser(t)
 	w := newWorld(t)

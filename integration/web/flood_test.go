@@ -78,6 +78,7 @@ func TestFlood(t *testing.T) {
 
 // TestNobodyTakesTheLog: however many messages a peer sends, each in a conversation of its own, those of another
 // peer are on the page, in the log, as conversations and alone, and the page says that older ones are not kept.
+// holds: security.md#the-page-of-acpctl-web
 func TestNobodyTakesTheLog(t *testing.T) {
 	b := startBrowser(t)
 	w := newWorld(t)

@@ -90,6 +90,7 @@ func (p *tab) checkInert(t *testing.T) {
 
 // TestInjection: whatever stands in the texts of what a daemon answers and of its events, in all of them at once,
 // is text on the page, and the page stays in its bounds.
+// holds: security.md#the-page-of-acpctl-web
 func TestInjection(t *testing.T) {
 	p := startBrowser(t).openTab(t)
 	try := func(t *testing.T, words func(string) string) {

@@ -18,6 +18,7 @@ import (
 
 // TestTitlesNameThePeer: a thread's name is a peer's choice, and may be the name of another peer. So the title of
 // a conversation begins with its peer, and on a phone no conversation is cut through its text.
+// holds: security.md#the-page-of-acpctl-web
 func TestTitlesNameThePeer(t *testing.T) {
 	b := startBrowser(t)
 	w := newWorld(t)

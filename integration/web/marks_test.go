@@ -12,6 +12,7 @@ import (
 
 // TestMarksStayInTheirRow: marks that combine reach far over a character, up and down. None is drawn outside of
 // the row of whoever wrote it, also if the server had let all of them through.
+// holds: security.md#the-page-of-acpctl-web
 func TestMarksStayInTheirRow(t *testing.T) {
 	b := startBrowser(t)
 	w := newWorld(t)

@@ -129,6 +129,7 @@ func TestFilter(t *testing.T) {
 }
 
 // TestHeldIsRemoved: a held message is removed after a second click, and no other one is.
+// holds: security.md#the-page-of-acpctl-web
 func TestHeldIsRemoved(t *testing.T) {
 	b := startBrowser(t)
 	w := newWorld(t)
@@ -166,6 +167,7 @@ func TestHeldIsRemoved(t *testing.T) {
 
 // TestWordsOfThePage: each section is called the same in the list of sections, what needs approval is there once, an
 // outcome is said in words, a stranger that calls comes with the command to type, and delegations with their times.
+// holds: security.md#the-page-of-acpctl-web
 func TestWordsOfThePage(t *testing.T) {
 	b := startBrowser(t)
 	w := newWorld(t)

@@ -39,6 +39,7 @@ note("popup", new Promise((yes, no) => { const w = window.open(folder); setTimeo
 
 // TestAnotherOrigin: a page at another port of this machine, to which the browser sends cookies as to the
 // same site, gets nothing, though it knows where the page is. Nor is it sent the cookie.
+// holds: security.md#the-page-of-acpctl-web
 func TestAnotherOrigin(t *testing.T) {
 	b := startBrowser(t)
 	w := newWorld(t)

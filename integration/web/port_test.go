@@ -32,6 +32,7 @@ func TestWebEnds(t *testing.T) {
 
 // TestAnotherProgramAtThePort: when acpctl web has ended, another program may have its port, and the page
 // that is open still asks there. It believes nothing of what it is told.
+// holds: security.md#the-page-of-acpctl-web
 func TestAnotherProgramAtThePort(t *testing.T) {
 	b := startBrowser(t)
 	w := newWorld(t)

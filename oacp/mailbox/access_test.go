@@ -8,6 +8,7 @@ import (
 
 // TestOwnUser: nobody but the user gets at what is made here. Folders that are open to others
 // are found, unless a folder above them keeps the others out.
+// holds: security.md#on-this-machine
 func TestOwnUser(t *testing.T) {
 	p := demo(t)
 	reviewer := p.must(t, "reviewer")

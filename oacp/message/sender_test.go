@@ -9,6 +9,7 @@ import (
 
 // TestSender: a file is carried only if whoever reads it finds the sender that is proved.
 // Each of these is a mapping whose sender, as it is parsed, is the guest.
+// holds: security.md#against-trusted-peers
 func TestSender(t *testing.T) {
 	for name, c := range map[string]struct{ text, why string }{
 		// The first of equal keys.
@@ -153,6 +154,7 @@ func FuzzSender(f *testing.F) {
 
 // TestManyValues: what a file costs to read does not grow with what its sender can put
 // into 1 MiB; one that is up to ten times over the bound is refused before it is read.
+// holds: security.md#against-trusted-peers
 func TestManyValues(t *testing.T) {
 	const most = 48 << 20 // bytes that are allocated in all, for the worst of these
 	for name, c := range map[string]struct{ head, part, end string }{

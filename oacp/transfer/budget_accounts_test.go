@@ -63,6 +63,8 @@ func refusedBy(t *testing.T, r *wire.MailReply, row budget.Row) {
 
 // TestUnreadShare: a peer that is ten times past its share of unread files, or bytes, has
 // what its share holds; a restart changes nothing; what the agent has dealt with is free.
+// holds: security.md#against-trusted-peers
+// holds: security.md#the-budget
 func TestUnreadShare(t *testing.T) {
 	desk, laptop := filled(t)
 	who := desk.key.ID()
@@ -147,6 +149,8 @@ func TestUnreadShare(t *testing.T) {
 
 // TestUnreadOfAll: other peers have their part, whatever one takes, and what one takes
 // of a message that does not come is given back.
+// holds: security.md#against-trusted-peers
+// holds: security.md#the-budget
 func TestUnreadOfAll(t *testing.T) {
 	desk, laptop := filled(t)
 	tower := newSide(t, "tower")
@@ -177,6 +181,8 @@ func TestUnreadOfAll(t *testing.T) {
 
 // TestLedgerShare: messages that are dealt with at once fill the ledger, and no more than
 // a peer's share of it. Rows that are over for 30 days make room.
+// holds: security.md#against-trusted-peers
+// holds: security.md#the-budget
 func TestLedgerShare(t *testing.T) {
 	desk, laptop := filled(t)
 	who := desk.key.ID()
@@ -219,6 +225,8 @@ func TestLedgerShare(t *testing.T) {
 
 // TestUnderWayShare: a peer that has its share under way gets no further place, ten times
 // over, and nothing lies in the inbox.
+// holds: security.md#against-trusted-peers
+// holds: security.md#the-budget
 func TestUnderWayShare(t *testing.T) {
 	desk, laptop := bound(t)
 	who, most := desk.key.ID(), budget.MailUnderWay.Peer
@@ -244,6 +252,7 @@ func TestUnderWayShare(t *testing.T) {
 
 // TestDescriptorsShare: where a process may open few files, fewer deliveries are under
 // way than a peer has places.
+// holds: security.md#the-budget
 func TestDescriptorsShare(t *testing.T) {
 	desk, laptop := filled(t)
 	who, most := desk.key.ID(), 8/openedByEach
@@ -282,6 +291,7 @@ func (s *side) begins(t *testing.T, to *side, n int) *peer.Stream {
 }
 
 // TestRows: the daemon's rows are those of the table.
+// holds: security.md#against-trusted-peers
 func TestRows(t *testing.T) {
 	desk, _ := desks(t)
 	desk.start()
@@ -296,6 +306,7 @@ func TestRows(t *testing.T) {
 
 // TestSameName: files of one name are numbered up to a bound, and none beyond it is
 // written, or compared with those that are there, unless it has the size of one.
+// holds: security.md#against-trusted-peers
 func TestSameName(t *testing.T) {
 	desk, laptop := bound(t)
 	for n := range 10 * maxNumbered {
@@ -390,6 +401,7 @@ func TestPruneSlices(t *testing.T) {
 }
 
 // TestGate: of one peer one is let in at a time, and others go past those that wait.
+// holds: security.md#against-trusted-peers
 func TestGate(t *testing.T) {
 	g := parseSlots{places: 2}
 	enter := func(who byte) (leave func()) {

@@ -89,6 +89,7 @@ func tree(t testing.TB, dir string) (all []string) {
 
 // TestHostilePeer: whatever a bound peer says, nothing is written but messages of
 // its own agents into inboxes of agents that live here.
+// holds: security.md#against-trusted-peers
 func TestHostilePeer(t *testing.T) {
 	desk, laptop := bound(t)
 	laptop.makeAgent("demo", "other")

@@ -18,6 +18,7 @@ import (
 // TestSpelling: an agent is only who is called exactly that. A link opens the folder of a
 // bound agent under another name, as a file system that ignores case does: mail for that
 // name would lie in the bound agent's inbox, and be carried on.
+// holds: security.md#against-trusted-peers
 func TestSpelling(t *testing.T) {
 	desk, laptop := bound(t)
 	for _, s := range []*side{desk, laptop} {

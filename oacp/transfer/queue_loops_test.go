@@ -34,6 +34,7 @@ func (s *side) untrust(other *side) {
 
 // TestUnbindEndsItsCouriers: what takes mail to a peer ends with the last binding, when
 // the peer knows what became of its own mail, and begins again with the next.
+// holds: security.md#what-untrust-does-and-what-it-does-not-undo
 func TestUnbindEndsItsCouriers(t *testing.T) {
 	desk, laptop := bound(t)
 	file, _ := desk.question("hello")
@@ -69,6 +70,7 @@ func TestUnbindEndsItsCouriers(t *testing.T) {
 
 // TestUntrustEndsItsCouriers: a peer that is trusted no more has no loops here, however
 // much waits for it; all goes on when it is trusted again.
+// holds: security.md#what-untrust-does-and-what-it-does-not-undo
 func TestUntrustEndsItsCouriers(t *testing.T) {
 	desk, laptop := bound(t)
 	first, _ := desk.question("hello")

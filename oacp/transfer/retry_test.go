@@ -38,6 +38,7 @@ func (s *side) courierTo(to *side) *peerQueue {
 
 // TestNoRoomThere: of many messages for a peer that has no room few are tried, ever more
 // rarely; they go when there is room.
+// holds: security.md#against-trusted-peers
 func TestNoRoomThere(t *testing.T) {
 	desk, laptop := bound(t)
 	laptop.deny(kinds.Errorf(kinds.Overloaded, "no room"))
@@ -168,6 +169,7 @@ func TestManyPauses(t *testing.T) {
 
 // TestReportsNotTaken: a peer that does not take reports is asked ever more rarely, and
 // for one at a time, not for all of them; they are told when it does.
+// holds: security.md#against-trusted-peers
 func TestReportsNotTaken(t *testing.T) {
 	desk, laptop := bound(t)
 	var asked, told atomic.Int64
@@ -248,6 +250,7 @@ func TestManyReports(t *testing.T) {
 
 // TestPresenceAsReason: a peer that gives reasons without end is offered what it has
 // refused once, and the log has each file once.
+// holds: security.md#against-trusted-peers
 func TestPresenceAsReason(t *testing.T) {
 	desk, laptop := bound(t)
 	const letters = 5

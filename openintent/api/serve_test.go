@@ -81,6 +81,7 @@ func (rt *route) callers() []openintent.Caller {
 
 // TestAPanicInAnyRouteEndsOneRequest: whichever handler fails so, whoever asked is told,
 // the log has the stack once, and nothing of the request stays.
+// holds: security.md#agents-on-this-machine
 func TestAPanicInAnyRouteEndsOneRequest(t *testing.T) {
 	ask, said, held := failing(t, func(rt *route) {
 		rt.host, rt.handler = nil, func(r *request) (any, error) {
@@ -111,6 +112,7 @@ func TestAPanicInAnyRouteEndsOneRequest(t *testing.T) {
 
 // TestAPanicUnderAnAnswerBreaksIt: what a handler has begun to answer does not look whole
 // to its reader, if the handler fails.
+// holds: security.md#agents-on-this-machine
 func TestAPanicUnderAnAnswerBreaksIt(t *testing.T) {
 	ask, said, _ := failing(t, func(rt *route) {
 		rt.host, rt.handler = nil, func(r *request) (any, error) {

@@ -16,6 +16,7 @@ import (
 
 // TestAnswersLeadNowhereElse: what a host answers neither sends an agent here to another
 // place nor gives it an id of another daemon's, and sets nothing in its client.
+// holds: security.md#in-channels
 func TestAnswersLeadNowhereElse(t *testing.T) {
 	t.Parallel()
 	var says atomic.Value // what the host answers next: it is followed, too, while this changes

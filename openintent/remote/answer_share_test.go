@@ -69,6 +69,7 @@ func (g *Gateway) asks(ctx context.Context, path string) *httptest.ResponseRecor
 
 // What a host answers and this daemon has to keep is charged to the host until it has
 // gone to its agent: over its share an answer is refused, and those of another host come.
+// holds: security.md#the-budget
 func TestAnswersOfAHostAreCharged(t *testing.T) {
 	// Alone: it looks at the memory of all.
 	book := new(budget.Book)

@@ -22,6 +22,7 @@ import (
 // A list that many hosts have a part in comes with what there is in time: a host that is
 // silent, or says a little now and then, is missing, and named; one that says too much takes
 // no room that is another's.
+// holds: security.md#the-budget
 func TestListsOfManyHosts(t *testing.T) {
 	t.Parallel()
 	const listed = `{"intents":[{"id":"intent_%s_00000000000000000000000001","title":"x"}]}`

@@ -12,6 +12,7 @@ import (
 
 // What a daemon knows of another's agents goes when that is trusted no more, and comes again with
 // their next request once it is trusted again; what names them here stays.
+// holds: security.md#what-untrust-does-and-what-it-does-not-undo
 func TestRecordsGoWithTrust(t *testing.T) {
 	t.Parallel()
 	for name, restart := range map[string]bool{"connected": false, "after a restart": true} {

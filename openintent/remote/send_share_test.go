@@ -40,6 +40,7 @@ func answersHeld(book *budget.Book) (n int64) {
 
 // What a host answers to sends is charged to it until its agent has it: over its share the
 // send is refused, and what is sent to another host is answered.
+// holds: security.md#the-budget
 func TestAnswersToSendsAreCharged(t *testing.T) {
 	book := new(budget.Book)
 	first := identity.ID{1}
@@ -86,6 +87,7 @@ func TestAnswersToSendsAreCharged(t *testing.T) {
 }
 
 // So is what it answers to a message that has waited: without room it waits on.
+// holds: security.md#the-budget
 func TestAnswersToWhatWaitedAreCharged(t *testing.T) {
 	book := new(budget.Book)
 	long := `{"text": "` + strings.Repeat("x", 1<<20) + `"}`

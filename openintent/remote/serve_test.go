@@ -255,6 +255,7 @@ func openAnsweringStream(ctx context.Context, answer func(r *http.Request, to ne
 }
 
 // One daemon takes no more than a host has for one.
+// holds: security.md#the-budget
 func TestRequestsOfOneHomeAreBounded(t *testing.T) {
 	t.Parallel()
 	c := alone(t, slog.DiscardHandler)
@@ -284,6 +285,7 @@ func TestRequestsOfOneHomeAreBounded(t *testing.T) {
 
 // Who is not admitted, or has too much under way, is given nothing: not the
 // descriptions that need no caller, and no word of what paths there are.
+// holds: security.md#the-budget
 func TestNothingIsMadeForWhoIsNotAdmitted(t *testing.T) {
 	t.Parallel()
 	c := alone(t, slog.DiscardHandler)

@@ -21,6 +21,7 @@ import (
 
 // A host that is there and says nothing, or nothing more, is waited for as long as the
 // caller wants to wait, and no longer.
+// holds: security.md#the-budget
 func TestASilentHostIsGivenUp(t *testing.T) {
 	t.Parallel()
 	var says atomic.Pointer[func(net.Conn)] // what the host does with a stream; nil: nobody reaches it

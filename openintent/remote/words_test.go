@@ -10,6 +10,7 @@ import (
 )
 
 // An answer of this daemon about a host has no word of that host's.
+// holds: security.md#errors-have-words-of-this-program
 func TestWordsOfAHostStayOut(t *testing.T) {
 	const planted = "PLANTED\n<system-reminder>"
 	for _, c := range kinds.ListCodes() {

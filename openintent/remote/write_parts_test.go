@@ -22,6 +22,7 @@ import (
 )
 
 // A home that does not read its answers is kept few of them, and not for long.
+// holds: security.md#the-budget
 func TestAnswersThatNobodyReads(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -39,6 +39,7 @@ const (
 // TestCrowd: many daemons are on one relay, all with one hub and each with the next; the server goes, and
 // comes back. All are back then, by the word of whom they ask, and the server sees no storm of connections.
 // Before and after, those that rest send few packets, and have little memory, which does not grow.
+// holds: security.md#against-a-relay-and-those-who-share-it
 func TestCrowd(t *testing.T) {
 	const token = "a-token"
 	s := newServer(t, []string{"of a person"}, "TOKEN", token)

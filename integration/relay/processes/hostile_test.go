@@ -89,6 +89,7 @@ func (a *assault) judge(t *testing.T, send func(at *target, i int), at, elsewher
 // TestHostileAccount: one that has an account at the relay, and 2,000 messages a second for a daemon, costs a
 // trusted peer neither a call nor its connection, and the daemon neither its connection to the relay, nor much
 // memory, nor its log.
+// holds: security.md#against-a-relay-and-those-who-share-it
 func TestHostileAccount(t *testing.T) {
 	a := newAssault(t)
 	at := a.newTarget()
@@ -110,6 +111,7 @@ func TestHostileAccount(t *testing.T) {
 // TestHostileLargeMessages: on a server that takes large messages, one that sends them costs a trusted peer
 // neither a call nor its connection, and the daemon no memory. The server's own time nobody can bound but its
 // configuration.
+// holds: security.md#against-a-relay-and-those-who-share-it
 func TestHostileLargeMessages(t *testing.T) {
 	a := newAssault(t, "max_payload: 8KB", "max_payload: 8MB")
 	a.growth = 16 << 10 // two of the messages
@@ -136,6 +138,7 @@ func TestHostileLargeMessages(t *testing.T) {
 
 // TestLargeMessageEndsTheMember: with the configuration of docs/reach.md the server ends the connection of a
 // member that sends a larger message than daemons do, and no other.
+// holds: security.md#against-a-relay-and-those-who-share-it
 func TestLargeMessageEndsTheMember(t *testing.T) {
 	a := newAssault(t)
 	since := relayOf(t, a.desk).Since

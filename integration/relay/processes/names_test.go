@@ -232,6 +232,7 @@ func TestNamesOnARelay(t *testing.T) {
 
 // TestHostileNames: a program with an account at a relay that permits everything answers for names, with
 // certificates that it has copied, and ten thousand times. It is believed nothing, and calls to others go on.
+// holds: security.md#against-a-relay-and-those-who-share-it
 func TestHostileNames(t *testing.T) {
 	c := newCompany(t)
 	const token = "a-token"

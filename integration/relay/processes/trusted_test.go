@@ -16,6 +16,7 @@ import (
 
 // TestHostileTrustedPeer: a peer that is trusted, and floods the relay in its own name with packets,
 // handshakes and calls, costs another trusted peer neither a call nor its connection.
+// holds: security.md#against-a-relay-and-those-who-share-it
 func TestHostileTrustedPeer(t *testing.T) {
 	a := newAssault(t)
 	hostile := a.newTrusted("reviewer")

@@ -15,6 +15,7 @@ import (
 
 // A person is asked before a relay of an invitation is used, a script says it, and nothing is asked for
 // a relay that the daemon uses.
+// holds: security.md#against-strangers
 func TestJoinAsksForTheRelay(t *testing.T) {
 	const relay = "tls://nats.example.org:4222"
 	inv := identity.Invitation{ID: clitest.DeskID, Relays: []identity.InvitedRelay{{URL: relay, Token: "t0ken"}}, Token: [16]byte{1}}
@@ -86,6 +87,7 @@ func TestJoinAsksForTheRelay(t *testing.T) {
 
 // A relay that the daemon does not use and a token for one that refuses it are two questions, and a yes to the one is
 // none to the other.
+// holds: security.md#against-strangers
 func TestJoinAsksForEachTokenThatItReplaces(t *testing.T) {
 	const known, other = "tls://nats.example.org:4222", "tls://nats.example.net:4222"
 	inv := func(relays ...identity.InvitedRelay) string {

@@ -304,6 +304,7 @@ func TestServeTakesWhatComes(t *testing.T) {
 }
 
 // Of a command that cannot be started the peer hears that alone. The owner is told why, with the path.
+// holds: security.md#agents-on-this-machine
 func TestACommandThatCannotBeStarted(t *testing.T) {
 	for _, c := range []struct{ name, text, want string }{
 		{"interpreter", "#!/nonexistent/sh -e\n", "its first line names an interpreter that is not there: /nonexistent/sh -e: install it"},

@@ -140,6 +140,7 @@ func wantAll(t *testing.T, got clitest.Result, texts ...string) {
 
 // A model in a shell tool that runs up with a line and --yes gains nothing: nobody is trusted, nothing may be woken, and
 // what the model sends by itself stays asked for. What was left out is told, and nobody is waited for.
+// holds: security.md#agents-on-this-machine
 func TestUpGivesAModelNothing(t *testing.T) {
 	d := newUpDaemon(t, "claude", "codex")
 	for _, line := range [][]string{{"up", deskLine.String(), "--yes"}, {"up", deskLine.String()}, {"up", "--yes"}, {"up"}} {
@@ -174,6 +175,7 @@ func TestUpChangesNothingUnasked(t *testing.T) {
 	wantAll(t, got, "Left out: Claude Code is not connected: acpctl setup claude, or acpctl up --yes")
 }
 
+// holds: security.md#agents-on-this-machine
 func TestUpIsForTheOwnersShell(t *testing.T) {
 	d := newUpDaemon(t)
 	if got := d.RunInteractive("", "up", "--json"); got.Code != frame.ExitUsage {

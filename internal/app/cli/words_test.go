@@ -14,6 +14,7 @@ const planted = "PLANTED\nacpctl: all is well\x1b[2J<system-reminder>"
 
 // TestWordsOfOthersStandOnOneLine has the daemon fail with words of a peer, and with those of another
 // program: a person sees the former behind the peer's name, and the latter behind "it says".
+// holds: security.md#errors-have-words-of-this-program
 func TestWordsOfOthersStandOnOneLine(t *testing.T) {
 	f := newDaemon(t)
 	f.SetAnswer(client.MethodPeers, &client.Peers{Peers: []client.Peer{{ID: clitest.DeskID, Name: "desk"}}})

@@ -14,6 +14,7 @@ import (
 )
 
 // TestActions: what the page does reaches the daemon, and what the daemon says of it the page.
+// holds: security.md#the-page-of-acpctl-web
 func TestActions(t *testing.T) {
 	f := newFixture(t, nil)
 	browser, page := f.letIn()

@@ -43,6 +43,7 @@ func countOf(t *testing.T, u *update, peer identity.ID) (n int) {
 
 // TestNobodyTakesAnothersLines: however much a peer sends, what another one has sent is kept, and goes to
 // pages, to those that are there and to new ones.
+// holds: security.md#the-page-of-acpctl-web
 func TestNobodyTakesAnothersLines(t *testing.T) {
 	for _, size := range []int{1, maxShown} { // what bounds them is their number, or their bytes
 		t.Run(fmt.Sprint(size), func(t *testing.T) {
@@ -69,6 +70,7 @@ func TestNobodyTakesAnothersLines(t *testing.T) {
 }
 
 // TestStrangersShareLines: any number of strangers takes no more room than one peer.
+// holds: security.md#the-page-of-acpctl-web
 func TestStrangersShareLines(t *testing.T) {
 	b := newBoard()
 	addLines(b, lines(deskID, 20, "hello"))

@@ -58,6 +58,7 @@ func (p *testPage) take(t *testing.T, u *update) {
 }
 
 // TestBoard: a page that takes all updates has what the board has, and is told nothing twice.
+// holds: security.md#the-page-of-acpctl-web
 func TestBoard(t *testing.T) {
 	b := newBoard()
 	r, p := b.addReader(), newTestPage()
@@ -112,6 +113,7 @@ func TestBoard(t *testing.T) {
 
 // TestBoardIsBounded: rows that are too many or too long are counted, and a page gets many rows in
 // several updates.
+// holds: security.md#the-page-of-acpctl-web
 func TestBoardIsBounded(t *testing.T) {
 	b := newBoard()
 	var rows []testRow
@@ -147,6 +149,7 @@ func TestBoardIsBounded(t *testing.T) {
 }
 
 // TestLines: a page that is slow gets the newest lines and the number of the others, and so does a new page.
+// holds: security.md#the-page-of-acpctl-web
 func TestLines(t *testing.T) {
 	b := newBoard()
 	r := b.addReader()

@@ -19,6 +19,7 @@ import (
 
 // TestOtherUser: a connection of another user is closed before anything is read of it, by the kernel's word and
 // by the table's.
+// holds: security.md#the-page-of-acpctl-web
 func TestOtherUser(t *testing.T) {
 	if os.Getuid() != 0 {
 		if os.Getenv("CI") != "" {
@@ -81,6 +82,7 @@ func TestFindCaller(t *testing.T) {
 
 // TestAskConnOwner: the kernel names the user of a connection as the table does, also of a client of IPv6,
 // and nobody for a connection that is none, or that its program has closed.
+// holds: security.md#the-page-of-acpctl-web
 func TestAskConnOwner(t *testing.T) {
 	l, err := net.Listen("tcp4", "127.0.0.1:0")
 	if err != nil {

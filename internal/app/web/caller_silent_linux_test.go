@@ -80,6 +80,7 @@ func answersFirst(answers ...error) func(connEnds) (int, error) {
 // TestStrangersWhereTheKernelDoesNotAnswer: however many connections of another user wait before one of the owner,
 // the table is read once for each maxAsked of them, and they are closed. If the kernel has answered before, the
 // first one is asked of alone.
+// holds: security.md#the-page-of-acpctl-web
 func TestStrangersWhereTheKernelDoesNotAnswer(t *testing.T) {
 	for alone, how := range []string{"from the first", "any more"} {
 		for _, strangers := range []int{0, 1, maxAsked - 1, maxAsked, 4096} { // the last: as many as wait at a listener of Linux
@@ -113,6 +114,7 @@ func TestStrangersWhereTheKernelDoesNotAnswer(t *testing.T) {
 
 // TestKernelAnswersNoMore: a kernel that does not answer once, or has lost what answers for TCP, keeps no owner out,
 // and lets nobody else in.
+// holds: security.md#the-page-of-acpctl-web
 func TestKernelAnswersNoMore(t *testing.T) {
 	for how, c := range map[string]struct {
 		answers  []error // of the kernel: of the listener, and then of the connection
@@ -147,6 +149,7 @@ func TestKernelAnswersNoMore(t *testing.T) {
 
 // TestNothingSaysWhoseItIs: if nothing says any more whose a connection is, it is refused, and the terminal is told
 // why and what to do. Who comes when the kernel answers again is let in.
+// holds: security.md#the-page-of-acpctl-web
 func TestNothingSaysWhoseItIs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		crowd := newCrowd(t)

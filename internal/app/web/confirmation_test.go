@@ -49,6 +49,7 @@ func otherNumber(f *fixture) string {
 }
 
 // A browser that has opened the link gets its number, and nothing else until that is typed.
+// holds: security.md#the-page-of-acpctl-web
 func TestLinkCountsWhenTheNumberIsTyped(t *testing.T) {
 	f, person := newAskingFixture(t, time.Minute)
 	browser, page := f.letIn()
@@ -89,6 +90,7 @@ func TestLinkCountsWhenTheNumberIsTyped(t *testing.T) {
 }
 
 // Whoever was first with the link gets nothing if its number is not typed.
+// holds: security.md#the-page-of-acpctl-web
 func TestLinkWithoutItsNumber(t *testing.T) {
 	for name, c := range map[string]struct {
 		limit time.Duration

@@ -32,6 +32,7 @@ func (l *guardedListener) count() (strange, known int) {
 
 // TestSilentConnections: a program that opens any number of connections, and says nothing on them, takes
 // maxStrange places and keeps no browser out, neither one that opens the link nor one that has the page.
+// holds: security.md#the-page-of-acpctl-web
 func TestSilentConnections(t *testing.T) {
 	f := newFixture(t, nil)
 	fill := func() (last net.Conn) {
@@ -68,6 +69,7 @@ func TestSilentConnections(t *testing.T) {
 }
 
 // TestKnownConnections: whoever has the cookie has maxKnown connections at most that make way for none.
+// holds: security.md#the-page-of-acpctl-web
 func TestKnownConnections(t *testing.T) {
 	f := newFixture(t, nil)
 	var conns []*guardedConn

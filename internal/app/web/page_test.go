@@ -41,6 +41,7 @@ func readScripts(t *testing.T) map[string]string {
 
 // TestPageMakesNoHTML: what a peer wrote can become nothing but text, as no script has a way to make
 // anything else of it.
+// holds: security.md#the-page-of-acpctl-web
 func TestPageMakesNoHTML(t *testing.T) {
 	for name, script := range readScripts(t) {
 		for _, word := range []string{

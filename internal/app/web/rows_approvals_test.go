@@ -14,6 +14,7 @@ import (
 
 // TestApprovalsHaveRows: each approval has a row of its own, however many calls are open and whatever ids
 // they have, and says of its message alone what stands beside its buttons.
+// holds: security.md#the-page-of-acpctl-web
 func TestApprovalsHaveRows(t *testing.T) {
 	id, other := wire.MessageID{15: 1}, wire.MessageID{15: 2}
 	open := func(from, to string, kind string, id wire.MessageID, text string) client.TrafficEntry {
@@ -62,6 +63,7 @@ func TestApprovalsHaveRows(t *testing.T) {
 
 // TestRuleIsOfThePeer: what an owner reads before they say always is what the daemon then allows. The agent
 // is the peer's word, and no part of it.
+// holds: security.md#the-page-of-acpctl-web
 func TestRuleIsOfThePeer(t *testing.T) {
 	w := work{
 		open:      []client.TrafficEntry{{Direction: client.In, Peer: deskID, Name: "desk", FromAgent: "release-notes", Agent: "planner", Kind: kinds.KindQuery, ID: wire.MessageID{1}}},

@@ -168,6 +168,7 @@ func TestAgentsOfTasks(t *testing.T) {
 }
 
 // TestWaitingSharesNoID: ids are the peers' choice, and no call hides another one.
+// holds: security.md#the-page-of-acpctl-web
 func TestWaitingSharesNoID(t *testing.T) {
 	id, laptopID := wire.MessageID{15: 1}, identity.ID{0x1a, 0x70, 31: 1}
 	w := work{
@@ -220,6 +221,7 @@ func TestWaitingHasMore(t *testing.T) {
 	}
 }
 
+// holds: security.md#the-page-of-acpctl-web
 func TestShowLine(t *testing.T) {
 	for _, s := range []string{"", "desk", "a\nb\tc", "\x1b[31mred\x1b[0m", strings.Repeat("é", 200), "\u202egpj.exe", string([]byte{0xff, 0xfe}), strings.Repeat("\u200b", 9000) + "x", strings.Repeat("👩‍👩‍👧‍👦", 99)} {
 		for _, most := range []int{maxName, maxShown} {

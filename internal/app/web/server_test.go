@@ -127,6 +127,7 @@ func (f *fixture) ask(c *http.Client, method, address, body string, header ...st
 	return answer.StatusCode, string(text)
 }
 
+// holds: security.md#the-page-of-acpctl-web
 func TestLinkWorksOnce(t *testing.T) {
 	f := newFixture(t, nil)
 	link := f.Link()
@@ -159,6 +160,7 @@ func TestLinkWorksOnce(t *testing.T) {
 	}
 }
 
+// holds: security.md#the-page-of-acpctl-web
 func TestCookie(t *testing.T) {
 	f := newFixture(t, nil)
 	answer, err := http.Get(f.Link())
@@ -184,6 +186,7 @@ func TestCookie(t *testing.T) {
 }
 
 // TestLinkEnds: a link that nobody opens ends, and the server with it.
+// holds: security.md#the-page-of-acpctl-web
 func TestLinkEnds(t *testing.T) {
 	f := newFixture(t, func(s *Server) { s.linkTime = time.Millisecond })
 	err := await.Receive(t, "the server ends", f.ended)
@@ -195,6 +198,7 @@ func TestLinkEnds(t *testing.T) {
 
 // TestLinkTwice: two that open the link cannot be told apart, also if both are this user's: a confined
 // agent may be one. Nobody gets anything any more.
+// holds: security.md#the-page-of-acpctl-web
 func TestLinkTwice(t *testing.T) {
 	f := newFixture(t, func(s *Server) {
 		s.listener.callers = &callerFinder{most: 1, find: keepAll}
@@ -215,6 +219,7 @@ func TestLinkTwice(t *testing.T) {
 
 // TestLinkIsNoSwitch: a link that was opened, and is found when its minute is over, neither lets anybody in
 // nor ends the page.
+// holds: security.md#the-page-of-acpctl-web
 func TestLinkIsNoSwitch(t *testing.T) {
 	f := newFixture(t, nil)
 	link := f.Link()
@@ -239,6 +244,8 @@ func TestLinkIsNoSwitch(t *testing.T) {
 	}
 }
 
+// holds: security.md#agents-on-this-machine
+// holds: security.md#the-page-of-acpctl-web
 func TestWhoGetsNothing(t *testing.T) {
 	f, elsewhere := newFixture(t, nil), newFixture(t, nil)
 	browser, page := f.letIn()
@@ -383,6 +390,7 @@ func (s *stream) until(what string, holds func(*update) bool) *update {
 	return nil
 }
 
+// holds: security.md#the-page-of-acpctl-web
 func TestReadersAreBounded(t *testing.T) {
 	f := newFixture(t, nil)
 	browser, page := f.letIn()

@@ -54,6 +54,7 @@ func TestChannelListGoesOn(t *testing.T) {
 }
 
 // What another machine keeps back ends nothing here: it has its time, in all, and is told of.
+// holds: security.md#the-budget
 func TestChannelsOfASilentMachine(t *testing.T) {
 	f := newDaemonWith(t, 300*time.Millisecond)
 	f.SetAnswer(client.MethodWhoami, &client.Whoami{ID: clitest.MyID})

@@ -53,6 +53,7 @@ func get(t *testing.T, c *http.Client, address string) string {
 
 // TestWebAsksForTheNumber: a link that stands in a command line counts when the number is typed that its
 // browser shows.
+// holds: security.md#the-page-of-acpctl-web
 func TestWebAsksForTheNumber(t *testing.T) {
 	f := newDaemon(t)
 	f.SetAnswer(client.MethodWhoami, &client.Whoami{Name: "laptop"})
@@ -94,6 +95,7 @@ func TestWebAsksForTheNumber(t *testing.T) {
 }
 
 // TestWebOpensNothingUnasked: where nobody can be asked, the link is in no command line.
+// holds: security.md#the-page-of-acpctl-web
 func TestWebOpensNothingUnasked(t *testing.T) {
 	f := newDaemon(t)
 	f.SetAnswer(client.MethodWhoami, &client.Whoami{Name: "laptop"})

@@ -50,6 +50,7 @@ func TestWeb(t *testing.T) {
 	}
 }
 
+// holds: security.md#agents-on-this-machine
 func TestWebIsRefused(t *testing.T) {
 	f := newDaemon(t)
 	f.SetAnswer(client.MethodWhoami, &client.Whoami{Name: "laptop"})

@@ -8,6 +8,7 @@ import (
 
 // What a command says on a terminal plays no tricks with it, also where a sequence
 // comes in two parts; where nobody looks it stays as it is.
+// holds: security.md#agents-on-this-machine
 func TestStderrIsTamed(t *testing.T) {
 	say := func(harmless bool, parts ...string) string {
 		var out bytes.Buffer
