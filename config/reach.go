@@ -22,8 +22,8 @@ type Reach struct {
 	Direct Switch   `yaml:"direct" example:"on" doc:"on: connections change from a relay to a direct path where there is one; for that, trusted peers on a relay get the addresses of this machine. off: they stay on the relay, and peers get no address. While there is a relay, a peer is not dialled then where it was before, and join takes no address of an invitation that names a relay which is used. Addresses that config.yaml or acpctl trust gives are dialled, and what discovery.mdns finds. Default: on."`
 }
 
-// MaxSTUN bounds the STUN servers of config.yaml.
-const MaxSTUN = 4
+// maxSTUN bounds the STUN servers of config.yaml.
+const maxSTUN = 4
 
 // Relay is a server that passes packets on.
 type Relay struct {
@@ -80,9 +80,9 @@ const (
 	maxUser      = 256
 )
 
-// CheckProxyURL returns an error unless text is the URL of a proxy. It quotes nothing, since a URL may
+// checkProxyURL returns an error unless text is the URL of a proxy. It quotes nothing, since a URL may
 // hold a password.
-func CheckProxyURL(text string) error {
+func checkProxyURL(text string) error {
 	u, err := url.Parse(text)
 	switch {
 	case len(text) > maxProxyText:
@@ -106,12 +106,12 @@ func (p *parser) checkReach(r *Reach) {
 			}
 		case text == ProxyEnvironment, text == ProxyOff:
 		default:
-			p.AddValueError("reach.proxy", CheckProxyURL(text))
+			p.AddValueError("reach.proxy", checkProxyURL(text))
 		}
 	}
 	p.checkRelays("reach.relays", r.Relays)
-	if len(r.STUN) > MaxSTUN {
-		p.AddValueError("reach.stun", ownwords.Errorf("%d servers: give at most %d", len(r.STUN), MaxSTUN))
+	if len(r.STUN) > maxSTUN {
+		p.AddValueError("reach.stun", ownwords.Errorf("%d servers: give at most %d", len(r.STUN), maxSTUN))
 	}
 	for i, server := range r.STUN {
 		p.AddValueError(fmt.Sprintf("reach.stun[%d]", i), identity.CheckAddr(server))

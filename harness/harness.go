@@ -157,8 +157,8 @@ var (
 	ErrNoTurn = ownwords.New("its conversation has had no turn yet: say something to it once")
 	// ErrBusy: the turn that runs in the session did not end in time.
 	ErrBusy = ownwords.New("its turn did not end in time")
-	// ErrClosed: Close was called. Nothing was posted.
-	ErrClosed = ownwords.New("the session is closed: find it again")
+	// errClosed: Close was called. Nothing was posted.
+	errClosed = ownwords.New("the session is closed: find it again")
 	// ErrGone: the program does not answer, or has ended.
 	ErrGone = ownwords.New("the agent program does not answer")
 )

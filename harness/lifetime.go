@@ -32,10 +32,10 @@ func (l *lifetime) begin() bool {
 }
 
 // join counts the caller as running until it calls leave. joined ends with ctx, and with the
-// session. The error is ErrClosed.
+// session. The error is errClosed.
 func (l *lifetime) join(ctx context.Context) (joined context.Context, leave func(), _ error) {
 	if !l.begin() {
-		return nil, nil, ErrClosed
+		return nil, nil, errClosed
 	}
 	joined, cancel := context.WithCancel(ctx)
 	stop := context.AfterFunc(l.ctx, cancel)

@@ -32,7 +32,7 @@ func TestLifetime(t *testing.T) {
 	if n := ended.Load(); n != 2 {
 		t.Errorf("%d of 2 have ended", n)
 	}
-	if _, _, err := l.join(t.Context()); !errors.Is(err, ErrClosed) {
+	if _, _, err := l.join(t.Context()); !errors.Is(err, errClosed) {
 		t.Errorf("join after end: %v", err)
 	}
 	if l.start(func() { t.Error("runs after end") }) {
@@ -120,14 +120,14 @@ func TestCloseWaitsForPosts(t *testing.T) {
 			if err := <-done; err == nil {
 				t.Error("a post of a closed session succeeds")
 			}
-			if _, err := s.Post(t.Context(), Post{Pointer: "x", Unattended: true}); !errors.Is(err, ErrClosed) {
+			if _, err := s.Post(t.Context(), Post{Pointer: "x", Unattended: true}); !errors.Is(err, errClosed) {
 				t.Errorf("Post after Close: %v", err)
 			}
 		})
 	}
 }
 
-// A post that waits for the mode of the session fails with ErrClosed when that is closed.
+// A post that waits for the mode of the session fails with errClosed when that is closed.
 func TestClaudeIsClosedWhileItIsAsked(t *testing.T) {
 	f := newFakeClaude(t)
 	f.setMode("")
@@ -141,8 +141,8 @@ func TestClaudeIsClosedWhileItIsAsked(t *testing.T) {
 		time.Sleep(time.Millisecond)
 	}
 	s.Close()
-	if err := <-done; !errors.Is(err, ErrClosed) {
-		t.Errorf("Post: %v, want %v", err, ErrClosed)
+	if err := <-done; !errors.Is(err, errClosed) {
+		t.Errorf("Post: %v, want %v", err, errClosed)
 	}
 }
 
@@ -214,7 +214,7 @@ func pass(context.Context) (Posted, error) { return Posted{}, nil }
 
 func wantClosed(t *testing.T, err error) {
 	t.Helper()
-	if e, ok := errors.AsType[*Error](err); !ok || e.Err != ErrClosed || e.Harness != claudeName || e.Version != "2.1.330" {
-		t.Errorf("Post: %v, want %v", err, ErrClosed)
+	if e, ok := errors.AsType[*Error](err); !ok || e.Err != errClosed || e.Harness != claudeName || e.Version != "2.1.330" {
+		t.Errorf("Post: %v, want %v", err, errClosed)
 	}
 }

@@ -73,7 +73,7 @@ func post(ctx context.Context, s Session, l *lifetime, g gate, p *Post, do func(
 		}
 	}
 	name, version := s.Harness()
-	closed := &Error{Harness: name, Version: version, Err: ErrClosed}
+	closed := &Error{Harness: name, Version: version, Err: errClosed}
 	joined, end, err := l.join(ctx)
 	if err != nil {
 		return Posted{}, closed

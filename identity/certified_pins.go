@@ -10,7 +10,7 @@ import (
 // How long the post-quantum key of a certified peer stays pinned after it was last seen, and how many
 // are at a time; those of one authority are half of them at most.
 const (
-	PinTTL  = 90 * 24 * time.Hour
+	pinTTL  = 90 * 24 * time.Hour
 	maxPins = 16384
 
 	pinRefresh = 24 * time.Hour // a pin is written again if it was last seen so long ago
@@ -42,7 +42,7 @@ func newCertifiedPins() certifiedPins {
 // use returns the pin of a peer that has come, or zero.
 func (s *certifiedPins) use(id ID, now time.Time) PQHash {
 	pin, ok := s.byID[id]
-	if !ok || now.Sub(pin.Seen) > PinTTL {
+	if !ok || now.Sub(pin.Seen) > pinTTL {
 		s.forget(id)
 		return PQHash{}
 	}
@@ -91,7 +91,7 @@ func (s *certifiedPins) sweep(now time.Time, inUse func(ID) bool) {
 	}
 	s.swept = now
 	for id, pin := range s.byID {
-		if now.Sub(pin.Seen) > PinTTL && !inUse(id) {
+		if now.Sub(pin.Seen) > pinTTL && !inUse(id) {
 			s.forget(id)
 		}
 	}

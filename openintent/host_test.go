@@ -359,7 +359,7 @@ func read(t testing.TB, r io.Reader) string {
 // learn stores what the home of an agent says of it.
 func (h *host) learn(home, agent string, record obj) error {
 	h.t.Helper()
-	var g Guest
+	var g guest
 	if err := json.Unmarshal([]byte(encodeJSONText(record)), &g); err != nil {
 		h.t.Fatal(err)
 	}

@@ -48,8 +48,8 @@ func (g *guestAccounts) checkRoomForAgentRecord(a *agentRecord, doc Agent) error
 	return checkAccountRoom(g.records, doc.Host, agentRecordBytes(doc)-a.size, codeTooMany, "give shorter records, or use fewer agent ids")
 }
 
-// Guest is an agent's record as its home sends it to hosts.
-type Guest struct {
+// guest is an agent's record as its home sends it to hosts.
+type guest struct {
 	Status    string  `json:"status"`
 	RoleID    *string `json:"role_id"`
 	Name      *string `json:"name"`
@@ -57,7 +57,7 @@ type Guest struct {
 }
 
 // guest returns the part of a record that hosts get.
-func (a *Agent) guest() Guest { return Guest{a.Status, a.RoleID, a.Name, a.PublicKey} }
+func (a *Agent) guest() guest { return guest{a.Status, a.RoleID, a.Name, a.PublicKey} }
 
 // EncodeAgentRecord returns the record of an agent here that goes to hosts with each of its
 // requests, "" if the agent is not registered. A header can have the text.
@@ -74,7 +74,7 @@ func (e *Engine) EncodeAgentRecord(agent string) string {
 
 // StoreCallerRecord stores the record that has come with a request of another daemon's agent.
 func (e *Engine) StoreCallerRecord(c *Call, record string) error {
-	var g Guest
+	var g guest
 	if err := json.Unmarshal([]byte(record), &g); err != nil {
 		return NewError("bad_json", "the agent's record is not valid JSON: %v", err)
 	}
@@ -158,7 +158,7 @@ func (e *Engine) StoreAgentStates(ctx context.Context, home string, asked []stri
 			continue
 		}
 		key := agentKey{home, id}
-		var g Guest
+		var g guest
 		e.withReadLock(func() {
 			if a := e.agents[key]; a != nil {
 				g = a.doc.guest()
@@ -174,7 +174,7 @@ func (e *Engine) StoreAgentStates(ctx context.Context, home string, asked []stri
 
 // storeGuest makes g the record of another daemon's agent, if it is not. If the agent is
 // deregistered, it leaves all channels.
-func (e *Engine) storeGuest(ctx context.Context, key agentKey, g Guest) error {
+func (e *Engine) storeGuest(ctx context.Context, key agentKey, g guest) error {
 	r := Register{AgentID: key.id, RoleID: g.RoleID, Name: g.Name, PublicKey: g.PublicKey}
 	if err := cmp.Or(checkOneOf("status", g.Status, agentStatuses), r.fillDefaultsAndCheck()); err != nil {
 		return err

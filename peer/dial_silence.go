@@ -12,8 +12,8 @@ import (
 	"github.com/acpd/acpd/kinds"
 )
 
-// Troubled is a [Link] that may know by itself that it carries nothing at the moment.
-type Troubled interface {
+// troubled is a [Link] that may know by itself that it carries nothing at the moment.
+type troubled interface {
 	// Trouble returns what is wrong, which follows the link's name, and what to do, "" if whoever asked says
 	// it; both "": packets come and go as far as the link knows. It does not block.
 	Trouble() (what, remedy string)
@@ -34,7 +34,7 @@ type impeded struct{ name, what, remedy string }
 
 // noteSilence returns what a leg on which nothing was heard says.
 func (e *endpoint) noteSilence(addr string) (s silence) {
-	if troubled, ok := e.link.(Troubled); ok {
+	if troubled, ok := e.link.(troubled); ok {
 		if what, remedy := troubled.Trouble(); what != "" {
 			s.impeded = []impeded{{e.name, what, remedy}}
 			return s

@@ -18,9 +18,9 @@ import (
 	"github.com/acpd/acpd/kinds"
 )
 
-// MaxWant and MaxAnswer are the most bytes of what a request for a name wants of the answer, and of that answer.
+// maxWant and MaxAnswer are the most bytes of what a request for a name wants of the answer, and of that answer.
 const (
-	MaxWant   = 64
+	maxWant   = 64
 	MaxAnswer = 4096
 )
 
@@ -38,7 +38,7 @@ const (
 // Why an ask has no answer.
 var (
 	ErrNobody     = ownwords.New("nobody on the relay has that name")
-	ErrDown       = ownwords.New("there is no connection to the relay")
+	errDown       = ownwords.New("there is no connection to the relay")
 	errAskRefused = refusal{ownwords.New("the relay permits no requests for names: have it permit publish to acp1.>")}
 )
 
@@ -61,14 +61,14 @@ func (l *Link) SetName(name string) error {
 // the answer, and is called 256 times at most.
 //
 // Ask blocks until take returns false, and then returns nil; or ctx ends, whose error it returns. It
-// returns early with [ErrNobody] or [ErrDown], if nothing was answered before; with an error of the code
+// returns early with [ErrNobody] or [errDown], if nothing was answered before; with an error of the code
 // overloaded, if 64 ask at a time; and with one that is [ErrRefused], if the server does not permit to ask.
 func (l *Link) Ask(ctx context.Context, name string, want []byte, take func(answer []byte) bool) error {
 	if err := identity.CheckName(name); err != nil {
 		return kinds.Errorf(kinds.Invalid, "relay: %s", err)
 	}
-	if len(want) > MaxWant {
-		return kinds.Errorf(kinds.Invalid, "relay: %d bytes of what is wanted of a name: %d are the most", len(want), MaxWant)
+	if len(want) > maxWant {
+		return kinds.Errorf(kinds.Invalid, "relay: %d bytes of what is wanted of a name: %d are the most", len(want), maxWant)
 	}
 	a := l.asks.begin(l.config.Self, name, want)
 	if a == nil {
@@ -80,7 +80,7 @@ func (l *Link) Ask(ctx context.Context, name string, want []byte, take func(answ
 	l.publishAsk(a)
 	for answered := false; ; {
 		if s := l.session.Load(); !answered && (s == nil || s.forbidden.isDeaf()) {
-			return ErrDown
+			return errDown
 		}
 		select {
 		case answer := <-a.answers:
@@ -251,7 +251,7 @@ func (l *Link) receiveRequest(s *session, m *nats.Msg) {
 type Request struct {
 	Asker identity.ID        // as it claims to be
 	Token [tokenLen / 2]byte // of the reply subject: acp1.<asker>.<token in hex>
-	Want  []byte             // of the answer, at most MaxWant bytes
+	Want  []byte             // of the answer, at most maxWant bytes
 }
 
 // ParseRequest reads a payload. Want is part of it. The error has the code invalid.
@@ -259,8 +259,8 @@ func ParseRequest(payload []byte) (r Request, err error) {
 	switch n := len(payload); {
 	case n < askHeaderLen:
 		return r, kinds.Errorf(kinds.Invalid, "request: %d bytes: at least %d are one", n, askHeaderLen)
-	case n > askHeaderLen+MaxWant:
-		return r, kinds.Errorf(kinds.Invalid, "request.want: %d bytes: %d are the most", n-askHeaderLen, MaxWant)
+	case n > askHeaderLen+maxWant:
+		return r, kinds.Errorf(kinds.Invalid, "request.want: %d bytes: %d are the most", n-askHeaderLen, maxWant)
 	}
 	r = Request{identity.ID(payload), [tokenLen / 2]byte(payload[headerLen:]), payload[askHeaderLen:]}
 	if r.Asker.IsZero() {

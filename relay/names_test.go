@@ -130,14 +130,14 @@ func TestAskThatFails(t *testing.T) {
 				t.Errorf("the name %q is taken", name)
 			}
 		}
-		if err := l.Ask(t.Context(), "build-7", make([]byte, MaxWant+1), nil); kinds.AsError(err).Code != kinds.Invalid {
+		if err := l.Ask(t.Context(), "build-7", make([]byte, maxWant+1), nil); kinds.AsError(err).Code != kinds.Invalid {
 			t.Error(err)
 		}
 
 		network.hangUp()
 		synctest.Wait()
 		a = startAsk(t, l, "")
-		if a.wg.Wait(); !errors.Is(a.err, ErrDown) {
+		if a.wg.Wait(); !errors.Is(a.err, errDown) {
 			t.Error(a.err)
 		}
 	})
@@ -232,7 +232,7 @@ func TestAnswersGoToTheAskerAlone(t *testing.T) {
 		}
 		for _, payload := range []string{
 			"", makeRequest(identity.ID{}, "?"), makeRequest(self, "?"), makeRequest(stranger, "?"),
-			makeRequest(trusted1, strings.Repeat("x", MaxWant+1)), makeRequest(trusted1, "")[:askHeaderLen-1],
+			makeRequest(trusted1, strings.Repeat("x", maxWant+1)), makeRequest(trusted1, "")[:askHeaderLen-1],
 		} {
 			ask(payload, "orders.cancel ")
 			time.Sleep(time.Second)
@@ -300,7 +300,7 @@ func FuzzRequest(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if string(AppendRequest(nil, &r)) != string(payload) || r.Asker.IsZero() || len(r.Want) > MaxWant {
+		if string(AppendRequest(nil, &r)) != string(payload) || r.Asker.IsZero() || len(r.Want) > maxWant {
 			t.Errorf("%q: %+v", payload, r)
 		}
 		if s := r.replySubject(); len(s) != len(subjectPrefix)+64+1+tokenLen || !strings.HasPrefix(s, subjectPrefix+r.Asker.String()+".") {

@@ -14,22 +14,22 @@ import (
 	"github.com/acpd/acpd/internal/ownwords"
 )
 
-// ErrClosed is the error of every use after Close.
-var ErrClosed = ownwords.New("the database is closed")
+// errClosed is the error of every use after Close.
+var errClosed = ownwords.New("the database is closed")
 
-// CorruptError means that the file is damaged, or not a database.
-type CorruptError struct {
+// corruptError means that the file is damaged, or not a database.
+type corruptError struct {
 	Path    string
 	Problem string // what SQLite found
 }
 
-func (e *CorruptError) Error() string {
+func (e *corruptError) Error() string {
 	return fmt.Sprintf("store: %s is damaged (%s): move it away together with its -wal and -shm files and start again without what it held; or restore a copy, or try \".recover\" of the sqlite3 tool on it",
 		e.Path, e.Problem)
 }
 
 // OwnWords returns the text.
-func (e *CorruptError) OwnWords() string { return e.Error() }
+func (e *corruptError) OwnWords() string { return e.Error() }
 
 // explainError adds the operation to an error of the database and, if one is known, the
 // remedy.
@@ -69,7 +69,7 @@ func (db *DB) findFault(op string, err error) (fault error, found bool) {
 	code := e.Code() & 0xff
 	switch code {
 	case sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB:
-		return &CorruptError{Path: db.path, Problem: ownwords.Of(mapSQLiteError(err))}, true
+		return &corruptError{Path: db.path, Problem: ownwords.Of(mapSQLiteError(err))}, true
 	case sqlite3.SQLITE_FULL:
 		return db.newFullDiskError(op, syscall.ENOSPC, err), true
 	case sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN:

@@ -66,7 +66,7 @@ func (r *readerPool) acquireConn(ctx context.Context) (*conn, error) {
 	r.mu.Lock()
 	if r.closed {
 		r.mu.Unlock()
-		return nil, ErrClosed
+		return nil, errClosed
 	}
 	u := r.using[who]
 	if u == nil {
@@ -85,7 +85,7 @@ func (r *readerPool) acquireConn(ctx context.Context) (*conn, error) {
 	select {
 	case c, ok := <-w.ready:
 		if !ok {
-			return nil, ErrClosed
+			return nil, errClosed
 		}
 		return c, nil
 	case <-ctx.Done():

@@ -23,7 +23,7 @@
 // # What it leaves to others
 //
 // That only one process uses the file (the daemon's lock), and what to do
-// with a damaged file: OpenDB reports a [CorruptError] and touches nothing.
+// with a damaged file: OpenDB reports a [corruptError] and touches nothing.
 package store
 
 import (
@@ -75,7 +75,7 @@ const checkTime = 2 * time.Second
 
 // OpenDB opens the file at path, or creates it with mode 0600. It checks the
 // structure of the file, as much of it as can be read in 2 s; a damaged one is a
-// [*CorruptError]. To open a file that was there before needs no space on the disk. The
+// [*corruptError]. To open a file that was there before needs no space on the disk. The
 // caller closes the DB.
 func OpenDB(ctx context.Context, path string) (*DB, error) {
 	return openDBWithCheckTime(ctx, path, checkTime)
@@ -198,7 +198,7 @@ func (db *DB) checkStructure(ctx context.Context, limit time.Duration) error {
 	case err != nil:
 		return err
 	case problem != "ok":
-		return &CorruptError{Path: db.path, Problem: problem}
+		return &corruptError{Path: db.path, Problem: problem}
 	}
 	return nil
 }
@@ -211,7 +211,7 @@ func (db *DB) HasOneConn() bool { return db.oneConn }
 func (db *DB) IsChecked() bool { return !db.unchecked }
 
 // Close lets the writes and the reads that have begun finish, moves the log
-// into the file and closes it. Later calls get [ErrClosed]; a second Close waits for
+// into the file and closes it. Later calls get [errClosed]; a second Close waits for
 // the first and returns what it returned.
 func (db *DB) Close() error { return db.close() }
 

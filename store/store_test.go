@@ -160,7 +160,7 @@ func TestOpenCorrupt(t *testing.T) {
 				t.Fatal(err)
 			}
 			db, err = OpenDB(t.Context(), path)
-			corrupt, ok := errors.AsType[*CorruptError](err)
+			corrupt, ok := errors.AsType[*corruptError](err)
 			if !ok {
 				if err == nil {
 					db.Close()
@@ -205,7 +205,7 @@ func TestCorruptLater(t *testing.T) {
 		var n int
 		return tx.QueryRow("SELECT count(*) FROM t").Scan(&n)
 	})
-	_, ok := errors.AsType[*CorruptError](err)
+	_, ok := errors.AsType[*corruptError](err)
 	if !ok {
 		t.Errorf("got %v", err)
 	}

@@ -55,7 +55,7 @@ type write struct {
 //
 // If fn fails its changes are undone and Write returns its error as it is,
 // unless it is a failure of the file, which gets its remedy. Any other error
-// too means that nothing was kept: [ErrClosed], the context's if it ended
+// too means that nothing was kept: [errClosed], the context's if it ended
 // before fn began (later it has no effect), or a failure of the file or disk,
 // which all writes of the same commit get.
 //
@@ -92,7 +92,7 @@ func (q *writer) enqueue(w *write) (lead bool, err error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.closed {
-		return false, ErrClosed
+		return false, errClosed
 	}
 	q.queue = append(q.queue, w)
 	lead, q.led = !q.led, true

@@ -358,7 +358,7 @@ func TestClose(t *testing.T) {
 		"Read":    db.Read(t.Context(), func(*Tx) error { return nil }),
 		"Migrate": db.Migrate(t.Context(), "test", nil),
 	} {
-		if !errors.Is(err, ErrClosed) {
+		if !errors.Is(err, errClosed) {
 			t.Errorf("%s after Close: %v", name, err)
 		}
 	}

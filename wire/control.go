@@ -152,8 +152,8 @@ func (h *Hello) checkFields() error {
 		return newFormatError("hello.boot", "all zeros: expected 16 random bytes")
 	case h.MaxMessage < MinMaxMessage:
 		return newFormatError("hello.max_message", fmt.Sprintf("%d: expected at least %d", h.MaxMessage, MinMaxMessage))
-	case len(h.Features) > MaxFeatures:
-		return newFormatError("hello.features", fmt.Sprintf("over %d entries", MaxFeatures))
+	case len(h.Features) > maxFeatures:
+		return newFormatError("hello.features", fmt.Sprintf("over %d entries", maxFeatures))
 	case h.PQ != nil && (len(h.PQ.Key) == 0 || len(h.PQ.Sig) == 0):
 		return newFormatError("hello.pq", "key or sig is empty")
 	case len(h.Cert) > identity.MaxCertificate:
@@ -209,8 +209,8 @@ func AppendControlItem(b []byte, item Item) ([]byte, error) {
 	if err != nil {
 		return b, ownwords.Errorf("encode control item: %w", err)
 	}
-	if len(body) > MaxItem {
-		return b, ownwords.Errorf("encode control item: %d bytes are over the limit of %d", len(body), MaxItem)
+	if len(body) > maxItem {
+		return b, ownwords.Errorf("encode control item: %d bytes are over the limit of %d", len(body), maxItem)
 	}
 	return append(appendVarint(b, uint64(len(body))), body...), nil
 }
@@ -233,8 +233,8 @@ func readFrame(r *bufio.Reader) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	if n == 0 || n > MaxItem {
-		return nil, newFormatError("length", fmt.Sprintf("%d: expected 1 to %d", n, MaxItem))
+	if n == 0 || n > maxItem {
+		return nil, newFormatError("length", fmt.Sprintf("%d: expected 1 to %d", n, maxItem))
 	}
 	body := make([]byte, n)
 	if _, err := io.ReadFull(r, body); err != nil {

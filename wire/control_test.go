@@ -69,7 +69,7 @@ func TestAppendItemChecks(t *testing.T) {
 		"hello.software":    func(h *Hello) { h.Software = "\xff" },
 		"hello.boot":        func(h *Hello) { h.Boot = Boot{} },
 		"hello.max_message": func(h *Hello) { h.MaxMessage = MinMaxMessage - 1 },
-		"hello.features":    func(h *Hello) { h.Features = make([]string, MaxFeatures+1) },
+		"hello.features":    func(h *Hello) { h.Features = make([]string, maxFeatures+1) },
 		"hello.pq":          func(h *Hello) { h.PQ.Sig = nil },
 		"hello.cert":        func(h *Hello) { h.Cert = make([]byte, identity.MaxCertificate+1) },
 	} {
@@ -84,7 +84,7 @@ func TestAppendItemChecks(t *testing.T) {
 	refused(t, "paths.addrs", &Paths{Addrs: make([]string, MaxPaths+1)})
 	refused(t, "paths.addrs", &Paths{Addrs: []string{strings.Repeat("a", MaxLabel+1)}})
 	refused(t, "paths.addrs", &Paths{Addrs: []string{"\xff"}})
-	if b, err := AppendControlItem([]byte{1}, &Ping{Pad: make([]byte, MaxItem)}); err == nil || !bytes.Equal(b, []byte{1}) {
+	if b, err := AppendControlItem([]byte{1}, &Ping{Pad: make([]byte, maxItem)}); err == nil || !bytes.Equal(b, []byte{1}) {
 		t.Errorf("over MaxItem: %d bytes, %v", len(b), err)
 	}
 }

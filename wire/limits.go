@@ -4,11 +4,11 @@ package wire
 const (
 	Version = 1 // the envelope's v
 
-	MaxItem     = 16 << 10 // bytes of one control item
+	maxItem     = 16 << 10 // bytes of one control item
 	MaxLabel    = 64       // bytes of agent, from_agent, thread, kind, name and software, and of one address in paths
 	MaxTrace    = 256      // bytes of trace
 	MaxDepth    = 64       // nesting of a payload
 	MaxHops     = 16       // a chain of messages longer than this is a loop
-	MaxFeatures = 16       // entries of hello.features
+	maxFeatures = 16       // entries of hello.features
 	MaxPaths    = 8        // addresses in one item of paths
 )

@@ -35,8 +35,8 @@ const MailScopeMessage = "message"
 // Limits of the fields of a mail item, in bytes.
 const (
 	MaxMailProject = 128
-	MaxMailAgent   = 64
-	MaxMailFile    = 1024
+	maxMailAgent   = 64
+	maxMailFile    = 1024
 	maxMailWord    = 64
 	maxMailText    = 1024
 )
@@ -231,8 +231,8 @@ func (m *MailRequest) checkFields() error {
 		most       int
 	}{
 		{"project", m.Project, MaxMailProject},
-		{m.agentFieldName(), m.Agent, MaxMailAgent},
-		{"filename", m.File, MaxMailFile},
+		{m.agentFieldName(), m.Agent, maxMailAgent},
+		{"filename", m.File, maxMailFile},
 		{"status", m.Status, maxMailWord},
 		{"updated_at", m.UpdatedAt, maxMailWord},
 	} {

@@ -18,8 +18,8 @@ import (
 // The types of frequent messages write and read their members themselves. That splices
 // payloads and needs no reflection. A test compares them with what their tags say.
 type (
-	// MemberWriter writes its members.
-	MemberWriter interface{ WriteMembers(*ObjectWriter) }
+	// memberWriter writes its members.
+	memberWriter interface{ WriteMembers(*ObjectWriter) }
 	// MemberReader reads one member. The error is ErrUnknownMember if it has none of that name.
 	MemberReader interface {
 		ReadMember(name []byte, v Value) error
@@ -38,7 +38,7 @@ func AppendValue(b []byte, v any) ([]byte, error) {
 		return appendOnOneLine(b, v.Object()), nil
 	case jsontext.Value:
 		return appendOnOneLine(b, v), nil
-	case MemberWriter:
+	case memberWriter:
 		m := ObjectWriter{b: b, start: len(b)}
 		v.WriteMembers(&m)
 		return m.closeObject()

@@ -77,7 +77,7 @@ func (b *lineBatch) appendPartsFrom(parts [][]byte, n int) [][]byte {
 
 // appendValue appends a value, as [AppendValue] does. With splice, a large payload is not copied.
 func (b *lineBatch) appendValue(v any, splice bool) (err error) {
-	w, ok := v.(MemberWriter)
+	w, ok := v.(memberWriter)
 	if !ok || !splice {
 		b.text, err = AppendValue(b.text, v)
 		return err

@@ -12,7 +12,7 @@ import (
 // logged, and its end.
 const (
 	firstWritePause  = time.Second
-	MaxWritePause    = time.Minute
+	maxWritePause    = time.Minute
 	maxUnwrittenEnds = 256 // in one write, which then takes a few milliseconds
 )
 
@@ -55,7 +55,7 @@ func (ts *Table) runUnwrittenEndSaver(ctx context.Context) {
 			continue
 		}
 		_ = pace.Sleep(ctx, pause)
-		pause = min(2*pause, MaxWritePause)
+		pause = min(2*pause, maxWritePause)
 		ts.unwrittenAdded.Set()
 	}
 }

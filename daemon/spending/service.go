@@ -51,7 +51,7 @@ const (
 
 // New returns the service of a database whose schema is up to date.
 func New(d Deps) *Service {
-	return &Service{Table: NewTable(d.DB), Deps: d, runs: metrics.NewCounts(metrics.ClosedLabel{Name: "state", Values: []string{runReserved, runRefused, runSettled, runNotBegun}})}
+	return &Service{Table: newTable(d.DB), Deps: d, runs: metrics.NewCounts(metrics.ClosedLabel{Name: "state", Values: []string{runReserved, runRefused, runSettled, runNotBegun}})}
 }
 
 // Methods returns the methods of agents that run programs, and of the owner.
@@ -66,7 +66,7 @@ func (s *Service) Methods() map[string]local.Method {
 // serveBudgetReserve takes what a headless run may cost from the day's budget of a peer, for a
 // request of that peer on which the caller works.
 func (s *Service) serveBudgetReserve(ctx context.Context, c *local.Conn, p *client.ReserveParams) (any, error) {
-	r, err := CheckReservation(p)
+	r, err := checkReservation(p)
 	if err != nil {
 		return nil, err
 	}
@@ -131,7 +131,7 @@ func (s *Service) serveBudgetSpent(ctx context.Context, _ *local.Conn, p *client
 	}
 	l := s.limits()
 	return &client.Spent{Rows: append([]client.SpentRow{}, rows...), Limits: client.SpentLimits{
-		Runs: l.Runs, Tokens: l.Tokens, Cost: l.Cost.Dollars(), CostAll: l.CostAll.Dollars(), Until: NextDay(time.Now()),
+		Runs: l.Runs, Tokens: l.Tokens, Cost: l.Cost.Dollars(), CostAll: l.CostAll.Dollars(), Until: nextDay(time.Now()),
 	}}, nil
 }
 
@@ -145,7 +145,7 @@ const (
 // limits returns the limits that config.yaml sets now.
 func (s *Service) limits() Limits {
 	dollars := s.Config().Spending
-	cost, _ := NewMoney(dollars) // in range: the configuration was checked
+	cost, _ := newMoney(dollars) // in range: the configuration was checked
 	return Limits{Runs: uint64(dollars * runsForDollar), Tokens: uint64(dollars * tokensForDollar), Cost: cost, CostAll: cost * dollarsOfAll}
 }
 

@@ -37,9 +37,9 @@ type Money int64
 // maxMoney bounds a single amount: a million dollars.
 const maxMoney = 1e12
 
-// NewMoney returns an amount in dollars as Money, rounded up to a millionth. ok is false if it
+// newMoney returns an amount in dollars as Money, rounded up to a millionth. ok is false if it
 // is negative, no number, or over a million dollars.
-func NewMoney(dollars float64) (m Money, ok bool) {
+func newMoney(dollars float64) (m Money, ok bool) {
 	micros := math.Ceil(math.Round(dollars*1e8) / 100)
 	if !(micros >= 0 && micros <= maxMoney) {
 		return 0, false
@@ -51,8 +51,8 @@ func NewMoney(dollars float64) (m Money, ok bool) {
 func (m Money) Dollars() float64 { return float64(m) / 1e6 }
 
 const (
-	// MaxDays is how many days are kept, today among them.
-	MaxDays = 31
+	// maxDays is how many days are kept, today among them.
+	maxDays = 31
 
 	maxOpen    = 256 // reservations that can still be settled; the oldest go first
 	openFor    = 48 * time.Hour
@@ -71,8 +71,8 @@ type Table struct {
 	day     string                 // of refused
 }
 
-// NewTable returns the table in db, whose schema is up to date.
-func NewTable(db *store.DB) *Table {
+// newTable returns the table in db, whose schema is up to date.
+func newTable(db *store.DB) *Table {
 	return &Table{db: db, now: time.Now}
 }
 
@@ -84,9 +84,9 @@ type Reservation struct {
 	Tokens  uint64
 }
 
-// CheckReservation returns the Reservation that a caller wants, or an error that names the param.
-func CheckReservation(p *client.ReserveParams) (Reservation, error) {
-	cost, ok := NewMoney(p.MaxCost)
+// checkReservation returns the Reservation that a caller wants, or an error that names the param.
+func checkReservation(p *client.ReserveParams) (Reservation, error) {
+	cost, ok := newMoney(p.MaxCost)
 	switch {
 	case !isProfileName(p.Profile):
 		return Reservation{}, kinds.Errorf(kinds.Invalid, "%s: profile: %.64q: use lower-case letters, digits and hyphens, at most %d", client.MethodBudgetReserve, p.Profile, client.MaxProfileName)
@@ -146,7 +146,7 @@ func (t *Table) Reserve(ctx context.Context, r Reservation, l Limits) (id string
 	t.noteRefusal(day, r.Peer, over)
 	if over != "" {
 		e := kinds.Errorf(kinds.Overloaded, "%s: the budget of today has no room for another run of this peer, after what was spent and what the runs under way may cost: %s: wait until these have ended, or for tomorrow, or raise spending in config.yaml", client.MethodBudgetReserve, over)
-		e.RetryAfterMS = uint64(NextDay(now).Sub(now).Milliseconds())
+		e.RetryAfterMS = uint64(nextDay(now).Sub(now).Milliseconds())
 		e.Details = kinds.EncodePayload(map[string]string{"reason": string(kinds.ReasonBudgetUsed), "budget": over}).Object()
 		return "", 0, e
 	}
@@ -173,7 +173,7 @@ func (l Limits) findExceeded(spent amounts, all Money, r Reservation) string {
 // beyond that; cut says that it went further. What has not begun was no run. Settle returns
 // not_found if nothing is reserved under the id: it was settled, or is too old.
 func (t *Table) Settle(ctx context.Context, p *client.SettleParams, l Limits) (cut bool, err error) {
-	cost, ok := NewMoney(p.Cost)
+	cost, ok := newMoney(p.Cost)
 	if !ok || p.Tokens > maxTokens || p.NotBegun && (cost > 0 || p.Tokens > 0) {
 		return false, kinds.Errorf(kinds.Invalid, "%s: cost, tokens: %v, %d: use US dollars from 0 to 1000000, and tokens from 0 to 1000000000000; both 0 with not_begun", client.MethodBudgetSettle, p.Cost, p.Tokens)
 	}
@@ -216,8 +216,8 @@ func (t *Table) Settle(ctx context.Context, p *client.SettleParams, l Limits) (c
 
 // List returns what was spent on the last days, today among them, without the peers' names.
 func (t *Table) List(ctx context.Context, days int) ([]client.SpentRow, error) {
-	if days < 0 || days > MaxDays {
-		return nil, kinds.Errorf(kinds.Invalid, "%s: days: %d: use a number from 1 to %d", client.MethodBudgetSpent, days, MaxDays)
+	if days < 0 || days > maxDays {
+		return nil, kinds.Errorf(kinds.Invalid, "%s: days: %d: use a number from 1 to %d", client.MethodBudgetSpent, days, maxDays)
 	}
 	since := t.now().AddDate(0, 0, 1-max(days, 1)).Format(time.DateOnly)
 	rows, err := store.ReadValue(ctx, t.db, func(tx *store.Tx) ([]client.SpentRow, error) { return readSpentSince(tx, since) })
@@ -269,8 +269,8 @@ func (t *Table) ListRefused() map[identity.ID]string {
 	return refused
 }
 
-// NextDay returns when the day after that of now begins, in the zone of now.
-func NextDay(now time.Time) time.Time {
+// nextDay returns when the day after that of now begins, in the zone of now.
+func nextDay(now time.Time) time.Time {
 	y, m, d := now.Date()
 	return time.Date(y, m, d+1, 0, 0, 0, 0, now.Location())
 }

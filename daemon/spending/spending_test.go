@@ -42,13 +42,13 @@ func (o *table) reopen() {
 			o.t.Fatal(err)
 		}
 	}
-	o.Table = NewTable(statedb.Open(o.t, o.path, schema.Migrate))
+	o.Table = newTable(statedb.Open(o.t, o.path, schema.Migrate))
 	o.Table.now = func() time.Time { return o.now }
 }
 
 func (o *table) reserve(peer byte, cost float64, tokens uint64) (string, error) {
 	o.t.Helper()
-	r, err := CheckReservation(&client.ReserveParams{Peer: identity.ID{peer}, Profile: "claude", MaxCost: cost, MaxTokens: tokens})
+	r, err := checkReservation(&client.ReserveParams{Peer: identity.ID{peer}, Profile: "claude", MaxCost: cost, MaxTokens: tokens})
 	if err != nil {
 		o.t.Fatal(err)
 	}
@@ -70,7 +70,7 @@ func (o *table) refused(peer byte, cost float64, tokens uint64) {
 	o.t.Helper()
 	_, err := o.reserve(peer, cost, tokens)
 	e, ok := errors.AsType[*kinds.Error](err)
-	if !ok || e.Code != kinds.Overloaded || !e.Retryable || e.RetryAfterMS != uint64(NextDay(o.now).Sub(o.now).Milliseconds()) || !strings.Contains(string(e.Details), `"budget":"`) {
+	if !ok || e.Code != kinds.Overloaded || !e.Retryable || e.RetryAfterMS != uint64(nextDay(o.now).Sub(o.now).Milliseconds()) || !strings.Contains(string(e.Details), `"budget":"`) {
 		o.t.Fatalf("err = %v", err)
 	}
 	if len(o.ListRefused()) == 0 {
@@ -155,7 +155,7 @@ func TestDays(t *testing.T) {
 	if err != nil || len(rows) != 2 || rows[0].Day != "2026-11-24" || rows[0].Cost != 5 || rows[1].Day != "2026-11-23" || rows[1].Cost != 1 {
 		t.Errorf("%+v, %v", rows, err)
 	}
-	o.now = o.now.AddDate(0, 0, MaxDays)
+	o.now = o.now.AddDate(0, 0, maxDays)
 	o.mustReserve(1, 1, 1)
 	if n := o.count("daemon_spent"); n != 1 {
 		t.Errorf("%d rows", n)
@@ -245,7 +245,7 @@ func TestWhatIsInvalid(t *testing.T) {
 		{}, {Profile: "Claude"}, {Profile: "a b"}, {Profile: "claude", MaxCost: -1}, {Profile: "claude", MaxCost: 1e7}, {Profile: "claude", MaxTokens: 1e13},
 		{Profile: "a-name-that-is-far-too-long-for-a-profile"},
 	} {
-		if _, err := CheckReservation(&p); !errors.Is(err, &kinds.Error{Code: kinds.Invalid}) {
+		if _, err := checkReservation(&p); !errors.Is(err, &kinds.Error{Code: kinds.Invalid}) {
 			t.Errorf("%+v: %v", p, err)
 		}
 	}
@@ -255,7 +255,7 @@ func TestWhatIsInvalid(t *testing.T) {
 			t.Errorf("%+v: %v", p, err)
 		}
 	}
-	for _, days := range []int{-1, MaxDays + 1} {
+	for _, days := range []int{-1, maxDays + 1} {
 		if _, err := o.List(t.Context(), days); !errors.Is(err, &kinds.Error{Code: kinds.Invalid}) {
 			t.Errorf("%d: %v", days, err)
 		}
@@ -339,15 +339,15 @@ func TestListsAreBounded(t *testing.T) {
 
 func TestMoney(t *testing.T) {
 	for _, dollars := range []float64{math.NaN(), math.Inf(1), math.Inf(-1), -0.01, 1e6 + 1} {
-		if m, ok := NewMoney(dollars); ok {
+		if m, ok := newMoney(dollars); ok {
 			t.Errorf("%v is %v", dollars, m)
 		}
 	}
-	if _, err := CheckReservation(&client.ReserveParams{Profile: "gpt-5"}); err != nil {
+	if _, err := checkReservation(&client.ReserveParams{Profile: "gpt-5"}); err != nil {
 		t.Error(err)
 	}
 	for dollars, want := range map[float64]Money{0: 0, 0.1: 100_000, math.Nextafter(0.3, 1): 300_000, 5: 5_000_000, 0.0000001: 1, 0.30000001: 300_000 + 1} {
-		if got, ok := NewMoney(dollars); !ok || got != want {
+		if got, ok := newMoney(dollars); !ok || got != want {
 			t.Errorf("%v: %v, want %v", dollars, got, want)
 		}
 	}

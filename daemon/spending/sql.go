@@ -63,10 +63,10 @@ func takeReservation(tx *store.Tx, key [16]byte) (day string, r Reservation, ok 
 	return day, r, err == nil, err
 }
 
-// deleteOld deletes the days that are over MaxDays old, and reservations that are too old or
+// deleteOld deletes the days that are over maxDays old, and reservations that are too old or
 // too many to be settled.
 func deleteOld(tx *store.Tx, now time.Time) error {
-	if _, err := tx.Exec("DELETE FROM daemon_spent WHERE day < ?", now.AddDate(0, 0, 1-MaxDays).Format(time.DateOnly)); err != nil {
+	if _, err := tx.Exec("DELETE FROM daemon_spent WHERE day < ?", now.AddDate(0, 0, 1-maxDays).Format(time.DateOnly)); err != nil {
 		return err
 	}
 	if _, err := tx.Exec("DELETE FROM daemon_reserved WHERE at < ?", store.Millis(now.Add(-openFor))); err != nil {
@@ -87,7 +87,7 @@ func readSpentSince(tx *store.Tx, day string) ([]client.SpentRow, error) {
 		}, day)
 }
 
-// hasSpent reports whether a run was reserved for a peer in the last MaxDays.
+// hasSpent reports whether a run was reserved for a peer in the last maxDays.
 func hasSpent(tx *store.Tx, peer identity.ID) (has bool, err error) {
 	err = tx.QueryRow("SELECT EXISTS (SELECT 1 FROM daemon_spent WHERE peer = ?)", peer[:]).Scan(&has)
 	return has, err

@@ -106,7 +106,7 @@ func BenchmarkRead(b *testing.B) {
 
 // BenchmarkOpenCall makes a call known while it is open.
 func BenchmarkOpenCall(b *testing.B) {
-	o := NewOpenCalls()
+	o := newOpenCalls()
 	m := message(b, wire.NewEnvelope(laptop, desk, kinds.KindQuery, kinds.EncodePayload(map[string]string{"question": "x"})))
 	for range 100 {
 		o.begin(m)
@@ -120,7 +120,7 @@ func BenchmarkOpenCall(b *testing.B) {
 
 // BenchmarkListOpenCalls lists a thousand of 4,000 open calls, and looks for some that are not there.
 func BenchmarkListOpenCalls(b *testing.B) {
-	o := NewOpenCalls()
+	o := newOpenCalls()
 	m := message(b, wire.NewEnvelope(laptop, desk, kinds.KindQuery, kinds.EncodePayload(map[string]string{"question": strings.Repeat("x", 1<<16)})))
 	for range 4000 {
 		o.begin(m)

@@ -17,8 +17,8 @@ type OpenCalls struct {
 	ends peer.Passing // its Next is the oldest call, its Previous the newest. A Passing without an envelope is a mark in the list, and no call
 }
 
-// NewOpenCalls returns that there are none.
-func NewOpenCalls() *OpenCalls {
+// newOpenCalls returns that there are none.
+func newOpenCalls() *OpenCalls {
 	o := new(OpenCalls)
 	o.ends.Previous, o.ends.Next = &o.ends, &o.ends
 	return o

@@ -23,7 +23,7 @@ func (o *OpenCalls) begin(m *peer.Passing) *peer.Passing {
 }
 
 func TestOpenCalls(t *testing.T) {
-	o := NewOpenCalls()
+	o := newOpenCalls()
 	var calls []*peer.Passing
 	for _, text := range []string{"first", "second", "third"} {
 		m := message(t, wire.NewEnvelope(laptop, desk, kinds.KindQuery, kinds.EncodePayload(map[string]string{"question": text})))
@@ -69,7 +69,7 @@ func TestOpenCalls(t *testing.T) {
 
 // Calls that nobody asked for cost no memory: whoever lists may be one of many, and so may the calls.
 func TestCallsThatAreNotWantedAreNotCopied(t *testing.T) {
-	o := NewOpenCalls()
+	o := newOpenCalls()
 	m := message(t, wire.NewEnvelope(laptop, desk, kinds.KindQuery, kinds.EncodePayload(map[string]string{"question": strings.Repeat("x", maxHead)})))
 	const open = 1000
 	for range open {
@@ -85,7 +85,7 @@ func TestCallsThatAreNotWantedAreNotCopied(t *testing.T) {
 // Calls begin and end while they are listed. The memory of a request is somebody else's when its call
 // has ended.
 func TestCallsEndWhileTheyAreListed(t *testing.T) {
-	o := NewOpenCalls()
+	o := newOpenCalls()
 	var running sync.WaitGroup
 	done := make(chan struct{})
 	for range 4 {
@@ -123,7 +123,7 @@ func TestCallsEndWhileTheyAreListed(t *testing.T) {
 // If not all calls have room, peers have turns: who has many open hides nobody's.
 // holds: security.md#at-rest
 func TestPeersHaveTurnsInOpenCalls(t *testing.T) {
-	o := NewOpenCalls()
+	o := newOpenCalls()
 	begin := func(peer identity.ID, text string) {
 		m := message(t, wire.NewEnvelope(peer, desk, kinds.KindQuery, kinds.EncodePayload(map[string]string{"question": text})))
 		o.begin(m)

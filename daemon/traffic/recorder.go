@@ -51,7 +51,7 @@ type Recorder struct {
 // an earlier process is taken for one of this.
 func NewRecorder(nameOf func(identity.ID) string, isBlocked func(identity.ID) bool) *Recorder {
 	start := uint64(time.Now().UnixMicro())
-	return &Recorder{Open: NewOpenCalls(), nameOf: nameOf, isBlocked: isBlocked, watchers: watchers{all: make(map[any]*watcher)}, start: start, next: start + 1}
+	return &Recorder{Open: newOpenCalls(), nameOf: nameOf, isBlocked: isBlocked, watchers: watchers{all: make(map[any]*watcher)}, start: start, next: start + 1}
 }
 
 // IsOn reports whether entries are kept.

@@ -39,8 +39,8 @@ type AnswersRule struct {
 	Unattended bool   `yaml:"unattended,omitempty"`
 }
 
-// Mute is the owner's word that nothing wakes a session until a time.
-type Mute struct {
+// mute is the owner's word that nothing wakes a session until a time.
+type mute struct {
 	Agent string    `yaml:"agent"`
 	Until time.Time `yaml:"until"` // UTC, whole seconds
 }
@@ -59,7 +59,7 @@ type ruleRecord struct {
 	Sequence    uint64        `yaml:"sequence"`
 	Permissions []Permission  `yaml:"permissions,omitempty"`
 	Answers     []AnswersRule `yaml:"answers,omitempty"`
-	Muted       []Mute        `yaml:"muted,omitempty"`
+	Muted       []mute        `yaml:"muted,omitempty"`
 	Notify      []string      `yaml:"notify,omitempty"` // the command that tells the owner; empty if none was set
 }
 
@@ -242,20 +242,20 @@ func (r *Rules) SetAnswers(rule AnswersRule, on bool) error {
 	return r.Save()
 }
 
-// Mute keeps an agent from being woken until a time, or lets it be woken again if that has
+// mute keeps an agent from being woken until a time, or lets it be woken again if that has
 // passed. It blocks until that is durable; to mute counts at once.
 func (r *Rules) Mute(agent string, until time.Time) error {
 	now := time.Now()
 	until = until.UTC().Truncate(time.Second)
 	others := func(next *ruleRecord) {
-		next.Muted = slices.DeleteFunc(next.Muted, func(m Mute) bool { return m.Agent == agent || !now.Before(m.Until) })
+		next.Muted = slices.DeleteFunc(next.Muted, func(m mute) bool { return m.Agent == agent || !now.Before(m.Until) })
 	}
 	if !now.Before(until) {
 		return r.widen(others)
 	}
 	if err := r.narrow(func(next *ruleRecord) bool {
 		others(next)
-		next.Muted = append(next.Muted, Mute{agent, until})
+		next.Muted = append(next.Muted, mute{agent, until})
 		return true
 	}); err != nil {
 		return err

@@ -262,7 +262,7 @@ func TestRulesOnABrokenDisk(t *testing.T) {
 // FuzzRuleFile: any text is a sound file or a damaged one.
 // holds: security.md#agents-on-this-machine
 func FuzzRuleFile(f *testing.F) {
-	text, err := rulesFormat.Encode(&ruleSnapshot{ruleRecord: ruleRecord{Version: rulesVersion, Sequence: 3, Permissions: []Permission{allowed(desk, "query")}, Muted: []Mute{{"claude", time.Unix(1e9, 0)}}}})
+	text, err := rulesFormat.Encode(&ruleSnapshot{ruleRecord: ruleRecord{Version: rulesVersion, Sequence: 3, Permissions: []Permission{allowed(desk, "query")}, Muted: []mute{{"claude", time.Unix(1e9, 0)}}}})
 	if err != nil {
 		f.Fatal(err)
 	}

@@ -22,12 +22,12 @@ import (
 )
 
 const (
-	// MaxConversations bounds the conversations of one peer with one profile. The one that was
+	// maxConversations bounds the conversations of one peer with one profile. The one that was
 	// used longest ago goes first.
-	MaxConversations = 64
+	maxConversations = 64
 
-	// ConversationLife is how long a conversation is kept after it was last used.
-	ConversationLife = 7 * 24 * time.Hour
+	// conversationLife is how long a conversation is kept after it was last used.
+	conversationLife = 7 * 24 * time.Hour
 
 	conversationFile = "conversation.json"
 	lockFile         = "lock"
@@ -243,7 +243,7 @@ func (s *Conversations) release(folder string) {
 
 func (s *Conversations) isAlive(state conversationState) bool {
 	age := s.now().Sub(state.Used)
-	return age < ConversationLife && age > -ConversationLife
+	return age < conversationLife && age > -conversationLife
 }
 
 func readState(folder string) (state conversationState, err error) {
@@ -300,7 +300,7 @@ func (s *Conversations) endOtherTrust(peer identity.ID, trust string) {
 func (s *Conversations) makeRoom(peer identity.ID) {
 	all := slices.DeleteFunc(s.listPeer(peer.String()), func(c kept) bool { return c.broken })
 	slices.SortFunc(all, func(a, b kept) int { return cmp.Compare(a.state.Used.UnixNano(), b.state.Used.UnixNano()) })
-	for ; len(all) >= MaxConversations; all = all[1:] {
+	for ; len(all) >= maxConversations; all = all[1:] {
 		if s.tryAcquire(all[0].folder) {
 			removeTree(all[0].folder)
 			s.release(all[0].folder)

@@ -54,7 +54,7 @@ func (c *fakeConversations) talk(peer identity.ID, thread string) (wentOn bool) 
 
 func TestConversationsAreBounded(t *testing.T) {
 	c := openConversations(t)
-	for i := range MaxConversations {
+	for i := range maxConversations {
 		c.talk(desk, fmt.Sprint(i))
 		c.at = c.at.Add(time.Minute)
 	}
@@ -62,7 +62,7 @@ func TestConversationsAreBounded(t *testing.T) {
 	c.talk(desk, "0") // used again
 	c.at = c.at.Add(time.Minute)
 	c.talk(desk, "one more")
-	if n := len(c.listPeer(desk.String())); n != MaxConversations {
+	if n := len(c.listPeer(desk.String())); n != maxConversations {
 		t.Errorf("%d conversations", n)
 	}
 	if !c.talk(desk, "0") || !c.talk(laptop, "0") || !c.talk(desk, "2") {
@@ -76,12 +76,12 @@ func TestConversationsAreBounded(t *testing.T) {
 func TestConversationsEnd(t *testing.T) {
 	c := openConversations(t)
 	c.talk(desk, "old")
-	c.at = c.at.Add(ConversationLife - time.Minute)
+	c.at = c.at.Add(conversationLife - time.Minute)
 	if !c.talk(desk, "old") {
 		t.Error("it ended early")
 	}
 	c.talk(laptop, "young")
-	c.at = c.at.Add(ConversationLife)
+	c.at = c.at.Add(conversationLife)
 	if c.talk(desk, "old") {
 		t.Error("it went on after 7 days")
 	}

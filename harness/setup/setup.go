@@ -180,7 +180,7 @@ type skippedError struct{ error }
 // The names of steps.
 const (
 	StepServer       = "server"
-	StepTools        = "tools"
+	stepTools        = "tools"
 	StepSending      = "sending"
 	StepInstructions = "instructions"
 )
@@ -201,7 +201,7 @@ func newConfigSteps(p *program, o *Options, servers place, setServer func(docume
 			p.title, strings.Join(o.command(), " "), agent, agent),
 		edits: []edit{{servers, p.server.open.edit(setServer)}},
 	}, {
-		Name: StepTools, IsDefault: true, edits: allow(toolsToRead),
+		Name: stepTools, IsDefault: true, edits: allow(toolsToRead),
 		Question: fmt.Sprintf("May %s use %s without asking you? They show what came in, and answer it.", p.title, joinWords(toolsToRead)),
 	}, {
 		Name: StepSending, edits: allow(toolsToSend),

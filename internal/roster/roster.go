@@ -19,8 +19,8 @@ import (
 const (
 	// MaxBytes bounds the text of a roster.
 	MaxBytes = 1 << 20
-	// MaxEntries bounds the machines in a roster.
-	MaxEntries = 1024
+	// maxEntries bounds the machines in a roster.
+	maxEntries = 1024
 )
 
 // Entry is one machine.
@@ -68,8 +68,8 @@ func Parse(file string, text []byte) (*Roster, error) {
 	}
 	r := &Roster{file: file, lines: p.ListLines()}
 	for i := range doc.Peers {
-		if i == MaxEntries {
-			p.AddValueError(formatKey(i), fmt.Errorf("it is one more than the %d that a roster may have: make several of it", MaxEntries))
+		if i == maxEntries {
+			p.AddValueError(formatKey(i), fmt.Errorf("it is one more than the %d that a roster may have: make several of it", maxEntries))
 			break
 		}
 		r.Entries = append(r.Entries, p.checkEntry(formatKey(i), &doc.Peers[i]))

@@ -98,11 +98,11 @@ func TestParseBounds(t *testing.T) {
 	}
 	var text strings.Builder
 	text.WriteString("peers:\n")
-	for i := range MaxEntries {
+	for i := range maxEntries {
 		text.WriteString(Entry{ID: identity.ID{byte(i >> 8), byte(i), 31: 1}, Name: fmt.Sprintf("m-%d", i)}.String())
 	}
 	r, err := Parse("roster.yaml", []byte(text.String()))
-	if err != nil || len(r.Entries) != MaxEntries {
+	if err != nil || len(r.Entries) != maxEntries {
 		t.Fatalf("the longest: %v", err)
 	}
 	one := Entry{ID: testID(255), Name: "desk"}.String()
@@ -131,7 +131,7 @@ func FuzzParse(f *testing.F) {
 			}
 			return
 		}
-		if n := len(r.Entries); n == 0 || n > MaxEntries {
+		if n := len(r.Entries); n == 0 || n > maxEntries {
 			t.Fatalf("%d entries", n)
 		}
 		ids, names := make(map[identity.ID]bool), make(map[string]bool)

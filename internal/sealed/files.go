@@ -20,7 +20,7 @@ import (
 )
 
 // Files are the main file and its copy. Their methods are not for concurrent use.
-type Files[S Snapshot] struct {
+type Files[S snapshot] struct {
 	Newest S // the newest that a file has, synced or not
 
 	Rename  func(from, to string) error // gives a file that is written its name
@@ -73,7 +73,7 @@ func (w *Warning) Unwrap() error { return w.Err }
 // damaged, missing or older is replaced from the other one, unless any file, even a damaged one,
 // shows that the other one lacks what is required. Then, and if both are damaged, the files hold
 // what Rescue returns. Damaged files are kept under another name, which the warning gives.
-func Open[S Snapshot](dir string, format *Format[S]) (*Files[S], error, error) {
+func Open[S snapshot](dir string, format *Format[S]) (*Files[S], error, error) {
 	files, err := readFiles(dir, format)
 	if err != nil {
 		return nil, nil, ownwords.Errorf("open %s: %w", format.Title, err)
@@ -108,7 +108,7 @@ func Open[S Snapshot](dir string, format *Format[S]) (*Files[S], error, error) {
 // Inspect returns the content of the files in dir that Open would use, and the warning that Open would give, or
 // nil. It changes nothing and needs no lock: a change that is under way is seen as it
 // was before or after. It returns the same errors as Open.
-func Inspect[S Snapshot](dir string, format *Format[S]) (S, *Warning, error) {
+func Inspect[S snapshot](dir string, format *Format[S]) (S, *Warning, error) {
 	files, err := readFiles(dir, format)
 	if err != nil {
 		var none S
@@ -118,7 +118,7 @@ func Inspect[S Snapshot](dir string, format *Format[S]) (S, *Warning, error) {
 	return best, newWarning(&files, format, lost), nil
 }
 
-func readFiles[S Snapshot](dir string, format *Format[S]) (files [2]file[S], err error) {
+func readFiles[S snapshot](dir string, format *Format[S]) (files [2]file[S], err error) {
 	files = [2]file[S]{{path: filepath.Join(dir, format.Name)}, {path: filepath.Join(dir, format.CopyName)}}
 	for i := range files {
 		if err := files[i].read(format); err != nil {
@@ -141,7 +141,7 @@ func (f *file[S]) read(format *Format[S]) error {
 }
 
 // chooseNewest finds the newest sound state. lost tells that no file can be believed.
-func chooseNewest[S Snapshot](files *[2]file[S], format *Format[S]) (best S, lost bool) {
+func chooseNewest[S snapshot](files *[2]file[S], format *Format[S]) (best S, lost bool) {
 	main, second := &files[0], &files[1]
 	if !main.exists() && !second.exists() {
 		return format.Rescue(nil, 0), false
@@ -166,7 +166,7 @@ func chooseNewest[S Snapshot](files *[2]file[S], format *Format[S]) (best S, los
 
 // newWarning returns the warning for a person, or nil if both files are sound, neither exists, or
 // only the copy is missing.
-func newWarning[S Snapshot](files *[2]file[S], format *Format[S], lost bool) *Warning {
+func newWarning[S snapshot](files *[2]file[S], format *Format[S], lost bool) *Warning {
 	w := &Warning{Title: format.Title, Err: errors.Join(files[0].damage, files[1].damage)}
 	switch {
 	case lost:

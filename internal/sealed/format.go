@@ -20,15 +20,15 @@ const (
 	maxSequence = 1 << 62
 )
 
-// Snapshot is a valid record in memory, which YAML can write. It is never changed, only replaced.
-type Snapshot interface {
+// snapshot is a valid record in memory, which YAML can write. It is never changed, only replaced.
+type snapshot interface {
 	// Numbers returns the numbers of the last change, and of the last one that must not be
 	// forgotten: a file without that is not believed.
 	Numbers() (sequence, required uint64)
 }
 
 // Format describes the names and the content of two files, and the texts about them for a person.
-type Format[S Snapshot] struct {
+type Format[S snapshot] struct {
 	Title          string // as errors begin
 	Name, CopyName string
 	Header         string // comments that begin each file
@@ -118,7 +118,7 @@ func AppendChecksum(text []byte) []byte {
 }
 
 // file holds what is left of one of the two files.
-type file[S Snapshot] struct {
+type file[S snapshot] struct {
 	path               string
 	state              S      // where sound
 	sound              bool   // false: missing or damaged

@@ -33,7 +33,7 @@ type Entry struct {
 // gone.
 func readMessageEntry(path string) Entry {
 	e := Entry{Name: filepath.Base(path), Path: path}
-	if e.Data, e.Info, e.Err = ReadFile(path); e.Err != nil {
+	if e.Data, e.Info, e.Err = readFile(path); e.Err != nil {
 		return e
 	}
 	var d *message.Document

@@ -261,14 +261,14 @@ func TestRead(t *testing.T) {
 	dir := t.TempDir()
 	strange(t, dir)
 	for _, name := range []string{"fifo.yaml", "link.yaml", "loop.yaml", "folder.yaml", "none.yaml"} {
-		if b, _, err := ReadFile(filepath.Join(dir, name)); err == nil {
+		if b, _, err := readFile(filepath.Join(dir, name)); err == nil {
 			t.Errorf("%s: read %q", name, b)
 		}
 	}
 	limit := filepath.Join(dir, "limit.yaml")
 	for size, legal := range map[int]bool{0: true, message.MaxBytes: true, message.MaxBytes + 1: false, 2 << 20: false} {
 		write(t, limit, strings.Repeat("x", size))
-		if b, _, err := ReadFile(limit); legal != (err == nil) || legal && len(b) != size {
+		if b, _, err := readFile(limit); legal != (err == nil) || legal && len(b) != size {
 			t.Errorf("%d bytes: read %d, %v", size, len(b), err)
 		}
 	}

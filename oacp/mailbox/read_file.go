@@ -20,13 +20,13 @@ func isMessageName(name string) bool {
 	return strings.HasSuffix(name, ".yaml") && !strings.HasPrefix(name, ".")
 }
 
-// ReadFile reads a regular file of at most [message.MaxBytes] bytes. It refuses a link, and does
+// readFile reads a regular file of at most [message.MaxBytes] bytes. It refuses a link, and does
 // not block on other kinds of files.
-func ReadFile(path string) ([]byte, fs.FileInfo, error) {
+func readFile(path string) ([]byte, fs.FileInfo, error) {
 	return readLimitedFile(path, syscall.O_NOFOLLOW, message.MaxBytes)
 }
 
-// ReadFileOrLink reads a file like [ReadFile], but follows a link, because a person has typed the
+// ReadFileOrLink reads a file like [readFile], but follows a link, because a person has typed the
 // path. Of a larger file it returns the beginning, one byte more than [message.MaxBytes].
 func ReadFileOrLink(path string) ([]byte, error) {
 	data, _, err := readFilePrefix(path, 0, message.MaxBytes)
@@ -68,7 +68,7 @@ func readFilePrefix(path string, flag int, limit int64) ([]byte, fs.FileInfo, er
 
 // hasFileContent reports whether a file has the content data. It returns false if data is nil.
 func hasFileContent(path string, data []byte) bool {
-	b, _, err := ReadFile(path)
+	b, _, err := readFile(path)
 	return err == nil && data != nil && bytes.Equal(b, data)
 }
 

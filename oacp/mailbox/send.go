@@ -200,7 +200,7 @@ func (a Agent) statusPath() string { return filepath.Join(a.Dir(), "status.yaml"
 // IsRemote reports whether the agent lives on another machine: acpd has then written its
 // status.yaml. It works whether acpd runs or not.
 func (a Agent) IsRemote() bool {
-	b, _, err := ReadFile(a.statusPath())
+	b, _, err := readFile(a.statusPath())
 	return err == nil && bytes.HasPrefix(b, []byte(message.StatusMark))
 }
 

@@ -17,8 +17,8 @@ import (
 
 // Events of a watch.
 const (
-	NewMessage      = "new_message"
-	MessageArchived = "message_archived"
+	newMessage      = "new_message"
+	messageArchived = "message_archived"
 	WatchError      = "error"
 )
 
@@ -191,9 +191,9 @@ func (w *Watch) scanInbox(a Agent, emit func(Event)) (events []Event, ok bool) {
 			before[m.File] = m
 		}
 	}
-	events = a.diffMessages(NewMessage, before, now)
+	events = a.diffMessages(newMessage, before, now)
 	if w.ShowArchived {
-		events = append(events, a.diffMessages(MessageArchived, now, before)...)
+		events = append(events, a.diffMessages(messageArchived, now, before)...)
 	}
 	if !first && maps.Equal(before, now) {
 		return events, ok

@@ -13,13 +13,13 @@ import (
 
 // The modes of a binding say when the copy here is removed.
 const (
-	Mirror   = "mirror"    // when the agent there has finished its own
-	OnStored = "on-stored" // some time, the linger, after it is stored there
+	mirror   = "mirror"    // when the agent there has finished its own
+	onStored = "on-stored" // some time, the linger, after it is stored there
 )
 
-// DefaultLinger gives tools time to look for the file after they have sent it.
+// defaultLinger gives tools time to look for the file after they have sent it.
 const (
-	DefaultLinger = 2 * time.Minute
+	defaultLinger = 2 * time.Minute
 	maxLinger     = 30 * 24 * time.Hour
 )
 
@@ -28,8 +28,8 @@ type Binding struct {
 	Project string
 	Agent   string
 	Peer    identity.ID
-	Mode    string        // Mirror or OnStored; empty means Mirror
-	Linger  time.Duration // whole seconds, with OnStored; zero means DefaultLinger
+	Mode    string        // Mirror or onStored; empty means Mirror
+	Linger  time.Duration // whole seconds, with onStored; zero means defaultLinger
 }
 
 func (b Binding) mailbox() mailbox { return mailbox{b.Project, b.Agent} }
@@ -38,20 +38,20 @@ func (b Binding) mailbox() mailbox { return mailbox{b.Project, b.Agent} }
 // folder if that is missing, but not the project's. It refuses an agent that has sent from here,
 // unless take says that the agent has moved.
 func (m *Mailer) Bind(ctx context.Context, b Binding, take bool) (Binding, error) {
-	b.Mode = cmp.Or(b.Mode, Mirror)
+	b.Mode = cmp.Or(b.Mode, mirror)
 	p := b.mailbox()
 	if err := p.checkNames(); err != nil {
 		return b, err
 	}
 	switch {
-	case b.Mode != Mirror && b.Mode != OnStored:
-		return b, kinds.Errorf(kinds.Invalid, "bind: mode %.40q: use %s or %s", b.Mode, Mirror, OnStored)
+	case b.Mode != mirror && b.Mode != onStored:
+		return b, kinds.Errorf(kinds.Invalid, "bind: mode %.40q: use %s or %s", b.Mode, mirror, onStored)
 	case b.Linger < 0 || b.Linger > maxLinger || b.Linger%time.Second != 0:
 		return b, kinds.Errorf(kinds.Invalid, "bind: linger %q: use whole seconds, at most %s", kinds.FormatDuration(b.Linger), kinds.FormatDuration(maxLinger))
-	case b.Mode == Mirror && b.Linger != 0:
-		return b, kinds.Errorf(kinds.Invalid, "bind: linger %q: it belongs to mode %s", kinds.FormatDuration(b.Linger), OnStored)
-	case b.Mode == OnStored:
-		b.Linger = cmp.Or(b.Linger, DefaultLinger)
+	case b.Mode == mirror && b.Linger != 0:
+		return b, kinds.Errorf(kinds.Invalid, "bind: linger %q: it belongs to mode %s", kinds.FormatDuration(b.Linger), onStored)
+	case b.Mode == onStored:
+		b.Linger = cmp.Or(b.Linger, defaultLinger)
 	}
 	if _, bound := m.ledger.findBoundPeer(p); !bound {
 		if len(m.Bindings("")) >= maxBindings {

@@ -107,7 +107,7 @@ func (l *ledger) findRemovableEntries(p mailbox, which names) (all []*entry) {
 		if e.state != Delivered {
 			continue
 		}
-		if s.Mode == Mirror && e.consumedHash == e.hash || s.Mode == OnStored && time.Since(e.since) >= s.Linger {
+		if s.Mode == mirror && e.consumedHash == e.hash || s.Mode == onStored && time.Since(e.since) >= s.Linger {
 			all = append(all, e)
 		}
 	}

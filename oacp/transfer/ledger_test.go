@@ -26,7 +26,7 @@ func testLedger() *ledger {
 
 // bindReviewer binds the reviewer to a peer.
 func (l *ledger) bindReviewer(peer identity.ID) *peerQueue {
-	l.addBinding(Binding{Project: reviewer.project, Agent: reviewer.agent, Peer: peer, Mode: Mirror})
+	l.addBinding(Binding{Project: reviewer.project, Agent: reviewer.agent, Peer: peer, Mode: mirror})
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.ensureQueue(peer)

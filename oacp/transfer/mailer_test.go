@@ -362,7 +362,7 @@ func TestBind(t *testing.T) {
 		"agent ../": {Project: "demo", Agent: "../x"},
 		"mode":      {Project: "demo", Agent: "reviewer", Mode: "later"},
 		"linger":    {Project: "demo", Agent: "reviewer", Linger: time.Second},
-		"negative":  {Project: "demo", Agent: "reviewer", Mode: OnStored, Linger: -time.Second},
+		"negative":  {Project: "demo", Agent: "reviewer", Mode: onStored, Linger: -time.Second},
 	} {
 		b.Peer = peer
 		if _, err := desk.Bind(ctx, b, false); kinds.AsError(err).Code != kinds.Invalid {
@@ -379,8 +379,8 @@ func TestBind(t *testing.T) {
 	if _, err := desk.Bind(ctx, Binding{Project: "demo", Agent: "planner", Peer: peer}, true); err != nil {
 		t.Errorf("with take: %v", err)
 	}
-	b, err := desk.Bind(ctx, Binding{Project: "demo", Agent: "reviewer", Peer: peer, Mode: OnStored}, false)
-	if err != nil || b.Linger != DefaultLinger {
+	b, err := desk.Bind(ctx, Binding{Project: "demo", Agent: "reviewer", Peer: peer, Mode: onStored}, false)
+	if err != nil || b.Linger != defaultLinger {
 		t.Errorf("%+v, %v", b, err)
 	}
 	for _, dir := range []string{"inbox", "outbox"} {
@@ -390,7 +390,7 @@ func TestBind(t *testing.T) {
 	}
 	desk.stop()
 	desk.start()
-	want := []Binding{{"demo", "planner", peer, Mirror, 0}, {"demo", "reviewer", peer, OnStored, DefaultLinger}}
+	want := []Binding{{"demo", "planner", peer, mirror, 0}, {"demo", "reviewer", peer, onStored, defaultLinger}}
 	if got := desk.Bindings("demo"); !slices.Equal(got, want) {
 		t.Errorf("after a restart %+v", got)
 	}
@@ -411,7 +411,7 @@ func TestLinger(t *testing.T) {
 	laptop.start()
 	laptop.bind("demo", "planner", desk)
 	desk.start()
-	if _, err := desk.Bind(t.Context(), Binding{Project: "demo", Agent: "reviewer", Peer: laptop.key.ID(), Mode: OnStored, Linger: 2 * time.Second}, false); err != nil {
+	if _, err := desk.Bind(t.Context(), Binding{Project: "demo", Agent: "reviewer", Peer: laptop.key.ID(), Mode: onStored, Linger: 2 * time.Second}, false); err != nil {
 		t.Fatal(err)
 	}
 	begun := time.Now()

@@ -11,8 +11,8 @@ import (
 	"github.com/acpd/acpd/openintent/chain"
 )
 
-// WellKnown describes this server.
-type WellKnown struct {
+// wellKnown describes this server.
+type wellKnown struct {
 	Name       string   `json:"name"`
 	Protocol   string   `json:"protocol"`
 	Version    string   `json:"version"`
@@ -25,7 +25,7 @@ type WellKnown struct {
 }
 
 func getWellKnownDocument(r *request) (any, error) {
-	return WellKnown{
+	return wellKnown{
 		Name: "acpd", Protocol: "OpenIntent", Version: "1.0", Host: r.e.Host(),
 		Endpoints: prefixes, RFCs: []string{"RFC-0021"},
 		Partly:     []string{"RFC-0001", "RFC-0006", "RFC-0011", "RFC-0012", "RFC-0013", "RFC-0016", "RFC-0018", "RFC-0019", "RFC-0020"},
@@ -51,8 +51,8 @@ type Message struct {
 	ReadBy      map[string]chain.Time `json:"read_by,omitzero"`
 }
 
-// Unsent describes a message that has not come to its host.
-type Unsent struct {
+// unsent describes a message that has not come to its host.
+type unsent struct {
 	Message
 	Host        string   `json:"host"`
 	Seq         int64    `json:"seq"`                // the next page begins after that of the last message
@@ -69,8 +69,8 @@ type Refusal struct {
 	Message string `json:"message"`
 }
 
-// Problem describes the body of an error.
-type Problem struct {
+// problem describes the body of an error.
+type problem struct {
 	Detail  any    `json:"detail"`
 	Message string `json:"message"`
 	Error   string `json:"error"`
@@ -92,7 +92,7 @@ func buildOpenAPIDocument() jsontext.Value {
 		}
 		paths[path][strings.ToLower(rt.method)] = d.describeOperation(&rt, path)
 	}
-	d.schemas["Problem"] = d.describeMembers(reflect.TypeFor[Problem]())
+	d.schemas["Problem"] = d.describeMembers(reflect.TypeFor[problem]())
 	return openintent.EncodeJSON(map[string]any{
 		"openapi": "3.1.0",
 		"info": map[string]any{"title": "OpenIntent channels", "version": "1.0.0", "license": map[string]any{"name": "Apache-2.0", "identifier": "Apache-2.0"},

@@ -34,7 +34,7 @@ type routeTable []route
 func newRouteTable(e *openintent.Engine) routeTable {
 	page := []string{"limit", "offset"}
 	return routeTable{
-		{method: "GET", path: "/.well-known/openintent.json", does: "Say what is offered and what is not", handler: getWellKnownDocument, out: WellKnown{}, status: 200, public: true},
+		{method: "GET", path: "/.well-known/openintent.json", does: "Say what is offered and what is not", handler: getWellKnownDocument, out: wellKnown{}, status: 200, public: true},
 		{method: "GET", path: "/openapi.json", does: "Describe the API", handler: getOpenAPIDocument, out: map[string]any{}, status: 200, public: true},
 
 		{method: "POST", path: "intents", does: "Create an intent", handler: newBodyHandler(e.CreateIntent), in: openintent.CreateIntent{}, out: openintent.Intent{}, status: 201},
@@ -70,7 +70,7 @@ func newRouteTable(e *openintent.Engine) routeTable {
 		{method: "PATCH", path: "channels/{channel}/messages/{message}", does: "Mark a message as read", handler: newDecodingHandler(setMessageStatus), in: openintent.StatusChange{}, out: Message{}, status: 200, host: getPathID},
 		{method: "POST", path: "channels/{channel}/messages/{message}/reply", does: "Respond to a request", handler: replyToRequest, in: openintent.SendMessage{}, out: Message{}, status: 201, host: decodeReplyForRouting},
 		{method: "POST", path: "channels/{channel}/ask", does: "Send a request and wait for its responses", handler: newDecodingHandler(askForResponses), in: openintent.AskMessage{}, out: Message{}, status: 200, host: decodeAskForRouting, class: openintent.AskRequest},
-		{method: "GET", path: "unsent", does: "List what of the caller's messages waits for its host, or was refused by it", handler: listUnsent, out: []Unsent{}, query: []string{"limit", "after"}, status: 200},
+		{method: "GET", path: "unsent", does: "List what of the caller's messages waits for its host, or was refused by it", handler: listUnsent, out: []unsent{}, query: []string{"limit", "after"}, status: 200},
 
 		{method: "POST", path: "agents", does: "Register an agent", handler: newDecodingHandler(registerAgent), in: openintent.Register{}, out: openintent.Agent{}, status: 201},
 		{method: "POST", path: "agents/register", does: "Register an agent", handler: newDecodingHandler(registerAgent), in: openintent.Register{}, out: openintent.Agent{}, status: 201},

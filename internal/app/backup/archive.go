@@ -122,17 +122,17 @@ func (m *Manifest) check() error {
 	return nil
 }
 
-// NewerError says that a member of an archive was written by a newer acpd.
-type NewerError struct {
+// newerError says that a member of an archive was written by a newer acpd.
+type newerError struct {
 	Name       string
 	Has, Knows int
 	Program    string // the version of acpd that made the archive
 }
 
 func newNewerError(m *Manifest, name string, has, knows int) error {
-	return &NewerError{name, has, knows, m.Program}
+	return &newerError{name, has, knows, m.Program}
 }
 
-func (e *NewerError) Error() string {
+func (e *newerError) Error() string {
 	return fmt.Sprintf("%s in it has version %d, and this acpctl knows %d: install acpd and acpctl %.100s, which made the backup, or later ones, then restore it", e.Name, e.Has, e.Knows, e.Program)
 }

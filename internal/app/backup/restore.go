@@ -51,10 +51,10 @@ type Options struct {
 	Passphrase func(wrong int) (string, error)
 }
 
-// OccupiedError says that a state directory has state already.
-type OccupiedError struct{ Dir, Name string }
+// occupiedError says that a state directory has state already.
+type occupiedError struct{ Dir, Name string }
 
-func (e *OccupiedError) Error() string {
+func (e *occupiedError) Error() string {
 	aside := e.Dir + time.Now().UTC().Format(".20060102T150405Z")
 	return fmt.Sprintf("%s has %s already: name another directory with --home, or move this one aside: mv %s %s", e.Dir, e.Name, shellpath.Quote(e.Dir), shellpath.Quote(aside))
 }
@@ -131,14 +131,14 @@ func listPlaced() []string {
 	return names
 }
 
-// checkVacant returns an [*OccupiedError] if the state directory has files of a state, unless they are of a restore
+// checkVacant returns an [*occupiedError] if the state directory has files of a state, unless they are of a restore
 // that was interrupted.
 func (r *Restore) checkVacant() error {
 	for _, name := range listPlaced() {
 		_, err := os.Lstat(filepath.Join(r.dir, name))
 		switch {
 		case err == nil && !r.isIncomplete:
-			return &OccupiedError{r.dir, name}
+			return &occupiedError{r.dir, name}
 		case err != nil && !errors.Is(err, fs.ErrNotExist):
 			return fmt.Errorf("state directory: %w", err)
 		}

@@ -24,7 +24,7 @@ func TestRestoreIntoState(t *testing.T) {
 		}
 		before := snapshot(t, dir)
 		_, err := restore(t, archive, Options{Dir: dir, Passphrase: askFor(passphrase)})
-		if e, ok := errors.AsType[*OccupiedError](err); !ok || e.Name != name || !strings.Contains(err.Error(), "mv "+dir+" "+dir+".") {
+		if e, ok := errors.AsType[*occupiedError](err); !ok || e.Name != name || !strings.Contains(err.Error(), "mv "+dir+" "+dir+".") {
 			t.Errorf("%s: %v", name, err)
 		}
 		checkSame(t, name, snapshot(t, dir), before)
@@ -107,7 +107,7 @@ func TestNewerFiles(t *testing.T) {
 			t.Fatal(err)
 		}
 		_, err := restore(t, makeArchive(t, home, id, false), Options{Dir: filepath.Join(t.TempDir(), "new")})
-		newer, ok := errors.AsType[*NewerError](err)
+		newer, ok := errors.AsType[*newerError](err)
 		if !ok || newer.Name != name || newer.Has != newer.Knows+1 {
 			t.Errorf("%s: %v", name, err)
 		}

@@ -22,7 +22,7 @@ func TestListInstalled(t *testing.T) {
 			want = append(want, Installed{path, program})
 		}
 	}
-	for name, text := range map[string]string{"dev.acpd.acpd.foreign.plist": "<plist/>", "dev.acpd.acpd.damaged.plist": "<!-- " + Marker + " -->", "other.plist": "<!-- " + Marker + " --><key>ProgramArguments</key><array><string>/x</string>"} {
+	for name, text := range map[string]string{"dev.acpd.acpd.foreign.plist": "<plist/>", "dev.acpd.acpd.damaged.plist": "<!-- " + marker + " -->", "other.plist": "<!-- " + marker + " --><key>ProgramArguments</key><array><string>/x</string>"} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
 			t.Fatal(err)
 		}

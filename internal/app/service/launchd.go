@@ -57,7 +57,7 @@ func (m launchd) renderPlist(s Service) string {
 	var b strings.Builder
 	b.WriteString(`<?xml version="1.0" encoding="UTF-8"?>
 <!DOCTYPE plist PUBLIC "-//Apple//DTD PLIST 1.0//EN" "http://www.apple.com/DTDs/PropertyList-1.0.dtd">
-<!-- ` + Marker + ` -->
+<!-- ` + marker + ` -->
 <plist version="1.0">
 <dict>
 `)

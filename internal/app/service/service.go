@@ -26,9 +26,9 @@ import (
 	"github.com/acpd/acpd/internal/durable"
 )
 
-// Marker is in the first lines of each file that this package writes. A file without it
+// marker is in the first lines of each file that this package writes. A file without it
 // belongs to somebody else.
-const Marker = "acpctl service install writes this file, and acpctl service uninstall removes it."
+const marker = "acpctl service install writes this file, and acpctl service uninstall removes it."
 
 // Service says which daemon is meant.
 type Service struct {
@@ -197,7 +197,7 @@ func (h Host) do(ctx context.Context, name string, args ...string) error {
 // isOurs reports whether a file bears the marker.
 func isOurs(data []byte) bool {
 	first, _, _ := bytes.Cut(data, []byte("\n\n"))
-	return bytes.Contains(first[:min(len(first), 1024)], []byte(Marker))
+	return bytes.Contains(first[:min(len(first), 1024)], []byte(marker))
 }
 
 // writeFile makes a file what it should be, and reports whether it was something else. A file of
