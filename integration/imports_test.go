@@ -11,8 +11,8 @@ import (
 
 var module = live.Module + "/"
 
-// arrows is the import table of docs/architecture.md: a package may import what
-// its line names and what that imports in turn. A new arrow is a visible edit here.
+// arrows are the imports that are allowed: a package may import what its line names and what
+// that imports in turn. A new arrow is a visible edit here.
 var arrows = map[string][]string{
 	"cmd/acpd":             {"daemon", "internal/buildinfo"},
 	"cmd/acpctl":           {"internal/app/cli"},
@@ -102,6 +102,44 @@ var arrows = map[string][]string{
 	"examples/go/answer":   {"client"},
 	"examples/go/ask":      {"client"},
 	"examples/go/delegate": {"client"},
+}
+
+// floors are those of docs/architecture.md: a package is on the floor of the first entry that is its path or begins it.
+// The others are on floor 0.
+var floors = []struct {
+	path  string
+	floor int
+}{
+	{"cmd", 6}, {"examples", 6},
+	{"daemon/", 4}, {"daemon", 5}, {"mcp", 5}, {"internal/app", 5},
+	{"openintent", 3}, {"oacp", 3}, {"harness", 3},
+	{"peer", 2}, {"relay", 2}, {"pipe", 2}, {"discovery", 2}, {"client", 2}, {"config", 2},
+	{"budget", 1}, {"metrics", 1}, {"internal/roster", 1}, {"packaging", 1},
+}
+
+func floorOf(pkg string) int {
+	for _, f := range floors {
+		if strings.HasPrefix(pkg, f.path) {
+			return f.floor
+		}
+	}
+	return 0
+}
+
+// TestArrowsPointDown: a package imports only from its own floor and from those below.
+func TestArrowsPointDown(t *testing.T) {
+	seen := make(map[int]bool)
+	for pkg, imported := range arrows {
+		seen[floorOf(pkg)] = true
+		for _, below := range imported {
+			if floorOf(below) > floorOf(pkg) {
+				t.Errorf("%s, on floor %d, imports %s, on floor %d", pkg, floorOf(pkg), below, floorOf(below))
+			}
+		}
+	}
+	if len(seen) != 7 {
+		t.Errorf("%d floors have packages, want 7", len(seen))
+	}
 }
 
 // importers names the packages that may import a heavy dependency: one, and what is below it.

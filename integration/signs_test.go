@@ -47,7 +47,7 @@ func TestSigns(t *testing.T) {
 	if files < 60 {
 		t.Errorf("the signs of docs/architecture.md name %d files, want 60 or more", files)
 	}
-	for _, what := range []string{"a verb of acpctl", "a setting of the daemon", "a kind of message", "a bridge"} {
+	for _, what := range []string{"a verb of acpctl", "a setting of the daemon", "a kind of message", "a bridge", "a service"} {
 		if !strings.Contains(signs, "\n### … "+what+"\n") {
 			t.Errorf("the signs of docs/architecture.md do not say how to add %s", what)
 		}
