@@ -7,8 +7,8 @@
 // it all the way: from the socket's request to the peer's stream and back, and
 // from the peer's stream to the agent's connection and back.
 //
-// What it has said stays true: a receipt handed or held, an ack and an accepted
-// delegation outlive a crash, and nobody hears of them before they are on disk.
+// It reports a receipt handed or held, an ack and an accepted delegation only once they are on disk, so that
+// a crash does not undo them.
 //
 // It leaves to others how messages travel (package peer), what they mean (package
 // kinds), what a person allows (package config), and flags, signals and terminals
@@ -62,7 +62,7 @@ import (
 	"github.com/acpd/acpd/wire"
 )
 
-// Options holds what the command line may set. It goes before config.yaml, which holds
+// Options holds what the command line may set. It takes precedence over config.yaml, which holds
 // everything else.
 type Options struct {
 	Home    string      // state directory; "": $ACP_HOME or ~/.acp
@@ -72,7 +72,7 @@ type Options struct {
 	Log     io.Writer   // nil: nothing is logged
 	Level   *slog.Level // nil: as configured
 	NoMDNS  bool        // do not discover, whatever is configured
-	Pprof   string      // path of a socket on which profiles of the process are served; "": none are
+	Pprof   string      // path of a socket on which profiles of the process are served, or "" to serve none
 
 	Connected func(peers int) // if set, is called with the number of connected peers when that changes
 
@@ -186,7 +186,7 @@ func (d *Daemon) openParts(ctx context.Context) error {
 	}
 	keyFile := d.home.filePath(statedir.KeyName)
 	if _, err := os.Stat(keyFile); errors.Is(err, fs.ErrNotExist) {
-		// Before the key: so a key without them always tells of a loss.
+		// They are created before the key. So a key without them means that they were lost.
 		if err := trust.CreateFiles(); err != nil {
 			return err
 		}

@@ -13,7 +13,7 @@ func (d *Daemon) handlePeerEvent(e peer.Event) {
 	case peer.EventDialEnded:
 		d.measures.CountDial(e.Err)
 	case peer.EventDecertified:
-		// What the key has sent stays, as the work of a peer does that is not connected, and so do the outcomes for
+		// The messages of the key are kept, as they are for a peer that is not connected, and so are the outcomes for
 		// its repeats: it may renew its certificate, and repeat a message whose receipt was lost.
 		d.refusalLog.WriteLimited(e.Peer, slog.LevelInfo, "certificate ended", "peer", e.Peer.Label())
 		d.budget.ForgetRefusals(e.Peer)

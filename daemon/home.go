@@ -34,7 +34,7 @@ func ResolveHome(dir string) (string, error) {
 	return abs, nil
 }
 
-// openHome makes the directory, or checks that it belongs to this user alone.
+// openHome makes the directory, or checks that it belongs to this user and that no other user can open it.
 func openHome(dir string) (home, error) {
 	h := home(dir)
 	longest := filepath.Join(h.filePath(client.AgentFolder), client.HTTPSocketName)

@@ -10,8 +10,8 @@ import (
 	"github.com/acpd/acpd/daemon/local"
 )
 
-// openLocal makes the server of the local API, and says when a connection is in use, and what ends with
-// one.
+// openLocal makes the server of the local API. It defines which connections are in use, and what ends with a
+// connection.
 func (d *Daemon) openLocal() {
 	backup := &admin.Backup{
 		Store: d.store, Space: d.space, Version: d.options.Version, Log: d.log,
@@ -43,5 +43,5 @@ func (d *Daemon) methods() map[string]local.Method {
 }
 
 // maxListBytes returns how many bytes of a line the rows of one answer may fill. The rest is
-// for what stands around them.
+// for the JSON around them.
 func (d *Daemon) maxListBytes() int { return d.config.Load().MaxMessage + jsonrpc.LineMargin/2 }

@@ -2,7 +2,7 @@ package daemon
 
 import "github.com/acpd/acpd/peer"
 
-// listObservers returns who is told of each message that passes.
+// listObservers returns the observers that are called for each message that passes.
 func (d *Daemon) listObservers() observers {
 	all := observers{d.drain, d.watch}
 	if d.measures != nil {
@@ -11,7 +11,7 @@ func (d *Daemon) listObservers() observers {
 	return all
 }
 
-// observers are told of each message that passes, one after the other.
+// observers are called for each message that passes, one after the other.
 type observers []peer.Observer
 
 func (all observers) Began(p *peer.Passing) {

@@ -9,7 +9,7 @@ import (
 	"github.com/acpd/acpd/identity"
 )
 
-// applyCertificates passes on that the certificates or their settings have changed.
+// applyCertificates notifies the services that the certificates or their settings have changed.
 func (d *Daemon) applyCertificates() {
 	raw, _ := d.organisation.Certificate()
 	d.node.SetCertificate(raw)

@@ -7,7 +7,7 @@ import (
 	"github.com/acpd/acpd/store"
 )
 
-// readUDPPort returns the UDP port that was chosen when 7117 was taken, "" if none was.
+// readUDPPort returns the UDP port that was stored because 7117 was taken, or "".
 func readUDPPort(tx *store.Tx) (port string, err error) {
 	err = tx.QueryRow("SELECT value FROM daemon_setting WHERE name = 'port'").Scan(&port)
 	if errors.Is(err, sql.ErrNoRows) {
