@@ -27,7 +27,7 @@ type Backup struct {
 	Log       *slog.Logger
 
 	mu sync.Mutex
-	of *local.Conn // for which the copy is made or kept; nil if there is none
+	of *local.Conn // the connection for which the copy is made or kept, or nil
 }
 
 // Methods returns the method that makes a copy.

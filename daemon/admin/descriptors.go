@@ -13,7 +13,7 @@ const (
 	localListeners = 6
 )
 
-// Descriptors says how many of this process's descriptors may serve others.
+// Descriptors is how many of this process's descriptors may serve others.
 type Descriptors struct {
 	Peers int // what peers cause to be open, all together: at most half
 	Local int // connections of one listener
@@ -29,7 +29,7 @@ func DivideDescriptors(limit int) Descriptors {
 // ReadDescriptorLimit returns how many descriptors this process may have. Go has raised
 // the soft limit to the hard one when it started.
 func ReadDescriptorLimit() int {
-	const most = 1 << 20 // what the kernel gives without a word of its administrator
+	const most = 1 << 20 // what the kernel allows unless its administrator raises it
 	var limit unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
 		return ownDescriptors

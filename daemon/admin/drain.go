@@ -21,8 +21,8 @@ const (
 	hangUpTime     = time.Second            // for whoever has waited to read the outcome
 )
 
-// Drain is how a daemon ends: first it takes no new work, until the work that it has is over, and then it
-// ends. A daemon that is told to end by a signal does the latter only.
+// Drain is how a daemon ends. First it takes no new work until its present work is over. Then it ends. A
+// daemon that gets a signal ends without the first step.
 type Drain struct {
 	Agents *registry.Registry
 	Log    *slog.Logger
@@ -118,7 +118,7 @@ func (x *Drain) HasBegun() bool {
 	}
 }
 
-// CheckTakesWork returns the error that refuses new work of a peer, nil while the daemon does not
+// CheckTakesWork returns the error that refuses new work of a peer, or nil while the daemon does not
 // drain.
 func (x *Drain) CheckTakesWork() error {
 	if !x.HasBegun() {
@@ -129,9 +129,9 @@ func (x *Drain) CheckTakesWork() error {
 	return e
 }
 
-// CheckMayBegin returns the error that refuses new work of a program of this machine, nil while the
-// daemon does not drain. What belongs to work that is under way may begin: calls that name a
-// message from which they follow, and those of an agent that works on something.
+// CheckMayBegin returns the error that refuses new work of a program of this machine, or nil while the
+// daemon does not drain. Calls that belong to work under way may begin: those that name a message from which
+// they follow, and those of an agent that works on something.
 func (x *Drain) CheckMayBegin(s *local.Conn, kind string, h *client.Head) error {
 	if !kinds.Has(kind, kinds.Work) || !x.HasBegun() || !h.Parent.IsZero() || x.Agents.CountActive(s.Credential().Name) > 0 {
 		return nil
@@ -154,7 +154,7 @@ func (x *Drain) listOpenWork() []client.OpenWork {
 	return open
 }
 
-// Describe returns the drain that is under way. It returns nil if none has begun, or the daemon ends.
+// Describe returns the drain that is under way. It returns nil before a drain begins and once the daemon ends.
 func (x *Drain) Describe() *client.Drain {
 	until, begun := x.findEnd()
 	if !begun || x.IsEnding() {
@@ -163,8 +163,8 @@ func (x *Drain) Describe() *client.Drain {
 	return &client.Drain{Until: until.UTC(), Open: x.listOpenWork()}
 }
 
-// Run waits until a drain has begun and is over, and calls end then. Whoever waits for it has
-// been answered before. It returns earlier if ctx ends.
+// Run waits until a drain has begun and is over, and then calls end. Callers that wait for the drain get
+// their answers before that. Run returns earlier if ctx ends.
 func (x *Drain) Run(ctx context.Context, end func()) error {
 	select {
 	case <-ctx.Done():
@@ -181,8 +181,8 @@ func (x *Drain) Run(ctx context.Context, end func()) error {
 	return nil
 }
 
-// awaitIdle returns what is open when the drain is over, none if all has ended before. It returns
-// earlier if ctx ends.
+// awaitIdle returns the work that is still open when the drain is over, or nothing. It returns earlier if ctx
+// ends.
 func (x *Drain) awaitIdle(ctx context.Context) (open []client.OpenWork) {
 	look := time.NewTicker(drainPause)
 	defer look.Stop()

@@ -43,7 +43,7 @@ type MetricsServer struct {
 	readers int       // answers that the text is being written to; meanwhile it does not change
 }
 
-// MetricsConfig says what a [MetricsServer] serves, and to how many.
+// MetricsConfig is what a [MetricsServer] serves, and to how many.
 type MetricsConfig struct {
 	ListFamilies   func(context.Context) []metrics.Family // measured when it is called
 	CheckReadiness func(context.Context) []string
@@ -129,7 +129,7 @@ func (s *MetricsServer) newHandler() http.Handler {
 		h.Set("X-Content-Type-Options", "nosniff")
 		h.Set("Cache-Control", "no-store")
 		if status, why := s.checkRequest(r); status != 0 {
-			h.Set("Connection", "close") // what it sends beside is not read
+			h.Set("Connection", "close") // the body of the request is not read
 			if status == http.StatusMethodNotAllowed {
 				h.Set("Allow", "GET, HEAD")
 			}
@@ -172,7 +172,7 @@ func isAddrHost(hostport string) bool {
 	return host == "" || strings.EqualFold(host, "localhost") || err == nil
 }
 
-// serveReadiness says whether the daemon is ready, or in one line what keeps it from that.
+// serveReadiness answers whether the daemon is ready, or in one line what keeps it from that.
 func (s *MetricsServer) serveReadiness(w http.ResponseWriter, r *http.Request) {
 	unready := s.CheckReadiness(r.Context())
 	if len(unready) == 0 {

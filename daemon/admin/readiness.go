@@ -46,13 +46,13 @@ type readinessCheck struct {
 // Check returns what keeps this daemon from its work, each with the remedy, and
 // nothing if it is ready. It is ready if
 //   - everything has started, and the daemon does not drain;
-//   - its accept loops and the store's writer go on (see [Readiness.listStuckParts]);
-//   - acp.sock lies in the state directory, and no connection on it had to wait just now;
+//   - its accept loops and the store's writer are not stuck (see [Readiness.listStuckParts]);
+//   - acp.sock is in the state directory, and no connection on it had to wait just now;
 //   - the UDP socket answers;
 //   - no disk is below the floor at which peers are refused.
 //
-// The status and whatever else tells of readiness ask here. Nothing that an agent or a peer
-// may do alone, such as removing a file of the agents' folder, makes it unready. It blocks for
+// The status and all other reports of readiness use this check. An agent or a peer cannot make the daemon unready
+// by something that it may do without the owner, such as removing a file of the agents' folder. Check blocks for
 // readinessWait at most, or until ctx ends; calls share one check.
 func (r *Readiness) Check(ctx context.Context) []string {
 	r.mu.Lock()

@@ -25,7 +25,7 @@ type Space struct {
 	refused     *budget.Account
 }
 
-// SpaceConfig says which disks a [Space] measures.
+// SpaceConfig names the disks that a [Space] measures.
 type SpaceConfig struct {
 	Home     string // the state directory
 	MailHome string // of the mailboxes
@@ -90,7 +90,7 @@ func (s *Space) CheckMailRoom(from identity.ID) error {
 
 const (
 	measurePause     = time.Second            // between measurements
-	fullDiskLogPause = time.Minute            // for so long there is enough space before the log says so
+	fullDiskLogPause = time.Minute            // how long there must be enough space again before it is logged
 	measureWait      = 100 * time.Millisecond // for a measurement that a caller waits for
 )
 
@@ -99,7 +99,7 @@ const (
 func (s *Space) Run(ctx context.Context) error {
 	ticker := time.NewTicker(measurePause)
 	defer ticker.Stop()
-	var full bool // the log says so
+	var full bool // as was logged last
 	var seen time.Time
 	for ctx.Err() == nil {
 		s.mail.Measure()
@@ -158,7 +158,7 @@ func (s *Space) DescribeShortage() string {
 // formatMiB returns a number of bytes as text, rounded down.
 func formatMiB(n uint64) string { return fmt.Sprintf("%d MiB", n>>20) }
 
-// refusePeer counts a refusal, and returns the error for it.
+// refusePeer counts the refusal, and returns its error.
 func (s *Space) refusePeer(from identity.ID) error {
 	s.refused.CountRefusal(from)
 	e := kinds.Errorf(kinds.Overloaded, "budget: %s: the disk of this daemon is almost full, or read-only: its owner has to free some space, or find out why it is read-only; try again later", budget.FreeSpace.Name)

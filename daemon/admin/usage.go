@@ -9,7 +9,7 @@ import (
 	"github.com/acpd/acpd/identity"
 )
 
-// Usage says what peers cost this daemon.
+// Usage shows what peers cost this daemon.
 type Usage struct {
 	Budget      *budget.Book
 	Space       *Space
@@ -18,7 +18,7 @@ type Usage struct {
 	ListLinks   func() []string // the names of links on which strangers may be
 }
 
-// Methods returns the method that says it.
+// Methods returns the method that shows it.
 func (u *Usage) Methods() map[string]local.Method {
 	return map[string]local.Method{client.MethodBudget: local.ForOwner(u.serveBudget)}
 }
@@ -57,7 +57,7 @@ func (u *Usage) serveBudget(_ context.Context, _ *local.Conn, p *client.BudgetPa
 	return b, nil
 }
 
-// describeStrangers says which strangers are counted under an id that is nobody's.
+// describeStrangers names the strangers that are counted together under an id that belongs to no daemon.
 func (u *Usage) describeStrangers(id identity.ID) string {
 	if id == budget.Strangers {
 		return "strangers"

@@ -1,8 +1,8 @@
-// Package agents serves the agents that are attached to a daemon: they attach and leave, messages of peers are
-// handed to them, and they read in the inbox what nobody has taken.
+// Package agents serves the agents that are attached to a daemon. They attach and leave, are handed messages
+// of peers, and read in the inbox the messages that no agent has taken.
 //
-// A message is handed when an agent has confirmed it. Else it is in the inbox before its sender is told so. The
-// place for a query or a delegation is chosen here, and no peer may have all of them.
+// A message is handed once an agent has confirmed it. Otherwise it is stored in the inbox before its sender gets
+// the receipt. The place for a query or a delegation is chosen here, and no peer may have all of them.
 //
 // It leaves to package registry which agents there are, and to package sessions how a session is woken.
 package agents

@@ -50,7 +50,7 @@ func (s *Service) attachAgent(c *local.Conn, p *client.AttachParams) (*registry.
 			s.Delegations.UpdateAgentPresence(old.Name)
 			s.Sessions.End(old)
 		} else if !a.IsSession() {
-			s.Sessions.Waker.Detach(old.Name) // its work goes on with this agent
+			s.Sessions.Waker.Detach(old.Name) // the new agent continues its work
 		}
 		if old.Conn != c.Conn {
 			old.Conn.Close() // it would wait for messages in vain

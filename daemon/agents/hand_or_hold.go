@@ -15,10 +15,9 @@ import (
 	"github.com/acpd/acpd/wire"
 )
 
-// HandOrHold offers a message to the takers. If none of them confirms it, it goes to the
-// inbox, for the named agent, "" for any. A session among the takers is told of it when it lies
-// there, and may take it out again. The sender's connection may end meanwhile: the message has
-// arrived all the same.
+// HandOrHold offers a message to the takers. If none of them confirms it, it is stored in the inbox for the
+// named agent, or for any agent if agent is "". Then a session among the takers is notified, and may take it out
+// again. The message has arrived even if the sender's connection ends meanwhile.
 func (s *Service) HandOrHold(ctx context.Context, sender identity.Peer, env *wire.Envelope, agent string, takers []*registry.Agent, in *client.Inbound) (inbox.Outcome, bool) {
 	ctx = context.WithoutCancel(ctx)
 	if held, err := s.Inbox.Contains(ctx, env); err != nil {
@@ -67,8 +66,8 @@ func (s *Service) Offer(ctx context.Context, takers []*registry.Agent, in *clien
 	if len(takers) == 1 {
 		return tell(takers[0]) == nil
 	}
-	// The first word counts; the others have their time all the same. Until then they
-	// keep the message in memory, which is its sender's to pay for.
+	// The first confirmation decides. The other agents still have their full time. Until then the daemon keeps the
+	// message in memory for them, and charges that to its sender.
 	said := make(chan error, len(takers))
 	var others sync.WaitGroup
 	others.Add(len(takers))

@@ -94,7 +94,7 @@ func (s *Service) serveAck(ctx context.Context, c *local.Conn, p *client.AckPara
 	} else {
 		gone, err = s.Inbox.AcknowledgeAsOwner(ctx, p, peers)
 	}
-	if name := c.Credential().Name; name != "" { // the waker has forgotten them: who waits for this very ack hears of it
+	if name := c.Credential().Name; name != "" { // the waker forgets them, and notifies the wait for this ack
 		for _, k := range gone {
 			s.Sessions.Waker.Acknowledge(name, k.Peer, k.ID)
 		}

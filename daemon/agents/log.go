@@ -9,9 +9,9 @@ import (
 // maxAgentLines bounds the lines of an agentLog in a minute.
 const maxAgentLines = 60
 
-// agentLog writes the lines about agents that come and go. A program may attach as often as it likes,
-// so agentLog writes maxAgentLines in a minute. It counts the lines that it leaves out, and writes that
-// count before the first line of a later minute.
+// agentLog writes the lines about agents that come and go: at most maxAgentLines in a minute, since a program may
+// attach as often as it likes. It writes the number of lines that it left out before the first line of a later
+// minute.
 type agentLog struct {
 	to *slog.Logger
 
