@@ -14,9 +14,10 @@ import (
 // to take the cancel of one that was.
 const abandonPatience = kinds.ReceiptDeadline
 
-// abandonTask ends a given task here alone, with the reserve to write on, because the cancel env has
-// brought no ack of the peer, but why. The peer gets another cancel when it can take one: the first may have
-// been answered there, and the second says that the task was abandoned. It returns why if whoever cancels has given up.
+// abandonTask ends a given task only here, because the peer has not acknowledged the cancel env; why is the error of
+// that cancel. It may use the reserve to write. The peer gets another cancel when it can take one: the peer may have
+// answered the first one, and the second has the reason that the task was abandoned. abandonTask returns why if the
+// caller that cancels has given up.
 func (s *Service) abandonTask(ctx context.Context, t *delegation.Delegation, env *wire.Envelope, why error) (*client.CancelAnswer, error) {
 	if errors.Is(ctx.Err(), context.Canceled) {
 		return nil, why
@@ -51,8 +52,8 @@ func (s *Service) ReportEnd(ctx context.Context, t *delegation.Delegation) error
 	return s.reportLostTask(ctx, t)
 }
 
-// reportAbandonedTask cancels a given task at its peer that was abandoned. It returns an error if that is to be
-// tried again. What the peer says changes nothing here.
+// reportAbandonedTask cancels an abandoned task at its peer. It returns an error if that is to be
+// tried again. The peer's answer changes nothing here.
 func (s *Service) reportAbandonedTask(ctx context.Context, t *delegation.Delegation) error {
 	shown, err := s.Delegations.DescribeTask(ctx, t, false)
 	if err != nil { // the disk fails, or the daemon stops
@@ -75,8 +76,9 @@ func (s *Service) reportAbandonedTask(ctx context.Context, t *delegation.Delegat
 	return nil
 }
 
-// isNoAnswerToCancel reports whether a cancel that has ended so is worth another attempt: the peer has said
-// nothing, or could not take it then. As one that failed may not have cancelled anything, internal is no answer.
+// isNoAnswerToCancel reports whether a cancel that ended with e is worth another attempt: the peer has not answered,
+// or could not take it then. The code internal is not an answer, because a cancel that failed may not have cancelled
+// anything.
 func isNoAnswerToCancel(e *kinds.Error) bool {
 	switch e.Code {
 	case kinds.NotTrusted, kinds.Internal, kinds.Cancelled:

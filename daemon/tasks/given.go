@@ -126,8 +126,8 @@ func (s *Service) recordFailedDelegate(ctx context.Context, t *delegation.Delega
 	return e
 }
 
-// serveCancel ends a delegation that was given: by ending its exchange while that has
-// no answer, else by asking the peer. Without an ack of the peer, the delegation goes on, unless p abandons it.
+// serveCancel ends a delegation that was given. While its exchange has no answer, serveCancel ends that exchange;
+// later it asks the peer. Without an ack of the peer, the delegation goes on, unless p abandons it.
 func (s *Service) serveCancel(ctx context.Context, c *local.Conn, p *client.CancelParams) (any, error) {
 	t := s.Delegations.FindByID(c.GuestCredential(), p.Ref, client.Given)
 	to := p.To
@@ -226,7 +226,7 @@ func (s *Service) HandleReport(ctx context.Context, sender identity.Peer, env *w
 	if err != nil {
 		return inbox.Refuse(err)
 	}
-	// The same message again, after a restart that lost its outcome, goes its way.
+	// A repeat of the message that ended it is delivered again: a restart may have lost its outcome.
 	if status := s.Delegations.Status(t); !open && status.EndID != env.ID {
 		return inbox.Refuse(kinds.Errorf(kinds.NotFound, "ref: the delegation %s is %s already: nothing more is expected", t.ID, status.State))
 	}

@@ -194,8 +194,8 @@ func (s *Service) askDelegator(ctx context.Context, sender identity.Peer, t *del
 	})
 }
 
-// errQuestionOver is the cause with which an agent's work on a question ends that is answered, or
-// is no more.
+// errQuestionOver is the cause that ends an agent's work on a question that was answered by somebody else or no
+// longer exists.
 var errQuestionOver = kinds.Errorf(kinds.Cancelled, "the question was answered by somebody else, or is no more")
 
 // askAgent asks an agent a question and records its answer. The error is for those that wait for
@@ -237,11 +237,11 @@ func (s *Service) askAgent(ctx context.Context, sender identity.Peer, t *delegat
 	return nil
 }
 
-// errAnsweredBefore says that a question has another answer.
+// errAnsweredBefore: the question already has another answer.
 var errAnsweredBefore = ownwords.New("the question was answered before")
 
-// recordAnswer checks an answer to a question and records it. What the daemon's own agents say is
-// worth the reserve.
+// recordAnswer checks an answer to a question and records it. It may use the reserve, because the answer is from
+// the daemon's own agents.
 func (s *Service) recordAnswer(ctx context.Context, t *delegation.Delegation, q *delegation.Question, answer wire.Payload) error {
 	if err := kinds.CheckPayload(kinds.KindResponse, answer); err != nil {
 		return kinds.Errorf(kinds.Internal, "the agent's answer is not valid: %v", err)

@@ -53,7 +53,7 @@ type Deps struct {
 // Service carries delegations. Its methods may be called from any goroutine.
 type Service struct {
 	Deps
-	partials *budget.Account // only counts refusals
+	partials *budget.Account // only for refusals
 }
 
 // New returns a service for the delegations of a table.

@@ -29,7 +29,7 @@ func (s *Service) EndWith(ctx context.Context, id identity.ID, name string) (fir
 // so.
 //
 // Delegations that began later belong to a new trust. Those that are still to be given may
-// do so too: their calls hear from the peer themselves.
+// do so too: their calls get the peer's answer themselves.
 func (s *Service) EndRefusedBy(id identity.ID, at time.Time) {
 	for _, t := range s.Delegations.List(nil, func(t *delegation.Delegation, state client.TaskState) bool {
 		return t.Peer == id && t.Created.Before(at) && !(t.Direction == client.Given && state == client.TaskSent)
@@ -40,8 +40,8 @@ func (s *Service) EndRefusedBy(id identity.ID, at time.Time) {
 	}
 }
 
-// endUntrustedDelegation ends a delegation between two daemons of which one no longer trusts
-// the other, and tells the agent that works on it.
+// endUntrustedDelegation ends a delegation after one of the two daemons has stopped trusting the other, and
+// notifies the agent that works on it.
 func (s *Service) endUntrustedDelegation(ctx context.Context, t *delegation.Delegation, why string) error {
 	gone := kinds.Errorf(kinds.NotTrusted, "%s", why)
 	e := delegation.Ending{State: client.TaskFailed, ID: wire.NewMessageID(), Outcome: gone.Message, Payload: kinds.EncodePayload(gone)}
