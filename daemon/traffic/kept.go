@@ -7,9 +7,9 @@ import (
 	"github.com/acpd/acpd/identity"
 )
 
-// kept is the entries that are kept, within bounds: a ring of each peer. When they are full, the largest ring drops its
-// oldest ping or, if it has none, its oldest entry: so no peer pushes out what the others said, and its pings push out
-// each other.
+// kept holds entries within bounds, in a ring for each peer. When they are full, the largest ring drops its
+// oldest ping, or its oldest entry if it has no ping. So no peer pushes out the messages of others, and its pings
+// push out only each other.
 type kept struct {
 	bounds         Bounds
 	rings          []*ring // in no order
@@ -39,7 +39,7 @@ func (k *kept) setBounds(b Bounds) {
 	k.dropBeyond()
 }
 
-// add adds an entry, whose number is above all others, after it has dropped what has no room beside it.
+// add adds an entry, whose number is above all others, after it has dropped entries to make room.
 func (k *kept) add(e *entry) {
 	r := k.byPeer[e.Peer]
 	if r == nil {
@@ -51,7 +51,7 @@ func (k *kept) add(e *entry) {
 	*list = append(*list, e)
 }
 
-// addRing adds the ring of a peer that has none.
+// addRing adds the ring of a new peer.
 func (k *kept) addRing(peer identity.ID) *ring {
 	if k.byPeer == nil {
 		k.byPeer = make(map[identity.ID]*ring)
@@ -72,7 +72,7 @@ func (k *kept) removeRing(r *ring) {
 	delete(k.byPeer, r.peer)
 }
 
-// count adds entries, which take so many bytes, to the sums.
+// count adds entries and the bytes that they take to the sums.
 func (k *kept) count(r *ring, entries, bytes int) {
 	r.entries += entries
 	r.bytes += bytes
@@ -91,7 +91,7 @@ func (k *kept) dropBeyond() {
 	}
 }
 
-// findLargest returns the largest ring that has an entry to drop, nil if there is none. A ring is as large as the part of
+// findLargest returns the largest ring that has an entry to drop, or nil. A ring is as large as the part of
 // the bound of entries that it takes, or of that of bytes, whichever is more.
 func (k *kept) findLargest() (largest *ring) {
 	most := int64(-1)
@@ -104,7 +104,7 @@ func (k *kept) findLargest() (largest *ring) {
 	return largest
 }
 
-// dropOldest drops the oldest ping of a ring or, if it has none, its oldest entry.
+// dropOldest drops the oldest ping of a ring, or its oldest entry if it has no ping.
 func (k *kept) dropOldest(r *ring) {
 	list := r.listOf(len(r.pings) > 0)
 	e := (*list)[0]

@@ -17,7 +17,7 @@ type OpenCalls struct {
 	ends peer.Passing // its Next is the oldest call, its Previous the newest. A Passing without an envelope is a mark in the list, and no call
 }
 
-// newOpenCalls returns that there are none.
+// newOpenCalls returns an empty list of open calls.
 func newOpenCalls() *OpenCalls {
 	o := new(OpenCalls)
 	o.ends.Previous, o.ends.Next = &o.ends, &o.ends
@@ -70,9 +70,8 @@ func describeCall(c *peer.Passing) client.TrafficEntry {
 }
 
 // List returns the open calls that a filter selects, the oldest first, at most so many, without names
-// and payloads, and how many there are besides. If there are more than so many, peers have turns: so none
-// hides those of another. What it returns is copied: the memory of a request is used anew when the call
-// ends.
+// and payloads, and how many more there are. If not all fit, peers have turns, so that no peer hides the calls of
+// another. It returns copies, because the memory of a request is used again when the call ends.
 func (o *OpenCalls) List(f *Filter, most int) (all []client.TrafficEntry, more int) {
 	counts := make(map[identity.ID]int)
 	o.walk(f, func(e *client.TrafficEntry, _ []byte) {

@@ -101,15 +101,15 @@ func (r *Recorder) awaitNews(ctx context.Context, after uint64, limit time.Durat
 	return nil
 }
 
-// wideGap is how many lost entries in a row end an answer that has entries: so a reader is told of them where
-// they are missing.
+// wideGap is how many lost entries in a row end an answer that has entries. So a reader learns where they
+// are missing.
 const wideGap = 64
 
 // collect adds to a what is behind its cursor, and moves that on.
 func (r *Recorder) collect(q *Query, a *client.TrafficAnswer, begin uint64) {
 	// countLost returns how many entries up to a number the cursor would pass over that are not there any more.
 	countLost := func(passed uint64) uint64 { return max(passed, begin, a.Next) - max(begin, a.Next) }
-	// moveTo moves the cursor, and counts what it passes over that is not there any more.
+	// moveTo moves the cursor, and adds the entries that it passes over and that no longer exist to the lost ones.
 	moveTo := func(number, passed uint64) {
 		a.Lost += countLost(passed)
 		a.Next = number

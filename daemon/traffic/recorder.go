@@ -1,11 +1,10 @@
 // Package traffic keeps the last messages that have passed a daemon, in memory, for its owner to
 // watch: the history, unless the configuration turns it off, and more as long as somebody watches.
 //
-// A reader has a cursor and fetches what is behind it. What is not fetched in time is lost, and
-// the reader is told how much that was. So whoever records never waits for a reader, and one that has
-// stalled is forgotten when it has lost something. While nobody watches and the history is off,
-// messages are only counted, so that a reader that comes back is told how many it has missed; before
-// anybody has watched, not even that.
+// A reader has a cursor and fetches what is behind it. A reader loses what it does not fetch in time, and gets the
+// number of lost entries. So recording never waits for a reader, and a reader that has stalled is forgotten when it
+// has lost something. While nobody watches and the history is off, messages are only counted, so that a reader that
+// comes back gets the number that it has missed. Before anybody has watched, they are not even counted.
 package traffic
 
 import (
@@ -34,7 +33,7 @@ type Recorder struct {
 
 	nameOf    func(identity.ID) string
 	isBlocked func(identity.ID) bool
-	keeps     atomic.Int64 // bytes of a payload that are kept; 0: nothing is, since nobody watches and there is no history. It is set with mu held
+	keeps     atomic.Int64 // bytes of a payload that are kept, or 0 while nobody watches and the history is off. Set with mu held
 	begun     atomic.Bool  // somebody has watched: there may be cursors
 
 	mu       sync.Mutex // guards what follows
@@ -46,9 +45,9 @@ type Recorder struct {
 	news     chan struct{} // closed when an entry is recorded; nil while nobody waits for one
 }
 
-// NewRecorder returns a recorder without a history. nameOf returns the petname of a peer, "" for none;
-// it is asked when entries are read. No entry of a peer is kept for which isBlocked returns true. The numbers of entries begin with the time, so that no cursor of
-// an earlier process is taken for one of this.
+// NewRecorder returns a recorder without a history. nameOf returns the petname of a peer, or ""; it is called when
+// entries are read. Entries of a peer for which isBlocked returns true are not kept. The numbers of entries begin with
+// the time, so that a cursor of an earlier process is not taken for one of this process.
 func NewRecorder(nameOf func(identity.ID) string, isBlocked func(identity.ID) bool) *Recorder {
 	start := uint64(time.Now().UnixMicro())
 	return &Recorder{Open: newOpenCalls(), nameOf: nameOf, isBlocked: isBlocked, watchers: watchers{all: make(map[any]*watcher)}, start: start, next: start + 1}
@@ -57,8 +56,8 @@ func NewRecorder(nameOf func(identity.ID) string, isBlocked func(identity.ID) bo
 // IsOn reports whether entries are kept.
 func (r *Recorder) IsOn() bool { return r.keeps.Load() > 0 }
 
-// skip counts a message that is not kept, and reports that. It returns false, and does nothing, if
-// messages are kept.
+// skip returns false, and does nothing, if messages are kept. Otherwise it returns true, and counts the message
+// if anybody has watched before.
 func (r *Recorder) skip() bool {
 	switch {
 	case r.IsOn():
@@ -122,8 +121,8 @@ func (r *Recorder) Ended(p *peer.Passing) {
 	r.Record(p)
 }
 
-// Record keeps what m says, if anything is kept, and drops old entries for it. It copies what it keeps.
-// It never waits for a reader. What is not kept it skips.
+// Record keeps a copy of what m says, and drops old entries for it. It does not wait for a reader. If nothing is
+// kept, it only skips m.
 func (r *Recorder) Record(m *peer.Passing) {
 	if r.skip() {
 		return

@@ -9,7 +9,7 @@ import (
 	"github.com/acpd/acpd/internal/turns"
 )
 
-// shareOut shares so many out by turns, to peers that want as many as counts says.
+// shareOut shares most out to peers, by turns: a peer gets at most its number in counts.
 func shareOut(counts map[identity.ID]int, most int) map[identity.ID]int {
 	peers := slices.Collect(maps.Keys(counts))
 	sort.Slice(peers, func(i, j int) bool { return peers[i].Compare(peers[j]) < 0 })

@@ -72,8 +72,8 @@ func (s *watchers) wantPayloads() bool {
 	return false
 }
 
-// beginRead notes that a watcher reads, and returns up to which number it has lost nothing: begin, or what
-// an earlier read said. Who does not watch may read, too.
+// beginRead notes that a watcher reads, and returns the number up to which it has lost nothing: begin, or what
+// an earlier read returned. A reader that does not watch may read, too.
 func (s *watchers) beginRead(who any, begin uint64) uint64 {
 	w := s.all[who]
 	if w == nil {
@@ -92,8 +92,8 @@ func (s *watchers) endRead(who any, cursor uint64) {
 	}
 }
 
-// dropStalled has those watch no more who have read nothing for long and have lost an entry, of which
-// evicted is the last that went, and reports whether there was one. It looks only once in a while.
+// dropStalled removes watchers that have read nothing for long and have lost an entry, and reports whether it has
+// removed any. evicted is the number of the last entry that was dropped. It looks only once in lookEvery evictions.
 func (s *watchers) dropStalled(evicted uint64) (dropped bool) {
 	if s.evictions++; s.evictions < lookEvery {
 		return false

@@ -13,7 +13,7 @@ import (
 )
 
 // listOpenCalls returns the queries and delegations that are open, the oldest first, as many as fit half
-// of a line, and how many there are besides. If not all fit, peers have turns.
+// of a line, and how many more there are. If not all fit, peers have turns.
 func (s *Service) listOpenCalls(ctx context.Context, f *traffic.Filter) (open []client.TrafficEntry, more int, err error) {
 	type call struct {
 		entry      client.TrafficEntry

@@ -19,7 +19,7 @@ import (
 	"github.com/acpd/acpd/wire"
 )
 
-// subscription says of which messages and events one connection gets copies.
+// subscription selects the messages and events that one connection gets copies of.
 type subscription struct {
 	client.SubscribeParams
 	conn   *local.Conn
@@ -59,7 +59,7 @@ func (s *Service) IsSubscribed(conn *local.Conn) bool {
 	return slices.ContainsFunc(s.subscribers.list(), func(sub *subscription) bool { return sub.conn == conn })
 }
 
-// sendMessage sends an envelope of p to the subscribers that want it. A copy never counts as delivery.
+// sendMessage sends an envelope of p to the subscribers that want it. A copy is not a delivery.
 func (s *Service) sendMessage(p *peer.Passing, env *wire.Envelope, direction client.MessageDirection) {
 	for _, sub := range s.subscribers.list() {
 		if sub.wantsMessage(p, env) {
@@ -98,14 +98,14 @@ func (sub *subscription) wantsMessage(p *peer.Passing, env *wire.Envelope) bool 
 	return env.Kind == kinds.KindNotify && registry.MatchLongestDomain(sub.Topics, p.Topic) >= 0
 }
 
-// missed counts what a subscriber did not get and was not told of yet.
+// missed holds the numbers of what a subscriber did not get and has not been notified of yet.
 type missed struct {
 	mu        sync.Mutex
 	untold    client.Missed
 	isTelling bool // a goroutine tells it
 }
 
-// miss notes what a subscriber did not get. The subscriber is told when it has read enough. miss does not block.
+// miss notes what a subscriber did not get. The subscriber is notified when it has read enough. miss does not block.
 func (sub *subscription) miss(more client.Missed) {
 	m := &sub.missed
 	m.mu.Lock()
@@ -118,7 +118,7 @@ func (sub *subscription) miss(more client.Missed) {
 	}
 }
 
-// tellMissed tells a subscriber what it has missed, until nothing is left to tell or its connection has ended.
+// tellMissed notifies a subscriber of what it has missed, until nothing is left or its connection has ended.
 func (sub *subscription) tellMissed() {
 	for {
 		untold, any := sub.missed.take()
@@ -127,12 +127,12 @@ func (sub *subscription) tellMissed() {
 		}
 		e := client.Event{Type: client.EventMissed, At: time.Now().UTC(), Details: jsontext.Value(kinds.EncodePayload(&untold))}
 		if sub.conn.NotifyWhenRoom(context.Background(), client.NotificationEvent, &e) != nil {
-			return // with the connection: nothing more is told on it
+			return // the connection has ended
 		}
 	}
 }
 
-// take returns what is to be told, and false if that is nothing: then isTelling ends.
+// take returns what the next notification reports. Without anything to report it returns false, and isTelling ends.
 func (m *missed) take() (untold client.Missed, any bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -2,10 +2,10 @@
 // subscribe, the messages of the last time, the calls that are open, and how many messages there were of
 // each kind.
 //
-// Nobody who sends or answers a message waits for somebody who watches. Whoever reads too slowly loses some,
-// and is told how much that was.
+// A program that sends or answers messages never waits for one that watches. A watcher that reads too slowly loses
+// some messages, and gets a notification of how many.
 //
-// What is kept of messages, and for how long, package traffic decides.
+// Package traffic decides what is kept of messages, and for how long.
 package watch
 
 import (
@@ -97,7 +97,7 @@ func (s *Service) Ended(p *peer.Passing) {
 	}
 }
 
-// observe counts, logs and copies an envelope that passes.
+// observe adds an envelope that passes to the metrics, logs it and copies it to subscribers.
 func (s *Service) observe(p *peer.Passing, env *wire.Envelope, inbound bool) {
 	direction := traffic.DirectionOf(inbound)
 	s.messages.Add(1, string(direction), env.Kind)
@@ -107,8 +107,7 @@ func (s *Service) observe(p *peer.Passing, env *wire.Envelope, inbound bool) {
 	s.sendMessage(p, env, direction)
 }
 
-// CountMessages returns how many messages and replies there were, by kind. Kinds of which there was none are
-// left out.
+// CountMessages returns the numbers of messages and replies, by kind. It leaves out kinds that have not passed.
 func (s *Service) CountMessages(direction client.MessageDirection) map[string]uint64 {
 	all := make(map[string]uint64)
 	for _, k := range kinds.ListKinds() {
