@@ -51,7 +51,7 @@ func (s *Service) CheckMayReport(c *local.Conn, t *delegation.Delegation) error 
 	return s.checkMayCall(c, as.Name, p)
 }
 
-// CountSend counts a message that a session sends in a turn that a peer has woken.
+// CountSend counts each message that a session sends in a turn that a peer has woken.
 func (s *Service) CountSend(ctx context.Context, h *client.Head, env *wire.Envelope) error {
 	if h.Parent.IsZero() || env.FromAgent == "" {
 		return nil

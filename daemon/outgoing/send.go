@@ -65,7 +65,7 @@ func (s *Service) ResolveRecipient(ctx context.Context, c *local.Conn, to, kind 
 			return p, "", kinds.Errorf(kinds.UnknownPeer, "to: no peer %q is known: did you mean %s?", name, strings.Join(near, " or "))
 		}
 	}
-	if c.IsGuest { // of strangers and blocked keys it hears nothing
+	if c.IsGuest { // it gets nothing about strangers and blocked keys
 		return p, "", kinds.Errorf(kinds.UnknownPeer, "to: %s", err)
 	}
 	if len(name) >= 6 && strings.HasPrefix(s.Self.String(), strings.ToLower(name)) {
@@ -83,7 +83,7 @@ func (s *Service) ResolveRecipient(ctx context.Context, c *local.Conn, to, kind 
 	return p, "", kinds.Errorf(kinds.UnknownPeer, "to: %s", err)
 }
 
-// readCallTime returns how long a call takes at most, by its payload, of which nothing has been checked yet.
+// readCallTime returns how long a call takes at most, according to its payload, which has not been checked yet.
 func readCallTime(kind string, payload wire.Payload) time.Duration {
 	most := kinds.AckDeadline
 	switch kind {
@@ -101,8 +101,8 @@ func readCallTime(kind string, payload wire.Payload) time.Duration {
 	return time.Duration(min(named.DeadlineMS, uint64(most.Milliseconds()))) * time.Millisecond
 }
 
-// listPeersWithAgent returns as peer/agent the agents of a name at the peers that the caller may
-// call, as far as discover has told of them lately, in the order of the names.
+// listPeersWithAgent returns the agents of a name, as peer/agent in the order of the names, at the peers that the
+// caller may call. It uses what discover has returned lately.
 func (s *Service) listPeersWithAgent(c *local.Conn, name string) (all []string) {
 	for _, id := range s.capabilities.findPeersWithAgent(name) {
 		if p, ok := s.Trust.FindPeer(id); ok && s.checkMayCall(c, c.Credential().Name, p) == nil {
@@ -122,8 +122,8 @@ func (s *Service) ComposeRequest(ctx context.Context, c *local.Conn, kind string
 	return s.Check(env, h)
 }
 
-// Check validates an envelope that was made here for a head, as [kinds.CheckEnvelope] does. The
-// owner is told of a session whose chain of messages is too long.
+// Check validates an envelope that was made here for a head, as [kinds.CheckEnvelope] does. It notes for the owner
+// that a session's chain of messages is too long.
 func (s *Service) Check(env *wire.Envelope, h *client.Head) (kinds.Checked, error) {
 	checked, err := kinds.CheckEnvelope(env)
 	checked.Parent, checked.Guessed = h.Parent, h.Guessed

@@ -15,8 +15,7 @@ type peerCount struct {
 	peers int
 }
 
-// update counts a peer that is connected, or no longer, and calls tell with the number of
-// connected peers.
+// update adds or removes a connected peer, and calls tell with the number of connected peers.
 func (c *peerCount) update(up bool, tell func(peers int)) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -28,7 +27,7 @@ func (c *peerCount) update(up bool, tell func(peers int)) {
 	}
 }
 
-// count returns how many peers are connected.
+// count returns the number of connected peers.
 func (c *peerCount) count() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()

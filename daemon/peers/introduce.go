@@ -25,10 +25,10 @@ type Search struct {
 	Time      func() time.Duration // returns how long the search may take
 }
 
-// ResolveOrIntroduce returns the peer that the search means. If none is known, it dials those keys that could
-// be it by a certificate: the one with that id, those that have an address in config.yaml, those
-// on the network that call themselves so, and the one that has that name on a relay. It blocks as a call
-// does, until one is the peer, for Time at most. It asks and dials nobody for a peer that the caller may not call.
+// ResolveOrIntroduce returns the peer that the search means. If no peer is known for it, it dials the keys that
+// could be that peer by a certificate: the key with that id, those that have an address in config.yaml, those
+// on the network that claim that name, and the key that has that name on a relay. It blocks as a call does until
+// one of them is the peer, at most for Time. For a peer that the caller may not call it neither asks nor dials anybody.
 func (s *Service) ResolveOrIntroduce(ctx context.Context, search Search) (identity.Peer, error) {
 	ref := search.Ref
 	p, err := s.Trust.Resolve(ref)

@@ -83,7 +83,7 @@ func Open(deps Deps) (*Service, error) {
 	return s, s.Node.AddLink(pipeLink{s.Pipes})
 }
 
-// ListLinks returns the names of the links on which strangers may be, besides UDP.
+// ListLinks returns the names of the links other than UDP on which strangers may be.
 func (s *Service) ListLinks() []string { return append(s.Relays.ListLinks(), s.Pipes.Name()) }
 
 // Run writes the trust store, and removes what untrust could not remove, until ctx ends.

@@ -21,8 +21,7 @@ func (l pipeLink) Path() peer.Path { return peer.ViaPipe }
 
 func (l pipeLink) Run(ctx context.Context, o peer.LinkObserver) error { return l.Link.Run(ctx, o) }
 
-// findPipe returns the command that config.yaml has for a peer, and the peer's name; none if it
-// has none.
+// findPipe returns the peer's name, and its command in config.yaml, which is empty unless one is configured.
 func (s *Service) findPipe(id identity.ID) (name string, argv []string) {
 	peers := s.Config().Peers
 	p, trusted := s.Trust.FindPeer(id)

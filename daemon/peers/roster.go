@@ -125,7 +125,7 @@ func compareWithTrusted(row *client.RosterPeer, old identity.Peer) {
 	row.Was = &client.RosterEntry{ID: old.ID, Name: old.Name, Addrs: slices.Concat([]string{}, old.Addrs)}
 }
 
-// checkNoneRefused returns an error that names the refused entries, nil if there are none.
+// checkNoneRefused returns an error that names the refused entries, or nil.
 func (p *rosterPlan) checkNoneRefused() error {
 	var refused []string
 	for _, row := range p.rows {

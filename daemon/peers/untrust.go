@@ -26,8 +26,7 @@ type Removal struct {
 	Remove func(ctx context.Context, id identity.ID, name string) error
 }
 
-// leftovers holds the untrusted peers of which something is left on a disk that did not take
-// its removal.
+// leftovers holds the untrusted peers whose data could not be removed completely from the disk yet.
 type leftovers struct {
 	names sync.Map    // the names that they had, by id
 	wake  pace.Signal // set if something is left
@@ -118,7 +117,7 @@ func (parts *unwrittenParts) add(part string, err error) {
 	}
 }
 
-// joinErrors returns the errors of all parts as one, nil if there are none.
+// joinErrors returns the errors of all parts as one, or nil.
 func (parts unwrittenParts) joinErrors() (all error) {
 	for _, p := range parts {
 		all = errors.Join(all, p.err)
@@ -189,8 +188,8 @@ func (s *Service) cleanUpBeforeTrust(ctx context.Context, id identity.ID) error 
 	return nil
 }
 
-// runLeftoverRemoval goes on with what untrust could not write, until ctx ends; what is left
-// then is found at the next start.
+// runLeftoverRemoval retries the writes in which untrust failed, until ctx ends. The next start finds what is
+// left then.
 func (s *Service) runLeftoverRemoval(ctx context.Context) error {
 	for pace.Gather(ctx, s.leftovers.wake, removalRetry) == nil {
 		for id := range s.leftovers.names.Range {

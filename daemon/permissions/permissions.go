@@ -28,7 +28,7 @@ const maxBuckets = 8192
 // that. Replies never come here.
 type Permissions struct {
 	trust              *identity.TrustStore
-	forbidden, tooFast *budget.Account // count refusals alone
+	forbidden, tooFast *budget.Account // only for refusals
 	refusalLog         *budget.Log
 
 	mu      sync.Mutex // guards the rest
@@ -48,7 +48,7 @@ func New(trust *identity.TrustStore, cfg *config.Config, book *budget.Book, line
 	return g
 }
 
-// ReplaceConfig makes a configuration count; rates start anew.
+// ReplaceConfig makes a configuration take effect. All rates start anew.
 func (g *Permissions) ReplaceConfig(cfg *config.Config) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -76,9 +76,9 @@ func (g *Permissions) MayUseBridge(id identity.ID, kind string) bool {
 	return ok && (p.Certificate == nil || g.Decide(p, kind, "").Allowed)
 }
 
-// CheckAllowed returns nil, or the error that refuses the message, which is counted and logged.
-// domain is "" if the message has none. Results, errors and cancels of a delegation are
-// never subject to the policy.
+// CheckAllowed returns nil if the message is allowed. Otherwise it returns the error that refuses it, and counts
+// and logs the refusal. domain is "" if the message has no domain. Results, errors and cancels of a delegation
+// are never subject to the policy.
 func (g *Permissions) CheckAllowed(peer identity.Peer, kind, domain string) error {
 	if d := g.Decide(peer, kind, domain); !d.Allowed {
 		g.RecordRefusal(g.forbidden, peer, kind, d.Rule)
@@ -91,13 +91,13 @@ func (g *Permissions) CheckAllowed(peer identity.Peer, kind, domain string) erro
 	return err
 }
 
-// RecordRefusal counts and logs a refusal for the owner of this daemon.
+// RecordRefusal adds to the refusals of a peer, and logs the refusal for the owner of this daemon.
 func (g *Permissions) RecordRefusal(row *budget.Account, peer identity.Peer, kind, reason string) {
 	row.CountRefusal(peer.ID)
 	g.refusalLog.WriteLimited(peer.ID, slog.LevelWarn, "message refused", "peer", peer.ID.Label(), "name", peer.Name, "kind", kind, "row", row.Row().Name, "reason", reason)
 }
 
-// takeToken takes a token from the bucket that counts for the message.
+// takeToken takes a token from the bucket for the message.
 func (g *Permissions) takeToken(peer identity.Peer, kind string) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -133,8 +133,8 @@ func (g *Permissions) dropFullBuckets() {
 	}
 }
 
-// Describe returns the decision about a message, as CheckAllowed would make it now, and neither
-// takes a token nor counts a refusal.
+// Describe returns the decision about a message, as CheckAllowed would make it now. It neither takes a token nor
+// records a refusal.
 func (g *Permissions) Describe(peer identity.Peer, kind, domain string) *client.Policy {
 	decision := g.Decide(peer, kind, domain)
 	g.mu.Lock()

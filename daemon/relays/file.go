@@ -53,8 +53,8 @@ func (r *Service) changeKept(change func(kept []config.Relay) ([]config.Relay, e
 	return nil
 }
 
-// loadKept reads relays.yaml again. If it cannot be read, none of its relays is used, and the
-// status says so.
+// loadKept reads relays.yaml again. If it cannot be read, its relays are not used, and the
+// status has a warning.
 func (r *Service) loadKept() {
 	r.keeping.Lock()
 	defer r.keeping.Unlock()

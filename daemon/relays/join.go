@@ -53,10 +53,10 @@ type join struct {
 	renewed []config.Relay // that are kept, with the token of the invitation
 }
 
-// Join redeems an invitation. With reach.direct off, its addresses are neither dialled nor kept if this
-// daemon uses a relay of it. Relays that it names and that are not used yet
-// are used for that if choice says so, and kept if the join succeeds. So are new tokens for relays that refuse this
-// daemon.
+// Join redeems an invitation. If reach.direct is off and this daemon uses a relay of the invitation, the
+// addresses in it are neither dialled nor kept. Relays of the invitation that are not used yet are used for the
+// join if choice is keep, and kept if the join succeeds. New tokens for relays that refuse this daemon are used and
+// kept with any choice.
 func (r *Service) Join(ctx context.Context, inv identity.Invitation, choice client.JoinRelay) (*client.NamedPeer, error) {
 	unknown := r.listUnknown(inv)
 	switch {
@@ -209,7 +209,7 @@ func (r *Service) usesAnyOf(inv identity.Invitation) bool {
 	return slices.ContainsFunc(r.list(), func(u *usedRelay) bool { return u.link != nil && findInvited(inv, u.URL) != nil })
 }
 
-// findInvited returns the relay of an invitation that has a URL, nil if there is none.
+// findInvited returns the relay of an invitation that has a URL, or nil.
 func findInvited(inv identity.Invitation, url string) *identity.InvitedRelay {
 	for i := range inv.Relays {
 		if inv.Relays[i].URL == url {

@@ -83,7 +83,7 @@ func (r *Service) serveAdd(ctx context.Context, _ *local.Conn, p *client.RelayAd
 	return added, nil
 }
 
-// pickName returns a name for a relay that has none: that of its host. It appends a number if another relay has that
+// pickName returns a name for a relay without one: that of its host. It appends a number if another relay has that
 // name, or if it is among taken.
 func (r *Service) pickName(url string, taken ...string) string {
 	base := identity.MakeRelayName(url)

@@ -88,8 +88,8 @@ func Open(deps Deps) *Service {
 // Close waits until changes of relays have been made.
 func (r *Service) Close() { r.work.Wait() }
 
-// Reload reads relays.yaml again, since a person may have mended it. From then on, the relays are used
-// as the settings are now.
+// Reload reads relays.yaml again, since a person may have fixed it. Then the relays are used according to the
+// present settings.
 func (r *Service) Reload() {
 	r.loadKept()
 	r.work.Go(r.apply)
@@ -174,7 +174,7 @@ func (r *Service) listWanted() []relaySettings {
 	return wanted
 }
 
-// HasRelays reports whether relays are to be used, also if none can be at the moment.
+// HasRelays reports whether relays are to be used, even if it is not possible at the moment.
 func (r *Service) HasRelays() bool { return r.DescribeFailure() != "" || len(r.listWanted()) > 0 }
 
 // DescribeFailure returns the warning that relays.yaml cannot be used, "" if it can.

@@ -67,7 +67,7 @@ func toState(s *relay.State) client.RelayState {
 	return client.RelayConnecting
 }
 
-// trimName returns what is wrong with a relay without its name, which is shown beside it.
+// trimName returns what is wrong with a relay without the relay's name, since a row has that already.
 func trimName(name, text string) string { return strings.TrimPrefix(text, "relay "+name+": ") }
 
 // login returns how this daemon logs in.
@@ -98,8 +98,8 @@ func (r *Service) List() []client.Relay {
 	return rows
 }
 
-// ListFamilies returns the metrics of relays, of which config.MaxRelays are in use at most. Without a
-// relay they have no series.
+// ListFamilies returns the metrics of relays. At most config.MaxRelays are in use. Without a relay they have no
+// series.
 func (r *Service) ListFamilies() []metrics.Family {
 	rows := slices.DeleteFunc(r.List(), func(row client.Relay) bool { return row.State == client.RelayUnused })
 	each := func(add func(t *metrics.Text, row *client.Relay, name metrics.Label)) func(*metrics.Text) {
