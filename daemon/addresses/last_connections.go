@@ -49,8 +49,8 @@ func newLastConnections(db *store.DB, last map[identity.ID]lastConnection) *last
 	return &lastConnections{db: db, changed: pace.NewSignal(), last: last, oldAddrs: make(map[identity.ID]string), dirty: make(map[identity.ID]bool)}
 }
 
-// record notes that a peer was connected at a UDP address; "": on another link, of which no
-// address is remembered.
+// record notes that a peer was connected at a UDP address. On any other link addr is "", and the last address
+// stays as it is.
 func (s *lastConnections) record(id identity.ID, addr string, t time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -110,8 +110,8 @@ func (s *lastConnections) forgetAddr(id identity.ID) {
 	}
 }
 
-// takeOldAddr returns the last address of a peer from when it was trusted before, in this
-// run of the daemon, and forgets it; "" if there is none.
+// takeOldAddr returns and forgets the last address of a peer from when it was trusted before in this run of
+// the daemon, or "".
 func (s *lastConnections) takeOldAddr(id identity.ID) (addr string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -161,7 +161,7 @@ func (s *Service) handleQueryOrQuestion(ctx context.Context, query *peer.Passing
 	return s.handleQuery(ctx, query)
 }
 
-// handleQuery passes a query to an agent. If the sender gives up, the agent is told.
+// handleQuery passes a query to an agent. If the sender gives up, the agent is notified.
 func (s *Service) handleQuery(ctx context.Context, query *peer.Passing) (wire.Payload, error) {
 	env, sender := query.Envelope, query.Sender
 	if err := s.Permissions.CheckAllowed(sender, env.Kind, query.Domain); err != nil {

@@ -2,10 +2,11 @@
 // led to it, and which agents had it.
 //
 // A program names a message only by its id, as the parent of a call. So no two messages that are known at a
-// time have one id, and no message has the id of a delegation that was given from here. What an agent names as
-// a parent, it was handed or gave itself. A query ends when nobody waits any more for what it follows from.
+// time have one id, and no message has the id of a delegation that was given from here. An agent may name as
+// a parent only a message that it was handed or gave itself. A query ends when nobody waits any more for its parent.
 //
-// Messages that others keep are asked of them: the inbox, its memory of repeats, the table of delegations.
+// It does not copy the messages that others keep: it asks the inbox, its memory of repeats, and the table of
+// delegations.
 package known
 
 import (
@@ -67,9 +68,9 @@ func (m *Messages) ForgetPeer(id identity.ID) {
 	m.endedQueries.forgetPeer(id)
 }
 
-// CountRun counts a headless run for an open query or delegation of a peer on which the holder works, nil for
-// any agent. It returns how many there were with this one, 0 if there is no such request. undo takes the run
-// back.
+// CountRun adds a headless run to an open query or delegation of a peer on which the holder works, or on which any
+// agent works if by is nil. It returns how many runs there were with this one, or 0 without such a request. undo
+// takes the run back.
 func (m *Messages) CountRun(by *registry.Credential, peer identity.ID, id wire.MessageID) (n int, undo func()) {
 	ofQuery, undoQuery := m.countRun(by, peer, id)
 	ofDelegation, undoDelegation := m.Delegations.CountRun(by, peer, id)
@@ -164,10 +165,10 @@ func HasParentEnded(ctx context.Context) bool {
 	return context.Cause(ctx) == error(delegation.ErrParentEnded)
 }
 
-// FollowParent returns a context for a query that ends with [delegation.ErrParentEnded] when nobody waits any more for the
-// outcome of what the query follows from: a query that ends without an answer, or a delegation that is
-// cancelled or expires. It returns an error if that has ended already. The query goes on with any other parent,
-// and if that was guessed. The caller calls leave.
+// FollowParent returns a context for a query. It ends with [delegation.ErrParentEnded] when nobody waits any more for
+// the outcome of the query's parent: a query that ends without an answer, or a delegation that is cancelled or
+// expires. FollowParent returns an error if the parent has already ended in that way. A guessed parent, or one of
+// another kind, never ends the query. The caller calls leave.
 func (m *Messages) FollowParent(ctx context.Context, h *client.Head) (following context.Context, leave func(), err error) {
 	if h.Parent.IsZero() || h.Guessed {
 		return ctx, func() {}, nil

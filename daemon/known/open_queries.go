@@ -26,9 +26,9 @@ type openQueries struct {
 type openQuery struct {
 	env   *wire.Envelope
 	agent registry.KeyHash // who works on it
-	until time.Time        // its deadline, zero if it has none
+	until time.Time        // its deadline, or zero
 	runs  int              // that were reserved for it
-	next  *openQuery       // a repeat, nil if there is none
+	next  *openQuery       // a repeat, or nil
 }
 
 // follower is a call that follows from an open query.
@@ -38,8 +38,8 @@ func newOpenQueries() *openQueries {
 	return &openQueries{endedQueries: newRecentChains(), open: make(map[wire.MessageID]*openQuery), followers: make(map[wire.MessageID]map[*follower]struct{})}
 }
 
-// BeginQuery makes a query, on which an agent works, an open one until [Messages.EndQuery] is called. until is
-// its deadline, zero if it has none.
+// BeginQuery adds a query, on which an agent works, to the open ones until [Messages.EndQuery] is called. until is
+// its deadline, or zero.
 func (x *openQueries) BeginQuery(env *wire.Envelope, a *registry.Agent, until time.Time) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -96,8 +96,7 @@ func (x *openQueries) followQuery(id wire.MessageID, cancel context.CancelCauseF
 	}, true
 }
 
-// FindDeadline returns the deadline of the open query of an id, the last one if several are open; zero if there
-// is none.
+// FindDeadline returns the deadline of the open query of an id, the latest one if several are open, or zero.
 func (x *openQueries) FindDeadline(id wire.MessageID) (until time.Time) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -122,9 +121,9 @@ func (x *openQueries) findOpenQuery(by *registry.Credential, id wire.MessageID) 
 	return from, c, found
 }
 
-// countRun counts a headless run for an open query of a peer on which the holder works, nil for
-// any agent. It returns how many there were with this one, 0 if there is no such query. undo takes
-// the run back.
+// countRun adds a headless run to an open query of a peer on which the holder works, or on which any agent works
+// if by is nil. It returns how many runs there were with this one, or 0 without such a query. undo takes the run
+// back.
 func (x *openQueries) countRun(by *registry.Credential, peer identity.ID, id wire.MessageID) (n int, undo func()) {
 	x.mu.Lock()
 	defer x.mu.Unlock()

@@ -49,7 +49,7 @@ type Book struct {
 	known map[string]entry
 }
 
-// entry is what the last lookup of a name found: a certificate, or why there is none.
+// entry is the outcome of the last lookup of a name: a certificate, or the reason why it was not found.
 type entry struct {
 	cert    *identity.Certificate
 	err     error

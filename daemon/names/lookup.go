@@ -56,7 +56,7 @@ func (b *Book) lookUp(ctx context.Context, stop func(), name string) (cert *iden
 	return nil, l.describeFailures(ctx, relays)
 }
 
-// ask asks one relay. What one relay brings takes nothing from the others.
+// ask asks one relay. Each relay has its own limit of signatures to check, so it cannot use up that of the others.
 func (l *lookup) ask(ctx context.Context, relay string, r Relay, want []byte) {
 	checked := 0
 	err := r.Ask(ctx, l.own, want, func(answer []byte) (more bool) {

@@ -103,8 +103,8 @@ func (s *Service) Read(cfg *config.Config) (*Files, error) {
 }
 
 // Apply makes the files take effect. Connections of peers that lose their certificate by it end soon
-// after. If the daemon's certificate cannot be read, maybe because it is being written, the daemon goes on
-// showing the one before: to show none would end connections.
+// after. If the daemon's certificate cannot be read, maybe because it is being written, the daemon continues
+// to show the previous one, because connections end without one.
 func (s *Service) Apply(files *Files) {
 	own := files.own
 	if before := s.own.Load(); own.err != nil && before != nil && before.raw != nil {
@@ -135,8 +135,8 @@ func (s *Service) ListChanges(files *Files) (all []client.SettingChange) {
 	return all
 }
 
-// FindFleetName is [budget.Book.Certified]: it reports whether a key is that of another daemon which the
-// owner does not trust, and returns the name in its certificate, "" if it has none now.
+// FindFleetName is [budget.Book.Certified]: it reports whether a key is that of another daemon that the owner does
+// not trust. It returns the name in its certificate, or "" without a certificate now.
 func (s *Service) FindFleetName(id identity.ID) (name string, ok bool) {
 	if budget.AreStrangers(id) || id == s.Self || s.Trust.IsTrusted(id) {
 		return "", false

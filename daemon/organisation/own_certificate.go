@@ -22,7 +22,7 @@ const (
 
 // ownCertificate is what this daemon shows of itself to others.
 type ownCertificate struct {
-	raw  []byte                // nil: none is shown
+	raw  []byte                // or nil to show no certificate
 	says *identity.Certificate // what raw says
 	err  error                 // what is wrong with the file that is configured
 }

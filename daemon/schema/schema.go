@@ -1,5 +1,5 @@
-// Package schema has the tables of the daemon and of its packages in state.db. What
-// stands in them is known to the package that reads and writes them.
+// Package schema has the tables of the daemon and of its packages in state.db. Only the package that reads and
+// writes a table knows its content.
 package schema
 
 import (

@@ -98,7 +98,7 @@ func (s *Service) Methods() map[string]local.Method {
 	return map[string]local.Method{client.MethodReload: local.ForOwner(s.serveReload)}
 }
 
-// Run reads config.yaml again whenever signals says so, until ctx ends.
+// Run reads config.yaml again on each signal, until ctx ends.
 func (s *Service) Run(ctx context.Context, signals <-chan os.Signal) error {
 	for {
 		select {
@@ -111,7 +111,7 @@ func (s *Service) Run(ctx context.Context, signals <-chan os.Signal) error {
 }
 
 // Reload reads config.yaml again, and returns what has changed. If the file is not valid, the old settings stay
-// in effect, and the status says so until a later call succeeds. [immediateSettings] take effect at once, all
+// in effect, and the status has a warning until a later call succeeds. [immediateSettings] take effect at once, all
 // others at the next start; the log and the status name those.
 func (s *Service) Reload() (*client.Reloaded, error) {
 	s.reloading.Lock()
