@@ -11,11 +11,11 @@ export interface Methods {
   discover: { params: DiscoverParams; result: DiscoverAnswer };
   /** asks a peer's agent a question, and waits for the response */
   query: { params: QueryParams; result: QueryAnswer };
-  /** gives a peer's agent a task, and waits for its ack; wait waits for the end */
+  /** gives a peer's agent a task, and waits for its ack; call wait to wait for the end */
   delegate: { params: DelegateParams; result: DelegateAnswer };
   /** asks a peer's agent to end a delegation, and waits for its ack */
   cancel: { params: CancelParams; result: CancelAnswer };
-  /** answers a question that the agent which works on a delegation has asked back */
+  /** answers a question that the agent working on a delegation has asked back */
   answer: { params: AnswerParams; result: Answered };
   /** sends a message to one peer or to several, and waits for the receipts; a list of peers is answered by a list */
   notify: { params: NotifyParams; result: Receipt | Array<Receipt> };
@@ -23,23 +23,23 @@ export interface Methods {
   result: { params: ResultParams; result: Receipt };
   /** ends a delegation that this daemon's agents have taken with an error */
   error: { params: ErrorParams; result: Receipt };
-  /** says who this daemon is */
+  /** returns who this daemon is */
   whoami: { params: {}; result: Whoami };
-  /** says what whoami does, and the daemon's load, attached agents, counts of messages and warnings */
+  /** returns what whoami returns, and the daemon's load, attached agents, numbers of messages and warnings */
   status: { params: {}; result: Status };
-  /** says what peers may use of the daemon, and what each uses now */
+  /** returns how much peers may use of the daemon's resources, and how much each uses now */
   budget: { params: BudgetParams; result: Budget };
-  /** reads config.yaml again, and says what has changed; if the file is not valid, what counted before counts on */
+  /** reads config.yaml again, and returns what has changed; if the file is not valid, the old settings stay in effect */
   reload: { params: {}; result: Reloaded };
-  /** takes no new work, waits until what is under way has ended, and ends the daemon */
+  /** stops taking new work, waits until the work under way has ended, and ends the daemon */
   drain: { params: DrainParams; result: Drained };
-  /** takes from the day's budget of a peer what a headless run may cost; overloaded if the budget does not hold it */
+  /** reserves what a headless run may cost from the day's budget of a peer; returns overloaded if not enough is left */
   "budget.reserve": { params: ReserveParams; result: Reserved };
-  /** says what a run has cost that budget.reserve has reserved */
+  /** reports the cost of a run for which budget.reserve was called */
   "budget.settle": { params: SettleParams; result: {} };
-  /** says what headless runs have cost, and what they may cost on one day */
+  /** returns what headless runs have cost, and what they may cost on one day */
   "budget.spent": { params: SpentParams; result: Spent };
-  /** lists the peers: to agents the trusted ones, without addresses */
+  /** lists the peers; agents get only the trusted ones, without addresses */
   peers: { params: {}; result: Peers };
   /** lists delegations, given and taken, the newest first */
   tasks: { params: TasksParams; result: Tasks };
@@ -47,13 +47,13 @@ export interface Methods {
   task: { params: TaskParams; result: Task };
   /** waits until a delegation is final, has more partial results than after_partials, or a question beyond the first after_questions waits for an answer */
   wait: { params: WaitParams; result: Task };
-  /** returns a page of the messages that the inbox holds, and removes none */
+  /** returns a page of the messages in the inbox, and removes nothing */
   inbox: { params: InboxParams; result: Inbox };
-  /** says that messages which inbox has returned with peek were shown: from then on ack may remove them */
+  /** confirms that messages were shown that inbox has returned with peek; from then on ack may remove them */
   shown: { params: ShownParams; result: {} };
-  /** removes messages from the inbox that inbox has returned */
+  /** removes messages that inbox has returned from the inbox */
   ack: { params: AckParams; result: Acked };
-  /** makes an invitation, which one stranger can use until it expires */
+  /** creates an invitation, which one stranger can use until it expires */
   invite: { params: InviteParams; result: Invitation };
   /** lists the open invitations, without their secrets */
   invitations: { params: {}; result: Invitations };
@@ -63,73 +63,73 @@ export interface Methods {
   join: { params: JoinParams; result: NamedPeer };
   /** trusts a peer from now on, or changes its name and addresses */
   trust: { params: TrustParams; result: NamedPeer };
-  /** says what a list of peers would change; with apply, trusts all of them by one write, or none */
+  /** returns what a list of peers would change; with apply, trusts all of them in one write, or changes nothing */
   "trust.roster": { params: RosterParams; result: Roster };
   /** ends trust in a peer, closes its connections and blocks its key */
   untrust: { params: UntrustParams; result: Untrusted };
   /** lists the strangers that have called and wait for a decision */
   pending: { params: {}; result: Pending };
-  /** says what answers at each address of a trusted peer, to which it sends no message */
+  /** returns what answers at each address of a trusted peer, without sending the peer a message */
   probe: { params: ProbeParams; result: Probe };
-  /** says what this daemon shows as its certificate, or what a certificate file says, and whose certificates count */
+  /** returns this daemon's certificate, or the content of a certificate file, and the authorities whose certificates are valid */
   certificate: { params: CertificateParams; result: Certificates };
-  /** says whether the configuration allows a peer to send a kind of message, and which rule decides */
+  /** returns whether the configuration allows a peer to send a kind of message, and which rule decides */
   policy: { params: PolicyParams; result: Policy };
-  /** makes this connection that of an agent: the daemon calls it from now on, and its calls count as the agent's */
+  /** makes this connection that of an agent: from now on the daemon calls it, and its calls are those of the agent */
   attach: { params: AttachParams; result: Attached };
   /** makes this connection call as an agent that another connection has attached */
   speak: { params: SpeakParams; result: {} };
-  /** asks for copies of messages, and for events, as notifications */
+  /** subscribes to copies of messages and to events, which come as notifications */
   subscribe: { params: SubscribeParams; result: {} };
-  /** returns messages that have passed, when they have their outcome, and on demand the calls that are open; the first call on a connection begins to watch */
+  /** returns messages that have passed, once they have their outcome, and on demand the calls that are open; the first call on a connection starts watching */
   traffic: { params: TrafficParams; result: TrafficAnswer };
-  /** says that the session that calls, which has answered wake with posted, was not woken for that message after all: no turn counts for it */
+  /** reports that the calling session, which has answered wake with posted, was not woken for that message after all; no turn is charged for it */
   unposted: { params: UnpostedParams; result: {} };
-  /** says what waits for the agent that calls, and what the daemon's owner should know of it */
+  /** returns what waits for the calling agent, and what the daemon's owner should know about it */
   session: { params: {}; result: SessionState };
   /** lets messages of a peer wake sessions; the result has the rules of that peer */
   "wake.allow": { params: WakeAllowParams; result: WakeRules };
   /** lists what may wake sessions */
   "wake.list": { params: {}; result: WakeRules };
-  /** takes back what wake.allow gave */
+  /** removes rules that wake.allow has added */
   "wake.revoke": { params: WakeRevokeParams; result: Revoked };
-  /** says whether answers to what sessions asked wake them */
+  /** sets whether sessions are woken by answers to what they have asked */
   "wake.answers": { params: WakeAnswersParams; result: WakeRules };
-  /** lists the messages that wait for the owner's word before they wake a session */
+  /** lists the messages that need the owner's approval before they wake a session */
   approvals: { params: {}; result: Approvals };
-  /** says what becomes of such a message */
+  /** approves or declines a message that needs the owner's approval */
   "approvals.decide": { params: ApproveParams; result: Approval };
   /** lists the attached agents, and who woke those that are sessions */
   agents: { params: {}; result: Agents };
-  /** wakes a session for the owner, to see whether that works */
+  /** wakes a session for the owner, to test whether that works */
   "wake.test": { params: WakeTestParams; result: WakeTested };
-  /** returns the command that tells the owner what waits for him, and sets or tries it before */
+  /** returns the command that notifies the owner of what waits for them, and can set or try it first */
   "wake.notify": { params: OwnerNotifyParams; result: OwnerNotify };
-  /** keeps anything from waking a session for a time */
+  /** prevents everything from waking a session for a time */
   "agents.mute": { params: MuteAgentParams; result: Muted };
-  /** makes the connection a pipe for packets of another daemon (docs/protocol.md): behind the answer it carries no lines any more */
+  /** makes the connection a pipe for packets of another daemon (docs/protocol.md); after the answer it carries packets, not lines */
   pipe: { params: {}; result: {} };
-  /** copies state.db, as it is when the call begins, into a file that lasts as long as the connection; one at a time */
+  /** copies state.db, as it is when the call begins, into a file that exists as long as the connection; one copy at a time */
   backup: { params: {}; result: StateCopy };
-  /** uses a relay from now on, a server that passes packets on between daemons; tries it first, unless told otherwise */
+  /** adds a relay, a server that forwards packets between daemons; tries it first by default */
   "relay.add": { params: RelayAddParams; result: RelayAdded };
-  /** uses a relay no more that relay.add or join has added */
+  /** removes a relay that relay.add or join has added */
   "relay.remove": { params: RelayRemoveParams; result: {} };
-  /** lists the relays, and how the daemon stands to each */
+  /** lists the relays, and the state of each */
   "relay.list": { params: {}; result: Relays };
-  /** tries relays, and says what is wrong with each */
+  /** tries relays, and returns what is wrong with each */
   "relay.test": { params: RelayTestParams; result: RelayChecks };
   /** returns the public half of the nkey with which the daemon logs in at relays */
   "relay.nkey": { params: {}; result: RelayNkey };
-  /** says that an agent lives at a peer from now on, where its OACP mail goes */
+  /** binds an agent to a peer: from now on its OACP mail is sent there */
   "oacp.bind": { params: OACPBindParams; result: OACPBinding };
-  /** says that an agent lives here again */
+  /** removes the binding of an agent, which lives here again */
   "oacp.unbind": { params: OACPUnbindParams; result: OACPBinding };
   /** lists the bindings */
   "oacp.bindings": { params: OACPBindingsParams; result: OACPBindings };
-  /** lists what lies in the inboxes of bound agents */
+  /** lists the mail in the inboxes of bound agents */
   "oacp.queue": { params: OACPQueueParams; result: OACPQueue };
-  /** gives up a file that is for another machine */
+  /** gives up the delivery of a file that is for another machine */
   "oacp.drop": { params: OACPDropParams; result: OACPDropped };
 }
 
@@ -137,9 +137,9 @@ export interface Methods {
 export interface AgentMethods {
   /** a question; the result is the payload of the response */
   query: { params: InboundQuery; result: Response };
-  /** a task; the result says whether the agent takes it, and result or error follow later */
+  /** a task; the answer is whether the agent takes it, and result or error follow later */
   delegate: { params: InboundDelegate; result: Ack };
-  /** the end of a task that the agent has taken, by its ref; the result says whether the agent gives it up */
+  /** a request to end a task that the agent has taken, by its ref; the answer is whether the agent gives it up */
   cancel: { params: InboundCancel; result: Ack };
   /** a message; the result confirms that the agent has it */
   notify: { params: InboundNotify; result: {} };
@@ -147,13 +147,13 @@ export interface AgentMethods {
   result: { params: InboundResult; result: {} };
   /** the error that ended what the agent has delegated; the result confirms that the agent has it */
   error: { params: InboundError; result: {} };
-  /** for sessions alone: a message that now lies in the inbox for the session */
+  /** only for sessions: a message that is now in the inbox for the session */
   wake: { params: Inbound; result: WakeAnswer };
 }
 
 /** What the daemon sends to who has subscribed. */
 export interface Notifications {
-  /** a copy of a message that came or went */
+  /** a copy of a message that was received or sent */
   message: Message;
   /** something that happened to a peer, or to a relay */
   event: Event;
