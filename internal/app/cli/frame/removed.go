@@ -8,17 +8,23 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// removed says what to type in the place of a verb or flag that acpctl 0.1.0 had, by its command line.
+// removed says what to type instead of a verb or flag that an older acpctl had, by its command line.
 // A flag of a verb is one of the verbs below it too.
 var removed = map[string]string{
+	"acpctl bench":                  "acpctl ping desk -c 100, which shows the time of each answer",
+	"acpctl debug":                  "acpd --pprof PATH, which serves profiles on the socket PATH while acpd runs",
+	"acpctl log-level":              "acpctl reload, once config.yaml in the state directory has the line log: {level: debug}",
+	"acpctl restore --force":        "acpctl restore FILE, which says how to move aside what is there",
+	"acpctl service --system":       "sudo systemctl enable --now acpd, once the package is installed, which has the machine's service",
+	"acpctl service --instance":     "acpctl service install --home ~/.acp-NAME, since each state directory has a service of its own",
+	"acpctl oacp verify":            "oacp verify, a verb of the reference tool: acpctl checks no signatures",
+	"acpctl oacp doctor":            "oacp doctor, a verb of the reference tool; acpctl doctor looks at what concerns acpd",
 	"acpctl oacp validate --strict": "acpctl oacp validate FILE, which has the verdicts of the reference tool",
-
-	"acpctl oacp verify":       "oacp verify, a verb of the reference tool: acpctl checks no signatures",
-	"acpctl oacp send --sign":  "oacp send --sign, with the reference tool: acpd carries what it has signed as it is",
-	"acpctl oacp reply --sign": "oacp send --sign, with the reference tool: acpd carries what it has signed as it is",
+	"acpctl oacp send --sign":       "oacp send --sign, with the reference tool: acpd carries what it has signed as it is",
+	"acpctl oacp reply --sign":      "oacp send --sign, with the reference tool: acpd carries what it has signed as it is",
 }
 
-// reportRemoved returns the error for a verb or flag of cmd that acpctl 0.1.0 had. For any other word it
+// reportRemoved returns the error for a verb or flag of cmd that an older acpctl had. For any other word it
 // returns nil.
 func reportRemoved(cmd *cobra.Command, word string) error {
 	if !strings.HasPrefix(word, "--") {
