@@ -12,8 +12,8 @@ import (
 	"github.com/acpd/acpd/wire"
 )
 
-// Approval is a message that waits for the owner's word before it wakes a session, or that has the
-// word and waits to wake the session.
+// Approval is a message that waits for the owner's approval before it wakes a session, or that is
+// approved and waits to wake the session.
 type Approval struct {
 	ID      string
 	Agent   string
@@ -25,17 +25,17 @@ type Approval struct {
 	Again   bool // it was held before the daemon's start, so an answer to it is forgotten
 
 	Approved  bool
-	KeptBy    string    // the bound for which it waits, although it is approved; "": none
+	KeptBy    string    // the bound that keeps it back although it is approved, or ""
 	KeptUntil time.Time // when the bound has room for it at the earliest
 }
 
-// Answer is what the owner says of an approval.
+// Answer is the owner's answer to an approval.
 type Answer string
 
 // The answers.
 const (
 	Yes    Answer = "yes"    // this message wakes the session
-	Always Answer = "always" // and so do all of this peer and kind, this session alone, those that wait included
+	Always Answer = "always" // all messages of this peer and kind wake this session, those that already wait included
 	No     Answer = "no"     // a query or delegation is declined; another message waits for the session's next tool call
 )
 
@@ -63,11 +63,11 @@ func (w *Waker) hasPlaceForApproval(peer identity.ID, now time.Time) bool {
 	return hasShare(maxApprovals, len(w.ListWakers("")), held, peer)
 }
 
-// errApprovalsFull says that a peer has too many messages that wait for the owner.
+// errApprovalsFull: a peer has too many messages that wait for the owner.
 var errApprovalsFull = ownwords.Errorf("budget: messages that wait for acpctl approvals: %d, half of them by one peer", maxApprovals)
 
-// listApprovals returns what waits for the owner, the oldest first. It forgets what has waited for
-// too long, and what the rules do not let wake a session any more. The caller holds mu.
+// listApprovals returns the messages that wait for the owner, the oldest first. It drops those that have
+// waited for too long, and those that the rules no longer let wake a session. The caller holds mu.
 func (w *Waker) listApprovals(now time.Time) []*approval {
 	w.approvals = slices.DeleteFunc(w.approvals, func(a *approval) bool {
 		return now.Sub(a.since) >= maxAskedFor || !w.IsAllowedByRules(a.Message)
@@ -104,7 +104,7 @@ func (w *Waker) IsAsking(id string) bool {
 	return a != nil && a.entry.approval == nil
 }
 
-// listApproved returns what the owner has approved and what waits to wake a session, "" for any one.
+// listApproved returns the approved messages that wait to wake a session; agent "" means any session.
 // The caller holds mu.
 func (w *Waker) listApproved(agent string) (all []*approval) {
 	for name, s := range w.sessions {
@@ -126,7 +126,7 @@ func (a *approval) describe(now time.Time) Approval {
 	return d
 }
 
-// findApproval returns the approval of an id, nil if nothing waits under it. The caller holds mu.
+// findApproval returns the approval with an id, or nil if no message waits under it. The caller holds mu.
 func (w *Waker) findApproval(id string, now time.Time) *approval {
 	for _, a := range slices.Concat(w.listApprovals(now), w.listApproved("")) {
 		if strconv.FormatUint(a.id, 10) == id {
@@ -136,7 +136,7 @@ func (w *Waker) findApproval(id string, now time.Time) *approval {
 	return nil
 }
 
-// Decide does what the owner says of an approval; a No takes an earlier Yes back as long as the
+// Decide applies the owner's answer to an approval. A No takes an earlier Yes back as long as the
 // message waits. Decide blocks until an Always is durable. An error leaves the approval as it is.
 func (w *Waker) Decide(id string, answer Answer) (Approval, error) {
 	now := time.Now()
@@ -173,9 +173,9 @@ func (w *Waker) Decide(id string, answer Answer) (Approval, error) {
 	return decided, nil
 }
 
-// settle does what the owner says of an approval. It does nothing if the approval waits no more: the
-// message was taken or revoked meanwhile, or the session has ended. The caller holds mu. It calls
-// refuse, if that is not nil, when it no longer holds mu.
+// settle applies the owner's answer to an approval. It does nothing if the approval no longer waits: the
+// message was taken or revoked meanwhile, or the session has ended. The caller holds mu. If refuse is
+// not nil, the caller calls it after it has released mu.
 func (w *Waker) settle(a *approval, answer Answer, now time.Time) (refuse func(), notice *Notice, err error) {
 	if w.findApproval(strconv.FormatUint(a.id, 10), now) != a {
 		return nil, nil, nil
@@ -208,8 +208,8 @@ func (w *Waker) approve(a *approval, now time.Time) *Notice {
 	return w.addWaiting(w.sessions[a.Agent], a.entry, now)
 }
 
-// approveAlike approves the messages of the same peer and kind for the same session. What the bounds
-// leave no room for still waits for the owner. The caller holds mu.
+// approveAlike approves the messages of the same peer and kind for the same session. Messages for which
+// the bounds have no room still wait for the owner. The caller holds mu.
 func (w *Waker) approveAlike(as *approval, now time.Time) {
 	w.approvals = slices.DeleteFunc(w.approvals, func(a *approval) bool {
 		if a.Agent != as.Agent || a.Peer.ID != as.Peer.ID || a.Kind != as.Kind || w.checkAnswer(a, Always, now) != nil {
@@ -234,8 +234,8 @@ func (w *Waker) checkAnswer(a *approval, answer Answer, now time.Time) error {
 	return nil
 }
 
-// allowAlways writes a permission that no longer asks, for the session that a message waits for
-// alone: a rule for every session goes on asking at the others.
+// allowAlways writes a permission that no longer asks. It is only for the session that the message waits
+// for: a rule for every session still asks at the other sessions.
 func (w *Waker) allowAlways(a *approval) error {
 	p, ok := w.findPermission(a.Agent, a.Peer, a.Kind)
 	if !ok {

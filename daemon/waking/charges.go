@@ -15,37 +15,37 @@ import (
 	"github.com/acpd/acpd/wire"
 )
 
-// What the settings of woken turns bound beside the turns of one session.
+// The settings bound the woken turns of one session in an hour. The other bounds are multiples of that.
 const (
 	sendsForATurn = 5 // messages that are sent in woken turns, for each turn
-	sessionsInAll = 5 // all sessions have so many times what the one has that may be woken most
-	timesADay     = 5 // in a day there are so many times the turns of an hour
+	sessionsInAll = 5 // all sessions together have so many times the turns of the session with the highest bound
+	timesADay     = 5 // a day has so many times the turns of an hour
 )
 
-// day is how long a charge counts.
+// day is how long a charge is held against a peer.
 const day = 24 * time.Hour
 
-// charge counts against the share of a peer. It stands for a turn of a session that a message began, or
-// for a message that the session sent in such a turn.
+// charge is one use of a peer's share: a turn of a session that a message began, or a message that the
+// session sent in such a turn.
 type charge struct {
 	agent   string
 	peer    identity.ID // who sent the message, or to whom it was sent
 	message wire.MessageID
-	cause   identity.ID // the peer to which it counts
+	cause   identity.ID // the peer that is charged
 	at      time.Time
 	sent    bool // it is a message that was sent; else a turn
 }
 
 // window is a bound of charges: at most so many in a span of time.
 type window struct {
-	what  string // is charged
-	agent string // the session; "": all of them
+	what  string // what is charged
+	agent string // the session, or "" for all of them
 	span  time.Duration
 	most  int
 }
 
-// listWindows returns the bounds of a charge, of which one peer may cause half: of its session and of
-// all of them.
+// listWindows returns the bounds of a charge: those of its session and those of all sessions. One peer
+// may cause half of each.
 func (w *Waker) listWindows(c *charge) []window {
 	settings := w.Agents()
 	one, most := settings.FindTurns(c.agent), settings.FindMostTurns()
@@ -57,7 +57,7 @@ func (w *Waker) listWindows(c *charge) []window {
 	return []window{{what, c.agent, time.Hour, times * one}, {what, c.agent, day, times * one * timesADay}, {what, "", time.Hour, all * most}, {what, "", day, all * most * timesADay}}
 }
 
-// usedUpError says that a charge is over a bound. It is a sentence for the owner.
+// usedUpError: a charge is over a bound. Its text is a sentence for the owner.
 type usedUpError struct{ window }
 
 func (e *usedUpError) Error() string {
@@ -98,8 +98,8 @@ func hasShare(sum, parts int, held map[identity.ID]int, who identity.ID) bool {
 	}
 }
 
-// countCharges counts the turns that each peer has caused since a time, or, if sent is set, the
-// messages. It counts those of one session, or of all if agent is "". The caller holds mu.
+// countCharges counts the turns that each peer has caused since a time, or the messages if sent is set:
+// in one session, or in all if agent is "". The caller holds mu.
 func (w *Waker) countCharges(agent string, sent bool, since time.Time) map[identity.ID]int {
 	held := make(map[identity.ID]int)
 	for _, c := range w.charges {
@@ -142,7 +142,7 @@ func (w *Waker) findRoom(c *charge) time.Time {
 		if hasShare(in.most, parts, held, c.cause) {
 			continue
 		}
-		i := sort.Search(len(w.charges)-1, func(i int) bool { // there is room when this one counts no more
+		i := sort.Search(len(w.charges)-1, func(i int) bool { // there is room once this charge has expired
 			return hasShare(in.most, parts, w.countCharges(in.agent, c.sent, w.charges[i].at), c.cause)
 		})
 		if at := w.charges[i].at.Add(in.span); at.After(room) {
@@ -155,7 +155,7 @@ func (w *Waker) findRoom(c *charge) time.Time {
 	return room
 }
 
-// addCharge enters a charge in memory, and forgets those that count no more. The caller holds mu.
+// addCharge adds a charge in memory, and drops those that have expired. The caller holds mu.
 func (w *Waker) addCharge(c *charge) {
 	since := c.at.Add(-day)
 	kept := w.charges[:0]
@@ -179,7 +179,7 @@ func (w *Waker) removeCharge(c *charge) {
 }
 
 // findCharge returns the charge of the last day for the turn that a message began. If sent is set, it
-// returns the charge for the message itself, sent in a turn. It returns nil if there is none. The
+// returns the charge for the message itself, sent in a turn. Without such a charge it returns nil. The
 // caller holds mu.
 func (w *Waker) findCharge(k messageKey, sent bool) *charge {
 	since := time.Now().Add(-day)
@@ -206,7 +206,7 @@ func (w *Waker) begin(s *session, e *entry, now time.Time) (begun bool, notice *
 	}
 	s.current, s.lastPost = e, now
 	if earlier := w.findCharge(e.key(), false); earlier != nil {
-		earlier.message = wire.NewMessageID() // it counts on, in a row of its own
+		earlier.message = wire.NewMessageID() // it stays charged, in a row of its own
 		e.earlier = earlier
 	}
 	w.addCharge(e.charge)
@@ -242,7 +242,7 @@ func (w *Waker) saveTurn(ctx context.Context, e *entry) bool {
 	return false
 }
 
-// Finish says what became of a message with a grant. If it was not posted, the turn does not count.
+// Finish records the outcome of a message with a grant. If it was not posted, the turn is not charged.
 func (w *Waker) Finish(ctx context.Context, m Message, o Outcome) {
 	w.tell(w.noteRefusal(m, o))
 	if o.Posted {
@@ -265,9 +265,9 @@ func (w *Waker) Finish(ctx context.Context, m Message, o Outcome) {
 	}
 }
 
-// CountSend counts a message that a session sends in a turn that a peer has woken, against that
-// peer; parent is the message of from that led to it. The error says that the peer's share is used
-// up. A repeat is the same message, and counts once; but a query is asked anew, and counts each time.
+// CountSend charges a message that a session sends in a woken turn to the peer that caused the turn;
+// parent is the message of from that began the turn. The error is overloaded if the peer's share is used
+// up. A repeat is the same message and is charged once, but a query is asked anew and is charged each time.
 func (w *Waker) CountSend(ctx context.Context, from identity.ID, parent wire.MessageID, env *wire.Envelope) error {
 	agent := env.FromAgent
 	w.mu.Lock()

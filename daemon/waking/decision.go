@@ -7,10 +7,10 @@ import (
 	"github.com/acpd/acpd/identity"
 )
 
-// decision is what the rules say of a message.
+// decision is the result of the rules for a message.
 type decision struct{ allowed, ask, unattended bool }
 
-// decideByRules returns what the rules and the settings say of a message. It takes no lock.
+// decideByRules applies the rules and the settings to a message. It takes no lock.
 func (w *Waker) decideByRules(m Message) (d decision) {
 	p, ok := w.findPermission(m.Agent, m.Peer, m.Kind)
 	if ok && !p.Ask {
@@ -27,8 +27,8 @@ func (w *Waker) decideByRules(m Message) (d decision) {
 	return d
 }
 
-// findPermission returns the permission that counts: that of the session in the rules, else in
-// the settings, else that of every session.
+// findPermission returns the permission that applies: that of the session in the rules, or else in
+// the settings, or else that of every session in the rules.
 func (w *Waker) findPermission(agent string, peer identity.Peer, kind string) (Permission, bool) {
 	if p, ok := w.Rules.findPermission(agent, peer.ID, kind); ok {
 		return p, true
@@ -39,8 +39,8 @@ func (w *Waker) findPermission(agent string, peer identity.Peer, kind string) (P
 	return w.Rules.findPermission("", peer.ID, kind)
 }
 
-// FindAnswers reports whether answers to what a session asked wake it. The rule that counts is
-// found as that of a permission.
+// FindAnswers reports whether answers to a session's requests wake it. The rules about answers have the
+// same precedence as permissions.
 func (w *Waker) FindAnswers(agent string) (unattended, on bool) {
 	rule, on := w.Rules.findAnswers(agent)
 	if set := w.Agents().Named[agent].Answers; !on && set != "" {
@@ -52,7 +52,7 @@ func (w *Waker) FindAnswers(agent string) (unattended, on bool) {
 	return rule.Unattended, on
 }
 
-// ListWakers returns the peers that may wake an agent, "" for any agent.
+// ListWakers returns the peers that may wake an agent; agent "" means any agent.
 func (w *Waker) ListWakers(agent string) map[identity.ID]bool {
 	all := w.Rules.listPeers(agent)
 	for _, id := range w.Wakers(agent) {
@@ -68,7 +68,7 @@ func (w *Waker) MayAnyWake(agent string) bool {
 }
 
 // IsAllowedByRules reports whether the rules let a message wake its session, by themselves or after an
-// approval. It says nothing of the bounds.
+// approval. It ignores the bounds.
 func (w *Waker) IsAllowedByRules(m Message) bool {
 	d := w.decideByRules(m)
 	return d.allowed || d.ask
@@ -81,15 +81,15 @@ func (w *Waker) HasWoken(m Message) bool {
 	return w.findCharge(m.key(), false) != nil
 }
 
-// Standing says whether a message of a peer may wake a session now.
+// Standing is whether a message of a peer may wake a session now.
 type Standing int
 
 // The standings.
 const (
-	Forbidden Standing = iota // no rule lets it
+	Forbidden Standing = iota // no rule allows it
 	KeptBack                  // the session is muted, cannot be woken, or has no place for the message
 	UsedUp                    // the peer's share of turns is used up
-	Asks                      // the owner's word is needed, and can be asked for
+	Asks                      // the owner has to approve it, and can be asked
 	Ready                     // it may
 )
 
@@ -124,5 +124,5 @@ func (w *Waker) MayWake(agent string, peer identity.Peer, kind string) bool {
 	return w.FindStanding(Message{Agent: agent, Peer: peer, Kind: kind}) == Ready
 }
 
-// AsksOwner reports whether the rules let a message wake its session only with the owner's word.
+// AsksOwner reports whether the rules let a message wake its session only after the owner has approved it.
 func (w *Waker) AsksOwner(m Message) bool { return w.decideByRules(m).ask }

@@ -128,8 +128,8 @@ func (w *Waker) Notices(agent string) []string {
 	return append(all, w.describeKept(agent, now)...)
 }
 
-// describeKept returns the line about the approved messages that a bound keeps back from a session, none
-// if there are none. The caller holds mu.
+// describeKept returns the line about the approved messages that a bound keeps back from a session, or
+// nil. The caller holds mu.
 func (w *Waker) describeKept(agent string, now time.Time) []string {
 	kept := slices.DeleteFunc(w.listApproved(agent), func(a *approval) bool { return !a.keptUntil.After(now) })
 	if len(kept) == 0 {

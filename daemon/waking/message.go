@@ -18,7 +18,7 @@ type Message struct {
 	Peer       identity.Peer
 	Kind       string
 	ID         wire.MessageID
-	Delegation wire.MessageID // one that the session gave and that the message ends or asks about; zero: none
+	Delegation wire.MessageID // the delegation of the session that the message ends or asks about, or zero
 
 	// If the owner is to be asked about it, else zero.
 	Text   string            // the beginning of what it says
@@ -44,29 +44,29 @@ type messageKey struct {
 	id    wire.MessageID
 }
 
-// Post wakes a session for a message, and returns what became of that.
+// Post wakes a session for a message, and returns the outcome.
 type Post func(context.Context, client.WakeGrant) Outcome
 
-// Outcome says what became of a wake.
+// Outcome is the outcome of a wake.
 type Outcome struct {
 	Posted  bool   // the session's program was given a pointer, or may have been
-	Refused string // else why it takes none now, for the owner; "": it takes others
+	Refused string // if it was not: why the program takes no message now, for the owner; "" if it takes others
 
-	NeedsPerson bool // what is missing is a person: to be there, or to allow it
+	NeedsPerson bool // a person has to be there, or to allow it
 }
 
 // entry is a message that wakes a session, or is to.
 type entry struct {
 	Message
 	charge   *charge
-	earlier  *charge // of the same query, which is asked anew; nil: none
+	earlier  *charge // of the same query, if it is asked anew, or nil
 	grant    client.WakeGrant
 	post     Post
-	refuse   func()    // is called if the owner says no; nil: nobody is told
+	refuse   func()    // is called if the owner says no; may be nil
 	unsaved  bool      // its turn could not be written once
-	approval *approval // by which the owner has let it wake the session; nil: none
+	approval *approval // the owner's approval, or nil
 
-	// An approved message that a bound keeps back waits on.
+	// For an approved message that a bound keeps back:
 	keptBy    error // the bound
 	keptUntil time.Time
 }
@@ -142,17 +142,18 @@ func (w *Waker) takes(s *session, m Message, d decision, now time.Time) bool {
 	return m.isAskedAnew() || w.findCharge(m.key(), false) == nil
 }
 
-// dropOtherContent forgets what waits under the id of a message and says something else: an answer to
-// that is none to the message. The caller holds mu.
+// dropOtherContent drops a waiting message with the id of m and other content: an answer to the one does
+// not answer the other. The caller holds mu.
 func (w *Waker) dropOtherContent(s *session, m Message) {
 	isOther := func(e *entry) bool { return e.key() == m.key() && e.Digest != m.Digest }
 	w.approvals = slices.DeleteFunc(w.approvals, func(a *approval) bool { return isOther(a.entry) })
 	s.waiting = slices.DeleteFunc(s.waiting, isOther)
 }
 
-// findCause returns the peer to which a message's turn counts: if it is the result or the error
-// of what the session asked in a turn that a peer had woken, that peer, else the message's own. A
-// question counts to who asks: there can be many about one delegation. The caller holds mu.
+// findCause returns the peer that is charged for a message's turn. For the result or the error of a
+// request that the session sent in a turn that a peer had woken, it is that peer. Otherwise it is the
+// sender. A question is charged to its sender, because there can be many about one delegation. The caller
+// holds mu.
 func (w *Waker) findCause(m Message) identity.ID {
 	if !m.Delegation.IsZero() && !m.isQuestion() {
 		if asked := w.findCharge(messageKey{m.Agent, m.Peer.ID, m.Delegation}, true); asked != nil {

@@ -9,8 +9,8 @@ import (
 	"github.com/acpd/acpd/internal/ownwords"
 )
 
-// Notice is what subscribers hear: of a bound that kept a session from being woken or a message
-// of its own from leaving, or of a message that waits for an approval.
+// Notice is an event for subscribers: a bound kept a session from being woken or a message of its own
+// from leaving, or a message waits for an approval.
 type Notice struct {
 	Approval bool // else a bound
 	Agent    string
@@ -19,7 +19,7 @@ type Notice struct {
 	Reason   string // the bound, or the id of the approval
 
 	NeedsPerson bool      // the session was not woken, or will not be, until a person does something there
-	Until       time.Time // when the peer's share of the bound has room again; zero: not known
+	Until       time.Time // when the peer's share of the bound has room again, or zero if that is not known
 }
 
 // boundKey names a bound that was reached at a session.
@@ -28,14 +28,14 @@ type boundKey struct {
 	sent bool        // a message of the session was kept from leaving; else one of the peer's from waking it
 }
 
-// reachedBound is what is known of such a bound.
+// reachedBound is what is known about such a bound.
 type reachedBound struct {
 	at, told time.Time
 	reason   string
-	until    time.Time // when the share that is used up has room again; zero: it is another bound
+	until    time.Time // when the share that is used up has room again; zero for another bound
 }
 
-// isOver reports whether the owner needs to know of the bound no more.
+// isOver reports whether the owner no longer needs to know about the bound.
 func (b *reachedBound) isOver(now time.Time) bool {
 	if b.until.IsZero() {
 		return now.Sub(b.at) >= noticeFor
@@ -43,7 +43,7 @@ func (b *reachedBound) isOver(now time.Time) bool {
 	return !now.Before(b.until)
 }
 
-// toldKey names what subscribers hear of a peer: what waits for approvals, or else of bounds and of
+// toldKey names a group of events about a peer: those about approvals, or those about bounds and about
 // programs that refuse.
 type toldKey struct {
 	peer     identity.ID
@@ -56,7 +56,7 @@ type toldCount struct {
 	n     int
 }
 
-// mayTell counts an event, and reports whether subscribers hear of it. No other bound holds events back:
+// mayTell counts the event, and reports whether subscribers get it. No other bound limits events:
 // a peer that gives up what it asked for makes room for the next request, and a program can attach under
 // one name after the other. The caller holds mu.
 func (w *Waker) mayTell(k toldKey, now time.Time) bool {
@@ -74,7 +74,7 @@ func (w *Waker) mayTell(k toldKey, now time.Time) bool {
 	return told.n <= maxTold
 }
 
-// recordBound records that a bound kept a message back. It returns the notice of it, nil if
+// recordBound records that a bound kept a message back. It returns the notice of it, or nil if
 // there was one a short time ago. The caller holds mu.
 func (w *Waker) recordBound(s *session, e *entry, now time.Time, err error) *Notice {
 	maps.DeleteFunc(s.bounds, func(_ boundKey, b reachedBound) bool { return b.isOver(now) })
@@ -98,7 +98,7 @@ func (w *Waker) recordBound(s *session, e *entry, now time.Time, err error) *Not
 }
 
 // RecordUsedUp records that the share of a peer was used up when a message came for a session, and
-// tells the owner. It returns when there is room again, the zero time if there is.
+// notifies the owner. It returns when there is room again, or the zero time if there is room now.
 func (w *Waker) RecordUsedUp(m Message) (room time.Time) {
 	now := time.Now()
 	w.mu.Lock()
@@ -115,7 +115,7 @@ func (w *Waker) RecordUsedUp(m Message) (room time.Time) {
 	return room
 }
 
-// ReadSettings makes settings that have changed count for what waits, and for what the owner is told.
+// ReadSettings applies changed settings to the messages that wait, and to the bounds that the owner sees.
 func (w *Waker) ReadSettings() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -128,9 +128,9 @@ func (w *Waker) ReadSettings() {
 	w.changed.Set()
 }
 
-// NoteLoop records that a message of a session to a peer was refused, as its chain is too long;
-// err says so. The owner hears of it as of a bound, once a minute at most. It does nothing if agent
-// is no session.
+// NoteLoop records that a message of a session to a peer was refused because its chain is too long;
+// err is that refusal. The owner is notified as for a bound, once a minute at most. NoteLoop does nothing
+// if agent is not a session.
 func (w *Waker) NoteLoop(agent string, to identity.ID, kind string, err error) {
 	now := time.Now()
 	w.mu.Lock()
@@ -143,7 +143,7 @@ func (w *Waker) NoteLoop(agent string, to identity.ID, kind string, err error) {
 	w.tell(notice)
 }
 
-// tell logs a notice and tells subscribers; nil is none.
+// tell logs a notice and sends it to subscribers. It ignores nil.
 func (w *Waker) tell(n *Notice) {
 	if n == nil {
 		return

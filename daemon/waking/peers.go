@@ -21,8 +21,8 @@ func (w *Waker) ListKnownPeers() []identity.ID {
 	return slices.Collect(maps.Keys(all))
 }
 
-// ForgetPeer forgets what a peer was allowed, what waits of it, and the turns that count to it,
-// in memory. [Waker.DeletePeer] deletes it on disk.
+// ForgetPeer removes, in memory, a peer's permissions, its waiting messages and the turns that are
+// charged to it. [Waker.DeletePeer] deletes them on disk.
 func (w *Waker) ForgetPeer(peer identity.ID) {
 	w.Rules.Revoke(func(p Permission) bool { return p.Peer == peer })
 	w.mu.Lock()

@@ -6,11 +6,11 @@ import (
 	"github.com/acpd/acpd/identity"
 )
 
-// refusedFor is how long peers are told, after a session's program refused to be woken, that the
-// session answers when it is active. A message that comes meanwhile is tried all the same.
+// refusedFor is how long peers see a session as one that answers only when it is active, after its
+// program refused to be woken. A message that comes meanwhile is still tried.
 const refusedFor = time.Minute
 
-// refusal says why the program of a session refused to be woken.
+// refusal is why the program of a session refused to be woken.
 type refusal struct {
 	why        string
 	until      time.Time
@@ -22,9 +22,9 @@ func (r refusal) excludes(unattended bool, now time.Time) bool {
 	return now.Before(r.until) && (r.unattended || !unattended)
 }
 
-// noteRefusal keeps that a session's program has refused a message that was to wake it, until the
-// program takes such a message. It returns what the owner is told, nil for nothing. The owner is told
-// once in tellPause of each peer, however many messages are refused, and in however many words.
+// noteRefusal records that a session's program has refused a message that was to wake it. The record is
+// kept until the program takes such a message. noteRefusal returns the notice for the owner, or nil. The
+// owner gets one in tellPause for each peer, however many messages are refused, and for whatever reasons.
 func (w *Waker) noteRefusal(m Message, o Outcome) *Notice {
 	now := time.Now()
 	unattended := w.decideByRules(m).unattended
@@ -57,8 +57,8 @@ func (w *Waker) noteRefusal(m Message, o Outcome) *Notice {
 	return &Notice{Agent: m.Agent, Peer: m.Peer.ID, Kind: m.Kind, Reason: o.Refused, NeedsPerson: o.NeedsPerson}
 }
 
-// mayTellRefusal reports whether the owner is told of a message of a peer that did not wake a session,
-// and notes it. The caller holds mu.
+// mayTellRefusal reports whether the owner is notified of a message of a peer that did not wake a
+// session, and records that. The caller holds mu.
 func (w *Waker) mayTellRefusal(s *session, peer identity.ID, now time.Time) bool {
 	if now.Sub(s.refusalsTold[peer]) < tellPause || !w.mayTell(toldKey{peer, false}, now) {
 		return false

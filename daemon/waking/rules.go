@@ -20,26 +20,26 @@ const (
 	maxNames       = 256 // agents whose answers wake them, and muted ones
 )
 
-// ErrRulesFull says that there are as many rules as there can be.
+// ErrRulesFull: there are as many rules as there can be.
 var ErrRulesFull = ownwords.Errorf("at most %d permissions, %d agents whose answers wake them and %[2]d muted ones: revoke some first", maxPermissions, maxNames)
 
-// Permission is the owner's word that messages of one kind of one peer may wake a session.
+// Permission is the owner's permission for messages of one kind of one peer to wake a session.
 type Permission struct {
 	Peer       identity.ID `yaml:"peer"`
-	Agent      string      `yaml:"agent,omitempty"` // the session; "": each of them
+	Agent      string      `yaml:"agent,omitempty"` // the session, or "" for every session
 	Kind       string      `yaml:"kind"`
 	Ask        bool        `yaml:"ask,omitempty"`        // each message waits for an approval
 	Unattended bool        `yaml:"unattended,omitempty"` // also if nobody is there to be asked for permissions
 	Since      time.Time   `yaml:"since"`                // UTC, whole seconds
 }
 
-// AnswersRule is the owner's word that answers to what a session asked wake it.
+// AnswersRule is the owner's permission for answers to a session's requests to wake it.
 type AnswersRule struct {
-	Agent      string `yaml:"agent,omitempty"` // the session; "": each of them
+	Agent      string `yaml:"agent,omitempty"` // the session, or "" for every session
 	Unattended bool   `yaml:"unattended,omitempty"`
 }
 
-// mute is the owner's word that nothing wakes a session until a time.
+// mute is the owner's order that nothing wakes a session until a time.
 type mute struct {
 	Agent string    `yaml:"agent"`
 	Until time.Time `yaml:"until"` // UTC, whole seconds
@@ -52,15 +52,15 @@ type ruleKey struct {
 	kind  string
 }
 
-// ruleRecord is the content of the rules' files. Sequence is the number of its last change. By
-// it two files show which of them is newer.
+// ruleRecord is the content of the rules' files. Sequence is the number of its last change. It
+// shows which of two files is newer.
 type ruleRecord struct {
 	Version     int           `yaml:"version"`
 	Sequence    uint64        `yaml:"sequence"`
 	Permissions []Permission  `yaml:"permissions,omitempty"`
 	Answers     []AnswersRule `yaml:"answers,omitempty"`
 	Muted       []mute        `yaml:"muted,omitempty"`
-	Notify      []string      `yaml:"notify,omitempty"` // the command that tells the owner; empty if none was set
+	Notify      []string      `yaml:"notify,omitempty"` // the command that notifies the owner, or empty
 }
 
 // copyForChange returns a copy that the caller may change, with the next sequence number.
@@ -129,8 +129,8 @@ func checkAgentName(name string) error {
 // Rules holds who may wake which session. It is safe for concurrent use. Reads take no lock and
 // do no I/O.
 //
-// What allows more is written first and counts once it is durable. What allows less counts at
-// once; [Rules.Save] writes it.
+// A change that allows more is written first and takes effect once it is durable. A change that allows
+// less takes effect at once; [Rules.Save] writes it.
 type Rules struct {
 	unsaved pace.Signal // set when current and the files may differ
 	current atomic.Pointer[ruleSnapshot]
@@ -145,10 +145,10 @@ func (r *Rules) Permissions() []Permission { return slices.Clone(r.current.Load(
 // Answers returns the rules about answers.
 func (r *Rules) Answers() []AnswersRule { return slices.Clone(r.current.Load().Answers) }
 
-// Notify returns the command that tells the owner what waits for him; nil if none was set.
+// Notify returns the command that notifies the owner of what waits for him, or nil.
 func (r *Rules) Notify() []string { return r.current.Load().Notify }
 
-// SetNotify sets that command. It blocks until that is durable. To set none takes effect at once.
+// SetNotify sets that command, and blocks until that is durable. Its removal takes effect at once.
 func (r *Rules) SetNotify(argv []string) error {
 	set := func(next *ruleRecord) bool {
 		next.Notify = slices.Clone(argv)
@@ -161,7 +161,7 @@ func (r *Rules) SetNotify(argv []string) error {
 	return r.Save()
 }
 
-// findPermission returns the permission of a session, "" for that of every session.
+// findPermission returns the permission for a session; agent "" means the permission for every session.
 func (r *Rules) findPermission(agent string, peer identity.ID, kind string) (Permission, bool) {
 	s := r.current.Load()
 	i, ok := s.byKey[ruleKey{peer, agent, kind}]
@@ -171,7 +171,7 @@ func (r *Rules) findPermission(agent string, peer identity.ID, kind string) (Per
 	return s.Permissions[i], true
 }
 
-// findAnswers returns the rule about answers to a session, "" for that of every session.
+// findAnswers returns the rule about answers to a session; agent "" means the rule for every session.
 func (r *Rules) findAnswers(agent string) (AnswersRule, bool) {
 	s := r.current.Load()
 	i := slices.IndexFunc(s.Answers, func(a AnswersRule) bool { return a.Agent == agent })
@@ -181,7 +181,7 @@ func (r *Rules) findAnswers(agent string) (AnswersRule, bool) {
 	return s.Answers[i], true
 }
 
-// MutedUntil returns until when an agent is muted, zero if it is not.
+// MutedUntil returns when an agent's mute ends, or the zero time if the agent is not muted.
 func (r *Rules) MutedUntil(agent string, now time.Time) time.Time {
 	for _, m := range r.current.Load().Muted {
 		if m.Agent == agent && now.Before(m.Until) {
@@ -191,7 +191,7 @@ func (r *Rules) MutedUntil(agent string, now time.Time) time.Time {
 	return time.Time{}
 }
 
-// listPeers returns the peers that may wake an agent, each once; "" stands for any agent.
+// listPeers returns the peers that may wake an agent, each once; agent "" means any agent.
 func (r *Rules) listPeers(agent string) map[identity.ID]bool {
 	found := make(map[identity.ID]bool)
 	for _, p := range r.current.Load().Permissions {
@@ -216,7 +216,7 @@ func (r *Rules) Allow(given ...Permission) error {
 	})
 }
 
-// Revoke takes back the permissions that match, and returns how many there were. It counts at
+// Revoke removes the permissions that match, and returns how many there were. It takes effect at
 // once. Revoke does no I/O: call [Rules.Save], or a restart finds them again.
 func (r *Rules) Revoke(match func(Permission) bool) (n int) {
 	r.narrow(func(next *ruleRecord) bool {
@@ -228,8 +228,8 @@ func (r *Rules) Revoke(match func(Permission) bool) (n int) {
 	return n
 }
 
-// SetAnswers says whether answers wake a session, "" for every one. It blocks until that is
-// durable; off counts at once.
+// SetAnswers sets whether answers wake a session; rule.Agent "" means every session. It blocks until that
+// is durable. Off takes effect at once.
 func (r *Rules) SetAnswers(rule AnswersRule, on bool) error {
 	same := func(o AnswersRule) bool { return o.Agent == rule.Agent }
 	if on {
@@ -242,8 +242,8 @@ func (r *Rules) SetAnswers(rule AnswersRule, on bool) error {
 	return r.Save()
 }
 
-// mute keeps an agent from being woken until a time, or lets it be woken again if that has
-// passed. It blocks until that is durable; to mute counts at once.
+// Mute keeps an agent from being woken until a time. If that time has passed, Mute lets the agent be woken
+// again. It blocks until that is durable. A mute takes effect at once.
 func (r *Rules) Mute(agent string, until time.Time) error {
 	now := time.Now()
 	until = until.UTC().Truncate(time.Second)
@@ -263,7 +263,7 @@ func (r *Rules) Mute(agent string, until time.Time) error {
 	return r.Save()
 }
 
-// widen writes a change and then makes it count. change must be repeatable.
+// widen writes a change and then applies it. change must be repeatable.
 func (r *Rules) widen(change func(*ruleRecord)) error {
 	r.filesMu.Lock()
 	defer r.filesMu.Unlock()
@@ -278,12 +278,12 @@ func (r *Rules) widen(change func(*ruleRecord)) error {
 		if r.current.CompareAndSwap(s, written) {
 			return nil
 		}
-		r.unsaved.Set() // the files now have a change that does not count
+		r.unsaved.Set() // the files now have a change that was not applied
 	}
 }
 
-// narrow makes a change count at once, unless change returns false. A change that only takes
-// away leaves the record valid, so that there is no error.
+// narrow applies a change at once, unless change returns false. If a change only removes rules, the
+// record stays valid and there is no error.
 func (r *Rules) narrow(change func(*ruleRecord) bool) error {
 	for {
 		s := r.current.Load()

@@ -17,8 +17,8 @@ const (
 `
 )
 
-// rulesFormat is that of the two files of the rules. They are believed only if they show every
-// change: each may have been a revoke.
+// rulesFormat is the format of the two files of the rules. They are used only if they show every
+// change, because each change may have been a revoke.
 var rulesFormat = &sealed.Format[*ruleSnapshot]{
 	Title: "wake rules", Name: rulesName, CopyName: rulesCopyName,
 	Header: rulesHeader, Version: rulesVersion, MaxBytes: maxRuleFileBytes, RequiredKey: "sequence",
@@ -34,9 +34,9 @@ var rulesFormat = &sealed.Format[*ruleSnapshot]{
 // OpenRules opens the rules in dir: wake.yaml and its copy, wake.copy.yaml. If neither is
 // there, no peer may wake a session. It may write, so dir must be locked for one process.
 //
-// The second result is a warning for a person: damage is no error. A damaged or missing file is
+// The second result is a warning for a person; damaged files cause no error. A damaged or missing file is
 // replaced from the other one, unless any file, even a damaged one, shows that a change came
-// after it. Then, and if both are damaged, no rule is left. Damaged files are kept under another
+// after it. In that case, and if both are damaged, no rule is left. Damaged files are kept under another
 // name, which the warning gives.
 func OpenRules(dir string) (*Rules, error, error) {
 	files, warning, err := sealed.Open(dir, rulesFormat)

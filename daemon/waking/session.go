@@ -8,9 +8,9 @@ import (
 	"github.com/acpd/acpd/wire"
 )
 
-// session is what is known of an attached session.
+// session is what is known about an attached session.
 type session struct {
-	current  *entry    // was posted, and is not taken; nil: none
+	current  *entry    // the message that was posted and is not taken, or nil
 	lastPost time.Time // of current, or of the last one
 	waiting  []*entry  // in their order
 	bounds   map[boundKey]reachedBound
@@ -20,7 +20,7 @@ type session struct {
 	unwakeable bool    // its program says that nothing can wake it
 	refusal    refusal // the last one
 
-	refusalsTold map[identity.ID]time.Time // when the owner was told of one of a peer's message
+	refusalsTold map[identity.ID]time.Time // when the owner was last notified of a peer's message that did not wake it
 }
 
 // question is a question about what the session has delegated.
@@ -29,10 +29,10 @@ type question struct {
 	at time.Time // when it woke the session, or began to wait
 }
 
-// Attach makes a session known, so that it can be woken. It replaces a session of the same name, which
-// has no message in hand any more. Nothing wakes an unwakeable session, and the owner is not asked for
-// it. What waited for the replaced session is forgotten then, except messages whose senders wait: these
-// wait on until the session is attached anew and can be woken.
+// Attach registers a session, so that it can be woken. It replaces a session of the same name; the new
+// one has no message in hand. Nothing wakes an unwakeable session, and the owner is not asked for it.
+// When an unwakeable session replaces another one, waiting messages are dropped, except those whose
+// senders wait: they wait on until the session is attached anew and can be woken.
 func (w *Waker) Attach(agent string, unwakeable bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -107,7 +107,7 @@ func (s *session) hasDue(now time.Time) bool {
 	return slices.ContainsFunc(s.waiting, func(e *entry) bool { return !e.keptUntil.After(now) })
 }
 
-// nextWake returns when the first of the messages that wait may wake the session; ok is false if none
+// nextWake returns when the first of the waiting messages may wake the session. ok is false if no message
 // waits.
 func (s *session) nextWake() (at time.Time, ok bool) {
 	for _, e := range s.waiting {
@@ -141,8 +141,8 @@ type heldKey struct {
 	id   wire.MessageID
 }
 
-// ForgetMessage says that a message has left the inbox: it wakes nobody any more, and no answer to it
-// is one to what comes under its id later.
+// ForgetMessage forgets a message that has left the inbox. It wakes no session any more, and an answer
+// to it is not applied to a later message with its id.
 func (w *Waker) ForgetMessage(peer identity.ID, id wire.MessageID) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -161,8 +161,7 @@ func (w *Waker) IsAsked(peer identity.ID, id wire.MessageID) bool {
 	})
 }
 
-// Release says that a session has done with a message: it was answered, or nobody waits for
-// the answer any more.
+// Release frees a session of a message that was answered, or whose answer nobody waits for any more.
 func (w *Waker) Release(agent string, peer identity.ID, id wire.MessageID) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -186,7 +185,7 @@ func (w *Waker) Watch(agent string, peer identity.ID, id wire.MessageID) (taken 
 	}
 }
 
-// Acknowledge says that a session has acknowledged a message in the inbox.
+// Acknowledge records that a session has acknowledged a message in the inbox.
 func (w *Waker) Acknowledge(agent string, peer identity.ID, id wire.MessageID) {
 	k := messageKey{agent, peer, id}
 	w.mu.Lock()

@@ -16,7 +16,7 @@ func readCharges(tx *store.Tx, since time.Time) ([]*charge, error) {
 	}, store.Millis(since))
 }
 
-// insertCharge inserts a charge, and deletes those that count no more.
+// insertCharge inserts a charge, and deletes those that have expired.
 func insertCharge(tx *store.Tx, c *charge, since time.Time) error {
 	if _, err := tx.Exec("DELETE FROM daemon_turn WHERE at <= ?", store.Millis(since)); err != nil {
 		return err

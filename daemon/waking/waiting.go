@@ -77,9 +77,9 @@ func (w *Waker) takeDue(now time.Time) (due []*entry, notices []*Notice, next ti
 	return due, notices, next
 }
 
-// takeNext takes the message that goes next, among those that no bound keeps back. It is the oldest of
-// the peer that has caused the fewest turns of the session in the last day. takeNext returns nil if
-// there is none. The caller holds mu.
+// takeNext takes the next message among those that no bound keeps back: the oldest of the peer that has
+// caused the fewest turns of the session in the last day. It returns nil if there is no such message. The
+// caller holds mu.
 func (w *Waker) takeNext(name string, s *session, now time.Time) *entry {
 	caused := w.countCharges(name, false, now.Add(-day))
 	best := -1

@@ -1,13 +1,13 @@
 // Package waking decides which message may wake which session, and when.
 //
-// A message wakes a session only by the word of the daemon's owner: a permission for the peer
-// and the kind, in the files of [Rules] or in config.yaml, or the rule about answers to what the
-// session asked. Without one it waits for the session's next tool call. [Waker] bounds what
-// peers cause so: woken turns in an hour and in a day, which outlive a restart, one message in a
-// session at a time, and what waits. Each bound is shared among peers, so that none has it all.
+// A message wakes a session only if the daemon's owner allows it: by a permission for the peer
+// and the kind, in the files of [Rules] or in config.yaml, or by the rule about answers to what the
+// session asked. Otherwise it waits for the session's next tool call. [Waker] bounds what
+// peers cause this way: woken turns in an hour and in a day, which outlive a restart, one message in a
+// session at a time, and the messages that wait. Each bound is shared among peers, so that no peer has
+// all of it.
 //
-// It leaves to others how a session is told of a message, and where the message lies meanwhile
-// (package daemon).
+// Package daemon notifies the session of a message, and stores the message meanwhile.
 package waking
 
 import (
@@ -33,18 +33,18 @@ const (
 	questionPause = 10 * time.Minute       // between two questions of a peer that wake a session, unless the first was answered
 	maxAskedFor   = day                    // how long a message waits for the owner
 	tellPause     = time.Minute            // between two events of one session about one peer
-	savePause     = 2 * time.Second        // before rules are written that count already, or a turn once more
-	noticeFor     = time.Hour              // how long the status tells of a bound
+	savePause     = 2 * time.Second        // before rules that are already in effect are written, or a turn is written again
+	noticeFor     = time.Hour              // how long the status shows a bound
 )
 
-// Config says what a Waker rests on. The functions must not block, nor call the Waker.
+// Config is what a Waker needs. The functions must not block, nor call the Waker.
 type Config struct {
 	Rules  *Rules
 	DB     *store.DB
 	Agents func() *config.Agents            // the settings of agents
 	Wakers func(agent string) []identity.ID // trusted peers that the settings let wake an agent; "": any agent
 	Name   func(identity.ID) string         // petname of a peer
-	Tell   func(Notice)                     // tells subscribers
+	Tell   func(Notice)                     // sends a notice to subscribers
 	Save   func(func() error) error         // runs what writes the rules, on a reserve of the disk
 	Log    *slog.Logger
 }
@@ -58,7 +58,7 @@ type Waker struct {
 	sessions  map[string]*session
 	charges   []*charge // of the last day, the oldest first
 	approvals []*approval
-	declined  map[heldKey]bool // what lies in the inbox although the owner has said no to it
+	declined  map[heldKey]bool // messages in the inbox to which the owner has said no
 	lastID    uint64           // of an approval; the first is drawn, so that no answer to one of an earlier run is for one of this
 	watches   map[messageKey]chan struct{}
 
@@ -109,7 +109,7 @@ func (w *Waker) Run(ctx context.Context) error {
 	}
 }
 
-// runRuleSaver writes the rules that count and are not in their files, until ctx ends.
+// runRuleSaver writes changed rules to their files, until ctx ends.
 func (w *Waker) runRuleSaver(ctx context.Context) {
 	failing := false
 	for pace.Gather(ctx, w.Rules.unsaved, savePause) == nil {
