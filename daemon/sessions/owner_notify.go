@@ -25,17 +25,17 @@ const (
 	ownerNotifyHour  = 6                // starts in an hour that one peer causes
 )
 
-// What the owner's command is told of.
+// The events for which the owner's command is started.
 const (
 	eventAsks   = "approval"     // a message begins to wait for the owner's yes
 	eventFailed = "needs-person" // a message did not wake its session, because a person is needed there
 	eventTest   = "test"
 )
 
-// ownerEvent is what the owner's command is told. No part of it is from what a message says.
+// ownerEvent is an event for the owner's command. It has nothing from the text of a message.
 type ownerEvent struct {
 	event  string
-	number string // for acpctl approvals yes; empty if it does not wait for that
+	number string // for acpctl approvals yes; empty for other events
 	peer   identity.ID
 	name   string // the petname of the peer
 	agent  string
@@ -55,7 +55,7 @@ func (e *ownerEvent) environ() []string {
 // ownerNotifier starts the owner's command, one at a time and not too often. Whether the command works
 // changes nothing.
 type ownerNotifier struct {
-	command func() []string          // empty if there is none
+	command func() []string          // empty if the owner has set no command
 	asks    func(number string) bool // reports whether a message still waits under that number
 	start   func(context.Context, []string, *ownerEvent) error
 	log     *slog.Logger
@@ -71,7 +71,7 @@ func newOwnerNotifier(command func() []string, asks func(string) bool, log *slog
 	return &ownerNotifier{command: command, asks: asks, start: startOwnerCommand, log: log, changed: pace.NewSignal(), started: make(map[identity.ID][]time.Time)}
 }
 
-// tell starts the command for an event, as soon as it may start again. Of each peer the last events wait,
+// tell starts the command for an event, as soon as it may start again. The last events of each peer wait,
 // as many as may start it in an hour.
 func (n *ownerNotifier) tell(e ownerEvent) {
 	if len(n.command()) == 0 {
@@ -125,7 +125,7 @@ func (n *ownerNotifier) run(ctx context.Context) error {
 }
 
 // take returns the next event for which the command may start, of the peer that has started it least. If
-// there is none yet, it returns how long to wait, 0 if nothing waits.
+// there is no such event yet, it returns how long to wait, or 0 if nothing waits.
 func (n *ownerNotifier) take(now time.Time) (e *ownerEvent, wait time.Duration) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -193,8 +193,8 @@ func startOwnerCommand(ctx context.Context, argv []string, e *ownerEvent) error 
 	return nil
 }
 
-// findOwnerCommand returns the owner's command, and where it is from; nil if there is none. One in
-// config.yaml is before one that was set on acp.sock.
+// findOwnerCommand returns the owner's command and its source, or nil. A command in config.yaml has
+// precedence over one that was set on acp.sock.
 func (s *Service) findOwnerCommand() (argv []string, source string) {
 	if argv := s.Config().Owner.Notify; len(argv) > 0 {
 		return argv, fromSettings
@@ -205,7 +205,7 @@ func (s *Service) findOwnerCommand() (argv []string, source string) {
 	return nil, ""
 }
 
-// serveOwnerNotify returns the command that tells the owner, and sets or tries it before.
+// serveOwnerNotify sets or tries the command that notifies the owner, if asked to, and returns it.
 func (s *Service) serveOwnerNotify(ctx context.Context, _ *local.Conn, p *client.OwnerNotifyParams) (any, error) {
 	if p.Set {
 		if _, source := s.findOwnerCommand(); source == fromSettings {

@@ -1,9 +1,9 @@
 // Package sessions lets messages of peers reach the sessions of agent programs: it chooses the session for a
 // message, wakes it if its owner allows that, asks the owner if that is what he wants, and passes his answer on.
 //
-// What wakes a session, and how often, package waking decides; this package calls the session and says what
-// became of that. A message is in the inbox, or somebody waits for its answer, before a session is told of it.
-// No error that a peer gets says more of the sessions here than that peer may discover.
+// Package waking decides what wakes a session, and how often; this package calls the session and reports the
+// outcome. Before a session is notified of a message, the message is in the inbox, or somebody waits for its
+// answer. An error for a peer reveals no more about the sessions here than that peer may discover.
 package sessions
 
 import (
@@ -32,7 +32,7 @@ import (
 	"github.com/acpd/acpd/store"
 )
 
-// Deps is what a [Service] needs of the rest of the daemon.
+// Deps is what a [Service] needs from the rest of the daemon.
 type Deps struct {
 	Self        identity.ID // this daemon
 	Dir         string      // the state directory, for the rules
@@ -59,7 +59,7 @@ type Service struct {
 	Deps
 	Waker *waking.Waker
 
-	wakes     *metrics.Counts // messages of which a session was told to begin a turn, by outcome
+	wakes     *metrics.Counts // messages for which a session was asked to begin a turn, by outcome
 	notifier  *ownerNotifier
 	restoring sync.Mutex // held while what is in the inbox may wake a session that is attached now: one that comes and goes has it listed once, and of two sessions one asks about a message
 }
@@ -71,9 +71,9 @@ const (
 	wakeFailed  = "failed"
 )
 
-// Open opens the rules, and what is kept of turns. It forgets what lets peers wake sessions that are not
-// trusted: what an untrust has not written, and what is left of peers that are gone in another way. These
-// peers are untrusted.
+// Open opens the rules and the stored turns. It removes what lets peers wake sessions that are not trusted:
+// what an untrust has not written, and what is left of peers that were removed in another way. It returns
+// these peers as untrusted.
 func Open(ctx context.Context, d Deps) (s *Service, untrusted []identity.ID, err error) {
 	rules, warning, err := waking.OpenRules(d.Dir)
 	if err != nil {
@@ -135,7 +135,7 @@ func (s *Service) forgetIfUntrusted(id identity.ID) bool {
 	return true
 }
 
-// listConfiguredWakers returns the trusted peers that config.yaml lets wake an agent, "" for any
+// listConfiguredWakers returns the trusted peers that config.yaml lets wake an agent; agent "" means any
 // agent.
 func (s *Service) listConfiguredWakers(agent string) (all []identity.ID) {
 	for name, set := range s.Config().Agents.Named {
@@ -160,7 +160,7 @@ func (s *Service) findConfiguredPeer(ref string) (identity.Peer, bool) {
 	return p, err == nil && p.Name == ref
 }
 
-// publishNotice tells subscribers of a bound, or of a message that waits for an approval.
+// publishNotice notifies subscribers that a bound was reached, or that a message waits for an approval.
 func (s *Service) publishNotice(n waking.Notice) {
 	typ, details := client.EventBudget, map[string]string{"agent": n.Agent, "kind": n.Kind, "reason": n.Reason}
 	if !n.Until.IsZero() {
@@ -179,7 +179,7 @@ func (s *Service) publishNotice(n waking.Notice) {
 	s.Watch.Publish(typ, n.Peer, e.name, time.Now(), details)
 }
 
-// DescribeProblems returns what the owner should know of attached sessions, and of settings for agents.
+// DescribeProblems returns what the owner should know about attached sessions, and about settings for agents.
 func (s *Service) DescribeProblems() (all []string) {
 	var attached []string
 	for _, a := range s.Agents.ListAgents() {
@@ -200,7 +200,7 @@ func (s *Service) DescribeProblems() (all []string) {
 	return all
 }
 
-// countWake counts that a session was told of a message that may begin a turn of it.
+// countWake counts the outcome of a call by which a session may begin a turn.
 func (s *Service) countWake(o waking.Outcome, err error) {
 	switch {
 	case o.Posted:

@@ -18,10 +18,10 @@ import (
 	"github.com/acpd/acpd/wire"
 )
 
-// ChooseSession chooses the session for a query or delegate that names no agent, when no agent takes it
-// that answers by itself. If there is no such session, it returns why, or an error that says more. Only
-// a sender that may discover is told that there are sessions. Only a sender that may wake one is told
-// that its own turns are used up.
+// ChooseSession chooses the session for a query or delegate that names no agent, if no agent that answers
+// by itself takes it. If there is no such session, it returns why, or a more precise error. That error
+// mentions sessions only to a sender that may discover them. It mentions that the sender's turns are used
+// up only to a sender that may wake a session.
 func (s *Service) ChooseSession(from identity.ID, kind, domain string, why error) (string, error) {
 	sessions := s.Agents.FindSessions(kind, domain)
 	sender, ok := s.Trust.FindPeer(from)
@@ -48,13 +48,14 @@ func (s *Service) ChooseSession(from identity.ID, kind, domain string, why error
 	return "", kinds.Errorf(kinds.NoAgent, "no agent there answers by itself: %s", name)
 }
 
-// describeWakeAllow says to the sender of a message what lets that kind wake a session: another kind may be allowed.
+// describeWakeAllow tells the sender of a message how that kind is allowed to wake a session: another kind may be
+// allowed already.
 func describeWakeAllow(kind string) string {
 	return fmt.Sprintf("its owner lets a %s of yours wake it by typing there, with your name there as PEER: acpctl wake allow PEER --kinds %[1]s", kind)
 }
 
 // newUsedUpError returns the error for a peer that may wake sessions, and whose share of their turns is
-// used up until a time. name is another remedy, "" for none.
+// used up until a time. name is another remedy, or "".
 func newUsedUpError(name string, free time.Time) error {
 	left := roundUpToMinute(time.Until(free))
 	remedy := fmt.Sprintf("try again in %s", kinds.FormatDuration(left))
@@ -74,7 +75,7 @@ func roundUpToMinute(left time.Duration) time.Duration {
 
 // chooseWakeable returns the first of the sessions that a peer may wake now for a kind. Else it returns
 // the first one for which the owner is to be asked. best is the best standing that the peer has at any
-// of the sessions. If best is [waking.UsedUp], the owner is told, and free is when there is room again.
+// of the sessions. If best is [waking.UsedUp], the owner is notified, and free is when there is room again.
 func (s *Service) chooseWakeable(sessions []*registry.Agent, sender identity.Peer, kind string) (chosen *registry.Agent, best waking.Standing, free time.Time) {
 	var usedUp []waking.Message
 	for _, a := range sessions {
@@ -114,8 +115,8 @@ func (s *Service) newWakeMessage(agent string, sender identity.Peer, env *wire.E
 // BeginExchange lets a query or delegate wake its session, as soon as the rules and bounds allow it.
 // The caller also hands the message to the session, which may get the wake before.
 // The caller calls end when the session has answered, or nobody waits for an answer. After end the
-// message wakes nobody. A delegation that the session has accepted waits on, until the waker is told of
-// its end. refuse is called if the owner says no to the message.
+// message wakes nobody. The caller does not call end for a delegation that the session has accepted: it
+// waits on until the delegation's end releases it. refuse is called if the owner says no to the message.
 func (s *Service) BeginExchange(a *registry.Agent, sender identity.Peer, in *client.Inbound, refuse func()) (end func()) {
 	var over atomic.Bool
 	waiting := copyForWake(in)
@@ -135,8 +136,8 @@ func (s *Service) BeginExchange(a *registry.Agent, sender identity.Peer, in *cli
 
 // BeginQuery is BeginExchange for a query, which has a limit of time. When the owner says no, the context
 // asking ends with the error for the asker. If the session was not woken, or its program waits for its user,
-// asking ends shortly before the limit, because the asker's clock has begun earlier: so the asker gets the
-// reason why there is no answer.
+// asking ends shortly before the limit, because the asker's clock began earlier: so the asker gets the
+// reason for the missing answer.
 func (s *Service) BeginQuery(ctx context.Context, a *registry.Agent, sender identity.Peer, in *client.Inbound, limit time.Duration) (asking context.Context, end func()) {
 	asking, cancel := context.WithCancelCause(ctx)
 	endExchange := s.BeginExchange(a, sender, in, func() { cancel(NewDeclinedError(in.Kind)) })
@@ -176,7 +177,7 @@ func NewDeclinedError(kind string) *kinds.Error {
 }
 
 // DeclineTask ends a delegation that a session has accepted, because the owner of this daemon has said
-// no. The delegation's sender gets the error, and the session is told to stop. DeclineTask does nothing
+// no. The delegation's sender gets the error, and the session is asked to stop. DeclineTask does nothing
 // if the delegation is not accepted, or is over.
 func (s *Service) DeclineTask(t *delegation.Delegation, a *registry.Agent, declined *kinds.Error) {
 	if !s.Delegations.EndDeclined(t, declined) {
@@ -191,7 +192,7 @@ func (s *Service) DeclineTask(t *delegation.Delegation, a *registry.Agent, decli
 	})
 }
 
-// callWake tells a session of a message, and returns what became of that. With a grant it waits until the
+// callWake notifies a session of a message, and returns the outcome. With a grant it waits until the
 // session's program has begun a turn or refused, which takes as long as the turn before. A message that is
 // proven to be read leaves the inbox.
 func (s *Service) callWake(ctx context.Context, a *registry.Agent, in *client.Inbound) waking.Outcome {
@@ -240,9 +241,9 @@ func mayBePosted(said client.WakeAnswer, err error) bool {
 	return !isRPC && !isCoded && !errors.Is(err, jsonrpc.ErrFull)
 }
 
-// Tell tells a session of a message that is in the inbox for it, and wakes the session if that is allowed.
-// It reports whether the session has proved within [registry.ConfirmTime] that it has the message: by an ack,
-// or because its program says so. If so, the message has left the inbox.
+// Tell notifies a session of a message that is in the inbox for it, and wakes the session if that is allowed.
+// It reports whether the session has proved within [registry.ConfirmTime] that it has the message, by an ack
+// or by the answer of its program. If so, the message has left the inbox.
 func (s *Service) Tell(ctx context.Context, a *registry.Agent, sender identity.Peer, in *client.Inbound) (proven bool) {
 	m := s.newWakeMessage(a.Name, sender, &in.Envelope)
 	k := inbox.MessageKey{Peer: in.From, ID: in.ID}
@@ -315,8 +316,8 @@ func (s *Service) wakeLater(ctx context.Context, m waking.Message, k inbox.Messa
 	return s.callWake(ctx, a, copyForWake(in))
 }
 
-// ChooseTold returns the session that is told of a held message: the one that is named, or, if
-// none is, the one that chooseWakeable chooses. It returns nil if there is none.
+// ChooseTold returns the session that is notified of a held message: the one that is named, or else the
+// one that chooseWakeable chooses, or nil.
 func (s *Service) ChooseTold(agent string, takers []*registry.Agent, sender identity.Peer, kind string) *registry.Agent {
 	var sessions []*registry.Agent
 	for _, a := range takers {
@@ -341,7 +342,7 @@ func (s *Service) End(a *registry.Agent) {
 }
 
 // findGivenBy returns the delegation that a result, an error or a question belongs to, if the
-// agent has given it, else nil. A peer may write a ref into what is none of these.
+// agent has given it, or nil. It ignores the ref of other kinds, in which a peer may write anything.
 func (s *Service) findGivenBy(agent string, env *wire.Envelope) *delegation.Delegation {
 	if env.Ref == nil || env.Kind != kinds.KindQuery && !kinds.Has(env.Kind, kinds.Report) {
 		return nil

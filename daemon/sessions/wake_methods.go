@@ -110,8 +110,8 @@ func (s *Service) serveWakeList(context.Context, *local.Conn, *local.NoParams) (
 	return s.listWakeRules(), nil
 }
 
-// serveWakeTest wakes a session with a line of the owner's own, if the owner lets anything wake it. That is
-// no message, lies in no inbox, and counts against no peer.
+// serveWakeTest wakes a session with a line of the owner's own, if the owner lets anything wake it. The line
+// is not a message: it is in no inbox, and no peer is charged for it.
 func (s *Service) serveWakeTest(ctx context.Context, _ *local.Conn, p *client.WakeTestParams) (any, error) {
 	a := s.Agents.FindByName(p.Agent)
 	switch {
@@ -178,7 +178,7 @@ func (s *Service) listWakeRules() *client.WakeRules {
 	return all
 }
 
-// serveWakeRevoke takes permissions back. What wakes a session by config.yaml stays.
+// serveWakeRevoke removes permissions. It does not change those in config.yaml.
 func (s *Service) serveWakeRevoke(_ context.Context, _ *local.Conn, p *client.WakeRevokeParams) (any, error) {
 	who, err := s.resolveWaker("wake.revoke", p.Peer)
 	if err != nil {
