@@ -15,8 +15,8 @@ import (
 const maxReportsToPeer = 8
 
 // Run acts on what is due until ctx ends: deadlines, delegations whose agent does not come back,
-// entries that have lived long enough. It sleeps until the next of them, and waits for no
-// disk and no peer. It calls report to tell a peer how a delegation ended that the peer gave, or was
+// entries that have been kept long enough. It sleeps until the next of them, and does not wait for the
+// disk or a peer. It calls report to report to a peer the end of a delegation that the peer gave, or was
 // given.
 func (ts *Table) Run(ctx context.Context, report func(context.Context, *Delegation) error) error {
 	timer := time.NewTimer(0)
@@ -71,9 +71,9 @@ func (ts *Table) Run(ctx context.Context, report func(context.Context, *Delegati
 	}
 }
 
-// handleDueDelegation does the one thing that is due for t. tell starts a report, unless too many to
-// that peer are under way. What passes with time is so at once, and is written when it can be: a restart
-// finds the same. The caller holds mu.
+// handleDueDelegation does the one thing that is due for t. tell starts a report, unless too many reports
+// to that peer are under way. A change that comes with time takes effect at once, and is written when that
+// is possible: a restart leads to the same state. The caller holds mu.
 func (ts *Table) handleDueDelegation(t *Delegation, now time.Time, tell func() bool) {
 	over, forgotten := t.deadlines()
 	switch {
@@ -170,7 +170,7 @@ func (t *Delegation) nextDue() time.Time {
 	return over
 }
 
-// awaitedUntil returns until when a delegation whose agent is away waits for it. The caller holds Table.mu.
+// awaitedUntil returns when a delegation whose agent is away stops waiting for it. The caller holds Table.mu.
 func (t *Delegation) awaitedUntil() time.Time {
 	over, _ := t.deadlines()
 	if lost := t.agentAwaySince.Add(orphanedFor); t.Deadline.IsZero() && lost.Before(over) {

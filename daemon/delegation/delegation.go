@@ -24,28 +24,28 @@ type Delegation struct {
 	Content   [sha256.Size]byte // hash of the content
 	Agent     string            // name of the agent that delegated, or that works on it
 	FromAgent string            // of a taken one: the agent that delegated, as the peer claims
-	ToAgent   string            // of a given one: the agent of the peer that it is for; "": any
-	Bytes     int               // of its payload; 0: an older acpd entered it
+	ToAgent   string            // of a given one: the agent of the peer that it is for, or "" for any
+	Bytes     int               // of its payload; 0 if an older acpd entered it
 	Chain     wire.Chain
-	Parent    wire.MessageID // of a given one: what it follows from, as its caller has named it; zero: that named nothing
+	Parent    wire.MessageID // of a given one: what it follows from, as its caller has named it, or zero
 	Guessed   bool           // its caller has guessed the parent
 	Reports   bool           // a result is owed
 	Created   time.Time
-	Deadline  time.Time // zero: none
+	Deadline  time.Time // zero if it was given without one
 
 	// Guarded by Table.mu.
-	KeyHash        registry.KeyHash // of the key of that agent; zero: the owner delegated
+	KeyHash        registry.KeyHash // of the key of that agent; zero if the owner delegated
 	state          client.TaskState
 	acking         bool           // the ack is being written
 	acked          bool           // the ack is on disk
-	partials       uint64         // how many have come
+	partials       uint64         // how many have arrived
 	finalID        wire.MessageID // message that ended it
-	owed           bool           // its end is still to be told to the peer
+	owed           bool           // its end is still to be reported to the peer
 	unwanted       bool           // what it follows from is cancelled or expired
 	ending         bool           // its end is being written
-	countsAsWork   bool           // it counts as work of its agent
+	countsAsWork   bool           // it is part of its agent's load
 	takesShare     bool           // it takes of its peer's share
-	agentAwaySince time.Time      // since when no agent of that name is attached; zero: one is
+	agentAwaySince time.Time      // when its agent was first missing; zero if an agent of that name is attached
 	nextReport     time.Time      // when to report again
 	reportPause    time.Duration  // until the retry after that
 	changed        chan struct{}  // closed at the next change; nil while nobody waits
@@ -54,7 +54,7 @@ type Delegation struct {
 	outgoing       outgoingPartials
 	questions      []*Question   // of a given one: those that are answered, and one that is not
 	asked          int           // how many there were
-	incoming       *rate.Limiter // of a given one: how fast partial results may come; nil: none has
+	incoming       *rate.Limiter // of a given one: how fast partial results may come; nil before the first
 }
 
 // NewDelegation returns a delegation that begins now. env is its message, content the hash of that,
@@ -86,14 +86,14 @@ func (t *Delegation) isOverNow() bool { return t.IsOver(t.state) }
 // Ending holds the end of a delegation.
 type Ending struct {
 	State   client.TaskState
-	ID      wire.MessageID // of the message that says so
+	ID      wire.MessageID // of the message that reports it
 	Outcome string         // in words
 	Payload wire.Payload   // of that message
-	owed    bool           // the peer has not been told
+	owed    bool           // it is still to be reported to the peer
 }
 
-// NewAbandonedEnding returns the end of a given delegation for whose cancel the peer has sent no ack. The
-// peer is told later, by a message of that id.
+// NewAbandonedEnding returns the end of a given delegation for whose cancel the peer has sent no ack. It
+// is reported to the peer later, by a message with that id.
 func NewAbandonedEnding(id wire.MessageID, reason string) Ending {
 	outcome := "abandoned"
 	if reason != "" {

@@ -11,12 +11,11 @@ import (
 // This file ends the delegations that follow from one that is cancelled or expired: nobody waits for what they
 // were given for. It ends none whose caller has guessed what it follows from.
 
-// ErrParentEnded is the error of a call that follows from a request of which nobody waits for the outcome any
-// more.
+// ErrParentEnded is the error of a call that follows from a request whose outcome nobody waits for any more.
 var ErrParentEnded = kinds.Errorf(kinds.Cancelled, "the request that this follows from ended: nobody waits for its outcome any more; if you want this all the same, call without naming that request")
 
 // newUnwantedEnding returns the end of a given delegation that follows from one that is cancelled or expired.
-// The peer is told.
+// It is reported to the peer.
 func newUnwantedEnding() Ending {
 	return Ending{State: client.TaskCancelled, ID: wire.NewMessageID(), Outcome: "the request that this follows from ended", owed: true}
 }
@@ -46,7 +45,7 @@ func (ts *Table) noteParent(t *Delegation) {
 	}
 }
 
-// endFollowers has what follows from t end if t is cancelled or expired. The caller holds mu.
+// endFollowers ends what follows from t if t is cancelled or expired. The caller holds mu.
 func (ts *Table) endFollowers(t *Delegation) {
 	if !t.isUnwanted() {
 		return

@@ -25,8 +25,8 @@ func newLostSessionEnding(t *Delegation) Ending {
 	return Ending{State: client.TaskFailed, ID: wire.NewMessageID(), Outcome: lost.Message, Payload: kinds.EncodePayload(lost), owed: t.Reports}
 }
 
-// EndForLostSession ends the delegations that a session has accepted: nobody comes back for them. It
-// waits for no disk. The peers that gave them are told when their ends are written.
+// EndForLostSession ends the delegations that a session has accepted, because nobody comes back for them. It
+// does not wait for the disk. The peers that gave them get the ends when these are written.
 func (ts *Table) EndForLostSession(name string) {
 	ts.mu.Lock()
 	defer ts.mu.Unlock()
@@ -40,8 +40,8 @@ func (ts *Table) EndForLostSession(name string) {
 }
 
 // EndDeclined ends a delegation that was accepted, because the owner of this daemon has said no to it. It
-// reports whether the delegation was open. It waits for no disk: the peer that gave the delegation is
-// told when the end is written.
+// reports whether the delegation was open. It does not wait for the disk: the peer that gave the delegation
+// gets the end when it is written.
 func (ts *Table) EndDeclined(t *Delegation, why *kinds.Error) bool {
 	ts.mu.Lock()
 	defer ts.mu.Unlock()
@@ -55,8 +55,8 @@ func (ts *Table) EndDeclined(t *Delegation, why *kinds.Error) bool {
 	return true
 }
 
-// AgentAwaySince returns since when the agent that has accepted t is not attached; zero: it is, or
-// no agent has anything to do for t.
+// AgentAwaySince returns when the agent that has accepted t was first missing. It returns zero if that agent
+// is attached, or if no agent has anything to do for t.
 func (ts *Table) AgentAwaySince(t *Delegation) client.Time {
 	ts.mu.Lock()
 	defer ts.mu.Unlock()
@@ -71,9 +71,9 @@ func (t *Delegation) findAgentAwaySince() client.Time {
 	return client.Time{Time: t.agentAwaySince}
 }
 
-// UpdateAgentPresence finds out whether an agent of that name is attached. If none is, the
-// time begins in which it has to come back for its delegations. Questions that wait for the agent may
-// be asked of it again. It is called after each change of that.
+// UpdateAgentPresence records that an agent of that name was attached or has left. It is called after each
+// such change. If no such agent is attached, the time begins in which it has to come back for its
+// delegations. Questions that wait for the agent may be asked again.
 func (ts *Table) UpdateAgentPresence(name string) {
 	ts.mu.Lock()
 	defer ts.mu.Unlock()

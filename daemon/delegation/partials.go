@@ -17,20 +17,20 @@ const (
 	partialsTaken = 8               // a second, and so many at once
 )
 
-// ErrReplaced says that a newer partial result leaves instead of one that waited.
+// ErrReplaced: a newer partial result is sent instead of one that waited.
 var ErrReplaced = ownwords.New("a newer partial result leaves instead")
 
 // outgoingPartials holds the partial results of a taken delegation that are on their way to
 // the peer: one that is being sent, and the newest of those that wait. Guarded by Table.mu.
 type outgoingPartials struct {
-	next    time.Time     // before it none leaves
+	next    time.Time     // no partial result leaves before
 	sending bool          // one is being sent
-	waiting *int          // identifies the one that waits; nil: none does
+	waiting *int          // identifies the one that waits, or nil
 	ending  int           // ends that are being sent, or wait until all partial results have left
-	changed chan struct{} // closed at the next change of the others; nil: nobody waits for one
+	changed chan struct{} // closed at the next change of the others, or nil if nobody waits for one
 }
 
-// tellWaiters tells those that wait for a change. The caller holds Table.mu.
+// tellWaiters notifies those that wait for a change. The caller holds Table.mu.
 func (o *outgoingPartials) tellWaiters() {
 	if o.changed != nil {
 		close(o.changed)

@@ -29,10 +29,10 @@ type Question struct {
 	share    int64           // bytes of the peer's share that it takes, with its answer
 	written  bool            // it is on disk
 	answered bool            // its answer is on disk
-	failure  error           // why those that wait hear no answer; nil: they wait
+	failure  error           // the error for those that wait, if no answer comes; else nil
 	waiting  int             // exchanges that wait for the answer
 	asking   bool            // an agent is being asked
-	askedOf  *registry.Agent // the last one that was asked; nil: none was since the last repeat
+	askedOf  *registry.Agent // the last one that was asked since the last repeat, or nil
 }
 
 // isOpen reports whether an answer is still to come.
@@ -76,8 +76,8 @@ func (ts *Table) restoreQuestions(t *Delegation, found []*Question) {
 	}
 }
 
-// ackTime is how long a question about a taken delegation waits for the ack. An agent may ask as
-// soon as it has accepted; when its word is being written, the question waits for that.
+// ackTime is how long a question about a taken delegation waits for the ack, because an agent may ask as
+// soon as it has accepted. While the ack is being written, the question waits for that.
 const ackTime = 5 * time.Second
 
 // AwaitOpenForQuestions returns nil when something can be asked about a taken delegation: when its
@@ -119,8 +119,8 @@ func (ts *Table) checkOpen(t *Delegation) error {
 	return nil
 }
 
-// BeginQuestion enters a question of the peer about a delegation that was given to it, which
-// counts as the ack. A repeat gets the question that is there. The caller waits for the answer,
+// BeginQuestion enters a question of the peer about a delegation that was given to it. The question also
+// serves as the ack. A repeat gets the existing question. The caller waits for the answer,
 // by [Table.WatchQuestion], and then calls [Table.LeaveQuestion].
 //
 // One question is open at a time. If nobody waits for the answer to it any more, a new one takes its
@@ -193,7 +193,7 @@ func (ts *Table) BeginQuestion(ctx context.Context, t *Delegation, env *wire.Env
 }
 
 // isOthersID reports whether a delegation that was given to another peer, or a question of another
-// peer, has an id: [Table.FindQuestion] finds questions by these ids alone. The caller holds mu.
+// peer, has an id: [Table.FindQuestion] finds questions only by these ids. The caller holds mu.
 func (ts *Table) isOthersID(peer identity.ID, id wire.MessageID) bool {
 	for _, t := range ts.table {
 		if t.Direction == client.Given && t.Peer != peer && (t.ID == id || t.findQuestion(id) != nil) {
@@ -203,8 +203,8 @@ func (ts *Table) isOthersID(peer identity.ID, id wire.MessageID) bool {
 	return false
 }
 
-// dropQuestion takes a question out of the table, if it is there. Those that wait for it hear why.
-// The caller holds mu.
+// dropQuestion removes a question from the table, if it is there. Those that wait for it get why as their
+// error. The caller holds mu.
 func (ts *Table) dropQuestion(t *Delegation, q *Question, why error) {
 	i := slices.Index(t.questions, q)
 	if i < 0 {
@@ -219,8 +219,7 @@ func (ts *Table) dropQuestion(t *Delegation, q *Question, why error) {
 	ts.notifyWaiters(t)
 }
 
-// dropQuestions takes all questions of a delegation that has ended out of the table. The caller
-// holds mu.
+// dropQuestions removes all questions of a delegation that has ended from the table. The caller holds mu.
 func (ts *Table) dropQuestions(t *Delegation) {
 	for len(t.questions) > 0 {
 		ts.dropQuestion(t, t.questions[0], t.newOverError())
@@ -272,7 +271,7 @@ func (ts *Table) ClaimQuestion(q *Question, a *registry.Agent) bool {
 }
 
 // EndAsking ends what ClaimQuestion began. If failure is not nil, those that wait for an answer now
-// hear it; the question stays open.
+// get it as their error. The question stays open.
 func (ts *Table) EndAsking(t *Delegation, q *Question, failure error) {
 	ts.mu.Lock()
 	defer ts.mu.Unlock()
@@ -284,7 +283,7 @@ func (ts *Table) EndAsking(t *Delegation, q *Question, failure error) {
 }
 
 // RecordAnswer records the answer to a question, on disk when it returns. The first one wins;
-// the error is not_found if there is one already, or the question is no more.
+// the error is not_found if there is an answer already, or if the question no longer exists.
 func (ts *Table) RecordAnswer(ctx context.Context, t *Delegation, q *Question, answer wire.Payload) error {
 	var won bool
 	err := ts.db.Write(context.WithoutCancel(ctx), true, func(tx *store.Tx) (err error) {
@@ -307,7 +306,7 @@ func (ts *Table) RecordAnswer(ctx context.Context, t *Delegation, q *Question, a
 	return nil
 }
 
-// CloseQuestion ends a question without an answer. Those that wait for it hear why.
+// CloseQuestion ends a question without an answer. Those that wait for it get why as their error.
 func (ts *Table) CloseQuestion(ctx context.Context, t *Delegation, q *Question, why error) error {
 	ts.mu.Lock()
 	if !q.answered {
@@ -317,8 +316,8 @@ func (ts *Table) CloseQuestion(ctx context.Context, t *Delegation, q *Question, 
 	return ts.db.Write(context.WithoutCancel(ctx), false, func(tx *store.Tx) error { return deleteUnansweredQuestion(tx, t.Row, q.ID) })
 }
 
-// FindQuestion returns an open question by its id or that of its delegation, among the
-// delegations that are the holder's own, nil for all. ok is false if there is none.
+// FindQuestion returns an open question by its id or that of its delegation. It searches the
+// delegations of the holder by, or all if by is nil. ok is false if it finds no question.
 func (ts *Table) FindQuestion(by *registry.Credential, id wire.MessageID) (t *Delegation, q *Question, ok bool) {
 	ts.mu.Lock()
 	defer ts.mu.Unlock()

@@ -43,7 +43,7 @@ func insertQuestion(tx *store.Tx, t *Delegation, q *Question, payload []byte) er
 	return err
 }
 
-// updateAnswer writes the answer to a question that has none, and reports whether it was there.
+// updateAnswer writes the answer to an unanswered question, and reports whether it found that question.
 func updateAnswer(tx *store.Tx, row int64, id wire.MessageID, answer []byte) (won bool, err error) {
 	changed, err := tx.Exec("UPDATE daemon_question SET answer = ? WHERE task = ? AND id = ? AND answer IS NULL", answer, row, id[:])
 	if err != nil {
@@ -53,7 +53,7 @@ func updateAnswer(tx *store.Tx, row int64, id wire.MessageID, answer []byte) (wo
 	return n > 0, err
 }
 
-// readAnswer returns the answer to a question, nil if there is none.
+// readAnswer returns the answer to a question, or nil.
 func readAnswer(tx *store.Tx, row int64, id wire.MessageID) (answer []byte, err error) {
 	err = tx.QueryRow("SELECT answer FROM daemon_question WHERE task = ? AND id = ?", row, id[:]).Scan(&answer)
 	if errors.Is(err, sql.ErrNoRows) {
@@ -62,8 +62,8 @@ func readAnswer(tx *store.Tx, row int64, id wire.MessageID) (answer []byte, err 
 	return answer, err
 }
 
-// readQuestionText fills in the text of a question, or its beginning. A question that is no
-// more has none.
+// readQuestionText fills in the text of a question, or its beginning. The text stays empty if the
+// question no longer exists.
 func readQuestionText(tx *store.Tx, row int64, q *client.QuestionBack, whole bool) error {
 	var payload wire.Payload
 	err := tx.QueryRow("SELECT payload FROM daemon_question WHERE task = ? AND id = ?", row, q.ID[:]).Scan((*[]byte)(&payload))

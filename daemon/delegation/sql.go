@@ -24,7 +24,7 @@ func readDelegations(tx *store.Tx) ([]*Delegation, error) {
 
 // insertDelegation inserts an entry. It replaces one with the same peer and id that was just
 // dropped from memory and is about to be deleted here. Rows are never used twice, so that
-// deletion leaves the new entry alone.
+// deletion does not remove the new entry.
 func insertDelegation(tx *store.Tx, t *Delegation, text string) error {
 	_, err := tx.Exec(`INSERT OR REPLACE INTO daemon_task (row, direction, peer, id, hash, state, agent, thread, hops, trace, reports, created, deadline, task, holder, from_agent, to_agent, bytes, parent, guessed)
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
@@ -33,7 +33,7 @@ func insertDelegation(tx *store.Tx, t *Delegation, text string) error {
 	return err
 }
 
-// An ack, and a way between sent, unknown and refused, never undo an end that was
+// An ack, or a change between sent, unknown and refused, never undoes an end that was
 // written meanwhile.
 
 func updateDelegationAck(tx *store.Tx, row int64, state client.TaskState, ack []byte) error {

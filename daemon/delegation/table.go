@@ -1,14 +1,13 @@
 // Package delegation holds the table of delegations, given and taken: their states,
 // their deadlines and the agents that work on them.
 //
-// What decides is in memory, and all of it is on disk. An ack, a partial result and an end are
-// written before anybody sees them, except that a deadline passes when it passes.
+// All of the table is on disk, and the part that decisions need is in memory too. An ack, a partial result
+// and an end are written before anybody sees them, except that a deadline passes when it passes.
 // Of several ends of one delegation the first wins.
 //
-// The table may call the registry and the waker while it is locked, and these never the table.
+// The table may call the registry and the waker while it is locked. They never call the table.
 //
-// It leaves to others how a delegation travels, and what its agent and its peer are told
-// (package daemon).
+// Package daemon carries the delegations, and reports to their agents and peers.
 package delegation
 
 import (
@@ -35,7 +34,7 @@ const (
 	maxReportPause   = 10 * time.Minute
 )
 
-// Table is the table of delegations, in memory what decides and on disk all of it.
+// Table is the table of delegations. All of it is on disk, and the part that decisions need is in memory.
 type Table struct {
 	db     *store.DB
 	agents *registry.Registry
@@ -43,7 +42,7 @@ type Table struct {
 	wake   pace.Signal     // something is due earlier than before
 	log    *slog.Logger
 
-	tellEnd func(*Delegation) // is told when a taken delegation ends, while the table is locked
+	tellEnd func(*Delegation) // is called when a taken delegation ends, while the table is locked
 
 	questionBytes *budget.Account
 
@@ -53,8 +52,8 @@ type Table struct {
 	table         map[delegationKey]*Delegation
 	sizes         map[client.TaskDirection]map[identity.ID]int // entries of the table, by direction and peer
 	reports       map[identity.ID]int                          // under way, by peer
-	rows          int64                                        // the last row that was begun: none is used twice
-	next          time.Time                                    // when run looks again; zero: when it is woken
+	rows          int64                                        // the last row that was begun; no row is used twice
+	next          time.Time                                    // when Run looks again, or zero if it waits to be woken
 	unwrittenEnds []unwrittenEnd
 }
 
@@ -107,7 +106,7 @@ func OpenTable(ctx context.Context, db *store.DB, a *registry.Registry, book *bu
 	return ts, nil
 }
 
-// insert enters t in the table, and remove takes it out, if it is there. The caller holds mu.
+// insert enters t in the table, and remove removes it, if it is there. The caller holds mu.
 func (ts *Table) insert(t *Delegation) {
 	ts.table[t.key()] = t
 	ts.sizes[t.Direction][t.Peer]++
@@ -124,7 +123,7 @@ func (ts *Table) remove(t *Delegation) {
 	}
 }
 
-// addToAgentLoad makes t count as work of its agent, from now on without the place that it had
+// addToAgentLoad adds t to the load of its agent. In the same step it gives back the place that t had
 // before, if any.
 func (ts *Table) addToAgentLoad(t *Delegation, had *registry.Reservation) {
 	t.countsAsWork = true
@@ -138,8 +137,8 @@ func (ts *Table) Find(direction client.TaskDirection, peer identity.ID, id wire.
 	return ts.table[delegationKey{direction, peer, id}]
 }
 
-// FindByID returns a delegation by its id alone, of several the first in the order of
-// directions: one that is the holder's own, nil for any.
+// FindByID returns a delegation only by its id: one that belongs to the holder by, or any if by is nil. Of
+// several it returns the first in the order of directions.
 func (ts *Table) FindByID(by *registry.Credential, id wire.MessageID, directions ...client.TaskDirection) *Delegation {
 	ts.mu.Lock()
 	defer ts.mu.Unlock()
@@ -159,7 +158,7 @@ func (ts *Table) findByID(by *registry.Credential, id wire.MessageID, directions
 }
 
 // AddDelegation enters a delegation before its first byte leaves, or before its agent
-// hears of it. If there is an entry already, that is returned and fresh is false.
+// gets it. If there is an entry already, it returns that one, and fresh is false.
 func (ts *Table) AddDelegation(ctx context.Context, t *Delegation, text string) (entry *Delegation, fresh bool, err error) {
 	ts.mu.Lock()
 	if old := ts.table[t.key()]; old != nil {
@@ -215,8 +214,8 @@ func (ts *Table) releaseShare(t *Delegation) {
 }
 
 // evictIfFull drops an entry that is final if the table is full: the oldest of the peer
-// that has the most entries, so that nobody's outcomes are pushed out by another's. The end of a taken
-// one that its peer has not heard stays; the peer of one that was abandoned is not told then.
+// that has the most entries, so that nobody's outcomes are pushed out by another's. It keeps a taken one
+// whose end is still to be reported to its peer. If it drops one that was abandoned, the peer gets no report.
 func (ts *Table) evictIfFull(direction client.TaskDirection, peer identity.ID) (evicted *Delegation, ok bool) {
 	entries, n := ts.sizes[direction], 0
 	for _, of := range entries {
@@ -270,7 +269,7 @@ func (ts *Table) DescribeTask(ctx context.Context, t *Delegation, payloads bool)
 	return &shown, err
 }
 
-// OpenCount says how many delegations are not over.
+// OpenCount is how many delegations are not over.
 type OpenCount struct {
 	Given, Taken int
 	Questions    int // of those given, whose agent waits for an answer
@@ -312,11 +311,11 @@ func NewNotFoundError(ref wire.MessageID) *kinds.Error {
 	return kinds.Errorf(kinds.NotFound, "ref: %s names no delegation between these two: it never came, or was long ago", ref)
 }
 
-// Status says how far a delegation has come.
+// Status is how far a delegation has come.
 type Status struct {
 	State client.TaskState
 	Acked bool           // an ack is recorded
-	EndID wire.MessageID // of the message that ended it; zero if none did
+	EndID wire.MessageID // of the message that ended it, or zero
 }
 
 // Status returns the status of t.
@@ -444,9 +443,9 @@ func (ts *Table) HandOverToAgent(ctx context.Context, name string, key registry.
 	})
 }
 
-// CountRun counts a headless run for a delegation that a peer gave and on which the holder works,
-// nil for any agent. It returns how many there were with this one, 0 if there is no such
-// delegation, or it has ended. undo takes the run back.
+// CountRun adds a headless run to a delegation that a peer gave and on which the holder by works; by is nil
+// for any agent. It returns how many runs there are with this one, or 0 if there is no such delegation, or
+// it has ended. undo takes the run back.
 func (ts *Table) CountRun(by *registry.Credential, peer identity.ID, id wire.MessageID) (n int, undo func()) {
 	ts.mu.Lock()
 	defer ts.mu.Unlock()
@@ -469,7 +468,7 @@ func (ts *Table) IsOwnedBy(t *Delegation, by registry.Credential) bool {
 	return t.KeyHash == by.KeyHash
 }
 
-// List returns the delegations that are the holder's own, nil for all, and match, in no
+// List returns the delegations that match and belong to the holder by, or to anyone if by is nil, in no
 // order. match gets the state of each and calls nothing of the table.
 func (ts *Table) List(by *registry.Credential, match func(*Delegation, client.TaskState) bool) []*Delegation {
 	ts.mu.Lock()

@@ -11,12 +11,12 @@ import (
 	"github.com/acpd/acpd/wire"
 )
 
-// The ways from one state of a delegation to the next. An ack, a partial result and an end are on disk
-// before anybody sees them, except that a deadline passes when it passes. Unknown and refused
-// count even if they cannot be written. No way leads away from an end.
+// The transitions between the states of a delegation. An ack, a partial result and an end are on disk
+// before anybody sees them, except that a deadline passes when it passes. The states unknown and refused
+// take effect even if they cannot be written. No transition leads away from an end.
 
 // RecordAck records the answer to the delegation, on disk when it returns. An end that
-// came before stays. One that is accepted is work of its agent from then on, instead of the
+// came before stays. An accepted one is part of its agent's load from then on, instead of the
 // place that it had, if any.
 func (ts *Table) RecordAck(ctx context.Context, t *Delegation, accepted bool, payload wire.Payload, had *registry.Reservation) error {
 	state := client.TaskRefused
@@ -53,16 +53,16 @@ func (ts *Table) SetState(ctx context.Context, t *Delegation, state client.TaskS
 	return ts.setStateIf(ctx, t, state, may, func(tx *store.Tx) error { return updateDelegationState(tx, t.Row, state) })
 }
 
-// RecordRefusal enters that the peer answered a delegation with an error. It may be sent
+// RecordRefusal records that the peer answered a delegation with an error. The delegation may be sent
 // again under the same id.
 func (ts *Table) RecordRefusal(ctx context.Context, t *Delegation, why string) error {
 	may := func() bool { return !t.ending && !t.state.IsFinal() && t.state != client.TaskAccepted }
 	return ts.setStateIf(ctx, t, client.TaskRefused, may, func(tx *store.Tx) error { return updateDelegationRefusal(tx, t.Row, why) })
 }
 
-// setStateIf writes a state and then sets it, if may allows it before and after. The state
-// after an exchange that is over counts even if it could not be written: after a restart
-// nothing is known of it then.
+// setStateIf writes a state and then sets it, if may allows it before and after. The state after an
+// exchange that is over takes effect even if it could not be written: after a restart
+// the state is unknown then.
 func (ts *Table) setStateIf(ctx context.Context, t *Delegation, state client.TaskState, may func() bool, write func(*store.Tx) error) error {
 	ts.mu.Lock()
 	open := may()
@@ -83,12 +83,12 @@ func (ts *Table) setStateIf(ctx context.Context, t *Delegation, state client.Tas
 // Partial holds a partial result.
 type Partial struct {
 	Payload  wire.Payload
-	Progress *float64 // nil: it does not say
+	Progress *float64 // nil if that is not known
 	Message  string
 	Durable  bool // it is to be on disk, fsynced, when it is recorded
 }
 
-// RecordPartial records a partial result; it counts as the ack. It reports whether the
+// RecordPartial records a partial result, which also serves as the ack. It reports whether the
 // delegation was still open.
 func (ts *Table) RecordPartial(ctx context.Context, t *Delegation, p Partial) (bool, error) {
 	ts.mu.Lock()

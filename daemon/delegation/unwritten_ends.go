@@ -17,12 +17,12 @@ const (
 )
 
 // unwrittenEnd is an end of a delegation that the clock has brought about and that is not on disk yet.
-// It is written beside the clock, which waits for no disk, and again until it is there. There
-// are no more such ends than delegations.
+// Another goroutine writes it, because the clock does not wait for the disk, and tries again until it is
+// written. There are no more such ends than delegations.
 type unwrittenEnd struct {
 	task   *Delegation
 	ending Ending // as applyEnd gets it if only the disk was waited for
-	drop   bool   // instead: the entry goes
+	drop   bool   // delete the entry instead
 }
 
 // queueUnwrittenEnd queues an end to be written. The caller holds mu.
