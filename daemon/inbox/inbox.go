@@ -30,17 +30,17 @@ import (
 const (
 	defaultListed   = 100  // messages in an answer of List, unless its caller asks for more
 	MaxListed       = 1000 // the most there can be; the length of a line bounds them too
-	MaxRowsPerWrite = 64   // that are marked or removed: other writers wait meanwhile
+	MaxRowsPerWrite = 64   // rows that one write marks or removes: other writers wait meanwhile
 
-	// What agents took that was for any of them is kept for a while: enough to see what one
-	// of them did in the last days. The oldest go first.
+	// A message for any agent is kept for a while after one of them took it: enough to see what that agent
+	// did in the last days. The oldest are deleted first.
 	maxTaken      = 1000
 	maxTakenBytes = 16 << 20
 	takenKeptFor  = 7 * 24 * time.Hour
 )
 
-// Inbox keeps the messages that no attached agent took. Nothing that was promised is
-// dropped: a full inbox takes no more.
+// Inbox keeps the messages that no attached agent took. It drops no message that it has accepted: a full
+// inbox refuses new ones.
 type Inbox struct {
 	Removed func(MessageKey) // is called, not under a lock, after a message has left; may be nil, and is set before the first use
 
@@ -57,7 +57,7 @@ type Inbox struct {
 	unrequested, requested accounts
 }
 
-// accounts count what peers have held of one sort of message.
+// accounts are the budgets of peers for one sort of held message.
 type accounts struct{ messages, bytes *budget.Account }
 
 // heldSize holds what a message takes of its sender's share.
@@ -139,9 +139,9 @@ func (b *Inbox) FindSender(id wire.MessageID) (from identity.ID, held bool) {
 	return from, held
 }
 
-// findSendersOf returns the peers among whose messages ids are looked for, because the index begins
+// findSendersOf returns the peers whose messages are searched for ids, because the index begins
 // with the peer. They are the named peers, or else the peers that sent a held message of one of the
-// ids. If there are none, the peer with the zero id stands for that.
+// ids. Without such a peer it returns the zero id, which matches no message.
 func (b *Inbox) findSendersOf(ids []wire.MessageID, named []identity.ID) []identity.ID {
 	if len(ids) == 0 || len(named) > 0 {
 		return named
@@ -302,8 +302,8 @@ func (b *Inbox) MarkShown(ctx context.Context, seqs []uint64, of *string) error 
 	return nil
 }
 
-// SaveSeenMarks writes which messages List has returned to the owner, a few a write. What cannot
-// be written, as on a full disk, waits for the next call: reading needs no space, and the
+// SaveSeenMarks writes which messages List has returned to the owner, a few in each write. The next call
+// writes those that cannot be written now, as on a full disk: reading needs no space, and the
 // owner can acknowledge what it read in this run of the daemon.
 func (b *Inbox) SaveSeenMarks(ctx context.Context) error {
 	b.mu.Lock()
@@ -330,7 +330,7 @@ func (b *Inbox) SaveSeenMarks(ctx context.Context) error {
 	return nil
 }
 
-// ReadMessage returns a held message, nil if the inbox does not have it any more.
+// ReadMessage returns a held message, or nil if the inbox does not have it any more.
 func (b *Inbox) ReadMessage(ctx context.Context, k MessageKey) (*wire.Envelope, error) {
 	if !b.holds(k) {
 		return nil, nil

@@ -37,8 +37,8 @@ func (b *Inbox) AcknowledgeAsOwner(ctx context.Context, p *client.AckParams, pee
 }
 
 // AcknowledgeAsAgent removes messages that List has returned to an agent, and returns which
-// ones. What was for any agent is kept for takenKeptFor with the name of the agent, which
-// answers for what it has taken.
+// ones. Messages for any agent are kept for takenKeptFor with the name of this agent, which
+// is responsible for what it has taken.
 func (b *Inbox) AcknowledgeAsAgent(ctx context.Context, p *client.AckParams, agent string, peers []identity.ID) (gone []MessageKey, err error) {
 	b.mu.Lock()
 	shown := b.shown.findAcknowledged(agent, p)
@@ -91,7 +91,7 @@ func (b *Inbox) deleteOldTaken(ctx context.Context) error {
 }
 
 // TakeMessage removes a message that an agent has read, as its ack would, and reports whether the
-// inbox had it. The name "" stands for the owner, who takes what is for any agent.
+// inbox had it. The name "" means the owner, who takes messages for any agent.
 func (b *Inbox) TakeMessage(ctx context.Context, k MessageKey, agent string) (removed bool, err error) {
 	const where = "peer = ? AND id = ?"
 	var gone []MessageKey
@@ -154,7 +154,7 @@ func (b *Inbox) removeHeldMatching(ctx context.Context, durable bool, do removal
 	}
 }
 
-// ListSenders returns the peers of which anything is left, taken messages included.
+// ListSenders returns the senders of all stored messages, taken messages included.
 func (b *Inbox) ListSenders(ctx context.Context) ([]identity.ID, error) {
 	return store.ReadValue(ctx, b.db, readHeldSenders)
 }

@@ -17,7 +17,7 @@ import (
 // repeatsFor is the time for which inbound messages are remembered (protocol, section 5).
 const repeatsFor = 10 * time.Minute
 
-// sweepEvery is the least time between looks at the messages of peers that send no more.
+// sweepEvery is the least time between looks at the messages of peers that have stopped sending.
 const sweepEvery = time.Minute
 
 // Digest is the SHA-256 of a message's content: kind, ref and payload.
@@ -49,8 +49,8 @@ type Outcome struct {
 	Err   error
 }
 
-// Refuse returns the outcome of a message with which nothing was done, and that it is not kept, so that a repeat
-// may run anew.
+// Refuse returns the outcome of a message that was refused before anything was done. keep is false, so that a
+// repeat may run anew.
 func Refuse(err error) (o Outcome, keep bool) { return Outcome{Err: err}, false }
 
 // Run is the one run of a message, however often it comes.
@@ -71,10 +71,10 @@ type Run struct {
 // a repeat gets the outcome of the first run and waits for it while that lasts.
 // Package delegation remembers delegations as well, on disk and for longer.
 type Repeats struct {
-	kept *budget.Account // never refuses: the oldest go
+	kept *budget.Account // never refuses: the oldest are dropped
 
 	mu    sync.Mutex               // guards what follows
-	peers map[identity.ID]*history // each has a run at least
+	peers map[identity.ID]*history // each has at least one run
 	n     int                      // runs in all peers
 	swept time.Time                // when dropExpired was last called for all
 }
@@ -129,7 +129,7 @@ func (r *Repeats) BeginRun(from identity.ID, env *wire.Envelope) (run *Run, fres
 	return run, true, nil
 }
 
-// FindRun returns the run of a message of a peer, nil if it is not remembered.
+// FindRun returns the run of a message of a peer, or nil if it is not remembered.
 func (r *Repeats) FindRun(from identity.ID, id wire.MessageID) *Run {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -202,7 +202,7 @@ func (r *Repeats) ForgetPeer(peer identity.ID) {
 	}
 }
 
-// AddTaker says that an agent is handed a message, if that is remembered.
+// AddTaker records that an agent is handed a message, if that message is remembered.
 func (r *Repeats) AddTaker(from identity.ID, id wire.MessageID, agent registry.KeyHash) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -251,7 +251,7 @@ func (r *Repeats) dropOldest(h *history, n int) {
 	r.removeIfEmpty(h)
 }
 
-// removeIfEmpty forgets a peer of which nothing is remembered, and gives back what a burst has taken.
+// removeIfEmpty removes a peer without remembered messages, and frees the memory that a burst has taken.
 func (r *Repeats) removeIfEmpty(h *history) {
 	if len(h.order) == 0 {
 		h.order, h.runs = nil, make(map[wire.MessageID]*Run)

@@ -36,7 +36,7 @@ func readHeldSenders(tx *store.Tx) ([]identity.ID, error) {
 	})
 }
 
-// readHeldEnvelope returns the text of a message, nil if there is none.
+// readHeldEnvelope returns the text of a message, or nil.
 func readHeldEnvelope(tx *store.Tx, k MessageKey) (envelope []byte, err error) {
 	err = tx.QueryRow("SELECT envelope FROM daemon_inbox WHERE peer = ? AND id = ?", k.Peer[:], k.ID[:]).Scan(&envelope)
 	if errors.Is(err, sql.ErrNoRows) {
@@ -150,7 +150,7 @@ func readHeldSeqs(tx *store.Tx, agent string, most int) ([]uint64, error) {
 	}, agent, most)
 }
 
-// readHeldKeysOf returns the oldest held messages of a peer and kinds that are for an agent alone.
+// readHeldKeysOf returns the oldest held messages of a peer and kinds for exactly this agent name.
 func readHeldKeysOf(tx *store.Tx, agent string, peer identity.ID, named []string, most int) ([]MessageKey, error) {
 	where, args := appendSQLFilter(named, nil, nil, []any{agent, peer[:]})
 	return readMessageKeys(tx, "SELECT peer, id FROM daemon_inbox WHERE agent = ? AND peer = ? AND"+isHeld+where+" ORDER BY seq LIMIT ?", append(args, most)...)
