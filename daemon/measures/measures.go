@@ -1,6 +1,6 @@
-// Package measures counts what a daemon shows only in its metrics.
+// Package measures has the counters and histograms that a daemon shows only in its metrics.
 //
-// It leaves to others when something is counted, and who reads it.
+// Its callers decide when something is counted, and who reads it.
 package measures
 
 import (
@@ -17,8 +17,8 @@ import (
 	"github.com/acpd/acpd/wire"
 )
 
-// Measures counts what is shown only in metrics. Its methods may be called from any goroutine, and do not
-// block. While no metrics are served it is nil; CountDial and CountRequestsOf may be called all the same.
+// Measures holds what is shown only in metrics. Its methods may be called from any goroutine, and do not
+// block. It is nil while no metrics are served; CountDial and CountRequestsOf may be called all the same.
 type Measures struct {
 	calls        *metrics.Outcomes // by direction, kind and outcome, with how long they took
 	receipts     *metrics.Counts   // by direction and state
@@ -30,7 +30,7 @@ type Measures struct {
 	channels     *metrics.Counts // requests, by who asks and status
 }
 
-// The values of labels, beside codes and kinds. A label that takes words of others ends with
+// The values of labels, in addition to codes and kinds. A label whose values come from elsewhere ends with
 // otherValue.
 const (
 	outcomeOK      = "ok"
@@ -39,7 +39,7 @@ const (
 	otherValue     = "other"
 )
 
-// Who makes a request about channels.
+// The values of the label from: who makes a request about channels.
 const (
 	AskedHere   = "agent"
 	AskedByPeer = "peer"
@@ -78,9 +78,9 @@ var (
 // Began does nothing. It is of [peer.Observer].
 func (m *Measures) Began(*peer.Passing) {}
 
-// Ended counts a request or a message, and how long it took from when it began until there was an
-// outcome: for one that was sent, the reply or receipt; for one that came, what is sent back. It counts
-// the receipt too, if there is one: an error of this daemon about a message of its own is none.
+// Ended counts the outcome of a request or a message, and how long it took from its beginning. The outcome
+// of a sent one is the reply or receipt; the outcome of a received one is what is sent back. Ended also
+// counts the receipt, if there is one. An error of this daemon about its own message is not a receipt.
 func (m *Measures) Ended(p *peer.Passing) {
 	outcome, direction := outcomeOK, string(traffic.DirectionOf(p.Inbound))
 	if p.Err != nil {
@@ -96,7 +96,7 @@ func (m *Measures) Ended(p *peer.Passing) {
 	}
 }
 
-// CountDial counts a dial that has ended.
+// CountDial counts the outcome of a dial; failure is nil if it succeeded.
 func (m *Measures) CountDial(failure *kinds.Error) {
 	if m == nil {
 		return
@@ -108,7 +108,7 @@ func (m *Measures) CountDial(failure *kinds.Error) {
 	m.dials.Add(1, outcome)
 }
 
-// CountCommit counts a commit of state.db.
+// CountCommit counts the outcome of a commit of state.db, its time and its writes.
 func (m *Measures) CountCommit(c store.Commit) {
 	outcome := outcomeOK
 	if c.Failed {
@@ -119,7 +119,7 @@ func (m *Measures) CountCommit(c store.Commit) {
 	m.commitWrites.Observe(int64(c.Writes))
 }
 
-// CountMail counts a delivery of OACP mail.
+// CountMail counts the result of a delivery of OACP mail.
 func (m *Measures) CountMail(toPeer bool, result string) {
 	direction := client.In
 	if toPeer {
@@ -128,8 +128,8 @@ func (m *Measures) CountMail(toPeer bool, result string) {
 	m.mails.Add(1, string(direction), result)
 }
 
-// CountRequestsOf returns the handler, but each request about channels is counted when the status
-// of its answer is known. It is the handler itself if nothing is counted.
+// CountRequestsOf returns a handler that calls next, and counts each request about channels when the status
+// of its answer is known. It returns next itself if m is nil.
 func (m *Measures) CountRequestsOf(from string, next http.Handler) http.Handler {
 	if m == nil {
 		return next
@@ -147,10 +147,10 @@ func nameStatusClass(status int) string {
 	return string(rune('0'+status/100)) + "xx"
 }
 
-// statusWriter tells the status of an answer, once.
+// statusWriter reports the status of an answer, once.
 type statusWriter struct {
 	http.ResponseWriter
-	tell func(status int) // nil: it was told
+	tell func(status int) // nil once it was called
 }
 
 func (w *statusWriter) WriteHeader(status int) {
@@ -186,7 +186,7 @@ func (m *Measures) ListFamilies() []metrics.Family {
 	}
 }
 
-// InAndOut returns what writes a family of two series, by direction.
+// InAndOut returns a function that writes a family of two series, by direction.
 func InAndOut(in, out int) func(*metrics.Text) {
 	return func(t *metrics.Text) {
 		t.Add(float64(in), metrics.Label{Name: "direction", Value: string(client.In)})
