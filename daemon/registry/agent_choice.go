@@ -28,9 +28,9 @@ func formatRequestCount(n int) string {
 	return fmt.Sprintf("%d requests", n)
 }
 
-// ShareError says that a peer has as many places of an agent as one peer may have
-// while others are connected, or that peers that the owner does not trust have as many as they may
-// have together.
+// ShareError is the error for a peer that has as many places of an agent as one peer may have
+// while others are connected, or for peers that the owner does not trust, if they have as many as they
+// may have together.
 type ShareError struct {
 	agent   string
 	n       int
@@ -118,8 +118,8 @@ func describeMessageKind(kind string) string {
 	return kind
 }
 
-// countActiveFor counts what an agent has to do for one peer: for all keys with its name, if it is
-// certified. The caller holds mu.
+// countActiveFor returns how many requests and delegations of one peer an agent works on. For a certified
+// peer it adds those of all keys with its name. The caller holds mu.
 func (r *Registry) countActiveFor(a *Agent, from identity.ID) int {
 	if name, ok := r.findCertifiedName(from); ok && name != "" {
 		return r.countActiveForFleet(a, name)
@@ -134,8 +134,8 @@ func (r *Registry) isFleetShareTaken(a *Agent, from identity.ID) bool {
 	return certified && r.countActiveForFleet(a, "") >= max(a.MaxConcurrent/2, 1) && r.IsTrustedConnected()
 }
 
-// countActiveForFleet counts what an agent has to do for all certified peers with a name; "": with any.
-// The caller holds mu.
+// countActiveForFleet returns how many requests and delegations an agent works on for all certified peers
+// with a name, or for all certified peers if name is "". The caller holds mu.
 func (r *Registry) countActiveForFleet(a *Agent, name string) (sum int) {
 	for _, by := range []map[identity.ID]int{a.runningOf, r.accepted[a.Name]} {
 		for id, n := range by {
@@ -155,8 +155,8 @@ func (r *Registry) findCertifiedName(id identity.ID) (string, bool) {
 	return r.Certified(id)
 }
 
-// isPreferred reports whether a, which attached after b, goes before b. Their domains match
-// equally: one with a free place goes first, then the less busy, then the later. The caller
+// isPreferred reports whether a, which attached after b, is chosen before b. Their domains match
+// equally: one with a free place is first, then the less busy, then the later. The caller
 // holds mu.
 func (r *Registry) isPreferred(a, b *Agent) bool {
 	aFull, bFull := r.countActive(a) >= a.MaxConcurrent, r.countActive(b) >= b.MaxConcurrent
@@ -167,7 +167,7 @@ func (r *Registry) isPreferred(a, b *Agent) bool {
 }
 
 // MatchLongestDomain returns the length of the longest of domains that matches: 0 if there are no
-// domains, -1 if none matches.
+// domains, -1 if no domain matches.
 func MatchLongestDomain(domains []string, domain string) int {
 	if len(domains) == 0 {
 		return 0

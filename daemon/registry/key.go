@@ -18,8 +18,8 @@ const NameKeptFor = 10 * time.Minute
 // KeyHash is the SHA-256 of an agent's key.
 type KeyHash [sha256.Size]byte
 
-// Credential says as which agent a local connection calls: its name, "" for none, and the
-// hash of its key. What was sent, or taken, under a key belongs to the agent with that key.
+// Credential is how a local connection calls: with the name of an agent, or "", and the hash of its key.
+// Messages that were sent, or taken, under a key belong to the agent with that key.
 type Credential struct {
 	Name    string
 	KeyHash KeyHash
@@ -70,8 +70,8 @@ func (r *Registry) FindKeyHash(name string) (known bool, key KeyHash) {
 	return ok && time.Since(k.since) < NameKeptFor, k.key
 }
 
-// protectNameWithOpenWork protects the name of an agent that leaves, if it is one of open, the names with
-// open work. It drops the protected names that have none any more. The caller holds mu.
+// protectNameWithOpenWork protects the name of an agent that leaves, if it is in open, the names with
+// open work. It drops the protected names that are not in open any more. The caller holds mu.
 func (r *Registry) protectNameWithOpenWork(a *Agent, open map[string]bool) {
 	maps.DeleteFunc(r.protectedNames, func(name string, _ protectedName) bool { return !open[name] })
 	if open[a.Name] {

@@ -66,7 +66,7 @@ func (a *Agent) takesKind(kind string) bool {
 	return len(a.Kinds) == 0 || slices.Contains(a.Kinds, kind)
 }
 
-// Registry holds the attached agents. It alone chooses which of them gets a message.
+// Registry holds the attached agents, and decides which of them gets a message.
 type Registry struct {
 	// Certified is as in [budget.Book], and IsTrustedConnected reports whether a peer is connected that the
 	// owner trusts. They must not block, nor call the registry. Nil: the owner trusts all peers.
@@ -195,7 +195,7 @@ func checkAttachParams(p *client.AttachParams) error {
 	return nil
 }
 
-// Detach removes the agent of a connection and returns it, nil if there was none. It keeps
+// Detach removes the agent of a connection and returns it, or nil. It keeps
 // the agent's name if that is one of open, the names with open work, for which it asks
 // while it is not locked.
 func (r *Registry) Detach(conn *jsonrpc.Conn, open func() map[string]bool) *Agent {
@@ -215,7 +215,7 @@ func (r *Registry) Detach(conn *jsonrpc.Conn, open func() map[string]bool) *Agen
 	return nil
 }
 
-// FindByConn returns the agent of a connection, nil if it has not attached.
+// FindByConn returns the agent of a connection, or nil if it has not attached.
 func (r *Registry) FindByConn(conn *jsonrpc.Conn) *Agent {
 	return r.find(func(a *Agent) bool { return a.Conn == conn })
 }
@@ -229,8 +229,8 @@ func (r *Registry) find(is func(*Agent) bool) *Agent {
 	return nil
 }
 
-// AdjustAcceptedCount adds n to the accepted delegations of a name. It gives back the place that
-// one of them had until now, if any, in the same step, so that none counts twice.
+// AdjustAcceptedCount adds n to the accepted delegations of a name. In the same step it gives back the
+// place that one of them had until now, if any, so that no delegation is counted twice.
 func (r *Registry) AdjustAcceptedCount(name string, from identity.ID, n int, had *Reservation) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -248,7 +248,7 @@ func (r *Registry) AdjustAcceptedCount(name string, from identity.ID, n int, had
 	}
 }
 
-// countActive counts what an agent has to do. The caller holds mu.
+// countActive returns how many requests and delegations an agent works on. The caller holds mu.
 func (r *Registry) countActive(a *Agent) int { return a.running + r.countAccepted(a.Name) }
 
 // CountActive returns on how many queries and delegations the agent of a name works.
