@@ -96,7 +96,7 @@ func (s *Service) serveBudgetReserve(ctx context.Context, c *local.Conn, p *clie
 	return &client.Reserved{ID: id, Trust: trust}, nil
 }
 
-// serveBudgetSettle replaces what was reserved by what the run has cost. Only who has reserved it
+// serveBudgetSettle replaces what was reserved by what the run has cost. Only the caller that has reserved it
 // knows the id.
 func (s *Service) serveBudgetSettle(ctx context.Context, c *local.Conn, p *client.SettleParams) (any, error) {
 	cut, err := s.Settle(ctx, p, s.limits())
@@ -135,7 +135,7 @@ func (s *Service) serveBudgetSpent(ctx context.Context, _ *local.Conn, p *client
 	}}, nil
 }
 
-// What the setting spending bounds beside the US dollars for one peer.
+// The limits that follow from the setting spending, which is in US dollars for one peer.
 const (
 	runsForDollar   = 10
 	tokensForDollar = 400_000

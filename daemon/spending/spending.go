@@ -2,7 +2,7 @@
 // on disk, so that a restart forgets nothing.
 //
 // A run is reserved before it begins, with the most that it may cost, and settled when it is
-// over. What is reserved counts as spent until it is settled; what never is settled stays
+// over. A reserved amount is treated as spent until it is settled. If it is never settled, it stays
 // spent. A day is one of the local calendar.
 package spending
 
@@ -109,7 +109,7 @@ func isProfileName(s string) bool {
 
 // Reserve takes what a run may cost from the day's budget and returns the id to settle it
 // under, and how often the peer was untrusted. If the budget does not hold it, the error is
-// overloaded and says until when.
+// overloaded, to be retried when the next day begins.
 func (t *Table) Reserve(ctx context.Context, r Reservation, l Limits) (id string, untrusts uint64, err error) {
 	var key [16]byte
 	rand.Read(key[:])
@@ -153,7 +153,7 @@ func (t *Table) Reserve(ctx context.Context, r Reservation, l Limits) (id string
 	return hex.EncodeToString(key[:]), untrusts, nil
 }
 
-// findExceeded returns which limit a reservation would exceed, "" if none.
+// findExceeded returns which limit a reservation would exceed, or "".
 func (l Limits) findExceeded(spent amounts, all Money, r Reservation) string {
 	switch {
 	case spent.runs+1 > l.Runs:
@@ -168,9 +168,9 @@ func (l Limits) findExceeded(spent amounts, all Money, r Reservation) string {
 	return ""
 }
 
-// Settle replaces what was reserved by what a run has cost. What is more than was reserved
-// counts only as far as the peer's limits of a day go, so that it takes nothing from other peers
-// beyond that; cut says that it went further. What has not begun was no run. Settle returns
+// Settle replaces the reserved amount by what a run has cost. A cost above the reservation is recorded
+// only up to the peer's limits of a day, so that it takes nothing from other peers
+// beyond that; cut reports that it was higher. A run that has not begun is removed. Settle returns
 // not_found if nothing is reserved under the id: it was settled, or is too old.
 func (t *Table) Settle(ctx context.Context, p *client.SettleParams, l Limits) (cut bool, err error) {
 	cost, ok := newMoney(p.Cost)
@@ -227,8 +227,8 @@ func (t *Table) List(ctx context.Context, days int) ([]client.SpentRow, error) {
 	return rows, nil
 }
 
-// CountUntrust makes what Reserve returns of a peer another number from now on. What was
-// spent for the peer stays spent. For a peer that has had no run it writes nothing.
+// CountUntrust increases the number of untrusts that Reserve returns for a peer. Amounts that were
+// spent for the peer stay spent. For a peer that has had no run it writes nothing.
 func (t *Table) CountUntrust(ctx context.Context, peer identity.ID) error {
 	t.mu.Lock()
 	delete(t.refused, peer)

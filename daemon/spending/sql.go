@@ -51,7 +51,7 @@ func insertReservation(tx *store.Tx, key [16]byte, day string, at time.Time, r R
 }
 
 // takeReservation deletes a reservation and returns it with its day. ok is false if there is
-// none.
+// no such reservation.
 func takeReservation(tx *store.Tx, key [16]byte) (day string, r Reservation, ok bool, err error) {
 	var tokens int64
 	err = tx.QueryRow("DELETE FROM daemon_reserved WHERE id = ? RETURNING day, peer, profile, micros, tokens", key[:]).
