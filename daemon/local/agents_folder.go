@@ -13,7 +13,7 @@ import (
 )
 
 // MaxInputBytes bounds, per socket of the agents' folder, the bytes of lines or bodies that
-// have begun to come in and are not whole. The first 64 KiB of each do not count.
+// have begun to come in and are not whole, beyond the first 64 KiB of each.
 const MaxInputBytes = 64 << 20
 
 // Requests of agents on acp.sock there that are not answered yet, and the bytes of their
@@ -28,8 +28,8 @@ const (
 const MaxUnreadBytes = 64 << 20
 
 // OpenAgentsFolder makes the agents' folder, or takes it as it is: programs that have
-// mounted it then see its sockets come and go. The folder and its sockets belong to their
-// owner alone.
+// mounted it then see its sockets come and go. Only the owner of the folder and its sockets has access to
+// them, unless other users are configured.
 //
 // If other users are configured, everybody who gets to the folder can open the sockets. On
 // this host nobody does, because the state directory is 0700; only programs for which the
@@ -52,9 +52,9 @@ func OpenAgentsFolder(home string, others []int) error {
 	return nil
 }
 
-// OpenGuestSocket opens a socket in the agents' folder. It makes the socket beside the
-// folder and then moves it there, in place of anything that has its name. So an agent that
-// can write there cannot keep the daemon from starting, or have it change the mode of
+// OpenGuestSocket opens a socket in the agents' folder. It makes the socket outside the
+// folder and then moves it there, replacing anything that has its name. So an agent that
+// can write there cannot keep the daemon from starting, or make it change the mode of
 // another file.
 func OpenGuestSocket(ctx context.Context, home, name string, others []int) (*Socket, error) {
 	made, path := filepath.Join(home, "."+name), filepath.Join(home, client.AgentFolder, name)

@@ -22,8 +22,8 @@ type Conn struct {
 	IsGuest bool // it came through the agents' folder
 
 	server   *Server
-	key      registry.KeyHash                    // of a guest that is no agent, so that what it sent is its own
-	speaksAs atomic.Pointer[registry.Credential] // the agent as which it calls; nil if it calls as the one that it attached
+	key      registry.KeyHash                    // of a guest that is not an agent, so that what it sent belongs to it
+	speaksAs atomic.Pointer[registry.Credential] // the agent as which it calls, or nil if it calls as the one that it attached
 	shutdown <-chan struct{}                     // closed when the daemon ends it
 }
 
@@ -107,8 +107,8 @@ func (c *Conn) GuestCredential() *registry.Credential {
 	return &as
 }
 
-// InboxAgent returns the name of the agent whose inbox a guest may use, nil for the daemon's
-// owner. It returns an error, which begins with op, if the guest is no agent.
+// InboxAgent returns the name of the agent whose inbox a guest may use, or nil for the daemon's
+// owner. It returns an error, which begins with op, if the guest is not an agent.
 func (c *Conn) InboxAgent(op string) (*string, error) {
 	as := c.GuestCredential()
 	switch {
@@ -139,8 +139,8 @@ func (c *Conn) answerRequest(ctx context.Context, _ *jsonrpc.Conn, r *jsonrpc.Re
 	r.Respond(result)
 }
 
-// callMethod calls a method. A method that panics has failed, and the daemon goes on: no
-// program of this machine may end it by a call.
+// callMethod calls a method. If the method panics, only the call fails: no
+// program of this machine may end the daemon by a call.
 func (c *Conn) callMethod(ctx context.Context, m Method, r *jsonrpc.Request) (result any, err error) {
 	defer func() {
 		if v := recover(); v != nil {
@@ -151,7 +151,7 @@ func (c *Conn) callMethod(ctx context.Context, m Method, r *jsonrpc.Request) (re
 	return m.Serve(ctx, c, r)
 }
 
-// explainError returns the error that a caller hears.
+// explainError returns the error that a caller gets.
 func (c *Conn) explainError(method string, err error) error {
 	_, isOfCall := errors.AsType[*jsonrpc.Error](err) // it quotes what the caller has sent
 	if cause := ownwords.FindForeign(err); cause != "" && !isOfCall {

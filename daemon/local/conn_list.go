@@ -18,8 +18,8 @@ type closer interface {
 	Close() error
 }
 
-// addOrReplaceOldest appends c. If the list has most connections already, add removes and closes the
-// oldest one that mayClose accepts, and returns false if there is none.
+// addOrReplaceOldest appends c. If the list has most connections already, it removes and closes the
+// oldest one that mayClose accepts, or returns false if mayClose accepts none of them.
 func (l *connList[C]) addOrReplaceOldest(c C, most int, mayClose func(C) bool) bool {
 	l.mu.Lock()
 	var evicted []C

@@ -19,7 +19,7 @@ type Method struct {
 // MaxFilterItems bounds each list of a filter.
 const MaxFilterItems = 64
 
-// NoParams is the type of the params of a method that has none.
+// NoParams is the type of the params of a method without params.
 type NoParams = struct{}
 
 // ForOwner returns a method that reads its params and calls f with them. Only the owner may call it,

@@ -25,7 +25,7 @@ const (
 type acceptState struct {
 	rounds  pace.Rounds
 	asked   pace.Signal                   // somebody awaits a round, where the loop may wait for more than a connection; may be nil
-	failure atomic.Pointer[acceptFailure] // of the last attempt; nil: it has not failed
+	failure atomic.Pointer[acceptFailure] // of the last attempt, or nil
 }
 
 type acceptFailure struct {
@@ -48,8 +48,8 @@ func (s *acceptState) awaitRound(ctx context.Context, l net.Listener) error {
 	}
 }
 
-// setAcceptDeadline sets from when on Accept does not wait; zero stands for never. It does
-// nothing if l is closed: then nobody accepts.
+// setAcceptDeadline sets when Accept stops waiting; zero means never. It does
+// nothing if l is closed, because nobody accepts then.
 func setAcceptDeadline(l net.Listener, from time.Time) {
 	if d, ok := l.(interface{ SetDeadline(time.Time) error }); ok {
 		d.SetDeadline(from)
@@ -100,7 +100,7 @@ func (l *PatientListener) Accept() (net.Conn, error) {
 			return c, nil
 		case errors.Is(err, net.ErrClosed):
 			return nil, err
-		case errors.Is(err, os.ErrDeadlineExceeded): // somebody asks whether the loop goes on
+		case errors.Is(err, os.ErrDeadlineExceeded): // awaitRound asks whether the loop still runs
 			setAcceptDeadline(l.Listener, time.Time{})
 			continue
 		}

@@ -1,10 +1,11 @@
 // Package local serves the local API: the unix sockets on which programs of this machine connect, the
 // connections, and the calls of methods on them.
 //
-// A method that guests may not call is refused before its params are read. A method that panics fails
-// alone. Connections that are idle make room for new ones, and a lack of descriptors is waited out.
+// A method that guests may not call is refused before its params are read. If a method panics, only that
+// call fails. Idle connections make room for new ones. The server waits while it lacks
+// descriptors.
 //
-// It leaves to the services of the daemon which methods there are and what they do.
+// The services of the daemon define which methods there are and what they do.
 package local
 
 import (
@@ -43,7 +44,7 @@ func (s *Server) Serve(ctx context.Context, at *Socket, most int) error {
 	var running sync.WaitGroup
 	defer running.Wait()
 	defer cancel()
-	l := NewPatientListener(at.UnixListener, s.Log) // users are checked below, so that they are told why
+	l := NewPatientListener(at.UnixListener, s.Log) // users are checked below, so that they get the reason
 	l.state = &at.acceptState
 	defer context.AfterFunc(ctx, func() { at.Close(); l.Close() })()
 	var open connList[*Conn]

@@ -21,7 +21,7 @@ type Socket struct {
 	path         string
 	closing      sync.Once
 	guests       bool                  // its connections are those of agents, and serve nothing else
-	otherUsers   []int                 // uids that may come in beside the owner of the state directory
+	otherUsers   []int                 // uids that may connect, in addition to the owner of the state directory
 	InputLimit   *jsonrpc.InputLimit   // bounds what has come in and is not whole; nil if only each connection does
 	RequestLimit *jsonrpc.RequestLimit // bounds the requests that are not answered; nil if only each connection does
 	UnreadRoom   *jsonrpc.UnreadRoom   // bounds the lines that clients have not read; nil if only each connection does
