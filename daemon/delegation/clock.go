@@ -141,7 +141,7 @@ const (
 	keptWithoutDeadline = 24 * time.Hour
 )
 
-// deadlines returns when the time of an open delegation is over, and until when its entry is kept.
+// deadlines returns when the time of an open delegation is over, and when its entry is dropped.
 func (t *Delegation) deadlines() (over, forgotten time.Time) {
 	if t.Deadline.IsZero() {
 		end := t.Created.Add(keptWithoutDeadline)

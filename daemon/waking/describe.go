@@ -9,14 +9,14 @@ import (
 	"github.com/acpd/acpd/identity"
 )
 
-// Caused says how many turns of a session a peer has caused.
+// Caused is how many turns of a session a peer has caused.
 type Caused struct {
 	Peer        identity.ID
 	Hour, Day   int
-	UsedUpUntil time.Time // until when its share is used up, as a message of it has shown; zero: it is not
+	UsedUpUntil time.Time // when its share has room again; zero unless a message of it has found the share used up
 }
 
-// State says how often a session was woken, by whom, and what waits to wake it.
+// State is how often a session was woken, by whom, and what waits to wake it.
 type State struct {
 	Hour, Day  int
 	By         []*Caused // the peer that caused most in the last day first
@@ -57,7 +57,7 @@ func (w *Waker) Describe(agent string) (s State) {
 	return s
 }
 
-// listUsedUp returns whose shares of the turns of a session are used up, and until when. The caller
+// listUsedUp returns whose shares of the turns of a session are used up, and when they have room again. The caller
 // holds mu.
 func (w *Waker) listUsedUp(agent string, now time.Time) map[identity.ID]time.Time {
 	all := make(map[identity.ID]time.Time)

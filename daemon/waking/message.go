@@ -128,7 +128,7 @@ func (w *Waker) admit(m Message, post Post, refuse func(), atOnce bool) (begun *
 
 // takes reports whether a session is to be woken for a message, now or when the bounds let it. A session
 // that cannot be woken yet takes only messages whose senders wait, as far as there is room. A message
-// that has woken the session wakes it no more, but a query that comes again is asked anew. The caller
+// that has woken the session does not wake it again, but a query that comes again is asked anew. The caller
 // holds mu.
 func (w *Waker) takes(s *session, m Message, d decision, now time.Time) bool {
 	switch {

@@ -283,7 +283,7 @@ func (r *Rules) widen(change func(*ruleRecord)) error {
 }
 
 // narrow applies a change at once, unless change returns false. If a change only removes rules, the
-// record stays valid and there is no error.
+// record stays valid, so narrow returns nil.
 func (r *Rules) narrow(change func(*ruleRecord) bool) error {
 	for {
 		s := r.current.Load()

@@ -78,7 +78,7 @@ func (s *session) forgetQuestion(m Message) {
 	}
 }
 
-// NoteAnswer says that a question of a peer about what a session has delegated was answered: the
+// NoteAnswer records that a question of a peer about what a session has delegated was answered, so that the
 // next one may wake the session at once.
 func (w *Waker) NoteAnswer(agent string, peer identity.ID) {
 	w.mu.Lock()
