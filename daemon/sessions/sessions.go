@@ -215,6 +215,6 @@ func (s *Service) countWake(o waking.Outcome, err error) {
 // ListFamilies returns the metrics of what is counted here.
 func (s *Service) ListFamilies() []metrics.Family {
 	return []metrics.Family{
-		{Name: "acpd_wakes_total", Type: metrics.Counter, Help: "Messages of which a session was told to begin a turn, by outcome.", Write: s.wakes.Write},
+		{Name: "acpd_wakes_total", Type: metrics.Counter, Help: "Messages for which a session was asked to begin a turn, by outcome.", Write: s.wakes.Write},
 	}
 }
