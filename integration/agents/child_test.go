@@ -388,7 +388,7 @@ func (p *person) checkBusy(c *child, say func(text string)) {
 
 // postUntil posts messages, one after the other, until one has a result for whose proof acpctl mcp waits a short
 // time: the program may take longer where others compute, and the post then counts as taken. It returns the last one.
-func (c *child) postUntil(result string, p PostParams) PostParams {
+func (c *child) postUntil(result string, p PostParams) {
 	c.t.Helper()
 	until(c.t, "a post is "+result, func() bool {
 		another := newPost()
@@ -400,5 +400,4 @@ func (c *child) postUntil(result string, p PostParams) PostParams {
 		}
 		return r.Err == result
 	})
-	return p
 }
