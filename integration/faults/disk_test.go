@@ -64,7 +64,7 @@ func TestFullDisk(t *testing.T) {
 	c.talk()
 	c.held20()
 	fill()
-	c.met("overloaded") // so desk has measured its disk since
+	c.met("overloaded")                                  // so desk has measured its disk since
 	await.Until(t, "a message is refused", func() bool { // the daemon's log may free a little just then
 		fill()
 		p := c.laptop.StartAcpctl("notify", "desk", "meanwhile", "1", "--json")
