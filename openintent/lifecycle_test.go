@@ -118,7 +118,7 @@ func TestClosedChannelsStayForTheRetention(t *testing.T) {
 		id := p.say(ch, obj{})
 		stop := h.run()
 		p.patch(ch, obj{"status": "closed"}).ok(200)
-		time.Sleep(retention - time.Second)
+		time.Sleep(retention - time.Second) // of the virtual clock
 		synctest.Wait()
 		p.messages(ch).is("id", id)
 		stop()

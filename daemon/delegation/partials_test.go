@@ -153,7 +153,7 @@ func TestPartialsAreTakenAtAPaceOfTheirOwn(t *testing.T) {
 			if taken != want || retry != time.Second/partialsTaken {
 				t.Errorf("%d are taken, want %d, and the next after %s", taken, want, retry)
 			}
-			time.Sleep(retry)
+			time.Sleep(retry) // of the virtual clock
 		}
 		if _, ok := ts.TakePartial(other); !ok {
 			t.Error("another delegation is held to the pace of the first")

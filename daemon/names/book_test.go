@@ -335,7 +335,7 @@ func TestManyNamesAreForgotten(t *testing.T) {
 	bubble(t, map[string]*fakeRelay{"hub": new(fakeRelay)}, func(t *testing.T, b *Book, _ *authority.Authority, _ *identity.TrustStore) {
 		for i := range maxNames + 10 {
 			mustMiss(t, b, fmt.Sprintf("x-%d.corp", i), "nobody")
-			time.Sleep(time.Millisecond)
+			time.Sleep(time.Millisecond) // of the virtual clock
 		}
 		if _, isOldestKept := b.known["x-9.corp"]; len(b.known) != maxNames || isOldestKept {
 			t.Errorf("%d names are kept", len(b.known))
@@ -368,7 +368,7 @@ func TestSearchesAreBounded(t *testing.T) {
 		if _, ok := b.BeginSearch(t.Context(), false); !ok || time.Since(began) != 0 {
 			t.Error("guests have taken the places of the owner's programs")
 		}
-		time.Sleep(searchTime)
+		time.Sleep(searchTime) // of the virtual clock
 		synctest.Wait()
 		if n := len(b.guestSearches); n != 0 {
 			t.Errorf("%d places are kept", n)

@@ -106,7 +106,7 @@ func TestLeftoversAreTriedAgain(t *testing.T) {
 		ended := make(chan error, 1)
 		go func() { ended <- s.runLeftoverRemoval(ctx) }()
 		s.AddLeftover(identity.ID{1})
-		time.Sleep(time.Minute)
+		time.Sleep(time.Minute) // of the virtual clock
 		synctest.Wait()
 		if _, left := s.leftovers.get(identity.ID{1}); left || inbox.Load() != 3 || wake.Load() != 3 {
 			t.Errorf("left: %t; %d and %d attempts", left, inbox.Load(), wake.Load())

@@ -85,7 +85,7 @@ func TestBucketsAreBounded(t *testing.T) {
 		if err := allow(maxBuckets); !errors.Is(err, &kinds.Error{Code: kinds.Overloaded}) {
 			t.Error(err)
 		}
-		time.Sleep(time.Second)
+		time.Sleep(time.Second) // of the virtual clock
 		if err := allow(maxBuckets); err != nil {
 			t.Error(err)
 		}
