@@ -39,7 +39,7 @@ func TestLogSumsUpOnceAMinute(t *testing.T) {
 		if !strings.Contains(text.String(), "another peer") {
 			t.Error("strangers took another peer's lines")
 		}
-		time.Sleep(time.Minute + time.Second)
+		time.Sleep(time.Minute + time.Second) // on the virtual clock
 		synctest.Wait()
 		if want := "peer=strangers lines=90 "; strings.Count(text.String(), "left out") != 1 || !strings.Contains(text.String(), want) {
 			t.Errorf("got %s, want one line with %q", text.String(), want)

@@ -104,7 +104,7 @@ func TestPartialResultsAreCoalesced(t *testing.T) {
 	}
 	for i := range 50 {
 		report(fmt.Sprint(i))
-		time.Sleep(10 * time.Millisecond)
+		time.Sleep(10 * time.Millisecond) // the pace of the reports
 	}
 	for range 50 {
 		next()

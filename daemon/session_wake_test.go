@@ -61,7 +61,7 @@ func TestAWakeIsNoReceipt(t *testing.T) {
 	s.next(true)
 
 	s.says(func(in *client.Inbound) client.WakeAnswer { return client.WakeAnswer{Posted: true, Proven: true} })
-	time.Sleep(300 * time.Millisecond)
+	time.Sleep(300 * time.Millisecond) // a session is woken every 250 ms at most
 	if r := asker.notify(s.notice("laptop")); r.State != client.Handed || held() != 0 {
 		t.Errorf("proven: %+v, %d held", r, held())
 	}
@@ -69,7 +69,7 @@ func TestAWakeIsNoReceipt(t *testing.T) {
 
 	// A program that has no session answers at all.
 	s.says(func(in *client.Inbound) client.WakeAnswer { s.Close(); return client.WakeAnswer{Posted: true} })
-	time.Sleep(300 * time.Millisecond)
+	time.Sleep(300 * time.Millisecond) // a session is woken every 250 ms at most
 	before = time.Now()
 	if r := asker.notify(s.notice("laptop")); r.State != client.Held || held() != 1 {
 		t.Errorf("the session ended: %+v, %d held", r, held())

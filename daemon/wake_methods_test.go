@@ -64,7 +64,7 @@ func TestApprovals(t *testing.T) {
 	ask()
 	decide("always")
 	s.next(true)
-	time.Sleep(300 * time.Millisecond)
+	time.Sleep(300 * time.Millisecond) // a session is woken every 250 ms at most
 	if r := asker.notify(s.notice("laptop")); r.State != client.Handed {
 		t.Errorf("after always: %+v", r)
 	}
@@ -86,7 +86,7 @@ func TestApprovals(t *testing.T) {
 	desk.dial().refused(kinds.Timeout, "query", client.QueryParams{To: "laptop/claude", Payload: wire.Payload(`{"question":"?","deadline_ms":1000}`)})
 	s.next(false)
 	await.Until(t, "the approval is gone", func() bool { return len(pending()) == 0 })
-	time.Sleep(300 * time.Millisecond)
+	time.Sleep(300 * time.Millisecond) // a session is woken every 250 ms at most
 	ask2 := asker.notify(client.NotifyParams{To: client.To("laptop/claude"), Payload: wire.Payload(`{"topic":"t"}`)})
 	if s.next(true); ask2.State != client.Handed {
 		t.Errorf("%+v", ask2)

@@ -131,7 +131,7 @@ func TestWhatAWokenTurnSendsIsItsPeersToPayFor(t *testing.T) {
 	woke := s.next(true)
 	var given client.DelegateAnswer
 	s.must("delegate", client.DelegateParams{Head: client.Head{Parent: woke.ID}, To: "planner", Payload: task1("")}, &given)
-	time.Sleep(300 * time.Millisecond)
+	time.Sleep(300 * time.Millisecond) // a session is woken every 250 ms at most
 	worker.must("result", client.ResultParams{Ref: given.ID, Payload: completed("done")}, nil)
 	answered := s.next(true)
 	state := laptop.sessions.Waker.Describe("claude")

@@ -204,7 +204,7 @@ func TestProgressIsToldToWhoWantsIt(t *testing.T) {
 	d.answerQueries(func(ctx context.Context, _ *client.QueryParams, question string) (string, error) {
 		for range 3 {
 			if question == "silent" {
-				time.Sleep(20 * time.Millisecond)
+				time.Sleep(20 * time.Millisecond) // the work, without a report
 				continue
 			}
 			await.Receive(t, "progress", p.said)
@@ -415,7 +415,7 @@ func TestDelegate(t *testing.T) {
 		await.Receive(t, "a wait", waits)
 		d.stop()
 		d.handleMethod(client.MethodWait, finished)
-		time.Sleep(50 * time.Millisecond)
+		time.Sleep(50 * time.Millisecond) // a time without a daemon
 		d.start()
 	}()
 	r := p.must("failed", "acp_delegate", args{"to": "desk", "task": "Build it.", "wait": true})

@@ -255,7 +255,7 @@ func TestSlowReaderIsNotDropped(t *testing.T) {
 		}
 		var got []byte
 		for buf := make([]byte, 3); len(got) == 0 || got[len(got)-1] != '\n'; {
-			time.Sleep(4 * time.Second)
+			time.Sleep(4 * time.Second) // on the virtual clock
 			n, err := far.Read(buf)
 			if err != nil {
 				t.Fatal(err)

@@ -47,7 +47,7 @@ func TestServerRestarted(t *testing.T) {
 	if _, err := links[2].WriteTo([]byte("x"), links[2].Addr(identity.ID{1})); err != nil || links[2].State().DroppedOut > 0 {
 		t.Errorf("without a server a packet is written with %v, and %d are dropped", err, links[2].State().DroppedOut)
 	}
-	time.Sleep(2 * time.Second)
+	time.Sleep(2 * time.Second) // a time without a server
 	startServer(t, conf)
 	began := time.Now()
 	for _, l := range links {
