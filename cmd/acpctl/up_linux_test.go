@@ -270,7 +270,7 @@ func TestUpIsInterrupted(t *testing.T) {
 	if _, err := os.Stat(filepath.Join(n.user, ".claude.json")); err == nil {
 		t.Error("half of setup is written")
 	}
-	interrupt("Codex is installed", "y\n", "y\n", "n\n", "y\n")
+	interrupt("Codex is installed(?s:.*)"+yesOrNo, "y\n", "y\n", "n\n", "y\n") // before the question, up discards keys
 	s := n.up("--yes")
 	s.shows("Claude Code is connected")
 	s.answers(aPeer, "\x03")
