@@ -151,7 +151,7 @@ func TestLimitsInWords(t *testing.T) {
 			t.Fatal(err)
 		}
 		s.Close()
-		s.listener = &guardedListener{Listener: silentListener{closed: make(chan struct{})}, callers: &callerFinder{most: 1}}
+		s.listener = &guardedListener{Listener: silentListener{closed: make(chan struct{})}}
 		for name, c := range map[string]struct {
 			do   func(context.Context) error
 			want string

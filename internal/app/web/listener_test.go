@@ -6,7 +6,6 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"slices"
 	"testing"
 	"time"
 
@@ -91,106 +90,35 @@ func TestKnownConnections(t *testing.T) {
 	}
 }
 
-// queue is a listener at which connections have come before any is accepted.
-type queue struct {
-	net.Listener
-	conns     []net.Conn
-	isLimited bool // it has a deadline
-}
-
-func (q *queue) SetDeadline(at time.Time) error {
-	q.isLimited = !at.IsZero()
-	return nil
-}
-
-func (q *queue) Close() error { return nil }
-
-func (q *queue) Accept() (net.Conn, error) {
-	switch {
-	case len(q.conns) > 0:
-		c := q.conns[0]
-		q.conns = q.conns[1:]
-		return c, nil
-	case q.isLimited:
-		return nil, os.ErrDeadlineExceeded
-	}
-	return nil, net.ErrClosed
-}
-
-// queued is one of these connections.
-type queued struct {
-	net.Conn
-	from, to net.TCPAddr
-	isClosed bool
-}
-
-func (c *queued) RemoteAddr() net.Addr { return &c.from }
-func (c *queued) LocalAddr() net.Addr  { return &c.to }
-
-func (c *queued) Close() error {
-	c.isClosed = true
-	return nil
-}
-
-// keepAll is a finder by which all connections are the owner's.
-func keepAll(conns []net.Conn) ([]callerCheck, error) {
-	return slices.Repeat([]callerCheck{callerOwner}, len(conns)), nil
-}
-
-// TestClosedListenerKeepsNothing: connections that may speak and that nobody has taken yet are closed with the
-// listener, also those of which the system is being asked.
+// TestClosedListenerKeepsNothing: a connection about which the system is being asked while the listener is closed is
+// closed with it.
 func TestClosedListenerKeepsNothing(t *testing.T) {
-	const many = 512
-	newQueue := func() (q *queue, all []*queued) {
-		q = new(queue)
-		for range many {
-			all = append(all, new(queued))
-			q.conns = append(q.conns, all[len(all)-1])
-		}
-		return q, all
+	inner, err := net.Listen("tcp4", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
 	}
-	countOpen := func(all []*queued) (n int) {
-		for _, c := range all {
-			if !c.isClosed {
-				n++
-			}
-		}
-		return n
+	asked, answer, accepted := make(chan bool), make(chan bool), make(chan error)
+	l := &guardedListener{Listener: inner, isOwner: func(net.Conn) (bool, error) {
+		asked <- true
+		return <-answer, nil
+	}}
+	go func() {
+		_, err := l.Accept()
+		accepted <- err
+	}()
+	c, err := net.Dial("tcp4", inner.Addr().String())
+	if err != nil {
+		t.Fatal(err)
 	}
-	t.Run("that wait for Accept", func(t *testing.T) {
-		q, all := newQueue()
-		l := &guardedListener{Listener: q, callers: &callerFinder{most: many, find: keepAll}}
-		if c, err := l.Accept(); err != nil || c.(*guardedConn).Conn != all[0] {
-			t.Fatal(c, err)
-		}
-		l.Close()
-		if n := countOpen(all); n != 1 || all[0].isClosed {
-			t.Errorf("%d are open, and the one that was taken is closed: %v", n, all[0].isClosed)
-		}
-		if c, err := l.Accept(); !errors.Is(err, net.ErrClosed) {
-			t.Errorf("%v, %v", c, err)
-		}
-	})
-	t.Run("of which the system is asked", func(t *testing.T) {
-		q, all := newQueue()
-		asked, answer, accepted := make(chan bool), make(chan bool), make(chan error)
-		l := &guardedListener{Listener: q, callers: &callerFinder{most: many, find: func(conns []net.Conn) ([]callerCheck, error) {
-			asked <- true
-			<-answer
-			return keepAll(conns)
-		}}}
-		go func() {
-			_, err := l.Accept()
-			accepted <- err
-		}()
-		await.Receive(t, "the system is asked", asked)
-		l.Close()
-		answer <- true
-		if err := await.Receive(t, "Accept ends", accepted); !errors.Is(err, net.ErrClosed) {
-			t.Error(err)
-		}
-		if n := countOpen(all); n != 0 {
-			t.Errorf("%d are open", n)
-		}
-	})
+	defer c.Close()
+	await.Receive(t, "the system is asked", asked)
+	l.Close()
+	answer <- true
+	if err := await.Receive(t, "Accept ends", accepted); !errors.Is(err, net.ErrClosed) {
+		t.Error(err)
+	}
+	c.SetReadDeadline(time.Now().Add(await.Patience))
+	if _, err := c.Read(make([]byte, 1)); err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("the connection is open: %v", err)
+	}
 }

@@ -200,9 +200,7 @@ func TestLinkEnds(t *testing.T) {
 // agent may be one. Nobody gets anything any more.
 // holds: security.md#the-page-of-acpctl-web
 func TestLinkTwice(t *testing.T) {
-	f := newFixture(t, func(s *Server) {
-		s.listener.callers = &callerFinder{most: 1, find: keepAll}
-	})
+	f := newFixture(t, nil)
 	link := f.Link()
 	browser, page := f.letIn()
 	f.ask(&http.Client{Transport: &http.Transport{DisableKeepAlives: true}}, "GET", link, "")
