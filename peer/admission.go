@@ -45,13 +45,11 @@ func (state *peerState) admitConn(c *conn) (refusal *helloRefusal) {
 	state.mu.Lock()
 	refusal = state.checkHello(c)
 	if refusal == nil {
-		first := len(state.conns) == 0
-		if first {
+		if len(state.conns) == 0 {
 			state.upAt = time.Now()
 			state.lastAddr, state.lastPath = c.remoteAddr(), c.endpoint.path
 			state.queueEvent(Event{Type: EventUp, Name: c.claim, Addr: c.remoteAddr(), Detail: string(c.endpoint.path)})
 		}
-		state.noteReadyPath(c.endpoint.path, first)
 		closing = state.removeSupersededConns(c)
 		state.conns = append(state.conns, c)
 		if len(state.conns) > int(budget.Connections.Peer) {

@@ -26,10 +26,8 @@ type dial struct {
 	began    time.Time // a call that is younger does not take err for its own
 	cancel   context.CancelFunc
 	finished chan struct{} // closed when a connection is ready or all have failed
-	err      *kinds.Error  // set before finished is closed; reset to nil if a connection becomes ready while the dial goes on late
+	err      *kinds.Error  // set before finished is closed
 	partial  bool          // it leaves out the peer's pipe, as it is of the background
-	relays   int           // those that have still to say that nobody is there before that ends it for calls; 0: nothing does; guarded by the peer's mu
-	isLate   bool          // that has ended it for calls; guarded by the peer's mu
 }
 
 // dialFailure is the reason why there is no connection, and for how long calls share it.
@@ -37,7 +35,6 @@ type dialFailure struct {
 	*kinds.Error
 	memory   time.Duration
 	refused  bool    // by the peer itself, which proved its key: it does not trust us
-	isAbsent bool    // a relay says that nobody is there
 	isOfPipe bool    // of a leg that a command opens
 	addr     string  // of the leg, for people
 	isSilent bool    // it says nothing of the peer: silence says all
@@ -182,10 +179,6 @@ func (state *peerState) finishDial(failure *dialFailure) {
 	switch {
 	case failure == nil:
 		state.lastDialFailure, state.refusesUs, state.hostRefusedAddr = nil, false, ""
-		if state.late != nil {
-			state.late.err = nil
-			state.stopLateDial()
-		}
 	case failure.refused:
 		state.refusesUs = true
 		state.queueEvent(Event{Type: EventRefused})
@@ -197,11 +190,7 @@ func (state *peerState) finishDial(failure *dialFailure) {
 		state.dial.err = failure.Error
 	}
 	close(state.dial.finished)
-	if state.dial.isLate {
-		state.late = state.dial
-	} else {
-		state.dial.cancel()
-	}
+	state.dial.cancel()
 	state.dial = nil
 }
 
@@ -213,30 +202,20 @@ func (state *peerState) runDial(ctx context.Context, d *dial, pause time.Duratio
 	d.began = time.Now()
 	state.mu.Unlock()
 	routes := state.listRoutes(d.partial)
-	state.awaitAbsence(d, routes)
 	var failure *dialFailure
 	if len(routes) > 0 {
-		failure = state.node.race(ctx, state.id, routes, func(ctx context.Context, l leg) *dialFailure {
-			f := state.dialLeg(ctx, l)
-			if f != nil && f.isAbsent {
-				state.noteAbsence(d, f)
-			}
-			return f
-		})
+		failure = state.node.race(ctx, state.id, routes, state.dialLeg)
 	}
 	state.mu.Lock()
-	switch {
-	case state.late == d:
-		state.finishLateDial(failure)
-	case state.dial != d: // a connection has finished it, or Disconnect
-	case failure != nil:
-		state.noteDialFailure(failure.Error)
-	case state.lastDialFailure != nil && time.Since(state.lastDialFailedAt) < lastFailureCounts: // there were addresses a moment ago, and they are not to be tried again yet
-		failure = &dialFailure{Error: state.lastDialFailure}
-	default:
-		failure = &dialFailure{Error: state.node.newUnreachableError(state.id, kinds.DeliveredNo, "there is no address to try; start its daemon, or give one with acpctl trust --addr HOST:PORT")}
-	}
-	if state.dial == d {
+	if state.dial == d { // else a connection has finished it, or Disconnect
+		switch {
+		case failure != nil:
+			state.lastDialFailure, state.lastDialFailedAt = failure.Error, time.Now()
+		case state.lastDialFailure != nil && time.Since(state.lastDialFailedAt) < lastFailureCounts: // there were addresses a moment ago, and they are not to be tried again yet
+			failure = &dialFailure{Error: state.lastDialFailure}
+		default:
+			failure = &dialFailure{Error: state.node.newUnreachableError(state.id, kinds.DeliveredNo, "there is no address to try; start its daemon, or give one with acpctl trust --addr HOST:PORT")}
+		}
 		if d.partial && failure.Code == kinds.Unreachable {
 			failure.memory = 0 // a call may find the peer where this dial did not look
 		}
@@ -253,24 +232,13 @@ func (state *peerState) runDial(ctx context.Context, d *dial, pause time.Duratio
 // [Config.Addrs] may leave out an address.
 const lastFailureCounts = 15 * time.Second
 
-// noteDialFailure remembers why a dial that had an address failed. Callers hold mu.
-func (state *peerState) noteDialFailure(why *kinds.Error) {
-	state.lastDialFailure, state.lastDialFailedAt = why, time.Now()
-}
-
 // dialLeg dials one address and blocks until that connection is ready or has failed, or
 // ctx ends because another was quicker. That one, whose hello is out, is left to itself.
 func (state *peerState) dialLeg(ctx context.Context, l leg) *dialFailure {
-	began := time.Now()
 	qc, open, err := l.dialHandshake(ctx, state.id, identity.ALPN)
 	if err != nil {
 		return l.toDialFailure(state.id, state.recallHostRefusal(l, err))
 	}
-	if !l.mayGreet(ctx, qc, began) {
-		qc.CloseWithError(closeReplaced, "another path was quicker")
-		return l.toDialFailure(state.id, ctx.Err())
-	}
-	state.noteProvedKey(l.on.path)
 	c := newConn(l.on, qc, state.id)
 	c.dialled, c.endsUnused = true, l.isOpened()
 	defer context.AfterFunc(open, c.hearPipeEnd)() // the link may have told it before run listens

@@ -161,7 +161,6 @@ func (l leg) toDialFailure(id identity.ID, err error) *dialFailure {
 	case ok && timeout.Timeout():
 		f.silence = l.on.noteSilence(l.text)
 	case errors.Is(err, errRefused):
-		f.isAbsent = l.on.path == ViaRelay
 		return f
 	default:
 		return f

@@ -55,7 +55,7 @@ func (n *Node) tryForgetState(id identity.ID) bool {
 	if _, ok := n.cfg.Trust.FindPeer(id); ok { // if it becomes one from here on, Connect waits for the lock
 		return true
 	}
-	if len(state.conns) > 0 || len(state.greeting) > 0 || state.dial != nil || state.late != nil || state.retry != nil || state.emitting || len(state.events) > 0 {
+	if len(state.conns) > 0 || len(state.greeting) > 0 || state.dial != nil || state.retry != nil || state.emitting || len(state.events) > 0 {
 		return false
 	}
 	for _, share := range state.listShares() {

@@ -38,7 +38,6 @@ type peerState struct {
 	upAt             time.Time      // when conns was last empty and got its first
 	pastBoots        []pastBoot     // superseded boots, the oldest first
 	dial             *dial          // the running one; nil: none
-	late             *dial          // the dial that goes on after calls got its failure; nil if there is no such dial
 	sharedFailure    *dialFailure   // why there is no connection, by the last dial, Disconnect or the peer's refusal; nil if one became ready since, or the next dial is due
 	sharedFailureAt  time.Time      // when sharedFailure was last set
 	refusesUs        bool           // its last word, with its key proved, was that it does not trust this node
@@ -50,8 +49,6 @@ type peerState struct {
 	lastPath         Path           // its path
 	lastGoodAddr     string         // UDP address where the peer last proved its key; dialled first
 	provedAddr       netip.AddrPort // UDP address of the last direct connection that became ready; zero: none since Disconnect
-	relayedSince     time.Time      // when the peer became connected only on relays; zero if it is not
-	relayOnly        bool           // it was, for long enough, when it was connected last
 	keep             bool           // reconnect in the background
 	backoff          time.Duration  // bounds the pause before the next dial of the background
 	retry            pace.Signal    // wakes the reconnecting goroutine; nil: none runs
@@ -153,7 +150,6 @@ func (state *peerState) removeConn(c *conn) {
 	down := before > 0 && len(state.conns) == 0
 	reconnect := down && state.keep && (state.sharedFailure == nil || !state.sharedFailure.refused)
 	if down {
-		state.noteDown()
 		if time.Since(state.upAt) >= steadyTime {
 			state.backoff = 0
 		}

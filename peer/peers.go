@@ -156,7 +156,6 @@ func (n *Node) Connect(id identity.ID) {
 	state.keep = true
 	state.sharedFailure, state.hostRefusedAddr = nil, ""
 	state.backoff = 0
-	state.forgetRelayOnly()
 	if waited && state.lastGoodAddr == "" {
 		state.rememberAddr(p.Path, p.Addr)
 	}
@@ -192,7 +191,6 @@ func (n *Node) Disconnect(id identity.ID) {
 	state.setProvedAddr(netip.AddrPort{})
 	conns, greeting := slices.Clone(state.conns), slices.Clone(state.greeting)
 	state.finishDial(&dialFailure{Error: failure})
-	state.stopLateDial()
 	state.mu.Unlock()
 	for _, c := range conns {
 		c.close(code, reason)

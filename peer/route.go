@@ -15,8 +15,7 @@ import (
 type leg struct {
 	on   *endpoint
 	addr net.Addr
-	text string        // for people
-	rest time.Duration // from the begin of the handshake to the hello, at least
+	text string // for people
 }
 
 // route leads to one leg or, if it is a host name, to several.
@@ -29,9 +28,8 @@ type route struct {
 
 // listRoutes returns the ways to a peer in the order in which they are dialled: the addresses on
 // UDP, dialStagger apart; then its pipes, unless background is set, and its relays, linkDelay after
-// the first. If handshakes of links do not wait for that, their hellos do. known are addresses as text; those on
-// links it leaves out, as it asks the links.
-func (n *Node) listRoutes(id identity.ID, known []string, background, atOnce bool) []route {
+// the first. known are addresses as text; those on links it leaves out, as it asks the links.
+func (n *Node) listRoutes(id identity.ID, known []string, background bool) []route {
 	var routes []route
 	for _, text := range known {
 		if isLinkAddr(text) {
@@ -41,27 +39,23 @@ func (n *Node) listRoutes(id identity.ID, known []string, background, atOnce boo
 			return n.resolveUDP(ctx, text)
 		}})
 	}
-	var delay, rest time.Duration
-	switch {
-	case len(routes) == 0:
-	case atOnce:
-		rest = linkDelay
-	default:
+	var delay time.Duration
+	if len(routes) > 0 {
 		delay = linkDelay
 	}
 	links := n.links.snapshot()
 	slices.SortStableFunc(links, func(a, b *endpoint) int { return a.path.rank() - b.path.rank() })
 	for _, e := range links {
 		if addr := e.link.Addr(id); addr != nil && !(background && e.path == ViaPipe) {
-			routes = append(routes, newLinkRoute(e, addr, delay, rest))
+			routes = append(routes, newLinkRoute(e, addr, delay))
 			delay += dialStagger
 		}
 	}
 	return routes
 }
 
-func newLinkRoute(e *endpoint, addr net.Addr, delay, rest time.Duration) route {
-	l := leg{e, addr, shortAddr(addr.String()), rest}
+func newLinkRoute(e *endpoint, addr net.Addr, delay time.Duration) route {
+	l := leg{e, addr, shortAddr(addr.String())}
 	return route{l.text, e.path, delay, func(context.Context) ([]leg, error) { return []leg{l}, nil }}
 }
 
@@ -71,7 +65,7 @@ func (n *Node) findRoute(id identity.ID, text string) (route, error) {
 	for _, e := range n.links.snapshot() {
 		addr := e.link.Addr(id)
 		if addr != nil && (text == addr.String() || text == shortAddr(addr.String())) {
-			return newLinkRoute(e, addr, 0, 0), nil
+			return newLinkRoute(e, addr, 0), nil
 		}
 	}
 	if isLinkAddr(text) {
@@ -117,20 +111,16 @@ func (n *Node) StaysOnRelays() bool {
 }
 
 // listRoutes returns the ways to the peer: first the address where it last proved its key, unless the node
-// stays on relays; then those of [Config.Addrs], then the links. While a late dial tries the addresses, only
-// the links are returned. Their handshakes wait for nothing if the peer was only on relays.
+// stays on relays; then those of [Config.Addrs], then the links.
 func (state *peerState) listRoutes(background bool) []route {
 	state.mu.Lock()
-	good, atOnce, late := state.lastGoodAddr, state.isRelayOnly(), state.late != nil
+	good := state.lastGoodAddr
 	state.mu.Unlock()
-	var known []string
-	if !late {
-		known = state.node.cfg.Addrs(state.id) // which may leave out for a while what it has returned
-		if good != "" && !state.node.StaysOnRelays() {
-			known = append([]string{good}, slices.DeleteFunc(slices.Clone(known), func(a string) bool { return a == good })...)
-		}
+	known := state.node.cfg.Addrs(state.id) // which may leave out for a while what it has returned
+	if good != "" && !state.node.StaysOnRelays() {
+		known = append([]string{good}, slices.DeleteFunc(slices.Clone(known), func(a string) bool { return a == good })...)
 	}
-	return state.node.listRoutes(state.id, known, background, atOnce)
+	return state.node.listRoutes(state.id, known, background)
 }
 
 // hasPipe reports whether a peer can be reached through a command.
