@@ -13,8 +13,7 @@ type Histograms struct {
 	bounds []float64 // the largest value of each bucket but the last, which is not bounded
 	names  []string  // of the buckets, as text
 	unit   float64   // of an observed value, in that of the metric
-	table  table     // the first number of each row is the sum; a bucket has only its own values and is not cumulative
-	first  int       // place of the first bucket in a row
+	table  table     // of each row the sum, and then the buckets, which have only their own values and are not cumulative
 }
 
 // NewHistograms returns histograms by labels; without labels, one. bounds are the upper bounds
@@ -22,30 +21,21 @@ type Histograms struct {
 // is what 1 means that is observed, in the unit of the metric: 1e-9 for nanoseconds in a metric
 // of seconds.
 func NewHistograms(unit float64, bounds []float64, labels ...ClosedLabel) *Histograms {
-	return newHistograms(unit, bounds, labels, 1, 0)
-}
-
-// newHistograms returns histograms whose rows have room for other numbers too: before the first
-// bucket, after the sum, and behind the last.
-func newHistograms(unit float64, bounds []float64, labels []ClosedLabel, first, behind int) *Histograms {
-	h := &Histograms{grid: newGrid(labels), bounds: bounds, unit: unit, first: first}
+	h := &Histograms{grid: newGrid(labels), bounds: bounds, unit: unit}
 	for _, b := range bounds {
 		h.names = append(h.names, strconv.FormatFloat(b, 'g', -1, 64))
 	}
 	h.names = append(h.names, "+Inf")
-	h.table = newTable(h.size, first+len(h.names)+behind)
+	h.table = newTable(h.size, 1+len(h.names))
 	return h
 }
 
 // Observe adds a value to the histogram for the values of the labels. A negative value is taken as 0.
 func (h *Histograms) Observe(value int64, labels ...string) {
-	h.observe(h.table.row(h.findCell(labels)), value)
-}
-
-func (h *Histograms) observe(row []atomic.Uint64, value int64) {
+	row := h.table.row(h.findCell(labels))
 	value = max(value, 0)
 	at, _ := slices.BinarySearch(h.bounds, float64(value)*h.unit)
-	row[h.first+at].Add(1)
+	row[1+at].Add(1)
 	row[0].Add(uint64(value))
 }
 
@@ -57,7 +47,7 @@ func (h *Histograms) Write(t *Text) {
 		sum := float64(row[0].Load()) * h.unit
 		var count uint64
 		for at, name := range h.names {
-			count += row[h.first+at].Load()
+			count += row[1+at].Load()
 			t.addSeries("_bucket", float64(count), append(labels, Label{"le", name}))
 		}
 		t.addSeries("_sum", sum, labels)

@@ -1,7 +1,6 @@
 package metrics
 
 import (
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -73,14 +72,12 @@ took_seconds_count{kind="notify"} 0
 // Nothing is lost when many count and somebody reads.
 func TestCountingTogether(t *testing.T) {
 	c, h := NewCounts(ClosedLabel{"a", []string{"x", "y"}}), NewHistograms(1, []float64{1})
-	o := NewOutcomes(ClosedLabel{"outcome", []string{"ok", "busy"}}, 1, []float64{1})
 	var all sync.WaitGroup
 	for range 8 {
 		all.Go(func() {
 			for range 1000 {
 				c.Add(1, "y")
 				h.Observe(2)
-				o.Add(1, "busy")
 			}
 		})
 	}
@@ -91,9 +88,6 @@ func TestCountingTogether(t *testing.T) {
 	if n := c.Get("y"); n != 8000 {
 		t.Errorf("%d counts", n)
 	}
-	if got := render(Family{Name: "o", Type: Counter, Write: o.WriteCounts}); !strings.Contains(got, "\no{outcome=\"busy\"} 8000\n") {
-		t.Errorf("%s", got)
-	}
 	if got := render(Family{Name: "h", Type: HistogramType, Write: h.Write}); !strings.Contains(got, "h_sum 16000\nh_count 8000\n") {
 		t.Errorf("%s", got)
 	}
@@ -103,12 +97,10 @@ func TestCountingTogether(t *testing.T) {
 func TestCountingAllocatesNothing(t *testing.T) {
 	labels := []ClosedLabel{{"direction", []string{"in", "out"}}, {"kind", []string{"query", "notify"}}}
 	c, h := NewCounts(labels...), NewHistograms(1e-9, []float64{1}, labels...)
-	o := NewOutcomes(ClosedLabel{"outcome", []string{"ok", "busy"}}, 1e-9, []float64{1}, labels...)
 	direction, kind := strings.Clone("out"), strings.Clone("notify")
 	if n := testing.AllocsPerRun(100, func() {
 		c.Add(1, direction, kind)
 		h.Observe(5, direction, kind)
-		o.Add(5, "ok", direction, kind)
 	}); n != 0 {
 		t.Errorf("%v allocations", n)
 	}
@@ -131,58 +123,4 @@ func FuzzLabelValue(f *testing.F) {
 			t.Errorf("%q reads as %q, want %q", line, inner, want)
 		}
 	})
-}
-
-func TestOutcomes(t *testing.T) {
-	o := NewOutcomes(ClosedLabel{"outcome", []string{"ok", "busy", "other"}}, 1, []float64{10}, ClosedLabel{"kind", []string{"query", "notify"}})
-	o.Add(7, "ok", "query")
-	o.Add(70, "ok", "query")
-	o.Add(8, "a word of a peer", "query")
-	o.Add(9, "busy", "notify")
-	got := render(Family{Name: "calls", Type: Counter, Help: "Calls.", Write: o.WriteCounts}) + render(Family{Name: "took", Type: HistogramType, Help: "Time.", Write: o.WriteValues})
-	want := `# HELP calls Calls.
-# TYPE calls counter
-calls{kind="query",outcome="ok"} 2
-calls{kind="query",outcome="busy"} 0
-calls{kind="query",outcome="other"} 1
-calls{kind="notify",outcome="ok"} 0
-calls{kind="notify",outcome="busy"} 1
-calls{kind="notify",outcome="other"} 0
-# HELP took Time.
-# TYPE took histogram
-took_bucket{kind="query",le="10"} 2
-took_bucket{kind="query",le="+Inf"} 3
-took_sum{kind="query"} 85
-took_count{kind="query"} 3
-took_bucket{kind="notify",le="10"} 1
-took_bucket{kind="notify",le="+Inf"} 1
-took_sum{kind="notify"} 9
-took_count{kind="notify"} 1
-`
-	if got != want {
-		t.Errorf("got\n%s\nwant\n%s", got, want)
-	}
-}
-
-// What a count costs while another core counts the same: apart, and together as Outcomes.
-func BenchmarkCount(b *testing.B) {
-	var kinds []string
-	for i := range 8 {
-		kinds = append(kinds, "kind"+strconv.Itoa(i))
-	}
-	labels, outcome := []ClosedLabel{{"direction", []string{"in", "out"}}, {"kind", kinds}}, ClosedLabel{"outcome", []string{"ok", "other"}}
-	bounds := []float64{.0005, .001, .0025, .005, .01, .025, .1, .25, 1, 2.5, 10, 60, 300}
-	c, h := NewCounts(append(labels, outcome)...), NewHistograms(1e-9, bounds, labels...)
-	o := NewOutcomes(outcome, 1e-9, bounds, labels...)
-	run := func(name string, count func()) {
-		b.Run(name, func(b *testing.B) {
-			b.RunParallel(func(p *testing.PB) {
-				for p.Next() {
-					count()
-				}
-			})
-		})
-	}
-	run("apart", func() { c.Add(1, "out", "kind6", "ok"); h.Observe(700_000, "out", "kind6") })
-	run("together", func() { o.Add(700_000, "ok", "out", "kind6") })
 }

@@ -20,10 +20,11 @@ import (
 // Measures holds what is shown only in metrics. Its methods may be called from any goroutine, and do not
 // block. It is nil while no metrics are served; CountDial and CountRequestsOf may be called all the same.
 type Measures struct {
-	calls        *metrics.Outcomes // by direction, kind and outcome, with how long they took
-	receipts     *metrics.Counts   // by direction and state
-	dials        *metrics.Counts   // by outcome
-	commits      *metrics.Counts   // by outcome
+	calls        *metrics.Counts // by direction, kind and outcome
+	callTime     *metrics.Histograms
+	receipts     *metrics.Counts // by direction and state
+	dials        *metrics.Counts // by outcome
+	commits      *metrics.Counts // by outcome
 	commitTime   *metrics.Histograms
 	commitWrites *metrics.Histograms
 	mails        *metrics.Counts // by direction and result
@@ -57,7 +58,8 @@ func New() *Measures {
 	}
 	direction, kind := label("direction", string(client.In), string(client.Out)), label("kind", kinds.ListNames(kinds.Sent)...)
 	return &Measures{
-		calls:        metrics.NewOutcomes(outcome, 1e-9, callSeconds, direction, kind),
+		calls:        metrics.NewCounts(direction, kind, outcome),
+		callTime:     metrics.NewHistograms(1e-9, callSeconds, direction, kind),
 		receipts:     metrics.NewCounts(direction, label("state", string(peer.Handed), string(peer.Held), receiptRefused)),
 		dials:        metrics.NewCounts(outcome),
 		commits:      metrics.NewCounts(label("outcome", outcomeOK, outcomeFailed)),
@@ -86,7 +88,8 @@ func (m *Measures) Ended(p *peer.Passing) {
 	if p.Err != nil {
 		outcome = string(kinds.AsError(p.Err).Code)
 	}
-	m.calls.Add(int64(time.Since(p.Began)), outcome, direction, p.Kind)
+	m.calls.Add(1, direction, p.Kind, outcome)
+	m.callTime.Observe(int64(time.Since(p.Began)), direction, p.Kind)
 	switch {
 	case p.Spec.Class != kinds.Message, p.Outcome == peer.Sent:
 	case p.Err == nil:
@@ -174,8 +177,8 @@ func (w *statusWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 // ListFamilies returns the metrics of what was counted.
 func (m *Measures) ListFamilies() []metrics.Family {
 	return []metrics.Family{
-		{Name: "acpd_calls_total", Type: metrics.Counter, Help: "Requests and messages that have an outcome: ok, or the code of the error.", Write: m.calls.WriteCounts},
-		{Name: "acpd_call_duration_seconds", Type: metrics.HistogramType, Help: "Time from a request or message to its outcome.", Write: m.calls.WriteValues},
+		{Name: "acpd_calls_total", Type: metrics.Counter, Help: "Requests and messages that have an outcome: ok, or the code of the error.", Write: m.calls.Write},
+		{Name: "acpd_call_duration_seconds", Type: metrics.HistogramType, Help: "Time from a request or message to its outcome.", Write: m.callTime.Write},
 		{Name: "acpd_receipts_total", Type: metrics.Counter, Help: "Receipts for messages that came (in) and that were sent (out), by what they say.", Write: m.receipts.Write},
 		{Name: "acpd_dials_total", Type: metrics.Counter, Help: "Dials that have ended, by outcome: ok if a connection is ready then, or the code of the error.", Write: m.dials.Write},
 		{Name: "acpd_mails_total", Type: metrics.Counter, Help: "Deliveries of OACP mail, by direction and the receiver's result.", Write: m.mails.Write},
