@@ -10,33 +10,10 @@ import (
 	"github.com/acpd/acpd/integration/await"
 )
 
-// TestAcceptRounds: an accept loop that is asked goes round and still accepts; one that does
-// not run is found out.
-func TestAcceptRounds(t *testing.T) {
-	t.Parallel()
-	a, b := newSide(t, loopback(nil)), newSide(t, loopback(nil))
-	a.trusts(b, "reviewer")
-	b.trusts(a, "planner")
-	short, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
-	defer cancel()
-	if err := b.AwaitAcceptRound(short); err == nil {
-		t.Error("before Serve the loop goes round")
-	}
-	a.serve()
-	b.serve()
-	for range 100 {
-		if err := b.AwaitAcceptRound(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-	}
-	a.ask(b, "Are you there?")
-}
-
 // TestAcceptRoundIsHeldUp: the accept loop goes round when it is asked, idle or not, but not while
 // it is held up.
 func TestAcceptRoundIsHeldUp(t *testing.T) {
-	onLoopback := func(c *Config) { c.Listen = "127.0.0.1:0" }
-	desk, laptop := newSide(t, onLoopback).serve(), newSide(t, onLoopback).serve()
+	desk, laptop := newSide(t, loopback(nil)), newSide(t, loopback(nil)).serve()
 	laptop.trusts(desk, "desk")
 	desk.trusts(laptop, "laptop")
 	moves := func(patience time.Duration) bool {
@@ -44,6 +21,10 @@ func TestAcceptRoundIsHeldUp(t *testing.T) {
 		defer cancel()
 		return desk.AwaitAcceptRound(ctx) == nil
 	}
+	if moves(50 * time.Millisecond) {
+		t.Error("it moves before Serve")
+	}
+	desk.serve()
 	for range 3 {
 		if !moves(await.Patience) {
 			t.Fatal("an idle one does not move")

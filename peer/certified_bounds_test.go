@@ -1,8 +1,6 @@
 package peer
 
 import (
-	"context"
-	"fmt"
 	"runtime"
 	"sync"
 	"testing"
@@ -50,36 +48,6 @@ func TestStatesOfCertifiedPeersAreForgotten(t *testing.T) {
 	})
 }
 
-// A fleet that starts again finds its hub at once, although only eight strangers of a source are heard at
-// a time. It is smaller than QUIC's queue of connections to be accepted, which has 32.
-func TestAFleetComesAtOnce(t *testing.T) {
-	bubble(t, nil, func(t *testing.T, w *network) {
-		corp := authority.New(t, "corp")
-		hub := w.side(nil)
-		var fleet []*side
-		for range 30 {
-			at := hub.Addr().String()
-			fleet = append(fleet, w.side(func(c *Config) { c.Addrs = func(identity.ID) []string { return []string{at} } }))
-		}
-		w.start()
-		hub.serve().joins(corp, time.Hour, "acp:hub")
-		var calls sync.WaitGroup
-		began := time.Now()
-		for i, s := range fleet {
-			s.serve().joins(corp, time.Hour, "acp:build-"+string(rune('a'+i%26))+string(rune('a'+i/26)))
-			calls.Go(func() {
-				if err := s.Introduce(context.Background(), hub.ID()); err != nil {
-					t.Error(err)
-				}
-			})
-		}
-		calls.Wait()
-		if took := time.Since(began); len(hub.Peers()) != 30 || took > time.Second {
-			t.Errorf("%d are connected after %v", len(hub.Peers()), took)
-		}
-	})
-}
-
 // Where an authority is configured, 64 strangers are heard at a time, and eight of a source; without
 // one, eight and two. A stranger beyond is closed at once, and hears that it may try again if it could
 // be a peer. Those that go make room.
@@ -95,10 +63,7 @@ func TestManyStrangersAtATime(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, nil, func(t *testing.T, w *network) {
 				corp, b, most := authority.New(t, "corp"), w.side(nil), is.most
-				hosts := make([]*host, most/is.perSource+1)
-				for i := range hosts {
-					hosts[i] = w.host()
-				}
+				hosts := w.hosts(most/is.perSource + 1)
 				w.start()
 				if b.serve(); most > 8 {
 					b.joins(corp, time.Hour, "acp:build-7")
@@ -155,10 +120,7 @@ func TestStrangersKeepOutNoFleetForGood(t *testing.T) {
 		corp := authority.New(t, "corp")
 		hub, a := w.side(nil), w.side(nil)
 		a.trusts(hub, "hub")
-		hosts := make([]*host, 32)
-		for i := range hosts {
-			hosts[i] = w.host()
-		}
+		hosts := w.hosts(32)
 		w.start()
 		hub.serve().joins(corp, time.Hour, "acp:hub")
 		a.SetCertificate(corp.Sign(a.ID(), time.Hour, "acp:desk"))
@@ -217,58 +179,19 @@ func TestCertifiedPeersBeyondTheirNumber(t *testing.T) {
 	})
 }
 
-// A key is trusted and connected at the moment when its state is to be forgotten. The state that the
-// node has of it then is one that lasts.
+// A state that Connect has got hold of, and that was forgotten before it had its lock, is not used. That of a
+// peer is not forgotten.
 // holds: security.md#fleets
-func TestTrustedWhileItsStateIsForgotten(t *testing.T) {
-	bubble(t, nil, func(t *testing.T, w *network) {
-		b := w.side(nil)
-		w.start()
-		b.serve()
-		key := newKey(t)
-		for n := range 100 {
-			p := identity.Peer{ID: key.ID(), Name: fmt.Sprintf("laptop-%d", n)}
-			p.ID[0], p.ID[1] = byte(n), byte(n>>8)
-			state := b.findOrCreateState(p.ID)
-			var both sync.WaitGroup
-			state.mu.Lock()
-			both.Go(func() { b.tryForgetState(p.ID) })
-			for range 100 { // it comes to the lock
-				runtime.Gosched()
-			}
-			_, err := b.trust.Trust(p)
-			both.Go(func() { b.Connect(p.ID) })
-			for range 100 {
-				runtime.Gosched()
-			}
-			state.mu.Unlock()
-			both.Wait()
-			if err != nil {
-				t.Fatal(err)
-			}
-			now := b.findState(p.ID)
-			if now == nil {
-				t.Fatal("the peer has no state")
-			}
-			now.mu.Lock()
-			gone, kept := now.gone, now.keep
-			now.mu.Unlock()
-			if gone || !kept {
-				t.Fatalf("gone %v, kept %v", gone, kept)
-			}
-		}
-	})
-}
-
-// One that Connect has got hold of, and that was forgotten before it had its lock, is not used.
 func TestConnectTakesNoStateThatIsGone(t *testing.T) {
 	bubble(t, nil, func(t *testing.T, w *network) {
 		b := w.side(nil)
-		w.start()
-		b.serve()
+		w.serve(b)
 		key := newKey(t)
 		b.knows(key, "laptop")
 		state := b.findOrCreateState(key.ID())
+		if !b.tryForgetState(key.ID()) || b.findState(key.ID()) != state {
+			t.Error("the state of a peer is forgotten")
+		}
 		state.mu.Lock()
 		var connecting sync.WaitGroup
 		connecting.Go(func() { b.Connect(key.ID()) })

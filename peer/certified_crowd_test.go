@@ -61,10 +61,7 @@ func (w *network) newCrowd() *crowd {
 			return wire.Handed, nil
 		}
 	})
-	c.desk, c.laptop, c.host = w.side(nil), newKey(w.t), w.host()
-	for range crowdHosts {
-		c.hosts = append(c.hosts, w.host())
-	}
+	c.desk, c.laptop, c.host, c.hosts = w.side(nil), newKey(w.t), w.host(), w.hosts(crowdHosts)
 	c.desk.trusts(c.hub, "hub")
 	c.hub.trusts(c.desk, "desk")
 	c.hub.knows(c.laptop, "laptop")
@@ -251,37 +248,6 @@ func TestCertifiedCrowdLeavesTheTrustedTheirShare(t *testing.T) {
 		close(c.release)
 		time.Sleep(time.Second)
 		c.keys[0].alive()
-	})
-}
-
-// The same of the bytes of requests: certified keys together have half, and the trusted peer as much as one
-// may have.
-// holds: security.md#fleets
-func TestCertifiedCrowdLeavesTheTrustedTheirBytes(t *testing.T) {
-	const size = 1<<20 - 1000 // of a text that the largest message has room for
-	bubble(t, nil, func(t *testing.T, w *network) {
-		c := w.newCrowd()
-		c.comes(12, func() {})
-		for range 3 {
-			for _, r := range c.keys { // in turn: those that are being read at once refuse each other
-				askForWork(r, 1, size)
-			}
-		}
-		time.Sleep(time.Second)
-		row := budget.NewEnvelopesRow(wire.DefaultMaxMessage)
-		held, refused := c.held(row.Name)
-		if half := row.All / 2; held > half || held < half-2*size || refused == 0 {
-			t.Errorf("certified keys hold %d bytes, expected half of all, %d; %d refusals", held, half, refused)
-		}
-		c.checkSpeed("while they have work done")
-		laptop := c.host.again(c.hub, c.laptop)
-		most := int(row.Peer / (size + 1000))
-		askForWork(laptop, most, size)
-		time.Sleep(time.Second)
-		if n := c.workOf(c.laptop.ID()); n != most {
-			t.Errorf("the hub serves %d large requests of the trusted laptop, expected %d", n, most)
-		}
-		close(c.release)
 	})
 }
 

@@ -14,18 +14,8 @@ import (
 // takingNoHello dials with a certificate that counts, says hello, and grants the node one byte for its own.
 func (h *host) takingNoHello(to *side, corp *authority.Authority) *raw {
 	h.t.Helper()
-	key := newKey(h.t)
-	conf, err := key.ClientTLS(to.ID(), false, identity.ALPN)
-	if err != nil {
-		h.t.Fatal(err)
-	}
-	qc, err := h.tr.Dial(h.t.Context(), to.Addr(), conf, &quic.Config{InitialStreamReceiveWindow: 1, MaxStreamReceiveWindow: 1})
-	if err != nil {
-		h.t.Fatal(err)
-	}
-	h.t.Cleanup(func() { qc.CloseWithError(0, "") })
-	c := &raw{t: h.t, key: key, to: to.ID(), qc: qc}
-	c.sendHello(func(hello *wire.Hello) { hello.Cert = corp.Sign(key.ID(), time.Hour, "acp:desk") })
+	c := h.dialAt(to.Addr(), to, newKey(h.t), identity.ALPN, &quic.Config{InitialStreamReceiveWindow: 1, MaxStreamReceiveWindow: 1})
+	c.sendHello(func(hello *wire.Hello) { hello.Cert = corp.Sign(c.key.ID(), time.Hour, "acp:desk") })
 	return c
 }
 
@@ -67,11 +57,7 @@ func TestCertifiedPeerThatTakesNoHello(t *testing.T) {
 
 		c = h.takingNoHello(b, corp)
 		time.Sleep(time.Second)
-		revoked, err := identity.ParseRevocations([]byte("name desk"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		b.trust.SetAuthorities([]identity.Authority{{Name: "corp", Key: corp.Key, Revoked: revoked}})
+		b.revokes(corp, "desk")
 		within("revoked", c, closeOverloaded, 0, time.Second)
 
 		time.Sleep(2 * certifiedTick)

@@ -51,10 +51,7 @@ func TestRefusalOverARelayIsRecalled(t *testing.T) {
 		r := newRelayNet("hub")
 		a, b := w.relayed(r, nil)
 		a.ask(b, "?")
-		if err := b.trust.Untrust(a.ID()); err != nil {
-			t.Fatal(err)
-		}
-		b.Disconnect(a.ID())
+		b.untrusts(a)
 		time.Sleep(time.Second)
 		r.dropsFrom(a.ID())
 		for range 2 {
@@ -78,9 +75,7 @@ func TestSilenceNamesEveryLeg(t *testing.T) {
 		r := newRelayNet("hub")
 		a, b := w.side(r.joined(nil)), w.side(r.joined(nil))
 		a.trust.Trust(identity.Peer{ID: b.ID(), Name: "reviewer", Addrs: []string{nowhere}})
-		w.start()
-		a.serve()
-		b.serve()
+		w.serve(a, b)
 		time.Sleep(time.Second)
 		r.dropsFrom(a.ID())
 		says(t, a.tryAsk(b, "?"), kinds.Unreachable, "no answer from "+nowhere+" or relay:hub; either its daemon is off, or it does not trust this one: start it, or have its owner run acpctl trust there")
@@ -117,9 +112,7 @@ func TestTroubleUnderACallIsTold(t *testing.T) {
 		a, b := w.side(join), w.side(join)
 		a.knows(b.cfg.Key, "reviewer")
 		b.knows(a.cfg.Key, "planner")
-		w.start()
-		a.serve()
-		b.serve()
+		w.serve(a, b)
 		time.Sleep(time.Second)
 		a.ask(b, "before")
 		call := a.start(b, lasting(time.Minute))
@@ -136,8 +129,7 @@ func TestTroubleOfALinkIsTold(t *testing.T) {
 		r := newRelayNet("hub")
 		r.out = true
 		a := w.side(func(c *Config) { c.Links = append(c.Links, troubledLink{r.link(c.Key.ID())}) })
-		w.start()
-		a.serve()
+		w.serve(a)
 		key := newKey(t)
 		a.knows(key, "reviewer")
 		call := func() error {
@@ -173,8 +165,7 @@ func TestVerdictThatSaysMostWins(t *testing.T) {
 	bubble(t, nil, func(t *testing.T, w *network) {
 		r := newRelayNet("hub")
 		a := w.side(r.joined(nil))
-		w.start()
-		a.serve()
+		w.serve(a)
 		id := newKey(t).ID()
 		udp := leg{on: a.udp, text: nowhere}
 		hub := leg{on: a.links.snapshot()[0], text: "relay:hub"}
@@ -251,8 +242,7 @@ func TestRefusalOfAHostIsRecalled(t *testing.T) {
 		key := newKey(t)
 		a.trust.Trust(identity.Peer{ID: key.ID(), Name: "reviewer", Addrs: []string{nowhere}})
 		a.udp.prober = hostProber(func(context.Context, net.Addr) probeResult { return probeResult(found.Load()) })
-		w.start()
-		a.serve()
+		w.serve(a)
 		call := func() error {
 			time.Sleep(shareVerdict)
 			_, _, err := a.Exchange(t.Context(), key.ID(), query("?"))

@@ -102,29 +102,11 @@ func TestInvalidRepliesAreFoundHere(t *testing.T) {
 	})
 }
 
-func TestSend(t *testing.T) {
-	bubble(t, nil, func(t *testing.T, w *network) {
-		a, b := w.pair(nil)
-		for _, wait := range []bool{true, false} {
-			got, err := a.Send(context.Background(), b.ID(), notify("build.done"), wait)
-			if want := map[bool]Outcome{true: Handed, false: Sent}[wait]; err != nil || got != want {
-				t.Errorf("wait %v: got %q, %v; want %q", wait, got, err, want)
-			}
-		}
-		time.Sleep(10 * latency)
-		if n := len(b.received()); n != 2 {
-			t.Errorf("%d messages arrived, want 2", n)
-		}
-	})
-}
-
 func TestStrangerIsPending(t *testing.T) {
 	bubble(t, nil, func(t *testing.T, w *network) {
 		a, b := w.side(func(c *Config) { c.Name = "laptop" }), w.side(nil)
 		a.trusts(b, "desk")
-		w.start()
-		a.serve()
-		b.serve()
+		w.serve(a, b)
 		err := a.tryAsk(b, "who are you?")
 		if code(err) != kinds.NotTrusted {
 			t.Fatalf("got %v, want not_trusted", err)
@@ -142,45 +124,6 @@ func TestStrangerIsPending(t *testing.T) {
 		a.ask(b, "and now?")
 		if len(b.Pending()) != 0 {
 			t.Error("still pending")
-		}
-	})
-}
-
-func TestUntrustCutsTheConnection(t *testing.T) {
-	bubble(t, nil, func(t *testing.T, w *network) {
-		a, b := w.pair(nil)
-		a.ask(b, "hello")
-		if err := b.trust.Untrust(a.ID()); err != nil {
-			t.Fatal(err)
-		}
-		b.Disconnect(a.ID())
-		time.Sleep(10 * latency)
-		if len(a.Peers()) != 0 || len(b.Peers()) != 0 {
-			t.Error("still connected")
-		}
-		if err := a.tryAsk(b, "still there?"); code(err) != kinds.NotTrusted {
-			t.Errorf("got %v, want not_trusted", err)
-		}
-		if len(b.Pending()) != 0 {
-			t.Error("a blocked key became pending")
-		}
-		if a.saw(EventRefused) == 0 || b.saw(EventRefused) != 0 {
-			t.Errorf("refused: %d and %d times", a.saw(EventRefused), b.saw(EventRefused))
-		}
-	})
-}
-
-// TestInvalidErrorOfHandler: an error whose details are no object does not leave this node.
-func TestInvalidErrorOfHandler(t *testing.T) {
-	bubble(t, nil, func(t *testing.T, w *network) {
-		a, b := w.pair(func(c *Config) {
-			c.Exchange = func(context.Context, *Passing) (*wire.Envelope, error) {
-				return nil, &kinds.Error{Code: kinds.NotAuthorized, Message: "no", Details: []byte(`"text"`)}
-			}
-		})
-		err := kinds.AsError(a.tryAsk(b, "?"))
-		if err.Code != kinds.Internal || err.From == "" {
-			t.Errorf("the caller got %+v", err)
 		}
 	})
 }

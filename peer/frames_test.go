@@ -43,8 +43,7 @@ func TestUnreadFramesAreCounted(t *testing.T) {
 	bubble(t, nil, func(t *testing.T, w *network) {
 		b, h := w.side(nil), w.host()
 		b.Handle(wire.StreamMail, "mail", func(ctx context.Context, _ identity.ID, s *Stream) { <-ctx.Done() })
-		w.start()
-		b.serve()
+		w.serve(b)
 		c := h.trusted(b)
 		for range 10 {
 			s := c.openBidi(byte(wire.StreamMail))

@@ -117,18 +117,8 @@ func TestRepliesThatNobodyReads(t *testing.T) {
 		b, h := w.facing(nil)
 		key := newKey(t)
 		b.knows(key, "planner")
-		conf, err := key.ClientTLS(b.ID(), false, identity.ALPN)
-		if err != nil {
-			t.Fatal(err)
-		}
 		// Of the connection it takes what a hello needs, which is a quarter of the replies.
-		qc, err := h.tr.Dial(t.Context(), b.Addr(), conf, &quic.Config{InitialConnectionReceiveWindow: 8 << 10, MaxConnectionReceiveWindow: 8 << 10})
-		if err != nil {
-			t.Fatal(err)
-		}
-		c := &raw{t: t, key: key, to: b.ID(), qc: qc}
-		c.sendHello(nil)
-		c.readHello()
+		c := h.dialAt(b.Addr(), b, key, identity.ALPN, &quic.Config{InitialConnectionReceiveWindow: 8 << 10, MaxConnectionReceiveWindow: 8 << 10}).greet()
 		for range 3 * maxBatch {
 			c.openBidi(append([]byte{byte(wire.StreamExchange)}, c.envelope(kinds.KindQuery, `{"question":"`+strings.Repeat("?", 200)+`"}`, nil)...)...).Close()
 		}

@@ -46,12 +46,10 @@ func TestExchangeBudget(t *testing.T) {
 		}
 		time.Sleep(time.Second)
 
-		start := time.Now()
 		var over sync.WaitGroup
 		for range 1000 { // a storm of refused ones takes no place of the spare
 			over.Go(func() {
-				_, _, err := a.Exchange(t.Context(), b.ID(), query("one more"))
-				outcome{err, time.Since(start)}.want(t, kinds.Overloaded, kinds.DeliveredNo, 0, 0)
+				a.call(b.ID(), query("one more")).want(t, kinds.Overloaded, kinds.DeliveredNo, 0, 0)
 			})
 		}
 		for range spareExchanges {
@@ -157,11 +155,13 @@ func TestHandlersThatFail(t *testing.T) {
 					return wire.NewReply(env.Envelope, kinds.KindResponse, nil), nil
 				case "large error":
 					return nil, ownwords.New(strings.Repeat("e", 2<<20))
+				case "invalid error":
+					return nil, &kinds.Error{Code: kinds.NotAuthorized, Message: "no", Details: []byte(`"text"`)}
 				}
 				return echo(ctx, env)
 			}
 		})
-		for question, want := range map[string]kinds.Code{"panic": kinds.Internal, "nothing": kinds.Internal, "wrong": kinds.Internal, "invalid": kinds.Internal, "large error": kinds.TooLarge} {
+		for question, want := range map[string]kinds.Code{"panic": kinds.Internal, "nothing": kinds.Internal, "wrong": kinds.Internal, "invalid": kinds.Internal, "invalid error": kinds.Internal, "large error": kinds.TooLarge} {
 			if _, _, err := a.Exchange(t.Context(), b.ID(), query(question)); code(err) != want {
 				t.Errorf("%s: got %v", question, err)
 			}
@@ -175,21 +175,10 @@ func TestPeerWithoutCredit(t *testing.T) {
 		a, h := w.facing(nil)
 		key := newKey(t)
 		a.knows(key, "reviewer")
-		conf, err := key.ClientTLS(a.ID(), false, identity.ALPN)
-		if err != nil {
-			t.Fatal(err)
-		}
-		qc, err := h.tr.Dial(t.Context(), a.Addr(), conf, &quic.Config{MaxIncomingStreams: -1, MaxIncomingUniStreams: 1})
-		if err != nil {
-			t.Fatal(err)
-		}
-		c := &raw{t: t, key: key, to: a.ID(), qc: qc}
-		c.sendHello(nil)
-		c.readHello()
+		h.dialAt(a.Addr(), a, key, identity.ALPN, &quic.Config{MaxIncomingStreams: -1, MaxIncomingUniStreams: 1}).greet()
+		a.call(key.ID(), query("?")).want(t, kinds.Overloaded, kinds.DeliveredNo, 0, 0)
 		start := time.Now()
-		_, _, err = a.Exchange(t.Context(), key.ID(), query("?"))
-		outcome{err, time.Since(start)}.want(t, kinds.Overloaded, kinds.DeliveredNo, 0, 0)
-		_, err = a.Send(t.Context(), key.ID(), notify("a.b"), true)
+		_, err := a.Send(t.Context(), key.ID(), notify("a.b"), true)
 		outcome{err, time.Since(start)}.want(t, kinds.Timeout, kinds.DeliveredNo, kinds.ReceiptDeadline, kinds.ReceiptDeadline)
 	})
 }

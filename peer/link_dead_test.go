@@ -2,7 +2,6 @@ package peer
 
 import (
 	"errors"
-	"sync"
 	"testing"
 	"time"
 
@@ -21,9 +20,7 @@ func TestKilledOnTheRelayWhileIdle(t *testing.T) {
 		time.Sleep(time.Second)
 		b.killed(r)
 		time.Sleep(time.Second)
-		start := time.Now()
-		err := a.tryAsk(b, "nobody there?")
-		outcome{err, time.Since(start)}.want(t, kinds.Unreachable, kinds.DeliveredNo, relayRTT, 2*peerRTT+hop)
+		a.call(b.ID(), query("nobody there?")).want(t, kinds.Unreachable, kinds.DeliveredNo, relayRTT, 2*peerRTT+hop)
 	})
 }
 
@@ -43,21 +40,6 @@ func TestKilledOnTheRelayUnderACall(t *testing.T) {
 			outcome{o.err, time.Since(killed)}.want(t, kinds.Unreachable, kinds.DeliveredUnknown, 0, 3500*time.Millisecond)
 		})
 	}
-}
-
-// TestSilentRelayUnderACall: without any notice a call ends as on UDP.
-func TestSilentRelayUnderACall(t *testing.T) {
-	bubble(t, nil, func(t *testing.T, w *network) {
-		r := newRelayNet("corp")
-		a, b := w.relayed(r, slowly)
-		a.ask(b, "before")
-		call := a.start(b, lasting(5*time.Minute))
-		time.Sleep(time.Second)
-		r.set(func() { r.out = true })
-		lost := time.Now()
-		o := <-call
-		outcome{o.err, time.Since(lost)}.want(t, kinds.Unreachable, kinds.DeliveredUnknown, 0, 8*time.Second)
-	})
 }
 
 // TestFalseNotices has a relay that says of every packet that nobody took it: calls go on, open or
@@ -158,9 +140,7 @@ func TestFalseNoticesMeetAStall(t *testing.T) {
 		time.Sleep(time.Second)
 		b.killed(r) // and the word is true now
 		time.Sleep(time.Second)
-		start := time.Now()
-		err := a.tryAsk(b, "nobody there?")
-		outcome{err, time.Since(start)}.want(t, kinds.Unreachable, kinds.DeliveredNo, falseNoticeWait, falseNoticeWait+2*peerRTT)
+		a.call(b.ID(), query("nobody there?")).want(t, kinds.Unreachable, kinds.DeliveredNo, falseNoticeWait, falseNoticeWait+2*peerRTT)
 	})
 }
 
@@ -194,10 +174,7 @@ func TestInterruption(t *testing.T) {
 			a.knows(s.cfg.Key, "peer-"+s.ID().Label())
 			s.knows(a.cfg.Key, "planner")
 		}
-		w.start()
-		for _, s := range []*side{a, b, c} {
-			s.serve()
-		}
+		w.serve(a, b, c)
 		a.ask(b, "there?")
 		a.ask(c, "there?")
 		time.Sleep(time.Second)
@@ -211,42 +188,6 @@ func TestInterruption(t *testing.T) {
 			t.Error("the other is not")
 		}
 	})
-}
-
-// TestOutage has the relay away for a moment, twice as long as a proof takes, and for long, while
-// calls are made: each ends, and the peers are back soon after the relay.
-func TestOutage(t *testing.T) {
-	for _, span := range []time.Duration{time.Second, 2 * proofTime, time.Minute} {
-		bubble(t, nil, func(t *testing.T, w *network) {
-			r := newRelayNet("corp")
-			a, b := w.relayed(r, nil)
-			a.Connect(b.ID())
-			b.Connect(a.ID())
-			a.ask(b, "before")
-			r.set(func() { r.out = true })
-			start := time.Now()
-			var calls sync.WaitGroup
-			for time.Since(start) < span {
-				calls.Go(func() {
-					began := time.Now()
-					err := a.tryAsk(b, "?")
-					if took := time.Since(began); took > deadAfter+liveTick {
-						t.Errorf("a call took %v: %v", took, err)
-					}
-					if e := kinds.AsError(err); err != nil && e.Code != kinds.Unreachable {
-						t.Errorf("got %v", err)
-					}
-				})
-				time.Sleep(200 * time.Millisecond)
-			}
-			r.set(func() { r.out = false })
-			r.interrupt(a.ID())
-			r.interrupt(b.ID())
-			calls.Wait()
-			time.Sleep(3 * time.Second)
-			a.ask(b, "after")
-		})
-	}
 }
 
 // TestCloseOfALinkIsHeard: the last packets of a node that closes still leave.

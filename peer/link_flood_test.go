@@ -2,6 +2,7 @@ package peer
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -34,10 +35,7 @@ func TestFloodThroughTheRelay(t *testing.T) {
 		}
 		forger := r.host(t, identity.ID{1})
 		forger.tr.Conn.(*relayLink).as = relayed.ID()
-		w.start()
-		for _, s := range []*side{b, stranger, guest, friend, relayed} {
-			s.serve()
-		}
+		w.serve(b, stranger, guest, friend, relayed)
 		inv := b.invite(0, "")
 		at := relayAddr{r.name, b.ID()}
 
@@ -105,13 +103,14 @@ func TestFloodThroughTheRelay(t *testing.T) {
 			}
 			return nil
 		})
-		pending := false
-		for _, p := range b.Pending() {
-			pending = pending || p.ID == stranger.ID() && p.Path == Direct
-		}
-		if !pending {
+		if !slices.ContainsFunc(b.Pending(), func(p Pending) bool { return p.ID == stranger.ID() && p.Path == Direct }) {
 			t.Errorf("the stranger on UDP is not pending among %d", len(b.Pending()))
 		}
+		b.mu.Lock()
+		if !slices.ContainsFunc(b.events, func(e Event) bool { return e.Type == EventPending && e.Peer == stranger.ID() }) {
+			t.Error("strangers on the relay have taken the events of those on UDP")
+		}
+		b.mu.Unlock()
 		quick("a call of a peer on the relay", time.Second, func() error { return relayed.tryAsk(b, "?") })
 		stop()
 		flood.Wait()
@@ -127,23 +126,13 @@ func TestClaimOnARelayMustBeProved(t *testing.T) {
 		friend := newKey(t)
 		b.knows(friend, "planner")
 		h := r.host(t, friend.ID())
-		w.start()
-		b.serve()
+		w.serve(b)
 		synctest.Wait()
 		for _, alpn := range []string{identity.ALPN, identity.ALPNJoin} {
 			if alpn == identity.ALPNJoin {
 				b.invite(0, "")
 			}
-			key := newKey(t)
-			conf, err := key.ClientTLS(b.ID(), false, alpn)
-			if err != nil {
-				t.Fatal(err)
-			}
-			qc, err := h.tr.Dial(t.Context(), relayAddr{r.name, b.ID()}, conf, &quic.Config{})
-			if err != nil {
-				t.Fatal(err)
-			}
-			c := &raw{t: t, key: key, to: b.ID(), qc: qc}
+			c := h.dialAt(relayAddr{r.name, b.ID()}, b, newKey(t), alpn, nil)
 			if alpn == identity.ALPN {
 				c.sendHello(nil)
 			}

@@ -1,12 +1,9 @@
 package peer
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -106,9 +103,7 @@ func TestLinkThatEnds(t *testing.T) {
 		}), w.side(func(c *Config) { corp.joined(nil)(c); home.joined(nil)(c) })
 		a.knows(b.cfg.Key, "reviewer")
 		b.knows(a.cfg.Key, "planner")
-		w.start()
-		a.serve()
-		b.serve()
+		w.serve(a, b)
 		a.ask(b, "before")
 		close(l.end)
 		time.Sleep(time.Second)
@@ -120,56 +115,6 @@ func TestLinkThatEnds(t *testing.T) {
 		case <-l.closed:
 		default:
 			t.Error("the link is not closed")
-		}
-	})
-}
-
-// TestLinksComeAndGoUnderLoad adds and removes links of both sides while calls are made: each call
-// ends, those that say no never came, and nothing is left.
-func TestLinksComeAndGoUnderLoad(t *testing.T) {
-	bubble(t, nil, func(t *testing.T, w *network) {
-		corp, home := newRelayNet("corp"), newRelayNet("home")
-		a, b := w.relayed(corp, nil)
-		a.Connect(b.ID())
-		var calls sync.WaitGroup
-		var answered atomic.Int32
-		start := time.Now()
-		const span = 30 * time.Second
-		for range 8 {
-			calls.Go(func() {
-				for time.Since(start) < span {
-					ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
-					env := query("?")
-					_, _, err := a.Exchange(ctx, b.ID(), env)
-					cancel()
-					switch e := kinds.AsError(err); {
-					case err == nil:
-						answered.Add(1)
-					case e.Code != kinds.Unreachable:
-						t.Errorf("got %v", err)
-					case e.Delivered() == kinds.DeliveredNo:
-						for _, got := range b.received() {
-							if got.ID == env.ID {
-								t.Errorf("it came, in spite of %v", err)
-							}
-						}
-					}
-					time.Sleep(30 * time.Millisecond)
-				}
-			})
-		}
-		for i := 0; time.Since(start) < span; i++ {
-			s, r := []*side{a, b}[i%2], []*relayNet{corp, home}[i/2%2]
-			if !s.RemoveLink(r.name) {
-				if err := s.AddLink(r.link(s.ID())); err != nil {
-					t.Error(err)
-				}
-			}
-			time.Sleep(500 * time.Millisecond)
-		}
-		calls.Wait()
-		if n := answered.Load(); n < 500 {
-			t.Errorf("%d calls were answered", n)
 		}
 	})
 }

@@ -91,19 +91,15 @@ func TestAbsentOnTheRelay(t *testing.T) {
 	bubble(t, nil, func(t *testing.T, w *network) {
 		r := newRelayNet("corp")
 		a := w.side(r.joined(nil))
-		w.start()
-		a.serve()
+		w.serve(a)
 		absent := newKey(t)
 		a.knows(absent, "reviewer")
 		time.Sleep(time.Second)
 		call := func(least, most time.Duration) {
 			t.Helper()
-			start := time.Now()
-			_, _, err := a.Exchange(t.Context(), absent.ID(), query("?"))
-			outcome{err, time.Since(start)}.want(t, kinds.Unreachable, kinds.DeliveredNo, least, most)
-			if err != nil && !strings.Contains(err.Error(), "at relay:corp;") && least < handshakeTimeout {
-				t.Errorf("it does not say where: %v", err)
-			}
+			o := a.call(absent.ID(), query("?"))
+			o.want(t, kinds.Unreachable, kinds.DeliveredNo, least, most)
+			says(t, o.err, kinds.Unreachable, "relay:corp;")
 		}
 		call(relayRTT, relayRTT)
 		call(0, 0) // it is shared
@@ -143,10 +139,7 @@ func TestJoinOverARelay(t *testing.T) {
 	bubble(t, nil, func(t *testing.T, w *network) {
 		r := newRelayNet("corp")
 		host, guest, third := w.side(r.joined(nil)), w.side(r.joined(nil)), w.side(nil)
-		w.start()
-		for _, s := range []*side{host, guest, third} {
-			s.serve()
-		}
+		w.serve(host, guest, third)
 		time.Sleep(time.Second)
 		inv := host.invite(0, "")
 		inv.Addrs = []string{"relay:corp/" + host.ID().String()}

@@ -2,7 +2,6 @@ package peer
 
 import (
 	"context"
-	"errors"
 	"slices"
 	"strings"
 	"sync"
@@ -11,7 +10,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/quic-go/quic-go"
 	"github.com/quic-go/quic-go/testutils/simnet"
 
 	"github.com/acpd/acpd/kinds"
@@ -68,16 +66,12 @@ type outcome struct {
 // start runs an exchange beside the test.
 func (s *side) start(to *side, env *wire.Envelope) <-chan outcome {
 	done := make(chan outcome, 1)
-	began := time.Now()
-	go func() {
-		_, _, err := s.Exchange(context.Background(), to.ID(), env)
-		done <- outcome{err, time.Since(began)}
-	}()
+	go func() { done <- s.call(to.ID(), env) }()
 	time.Sleep(10 * latency) // it is there
 	return done
 }
 
-func (o outcome) want(t *testing.T, c kinds.Code, d kinds.Delivered, least, most time.Duration) {
+func (o outcome) want(t testing.TB, c kinds.Code, d kinds.Delivered, least, most time.Duration) {
 	t.Helper()
 	if e := kinds.AsError(o.err); o.err == nil || e.Code != c || e.Delivered() != d {
 		t.Errorf("got %v, delivered %q; want %s, delivered %q", o.err, e.Delivered(), c, d)
@@ -87,7 +81,7 @@ func (o outcome) want(t *testing.T, c kinds.Code, d kinds.Delivered, least, most
 	}
 }
 
-func (o outcome) answered(t *testing.T, least, most time.Duration) {
+func (o outcome) answered(t testing.TB, least, most time.Duration) {
 	t.Helper()
 	if o.err != nil || o.took < least || o.took > most {
 		t.Errorf("got %v after %v, want an answer after %v to %v", o.err, o.took, least, most)
@@ -121,9 +115,7 @@ func TestPeerVanishes(t *testing.T) {
 				time.Sleep(time.Second)
 				net.shut.Store(true)
 				time.Sleep(idle)
-				start := time.Now()
-				err := a.tryAsk(b, "still there?")
-				outcome{err, time.Since(start)}.want(t, kinds.Unreachable, kinds.DeliveredNo, 0, 3*time.Second)
+				a.call(b.ID(), query("still there?")).want(t, kinds.Unreachable, kinds.DeliveredNo, 0, 3*time.Second)
 			})
 		}
 	})
@@ -133,9 +125,7 @@ func TestPeerVanishes(t *testing.T) {
 			a, b := w.pair(nil)
 			a.ask(b, "there?")
 			net.shut.Store(true) // within 500 ms: the byte may have left
-			start := time.Now()
-			err := a.tryAsk(b, "still there?")
-			outcome{err, time.Since(start)}.want(t, kinds.Unreachable, kinds.DeliveredUnknown, 0, 8*time.Second)
+			a.call(b.ID(), query("still there?")).want(t, kinds.Unreachable, kinds.DeliveredUnknown, 0, 8*time.Second)
 		})
 	})
 	t.Run("idle", func(t *testing.T) {
@@ -215,31 +205,13 @@ func TestPauseDoesNotKill(t *testing.T) {
 	}
 }
 
-func TestSlowExchangesStayOpen(t *testing.T) {
-	bubble(t, nil, func(t *testing.T, w *network) {
-		a, b := w.pair(slowly)
-		var calls []<-chan outcome
-		for range 64 {
-			calls = append(calls, a.start(b, lasting(10*time.Minute)))
-		}
-		for _, call := range calls {
-			(<-call).answered(t, 10*time.Minute, 10*time.Minute+20*latency)
-		}
-		if a.saw(EventUp) != 1 {
-			t.Errorf("connected %d times", a.saw(EventUp))
-		}
-	})
-}
-
 // TestStoppedProcess has a peer whose QUIC answers and whose daemon does not: two
 // pings without a pong are enough.
 func TestStoppedProcess(t *testing.T) {
 	bubble(t, nil, func(t *testing.T, w *network) {
 		a, h := w.facing(nil)
 		c := h.trusted(a)
-		start := time.Now()
-		_, _, err := a.Exchange(t.Context(), c.key.ID(), query("there?"))
-		outcome{err, time.Since(start)}.want(t, kinds.Unreachable, kinds.DeliveredUnknown, 8*time.Second, 13*time.Second)
+		a.call(c.key.ID(), query("there?")).want(t, kinds.Unreachable, kinds.DeliveredUnknown, 8*time.Second, 13*time.Second)
 		if got := c.closed(); got != closeDead {
 			t.Errorf("close code %d", got)
 		}
@@ -263,11 +235,13 @@ func TestShutdownDrains(t *testing.T) {
 		down.Go(b.shutdown)
 		time.Sleep(10 * latency)
 
-		began := time.Now()
-		err := a.tryAsk(b, "too late?")
-		outcome{err, time.Since(began)}.want(t, kinds.Unreachable, kinds.DeliveredNo, 0, 20*latency)
-		err = b.tryAsk(a, "too late?")
-		outcome{err, 0}.want(t, kinds.Unreachable, kinds.DeliveredNo, 0, 0)
+		if at := a.HeardAt(b.ID()); at.Before(start) {
+			t.Errorf("heard at %v, before the shutdown at %v", at, start)
+		}
+		o := a.call(b.ID(), query("too late?"))
+		o.want(t, kinds.Unreachable, kinds.DeliveredNo, 0, 20*latency)
+		says(t, o.err, kinds.Unreachable, "it is shutting down; try again later")
+		b.call(a.ID(), query("too late?")).want(t, kinds.Unreachable, kinds.DeliveredNo, 0, 0)
 		if _, err := a.Send(t.Context(), b.ID(), notify("too.late"), true); kinds.AsError(err).Delivered() != kinds.DeliveredNo {
 			t.Errorf("send: %v", err)
 		}
@@ -282,23 +256,22 @@ func TestShutdownDrains(t *testing.T) {
 		if sb, _ := cb.dones(); !sa || !sb || !ra { // a's close may overtake its done
 			t.Errorf("done: sent %v and %v, received %v", sa, sb, ra)
 		}
+		time.Sleep(10 * latency)
+		if at := a.HeardAt(b.ID()); !at.IsZero() {
+			t.Errorf("heard at %v on no connection", at)
+		}
 	})
 }
 
 func TestShutdownResetsTheRest(t *testing.T) {
 	bubble(t, nil, func(t *testing.T, w *network) {
 		a, b, h := w.side(nil), w.side(slowly), w.host()
-		a.trusts(b, "reviewer")
-		b.trusts(a, "planner")
-		w.start()
-		a.serve()
-		b.serve()
+		w.meet(a, b)
 		call := a.start(b, lasting(5*time.Minute))
 		key := newKey(t)
 		b.knows(key, "laptop")
 		c := h.dial(b, key)
-		c.sendHello(nil)
-		c.readHello()
+		c.greet()
 		half := c.openBidi(byte(wire.StreamExchange), 0xa1)
 		time.Sleep(10 * latency)
 
@@ -318,15 +291,6 @@ func TestShutdownResetsTheRest(t *testing.T) {
 			t.Errorf("close code %d", got)
 		}
 	})
-}
-
-// TestWhatIsToldOfAReset holds an exchange between its last byte and its handler:
-// whoever comes first, what the sender hears is so.
-func TestWhatIsToldOfAReset(t *testing.T) {
-	var inbound inboundStream
-	if !inbound.tryDecide() || inbound.tryDecide() {
-		t.Error("both the handler and its end may begin")
-	}
 }
 
 // TestShutdownWithADeadPeer has connections that nobody answers on: they cost the
@@ -350,8 +314,7 @@ func TestShutdownWithADeadPeer(t *testing.T) {
 func TestCloseDuringHello(t *testing.T) {
 	bubble(t, nil, func(t *testing.T, w *network) {
 		b, known, stranger := w.side(nil), w.host(), w.host()
-		w.start()
-		b.serve()
+		w.serve(b)
 		key := newKey(t)
 		b.knows(key, "planner")
 		first, second := known.dial(b, key), stranger.dial(b, newKey(t))
@@ -396,11 +359,7 @@ func TestEventsInOrder(t *testing.T) {
 			}
 		})
 		b := w.side(nil)
-		a.trusts(b, "reviewer")
-		b.trusts(a, "planner")
-		w.start()
-		a.serve()
-		b.serve()
+		w.meet(a, b)
 		for range 2 {
 			a.ask(b, "hello")
 			a.Disconnect(b.ID())
@@ -411,37 +370,6 @@ func TestEventsInOrder(t *testing.T) {
 		defer mu.Unlock()
 		if want := []EventType{EventUp, EventDown, EventUp, EventDown}; !slices.Equal(order, want) {
 			t.Errorf("got %v, want %v", order, want)
-		}
-	})
-}
-
-func TestReplacedConnectionDrains(t *testing.T) {
-	bubble(t, nil, func(t *testing.T, w *network) {
-		a, b := w.pair(slowly)
-		there, back := a.start(b, lasting(3*time.Minute)), b.start(a, lasting(2*time.Minute))
-		olds := []*conn{a.listConns()[0], b.listConns()[0]}
-		second(t, a, b)
-		time.Sleep(10 * latency)
-		for i, s := range []*side{a, b} {
-			if c := s.findOrCreateState(olds[i].id).current.Load(); c == nil || c == olds[i] {
-				t.Fatal("the newer connection is not in use")
-			}
-		}
-		a.ask(b, "on the new one")
-		(<-back).answered(t, 2*time.Minute, 2*time.Minute+20*latency)
-		(<-there).answered(t, 3*time.Minute, 3*time.Minute+20*latency)
-		time.Sleep(2 * time.Second)
-		for i, s := range []*side{a, b} {
-			c := olds[i]
-			if sent, received := c.dones(); !sent || !received {
-				t.Errorf("done: sent %v, received %v", sent, received)
-			}
-			if app, ok := errors.AsType[*quic.ApplicationError](c.endCause()); !ok || app.ErrorCode != closeReplaced {
-				t.Errorf("the old one ended with %v", c.endCause())
-			}
-			if n := len(s.listConns()); n != 1 || s.saw(EventUp) != 1 || s.saw(EventDown) != 0 {
-				t.Errorf("%d connections, %d up, %d down", n, s.saw(EventUp), s.saw(EventDown))
-			}
 		}
 	})
 }

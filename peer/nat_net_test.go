@@ -5,8 +5,6 @@ import (
 	"net/netip"
 	"slices"
 	"sync"
-	"testing"
-	"time"
 
 	"github.com/quic-go/quic-go/testutils/simnet"
 )
@@ -134,69 +132,4 @@ func (r *natRouter) targets(from net.Addr) []netip.AddrPort {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return slices.Clone(r.sent[toAddrPort(from)])
-}
-
-// TestNATRouter checks the NATs of the tests themselves.
-func TestNATRouter(t *testing.T) {
-	for name, c := range map[string]struct {
-		symmetric bool
-		seen      string // the address from which the first host reaches the world
-		punched   bool   // the two hosts reach each other at the addresses that the server saw
-	}{
-		"port-keeping": {false, "198.51.100.1:7117", true},
-		"symmetric":    {true, "198.51.100.1:40001", false},
-	} {
-		t.Run(name, func(t *testing.T) {
-			router := newNATRouter()
-			router.nat("10.1.0.0/16", "198.51.100.1", c.symmetric)
-			router.nat("10.2.0.0/16", "198.51.100.2", c.symmetric)
-			bubble(t, router, func(t *testing.T, w *network) {
-				socket := func(at string) net.PacketConn {
-					s := w.conn(net.UDPAddrFromAddrPort(netip.MustParseAddrPort(at)))
-					t.Cleanup(func() { s.Close() })
-					return s
-				}
-				a, a2, b, server := socket("10.1.0.2:7117"), socket("10.1.0.3:7117"), socket("10.2.0.2:7117"), socket("203.0.113.1:3478")
-				w.start()
-				send := func(s net.PacketConn, to string) {
-					s.WriteTo([]byte("?"), net.UDPAddrFromAddrPort(netip.MustParseAddrPort(to)))
-				}
-				receive := func(s net.PacketConn) string {
-					s.SetReadDeadline(time.Now().Add(time.Second))
-					_, from, err := s.ReadFrom(make([]byte, 10))
-					if err != nil {
-						return ""
-					}
-					return from.String()
-				}
-				send(a, "203.0.113.1:3478")
-				seenA := receive(server)
-				send(b, "203.0.113.1:3478")
-				seenB := receive(server)
-				if seenA != c.seen {
-					t.Errorf("the world sees %s, expected %s", seenA, c.seen)
-				}
-				send(server, seenA)
-				if receive(a) != "203.0.113.1:3478" {
-					t.Error("the answer is not let in")
-				}
-				send(b, seenA)
-				if from := receive(a); from != "" {
-					t.Errorf("a packet of a stranger is let in: %s", from)
-				}
-				send(a, seenB)
-				if got := receive(b) != ""; got != c.punched {
-					t.Errorf("punched: %v", got)
-				}
-				send(a, "10.2.0.2:7117")
-				if receive(b) != "" {
-					t.Error("there is a way into a private network")
-				}
-				send(a, "10.1.0.3:7117")
-				if receive(a2) != "10.1.0.2:7117" {
-					t.Error("there is no way within a private network")
-				}
-			})
-		})
-	}
 }

@@ -93,9 +93,7 @@ func TestTheObserverIsToldOfEachMessage(t *testing.T) {
 		})
 		a.trusts(b, "laptop")
 		b.trusts(a, "desk")
-		w.start()
-		a.serve()
-		b.serve()
+		w.serve(a, b)
 
 		parent := wire.NewMessageID()
 		ask := func(question string) {

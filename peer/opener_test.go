@@ -79,6 +79,19 @@ func (p *pipeEnd) nobodyAt(id identity.ID) {
 	p.ends()
 }
 
+// failsWithItsCommand expects that the call fails soon, as the command of the pipe has ended, which was
+// started once.
+func (p *pipeEnd) failsWithItsCommand(t *testing.T, call <-chan outcome) {
+	t.Helper()
+	o := <-call
+	o.want(t, kinds.Unreachable, kinds.DeliveredNo, 0, time.Second)
+	says(t, o.err, kinds.Unreachable, errCommandEnded.Error())
+	synctest.Wait()
+	if p.opened.Load() != 1 || p.released.Load() != 1 {
+		t.Errorf("opened %d times, released %d times", p.opened.Load(), p.released.Load())
+	}
+}
+
 // breaks is the end of the command, of which both sides hear.
 func (p *pipeEnd) breaks(t *testing.T, far *pipeEnd) {
 	t.Helper()
@@ -310,13 +323,7 @@ func TestPipeBreaksWhileDialled(t *testing.T) {
 		call := a.start(b, query("?"))
 		time.Sleep(100*time.Millisecond - 10*latency)
 		near.nobodyAt(b.ID())
-		o := <-call
-		o.want(t, kinds.Unreachable, kinds.DeliveredNo, 100*time.Millisecond, time.Second)
-		says(t, o.err, kinds.Unreachable, errCommandEnded.Error())
-		synctest.Wait()
-		if near.opened.Load() != 1 || near.released.Load() != 1 {
-			t.Errorf("opened %d times, released %d times", near.opened.Load(), near.released.Load())
-		}
+		near.failsWithItsCommand(t, call)
 	})
 }
 
@@ -331,13 +338,7 @@ func TestPipeEndsBeforeTheDial(t *testing.T) {
 			return nil
 		})
 		synctest.Wait() // the links run
-		o := <-a.start(b, query("?"))
-		o.want(t, kinds.Unreachable, kinds.DeliveredNo, 0, time.Second)
-		says(t, o.err, kinds.Unreachable, errCommandEnded.Error())
-		synctest.Wait()
-		if near.opened.Load() != 1 || near.released.Load() != 1 {
-			t.Errorf("opened %d times, released %d times", near.opened.Load(), near.released.Load())
-		}
+		near.failsWithItsCommand(t, a.start(b, query("?")))
 	})
 }
 
@@ -371,13 +372,7 @@ func TestPipeEndsBeforeTheHello(t *testing.T) {
 		}
 		near.net.set(func() { near.net.out = true })
 		near.ends()
-		o := <-call
-		o.want(t, kinds.Unreachable, kinds.DeliveredNo, 0, time.Second)
-		says(t, o.err, kinds.Unreachable, errCommandEnded.Error())
-		synctest.Wait()
-		if near.opened.Load() != 1 || near.released.Load() != 1 {
-			t.Errorf("opened %d times, released %d times", near.opened.Load(), near.released.Load())
-		}
+		near.failsWithItsCommand(t, call)
 	})
 }
 
@@ -422,44 +417,5 @@ func TestPipeIsBoundToItsPeer(t *testing.T) {
 		far.bound = a.ID()
 		time.Sleep(time.Second)
 		a.ask(b, "the right one")
-	})
-}
-
-// What leads to another key is corrected where it stands: an address, or a command in config.yaml.
-func TestAnotherKeyAnswers(t *testing.T) {
-	bubble(t, nil, func(t *testing.T, w *network) {
-		a, b := w.pair(nil)
-		got := newKey(t).ID()
-		for addr, remedy := range map[string]string{
-			"192.0.2.7:7117": "correct the address, or trust the new key if reviewer really changed it",
-			"pipe:reviewer":  "correct its pipe in config.yaml, or trust the new key if reviewer really changed it",
-		} {
-			err := a.toDialError(b.ID(), addr, &identity.WrongIDError{Want: b.ID(), Got: got})
-			says(t, err, kinds.IdentityConflict, "another key ("+got.Label()+") answers at "+addr+"; "+remedy)
-		}
-	})
-}
-
-// Where the peer answers on UDP, no command is started.
-func TestDirectPathNeedsNoPipe(t *testing.T) {
-	bubble(t, nil, func(t *testing.T, w *network) {
-		var near *pipeEnd
-		a := w.side(func(c *Config) {
-			near = &pipeEnd{relayLink: newRelayNet("pipe").link(c.Key.ID())}
-			c.Links = []Link{near}
-		})
-		b := w.side(func(*Config) {})
-		near.to = b.ID()
-		a.trusts(b, "build")
-		b.trusts(a, "desk")
-		w.start()
-		a.serve()
-		b.serve()
-		a.ask(b, "?")
-		time.Sleep(5 * time.Minute)
-		a.ask(b, "still?")
-		if p, _ := a.Peer(b.ID()); p.Path != Direct || near.opened.Load() != 0 {
-			t.Errorf("by %s, opened %d times", p.Path, near.opened.Load())
-		}
 	})
 }

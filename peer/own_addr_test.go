@@ -18,8 +18,7 @@ func TestAddressOfThisNode(t *testing.T) {
 	bubble(t, nil, func(t *testing.T, w *network) {
 		a := w.side(nil)
 		peer := newKey(t).ID()
-		w.start()
-		a.serve()
+		w.serve(a)
 		own := a.Addr().String()
 		a.trust.Trust(identity.Peer{ID: peer, Name: "reviewer", Addrs: []string{own}})
 		for range 2 {
@@ -40,10 +39,7 @@ func TestAddressOfThisNode(t *testing.T) {
 func TestJoinAtAnAddressOfSomebodyElse(t *testing.T) {
 	bubble(t, nil, func(t *testing.T, w *network) {
 		host, guest, other := w.side(nil), w.side(nil), w.side(nil)
-		w.start()
-		for _, s := range []*side{host, guest, other} {
-			s.serve()
-		}
+		w.serve(host, guest, other)
 		here, own, foreign := host.Addr().String(), guest.Addr().String(), other.Addr().String()
 		for round := range 2 { // of the second all offer joining, so that the first handshake already proves their keys
 			for _, c := range []struct {

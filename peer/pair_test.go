@@ -167,6 +167,15 @@ func (s *side) trusts(o *side, name string) {
 	}
 }
 
+// untrusts makes s trust o no more, and cuts it off.
+func (s *side) untrusts(o *side) {
+	s.t.Helper()
+	if err := s.trust.Untrust(o.ID()); err != nil {
+		s.t.Fatal(err)
+	}
+	s.Disconnect(o.ID())
+}
+
 // Exchange and Send are the node's, for an envelope with kind and payload alone.
 
 func (s *side) Exchange(ctx context.Context, to identity.ID, env *wire.Envelope) (*wire.Envelope, time.Duration, error) {
@@ -211,6 +220,12 @@ func (s *side) ask(o *side, text string) {
 	}
 }
 
+// asksWithin expects the echo after that time at most.
+func (s *side) asksWithin(o *side, most time.Duration) {
+	s.t.Helper()
+	s.call(o.ID(), query("?")).answered(s.t, 0, most)
+}
+
 func (s *side) tryAsk(o *side, text string) error {
 	reply, _, err := s.Exchange(context.Background(), o.ID(), query(text))
 	if err != nil {
@@ -226,6 +241,13 @@ func (s *side) tryAsk(o *side, text string) error {
 	return nil
 }
 
+// call makes an exchange, and returns how it ended.
+func (s *side) call(to identity.ID, env *wire.Envelope) outcome {
+	began := time.Now()
+	_, _, err := s.Exchange(context.Background(), to, env)
+	return outcome{err, time.Since(began)}
+}
+
 func code(err error) kinds.Code { return kinds.AsError(err).Code }
 
 // bubble runs f under a virtual clock on a virtual network.
@@ -239,10 +261,25 @@ func bubble(t *testing.T, router simnet.Router, f func(t *testing.T, w *network)
 // pair is two nodes that trust each other, served.
 func (w *network) pair(edit func(*Config)) (a, b *side) {
 	a, b = w.side(edit), w.side(edit)
+	w.meet(a, b)
+	return a, b
+}
+
+// meet makes two nodes trust each other, and serves them.
+func (w *network) meet(a, b *side) {
+	w.t.Helper()
 	a.trusts(b, "reviewer")
 	b.trusts(a, "planner")
+	w.serve(a, b)
+}
+
+// serve makes packets flow, and serves nodes.
+func (w *network) serve(all ...*side) {
+	w.t.Helper()
 	w.start()
-	return a.serve(), b.serve()
+	for _, s := range all {
+		s.serve()
+	}
 }
 
 // start makes packets flow; all endpoints must be there.

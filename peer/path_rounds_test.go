@@ -1,7 +1,6 @@
 package peer
 
 import (
-	"context"
 	"net/netip"
 	"slices"
 	"sync/atomic"
@@ -147,18 +146,6 @@ func TestRoundsOfDirectPaths(t *testing.T) {
 	}
 }
 
-func TestRoundEndsWithItsConnection(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r, _ := roundPair()
-		ctx, cancel := context.WithCancel(t.Context())
-		p := r.beginRound(ctx)
-		cancel()
-		<-p.ctx.Done()
-		r.endRound(p)
-		r.dueIn(t, roundGap+roundGapSlack)
-	})
-}
-
 // watchingLink is a link whose server tells at which address it sees the node.
 type watchingLink struct {
 	*relayLink
@@ -219,33 +206,4 @@ func TestRoundForNewAddress(t *testing.T) {
 			l.awaitPath(Direct, roundGap+5*time.Second)
 		})
 	}
-}
-
-// TestRelayThatChangesItsMind has a relay say each second that it sees a node at another address, for ten
-// minutes: rounds keep their distance all the same, and the path works when the relay says the truth.
-func TestRelayThatChangesItsMind(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		l := newNATLab(t, natPair{portKeeping, portKeeping}, latency, func(c *Config) { c.STUN = nil })
-		links := watchRelay(l)
-		l.run()
-		tell := func(i int, s *side, addr netip.Addr) {
-			links[i].seen.Store(&addr)
-			l.relay.interrupt(s.ID())
-		}
-		tell(1, l.b, netip.MustParseAddr("198.51.100.2"))
-		l.a.ask(l.b, "first")
-		const long = 10 * time.Minute
-		for i := range int(long / time.Second) {
-			tell(0, l.a, netip.AddrFrom4([4]byte{192, 0, 2, byte(1 + i%250)}))
-			time.Sleep(time.Second)
-		}
-		if n, most := l.a.countRounds(l.b)+l.b.countRounds(l.a), int(long/roundGap)+1; n < 2 || n > most {
-			t.Errorf("%d rounds in %v, expected 2 to %d", n, long, most)
-		}
-		if p := l.a.path(l.b); p != ViaRelay {
-			t.Errorf("the path is %q", p)
-		}
-		tell(0, l.a, netip.MustParseAddr("198.51.100.1"))
-		l.awaitPath(Direct, roundGap+5*time.Second)
-	})
 }

@@ -54,15 +54,7 @@ func (l *rawLab) connect() *raw {
 	link.attach(nil)
 	h := newHost(l.t, link)
 	l.t.Cleanup(func() { link.Close() }) // first, so that nothing waits in ReadFrom
-	conf, err := l.key.ClientTLS(l.node.ID(), false, identity.ALPN)
-	if err != nil {
-		l.t.Fatal(err)
-	}
-	qc, err := h.tr.Dial(l.t.Context(), relayAddr{l.relay.name, l.node.ID()}, conf, &quic.Config{KeepAlivePeriod: 5 * time.Second})
-	if err != nil {
-		l.t.Fatal(err)
-	}
-	c := &raw{t: l.t, key: l.key, to: l.node.ID(), qc: qc}
+	c := h.dialAt(relayAddr{l.relay.name, l.node.ID()}, l.node, l.key, identity.ALPN, &quic.Config{KeepAlivePeriod: 5 * time.Second})
 	c.sendHello(func(h *wire.Hello) { h.Features = []string{FeaturePaths} })
 	c.readHello()
 	return c
@@ -163,46 +155,6 @@ func TestHostilePeerIsNoPortScanner(t *testing.T) {
 			})
 		})
 	}
-}
-
-// TestEarlyRound has a peer begin a second round too soon: it gets no addresses, and none of its
-// is dialled.
-func TestEarlyRound(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		l := newRawLab(t, true, func() *identity.Key { return newKey(t) }, nil)
-		c := l.connect()
-		round := func(number uint64, addr string) []string {
-			t.Helper()
-			c.write(item(t, &wire.Paths{Round: number, Addrs: []string{addr}}))
-			p := next[*wire.Paths](c)
-			if p.Round != number {
-				t.Fatalf("the answer is to round %d", p.Round)
-			}
-			return p.Addrs
-		}
-		if own := round(2, "198.51.100.1:7117"); !slices.Equal(own, []string{"203.0.113.10:7117"}) {
-			t.Errorf("the first answer is %v", own)
-		}
-		for _, early := range []time.Duration{time.Second, 28 * time.Second} {
-			time.Sleep(early)
-			if own := round(4, "198.51.100.2:7117"); len(own) > 0 {
-				t.Errorf("the answer to an early round is %v", own)
-			}
-		}
-		time.Sleep(2 * time.Second)
-		if own := round(6, "198.51.100.3:7117"); len(own) != 1 {
-			t.Errorf("the answer after 30 s is %v", own)
-		}
-		time.Sleep(4 * time.Second)
-		var to []string
-		for _, a := range l.dialled() {
-			to = append(to, a.String())
-		}
-		if strings.Join(to, " ") != "198.51.100.1:7117 198.51.100.3:7117" {
-			t.Errorf("packets went to %v", to)
-		}
-		c.alive()
-	})
 }
 
 // TestOwnAddressIsNotDialled has a peer name the address at which the world sees the node, which is none of its

@@ -51,26 +51,6 @@ func TestUpgrade(t *testing.T) {
 	}
 }
 
-// TestUpgradeStarts makes 100 starts behind two NATs that keep ports, from 1 to 80 ms apart, and
-// up to 120 ms more by the relay.
-func TestUpgradeStarts(t *testing.T) {
-	var took []time.Duration
-	for start := range 100 {
-		rnd := rand.New(rand.NewPCG(uint64(start), 1))
-		synctest.Test(t, func(t *testing.T) {
-			l := newNATLab(t, natPair{portKeeping, portKeeping}, time.Duration(1+rnd.IntN(80))*time.Millisecond, nil)
-			more := []time.Duration{time.Duration(rnd.IntN(120)) * time.Millisecond}
-			l.relay.mangle = func(*relayPacket) []time.Duration { return more }
-			l.run()
-			from, to := l.sides(start%2 == 1)
-			from.ask(to, "?")
-			took = append(took, l.awaitPath(Direct, 3*time.Second))
-		})
-	}
-	slices.Sort(took)
-	t.Logf("from the first answer: median %v, longest %v", took[len(took)/2], took[len(took)-1])
-}
-
 // TestCallsAcrossUpgrade makes 10,000 queries while connections move from the relay to a direct
 // path: each is answered, and came once.
 func TestCallsAcrossUpgrade(t *testing.T) {
@@ -217,68 +197,6 @@ func TestDirectPathDies(t *testing.T) {
 			})
 		})
 	}
-}
-
-// TestNATForgets has both NATs start anew while a call is open on the direct path. The packets of
-// the connection make them pass it again.
-func TestNATForgets(t *testing.T) {
-	inLab(t, natPair{portKeeping, portKeeping}, func(c *Config) {
-		answer := c.Exchange
-		c.Exchange = func(ctx context.Context, request *Passing) (*wire.Envelope, error) {
-			time.Sleep(10 * time.Second)
-			return answer(ctx, request)
-		}
-	}, func(t *testing.T, l *natLab) {
-		l.a.ask(l.b, "first")
-		l.awaitPath(Direct, 3*time.Second)
-		ended := make(chan error, 1)
-		go func() { ended <- l.a.tryAsk(l.b, "second") }()
-		time.Sleep(time.Second)
-		for _, n := range l.router.nats {
-			n.forget()
-		}
-		if err := <-ended; err != nil {
-			t.Errorf("the call failed: %v", err)
-		}
-		if l.a.path(l.b) != Direct {
-			t.Errorf("the path is %q", l.a.path(l.b))
-		}
-	})
-}
-
-// TestUpgradeWhilePacketsAreLost loses every tenth packet that does not go by the relay. The path
-// changes in the first round or the second, and no call fails.
-func TestUpgradeWhilePacketsAreLost(t *testing.T) {
-	for seed := range 30 {
-		inLab(t, natPair{portKeeping, portKeeping}, nil, func(t *testing.T, l *natLab) {
-			rnd := rand.New(rand.NewPCG(uint64(seed), 1))
-			l.router.cut = func(from, to netip.AddrPort) bool { return rnd.IntN(10) == 0 }
-			began := time.Now()
-			for l.a.path(l.b) != Direct || l.b.path(l.a) != Direct {
-				l.a.ask(l.b, "there?")
-				l.b.ask(l.a, "and there?")
-				if time.Since(began) > time.Minute {
-					t.Fatalf("seed %d: the paths are %q and %q", seed, l.a.path(l.b), l.b.path(l.a))
-				}
-				time.Sleep(20 * time.Millisecond)
-			}
-			l.a.ask(l.b, "there?")
-			l.b.ask(l.a, "and there?")
-		})
-	}
-}
-
-// TestRelayEndsAfterUpgrade has the relay go down when it is not needed any more.
-func TestRelayEndsAfterUpgrade(t *testing.T) {
-	inLab(t, natPair{portKeeping, portKeeping}, nil, func(t *testing.T, l *natLab) {
-		l.a.ask(l.b, "first")
-		l.awaitPath(Direct, 3*time.Second)
-		l.relay.set(func() { l.relay.out = true })
-		for range 60 {
-			l.a.ask(l.b, "there?")
-			time.Sleep(10 * time.Second)
-		}
-	})
 }
 
 // TestBothBehindOneNAT has both nodes on one network, or on two networks behind one NAT, which

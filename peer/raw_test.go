@@ -5,7 +5,6 @@ import (
 	"bytes"
 	"context"
 	"crypto/rand"
-	"crypto/tls"
 	"errors"
 	"io"
 	"net"
@@ -26,6 +25,15 @@ type host struct {
 
 // host makes one with an address of its own; call it before start.
 func (w *network) host() *host { return newHost(w.t, w.conn(w.addr())) }
+
+// hosts makes so many.
+func (w *network) hosts(n int) []*host {
+	all := make([]*host, n)
+	for i := range all {
+		all[i] = w.host()
+	}
+	return all
+}
 
 // facing is a served node and a host that faces it.
 func (w *network) facing(edit func(*Config)) (*side, *host) {
@@ -56,16 +64,17 @@ type raw struct {
 
 func (h *host) dial(to *side, key *identity.Key) *raw {
 	h.t.Helper()
-	conf, err := key.ClientTLS(to.ID(), false, identity.ALPN)
+	return h.dialAt(to.Addr(), to, key, identity.ALPN, &quic.Config{InitialStreamReceiveWindow: 4 << 10, MaxStreamReceiveWindow: 4 << 10})
+}
+
+// dialAt dials a node at an address, under a protocol.
+func (h *host) dialAt(addr net.Addr, to *side, key *identity.Key, alpn string, config *quic.Config) *raw {
+	h.t.Helper()
+	conf, err := key.ClientTLS(to.ID(), false, alpn)
 	if err != nil {
 		h.t.Fatal(err)
 	}
-	return h.dialTLS(to, key, conf)
-}
-
-func (h *host) dialTLS(to *side, key *identity.Key, conf *tls.Config) *raw {
-	h.t.Helper()
-	qc, err := h.tr.Dial(h.t.Context(), to.Addr(), conf, &quic.Config{InitialStreamReceiveWindow: 4 << 10, MaxStreamReceiveWindow: 4 << 10})
+	qc, err := h.tr.Dial(h.t.Context(), addr, conf, config)
 	if err != nil {
 		h.t.Fatal(err)
 	}
@@ -73,15 +82,26 @@ func (h *host) dialTLS(to *side, key *identity.Key, conf *tls.Config) *raw {
 	return &raw{t: h.t, key: key, to: to.ID(), qc: qc}
 }
 
+// joining is a connection of a new key, to redeem an invitation.
+func (h *host) joining(to *side) *raw {
+	h.t.Helper()
+	return h.dialAt(to.Addr(), to, newKey(h.t), identity.ALPNJoin, nil)
+}
+
+// greet makes the connection ready.
+func (c *raw) greet() *raw {
+	c.t.Helper()
+	c.sendHello(nil)
+	c.readHello()
+	return c
+}
+
 // trusted is a raw connection of a trusted peer with both hellos out.
 func (h *host) trusted(to *side) *raw {
 	h.t.Helper()
 	key := newKey(h.t)
 	to.knows(key, "planner")
-	c := h.dial(to, key)
-	c.sendHello(nil)
-	c.readHello()
-	return c
+	return h.dial(to, key).greet()
 }
 
 // knows makes s trust a key.

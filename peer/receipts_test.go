@@ -3,10 +3,8 @@ package peer
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -14,26 +12,6 @@ import (
 	"github.com/acpd/acpd/kinds"
 	"github.com/acpd/acpd/wire"
 )
-
-func TestMessagesBeyondTheCredit(t *testing.T) {
-	bubble(t, nil, func(t *testing.T, w *network) {
-		a, b := w.pair(func(c *Config) {
-			c.Message = func(ctx context.Context, env *Passing) (wire.ReceiptState, error) {
-				time.Sleep(500 * time.Millisecond)
-				return wire.Held, nil
-			}
-		})
-		var sends sync.WaitGroup
-		for i := range 300 {
-			sends.Go(func() {
-				if got, err := a.Send(t.Context(), b.ID(), notify(fmt.Sprint("n", i)), true); err != nil || got != Held {
-					t.Errorf("%d: %q, %v", i, got, err)
-				}
-			})
-		}
-		sends.Wait()
-	})
-}
 
 func TestReceipts(t *testing.T) {
 	for name, tt := range map[string]struct {

@@ -121,8 +121,7 @@ func TestUnsignedJoinIsPinnedByHello(t *testing.T) {
 			t.Fatalf("%+v, %v", reply, err)
 		}
 		c := h.dial(desk, key)
-		c.sendHello(nil)
-		c.readHello()
+		c.greet()
 		c.alive()
 		if p, _ := desk.trust.FindPeer(key.ID()); p.PQ != identity.HashPQ(key.PublicPQ()) {
 			t.Errorf("pinned %v", p.PQ)
@@ -136,9 +135,7 @@ func TestUnsignedJoinIsPinnedByHello(t *testing.T) {
 func TestJoinKeepsThePin(t *testing.T) {
 	bubble(t, nil, func(t *testing.T, w *network) {
 		desk, guest := w.side(nil), w.side(nil)
-		w.start()
-		desk.serve()
-		guest.serve()
+		w.serve(desk, guest)
 		pin := identity.PQHash{1}
 		if _, err := guest.trust.Trust(identity.Peer{ID: desk.ID(), Name: "desk", PQ: pin}); err != nil {
 			t.Fatal(err)

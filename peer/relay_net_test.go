@@ -226,9 +226,7 @@ func (w *network) relayed(r *relayNet, edit func(*Config)) (a, b *side) {
 	a, b = w.side(r.joined(edit)), w.side(r.joined(edit))
 	a.knows(b.cfg.Key, "reviewer")
 	b.knows(a.cfg.Key, "planner")
-	w.start()
-	a.serve()
-	b.serve()
+	w.serve(a, b)
 	synctest.Wait() // until both are on the relay
 	return a, b
 }

@@ -50,11 +50,7 @@ func TestSizes(t *testing.T) {
 				return wire.NewReply(env.Envelope, kinds.KindResponse, wire.Payload(`{"summary":"taken"}`)), nil
 			}
 		})
-		a.trusts(b, "reviewer")
-		b.trusts(a, "planner")
-		w.start()
-		a.serve()
-		b.serve()
+		w.meet(a, b)
 		a.ask2(b) // so that b's hello is known
 		for _, size := range []int{small - 1, small} {
 			if _, _, err := a.Exchange(t.Context(), b.ID(), sized(t, kinds.KindQuery, questionOf, size)); err != nil {
@@ -65,17 +61,15 @@ func TestSizes(t *testing.T) {
 			}
 		}
 		before := a.listConns()[0].qc.ConnectionStats().BytesSent
-		_, _, err := a.Exchange(t.Context(), b.ID(), sized(t, kinds.KindQuery, questionOf, small+1))
-		outcome{err, 0}.want(t, kinds.TooLarge, kinds.DeliveredNo, 0, 0)
-		_, err = a.Send(t.Context(), b.ID(), sized(t, kinds.KindNotify, noteOf, small+1), true)
+		a.call(b.ID(), sized(t, kinds.KindQuery, questionOf, small+1)).want(t, kinds.TooLarge, kinds.DeliveredNo, 0, 0)
+		_, err := a.Send(t.Context(), b.ID(), sized(t, kinds.KindNotify, noteOf, small+1), true)
 		outcome{err, 0}.want(t, kinds.TooLarge, kinds.DeliveredNo, 0, 0)
 		if after := a.listConns()[0].qc.ConnectionStats().BytesSent; after-before > 200 {
 			t.Errorf("%d bytes left for messages that are too large", after-before)
 		}
 
 		// The own limit counts before there is a connection, and with a larger peer.
-		_, _, err = b.Exchange(t.Context(), a.ID(), sized(t, kinds.KindQuery, questionOf, small+1))
-		outcome{err, 0}.want(t, kinds.TooLarge, kinds.DeliveredNo, 0, 0)
+		b.call(a.ID(), sized(t, kinds.KindQuery, questionOf, small+1)).want(t, kinds.TooLarge, kinds.DeliveredNo, 0, 0)
 	})
 }
 
@@ -97,11 +91,7 @@ func TestReplySizes(t *testing.T) {
 				return wire.NewReply(env.Envelope, reply.Kind, reply.Payload), nil
 			}
 		})
-		a.trusts(b, "reviewer")
-		b.trusts(a, "planner")
-		w.start()
-		a.serve()
-		b.serve()
+		w.meet(a, b)
 		reply, _, err := a.Exchange(t.Context(), b.ID(), query("the largest?"))
 		if err != nil {
 			t.Fatal(err)

@@ -22,12 +22,8 @@ import (
 func TestStreamsThatAreGivenUpLeaveTheBudget(t *testing.T) {
 	bubble(t, nil, func(t *testing.T, w *network) {
 		a, b := w.side(nil), w.side(nil)
-		a.trusts(b, "reviewer")
-		b.trusts(a, "planner")
 		b.Handle(wire.StreamMail, "mail", func(_ context.Context, _ identity.ID, s *Stream) { io.ReadAll(s) })
-		w.start()
-		a.serve()
-		b.serve()
+		w.meet(a, b)
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
 		for range 500 {
@@ -54,8 +50,6 @@ func TestStreamsThatAreGivenUpLeaveTheBudget(t *testing.T) {
 func TestStreams(t *testing.T) {
 	bubble(t, nil, func(t *testing.T, w *network) {
 		a, b := w.side(nil), w.side(nil)
-		a.trusts(b, "reviewer")
-		b.trusts(a, "planner")
 		ended := make(chan error, 100)
 		b.Handle(wire.StreamMail, "mail", func(ctx context.Context, from identity.ID, s *Stream) {
 			if from != a.ID() {
@@ -70,9 +64,7 @@ func TestStreams(t *testing.T) {
 			}
 			ended <- err
 		})
-		w.start()
-		a.serve()
-		b.serve()
+		w.meet(a, b)
 
 		if _, err := a.OpenStream(t.Context(), b.ID(), wire.StreamHTTP); code(err) != kinds.UnknownKind {
 			t.Errorf("a feature that is not announced: %v", err)
@@ -153,8 +145,6 @@ func TestStreams(t *testing.T) {
 func TestSlowReadersDoNotStarve(t *testing.T) {
 	bubble(t, nil, func(t *testing.T, w *network) {
 		a, b := w.side(nil), w.side(nil)
-		a.trusts(b, "reviewer")
-		b.trusts(a, "planner")
 		release := make(chan struct{})
 		var total sync.Map
 		b.Handle(wire.StreamHTTP, FeatureChannel, func(ctx context.Context, _ identity.ID, s *Stream) {
@@ -165,9 +155,7 @@ func TestSlowReadersDoNotStarve(t *testing.T) {
 			}
 			total.Store(s, n)
 		})
-		w.start()
-		a.serve()
-		b.serve()
+		w.meet(a, b)
 		const each = 512 << 10
 		var writers sync.WaitGroup
 		for range maxBulk {
@@ -218,16 +206,12 @@ func TestSlowReadersDoNotStarve(t *testing.T) {
 func TestStreamOnAConnectionThatLeaves(t *testing.T) {
 	bubble(t, nil, func(t *testing.T, w *network) {
 		a, b := w.side(nil), w.side(nil)
-		a.trusts(b, "reviewer")
-		b.trusts(a, "planner")
 		b.Handle(wire.StreamHTTP, FeatureChannel, func(_ context.Context, _ identity.ID, s *Stream) {
 			<-s.Leaving()
 			s.Write([]byte("!"))
 			io.Copy(io.Discard, s)
 		})
-		w.start()
-		a.serve()
-		b.serve()
+		w.meet(a, b)
 		s, err := a.OpenStream(t.Context(), b.ID(), wire.StreamHTTP)
 		if err != nil {
 			t.Fatal(err)

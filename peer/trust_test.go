@@ -42,11 +42,7 @@ func (c *raw) otherPQ(h *wire.Hello) {
 func TestPostQuantum(t *testing.T) {
 	bubble(t, nil, func(t *testing.T, w *network) {
 		a, b, h := w.side(nil), w.side(nil), w.host()
-		a.trusts(b, "reviewer")
-		b.trusts(a, "planner")
-		w.start()
-		a.serve()
-		b.serve()
+		w.meet(a, b)
 		a.ask(b, "pinned?")
 		time.Sleep(10 * latency)
 		for _, pair := range [][2]*side{{a, b}, {b, a}} {
@@ -61,8 +57,7 @@ func TestPostQuantum(t *testing.T) {
 		key := newKey(t)
 		b.knows(key, "laptop")
 		c := h.dial(b, key)
-		c.sendHello(nil)
-		c.readHello()
+		c.greet()
 		c.alive()
 		for name, edit := range map[string]func(*raw, *wire.Hello){
 			"another": (*raw).otherPQ,
@@ -122,8 +117,7 @@ func TestRequirePQ(t *testing.T) {
 				if err != nil {
 					t.Fatalf("key exchange without the hybrid: %v", err)
 				}
-				c.sendHello(nil)
-				c.readHello()
+				c.greet()
 				c.alive()
 				return
 			}
@@ -136,8 +130,7 @@ func TestRequirePQ(t *testing.T) {
 				t.Errorf("close code %d", got)
 			}
 			c = h.dial(b, key)
-			c.sendHello(nil)
-			c.readHello()
+			c.greet()
 			c.alive()
 		})
 	}
@@ -225,10 +218,7 @@ func TestJoin(t *testing.T) {
 			t.Errorf("a name that is no petname: %q", p.Name)
 		}
 
-		if err := host.trust.Untrust(guest.ID()); err != nil {
-			t.Fatal(err)
-		}
-		host.Disconnect(guest.ID())
+		host.untrusts(guest)
 		if _, err := guest.Join(t.Context(), host.invite(0, "")); code(err) != kinds.NotAuthorized || !strings.Contains(err.Error(), "untrusted") {
 			t.Errorf("a blocked key: %v", err)
 		}
@@ -247,9 +237,7 @@ func TestJoin(t *testing.T) {
 func TestJoinExpired(t *testing.T) {
 	bubble(t, nil, func(t *testing.T, w *network) {
 		host, guest := w.side(nil), w.side(nil)
-		w.start()
-		host.serve()
-		guest.serve()
+		w.serve(host, guest)
 		short := host.invite(time.Minute, "")
 		named := host.invite(time.Hour, "tester")
 		time.Sleep(2 * time.Minute)
@@ -277,10 +265,7 @@ func TestJoinExpired(t *testing.T) {
 func TestTwoJoinersAtOnce(t *testing.T) {
 	bubble(t, nil, func(t *testing.T, w *network) {
 		host, one, two := w.side(nil), w.side(nil), w.side(nil)
-		w.start()
-		for _, s := range []*side{host, one, two} {
-			s.serve()
-		}
+		w.serve(host, one, two)
 		inv := host.invite(0, "")
 		errs := make(chan error, 2)
 		for _, s := range []*side{one, two} {
@@ -299,21 +284,9 @@ func TestTwoJoinersAtOnce(t *testing.T) {
 func TestJoinGarbage(t *testing.T) {
 	bubble(t, nil, func(t *testing.T, w *network) {
 		desk := w.side(func(c *Config) { c.RequirePQ = true })
-		var hosts []*host
-		for range 9 {
-			hosts = append(hosts, w.host())
-		}
-		w.start()
-		desk.serve()
+		hosts := w.hosts(9)
+		w.serve(desk)
 		inv := desk.invite(0, "")
-		dial := func(h *host) *raw {
-			key := newKey(t)
-			conf, err := key.ClientTLS(desk.ID(), false, identity.ALPNJoin)
-			if err != nil {
-				t.Fatal(err)
-			}
-			return h.dialTLS(desk, key, conf)
-		}
 		request := func(r joinRequest) []byte {
 			b, err := wire.MarshalCBOR(r)
 			if err != nil {
@@ -334,7 +307,7 @@ func TestJoinGarbage(t *testing.T) {
 			"short token":   {request(joinRequest{V: 1, Token: inv.Token[:15]}), kinds.Invalid},
 			"no PQ, though": {request(joinRequest{V: 1, Token: inv.Token[:]}), kinds.NotAuthorized},
 		} {
-			c := dial(hosts[0])
+			c := hosts[0].joining(desk)
 			s := c.openBidi(tt.body...)
 			s.Close()
 			body, err := io.ReadAll(s)
@@ -355,7 +328,7 @@ func TestJoinGarbage(t *testing.T) {
 		// Who opens no stream is shown the door, and blocks no other source.
 		var idle []*raw
 		for range 5 {
-			idle = append(idle, dial(hosts[1]))
+			idle = append(idle, hosts[1].joining(desk))
 		}
 		start := time.Now()
 		if got := idle[4].closed(); got != closeOverloaded || time.Since(start) > time.Second {
@@ -372,20 +345,17 @@ func TestUntrustCutsCalls(t *testing.T) {
 		a, b := w.pair(slowly)
 		there, back := a.start(b, lasting(5*time.Minute)), b.start(a, lasting(5*time.Minute))
 		start := time.Now()
-		if err := b.trust.Untrust(a.ID()); err != nil {
-			t.Fatal(err)
-		}
-		b.Disconnect(a.ID())
+		b.untrusts(a)
 		for _, call := range []<-chan outcome{there, back} {
 			o := <-call
 			o.took = time.Since(start)
 			o.want(t, kinds.NotTrusted, kinds.DeliveredUnknown, 0, time.Second)
 		}
-		_, _, err := b.Exchange(t.Context(), a.ID(), query("and back?"))
-		outcome{err, 0}.want(t, kinds.UnknownPeer, kinds.DeliveredNo, 0, 0)
+		b.call(a.ID(), query("and back?")).want(t, kinds.UnknownPeer, kinds.DeliveredNo, 0, 0)
+		a.call(b.ID(), query("still there?")).want(t, kinds.NotTrusted, kinds.DeliveredNo, 0, time.Second)
 		time.Sleep(time.Minute)
-		if len(b.Pending()) != 0 || len(a.Peers())+len(b.Peers()) != 0 {
-			t.Error("it left a trace")
+		if len(b.Pending()) != 0 || len(a.Peers())+len(b.Peers()) != 0 || a.saw(EventRefused) == 0 || b.saw(EventRefused) != 0 {
+			t.Errorf("it left a trace: refused %d and %d times", a.saw(EventRefused), b.saw(EventRefused))
 		}
 	})
 }
@@ -393,8 +363,7 @@ func TestUntrustCutsCalls(t *testing.T) {
 func TestUnknownPeerTakesNoRoom(t *testing.T) {
 	bubble(t, nil, func(t *testing.T, w *network) {
 		a := w.side(nil)
-		w.start()
-		a.serve()
+		w.serve(a)
 		for range 10 {
 			_, _, err := a.Exchange(t.Context(), newKey(t).ID(), query("?"))
 			outcome{err, 0}.want(t, kinds.UnknownPeer, kinds.DeliveredNo, 0, 0)
@@ -411,7 +380,6 @@ func TestUnknownPeerTakesNoRoom(t *testing.T) {
 		if n != 0 {
 			t.Errorf("%d are kept", n)
 		}
-		_, _, err := a.Exchange(t.Context(), a.ID(), query("?"))
-		outcome{err, 0}.want(t, kinds.Invalid, "", 0, 0)
+		a.call(a.ID(), query("?")).want(t, kinds.Invalid, "", 0, 0)
 	})
 }

@@ -13,7 +13,6 @@ import (
 
 	"github.com/quic-go/quic-go/testutils/simnet"
 
-	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/wire"
 )
 
@@ -74,11 +73,7 @@ func simultaneousDial(t *testing.T, seed uint64) {
 		})
 	}
 	a, b := node(), node()
-	a.trusts(b, "reviewer")
-	b.trusts(a, "planner")
-	w.start()
-	a.serve()
-	b.serve()
+	w.meet(a, b)
 
 	const each = 8
 	var calls sync.WaitGroup
@@ -146,38 +141,6 @@ func sameConnection(t *testing.T, a, b *conn) bool {
 		t.Fatal(err)
 	}
 	return string(ea) == string(eb)
-}
-
-// TestRestart has a process replaced by another with the same key: the old
-// connections end at once, and the old process, if it comes back, is a clone.
-func TestRestart(t *testing.T) {
-	bubble(t, nil, func(t *testing.T, w *network) {
-		key := newKey(t)
-		trust := identity.NewMemoryTrustStore()
-		same := func(c *Config) { c.Key, c.Trust = key, trust }
-		a, b1, b2 := w.side(nil), w.side(same), w.side(same)
-		a.trusts(b1, "reviewer")
-		b1.trusts(a, "planner")
-		w.start()
-		a.serve()
-		b1.serve()
-		b2.serve()
-		b1.ask(a, "first")
-		b2.ask(a, "second")
-		time.Sleep(time.Second)
-		if n := len(a.listConns()); n != 1 {
-			t.Fatalf("%d connections, want 1", n)
-		}
-		if got := a.listConns()[0].peerHello.Boot; got != b2.boot {
-			t.Fatal("the older process won")
-		}
-		if err := b1.tryAsk(a, "third"); code(err) != "identity_conflict" {
-			t.Errorf("got %v, want identity_conflict", err)
-		}
-		if a.saw(EventIdentityConflict) == 0 {
-			t.Error("no event identity_conflict")
-		}
-	})
 }
 
 var _ net.PacketConn = (*simnet.SimConn)(nil)

@@ -79,9 +79,7 @@ func TestReadAndGone(t *testing.T) {
 			}
 		})
 		time.AfterFunc(2*hop+time.Millisecond, func() { r.cut(b.ID()) })
-		start := time.Now()
-		err := a.tryAsk(b, "read")
-		outcome{err, time.Since(start)}.want(t, kinds.Unreachable, kinds.DeliveredUnknown, 3*peerRTT, 10*peerRTT)
+		a.call(b.ID(), query("read")).want(t, kinds.Unreachable, kinds.DeliveredUnknown, 3*peerRTT, 10*peerRTT)
 		if len(b.received()) != read+1 {
 			t.Fatal("the peer has not read it: this tests nothing")
 		}

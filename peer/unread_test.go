@@ -68,8 +68,7 @@ func TestUnreadFramesTakeLittle(t *testing.T) {
 		t.Run(fmt.Sprint(size), func(t *testing.T) {
 			bubble(t, nil, func(t *testing.T, w *network) {
 				b, h, other := unreading(w.side(nil)), w.host(), w.host()
-				w.start()
-				b.serve()
+				w.serve(b)
 				honest := other.trusted(b)
 				honest.alive()
 				before, most, round := liveHeap(), int64(0), 0
@@ -105,10 +104,7 @@ func TestUnreadFramesTakeLittle(t *testing.T) {
 func TestTheLargestGoesFirst(t *testing.T) {
 	bubble(t, nil, func(t *testing.T, w *network) {
 		b := unreading(w.side(nil))
-		var hosts []*host
-		for range 6 {
-			hosts = append(hosts, w.host())
-		}
+		hosts := w.hosts(6)
 		w.start()
 		b.unread.account = b.cfg.Budget.OpenAccount(budget.Unread.WithSum(1000 * frameCost))
 		b.serve()
@@ -188,15 +184,7 @@ func TestJoinersAreWatched(t *testing.T) {
 		if _, _, err := b.Invitations().Issue(0, "", 1); err != nil {
 			t.Fatal(err)
 		}
-		join := func() *raw {
-			key := newKey(t)
-			conf, err := key.ClientTLS(b.ID(), false, identity.ALPNJoin)
-			if err != nil {
-				t.Fatal(err)
-			}
-			return h.dialTLS(b, key, conf)
-		}
-		c := join()
+		c := h.joining(b)
 		one, err := c.qc.OpenStream()
 		if err != nil {
 			t.Fatal(err)
@@ -215,7 +203,7 @@ func TestJoinersAreWatched(t *testing.T) {
 		if got := c.closed(); got != closeOverloaded || time.Since(start) > time.Second {
 			t.Errorf("many bytes: close code %d after %v", got, time.Since(start))
 		}
-		c = join()
+		c = h.joining(b)
 		for range 2 {
 			c.openBidi(byte(wire.StreamJoin))
 		}
@@ -262,8 +250,7 @@ func TestStreamsOverAllConnections(t *testing.T) {
 	bubble(t, nil, func(t *testing.T, w *network) {
 		release := make(chan struct{})
 		b, h, other := w.side(until(release)), w.host(), w.host()
-		w.start()
-		b.serve()
+		w.serve(b)
 		key := newKey(t)
 		b.knows(key, "laptop")
 		honest := other.trusted(b)

@@ -163,30 +163,3 @@ func FuzzReadItem(f *testing.F) {
 		}
 	})
 }
-
-func FuzzReadVarint(f *testing.F) {
-	for _, n := range []uint64{0, 1<<6 - 1, 1 << 6, 1<<14 - 1, 1 << 14, 1<<30 - 1} {
-		f.Add(appendVarint(nil, n))
-	}
-	f.Add([]byte("\xc2\x19\x7c\x5e\xff\x14\xe8\x8c"))
-	f.Fuzz(func(t *testing.T, b []byte) {
-		r := bytes.NewReader(b)
-		n, err := readVarint(r)
-		if err != nil {
-			if r.Len() > 0 || (err == io.EOF) != (len(b) == 0) {
-				t.Fatalf("%d bytes left: %v", r.Len(), err)
-			}
-			return
-		}
-		read := len(b) - r.Len()
-		if n >= 1<<(8*read-2) || read != 1<<(b[0]>>6) {
-			t.Fatalf("%d from %d bytes", n, read)
-		}
-		if n < 1<<30 {
-			again := appendVarint(nil, n)
-			if m, err := readVarint(bytes.NewReader(again)); err != nil || m != n || len(again) > read {
-				t.Fatalf("%d became %d in %d bytes: %v", n, m, len(again), err)
-			}
-		}
-	})
-}

@@ -140,19 +140,6 @@ func TestAppendRefusesWhatIsNoText(t *testing.T) {
 	}
 }
 
-func TestParsedEnvelopeAliasesNothing(t *testing.T) {
-	b := encode(t, full())
-	e, err := wire.ParseEnvelope(b)
-	if err != nil {
-		t.Fatal(err)
-	}
-	before := encode(t, e)
-	clear(b)
-	if !bytes.Equal(before, encode(t, e)) {
-		t.Error("the envelope changed with the buffer that it was read from")
-	}
-}
-
 func TestCheckNamesTheField(t *testing.T) {
 	for field, spoil := range map[string]func(*wire.Envelope){
 		"v":      func(e *wire.Envelope) { e.V = 2 },
