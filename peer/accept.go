@@ -99,7 +99,7 @@ func (e *endpoint) acceptConn(qc *quic.Conn) {
 	}
 	if _, trusted := n.cfg.Trust.FindPeer(id); trusted {
 		c := newConn(e, qc, id)
-		n.startConn(c, c.greet)
+		n.startConn(c, nil)
 		return
 	}
 	from := e.gates.sourceOf(qc.RemoteAddr())
@@ -114,7 +114,7 @@ func (e *endpoint) acceptConn(qc *quic.Conn) {
 	c, reader := e.acceptStranger(qc, id)
 	e.gates.strangers.removeStranger(from)
 	if c != nil {
-		n.startConn(c, func() *bufio.Reader { return c.greetBack(reader) })
+		n.startConn(c, reader)
 	}
 }
 

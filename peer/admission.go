@@ -68,10 +68,6 @@ func (state *peerState) admitConn(c *conn) (refusal *helloRefusal) {
 		if current := state.current.Load(); current != nil && current != c {
 			better = current
 		} else {
-			if state.lastAddr != c.remoteAddr() {
-				state.lastAddr = c.remoteAddr()
-				state.queueEvent(newMovedEvent(c))
-			}
 			surplus = state.findSurplusConn()
 		}
 	}

@@ -28,21 +28,14 @@ const (
 // SetCertificate makes a certificate, in its binary form, the one that hellos show from now on, and
 // sends it on every connection. nil: none.
 func (n *Node) SetCertificate(raw []byte) {
-	if old := n.certificate.Swap(&raw); old != nil && bytes.Equal(*old, raw) || old == nil && len(raw) == 0 {
-		return
-	}
+	n.certificate.Store(&raw)
 	for _, c := range n.listConns() {
 		c.startRenewal()
 	}
 }
 
 // ownCertificate returns what SetCertificate was last given.
-func (n *Node) ownCertificate() []byte {
-	if raw := n.certificate.Load(); raw != nil {
-		return *raw
-	}
-	return nil
-}
+func (n *Node) ownCertificate() []byte { return *n.certificate.Load() }
 
 // renewal is what a connection knows of this node's certificate.
 type renewal struct {
@@ -190,7 +183,7 @@ func (c *conn) handleRenewal(raw []byte) {
 }
 
 // greetStranger reads the hello of a stranger that has dialled in. If it shows a valid certificate,
-// greetStranger returns a connection to that peer, to be run with greetBack. Otherwise it refuses
+// greetStranger returns a connection to that peer, and the reader for startConn. Otherwise it refuses
 // the stranger, and returns nil.
 func (e *endpoint) greetStranger(c *conn) (*conn, *bufio.Reader) {
 	reader, err := c.exchangeHellos(strangerTime, false)
@@ -210,20 +203,6 @@ func (e *endpoint) greetStranger(c *conn) (*conn, *bufio.Reader) {
 	greeted := newConn(e, c.qc, c.id)
 	greeted.peerHello, greeted.peerPQ, greeted.claim = c.peerHello, c.peerPQ, c.claim
 	return greeted, reader
-}
-
-// greetBack is greet for a connection whose peer's hello is in already, as that of a stranger had to
-// be.
-func (c *conn) greetBack(controlReader *bufio.Reader) *bufio.Reader {
-	c.peer.addGreeting(c)
-	c.limitBytesUntilReady()
-	err := c.sendHello()
-	c.peer.removeGreeting(c)
-	if err != nil {
-		c.closeFailedGreeting(err)
-		return nil
-	}
-	return c.becomeReady(controlReader)
 }
 
 // watchCertificates closes the connections of peers whose certificates have expired, and idle

@@ -30,7 +30,7 @@ type Config struct {
 	Links  []Link         // further links that are there from the start; the node closes them
 
 	// STUN names servers, host:port, that say at which address the world sees the UDP socket
-	// (RFC 8489), at most 4. They learn that address. None: nobody is asked.
+	// (RFC 8489). They learn that address. None: nobody is asked.
 	STUN []string
 
 	// NoUpgrade keeps connections on the relay on which they became ready: peers get no

@@ -146,17 +146,16 @@ func (c *conn) closeFailedGreeting(err error) {
 // endCause returns why the connection ended; nil while it is open.
 func (c *conn) endCause() error { return context.Cause(c.qc.Context()) }
 
-// run has greet exchange hellos and make the connection ready, and serves it. It returns when the
+// run makes the connection ready, and serves it. heard is for greet. It returns when the
 // connection has ended and its loops have returned. Its goroutine lasts as long as the connection, so
-// what takes much stack is done in greet, which returns the reader of the control stream, or nil if
-// the connection is closed and did not become ready.
-func (c *conn) run(greet func() *bufio.Reader) {
+// what takes much stack is done in greet.
+func (c *conn) run(heard *bufio.Reader) {
 	defer close(c.runReturned)
 	if c.endpoint.path == ViaPipe {
 		defer c.endpoint.notices.onNobodyAt(c.qc.RemoteAddr(), c.hearPipeEnd)()
 	}
 	greeted := make(chan *bufio.Reader)
-	c.node.tasks.Go(func() { greeted <- greet() })
+	c.node.tasks.Go(func() { greeted <- c.greet(heard) })
 	controlReader := <-greeted
 	if controlReader == nil {
 		return
@@ -182,25 +181,29 @@ func (c *conn) run(greet func() *bufio.Reader) {
 	loops.Wait()
 }
 
-// greet exchanges hellos and makes the connection ready, for run. It runs in a goroutine of its
+// greet exchanges hellos and makes the connection ready, for run. If the peer's hello has been read
+// already, as that of a stranger has to be, controlReader is the rest of the peer's control stream. greet
+// returns that, or nil if the connection is closed and did not become ready. It runs in a goroutine of its
 // own, because a stack that has grown is not given back, or late, before its goroutine ends.
-func (c *conn) greet() *bufio.Reader {
+func (c *conn) greet(controlReader *bufio.Reader) *bufio.Reader {
 	c.peer.addGreeting(c)
-	c.limitBytesUntilReady()
-	controlReader, err := c.exchangeHellos(helloTimeout, true)
+	c.node.tasks.Go(func() { limitGreetingBytes(c.qc, c.ready, closeOverloaded, "more bytes than a hello takes") }) // then the unread watch does
+	heard := controlReader != nil
+	var err error
+	if heard {
+		err = c.sendHello()
+	} else {
+		controlReader, err = c.exchangeHellos(helloTimeout, true)
+	}
 	c.peer.removeGreeting(c)
 	if err != nil {
 		c.closeFailedGreeting(err)
 		return nil
 	}
-	c.certifyHello()
+	if !heard {
+		c.certifyHello()
+	}
 	return c.becomeReady(controlReader)
-}
-
-// limitBytesUntilReady makes the connection close if it receives more than a hello before it is ready.
-// Afterwards the unread watch checks it. limitBytesUntilReady does not block.
-func (c *conn) limitBytesUntilReady() {
-	c.node.tasks.Go(func() { limitGreetingBytes(c.qc, c.ready, closeOverloaded, "more bytes than a hello takes") })
 }
 
 // becomeReady makes a connection ready on which both hellos are through. It returns controlReader, or
@@ -224,11 +227,11 @@ func (c *conn) leave() {
 	c.node.peerLog.WriteLimited(c.id, slog.LevelInfo, "peer disconnected", "peer", c.id.Label(), "reason", describeCause(c.endCause()))
 }
 
-// startConn runs c in a goroutine of the node and reports whether it did; greet is for run. It
+// startConn runs c in a goroutine of the node and reports whether it did; heard is for greet. It
 // closes c when the node is closed, or is closing already.
-func (n *Node) startConn(c *conn, greet func() *bufio.Reader) bool {
+func (n *Node) startConn(c *conn, heard *bufio.Reader) bool {
 	stop := n.closeConnWithNode(c.qc)
-	if n.startTask(func() { c.run(greet); stop() }) {
+	if n.startTask(func() { c.run(heard); stop() }) {
 		return true
 	}
 	stop()

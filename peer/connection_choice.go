@@ -81,8 +81,8 @@ func (state *peerState) removeVictim() *conn {
 }
 
 // selectCurrentConn selects the connection for new streams among those that are not leaving: on the best path,
-// the newest one. It selects nothing if all are leaving. It queues an event if the path has
-// changed: callers hold mu, and call emitQueuedEvents after it.
+// the newest one. It selects nothing if all are leaving. It queues an event if the path or the address
+// has changed: callers hold mu, and call emitQueuedEvents after it.
 func (state *peerState) selectCurrentConn() {
 	var best *conn
 	for _, c := range slices.Backward(state.conns) {
@@ -91,17 +91,10 @@ func (state *peerState) selectCurrentConn() {
 		}
 	}
 	state.current.Store(best)
-	if best != nil && best.endpoint.path != state.lastPath {
-		if state.lastPath != "" {
-			state.queueEvent(newMovedEvent(best))
-			state.lastAddr = best.remoteAddr()
-		}
-		state.lastPath = best.endpoint.path
+	if best != nil && (best.endpoint.path != state.lastPath || best.remoteAddr() != state.lastAddr) {
+		state.lastAddr, state.lastPath = best.remoteAddr(), best.endpoint.path
+		state.queueEvent(Event{Type: EventMoved, Name: best.claim, Addr: state.lastAddr, Detail: string(state.lastPath)})
 	}
-}
-
-func newMovedEvent(c *conn) Event {
-	return Event{Type: EventMoved, Name: c.claim, Addr: c.remoteAddr(), Detail: string(c.endpoint.path)}
 }
 
 // reselectCurrentConn is selectCurrentConn for callers that do not hold mu.

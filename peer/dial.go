@@ -242,7 +242,7 @@ func (state *peerState) dialLeg(ctx context.Context, l leg) *dialFailure {
 	c := newConn(l.on, qc, state.id)
 	c.dialled, c.endsUnused = true, l.isOpened()
 	defer context.AfterFunc(open, c.hearPipeEnd)() // the link may have told it before run listens
-	if !state.node.startConn(c, c.greet) {
+	if !state.node.startConn(c, nil) {
 		return state.node.toDialFailure(state.id, l.text, quic.ErrTransportClosed)
 	}
 	select {

@@ -1,7 +1,6 @@
 package peer
 
 import (
-	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -255,7 +254,7 @@ func describeCause(cause error) string {
 	case failed && transport.Remote:
 		return fmt.Sprintf("ended there with QUIC's code %#x", uint64(transport.ErrorCode))
 	case failed && transport.ErrorCode.IsCryptoError():
-		return describeAlert(uint8(transport.ErrorCode - 0x100))
+		return fmt.Sprintf("its handshake is not valid (TLS alert %d)", uint8(transport.ErrorCode-0x100)) // that this node sent
 	case failed:
 		return fmt.Sprintf("ended here with QUIC's code %#x", uint64(transport.ErrorCode))
 	case idle:
@@ -270,18 +269,4 @@ func describeCause(cause error) string {
 		return "this daemon is shutting down"
 	}
 	return ownwords.Of(cause)
-}
-
-// describeAlert says why this node has ended a handshake, by the alert that it sent (RFC 8446, section 6.2).
-func describeAlert(alert uint8) string {
-	why := map[uint8]string{
-		42:  "its certificate cannot be read",
-		43:  "its certificate has a key of another kind",
-		51:  "it does not prove its key",
-		70:  "it speaks another version of TLS",
-		109: "its handshake lacks an extension",
-		116: "it shows no certificate",
-		120: "it speaks no common version of the protocol",
-	}[alert]
-	return fmt.Sprintf("%s (TLS alert %d)", cmp.Or(why, "its handshake is not valid"), alert)
 }

@@ -86,7 +86,7 @@ func (n *Node) encodeEnvelope(env kinds.Checked, class kinds.Class, t wire.Strea
 	case env.Spec.Class != class:
 		return outgoing{}, kinds.Errorf(kinds.Invalid, "%s: kind: it does not travel this way", env.Kind)
 	}
-	out, err := encodeWithType(env.Envelope, t)
+	out, err := encode(env.Envelope, byte(t))
 	if err != nil {
 		return outgoing{}, kinds.Errorf(kinds.Internal, "%s: %v", env.Kind, err)
 	}

@@ -67,6 +67,6 @@ func (n *Node) newLinkGates(link Link) gates {
 		id := link.Sender(addr)
 		return claimed(addr), !id.IsZero() && n.mayDial(id)
 	}
-	limits.maxUnproved, limits.maxHalfOpen = maxUnprovedOnLink, maxHalfOpenOnLink
+	limits.maxHalfOpen = maxHalfOpenOnLink
 	return newGates(limits, claimed, n.cfg.Trust.HasAuthorities)
 }

@@ -25,7 +25,6 @@ type handshakeLimits struct {
 	maybePeers *handshakeRate
 	maybePeer  func(net.Addr) (source, bool) // nil if there are no peers
 
-	maxUnproved int32 // half open; from then on addresses are to be proved first
 	maxHalfOpen int32 // half open; known peers may have twice as many
 
 	open atomic.Int32 // begun, and neither complete nor given up
@@ -42,11 +41,9 @@ const (
 	provedPerSourcePerSecond = 20
 
 	maxHalfOpen = 256 // on UDP; 30 KB each, for 4 s at most
-	maxUnproved = 128 // of them; then addresses are to be proved first
 	maxSources  = 1024
 
 	maxHalfOpenOnLink = 64
-	maxUnprovedOnLink = 32
 )
 
 func newHandshakeLimits(sourceOf func(net.Addr) source, knownPeer func(net.Addr) (source, bool)) *handshakeLimits {
@@ -57,15 +54,14 @@ func newHandshakeLimits(sourceOf func(net.Addr) source, knownPeer func(net.Addr)
 		maybePeers:  newHandshakeRate(handshakesPerSourcePerSecond, handshakesPerSecond),
 		sourceOf:    sourceOf,
 		knownPeer:   knownPeer,
-		maxUnproved: maxUnproved,
 		maxHalfOpen: maxHalfOpen,
 	}
 }
 
 // mustProveAddr reports whether a source has to prove its address before a handshake
-// begins (RFC 9000, section 8.1.2).
+// begins (RFC 9000, section 8.1.2): if it begins many, or half of those that may be half open are.
 func (h *handshakeLimits) mustProveAddr(addr net.Addr) bool {
-	return h.open.Load() >= h.maxUnproved || h.unproved.countAndCheckExceeded(h.sourceOf(addr))
+	return h.open.Load() >= h.maxHalfOpen/2 || h.unproved.countAndCheckExceeded(h.sourceOf(addr))
 }
 
 var errTooMany = ownwords.New("too many handshakes at a time")

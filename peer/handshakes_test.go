@@ -33,7 +33,7 @@ func TestHalfOpenHandshakesOfManySources(t *testing.T) {
 			all = append(all, cancel)
 			return true
 		}
-		for n := range maxUnproved {
+		for n := range maxHalfOpen / 2 {
 			if h.mustProveAddr(from(n, false).RemoteAddr) || !begun(from(n, false)) {
 				t.Fatalf("the source %d was not let in", n)
 			}

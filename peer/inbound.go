@@ -151,12 +151,12 @@ func (c *conn) dispatchStream(inbound *inboundStream) quic.StreamErrorCode {
 	if s.Context().Err() != nil {
 		return streamCancelled // the sender gave up
 	}
-	out, err := encodeReply(reply)
+	out, err := encode(reply)
 	if err != nil {
-		out, err = encodeReply(kinds.NewErrorReply(env, err))
+		out, err = encode(kinds.NewErrorReply(env, err))
 	} else if size := out.size(); size > int(c.peerHello.MaxMessage) {
 		out.release()
-		out, err = encodeReply(kinds.NewErrorReply(env, kinds.Errorf(kinds.TooLarge, "%s: the reply has %d bytes, %d are allowed; ask for less", env.Kind, size, c.peerHello.MaxMessage)))
+		out, err = encode(kinds.NewErrorReply(env, kinds.Errorf(kinds.TooLarge, "%s: the reply has %d bytes, %d are allowed; ask for less", env.Kind, size, c.peerHello.MaxMessage)))
 	}
 	if err != nil {
 		return streamInternal

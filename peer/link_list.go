@@ -140,12 +140,7 @@ func (n *Node) removeLink(e *endpoint, drain time.Duration) {
 	for _, c := range conns {
 		c.sendGoaway(closeReplaced)
 	}
-	if !awaitConnsEnd(conns, drain) {
-		for _, c := range conns {
-			c.resetInboundStreams()
-			c.close(closeReplaced, linkRemoved)
-		}
-	}
+	endConns(conns, drain)
 	e.close()
 	n.links.delete(e)
 }

@@ -121,9 +121,6 @@ func Listen(cfg Config) (*Node, error) {
 
 		localNetwork: readLocalNetwork,
 	}
-	if len(cfg.STUN) > maxSTUNServers {
-		return nil, ownwords.Errorf("listen: %d STUN servers: name at most %d", len(cfg.STUN), maxSTUNServers)
-	}
 	if !cfg.NoUpgrade {
 		n.features = append(n.features, FeaturePaths)
 	}
@@ -136,6 +133,7 @@ func Listen(cfg Config) (*Node, error) {
 		n.peerLog = n.cfg.Budget.OpenLog(n.log)
 	}
 	rand.Read(n.boot[:])
+	n.certificate.Store(new([]byte))
 	n.workers = newWorkers()
 	n.ctx, n.cancel = context.WithCancel(context.Background())
 	if err := n.openUDP(); err != nil {
@@ -242,6 +240,17 @@ func (n *Node) drainConns() {
 		c.resetInboundStreams()
 	}
 	awaitConnsEnd(conns, resetTime) // the resets need a moment to leave before the close
+}
+
+// endConns ends connections that are leaving: what is open on them has that time to end.
+func endConns(conns []*conn, drain time.Duration) {
+	if awaitConnsEnd(conns, drain) {
+		return
+	}
+	for _, c := range conns {
+		c.resetInboundStreams()
+		c.close(closeReplaced, linkRemoved)
+	}
 }
 
 // awaitConnsEnd blocks until all connections have ended, for d at most, and reports whether

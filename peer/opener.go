@@ -96,12 +96,7 @@ func (n *Node) DrainOpened(ids []identity.ID) (ended <-chan struct{}) {
 			c.sendGoaway(closeReplaced)
 		}
 		close(told)
-		if !awaitConnsEnd(conns, drainTime) {
-			for _, c := range conns {
-				c.resetInboundStreams()
-				c.close(closeReplaced, linkRemoved)
-			}
-		}
+		endConns(conns, drainTime)
 	})
 	if !begun { // all connections end with the node
 		close(left)

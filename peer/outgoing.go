@@ -25,19 +25,11 @@ var buffers = sync.Pool{New: func() any { return bytes.NewBuffer(make([]byte, 0,
 
 const keepBuffer = 256 << 10
 
-// encodeWithType encodes an envelope behind the type of its stream. The caller takes or releases
-// the result, unless there is an error.
-func encodeWithType(env *wire.Envelope, t wire.StreamType) (outgoing, error) {
-	out := outgoing{buf: buffers.Get().(*bytes.Buffer)}
-	out.buf.WriteByte(byte(t))
-	err := out.append(env) // by itself: append changes out, which return may read first
-	return out, err
-}
-
-// encodeReply encodes an envelope that comes back on the stream of its request. The caller takes or
+// encode encodes an envelope, behind the type of its stream if it opens that. The caller takes or
 // releases the result, unless there is an error.
-func encodeReply(env *wire.Envelope) (outgoing, error) {
+func encode(env *wire.Envelope, typ ...byte) (outgoing, error) {
 	out := outgoing{buf: buffers.Get().(*bytes.Buffer)}
+	out.buf.Write(typ)
 	err := out.append(env) // by itself: append changes out, which return may read first
 	return out, err
 }

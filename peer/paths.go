@@ -143,7 +143,7 @@ func (state *peerState) dialBeside(ctx context.Context, target netip.AddrPort) {
 	}
 	c := newConn(n.udp, qc, state.id)
 	c.dialled = true
-	if !n.startConn(c, c.greet) {
+	if !n.startConn(c, nil) {
 		return
 	}
 	select {

@@ -139,8 +139,8 @@ func TestOutgoingOfNoTextIsEmpty(t *testing.T) {
 	env := wire.NewEnvelope(identity.ID{1}, identity.ID{2}, kinds.KindQuery, nil)
 	env.Thread = "\xff"
 	for name, encode := range map[string]func() (outgoing, error){
-		"a request": func() (outgoing, error) { return encodeWithType(env, 1) },
-		"a reply":   func() (outgoing, error) { return encodeReply(env) },
+		"a request": func() (outgoing, error) { return encode(env, 1) },
+		"a reply":   func() (outgoing, error) { return encode(env) },
 	} {
 		if out, err := encode(); err == nil || out.buf != nil || out.payload != nil {
 			t.Errorf("%s: %v, a buffer: %v", name, err, out.buf != nil)
@@ -162,8 +162,8 @@ func TestOutgoingIsWhatIsEncoded(t *testing.T) {
 				t.Fatal(err)
 			}
 			for typ, encode := range map[string]func() (outgoing, error){
-				"\x01": func() (outgoing, error) { return encodeWithType(env, 1) },
-				"":     func() (outgoing, error) { return encodeReply(env) },
+				"\x01": func() (outgoing, error) { return encode(env, 1) },
+				"":     func() (outgoing, error) { return encode(env) },
 			} {
 				out, err := encode()
 				if err != nil || out.size() != len(typ)+want.Len() || (out.payload != nil) != (size >= splicedBytes) {

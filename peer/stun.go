@@ -17,10 +17,9 @@ import (
 // by which QUIC's socket tells it apart (RFC 9443).
 
 const (
-	maxSTUNServers = 4
-	stunTime       = 1200 * time.Millisecond // for the answers of all servers
-	stunGrace      = 200 * time.Millisecond  // for the other answers, after the first one
-	stunMemory     = 10 * time.Second        // how long answers are used in other rounds
+	stunTime   = 1200 * time.Millisecond // for the answers of all servers
+	stunGrace  = 200 * time.Millisecond  // for the other answers, after the first one
+	stunMemory = 10 * time.Second        // how long answers are used in other rounds
 
 	stunHeader    = 20         // bytes
 	stunCookie    = 0x2112A442 // RFC 8489, section 5

@@ -35,9 +35,6 @@ const MailScopeMessage = "message"
 // Limits of the fields of a mail item, in bytes.
 const (
 	MaxMailProject = 128
-	maxMailAgent   = 64
-	maxMailFile    = 1024
-	maxMailWord    = 64
 	maxMailText    = 1024
 )
 
@@ -231,10 +228,10 @@ func (m *MailRequest) checkFields() error {
 		most       int
 	}{
 		{"project", m.Project, MaxMailProject},
-		{m.agentFieldName(), m.Agent, maxMailAgent},
-		{"filename", m.File, maxMailFile},
-		{"status", m.Status, maxMailWord},
-		{"updated_at", m.UpdatedAt, maxMailWord},
+		{m.agentFieldName(), m.Agent, MaxLabel},
+		{"filename", m.File, maxMailText},
+		{"status", m.Status, MaxLabel},
+		{"updated_at", m.UpdatedAt, MaxLabel},
 	} {
 		if len(f.text) > f.most {
 			return newFormatError(f.name, fmt.Sprintf("%d bytes: expected at most %d", len(f.text), f.most))
@@ -264,8 +261,8 @@ func (m *MailReply) checkFields() error {
 		if len(m.Message) > maxMailText {
 			return newFormatError("message", fmt.Sprintf("%d bytes: expected at most %d", len(m.Message), maxMailText))
 		}
-		if len(m.Scope) > maxMailWord {
-			return newFormatError("scope", fmt.Sprintf("%d bytes: expected at most %d", len(m.Scope), maxMailWord))
+		if len(m.Scope) > MaxLabel {
+			return newFormatError("scope", fmt.Sprintf("%d bytes: expected at most %d", len(m.Scope), MaxLabel))
 		}
 		return nil
 	}
