@@ -7,7 +7,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/acpd/acpd/kinds"
 	"github.com/acpd/acpd/wire"
@@ -74,31 +73,4 @@ func each(b *testing.B, parallel int, f func() error) {
 		})
 	}
 	workers.Wait()
-}
-
-// BenchmarkUnreadFrames counts what lies unread while 32 exchanges are open.
-func BenchmarkUnreadFrames(b *testing.B) {
-	from, to := loopbackPair(b, func(c *Config) {
-		c.Exchange = func(ctx context.Context, _ *Passing) (*wire.Envelope, error) {
-			<-ctx.Done()
-			return nil, ctx.Err()
-		}
-	})
-	ctx, cancel := context.WithCancel(b.Context())
-	var calls sync.WaitGroup
-	for range 32 {
-		calls.Go(func() {
-			from.Exchange(ctx, to.ID(), &wire.Envelope{Kind: kinds.KindQuery, Payload: kinds.EncodePayload(&kinds.Query{Question: "?"})})
-		})
-	}
-	for to.findOrCreateState(from.ID()).streams.Used() < 32 {
-		time.Sleep(time.Millisecond) // between looks; a benchmark has real time
-	}
-	qc := to.listConns()[0].qc
-	b.ReportAllocs()
-	for b.Loop() {
-		countUnreadFrames(qc)
-	}
-	cancel()
-	calls.Wait()
 }

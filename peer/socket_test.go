@@ -2,7 +2,6 @@ package peer
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -12,9 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/quic-go/quic-go"
 	"go.uber.org/goleak"
-	"golang.org/x/time/rate"
 
 	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/kinds"
@@ -239,93 +236,4 @@ func TestAbuse(t *testing.T) {
 	all.Wait()
 	a.Connect(b.ID())
 	a.ask(b, "still there?")
-}
-
-// FuzzStreams sends raw bytes on a stream of a live node. Nothing but a control
-// stream, or a second one, may end the connection, and nothing the node.
-func FuzzStreams(f *testing.F) {
-	n := newSide(f, loopback(nil)).serve()
-	for _, r := range []*handshakeRate{n.udp.gates.handshakes.unproved, n.udp.gates.handshakes.proved, n.udp.gates.handshakes.known} { // each input may need a connection
-		r.mu.Lock()
-		r.perSource, r.all = 1<<20, rate.NewLimiter(rate.Inf, 0)
-		r.mu.Unlock()
-	}
-	socket, err := net.ListenPacket("udp", "127.0.0.1:0")
-	if err != nil {
-		f.Fatal(err)
-	}
-	h := newHost(f, socket)
-	key := newKey(f)
-	n.knows(key, "planner")
-	c := h.dial(n, key)
-	c.greet()
-	another := newKey(f) // so that its connections do not replace that one
-	n.knows(another, "laptop")
-	const uni, bidi, control, first = 0, 1, 2, 3
-	exchange := func(kind, payload string) []byte {
-		return append([]byte{byte(wire.StreamExchange)}, c.envelope(kind, payload, nil)...)
-	}
-	message := func(kind, payload string) []byte {
-		return append([]byte{byte(wire.StreamMessage)}, c.envelope(kind, payload, nil)...)
-	}
-	f.Add(byte(bidi), exchange(kinds.KindPing, ""))
-	f.Add(byte(bidi), exchange(kinds.KindQuery, `{"question":"x"}`))
-	f.Add(byte(bidi), exchange("dance", `{}`))
-	f.Add(byte(bidi), []byte{byte(wire.StreamMail), 1})
-	f.Add(byte(bidi), []byte{})
-	f.Add(byte(uni), message(kinds.KindNotify, `{"topic":"a.b"}`))
-	f.Add(byte(uni), message(kinds.KindQuery, `{"topic":"a.b"}`))
-	f.Add(byte(uni), []byte{0x7f})
-	f.Add(byte(uni), []byte{})
-	for _, i := range []wire.Item{c.hello(), &wire.Receipt{Stream: 3}, &wire.Receipt{Stream: 3, State: wire.Refused, Code: "invalid", Message: "x"}, &wire.Goaway{}, &wire.Ping{N: 1, Pad: []byte{0}}, &wire.Pong{N: 9}, &wire.Done{}} {
-		f.Add(byte(control), item(f, i))
-	}
-	f.Add(byte(first), append([]byte{byte(wire.StreamControl)}, item(f, c.hello())...))
-	f.Add(byte(first), message(kinds.KindNotify, `{"topic":"a.b"}`))
-
-	f.Fuzz(func(t *testing.T, where byte, b []byte) {
-		fresh := func() *raw {
-			return (&host{t: t, tr: h.tr}).dial(n, another)
-		}
-		ends := func(c *raw) {
-			t.Helper()
-			<-c.qc.Context().Done()
-			err := context.Cause(c.qc.Context())
-			app, closed := errors.AsType[*quic.ApplicationError](err)
-			_, reset := errors.AsType[*quic.StatelessResetError](err)
-			switch {
-			case closed && app.Remote:
-			case reset: // what said why was lost on the way
-			default:
-				t.Errorf("ended with %v", err)
-			}
-		}
-		c.t = t
-		switch where % 4 {
-		case uni:
-			if len(b) > 0 && b[0] == byte(wire.StreamControl) {
-				return // a second control stream
-			}
-			c.receipt(c.sendUni(b...))
-		case bidi:
-			s := c.openBidi(b...)
-			s.Close()
-			c.reply(s)
-		case control:
-			c := fresh()
-			c.sendHello(func(h *wire.Hello) { h.Boot = wire.Boot{1} })
-			c.readHello()
-			c.out.Write(b)
-			c.out.Close()
-			ends(c)
-		case first:
-			c := fresh()
-			if s, err := c.qc.OpenUniStream(); err == nil {
-				s.Write(b) // it may be refused before it is out
-				s.Close()
-			}
-			ends(c)
-		}
-		c.alive()
-	})
 }

@@ -103,11 +103,6 @@ func simultaneousDial(t *testing.T, seed uint64) {
 	one := func(s *side) *conn {
 		conns := s.listConns()
 		if len(conns) != 1 {
-			for _, c := range conns {
-				c.mu.Lock()
-				t.Logf("smaller %v: leaving %v open %d doneSent %v doneReceived %v ended %v", s.ID().Compare(c.id) < 0, c.leaving.Load(), c.ownOpenStreams, c.doneSent, c.doneReceived, c.qc.Context().Err())
-				c.mu.Unlock()
-			}
 			t.Fatalf("%d connections, want 1", len(conns))
 		}
 		return conns[0]

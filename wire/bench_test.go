@@ -3,10 +3,7 @@ package wire_test
 import (
 	"bytes"
 	"fmt"
-	"io"
 	"testing"
-
-	"github.com/go-json-experiment/json"
 
 	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/wire"
@@ -40,34 +37,6 @@ func BenchmarkEnvelope(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
 				if _, err := wire.ParseEnvelope(out.Bytes()); err != nil {
-					b.Fatal(err)
-				}
-			}
-		})
-	}
-}
-
-// The local API's coding of the same.
-func BenchmarkEnvelopeJSON(b *testing.B) {
-	for _, size := range sizes {
-		e := full()
-		e.Payload = wire.Payload(`{"question":"` + string(bytes.Repeat([]byte("a"), size-15)) + `"}`)
-		text, err := json.Marshal(e)
-		if err != nil {
-			b.Fatal(err)
-		}
-		b.Run(fmt.Sprintf("write/%d", size), func(b *testing.B) {
-			b.ReportAllocs()
-			for b.Loop() {
-				if err := json.MarshalWrite(io.Discard, e); err != nil {
-					b.Fatal(err)
-				}
-			}
-		})
-		b.Run(fmt.Sprintf("read/%d", size), func(b *testing.B) {
-			b.ReportAllocs()
-			for b.Loop() {
-				if err := json.Unmarshal(text, new(wire.Envelope)); err != nil {
 					b.Fatal(err)
 				}
 			}
