@@ -66,6 +66,7 @@ func (h *handshakeLimits) mustProveAddr(addr net.Addr) bool {
 
 var errTooMany = ownwords.New("too many handshakes at a time")
 
+// handshakeKey is the key of what takes back that a handshake is no longer open when its context ends.
 type handshakeKey struct{}
 
 // beginHandshake adds a handshake to those that are open until endHandshake is called with the context that it
@@ -87,31 +88,13 @@ func (h *handshakeLimits) beginHandshake(ctx context.Context, from *quic.ClientI
 		return nil, errTooMany
 	}
 	h.open.Add(1)
-	o := &openHandshake{all: &h.open}
-	o.stop = context.AfterFunc(ctx, o.end)
-	return context.WithValue(ctx, handshakeKey{}, o), nil
+	return context.WithValue(ctx, handshakeKey{}, context.AfterFunc(ctx, func() { h.open.Add(-1) })), nil
 }
 
 // endHandshake counts the handshake of a connection as complete.
 func (h *handshakeLimits) endHandshake(ctx context.Context) {
-	if o, ok := ctx.Value(handshakeKey{}).(*openHandshake); ok {
-		o.stop()
-		o.stop = nil // the context lasts as long as the connection, and what stop holds need not
-		o.end()
-	}
-}
-
-// openHandshake is a handshake that is counted.
-type openHandshake struct {
-	all   *atomic.Int32 // the number of those that are open
-	ended atomic.Bool
-	stop  func() bool // has end not be called when the context is done
-}
-
-// end takes it off the number, once.
-func (o *openHandshake) end() {
-	if !o.ended.Swap(true) {
-		o.all.Add(-1)
+	if stop, ok := ctx.Value(handshakeKey{}).(func() bool); ok && stop() { // else its context has ended first
+		h.open.Add(-1)
 	}
 }
 

@@ -12,11 +12,19 @@ func HasAddr(ip netip.Addr) bool {
 	if ip.IsUnspecified() || ip.IsLoopback() {
 		return true
 	}
+	prefixes, err := listPrefixes()
+	return err != nil || slices.ContainsFunc(prefixes, func(p netip.Prefix) bool { return p.Addr() == ip.Unmap().WithZone("") })
+}
+
+// listPrefixes returns the prefixes of the interfaces, each with this host's own address in it.
+func listPrefixes() (prefixes []netip.Prefix, err error) {
 	addrs, err := net.InterfaceAddrs()
-	return err != nil || slices.ContainsFunc(addrs, func(a net.Addr) bool {
-		prefix, err := netip.ParsePrefix(a.String())
-		return err == nil && prefix.Addr() == ip.Unmap().WithZone("")
-	})
+	for _, a := range addrs {
+		if p, err := netip.ParsePrefix(a.String()); err == nil {
+			prefixes = append(prefixes, p)
+		}
+	}
+	return prefixes, err
 }
 
 // hasOwnAddr reports whether this machine has the address on which the socket listens.
@@ -44,16 +52,9 @@ func (n *Node) LocalAddrs() []string {
 		return []string{udp.String()}
 	}
 	var found, loopback []string
-	addrs, err := net.InterfaceAddrs()
-	if err != nil {
-		return nil
-	}
-	for _, a := range addrs {
-		prefix, err := netip.ParsePrefix(a.String())
-		if err != nil {
-			continue
-		}
-		switch ip := prefix.Addr(); {
+	prefixes, _ := listPrefixes()
+	for _, p := range prefixes {
+		switch ip := p.Addr(); {
 		case udp.IP.To4() != nil && !ip.Is4(): // bound only to IPv4
 		case ip.IsLoopback():
 			loopback = append(loopback, net.JoinHostPort(ip.String(), port))

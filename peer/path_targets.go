@@ -1,7 +1,6 @@
 package peer
 
 import (
-	"net"
 	"net/netip"
 	"slices"
 	"sort"
@@ -27,17 +26,9 @@ type localNetwork struct {
 }
 
 // readLocalNetwork reads the prefixes of the interfaces from the system.
-func readLocalNetwork() (l localNetwork) {
-	addrs, err := net.InterfaceAddrs()
-	if err != nil {
-		return l
-	}
-	for _, a := range addrs {
-		if p, err := netip.ParsePrefix(a.String()); err == nil {
-			l.prefixes = append(l.prefixes, p)
-		}
-	}
-	return l
+func readLocalNetwork() localNetwork {
+	prefixes, _ := listPrefixes()
+	return localNetwork{prefixes: prefixes}
 }
 
 // pathTargets holds the addresses that were dialled for a peer in the last hour, each with the

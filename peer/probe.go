@@ -6,6 +6,7 @@ import (
 	"errors"
 	"net"
 	"net/netip"
+	"slices"
 	"syscall"
 	"time"
 
@@ -149,16 +150,8 @@ func isOnLocalNetwork(ip netip.Addr) bool {
 	if ip.IsLoopback() || ip.IsLinkLocalUnicast() {
 		return true
 	}
-	addrs, err := net.InterfaceAddrs()
-	if err != nil {
-		return false
-	}
-	for _, a := range addrs {
-		if p, err := netip.ParsePrefix(a.String()); err == nil && p.Contains(ip) {
-			return true
-		}
-	}
-	return false
+	prefixes, _ := listPrefixes()
+	return slices.ContainsFunc(prefixes, func(p netip.Prefix) bool { return p.Contains(ip) })
 }
 
 // newVersionProbe makes a long-header packet of a version that nobody speaks

@@ -67,9 +67,9 @@ func (n *Node) enforceUnreadBounds() (much bool) {
 	peers := n.listStates()
 	var sum int64
 	for _, state := range peers {
-		state.streams.ReleaseUnused()
-		state.envelopes.ReleaseUnused()
-		state.replies.ReleaseUnused()
+		for _, share := range state.listShares() {
+			share.ReleaseUnused()
+		}
 		much = state.recountUnread(n.unread.resting.Load()) || much
 		for state.unread > n.unread.account.Row().Peer {
 			state.closeMostUnreadConn()
