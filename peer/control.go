@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"net"
 	"time"
 
 	"github.com/quic-go/quic-go"
@@ -119,11 +120,7 @@ func (c *conn) exchangeHellos(limit time.Duration, send bool) (*bufio.Reader, er
 // asDeadlineExceeded returns context.DeadlineExceeded for the error of a read deadline
 // that has passed, and any other error as it is.
 func asDeadlineExceeded(err error) error {
-	type timeout interface {
-		error
-		Timeout() bool
-	}
-	if e, ok := errors.AsType[timeout](err); ok && e.Timeout() {
+	if e, ok := errors.AsType[net.Error](err); ok && e.Timeout() {
 		return context.DeadlineExceeded
 	}
 	return err
@@ -132,11 +129,7 @@ func asDeadlineExceeded(err error) error {
 // sendHello opens the control stream and sends this node's hello. It blocks while the peer grants
 // no window for it, for helloTimeout at most; the error is context.DeadlineExceeded then.
 func (c *conn) sendHello() error {
-	exporter, err := exportKeyingMaterial(c.qc)
-	if err != nil {
-		return err
-	}
-	sig, err := c.node.cfg.Key.SignHello(exporter, c.id)
+	sig, err := c.node.signPQ(c.qc, c.id)
 	if err != nil {
 		return err
 	}
@@ -178,20 +171,15 @@ func exportKeyingMaterial(qc *quic.Conn) ([]byte, error) {
 
 // verifyHelloPQ checks the post-quantum signature in the peer's hello and keeps the hash
 // of its key, which is compared with the pin when trust is decided.
-func (c *conn) verifyHelloPQ() error {
+func (c *conn) verifyHelloPQ() (err error) {
 	pq := c.peerHello.PQ
 	if pq == nil {
 		return nil
 	}
 	c.peerHello.PQ = nil
-	exporter, err := exportKeyingMaterial(c.qc)
-	if err != nil {
-		return err
-	}
-	if err := identity.VerifyHello(pq.Key, pq.Sig, exporter, c.id, c.node.self); err != nil {
+	if c.peerPQ, err = c.node.verifyPQ(c.qc, pq.Key, pq.Sig, c.id); err != nil {
 		return ownwords.Errorf("hello: %w", err)
 	}
-	c.peerPQ = identity.HashPQ(pq.Key)
 	return nil
 }
 

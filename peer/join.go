@@ -142,7 +142,7 @@ func (n *Node) requestJoin(ctx context.Context, qc *quic.Conn, path Path, inv id
 	if deadline, ok := ctx.Deadline(); ok {
 		s.SetDeadline(deadline)
 	}
-	sig, err := n.signJoin(qc, inv.ID)
+	sig, err := n.signPQ(qc, inv.ID)
 	if err != nil {
 		return identity.Peer{}, kinds.Errorf(kinds.Internal, "join: %v", err)
 	}
@@ -169,7 +169,7 @@ func (n *Node) requestJoin(ctx context.Context, qc *quic.Conn, path Path, inv id
 	if len(reply.PQ) > 0 && !inv.PQ.IsZero() && identity.HashPQ(reply.PQ) != inv.PQ {
 		return identity.Peer{}, kinds.Errorf(kinds.IdentityConflict, "join: the post-quantum key of %s is not the one in the invitation; ask for a new one", inv.ID.Label())
 	}
-	pq, err := n.verifyJoinPQ(qc, reply.PQ, reply.Sig, inv.ID)
+	pq, err := n.verifyPQ(qc, reply.PQ, reply.Sig, inv.ID)
 	if err != nil {
 		return identity.Peer{}, kinds.Errorf(kinds.IdentityConflict, "join: %v; ask for a new invitation", err)
 	}
@@ -191,9 +191,8 @@ func (n *Node) requestJoin(ctx context.Context, qc *quic.Conn, path Path, inv id
 	return p, nil
 }
 
-// signJoin returns the post-quantum signature that this node speaks to other on the
-// connection. It is the one of a hello.
-func (n *Node) signJoin(qc *quic.Conn, other identity.ID) ([]byte, error) {
+// signPQ returns the post-quantum signature with which this node speaks to other on the connection.
+func (n *Node) signPQ(qc *quic.Conn, other identity.ID) ([]byte, error) {
 	exporter, err := exportKeyingMaterial(qc)
 	if err != nil {
 		return nil, err
@@ -201,10 +200,10 @@ func (n *Node) signJoin(qc *quic.Conn, other identity.ID) ([]byte, error) {
 	return n.cfg.Key.SignHello(exporter, other)
 }
 
-// verifyJoinPQ returns the hash of the other side's post-quantum key, if sig proves that the
-// other side has it. Without a signature the hash is zero, and the first hello pins the
-// key. A wrong signature is an error.
-func (n *Node) verifyJoinPQ(qc *quic.Conn, pq, sig []byte, signer identity.ID) (identity.PQHash, error) {
+// verifyPQ returns the hash of the other side's post-quantum key, if sig proves that the
+// other side has it. Without a signature, which only a join may lack, the hash is zero, and the first hello
+// pins the key. A wrong signature is an error.
+func (n *Node) verifyPQ(qc *quic.Conn, pq, sig []byte, signer identity.ID) (identity.PQHash, error) {
 	if len(pq) == 0 || len(sig) == 0 {
 		return identity.PQHash{}, nil
 	}
@@ -298,7 +297,7 @@ func (e *endpoint) answerJoin(ctx context.Context, s io.Reader, qc *quic.Conn, i
 	case req.V != 1 || len(req.Token) != 16:
 		return joinReply{Code: string(kinds.Invalid), Message: "expected version 1 and a token of 16 bytes"}
 	}
-	pq, err := n.verifyJoinPQ(qc, req.PQ, req.Sig, id)
+	pq, err := n.verifyPQ(qc, req.PQ, req.Sig, id)
 	switch {
 	case err != nil:
 		return joinReply{Code: string(kinds.IdentityConflict), Message: ownwords.Of(err)}
@@ -316,7 +315,7 @@ func (e *endpoint) answerJoin(ctx context.Context, s io.Reader, qc *quic.Conn, i
 	switch {
 	case err == nil:
 		n.recordJoinedPeer(p, e.path, qc.RemoteAddr().String()) // where it calls from it listens too
-		sig, err := n.signJoin(qc, id)
+		sig, err := n.signPQ(qc, id)
 		if err != nil { // the hellos tell
 			n.log.Error("join: no post-quantum signature", "peer", id.Label(), "err", err)
 		}
