@@ -148,19 +148,6 @@ func TestTroubleOfALinkIsTold(t *testing.T) {
 	})
 }
 
-// TestSilenceOfAConnectionIsNamed: the proof of a connection can take the time that a call has; then the
-// error says where it was.
-func TestSilenceOfAConnectionIsNamed(t *testing.T) {
-	bubble(t, nil, func(t *testing.T, w *network) {
-		r := newRelayNet("hub")
-		a, b := w.relayed(r, nil)
-		a.ask(b, "?")
-		time.Sleep(2 * silentAfter)
-		r.set(func() { r.out = true })
-		says(t, a.tryAsk(b, "?"), kinds.Unreachable, "no answer from relay:hub")
-	})
-}
-
 func TestVerdictThatSaysMostWins(t *testing.T) {
 	bubble(t, nil, func(t *testing.T, w *network) {
 		r := newRelayNet("hub")

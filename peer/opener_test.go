@@ -18,7 +18,6 @@ import (
 type pipeEnd struct {
 	*relayLink
 	to               identity.ID                 // who is dialled; zero: nobody
-	bound            identity.ID                 // who alone comes by it; zero: anybody
 	opens            func(context.Context) error // what happens in Open
 	opened, released atomic.Int32
 	opening          atomic.Bool
@@ -40,7 +39,7 @@ func (p *pipeEnd) Addr(id identity.ID) net.Addr {
 	return p.relayLink.Addr(id)
 }
 
-func (p *pipeEnd) Sender(net.Addr) identity.ID { return p.bound }
+func (*pipeEnd) Sender(net.Addr) identity.ID { return identity.ID{} }
 
 func (p *pipeEnd) Open(ctx context.Context, addr net.Addr) (context.Context, func(), error) {
 	p.opened.Add(1)
@@ -403,19 +402,5 @@ func TestOpenedIsDrained(t *testing.T) {
 		a.ask(b, "still by that")
 		a.shutdown()
 		<-a.DrainOpened([]identity.ID{b.ID()})
-	})
-}
-
-// By a pipe that was dialled to one peer no other comes.
-func TestPipeIsBoundToItsPeer(t *testing.T) {
-	bubble(t, nil, func(t *testing.T, w *network) {
-		a, b, _, far := w.piped(nil)
-		far.bound = newKey(t).ID()
-		if err := a.tryAsk(b, "?"); code(err) != kinds.NotTrusted || b.saw(EventUp) != 0 {
-			t.Errorf("another key: %v", err)
-		}
-		far.bound = a.ID()
-		time.Sleep(time.Second)
-		a.ask(b, "the right one")
 	})
 }

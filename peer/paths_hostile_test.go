@@ -7,7 +7,6 @@ import (
 	"net"
 	"net/netip"
 	"slices"
-	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -27,10 +26,10 @@ type rawLab struct {
 	key  *identity.Key // of the peer
 }
 
-func newRawLab(t *testing.T, peerIsSmaller bool, keys func() *identity.Key, edit func(*Config)) *rawLab {
+func newRawLab(t *testing.T, peerIsSmaller bool, edit func(*Config)) *rawLab {
 	l := &rawLab{natLab: &natLab{router: newNATRouter(), relay: newRelayNet("home"), far: latency}}
 	l.network = newNetwork(t, l.router)
-	own, other := keys(), keys()
+	own, other := newKey(t), newKey(t)
 	if (other.ID().Compare(own.ID()) < 0) != peerIsSmaller {
 		own, other = other, own
 	}
@@ -108,7 +107,7 @@ func TestHostilePeerIsNoPortScanner(t *testing.T) {
 	for _, smaller := range []bool{false, true} {
 		t.Run(fmt.Sprintf("its id is the smaller one: %v", smaller), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				l := newRawLab(t, smaller, func() *identity.Key { return newKey(t) }, nil)
+				l := newRawLab(t, smaller, nil)
 				rnd := rand.New(rand.NewPCG(1, 2))
 				answers := 0
 				for range 10 {
@@ -161,7 +160,7 @@ func TestHostilePeerIsNoPortScanner(t *testing.T) {
 // interfaces'.
 func TestOwnAddressIsNotDialled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := newRawLab(t, true, func() *identity.Key { return newKey(t) }, nil)
+		l := newRawLab(t, true, nil)
 		l.node.localNetwork = func() localNetwork {
 			return localNetwork{prefixes: []netip.Prefix{netip.MustParsePrefix("10.0.0.10/24")}}
 		}
@@ -182,7 +181,7 @@ func TestOwnAddressIsNotDialled(t *testing.T) {
 // none is probed, as what is found at a port is not the peer's to know. A call's dial probes.
 func TestPunchingSendsNoProbe(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := newRawLab(t, true, func() *identity.Key { return newKey(t) }, nil)
+		l := newRawLab(t, true, nil)
 		var probes atomic.Int64
 		l.node.udp.prober = hostProber(func(context.Context, net.Addr) probeResult {
 			probes.Add(1)
@@ -240,43 +239,10 @@ func TestPathsOnADirectConnectionAreIgnored(t *testing.T) {
 // holds: security.md#exposure-on-the-network
 func TestNoUpgradeIgnoresPaths(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := newRawLab(t, true, func() *identity.Key { return newKey(t) }, func(c *Config) { c.NoUpgrade = true })
+		l := newRawLab(t, true, func(c *Config) { c.NoUpgrade = true })
 		l.connect().ignoresPaths()
 		if to := l.dialled(); len(to) > 0 {
 			t.Errorf("packets went to %v", to)
 		}
-	})
-}
-
-// FuzzPaths has a trusted peer on a relay send items of paths as the input says: the node dials
-// what it may and no more, and goes on serving.
-// holds: security.md#against-trusted-peers
-func FuzzPaths(f *testing.F) {
-	f.Add(true, []byte("\x02\x00198.51.100.1:7117 198.51.100.2:7117\n\x01\x10198.51.100.3:7117"))
-	f.Add(false, []byte("\x03\x0010.0.0.1:7117 [2001:db8::1]:7117 127.0.0.1:7117\n\x03\xff203.0.113.11:7117\n\x02\x00"))
-	f.Fuzz(func(t *testing.T, smaller bool, text []byte) {
-		if len(text) > 1024 {
-			return
-		}
-		synctest.Test(t, func(t *testing.T) {
-			keys := fuzzKeys()
-			n := 0
-			l := newRawLab(t, smaller, func() *identity.Key { n++; return keys[n-1] }, nil)
-			c := l.connect()
-			for line := range strings.SplitSeq(string(text), "\n") {
-				if len(line) < 2 {
-					continue
-				}
-				b, err := wire.AppendControlItem(nil, &wire.Paths{Round: uint64(line[0]), Addrs: strings.Split(line[2:], " ")})
-				if err != nil {
-					continue
-				}
-				c.out.Write(b)
-				time.Sleep(time.Duration(line[1]) * 200 * time.Millisecond)
-			}
-			time.Sleep(5 * time.Second)
-			c.alive()
-			l.checkDialled()
-		})
 	})
 }
