@@ -1,4 +1,4 @@
-# make help lists the targets. All but bench, race, fuzz, faults, netns, programs, interop, agents, agents-newest, web, web-picture, pictures, reach-wide and packages need Go alone.
+# make help lists the targets. All but bench, race, fuzz, faults, netns, programs, interop, agents, agents-newest, web, web-picture, pictures and packages need Go alone.
 
 GO      ?= go
 RELEASE = 0.1.0
@@ -16,7 +16,6 @@ STORMFILE ?=
 # Where the files of a release are downloaded from, for the formula for Homebrew. There is no such place yet.
 BASE ?=
 DEBIAN ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/acpd-debian.tar
-NATS ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/acpd-nats-server
 # A file that names the tests, or packages, that a target runs of all that it has, like .ci/cases.
 CASES ?=
 cases = $(shell sed -n 's/^$(1): //p' $(CASES))
@@ -24,7 +23,7 @@ run = $(if $(CASES),-run '^($(shell sed -n 's/^$(1): //p' $(CASES) | paste -sd' 
 
 .DEFAULT_GOAL := build
 
-.PHONY: help build test race everything seeds storm kills lint fuzz faults netns programs interop agents agents-newest web web-picture reach reach-wide crowd bench pgo demo pictures install dist packages
+.PHONY: help build test race everything seeds storm kills lint fuzz faults netns programs interop agents agents-newest web web-picture reach crowd bench pgo demo pictures install dist packages
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
@@ -74,7 +73,7 @@ lint: ## gofmt, vet, types (for macOS and for 32 bits too), staticcheck, tidines
 	$(GO) run ./integration/crosscheck darwin/arm64 linux/386
 	cd bench && $(GO) vet -tags $(TAGS) ./...
 	cd packaging/dist && $(GO) vet -tags $(TAGS) ./...
-	cd integration/relay && $(GO) vet -tags $(TAGS),wide ./...
+	cd integration/relay && $(GO) vet -tags $(TAGS) ./...
 	GOFLAGS="$$($(GO) env GOFLAGS) -pgo=off" $(GO) run honnef.co/go/tools/cmd/staticcheck -tags $(TAGS),netns,interop,faults,agents,web,packages ./...
 	$(GO) mod tidy -diff
 	cd bench && $(GO) mod tidy -diff
@@ -113,13 +112,9 @@ interop: ## against the release before (built from history, or fetched), the OAC
 reach: ## the link over a relay with real NATS servers, which are built into the tests
 	cd integration/relay && $(GO) test -tags $(TAGS) -shuffle=on -timeout 20m $(call run,reach) ./...
 
-reach-wide: ## two daemons at the ends of a cluster, of two clusters with gateways and of a leaf node, with Debian's older nats-server too, which it fetches into NATS (apt-get, dpkg-deb)
-	./integration/relay/older.sh '$(abspath $(NATS))'
-	cd integration/relay && ACPD_OLD_NATS_SERVER='$(abspath $(NATS))' $(GO) test -tags $(TAGS),wide -count=1 -timeout 10m -v -run TestWide ./processes
-
-crowd: ## a thousand certified keys at one daemon, a thousand daemons on one relay that is restarted, and hostile members of its account and trusted peers, with bounds of time: the machine to itself
+crowd: ## a thousand certified keys at one daemon, a thousand daemons on one relay that is restarted, and hostile members of its account and trusted peers: the machine to itself
 	$(GO) test ./peer -run '^TestCertifiedCrowdLeavesTheTrustedTheirShare$$' -count=1 -timeout 20m -v -crowd 1000
-	cd integration/relay && $(GO) test -count=1 -timeout 20m -v ./processes -run '^(TestCrowd|TestHostileAccount|TestHostileLargeMessages|TestHostileTrustedPeer)$$' -crowd 1000 -rounds 20 -bounds
+	cd integration/relay && $(GO) test -count=1 -timeout 20m -v ./processes -run '^(TestCrowd|TestHostileAccount|TestHostileLargeMessages|TestHostileTrustedPeer)$$' -crowd 1000 -rounds 20
 
 web: ## the page of acpctl web in a real browser (chromium)
 	$(GO) vet -tags $(TAGS),web ./integration/web

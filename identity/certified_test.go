@@ -407,15 +407,3 @@ func TestCertifyWhileUntrusted(t *testing.T) {
 		}
 	}
 }
-
-func BenchmarkFindPeerBesideCertified(b *testing.B) {
-	f := newFleet(b)
-	f.mustCertify(f.newID(), "acp:build-7")
-	trusted := f.newID()
-	if _, err := f.store.Trust(Peer{ID: trusted, Name: "desk"}); err != nil {
-		b.Fatal(err)
-	}
-	for b.Loop() {
-		f.store.FindPeer(trusted)
-	}
-}

@@ -1,8 +1,6 @@
 package identity
 
 import (
-	"errors"
-	"sync"
 	"testing"
 )
 
@@ -43,29 +41,5 @@ func TestPinWaits(t *testing.T) {
 	untrust(t, store, testID(1))
 	if saved := openTrust(t, dir); !pinned(saved, 3) || !saved.IsBlocked(testID(1)) || !same(store, saved) {
 		t.Error("the next change left the pin out")
-	}
-}
-
-// A name is trusted by one of many that want it.
-func TestTrustNameRace(t *testing.T) {
-	store := NewMemoryTrustStore()
-	var mu sync.Mutex
-	won := 0
-	var wg sync.WaitGroup
-	for i := range 8 {
-		wg.Go(func() {
-			_, err := store.Trust(Peer{ID: testID(i), Name: "desk"})
-			mu.Lock()
-			defer mu.Unlock()
-			if err == nil {
-				won++
-			} else if _, ok := errors.AsType[*NameTakenError](err); !ok {
-				t.Error(err)
-			}
-		})
-	}
-	wg.Wait()
-	if won != 1 || len(store.Peers()) != 1 {
-		t.Errorf("%d won, %d peers", won, len(store.Peers()))
 	}
 }

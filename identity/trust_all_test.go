@@ -2,10 +2,8 @@ package identity
 
 import (
 	"errors"
-	"os"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 )
 
@@ -114,71 +112,4 @@ func TestTrustAllBounds(t *testing.T) {
 	if err := second(store.TrustAll(list[:2])); err != nil || store.Len() != maxPeers {
 		t.Errorf("%v, and %d are trusted", err, store.Len())
 	}
-}
-
-// A disk that takes no file, or not the last step, leaves nobody of the list trusted.
-// holds: security.md#against-strangers
-func TestTrustAllOnABrokenDisk(t *testing.T) {
-	dir := t.TempDir()
-	store := openTrust(t, dir)
-	trust(t, store, Peer{ID: testID(1), Name: "desk"})
-	list := []Peer{{ID: testID(1), Name: "office"}, {ID: testID(2), Name: "laptop"}}
-	broken, renames := errors.New("the disk is gone"), 0
-	for _, works := range []int{0, 1} { // so many renames
-		renames = 0
-		store.files.Rename = func(from, to string) error {
-			if renames++; renames == works+1 {
-				return broken
-			}
-			return os.Rename(from, to)
-		}
-		if stored, err := store.TrustAll(list); !errors.Is(err, broken) || stored != nil || !strings.Contains(err.Error(), "not in effect") {
-			t.Errorf("%d renames work: %+v, %v", works, stored, err)
-		}
-		if got := describePeers(store); got != "desk=0001 " || !same(store, openTrust(t, dir)) {
-			t.Errorf("%d renames work: trusted %s", works, got)
-		}
-	}
-	store.files.Rename = os.Rename
-	if err := second(store.TrustAll(list)); err != nil || !same(store, openTrust(t, dir)) || store.Len() != 2 {
-		t.Errorf("%v: %s", err, describePeers(store))
-	}
-}
-
-// Lists, joins and untrusts at the same time: a blocked key is never among the trusted, and a list
-// is there as a whole or not at all.
-func TestTrustAllConcurrently(t *testing.T) {
-	store := NewMemoryTrustStore()
-	var wg sync.WaitGroup
-	done := make(chan struct{})
-	wg.Go(func() {
-		for {
-			select {
-			case <-done:
-				return
-			default:
-			}
-			s := store.current.Load()
-			_, a := s.findPeer(testID(1))
-			_, b := s.findPeer(testID(2))
-			_, blocked := s.blocked[testID(2)]
-			if a != b && !blocked {
-				t.Errorf("half of a list is trusted")
-				return
-			}
-		}
-	})
-	for range 200 {
-		var turn sync.WaitGroup
-		turn.Go(func() { store.TrustAll([]Peer{{ID: testID(1), Name: "desk"}, {ID: testID(2), Name: "laptop"}}) })
-		turn.Go(func() { store.TrustJoined(Peer{ID: testID(3), Name: "desk"}, "") })
-		turn.Go(func() { store.Untrust(testID(2)) })
-		turn.Wait()
-		if _, trusted := store.FindPeer(testID(2)); trusted || !store.IsBlocked(testID(2)) {
-			t.Fatal("a list has undone an untrust")
-		}
-		store.current.Store(newEmptySnapshot())
-	}
-	close(done)
-	wg.Wait()
 }

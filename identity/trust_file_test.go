@@ -195,6 +195,7 @@ func TestOpenTrustRefuses(t *testing.T) {
 
 // A temporary file that cannot be written stands for a full disk and for a
 // directory that is read-only: root, under which tests run too, minds no mode.
+// holds: security.md#against-strangers
 func TestTrustWriteFails(t *testing.T) {
 	obstruct := map[string]func(t *testing.T, dir string){
 		"copy": func(t *testing.T, dir string) { mkdirs(t, filepath.Join(dir, trustCopyName+".tmp"), "x") },
@@ -309,21 +310,6 @@ func mkdirs(t *testing.T, elem ...string) {
 	}
 }
 
-// What a crash has left beside the files is in nobody's way.
-func TestTrustLeftovers(t *testing.T) {
-	dir := t.TempDir()
-	for _, name := range []string{trustName, trustCopyName} {
-		if err := os.WriteFile(filepath.Join(dir, name+".tmp"), []byte("version: 1\n"), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	store := openTrust(t, dir)
-	trust(t, store, Peer{ID: testID(1), Name: "desk"})
-	if names := list(t, dir); !slices.Equal(names, []string{trustCopyName, trustName}) || !same(store, openTrust(t, dir)) {
-		t.Errorf("files %q", names)
-	}
-}
-
 const crashDir = "IDENTITY_TEST_CRASH_DIR"
 
 // TestMain is, for TestTrustSurvivesKill, also the program that is killed: it
@@ -382,48 +368,6 @@ func TestTrustSurvivesKill(t *testing.T) {
 			}
 		}
 	}
-}
-
-func FuzzParseTrust(f *testing.F) {
-	full := fill(3, 2, 2)
-	full.Peers[1].PQ = PQHash{1}
-	for _, r := range []trustRecord{{Version: trustVersion}, full} {
-		data, err := trustFormat.Encode(&trustSnapshot{trustRecord: r})
-		if err != nil {
-			f.Fatal(err)
-		}
-		f.Add(data[:bytes.LastIndex(data, []byte("# sha256 "))])
-	}
-	f.Add([]byte("version: 1\npeers: &a [*a]\n"))
-	f.Add([]byte("version: 1\n---\nversion: 1\n"))
-	f.Add([]byte("version: 2\n"))
-	f.Add([]byte("version: 1\nsequence: 1\nblocked: [~]\n"))
-	f.Fuzz(func(t *testing.T, data []byte) {
-		if _, err := trustFormat.Decode(data); err == nil && !bytes.Contains(data, []byte("# sha256 ")) {
-			t.Error("accepted without a seal")
-		}
-		s, err := trustFormat.Decode(sealed.AppendChecksum(bytes.Clone(data)))
-		if err != nil {
-			return
-		}
-		encoded, err := trustFormat.Encode(s)
-		if err != nil {
-			t.Fatal(err)
-		}
-		again, err := trustFormat.Decode(encoded)
-		if err != nil {
-			t.Fatalf("%v in\n%s", err, encoded)
-		}
-		if again.Sequence != s.Sequence || again.BlockSequence != s.BlockSequence ||
-			!slices.EqualFunc(again.Peers, s.Peers, Peer.isEqual) || !slices.EqualFunc(again.Blocked, s.Blocked, sameBlock) {
-			t.Errorf("comes back as\n%s", encoded)
-		}
-		for i, p := range s.Peers {
-			if p.checkFields() != nil || s.byID[p.ID] != i || s.byName[p.Name] != i {
-				t.Errorf("peer %+v", p)
-			}
-		}
-	})
 }
 
 // TestOpenTrustRemovesWhatACrashLeft, which nothing else would before the next change.

@@ -411,17 +411,6 @@ func TestResolveNameDoesNotAllocate(t *testing.T) {
 	}
 }
 
-func TestEdits(t *testing.T) {
-	for _, c := range []struct {
-		a, b string
-		want int
-	}{{"", "", 0}, {"", "abc", 3}, {"desk", "desk", 0}, {"desk", "dsek", 2}, {"kitten", "sitting", 3}, {strings.Repeat("a", 32), strings.Repeat("b", 32), 32}} {
-		if got := countEdits(c.a, c.b); got != c.want || countEdits(c.b, c.a) != got {
-			t.Errorf("edits(%q, %q) = %d", c.a, c.b, got)
-		}
-	}
-}
-
 func TestTrustConcurrently(t *testing.T) {
 	dir := t.TempDir()
 	store := openTrust(t, dir)

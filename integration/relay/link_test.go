@@ -6,9 +6,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
-
-	"github.com/nats-io/nats.go"
 
 	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/relay"
@@ -223,87 +220,5 @@ func TestMaxPayload(t *testing.T) {
 		if last := checks[len(checks)-1]; last.Code != "max_payload" || last.Verdict != verdict || (verdict != relay.Passed) != strings.Contains(last.Remedy, "max_payload to 8KB") {
 			t.Errorf("%q: %+v", limit, last)
 		}
-	}
-}
-
-// Two processes with one identity both learn of it; one process that reconnects does not see itself.
-func TestClone(t *testing.T) {
-	a := newDaemon(t, "")
-	s := startServer(t, "listen: 127.0.0.1:-1\n"+ownSubjects(t, a))
-	a.URL = urlOf(s)
-	first := start(t, a.Config)
-	first.awaitConnected(t)
-	if checks := first.Test(t.Context()); len(checks) != 7 || !first.State().Clone.IsZero() {
-		t.Errorf("a test beside the link is taken for a clone: %+v", checks)
-	}
-	second := start(t, a.Config)
-	for _, r := range []*running{first, second} {
-		go r.ReadFrom(make([]byte, relay.MTU)) // questions come with packets
-	}
-	for _, r := range []*running{first, second} {
-		r.await(t, "clone seen", func(s relay.State) bool { return !s.Clone.IsZero() })
-	}
-}
-
-// A member of the account that floods and forges keeps nobody out.
-// holds: security.md#against-a-relay-and-those-who-share-it
-func TestHostileMember(t *testing.T) {
-	a, b := newDaemon(t, ""), newDaemon(t, "")
-	a.Admit = func(id identity.ID) relay.Admission {
-		if id == b.Self {
-			return relay.Trusted
-		}
-		return relay.Refused
-	}
-	s := startServer(t, "listen: 127.0.0.1:-1\nauthorization { token: s3cret }")
-	a.URL, b.URL = urlOf(s), urlOf(s)
-	a.Credentials.Token, b.Credentials.Token = "s3cret", "s3cret"
-	la, lb := start(t, a.Config), start(t, b.Config)
-	la.awaitConnected(t)
-	lb.awaitConnected(t)
-	serveEcho(t, la)
-	c := dial(t, lb, lb.Addr(a.Self))
-
-	member, err := nats.Connect(urlOf(s), nats.Token("s3cret"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer member.Close()
-	forged := append([]byte{9}, make([]byte, 1231)...)
-	stop := make(chan struct{})
-	ended := make(chan int)
-	go func() {
-		sent := 0
-		for ; ; sent++ {
-			select {
-			case <-stop:
-				ended <- sent
-				return
-			default:
-			}
-			member.Publish("acp1."+a.Self.String(), forged)
-			member.Publish("acp1."+a.Self.String()+".0123456789abcdef", nil)
-			if sent%1000 == 0 {
-				member.Publish("acp1."+a.Self.String(), make([]byte, 900_000))
-			}
-			if sent%100 == 0 {
-				time.Sleep(10 * time.Millisecond) // about 10,000 a second
-			}
-		}
-	}()
-	var took []time.Duration
-	for until := time.Now().Add(2 * time.Second); time.Now().Before(until); {
-		began := time.Now()
-		if err := echo(c, randomBytes(200)); err != nil {
-			t.Fatal(err)
-		}
-		took = append(took, time.Since(began))
-	}
-	close(stop)
-	sent := <-ended
-	slices.Sort(took)
-	t.Logf("%d forged packets; echo of 200 bytes meanwhile p50 %s, p99 %s", sent, took[len(took)/2], took[len(took)*99/100])
-	if s := la.State(); s.DroppedIn == 0 || s.Refusals != 0 || s.Standing != relay.Connected {
-		t.Errorf("state %+v", s)
 	}
 }

@@ -9,8 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/nats-io/nats.go"
-
 	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/relay"
 )
@@ -77,50 +75,4 @@ func TestNames(t *testing.T) {
 		t.Error(err)
 	}
 	exchange(t, la, lb)
-}
-
-// A program with credentials of its own makes a daemon write where it wants nowhere, and five times a second.
-// holds: security.md#against-a-relay-and-those-who-share-it
-func TestNoReflector(t *testing.T) {
-	d := newDaemon(t, "")
-	s := startServer(t, "listen: 127.0.0.1:-1\nauthorization { token: s3cret }")
-	d.URL, d.Credentials.Token = urlOf(s), "s3cret"
-	d.Answer = func(identity.ID, []byte) []byte { return []byte("answer") }
-	l := start(t, d.Config)
-	l.SetName("build")
-	l.awaitConnected(t) // the subscription goes out before that
-	program, err := nats.Connect(d.URL, nats.Token("s3cret"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer program.Close()
-	all, err := program.SubscribeSync(">")
-	if err != nil {
-		t.Fatal(err)
-	}
-	asker := identity.ID{1}
-	began := time.Now()
-	for range 1000 {
-		program.PublishRequest("acp1.name.build", "orders.cancel", append(asker[:], "12345678this"...))
-	}
-	answers := 0
-	for {
-		wait := patience
-		if answers >= 5 { // the first five come for certain
-			wait = time.Second
-		}
-		m, err := all.NextMsg(wait)
-		if err != nil {
-			break
-		}
-		if string(m.Data) != "answer" {
-			continue
-		}
-		if answers++; m.Subject != "acp1."+asker.String()+".3132333435363738" {
-			t.Errorf("an answer goes to %s", m.Subject)
-		}
-	}
-	if most := 5 * (1 + int(time.Since(began)/time.Second)); answers < 5 || answers > most {
-		t.Errorf("%d answers, at most %d are right", answers, most)
-	}
 }

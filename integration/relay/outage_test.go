@@ -2,7 +2,6 @@ package relay
 
 import (
 	"fmt"
-	"strings"
 	"testing"
 	"time"
 
@@ -88,55 +87,6 @@ func TestInterruptionIsTold(t *testing.T) {
 	}
 }
 
-// A daemon that is on two relays reaches, on each, peers that are only there.
-func TestTwoRelays(t *testing.T) {
-	const conf = "listen: 127.0.0.1:-1\nauthorization { token: s3cret }\n"
-	first, second := startServer(t, conf), startServer(t, conf)
-	on := func(d daemon, name string, s *server.Server) *running {
-		d.Name, d.URL, d.Credentials.Token = name, urlOf(s), "s3cret"
-		l := start(t, d.Config)
-		l.awaitConnected(t)
-		return l
-	}
-	both, left, right := newDaemon(t, ""), newDaemon(t, ""), newDaemon(t, "")
-	b1, b2 := on(both, "first", first), on(both, "second", second)
-	exchange(t, b1, on(left, "first", first))
-	exchange(t, b2, on(right, "second", second))
-	b1.awaitNobody(t, right.Self)
-	b2.awaitNobody(t, left.Self)
-	if b1.Name() == b2.Name() || b1.LocalAddr().String() == b2.LocalAddr().String() {
-		t.Error("two relays have one name")
-	}
-}
-
-// In a cluster, peers on different servers reach each other, and one hears when the other is away.
-func TestCluster(t *testing.T) {
-	var routes, urls []string
-	for i := range 3 {
-		s := startServer(t, fmt.Sprintf("server_name: s%d\nlisten: 127.0.0.1:-1\nauthorization { token: s3cret }\ncluster { name: c, listen: 127.0.0.1:-1, routes: [%s] }\n", i, strings.Join(routes, ", ")))
-		routes = append(routes, fmt.Sprintf("%q", fmt.Sprintf("nats://127.0.0.1:%d", s.ClusterAddr().Port)))
-		urls = append(urls, urlOf(s))
-	}
-	on := func(url string) *running {
-		d := newDaemon(t, url)
-		d.Credentials.Token = "s3cret"
-		l := start(t, d.Config)
-		l.awaitConnected(t)
-		return l
-	}
-	a, b := on(urls[0]), on(urls[2])
-	// Interest takes a moment to travel between servers: a packet that comes too early is lost, as on any network.
-	awaitPath(t, a, b)
-	serveEcho(t, b)
-	if err := echo(dial(t, a, b.LocalAddr()), randomBytes(200)); err != nil {
-		t.Fatal(err)
-	}
-	b.stop()
-	began := time.Now()
-	a.awaitNobody(t, b.Sender(b.LocalAddr()))
-	t.Logf("503 %s after the peer left", time.Since(began))
-}
-
 // awaitPath sends until something arrives, and reads what came.
 func awaitPath(t testing.TB, from, to *running) {
 	t.Helper()
@@ -156,29 +106,47 @@ func awaitPath(t testing.TB, from, to *running) {
 	}
 }
 
-// A daemon that takes nothing from the server is cut off by it, and comes back: here a reader
-// of the network stops.
-func TestSlowConsumer(t *testing.T) {
-	s := startServer(t, "listen: 127.0.0.1:-1\nmax_pending: 1MB\nwrite_deadline: \"500ms\"\nauthorization { token: s3cret }\n")
-	proxy := newStoppable(t, s.Addr().String())
-	a, b := newDaemon(t, "nats://"+proxy.addr), newDaemon(t, urlOf(s))
-	a.Credentials.Token, b.Credentials.Token = "s3cret", "s3cret"
-	la, lb := start(t, a.Config), start(t, b.Config)
-	la.awaitConnected(t)
-	lb.awaitConnected(t)
-	proxy.stopped.Store(true)
-	packet := make([]byte, relay.MTU)
-	deadline := time.Now().Add(patience)
-	for s.NumSlowConsumers() == 0 {
-		if time.Now().After(deadline) {
-			t.Fatal("the server waits for a consumer that takes nothing")
-		}
-		lb.WriteTo(packet, lb.Addr(a.Self))
+// TestSeveralServers: where several servers make one relay, peers on different ones reach each other, and one hears when
+// the other is away.
+func TestSeveralServers(t *testing.T) {
+	var at [5]string
+	for i := range at {
+		at[i] = live.PickTCPAddr(t)
 	}
-	proxy.stopped.Store(false)
-	la.await(t, "back", func(s relay.State) bool { return s.Standing == relay.Connected && s.Reconnects > 0 })
-	awaitPath(t, lb, la)
-	if err := la.State().LastError; err == nil || !strings.Contains(err.Error(), "closed the connection") {
-		t.Errorf("the state says %v", err)
+	cluster := func(i int) string {
+		return fmt.Sprintf(`cluster { name: hub, listen: %q, routes: [ "nats://%s", "nats://%s", "nats://%s" ] }`, at[i], at[0], at[1], at[2])
+	}
+	gateway := func(i int) string {
+		return fmt.Sprintf(`gateway { name: g%d, listen: %q, gateways: [ { name: g3, url: "nats://%s" }, { name: g4, url: "nats://%s" } ] }`, i, at[i], at[3], at[4])
+	}
+	leaves := live.PickTCPAddr(t)
+	for name, parts := range map[string][]string{
+		"cluster":  {cluster(0), cluster(1), cluster(2)},
+		"gateways": {gateway(3), gateway(4)},
+		"leaf": {
+			fmt.Sprintf(`leafnodes { listen: %q, authorization { user: leaf, password: "a-password" } }`, leaves),
+			fmt.Sprintf(`leafnodes { remotes: [ { url: "nats-leaf://leaf:a-password@%s" } ] }`, leaves),
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var ends []*running
+			for i, part := range parts {
+				s := startServer(t, fmt.Sprintf("server_name: %s-%d\nlisten: 127.0.0.1:-1\nauthorization { token: s3cret }\n%s\n", name, i, part))
+				d := newDaemon(t, urlOf(s))
+				d.Credentials.Token = "s3cret"
+				l := start(t, d.Config)
+				l.awaitConnected(t)
+				ends = append(ends, l)
+			}
+			a, b := ends[0], ends[len(ends)-1]
+			// Interest takes a moment to travel between servers: a packet that comes too early is lost, as on any network.
+			awaitPath(t, a, b)
+			serveEcho(t, b)
+			if err := echo(dial(t, a, b.LocalAddr()), randomBytes(200)); err != nil {
+				t.Fatal(err)
+			}
+			b.stop()
+			a.awaitNobody(t, b.Sender(b.LocalAddr()))
+		})
 	}
 }

@@ -113,27 +113,3 @@ func randomBytes(n int) []byte {
 	rand.Read(b)
 	return b
 }
-
-func TestQUIC(t *testing.T) {
-	url := urlOf(startServer(t, "listen: 127.0.0.1:-1\nauthorization { token: secret }"))
-	a, b := newDaemon(t, url), newDaemon(t, url)
-	a.Credentials.Token, b.Credentials.Token = "secret", "secret"
-	la, lb := start(t, a.Config), start(t, b.Config)
-	la.awaitConnected(t)
-	lb.awaitConnected(t)
-	serveEcho(t, lb)
-	began := time.Now()
-	c := dial(t, la, la.Addr(b.Self))
-	t.Logf("handshake in %s", time.Since(began))
-	for _, size := range []int{1, 200, 64 << 10, 1 << 20} {
-		began := time.Now()
-		if err := echo(c, randomBytes(size)); err != nil {
-			t.Fatalf("echo of %d bytes: %v", size, err)
-		}
-		t.Logf("echo of %d bytes in %s", size, time.Since(began))
-	}
-	t.Logf("dropped: %d in, %d out", la.State().DroppedIn+lb.State().DroppedIn, la.State().DroppedOut+lb.State().DroppedOut)
-	if err := la.State().LastError; err != nil {
-		t.Error(err)
-	}
-}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -29,29 +28,6 @@ func (a *assault) newTarget() *target {
 		return len(at.came) > 0 && len(at.went) > 0
 	})
 	return at
-}
-
-// newSink returns a subject that no daemon has. Another member takes what comes there, and does nothing with it.
-func (a *assault) newSink() string {
-	subject := "acp1." + randomID().String()
-	sink := newMember(a.t, a.server, a.server.roots(), a.token)
-	sink.listenTo(subject)
-	sink.listenTo(subject + ".*")
-	return subject
-}
-
-// copyTo returns the target with another subject. All reply subjects are below that.
-func (at *target) copyTo(subject string) *target {
-	move := func(all []heardMessage) []heardMessage {
-		all = slices.Clone(all)
-		for i := range all {
-			if dot := strings.LastIndexByte(all[i].reply, '.'); dot >= 0 {
-				all[i].reply = subject + all[i].reply[dot:]
-			}
-		}
-		return all
-	}
-	return &target{subject, move(at.came), move(at.went)}
 }
 
 func randomID() (id identity.ID) {
@@ -97,14 +73,8 @@ func (a *assault) expectForgeries(at *target) {
 	})
 }
 
-// attack is one kind of message that a member of the account can send.
-type attack struct {
-	name string
-	send func(at *target, i int) // the i-th
-}
-
-// newAttacks returns what daemons and servers could take badly.
-func (a *assault) newAttacks() []attack {
+// newAttacks returns what daemons and servers could take badly: each sends its i-th message to a target.
+func (a *assault) newAttacks() []func(at *target, i int) {
 	stranger, err := identity.GenerateKey()
 	if err != nil {
 		a.t.Fatal(err)
@@ -122,25 +92,25 @@ func (a *assault) newAttacks() []attack {
 	names.WriteString("\r\n")
 	lines := newHeader(a.member.maxPayload)
 	malformed := []string{"\r\n\r\n", "NATS/1.0\r\nx\r\n\r\n", "NATS/1.0 5\r\n\r\n", "NATS/1.0\r\nx:y\r\n", "HTTP/1.1 200 OK\r\n\r\n"}
-	return []attack{
-		{"garbage of anybody", func(at *target, _ int) { a.member.publish(at.subject, "", "", claim(randomID(), garbage)) }},
-		{"garbage in the caller's name", func(at *target, i int) {
+	return []func(at *target, i int){
+		func(at *target, _ int) { a.member.publish(at.subject, "", "", claim(randomID(), garbage)) },
+		func(at *target, i int) {
 			short := claim(a.caller.ID(), garbage)
 			short[32] = byte(i) // each kind of packet
 			a.member.publish(at.subject, "", "", short)
-		}},
-		{"handshakes of anybody", func(at *target, i int) {
+		},
+		func(at *target, i int) {
 			a.member.publish(at.subject, "", "", claim(randomID(), initials[i%len(initials)]))
-		}},
-		{"handshakes in the caller's name", func(at *target, i int) {
+		},
+		func(at *target, i int) {
 			a.member.publish(at.subject, "", "", claim(a.caller.ID(), initials[i%len(initials)]))
-		}},
-		{"replays", func(at *target, i int) {
+		},
+		func(at *target, i int) {
 			h := at.came[i%len(at.came)]
 			a.member.publish(at.subject, h.reply, "", []byte(h.payload))
-		}},
-		{"false 503s", a.forge},
-		{"wrong reply subjects", func(at *target, i int) {
+		},
+		a.forge,
+		func(at *target, i int) {
 			switch i % 3 {
 			case 0:
 				a.member.publish(at.subject+fmt.Sprintf(".%016x", i), "", "", garbage)
@@ -149,16 +119,16 @@ func (a *assault) newAttacks() []attack {
 			default:
 				a.member.publish(at.subject, at.subject+fmt.Sprintf(".%016x", i), "", nil) // who has this identity?
 			}
-		}},
-		{"malformed headers", func(at *target, i int) {
+		},
+		func(at *target, i int) {
 			a.member.publish(at.subject, "", malformed[i%len(malformed)], claim(a.caller.ID(), garbage[:100]))
-		}},
-		{"many headers", func(at *target, i int) { // as many as the server takes
+		},
+		func(at *target, i int) { // as many as the server takes
 			header := lines
 			if i%2 == 0 {
 				header = names.String()
 			}
 			a.member.publish(at.subject, "", header, nil)
-		}},
+		},
 	}
 }

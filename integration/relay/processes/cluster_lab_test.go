@@ -21,11 +21,11 @@ type wide struct {
 }
 
 // newWideServer writes a configuration with TLS and a token for daemons, and with more. It starts nothing.
-func newWideServer(t *testing.T, name, program, more string) *server {
+func newWideServer(t *testing.T, name, more string) *server {
 	t.Helper()
 	dir := t.TempDir()
 	cert, key := live.WriteCertificate(t, dir, "127.0.0.1")
-	s := &server{t: t, conf: filepath.Join(dir, "nats.conf"), addr: live.PickTCPAddr(t), cert: cert, program: program}
+	s := &server{t: t, conf: filepath.Join(dir, "nats.conf"), addr: live.PickTCPAddr(t), cert: cert}
 	conf := fmt.Sprintf(`
 server_name: %q
 listen: %q
@@ -47,7 +47,7 @@ func startAll(all ...*server) {
 }
 
 // newCluster returns a cluster of three. Each daemon is at two of them, and one is common.
-func newCluster(t *testing.T, program string) wide {
+func newCluster(t *testing.T) wide {
 	var at, routes []string
 	for range 3 {
 		listen := live.PickTCPAddr(t)
@@ -55,7 +55,7 @@ func newCluster(t *testing.T, program string) wide {
 	}
 	var all []*server
 	for i, listen := range at {
-		all = append(all, newWideServer(t, fmt.Sprint("hub-", i+1), program, fmt.Sprintf("cluster { name: hub, listen: %q, routes: [ %s ] }", listen, strings.Join(routes, ", "))))
+		all = append(all, newWideServer(t, fmt.Sprint("hub-", i+1), fmt.Sprintf("cluster { name: hub, listen: %q, routes: [ %s ] }", listen, strings.Join(routes, ", "))))
 	}
 	startAll(all...)
 	return wide{desk: []*server{all[0], all[1]}, laptop: []*server{all[2], all[1]}}

@@ -103,7 +103,7 @@ func (a *asker) check(t *testing.T) {
 // does so in time, and what is said of each question is true.
 func TestClusterLosesServers(t *testing.T) {
 	t.Parallel()
-	w := newCluster(t, "")
+	w := newCluster(t)
 	desk, laptop := newWideMachine(t, "desk", w.desk), newWideMachine(t, "laptop", w.laptop)
 	desk.Trust(laptop)
 	laptop.Trust(desk)

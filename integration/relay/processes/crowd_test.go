@@ -27,12 +27,12 @@ var (
 
 const (
 	crowdAtOnce   = 64              // calls: many more at a time would wait for each other until they time out
-	crowdPatience = 2 * time.Minute // for all of a crowd together; -bounds judges times
+	crowdPatience = 2 * time.Minute // for all of a crowd together
 	crowdDaemons  = 3               // of them are acpd
 
 	// What a daemon that rests may cost.
 	mostNodeKiB = 1_500_000 >> 10  // RSS
-	mostPackets = 1.0              // to the relay, in a second, with bounds
+	mostPackets = 2.0              // to the relay, in a second: half of them are those that a busy machine sends again
 	restTime    = 12 * time.Second // in which that is measured: two signs of life on each connection
 )
 
@@ -70,21 +70,18 @@ func TestCrowd(t *testing.T) {
 	c.askAll(t, "back")
 	back := time.Since(began)
 	all := nodes + len(c.machines)
-	t.Logf("the server was away for %v, in which it was called on %d times, in a tenth of a second %d times at most; back on the relay after %v, all have asked after %v",
-		door.open.Round(time.Millisecond), door.total(), door.most(), linked.Round(time.Millisecond), back.Round(time.Millisecond))
+	t.Logf("the server was away for %v, in which it was called on %d times; back on the relay after %v, all have asked after %v",
+		door.open.Round(time.Millisecond), door.calls, linked.Round(time.Millisecond), back.Round(time.Millisecond))
 
 	// A link pauses for 1.1 s on average, and for 0.25 s at least: so there are two attempts each in the first
 	// second, at most, and no more than one a second and each from then on. A machine that is slow makes fewer.
-	if most := int(float64(all) * (2 + door.open.Seconds()*1.2)); door.total() > most {
-		t.Errorf("%d connections in %v: a storm; expected are %d at most", door.total(), door.open, most)
+	if most := int(float64(all) * (2 + door.open.Seconds()*1.2)); door.calls > most {
+		t.Errorf("%d connections in %v: a storm; expected are %d at most", door.calls, door.open, most)
 	}
 	for i, n := range c.nodes {
 		if state := n.link.State(); state.Reconnects == 0 || state.Reconnects > 2 {
 			t.Errorf("node %d has connected again %d times", i, state.Reconnects)
 		}
-	}
-	if *bounds && back > 30*time.Second {
-		t.Errorf("all have asked %v after the server's return", back)
 	}
 	if after := c.rest(t, "after the restart"); after > memory*5/4 && !live.IsRaceEnabled() {
 		t.Errorf("the nodes have %d KB when all are back, and had %d KB before", after/1000, memory/1000)
@@ -135,11 +132,7 @@ func (c *crowd) rest(t *testing.T, when string) (memory uint64) {
 	t.Helper()
 	time.Sleep(restTime / 2) // until connections that others have replaced are gone
 	began, sent := time.Now(), c.countPackets()
-	measured := restTime
-	if !*bounds {
-		measured /= 2
-	}
-	time.Sleep(measured)
+	time.Sleep(restTime / 2)
 	rate := float64(c.countPackets()-sent) / time.Since(began).Seconds() / float64(len(c.nodes))
 	peers := 0
 	for _, n := range c.nodes {
@@ -150,12 +143,8 @@ func (c *crowd) rest(t *testing.T, when string) (memory uint64) {
 	if least := 3 * (len(c.nodes) - 1); peers < least {
 		t.Errorf("%s: %d connections, want %d at least", when, peers, least)
 	}
-	most := mostPackets
-	if !*bounds {
-		most *= 2 // a busy machine sends some again
-	}
-	if rate > most {
-		t.Errorf("%s: a node that rests sends %.2f packets a second, want at most %v", when, rate, most)
+	if rate > mostPackets {
+		t.Errorf("%s: a node that rests sends %.2f packets a second, want at most %v", when, rate, mostPackets)
 	}
 	return memory
 }
@@ -261,9 +250,7 @@ type door struct {
 	t        *testing.T
 	listener net.Listener
 	open     time.Duration
-
-	mu    sync.Mutex
-	calls []time.Time
+	calls    int
 }
 
 func newDoor(t *testing.T, addr string) *door {
@@ -286,27 +273,11 @@ func (d *door) stayFor(span time.Duration) {
 				return
 			}
 			c.Close()
-			d.mu.Lock()
-			d.calls = append(d.calls, time.Now())
-			d.mu.Unlock()
+			d.calls++
 		}
 	})
 	time.Sleep(span) // the outage
 	d.listener.Close()
 	answering.Wait()
 	d.open = time.Since(began)
-}
-
-func (d *door) total() int { return len(d.calls) }
-
-// most returns the most calls in a tenth of a second.
-func (d *door) most() (most int) {
-	first := 0
-	for i, at := range d.calls {
-		for at.Sub(d.calls[first]) > time.Second/10 {
-			first++
-		}
-		most = max(most, i-first+1)
-	}
-	return most
 }

@@ -49,7 +49,6 @@ type server struct {
 	addr    string // host:port
 	wss     string // host:port of its WebSocket, if it has one
 	cert    string // the file of its certificate, which is its own authority
-	program string // its path; "": the one that go.mod names
 	process *live.Process
 }
 
@@ -93,10 +92,7 @@ func newServer(t *testing.T, parts []string, replace ...string) *server {
 // start starts the server and waits until it takes connections.
 func (s *server) start() {
 	s.t.Helper()
-	if s.program == "" {
-		s.program = filepath.Join(os.Getenv(live.Built), "nats-server")
-	}
-	s.process = live.StartProcess(s.t, live.NewEnviron(s.t, "/"), s.program, "-c", s.conf)
+	s.process = live.StartProcess(s.t, live.NewEnviron(s.t, "/"), filepath.Join(os.Getenv(live.Built), "nats-server"), "-c", s.conf)
 	await.Until(s.t, "the server listens", func() bool {
 		if !s.process.IsRunning() {
 			s.t.Fatal(s.process.Stderr.String())

@@ -20,27 +20,17 @@ import (
 func TestHostileTrustedPeer(t *testing.T) {
 	a := newAssault(t)
 	hostile := a.newTrusted("reviewer")
-	attack, calls := a.newTrustedAttack(hostile, a.desk.ID)
-	if !*bounds {
-		a.endure(attack, nil)
-	} else {
-		laptop := a.startMachine("laptop") // another daemon that trusts the hostile peer
-		hostile.trusts(t, laptop.ID, "laptop")
-		laptop.MustOutput("trust", hostile.ID().String(), "--name", "reviewer", "--yes")
-		elsewhere, _ := a.newTrustedAttack(hostile, laptop.ID)
-		if loud, controlled := a.endure(attack, elsewhere); loud > 5 || loud > 2*max(1, controlled) {
-			t.Errorf("p99 is %.1f times what it is in quiet, and %.1f times while the same is done to another daemon", loud, controlled)
-		}
-	}
+	attack, calls := a.newTrustedAttack(hostile)
+	a.endure(attack)
 	if calls.Load() == 0 {
 		t.Error("the hostile peer has made no call")
 	}
 	t.Logf("%d calls of the hostile peer", calls.Load())
 }
 
-// newTrustedAttack returns what the hostile peer does to a daemon, and how many calls it has made.
-func (a *assault) newTrustedAttack(hostile *node, to identity.ID) (func(context.Context) int, *atomic.Int64) {
-	t := a.t
+// newTrustedAttack returns what the hostile peer does to the daemon, and how many calls it has made.
+func (a *assault) newTrustedAttack(hostile *node) (func(context.Context) int, *atomic.Int64) {
+	t, to := a.t, a.desk.ID
 	t.Helper()
 	if _, err := hostile.ping(await.NewContext(t), to); err != nil {
 		t.Fatal(err)
