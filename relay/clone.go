@@ -86,9 +86,10 @@ func (l *Link) noteChallenge(s *session, reply string) {
 
 // answerClone answers the challenge of another process, and challenges itself.
 func (l *Link) answerClone(s *session, token string) {
-	if !s.answers.mayGo(time.Now()) {
+	if time.Since(s.answered) < challengePause {
 		return
 	}
+	s.answered = time.Now()
 	s.conn.Publish(l.replies.prefix+token, makeCloneAnswer(l.config.Key, token))
 	l.challengeClone(s)
 }
@@ -101,21 +102,4 @@ func (l *Link) takeCloneAnswer(s *session, m *nats.Msg) {
 	}
 	l.log.Error("relay: another process uses this identity: stop one of them", "id", l.config.Self.Label())
 	l.updateState(func(state *State) { state.Clone = time.Now() })
-}
-
-// gate lets one through each pause.
-type gate struct {
-	mu    sync.Mutex
-	pause time.Duration
-	last  time.Time
-}
-
-func (g *gate) mayGo(now time.Time) bool {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if !g.last.IsZero() && now.Sub(g.last) < g.pause {
-		return false
-	}
-	g.last = now
-	return true
 }

@@ -12,7 +12,6 @@ const (
 	maxOfTrusted = 256  // of one trusted id: two streams that fill their windows; quic-go keeps as many of a connection
 	maxOfRest    = 128  // of all others together
 	maxWaiting   = 4096 // of all ids that have one waiting already; an id with none has room up to twice as many
-	keptQueues   = 16   // empty queues that are used again
 )
 
 // inPacket is a packet that waits for ReadFrom.
@@ -21,32 +20,10 @@ type inPacket struct {
 	from net.Addr
 }
 
-// queue is what waits of one trusted id, or of all others: a ring that grows to its bound.
+// queue is what waits of one trusted id, or of all others, the oldest first.
 type queue struct {
 	id      identity.ID // zero: of the rest
 	packets []inPacket
-	first   int
-	count   int
-}
-
-func (q *queue) push(p inPacket) {
-	if q.count == len(q.packets) {
-		grown := make([]inPacket, max(4, 2*len(q.packets)))
-		for i := range q.count {
-			grown[i] = q.packets[(q.first+i)%len(q.packets)]
-		}
-		q.packets, q.first = grown, 0
-	}
-	q.packets[(q.first+q.count)%len(q.packets)] = p
-	q.count++
-}
-
-func (q *queue) pop() inPacket {
-	p := q.packets[q.first]
-	q.packets[q.first] = inPacket{}
-	q.first = (q.first + 1) % len(q.packets)
-	q.count--
-	return p
 }
 
 // queues has what came in and was not read: one queue for each trusted id that has a packet
@@ -56,10 +33,8 @@ type queues struct {
 	mu      sync.Mutex
 	trusted map[identity.ID]*queue // those that are not empty
 	rest    queue
-	turn    []*queue // not empty, the next to read first; from head on
-	head    int
+	turn    []*queue // not empty, the next to read first
 	waiting int
-	free    []*queue
 	closed  bool
 }
 
@@ -77,18 +52,17 @@ func (q *queues) push(id identity.ID, trusted bool, p inPacket) bool {
 	if trusted {
 		own, limit = q.trusted[id], maxOfTrusted
 		if own == nil && q.waiting < 2*maxWaiting {
-			own = q.takeFree()
-			own.id = id
+			own = &queue{id: id}
 			q.trusted[id] = own
 		}
 	}
-	if own == nil || own.count >= limit || own.count > 0 && q.waiting >= maxWaiting {
+	if own == nil || len(own.packets) >= limit || len(own.packets) > 0 && q.waiting >= maxWaiting {
 		return false
 	}
-	if own.count == 0 {
+	if len(own.packets) == 0 {
 		q.turn = append(q.turn, own)
 	}
-	own.push(p)
+	own.packets = append(own.packets, p)
 	q.waiting++
 	return true
 }
@@ -97,41 +71,21 @@ func (q *queues) push(id identity.ID, trusted bool, p inPacket) bool {
 func (q *queues) pop() (p inPacket, ok bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if q.waiting == 0 {
+	if len(q.turn) == 0 {
 		return inPacket{}, false
 	}
-	own := q.turn[q.head]
-	q.turn[q.head] = nil
-	q.head++
-	p = own.pop()
+	own := q.turn[0]
+	q.turn = q.turn[1:]
+	p, own.packets[0] = own.packets[0], inPacket{}
+	own.packets = own.packets[1:]
 	q.waiting--
 	switch {
-	case own.count > 0:
+	case len(own.packets) > 0:
 		q.turn = append(q.turn, own)
 	case own != &q.rest:
 		delete(q.trusted, own.id)
-		if len(q.free) < keptQueues {
-			q.free = append(q.free, own)
-		}
-	}
-	if q.head == len(q.turn) {
-		q.turn, q.head = q.turn[:0], 0
-	} else if q.head >= 64 && q.head*2 >= len(q.turn) {
-		n := copy(q.turn, q.turn[q.head:])
-		clear(q.turn[n:])
-		q.turn, q.head = q.turn[:n], 0
 	}
 	return p, true
-}
-
-// takeFree returns an empty queue. The caller holds mu.
-func (q *queues) takeFree() *queue {
-	if n := len(q.free); n > 0 {
-		own := q.free[n-1]
-		q.free = q.free[:n-1]
-		return own
-	}
-	return new(queue)
 }
 
 // close drops what waits, and takes no more.
@@ -139,7 +93,7 @@ func (q *queues) close() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.closed = true
-	q.turn, q.head, q.waiting, q.free = nil, 0, 0, nil
+	q.turn, q.waiting = nil, 0
 	clear(q.trusted)
 	q.rest = queue{}
 }

@@ -258,7 +258,8 @@ func (l *Link) Run(ctx context.Context, observer Observer) error {
 			break
 		}
 		o.begin(up)
-		l.noteLost(err)
+		l.setStanding(Connecting)
+		l.noteError(err)
 		select {
 		case <-ctx.Done():
 		case <-l.tryAgain:

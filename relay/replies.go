@@ -27,8 +27,8 @@ type target struct {
 
 // replies makes the subjects of peers, and knows of a reply subject whose it is. A token is
 // an HMAC under a key of this process, so only who has seen a message to a peer can name
-// the subject on which the server answers that nobody is there. It remembers the last
-// [maxTargets] peers.
+// the subject on which the server answers that nobody is there. It remembers up to
+// [maxTargets] peers, and then begins anew: a notice that is on its way is lost by that.
 type replies struct {
 	relay  string
 	self   identity.ID
@@ -38,8 +38,6 @@ type replies struct {
 	mu      sync.RWMutex
 	byID    map[identity.ID]*target
 	byToken map[string]*target
-	oldest  []*target // in the order in which they came; a ring from next on once it is full
-	next    int
 }
 
 func newReplies(relay string, self identity.ID, secret [32]byte) *replies {
@@ -77,14 +75,9 @@ func (r *replies) findTarget(id identity.ID) *target {
 	}
 	token := r.newToken(id)
 	t = &target{id, newAddr(r.relay, id), subjectPrefix + id.String(), r.prefix + token}
-	if len(r.oldest) < maxTargets {
-		r.oldest = append(r.oldest, t)
-	} else {
-		gone := r.oldest[r.next]
-		delete(r.byID, gone.id)
-		delete(r.byToken, strings.TrimPrefix(gone.reply, r.prefix))
-		r.oldest[r.next] = t
-		r.next = (r.next + 1) % maxTargets
+	if len(r.byID) >= maxTargets {
+		clear(r.byID)
+		clear(r.byToken)
 	}
 	r.byID[id], r.byToken[token] = t, t
 	return t

@@ -92,7 +92,7 @@ func (l *Link) noteSent(err error) bool {
 	return err == nil
 }
 
-// publishWaiting hands what is queued to a connection that is about to end.
+// publishWaiting hands what is queued to a connection that is about to end; nil: drops it.
 func (l *Link) publishWaiting(s *session) {
 	for {
 		select {
@@ -103,6 +103,3 @@ func (l *Link) publishWaiting(s *session) {
 		}
 	}
 }
-
-// dropWaiting drops what is queued.
-func (l *Link) dropWaiting() { l.publishWaiting(nil) }

@@ -33,15 +33,15 @@ type session struct {
 	conn       *nats.Conn
 	challenge  string
 	challenged chan string // tokens of other processes' challenges
-	answers    gate
 	ended      chan struct{}
 
 	// Only the goroutine of serveSession uses these; the link's inbound has a copy of packets.
-	packets *nats.Subscription // of the own subject
-	replies *nats.Subscription // of the subjects under it
-	naming  *nats.Subscription // of the own name; nil: none
-	named   string             // that name
-	retries retries
+	packets  *nats.Subscription // of the own subject
+	replies  *nats.Subscription // of the subjects under it
+	naming   *nats.Subscription // of the own name; nil: none
+	named    string             // that name
+	retries  retries
+	answered time.Time // when it last answered another process's challenge
 
 	reason    atomic.Pointer[error] // for which the server ends the connection
 	forbidden forbidden
@@ -50,7 +50,7 @@ type session struct {
 // serveSession connects to the server and stays until the connection ends or ctx does. It
 // returns how long the connection lasted, and why it ended or was not made.
 func (l *Link) serveSession(ctx context.Context, observer Observer, o *outage) (up time.Duration, err error) {
-	s := &session{link: l, challenge: l.config.Challenges.open(), challenged: make(chan string, 1), answers: gate{pause: challengePause}, ended: make(chan struct{})}
+	s := &session{link: l, challenge: l.config.Challenges.open(), challenged: make(chan string, 1), ended: make(chan struct{})}
 	defer l.config.Challenges.close(s.challenge)
 	s.dialer = l.newDialer(ctx)
 	defer s.dialer.close()
@@ -111,33 +111,22 @@ func (s *session) measure(ctx context.Context) (time.Duration, error) {
 	return time.Since(began), err
 }
 
-// newOptions returns what all connections to the server have in common. Reconnecting is the
+// connect blocks until the server has accepted the credentials, or not. Reconnecting is the
 // link's: nats.go ends a connection for good after some errors, and its own attempts hold the
 // lock that publishing needs.
-func (l *Link) newOptions(d *dialer) (nats.Options, error) {
+func (s *session) connect(ctx context.Context) (err error) {
 	o := nats.GetDefaultOptions()
-	o.Url = l.endpoint.plainURL()
+	o.Url = s.link.endpoint.plainURL()
 	o.Name = "acpd"
 	o.AllowReconnect = false
 	o.IgnoreDiscoveredServers = true
 	o.SkipHostLookup = true
-	o.CustomDialer = d
+	o.CustomDialer = s.dialer
 	o.Timeout = connectTime
 	o.PingInterval, o.MaxPingsOut = pingEvery, pingsOut
 	o.FlusherTimeout, o.ReconnectOnFlusherError = writeTime, true
 	o.SubChanLen = maxPendingMessages
 	o.SkipSubjectValidation = true // they are all made here, of hex digits
-	o.AsyncErrorCB = func(*nats.Conn, *nats.Subscription, error) {}
-	err := l.auth.apply(&o)
-	return o, err
-}
-
-// connect blocks until the server has accepted the credentials, or not.
-func (s *session) connect(ctx context.Context) error {
-	o, err := s.link.newOptions(s.dialer)
-	if err != nil {
-		return s.explain(err)
-	}
 	o.AsyncErrorCB = func(_ *nats.Conn, _ *nats.Subscription, err error) {
 		if errors.Is(err, nats.ErrBadHeaderMsg) { // anybody's message, and nats.go keeps each error until this returns
 			s.link.counts.droppedIn.Add(1)
@@ -146,6 +135,9 @@ func (s *session) connect(ctx context.Context) error {
 		s.noteError(err)
 	}
 	o.ClosedCB = func(*nats.Conn) { close(s.ended) }
+	if err := s.link.auth.apply(&o); err != nil {
+		return s.explain(err)
+	}
 	stop := context.AfterFunc(ctx, s.dialer.close)
 	defer stop()
 	s.conn, err = o.Connect()
@@ -189,7 +181,7 @@ func (s *session) subscribeReplies(observer Observer) (err error) {
 // begin makes s the connection on which packets go. It reports whether the server sees this host at
 // another address than before.
 func (l *Link) begin(s *session, rtt time.Duration) (moved bool) {
-	l.dropWaiting() // it was meant for the connection before
+	l.publishWaiting(nil) // it was meant for the connection before
 	l.session.Store(s)
 	server := identity.CleanClaim(s.conn.ConnectedServerName() + " " + s.conn.ConnectedServerVersion())
 	client := s.findClientIP()

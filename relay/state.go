@@ -107,12 +107,6 @@ func (l *Link) logError(err error) {
 	}
 }
 
-// noteLost records the end of a connection, or of an attempt to make one.
-func (l *Link) noteLost(err error) {
-	l.setStanding(Connecting)
-	l.noteError(err)
-}
-
 const (
 	errorPause = time.Minute
 	maxErrors  = 32 // texts that the log has in that time

@@ -211,8 +211,8 @@ func TestQueues(t *testing.T) {
 		}
 		last[fmt.Sprint(i)] = j
 	}
-	if len(q.trusted) != 0 || q.waiting != 0 || len(q.free) > keptQueues {
-		t.Errorf("%d queues, %d packets, %d free after all was read", len(q.trusted), q.waiting, len(q.free))
+	if len(q.trusted) != 0 || q.waiting != 0 {
+		t.Errorf("%d queues, %d packets after all was read", len(q.trusted), q.waiting)
 	}
 }
 
@@ -310,8 +310,8 @@ func TestReplySubjects(t *testing.T) {
 	for i := range 2 * maxTargets {
 		r.findTarget(identity.ID{1, byte(i), byte(i >> 8)})
 	}
-	if len(r.byID) != maxTargets || len(r.byToken) != maxTargets || len(r.oldest) != maxTargets {
-		t.Errorf("%d ids, %d tokens, %d in order", len(r.byID), len(r.byToken), len(r.oldest))
+	if len(r.byID) > maxTargets || len(r.byToken) != len(r.byID) {
+		t.Errorf("%d ids, %d tokens", len(r.byID), len(r.byToken))
 	}
 	if again := r.findTarget(trusted1); again == first || *again != *first {
 		t.Errorf("the subjects of a peer change from %+v to %+v", first, again)
