@@ -37,15 +37,6 @@ func TestReadPreamble(t *testing.T) {
 	}
 }
 
-func TestPreambleIsRead(t *testing.T) {
-	for _, v := range []int{1, 9, 10, maxVersion} {
-		got, err := readPreamble(bufio.NewReader(bytes.NewReader(appendPreamble(nil, v))))
-		if err != nil || got != v {
-			t.Errorf("%d is read as %d, %v", v, got, err)
-		}
-	}
-}
-
 func TestReadFrame(t *testing.T) {
 	packet := strings.Repeat("p", maxPacket)
 	for _, test := range []struct {

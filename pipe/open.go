@@ -130,13 +130,13 @@ func (l *Link) Open(ctx context.Context, addr net.Addr) (open context.Context, r
 			continue
 		}
 		release := sync.OnceFunc(func() { l.release(p) })
-		switch p.awaitOpen(ctx) {
-		case carries:
+		if p.awaitOpen(ctx) {
 			return p.settled, release, nil
-		case over:
-			return nil, nil, p.err
 		}
 		release()
+		if p.settled.Err() != nil {
+			return nil, nil, p.err
+		}
 	}
 	return nil, nil, ctx.Err()
 }

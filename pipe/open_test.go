@@ -124,17 +124,8 @@ func TestUnknownCommand(t *testing.T) {
 	l.fails(`"no-such-command" cannot be started`, "not found", "config.yaml")
 }
 
-// Of a script whose first line ends in CR, the system says that the script is missing.
-func TestScriptWithoutInterpreter(t *testing.T) {
-	script := filepath.Join(t.TempDir(), "answer.sh")
-	if err := os.WriteFile(script, []byte("#!/bin/sh\r\necho hi\r\n"), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	l := startLabWith(t, nil, func(identity.ID) (string, []string) { return "build", []string{script} })
-	l.fails(`"answer.sh" cannot be started: `+script+": its first line ends in CR", "config.yaml")
-}
-
-func TestRetryPause(t *testing.T) {
+// What failed is started again after a pause, or, when the owner says that it may be mended, at the next call, once.
+func TestRetryFailed(t *testing.T) {
 	l := startLab(t, func(l *Link) { l.times.retryPause = 2 * time.Second }, "exit", "1")
 	l.fails("exit code 1")
 	l.fails("not tried again")
@@ -142,11 +133,8 @@ func TestRetryPause(t *testing.T) {
 		_, _, err := l.Open(t.Context(), l.Addr(buildID))
 		return !strings.Contains(err.Error(), "not tried again")
 	})
-}
 
-// When the owner says that it may be mended, what failed is started at the next call, once.
-func TestRetryFailed(t *testing.T) {
-	l := startLab(t, nil, "exit", "1")
+	l = startLab(t, nil, "exit", "1")
 	l.fails("exit code 1")
 	l.fails("not tried again")
 	l.RetryFailed()
@@ -374,7 +362,6 @@ func TestCommandEnds(t *testing.T) {
 		{"ended", []string{"sendAndEnd", `\x00\x01a`}, false, "ended with exit code 0"},
 		{"half a frame", []string{"sendAndEnd", `\x00\x05ab`}, false, "ended within a packet"},
 		{"shut", []string{"shut"}, false, "closed its standard output"},
-		{"empty packet", []string{"send", `\x00\x01a\x00\x00`}, false, "sent a packet of 0 bytes"},
 		{"large packet", []string{"send", `\xff\xff`}, false, "sent a packet of 65535 bytes"},
 	} {
 		t.Run(test.name, func(t *testing.T) {

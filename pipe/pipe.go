@@ -40,33 +40,22 @@ func (p *pipe) isOpen() bool {
 	}
 }
 
-// standing is what a pipe has come to.
-type standing int
-
-const (
-	starts  standing = iota // its preamble is not in, or it is not known yet why it ends
-	carries                 // packets
-	over                    // err has the reason
-)
-
-// awaitOpen blocks until the pipe carries packets, it is known why it does not, or ctx ends.
-func (p *pipe) awaitOpen(ctx context.Context) standing {
+// awaitOpen blocks until the pipe carries packets, it is known why it does not, or ctx ends. It reports whether the pipe
+// carries packets.
+func (p *pipe) awaitOpen(ctx context.Context) bool {
 	select {
 	case <-p.opened:
 		if p.ctx.Err() == nil {
-			return carries
+			return true
 		}
 	case <-p.settled.Done():
-		return over
 	case <-ctx.Done():
-		return starts
 	}
-	select { // it has opened and ends, and NobodyAt may have been called
+	select { // it ends, and NobodyAt may have been called
 	case <-p.settled.Done():
-		return over
 	case <-ctx.Done():
-		return starts
 	}
+	return false
 }
 
 // duplex is what a pipe reads and writes: the ends of a command, or a local connection.
