@@ -62,31 +62,6 @@ func TestServerRestarted(t *testing.T) {
 	}
 }
 
-// An outage of more than 3 s is told twice: when it has lasted so long, and when it is over.
-func TestInterruptionIsTold(t *testing.T) {
-	conf := "listen: " + live.PickTCPAddr(t) + "\nauthorization { token: s3cret }\n"
-	s := startServer(t, conf)
-	d := newDaemon(t, urlOf(s))
-	d.Credentials.Token = "s3cret"
-	l := start(t, d.Config)
-	l.awaitConnected(t)
-	began := time.Now() // the link may hear of the end before all of the server has ended
-	stopServer(s)
-	for _, what := range []string{"after 3 s", "when it is back"} {
-		select {
-		case <-l.interrupted:
-		case <-time.After(patience):
-			t.Fatalf("nothing is told %s", what)
-		}
-		if what == "after 3 s" {
-			if took := time.Since(began); took < 2900*time.Millisecond {
-				t.Errorf("told after %s", took)
-			}
-			startServer(t, conf)
-		}
-	}
-}
-
 // awaitPath sends until something arrives, and reads what came.
 func awaitPath(t testing.TB, from, to *running) {
 	t.Helper()

@@ -1,32 +1,26 @@
 package processes
 
 import (
-	"bytes"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/go-json-experiment/json"
-	"github.com/nats-io/nats.go"
 
-	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/integration/await"
 	"github.com/acpd/acpd/integration/live"
 	"github.com/acpd/acpd/kinds"
-	"github.com/acpd/acpd/relay"
 )
 
 // company is an authority and the server of its daemons, which have no network in common.
 type company struct {
 	t      *testing.T
 	server *server
-	login  string // what the setting of the relay has more than its URL
 	key    string // the file of the authority's key
 	public string
 }
@@ -85,12 +79,12 @@ func (c *company) sign(m *live.Machine, name string) {
 	if _, err := os.Stat(filepath.Join(m.Home, "revoked.txt")); err != nil {
 		write(c.t, filepath.Join(m.Home, "revoked.txt"), "")
 	}
-	write(c.t, filepath.Join(m.Home, "config.yaml"), fmt.Sprintf(`reach: {relays: [{name: hub, url: %q%s}]}
+	write(c.t, filepath.Join(m.Home, "config.yaml"), fmt.Sprintf(`reach: {relays: [{name: hub, url: %q}]}
 organisation:
   certificate: acpd-cert.pub
   authorities:
     corp: {key: %q, revoked: revoked.txt, allow: [ping, discover, query]}
-`, c.server.url(), c.login, c.public))
+`, c.server.url(), c.public))
 	m.MustOutput("reload")
 }
 
@@ -213,86 +207,4 @@ func TestNamesOnARelay(t *testing.T) {
 	write(t, filepath.Join(desk.Home, "revoked.txt"), "id "+laptop.ID.String()+"\n")
 	desk.MustOutput("reload")
 	desk.MustOutput("ping", "build.corp", "-c", "1")
-}
-
-// TestHostileNames: a program with an account at a relay that permits everything answers for names, with
-// certificates that it has copied, and ten thousand times. It is believed nothing, and calls to others go on.
-// holds: security.md#against-a-relay-and-those-who-share-it
-func TestHostileNames(t *testing.T) {
-	c := newCompany(t)
-	const token = "a-token"
-	c.server, c.login = newServer(t, []string{"of a person"}, "TOKEN", token), ", token: "+token
-	c.server.start()
-	desk, laptop, build := newMachine(t, "desk", c.server), newMachine(t, "laptop", c.server), newMachine(t, "build", c.server)
-	for _, m := range []*live.Machine{desk, laptop, build} {
-		m.StartDaemon()
-		c.sign(m, m.Name)
-		awaitRelay(t, m, "up")
-	}
-	desk.MustOutput("ping", "laptop.corp", "-c", "1")
-
-	// The machine build is gone. Its certificate is not, nor that of the laptop.
-	build.KillDaemon()
-	copied := func(m *live.Machine) []byte {
-		text, err := os.ReadFile(filepath.Join(m.Home, "acpd-cert.pub"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		raw, err := identity.ParseCertificateFile(text)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return raw
-	}
-	hostile, err := nats.Connect(c.server.url(), nats.Token(token), nats.RootCAs(c.server.cert))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer hostile.Close()
-	var answers atomic.Pointer[[][]byte]
-	if _, err := hostile.Subscribe("acp1.name.*", func(m *nats.Msg) {
-		r, err := relay.ParseRequest(m.Data)
-		if err != nil || m.Reply != fmt.Sprintf("acp1.%s.%x", r.Asker, r.Token) {
-			t.Errorf("%q with the reply subject %s: %v", m.Data, m.Reply, err)
-		}
-		for _, answer := range *answers.Load() {
-			hostile.Publish(m.Reply, answer)
-		}
-	}); err != nil {
-		t.Fatal(err)
-	}
-	if err := hostile.Flush(); err != nil {
-		t.Fatal(err)
-	}
-	garbage := make([][]byte, 10_000)
-	for i := range garbage {
-		garbage[i] = bytes.Repeat([]byte{byte(i)}, 4096)
-	}
-	for what, say := range map[string]struct {
-		answers [][]byte
-		want    string
-	}{
-		"garbage, ten thousand times":      {garbage, "are not valid"},
-		"the certificate of another":       {[][]byte{copied(laptop)}, "it is of laptop, and not of "},
-		"one that is too long":             {[][]byte{make([]byte, 5000)}, "nobody answers"},
-		"that of the machine that is gone": {[][]byte{copied(build)}, ""},
-	} {
-		answers.Store(&say.answers)
-		name := "web.corp"
-		if say.want == "" {
-			name = "build.corp"
-		}
-		time.Sleep(2100 * time.Millisecond) // that nobody has a name is believed for 2 s
-		began := time.Now()
-		ping := desk.StartAcpctl("ping", "laptop.corp", "-c", "20", "-i", "50ms")
-		e := pingFails(desk, name)
-		if e.Code != kinds.Unreachable || e.Delivered() != kinds.DeliveredNo || !strings.Contains(e.Message, say.want) {
-			t.Errorf("%s: %+v", what, e)
-		}
-		t.Logf("%s: %s after %s", what, e.Code, time.Since(began))
-		ping.AwaitExit(0)
-	}
-	if peers := desk.MustOutput("peers"); strings.Contains(peers, "build.corp") {
-		t.Errorf("a key that was not there is a peer:\n%s", peers)
-	}
 }
