@@ -12,8 +12,7 @@ import (
 )
 
 const (
-	headerLen   = 12
-	maxServices = 128 // that one packet can speak of
+	headerLen = 12
 )
 
 // packet is a question or a response as it was received from port 5353.
@@ -116,15 +115,14 @@ func decodePacket(data []byte) (r packetContent) {
 		instances = make(map[string]*parts)
 		hosts     = make(map[string][]netip.Addr)
 	)
-	// of returns the parts of an instance; of other names, or beyond the bound, parts
-	// that nobody will look at.
+	// of returns the parts of an instance; of other names, parts that nobody will look at.
 	of := func(instance string, ttl uint32) *parts {
 		label, ok := strings.CutSuffix(instance, "."+service)
 		p := instances[instance]
 		if p == nil {
 			p = &parts{}
 			// An escaped dot ends no label.
-			if ok && label != "" && !strings.HasSuffix(label, `\`) && len(names) < maxServices {
+			if ok && label != "" && !strings.HasSuffix(label, `\`) {
 				names = append(names, instance)
 				instances[instance] = p
 			}

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"sort"
 	"strings"
+
+	"github.com/acpd/acpd/internal/ownwords"
 )
 
 // UnknownPeerError says that a reference names no peer. Near are up to
@@ -157,7 +159,7 @@ func SuggestNames(ref string, names []string) []string {
 			return []string{name}
 		}
 		begins := strings.HasPrefix(lower, ref) || strings.HasPrefix(ref, lower+"-")
-		if begins || countEdits(lower, ref) <= min(2, len(ref)/2) {
+		if begins || ownwords.CountEdits(lower, ref) <= min(2, len(ref)/2) {
 			if near = append(near, name); len(near) == most {
 				break
 			}
@@ -177,24 +179,4 @@ func formatNear(near []string, otherwise string) string {
 		return otherwise
 	}
 	return "did you mean " + strings.Join(near, " or ") + "?"
-}
-
-// countEdits is the Levenshtein distance of two short strings.
-func countEdits(a, b string) int {
-	var row [MaxName + 1]int
-	for j := range len(b) + 1 {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			cost := diagonal
-			if a[i] != b[j] {
-				cost = 1 + min(diagonal, row[j], row[j+1])
-			}
-			diagonal, row[j+1] = row[j+1], cost
-		}
-	}
-	return row[len(b)]
 }

@@ -7,11 +7,8 @@ import (
 	"github.com/acpd/acpd/internal/ownwords"
 )
 
-// The bounds of a file of revocations.
-const (
-	MaxRevocationFile = 4 << 20
-	maxRevocations    = 65536
-)
+// MaxRevocationFile bounds a file of revocations, in bytes.
+const MaxRevocationFile = 4 << 20
 
 // Revocations is what an authority has taken back before it expired: keys, names and serial
 // numbers. It does not change.
@@ -20,9 +17,6 @@ type Revocations struct {
 	names   map[string]bool
 	serials map[uint64]bool
 }
-
-// Count returns how many ids, names and serials are revoked.
-func (r *Revocations) Count() int { return len(r.ids) + len(r.names) + len(r.serials) }
 
 // ParseRevocations parses a file of revocations. Each line is "id" and 64 hex digits, "name" and a
 // name without the authority, or "serial" and a number from 1; empty lines and those that begin
@@ -40,9 +34,6 @@ func ParseRevocations(data []byte) (*Revocations, error) {
 		}
 		if err := r.addLine(line); err != nil {
 			return nil, ownwords.Errorf("line %d: %w", number, err)
-		}
-		if r.Len() > maxRevocations {
-			return nil, ownwords.Errorf("line %d: over %d entries: leave out what has expired by itself", number, maxRevocations)
 		}
 	}
 	return r, nil

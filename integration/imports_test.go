@@ -80,7 +80,7 @@ var arrows = map[string][]string{
 	"internal/app/service": {"identity", "internal/durable", "packaging"},
 	"internal/picture":     {},
 	"internal/roster":      {"identity", "internal/yamldoc"},
-	"internal/yamldoc":     {},
+	"internal/yamldoc":     {"internal/ownwords"},
 	"packaging":            {},
 	"internal/app/doctor":  {"client/channels", "config", "disk", "harness", "harness/setup", "oacp/mailbox", "internal/durable", "internal/sealed", "internal/app/service", "internal/statedir"},
 

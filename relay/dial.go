@@ -18,8 +18,6 @@ import (
 	"github.com/acpd/acpd/internal/ownwords"
 )
 
-const maxHead = 16 << 10 // bytes of an HTTP answer's head
-
 // dialer connects to one endpoint, and to nothing else: the address that nats.go hands it is
 // not looked at. It goes through the proxy, does TLS itself and bounds what the server
 // sends. nats.go calls Dial once.

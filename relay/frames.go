@@ -53,8 +53,8 @@ func (r *frameReader) filter(out, b []byte, take func(out, b []byte) ([]byte, er
 					return out, ownwords.Errorf("%w with status %d", errNoWebSocket, code)
 				}
 				return out, ownwords.Errorf("%w something other than HTTP", errNoWebSocket)
-			case r.head > maxHead:
-				return out, ownwords.Errorf("the server's HTTP answer has a head of more than %d bytes", maxHead)
+			case r.head > maxLine:
+				return out, ownwords.Errorf("the server's HTTP answer has a head of more than %d bytes", maxLine)
 			case ends:
 				r.head, r.tail = -1, nil
 			case r.head >= len(switchingProtocols):

@@ -2,6 +2,7 @@ package relay
 
 import (
 	"bytes"
+	"strconv"
 	"sync/atomic"
 	"time"
 
@@ -9,14 +10,13 @@ import (
 )
 
 const (
-	// maxLine bounds the lines of a server, in bytes. Servers take lines of 4,096 bytes, if their
+	// maxLine bounds the lines of a server, and the head of an HTTP answer, in bytes. Servers take lines of 4,096 bytes, if their
 	// max_control_line says nothing else. The line that they make of one is longer. A bound at 4,096 would let
 	// any member of the account end the connection, by the longest reply subject that the server takes.
 	// With a max_control_line of more than this one can (docs/reach.md); INFO does not say it.
 	maxLine       = 64 << 10
-	maxErrorLines = 1024     // in a second: nats.go keeps each until it is reported, and each packet to a peer may bring one
-	maxMessage    = 64 << 20 // bytes: the most that nats-server takes as its max_payload
-	maxHeader     = 1 << 10  // bytes of a message's header that nats.go reads: a 503 has less than 200
+	maxErrorLines = 1024    // in a second: nats.go keeps each until it is reported, and each packet to a peer may bring one
+	maxHeader     = 1 << 10 // bytes of a message's header that nats.go reads: a 503 has less than 200
 
 	// maxRead bounds a message that nats.go reads, with its header, in bytes. The longest that
 	// anybody here takes is an answer to an ask.
@@ -153,16 +153,11 @@ func parseControlLine(line []byte) (header, size int, err error) {
 	return header, size + len("\r\n"), nil
 }
 
-// parseSize reads digits, without sign, up to maxMessage.
+// parseSize reads digits, without sign.
 func parseSize(word []byte) (int, error) {
-	size := 0
-	for _, c := range word {
-		if c < '0' || c > '9' {
-			return 0, ownwords.New("the server announces a message whose length is no number")
-		}
-		if size = 10*size + int(c-'0'); size > maxMessage {
-			return 0, ownwords.Errorf("the server announces a message of more than %d bytes", maxMessage)
-		}
+	size, err := strconv.ParseUint(string(word), 10, 30)
+	if err != nil {
+		return 0, ownwords.New("the server announces a message whose length is no number")
 	}
-	return size, nil
+	return int(size), nil
 }

@@ -168,14 +168,14 @@ func (p *httpProxy) connect(ctx context.Context, conn net.Conn, target string, r
 
 // readConnectAnswer reads the head of the proxy's answer.
 func readConnectAnswer(conn net.Conn) (net.Conn, error) {
-	r := bufio.NewReaderSize(conn, maxHead)
+	r := bufio.NewReaderSize(conn, maxLine)
 	var status []byte
 	for read := 0; ; {
 		line, err := r.ReadSlice('\n')
 		read += len(line)
 		switch {
-		case errors.Is(err, bufio.ErrBufferFull) || err == nil && read > maxHead:
-			return nil, ownwords.Errorf("its answer has a head of more than %d bytes", maxHead)
+		case errors.Is(err, bufio.ErrBufferFull) || err == nil && read > maxLine:
+			return nil, ownwords.Errorf("its answer has a head of more than %d bytes", maxLine)
 		case err != nil:
 			return nil, ownwords.Errorf("it did not answer: %w", err)
 		}

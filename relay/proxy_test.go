@@ -254,7 +254,7 @@ func TestProxyFailures(t *testing.T) {
 		"forbidden":      {Proxy{URL: "http://u:pw@" + listen(t, forbidding.serve)}, "forbids CONNECT"},
 		"no proxy":       {Proxy{URL: "http://127.0.0.1:1"}, "nothing listens"},
 		"not HTTP":       {Proxy{URL: "http://" + listen(t, func(c net.Conn) { io.WriteString(c, "SSH-2.0-x\r\n\r\n") })}, "other than HTTP"},
-		"endless head":   {Proxy{URL: "http://" + listen(t, func(c net.Conn) { io.WriteString(c, "HTTP/1.1 200 OK\r\n"+strings.Repeat("a: b\r\n", 5000)) })}, "head of more"},
+		"endless head":   {Proxy{URL: "http://" + listen(t, func(c net.Conn) { io.WriteString(c, "HTTP/1.1 200 OK\r\n"+strings.Repeat("a: b\r\n", 20000)) })}, "head of more"},
 		"hangs up":       {Proxy{URL: "http://" + listen(t, func(net.Conn) {})}, "did not answer"},
 		"command fails":  {Proxy{Command: []string{"false"}}, "exit status 1"},
 		"no command":     {Proxy{Command: []string{"/nonexistent"}}, "no such file"},

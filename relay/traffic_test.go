@@ -88,19 +88,6 @@ func TestPackets(t *testing.T) {
 	})
 }
 
-// What is written while there is no connection is lost, and not counted: the state says that there is none.
-func TestPacketsWithoutAConnection(t *testing.T) {
-	withLink(t, testConfig(), func(c *fakeConn) { c.readLine() }, func(t *testing.T, l *Link, _ *fakeNetwork, _ *testObserver) {
-		synctest.Wait()
-		if n, err := l.WriteTo([]byte("x"), l.Addr(trusted1)); n != 1 || err != nil {
-			t.Errorf("%d bytes written, %v", n, err)
-		}
-		if s := l.State(); s.Standing != Connecting || s.DroppedOut > 0 {
-			t.Errorf("%+v", s)
-		}
-	})
-}
-
 // What is no packet, of nobody, of this daemon itself or of a stranger is dropped before it is queued.
 // holds: security.md#against-a-relay-and-those-who-share-it
 func TestForgedPackets(t *testing.T) {
@@ -157,22 +144,6 @@ func TestFlood(t *testing.T) {
 		synctest.Wait()
 		if got := readAll(t, l); !slices.Equal(got, []string{"bb02 later"}) {
 			t.Errorf("after the flood %q is read", got)
-		}
-	})
-}
-
-// Two streams of one trusted id that fill their windows at once, 128 KiB each, lose no packet.
-func TestBulkOfOnePeer(t *testing.T) {
-	var s serverOf
-	withLink(t, testConfig(), s.serve, func(t *testing.T, l *Link, _ *fakeNetwork, _ *testObserver) {
-		synctest.Wait()
-		const packets = 2 * (128 << 10) / 1200
-		for range packets {
-			s.packet(trusted1, strings.Repeat("p", 1200))
-		}
-		synctest.Wait()
-		if got := readAll(t, l); len(got) != packets {
-			t.Errorf("%d of %d packets are read", len(got), packets)
 		}
 	})
 }

@@ -3,7 +3,6 @@ package relay
 import (
 	"context"
 	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"io"
 	"net"
@@ -107,16 +106,6 @@ func TestRefusalIsReadAfterFailedWrite(t *testing.T) {
 	}
 }
 
-func TestNoWayToTheServer(t *testing.T) {
-	l := mustOpen(t, testConfig())
-	for _, errno := range []error{syscall.EHOSTUNREACH, syscall.ENETUNREACH} {
-		got := l.describeError(&net.OpError{Op: "dial", Net: "tcp", Err: os.NewSyscallError("connect", errno)})
-		if !strings.HasSuffix(got.Error(), "this machine has no way to it: check its network and the address") {
-			t.Errorf("%v", got)
-		}
-	}
-}
-
 // A server of another kind than the URL says, or whose TLS comes first, is told with what to change.
 func TestServerOfAnotherKind(t *testing.T) {
 	const mute = "the server said nothing: EOF: it closed the connection without a word: check host and port; if it is the port of a WebSocket, write wss:// instead of tls://; if its tls has handshake_first, set that to auto; its log says more"
@@ -188,18 +177,6 @@ func TestFileWithoutCredentials(t *testing.T) {
 				t.Errorf("%q: %v, %d connections", text, s.LastError, n.countDials())
 			}
 		})
-	}
-}
-
-// A certificate of an authority that is not known is told once, with where its own is named.
-func TestOwnAuthority(t *testing.T) {
-	certificate, _ := newAuthority(t, time.Now().Add(time.Hour))
-	c := testConfig()
-	c.URL, c.Roots = "tls://"+listen(t, serveNATSWithTLS(certificate)), x509.NewCertPool()
-	s := runLink(t, mustOpen(t, c), new(testObserver)).await(t, failedWith("SSL_CERT_FILE"))
-	text := s.LastError.Error()
-	if strings.Count(text, "tls: ") != 1 || !strings.Contains(text, "set SSL_CERT_FILE to its certificate where acpd starts, on each machine") {
-		t.Error(text)
 	}
 }
 

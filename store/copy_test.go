@@ -3,7 +3,6 @@ package store
 import (
 	"context"
 	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -120,25 +119,5 @@ func TestVersion(t *testing.T) {
 	header, err := os.ReadFile(path)
 	if err != nil || !slices.Equal(header[60:64], []byte{0, 0, 0, 3}) {
 		t.Errorf("user_version is %x, %v", header[60:64], err)
-	}
-}
-
-func BenchmarkCopy(b *testing.B) {
-	db := open(b)
-	for n := range 200 {
-		if err := db.Write(b.Context(), false, func(tx *Tx) error {
-			_, err := tx.Exec("INSERT INTO t (n, body) VALUES (?, randomblob(1000000))", n)
-			return err
-		}); err != nil {
-			b.Fatal(err)
-		}
-	}
-	b.SetBytes(200e6)
-	for i := 0; b.Loop(); i++ {
-		path := filepath.Join(b.TempDir(), fmt.Sprint("copy", i))
-		if err := db.Copy(b.Context(), path, neverEnd); err != nil {
-			b.Fatal(err)
-		}
-		os.Remove(path)
 	}
 }

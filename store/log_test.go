@@ -1,7 +1,6 @@
 package store
 
 import (
-	"os"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -9,23 +8,6 @@ import (
 
 	"github.com/acpd/acpd/integration/await"
 )
-
-func TestLogStaysSmall(t *testing.T) {
-	db := open(t)
-	body := make([]byte, 64<<10)
-	for n := range 400 {
-		err := db.Write(t.Context(), false, func(tx *Tx) error {
-			_, err := tx.Exec("INSERT INTO t (n, body) VALUES (?, ?)", n, body)
-			return err
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if info, err := os.Stat(db.path + "-wal"); err != nil || info.Size() > 17<<20 {
-			t.Fatalf("after %d writes: %v, %v", n, info, err)
-		}
-	}
-}
 
 // However slow a copy of the log is, the log stays small: writes wait for it.
 // holds: security.md#the-budget

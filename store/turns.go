@@ -25,21 +25,13 @@ func (q *writer) pickBatch() []*write {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	first := q.queue[0].requester
-	if !slices.ContainsFunc(q.queue, func(w *write) bool { return w.requester != first }) {
-		n := min(len(q.queue), maxPerCommit)
-		batch := slices.Clone(q.queue[:n])
-		q.queue = slices.Delete(q.queue, 0, n)
-		for i, w := range batch {
-			w.round = i
-		}
-		return batch
-	}
+	mixed := slices.ContainsFunc(q.queue, func(w *write) bool { return w.requester != first })
 	rounds := make(map[any]int)
 	var batch []*write
 	for _, w := range q.queue {
 		w.round = rounds[w.requester]
 		rounds[w.requester]++
-		if w.requester == nil || w.round < maxPerPeer {
+		if !mixed || w.requester == nil || w.round < maxPerPeer {
 			batch = append(batch, w)
 		}
 	}

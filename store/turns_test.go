@@ -155,23 +155,3 @@ func TestLateWriteEndsTheCommitOfAPeerAlone(t *testing.T) {
 		t.Errorf("%d writes ran, want 101", len(order))
 	}
 }
-
-func TestObserveCountsRowsAndBytes(t *testing.T) {
-	db := open(t)
-	var got []Cost
-	db.ObserveWrites(func(c Cost) { got = append(got, c) })
-	err := db.Write(WithRequester(t.Context(), "desk"), false, func(tx *Tx) error {
-		for i := range 3 {
-			if err := insert(i)(tx); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if want := (Cost{Requester: "desk", Rows: 3, Bytes: 3 * 8}); len(got) != 1 || got[0] != want {
-		t.Errorf("observed %+v, want %+v", got, want)
-	}
-}

@@ -128,7 +128,7 @@ func (s *Service) ListChanges(files *Files) (all []client.SettingChange) {
 	}
 	for _, a := range files.authorities {
 		if old := before[a.Name]; old != nil && a.Revoked != nil && !reflect.DeepEqual(old, a.Revoked) {
-			all = append(all, client.SettingChange{Setting: fmt.Sprintf("organisation.authorities.%s.revoked", a.Name), From: fmt.Sprintf("%d revoked", old.Count()), To: fmt.Sprintf("%d revoked", a.Revoked.Count())})
+			all = append(all, client.SettingChange{Setting: fmt.Sprintf("organisation.authorities.%s.revoked", a.Name), From: fmt.Sprintf("%d revoked", old.Len()), To: fmt.Sprintf("%d revoked", a.Revoked.Len())})
 		}
 		delete(before, a.Name) // it may have two keys
 	}
