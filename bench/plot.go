@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/acpd/acpd/internal/picture"
+	"github.com/acpd/acpd/integration/picture"
 )
 
 // The layout of a plot, in pixels; text is as wide as most fonts have it.

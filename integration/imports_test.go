@@ -78,7 +78,6 @@ var arrows = map[string][]string{
 	"internal/pace":        {},
 	"internal/turns":       {},
 	"internal/app/service": {"identity", "internal/durable", "packaging"},
-	"internal/picture":     {},
 	"internal/roster":      {"identity", "internal/yamldoc"},
 	"internal/yamldoc":     {"internal/ownwords"},
 	"packaging":            {},

@@ -13,7 +13,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/acpd/acpd/internal/picture"
+	"github.com/acpd/acpd/integration/picture"
 )
 
 // TestPictures: a picture in the documents is what a page may show from anywhere, says in words what
@@ -96,7 +96,7 @@ func findPictureProblems(text string) (problems []string) {
 		problems = append(problems, "it has no title or no desc")
 	}
 	if motion, ok := strings.CutPrefix(strings.TrimSpace(said["style"]), strings.TrimSpace(picture.Style)); !ok || motion != "" && !motionRules.MatchString(motion) {
-		problems = append(problems, "its style is not internal/picture/style.css: copy that")
+		problems = append(problems, "its style is not integration/picture/style.css: copy that")
 	}
 	rest := strings.ReplaceAll(text, `xmlns="`+namespace+`"`, "")
 	if found := regexp.MustCompile(`https?:|url\(|@import|@font-face|data:`).FindString(rest); found != "" {

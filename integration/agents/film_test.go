@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/acpd/acpd/internal/picture"
+	"github.com/acpd/acpd/integration/picture"
 )
 
 var updateFilm = flag.Bool("update-film", false, "draw docs/pictures/film.svg anew")
