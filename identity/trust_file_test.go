@@ -40,21 +40,6 @@ func stages(t *testing.T) (contents [][]byte) {
 	return contents
 }
 
-func TestTrustFileIsForPeople(t *testing.T) {
-	text := string(stages(t)[2])
-	for _, want := range []string{
-		"# The daemon alone writes this file", "sequence: 3\n", "block_sequence: 2\n", "name: desk\n",
-		"id: " + testID(1).String(), "addrs: ['[2001:db8::1]:7117']", "blocked:\n", "- id: " + testID(8).String(),
-	} {
-		if !strings.Contains(strings.ReplaceAll(text, `"`, "'"), want) {
-			t.Errorf("no %q in\n%s", want, text)
-		}
-	}
-	if strings.Contains(text, "pq:") {
-		t.Errorf("a pin that is none in\n%s", text)
-	}
-}
-
 func TestOpenTrust(t *testing.T) {
 	s := stages(t)
 	one, two, three, four := s[0], s[1], s[2], s[3]
