@@ -36,9 +36,19 @@ func TestSettingsThatAreGone(t *testing.T) {
 			t.Errorf("%s: %+v, %v", old, c, err)
 		}
 	}
-	c, err = load(t, "spending: {runs: 10, usd: 0.5}\n")
-	if err != nil || c.Spending != 5 || len(c.Skipped) != 1 || !strings.Contains(c.Skipped[0], ": write spending: 5, the US dollars") {
-		t.Errorf("%+v, %v", c, err)
+	for text, want := range map[string]struct {
+		usd  float64
+		told string
+	}{
+		"{runs: 10}":            {5, ": it is skipped now, and the next minor version will refuse it: write spending: 5, the US dollars"},
+		"{runs: 10, usd: 12.5}": {12.5, ": it is read as US dollars now, and the next minor version will refuse it: write spending: 12.5"},
+		"{usd: 0.5}":            {1, ": write spending: 1"},
+		"{usd: much}":           {5, ": write spending: 5, the US dollars"},
+	} {
+		c, err := load(t, "spending: "+text+"\n")
+		if err != nil || c.Spending != want.usd || len(c.Skipped) != 1 || !strings.Contains(c.Skipped[0], want.told) {
+			t.Errorf("%s: %+v, %v", text, c, err)
+		}
 	}
 	if _, err := load(t, "history: {messages: 1000}\nlog: {level: x}\n"); len(ListErrors(err)) != 1 {
 		t.Errorf("%v", err)

@@ -3,6 +3,7 @@ package config
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"os"
@@ -49,8 +50,8 @@ var textExamples = map[string]string{
 }
 
 // goneSettings are the remedies for settings that only the minor version before this one had. They are skipped, so
-// that an upgrade does not keep acpd from starting. Only a history of no messages is still off. The next minor
-// version refuses them: remove them from here.
+// that an upgrade does not keep acpd from starting. Only a history of no messages is still off, and US dollars are
+// still the limit of spending. The next minor version refuses them: remove them from here.
 var goneSettings = map[string]string{
 	"agents.*.turns.day": "remove it: in 24 hours there are five times as many turns as turns.hour",
 
@@ -83,23 +84,18 @@ func parseFile(file string, data []byte) (*Config, error) {
 	c.setDefaults()
 	c.Lines = p.ListLines()
 	for _, s := range p.ListSkipped() {
-		if s.Key == "history" && keptNoHistory(data) {
+		old := p.ReadSkipped(s.Key)
+		messages, hasMessages := old["messages"]
+		usd, hasUSD := old["usd"]
+		switch {
+		case s.Key == "history" && hasMessages && messages == 0:
 			c.History = Off
 			s.Problem, s.Remedy = strings.Replace(s.Problem, "is skipped", "keeps none", 1), "write history: off"
+		case s.Key == "spending" && hasUSD:
+			c.Spending = min(max(usd, minSpending), maxSpending)
+			s.Problem, s.Remedy = strings.Replace(s.Problem, "is skipped", "is read as US dollars", 1), fmt.Sprintf("write spending: %v", c.Spending)
 		}
 		c.Skipped = append(c.Skipped, s.Error())
 	}
 	return &c, nil
-}
-
-// keptNoHistory reports whether a file has the setting with which an earlier version kept no history.
-func keptNoHistory(data []byte) bool {
-	var old struct {
-		History struct {
-			Messages int `yaml:"messages"`
-		} `yaml:"history"`
-	}
-	old.History.Messages = -1
-	yamldoc.Decode(data, &old, yamldoc.Options{})
-	return old.History.Messages == 0
 }

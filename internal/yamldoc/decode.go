@@ -112,6 +112,7 @@ func (d *Document) decodeObject(key string, n *yaml.Node, v reflect.Value) {
 		field, ok := fields[name]
 		if remedy := d.findGone(at); remedy != "" && (!ok || value.Kind == yaml.MappingNode) {
 			delete(d.lines, at)
+			d.gone[at] = value
 			d.skipped = append(d.skipped, &Error{d.options.File, line, at, Quote(at) + " is as an earlier version had it: it is skipped now, and the next minor version will refuse it", remedy})
 			return
 		}

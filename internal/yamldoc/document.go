@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
+
+	"go.yaml.in/yaml/v3"
 )
 
 // Document is what is known of a document that was decoded: its keys, and what is wrong.
@@ -15,8 +17,9 @@ type Document struct {
 	options Options
 	errs    []*Error
 	skipped []*Error
-	failed  map[string]bool // keys of errs
-	lines   map[string]int  // the line of each key
+	gone    map[string]*yaml.Node // the values of skipped settings
+	failed  map[string]bool       // keys of errs
+	lines   map[string]int        // the line of each key
 }
 
 // Options say how a document is decoded.
@@ -30,7 +33,7 @@ type Options struct {
 // Decode decodes data into v, a pointer to a struct whose fields have their keys as the tag yaml.
 // The content of v is valid only if the document has no errors.
 func Decode(data []byte, v any, o Options) *Document {
-	d := &Document{options: o, failed: make(map[string]bool), lines: make(map[string]int)}
+	d := &Document{options: o, failed: make(map[string]bool), lines: make(map[string]int), gone: make(map[string]*yaml.Node)}
 	if root := d.readDocument(data); root != nil {
 		d.decodeValue("", root, reflect.ValueOf(v).Elem())
 	}
@@ -79,6 +82,12 @@ func (d *Document) ListErrors() []*Error {
 
 // ListSkipped returns the settings of the document that are skipped, in its order.
 func (d *Document) ListSkipped() []*Error { return d.skipped }
+
+// ReadSkipped returns the numbers of a setting that was skipped, by their keys.
+func (d *Document) ReadSkipped(key string) (numbers map[string]float64) {
+	_ = d.gone[key].Decode(&numbers) // leaves out what is not a number
+	return numbers
+}
 
 // Error is one thing wrong with a document.
 type Error struct {
