@@ -37,11 +37,6 @@ func TestCodecFollowsTags(t *testing.T) {
 		&PingAnswer{Answer: Answer{ID: id, From: identity.ID{1}, Kind: "pong", RTTUS: 17, Payload: payload}, TS: 1 << 60},
 		&Inbound{Envelope: envelope},
 		&Inbound{Envelope: full, Name: "desk", DeadlineMS: 9, Delegation: &Task{ID: id, Peer: "desk", State: TaskAccepted}, Wake: &WakeGrant{Unattended: true}},
-		&TrafficParams{},
-		&TrafficParams{After: 7, Limit: 3, WaitMS: 30000, Kinds: []string{"query"}, Topics: []string{"ci"}, Peers: []string{"desk", "laptop"}, Threads: []string{"t"}, Agents: []string{"planner"}, Payload: true, Open: true},
-		&TrafficAnswer{Next: 1},
-		&TrafficAnswer{Entries: []TrafficEntry{{Seq: 1 << 60, ID: id, Kind: "query", Text: "th\"\u2028read", Payload: payload}}, Next: 1 << 60, Lost: 7, Open: []TrafficEntry{}, OpenMore: 2},
-		&TrafficAnswer{Next: 1, Open: []TrafficEntry{{ID: id}}},
 	}
 	for _, v := range values {
 		if _, ok := v.(jsonrpc.MemberReader); !ok {

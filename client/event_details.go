@@ -1,40 +1,25 @@
 package client
 
 import (
-	"bytes"
 	"strings"
 
-	"github.com/go-json-experiment/json/jsontext"
-
 	"github.com/acpd/acpd/client/jsonrpc"
+	"github.com/acpd/acpd/wire"
 )
 
 // DescribeDetails returns the details of an event on one line, in the daemon's order: texts as they
 // are, and any other value after its name. It leaves out ids and checksums, which only programs
 // want. It removes what a terminal would obey, as [Line] does. It is not shortened: callers cut it.
 func (e *Event) DescribeDetails() string {
-	dec := jsontext.NewDecoder(bytes.NewReader(e.Details))
-	if begin, err := dec.ReadToken(); err != nil || begin.Kind() != '{' {
-		return ""
-	}
+	fields, _ := readPayloadFields(wire.Payload(e.Details))
 	var words []string
-	for dec.PeekKind() == '"' {
-		name, err := dec.ReadToken()
-		if err != nil {
-			break
-		}
-		word := name.String()
-		value, err := dec.ReadValue()
-		if err != nil {
-			break
-		}
-		if word == "id" || word == "sha256" {
-			continue
-		}
-		if value.Kind() != '"' {
-			words = append(words, word+" "+string(value))
-		} else if text, err := jsontext.AppendUnquote(nil, value); err == nil && len(text) > 0 {
-			words = append(words, string(text))
+	for _, f := range fields {
+		switch text := f.text(); {
+		case f.name == "id" || f.name == "sha256" || text == "":
+		case f.value.Kind() == '"':
+			words = append(words, text)
+		default:
+			words = append(words, f.name+" "+text)
 		}
 	}
 	return Line(strings.Join(words, " · "))

@@ -77,7 +77,8 @@ func FormatPeerText(kind string, p wire.Payload) string {
 	return Text(formatPeerPayload(kind, p))
 }
 
-// readPayloadFields returns the fields of a payload in its order, without those that are null.
+// readPayloadFields returns the fields of a payload in its order, without those that are null. With
+// an error it returns those before it.
 func readPayloadFields(p wire.Payload) ([]payloadField, error) {
 	dec := jsontext.NewDecoder(bytes.NewBuffer(p.Object()))
 	if _, err := dec.ReadToken(); err != nil {
@@ -87,12 +88,12 @@ func readPayloadFields(p wire.Payload) ([]payloadField, error) {
 	for dec.PeekKind() == '"' {
 		name, err := dec.ReadToken()
 		if err != nil {
-			return nil, err
+			return fields, err
 		}
 		f := payloadField{name: name.String()}
 		value, err := dec.ReadValue()
 		if err != nil {
-			return nil, err
+			return fields, err
 		}
 		if value.Kind() != 'n' {
 			f.value = value.Clone()
