@@ -5,7 +5,6 @@ import (
 	"encoding/hex"
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/kinds"
@@ -19,7 +18,7 @@ type arrivalState string
 const (
 	writing  arrivalState = "writing"  // the file may exist
 	stored   arrivalState = "stored"   // the file exists, and the sender may know
-	consumed arrivalState = "consumed" // the agent has finished it, and the sender does not know
+	consumed arrivalState = "consumed" // the agent has finished it, and the sender does not know; only in the store
 	reported arrivalState = "reported" // the sender knows that
 )
 
@@ -34,9 +33,6 @@ type arrival struct {
 	size    int64 // 0 if it came before sizes were stored
 	counted bool  // in the peer's shares, with its size
 	kept    bool  // it is in ledger.arrivals, and the ledger decides on counted
-
-	tries int       // failed reports of this one to the sender
-	due   time.Time // when the next report is made
 }
 
 // arrivalKey identifies an arrival. The message's id cannot: a broadcast to two agents of one
@@ -77,12 +73,12 @@ func (l *ledger) restoreState(bindings []Binding, arrivals map[identity.ID]int64
 		l.accounts.arrivals.AddUnchecked(peer, n)
 	}
 	for _, peer := range unreported {
-		l.ensureQueue(peer).unread = true
+		l.ensureQueue(peer).unreported = true
 	}
 }
 
-// addArrival adds a stored arrival to the arrivals of its inbox, and a consumed one to the
-// reports. The caller holds l.mu.
+// addArrival adds a stored arrival to the arrivals of its inbox, and lets a consumed one be
+// reported. The caller holds l.mu.
 func (l *ledger) addArrival(a *arrival) {
 	switch a.state {
 	case stored:
@@ -95,11 +91,7 @@ func (l *ledger) addArrival(a *arrival) {
 		a.kept = true
 	case consumed:
 		q := l.ensureQueue(a.key.peer)
-		if len(q.reports) < maxReportsKept {
-			q.reports = append(q.reports, a)
-		} else {
-			q.unread = true
-		}
+		q.unreported = true
 		q.signalLoops()
 	}
 }

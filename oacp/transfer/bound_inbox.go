@@ -14,10 +14,9 @@ type boundInbox struct {
 	entries      map[string]*entry
 	goneRecorded bool // the store knows of the files that went while no daemon ran
 
-	peerStatus    string // the agent's status that its peer has sent
-	fileStatus    string // the status in its status.yaml
-	fileStatusAt  time.Time
-	statusPlanned bool // a timer will request the next write of status.yaml
+	peerStatus   string // the agent's status that its peer has sent
+	fileStatus   string // the status in its status.yaml
+	fileStatusAt time.Time
 }
 
 func newBoundInbox(b Binding) *boundInbox {
@@ -113,40 +112,24 @@ func (l *ledger) removeBinding(p mailbox) (b Binding, bound bool) {
 }
 
 // planStatusWrite returns the status for the status.yaml of a bound agent, and whether to write it
-// now. If the last write was too short a time ago, again is the time before writing it.
-func (l *ledger) planStatusWrite(p mailbox, now time.Time) (status string, write bool, again time.Duration) {
+// now. After a write too short a time ago, the next rescan asks again.
+func (l *ledger) planStatusWrite(p mailbox, now time.Time) (status string, write bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	s := l.bound[p]
 	if s == nil {
-		return "", false, 0
+		return "", false
 	}
 	status = offline
 	if l.connected[s.Peer] {
 		status = cmp.Or(s.peerStatus, available)
 	}
 	since := now.Sub(s.fileStatusAt)
-	if s.fileStatus == status && since < statusEvery {
-		return "", false, 0
-	}
-	if since < statusPause {
-		if !s.statusPlanned {
-			s.statusPlanned, again = true, statusPause-since
-		}
-		return "", false, again
+	if s.fileStatus == status && since < statusEvery || since < statusPause {
+		return "", false
 	}
 	s.fileStatus, s.fileStatusAt = status, now
-	return status, true, 0
-}
-
-// markStatusDue requests the write that planStatusWrite has put off.
-func (l *ledger) markStatusDue(p mailbox) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if s := l.bound[p]; s != nil {
-		s.statusPlanned = false
-		l.markFilesDirtyLocked(p, names{})
-	}
+	return status, true
 }
 
 // recordPresence notes the status of an agent that lives at a peer. The peer is also offered

@@ -35,9 +35,6 @@ func (l *ledger) recordDeliveryOutcome(q *peerQueue, e *entry, reply *wire.MailR
 		e.setState(Waiting, "")
 		q.stale = true
 		q.backOffUnreachable(unreached.cause)
-	case errors.Is(err, errOutranked):
-		e.setState(Waiting, e.reason)
-		q.stale = true
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, errChanging):
 		e.setState(settling, "") // the next scan decides
 		e.version = fileVersion{}

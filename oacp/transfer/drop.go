@@ -39,7 +39,7 @@ func (m *Mailer) DropFile(_ context.Context, project, agent, file string) (strin
 	if err := dir.MkdirAll(deadDir, folderMode); err != nil {
 		return "", ownwords.Errorf("drop: %w", err)
 	}
-	for _, name := range makeNumberedNames(file, maxDropped) {
+	for _, name := range makeNumberedNames(file) {
 		to := path.Join(deadDir, name)
 		if _, err := dir.Lstat(to); err == nil {
 			continue
@@ -50,11 +50,8 @@ func (m *Mailer) DropFile(_ context.Context, project, agent, file string) (strin
 		m.ledger.markFilesDirty(p, names{file: {}})
 		return path.Join(p.dir(), to), nil
 	}
-	return "", kinds.Errorf(kinds.Overloaded, "drop: %s holds %d files of that name: tidy it up", deadDir, maxDropped)
+	return "", kinds.Errorf(kinds.Overloaded, "drop: %s holds %d files of that name: tidy it up", deadDir, maxNumbered)
 }
-
-// maxDropped bounds the dropped files of one name.
-const maxDropped = 99
 
 // newFileNotFoundError returns the error for a file that a caller names and that is not there.
 func newFileNotFoundError(op string, p mailbox, file string) error {

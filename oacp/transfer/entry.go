@@ -49,7 +49,7 @@ type entry struct {
 	hash  [32]byte
 	rank  int // by priority and type; the lowest is sent first
 	state State
-	since time.Time // when it was delivered, else when the file came or was last changed
+	since time.Time // when it was delivered, else when the file was last changed
 
 	consumedHash [32]byte // of the message that the agent there has finished; the file may have changed since
 

@@ -73,7 +73,6 @@ func TestEndOfADelivery(t *testing.T) {
 		"no room for one":     {reply: &wire.MailReply{Result: wire.MailRetry, Code: string(kinds.Overloaded), Scope: wire.MailScopeMessage}, want: Waiting, tries: 1},
 		"nonsense":            {reply: &wire.MailReply{Result: "?"}, want: Waiting, tries: 1},
 		"unreached":           {err: &unreachableError{errors.New("it is away")}, want: Waiting, rests: true},
-		"outranked":           {err: errOutranked, want: Waiting},
 		"the file is written": {err: errChanging, want: settling},
 		"it broke":            {err: errors.New("cut"), want: Waiting, tries: 1},
 	} {
@@ -147,14 +146,8 @@ func TestRankedDeliveries(t *testing.T) {
 	l := testLedger()
 	q := l.bindReviewer(peerA)
 	low := l.addWaiting(t, peerA, "low.yaml", 3)
-	if l.isEntryOutranked(q, low) {
-		t.Error("nothing else waits")
-	}
 	first := l.addWaiting(t, peerA, "b.yaml", 1)
 	second := l.addWaiting(t, peerA, "c.yaml", 1)
-	if !l.isEntryOutranked(q, low) {
-		t.Error("something more urgent waits")
-	}
 	for _, want := range []*entry{first, second, nil} {
 		if next, _ := l.takeNextEntry(q); next != want {
 			t.Fatalf("took %+v, want %+v", next, want)
@@ -226,10 +219,10 @@ func TestArrivals(t *testing.T) {
 	l.refileArrivals(missing...)
 	held(0, 0)
 	q := l.queues[peerA]
-	if all, _, _ := l.takeDueReports(q); len(all) != 1 || !q.hasWork() {
-		t.Errorf("to be reported: %v", all)
+	if due, _ := l.beginReports(q); !due || !q.hasWork() {
+		t.Error("it is not to be reported")
 	}
-	if more, _, _ := l.requeueReports(q, nil); more || q.hasWork() {
+	if l.endReports(q, false); q.hasWork() {
 		t.Error("something is left to report")
 	}
 }

@@ -4,9 +4,8 @@ import "time"
 
 // Limits of the tables in memory.
 const (
-	maxBindings    = 1024
-	maxReportsKept = 1000 // reports for a peer; the others are only in the store
-	maxParsing     = 2    // files of peers that are read at a time
+	maxBindings = 1024
+	maxParsing  = 2 // files of peers that are read at a time
 )
 
 // Streams to one peer at a time: deliveries, and beside them reports.
@@ -15,11 +14,6 @@ const (
 	maxReports = 4
 )
 
-// maxPostponed bounds the reports that have a pause of their own. Beyond it, all reports to the
-// peer wait. One read of the store returns more reports than that, so that some of them can be
-// made.
-const maxPostponed = maxReportsKept / 2
-
 // refillPause is the least time between two refills of a queue that only ended pauses cause. So a
 // peer that refuses many messages for now does not cause a refill for each.
 const refillPause = 100 * time.Millisecond
@@ -27,8 +21,6 @@ const refillPause = 100 * time.Millisecond
 // Times.
 const (
 	rescanEvery       = 5 * time.Second        // events get lost: the folder is the truth
-	scanShare         = 50                     // scans of a folder take at most one part in so many of the time
-	scanTimePerName   = 100 * time.Microsecond // the most that counts for each name of a scan
 	settleTime        = 300 * time.Millisecond // for which a file must be unchanged before it is read
 	settleTick        = 100 * time.Millisecond
 	invalidRestTime   = 10 * time.Second // the same, for a file that is no valid message

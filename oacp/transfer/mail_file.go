@@ -8,7 +8,6 @@ import (
 	"os"
 	"strings"
 	"syscall"
-	"time"
 
 	"github.com/acpd/acpd/internal/ownwords"
 	"github.com/acpd/acpd/oacp/message"
@@ -27,18 +26,6 @@ func newFileVersion(info fs.FileInfo) fileVersion {
 		m.inode = st.Ino
 	}
 	return m
-}
-
-// readFileChangeTime returns the time at which a file came to its place or was last changed, as the
-// file system has it: the same after a restart, and never later than now.
-func readFileChangeTime(info fs.FileInfo, now time.Time) time.Time {
-	if st, ok := info.Sys().(*syscall.Stat_t); ok {
-		since := statChangeTime(st)
-		if at := time.Unix(since.Unix()); at.Before(now) {
-			return at
-		}
-	}
-	return now
 }
 
 // readFolderInode returns the number that distinguishes a folder from one that replaces it. The

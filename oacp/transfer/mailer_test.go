@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -100,36 +99,6 @@ func TestOrder(t *testing.T) {
 		return !slices.ContainsFunc(desk.ListQueue(""), func(q Queued) bool { return q.State != Delivered })
 	})
 	laptop.noDebris("reviewer")
-}
-
-// TestOutranked: while the peer is looked for, something more urgent comes.
-func TestOutranked(t *testing.T) {
-	desk, laptop := desks(t)
-	laptop.start()
-	laptop.bind("demo", "planner", desk)
-	looking, found := make(chan bool), make(chan bool)
-	var once sync.Once
-	desk.opened = func() {
-		once.Do(func() {
-			close(looking)
-			<-found
-		})
-	}
-	desk.start()
-	desk.bind("demo", "reviewer", laptop)
-	last := desk.send("reviewer", fileName("planner", "notification"), text("planner", "reviewer", "P3", "notification", "later"))
-	select {
-	case <-looking:
-	case <-time.After(await.Patience):
-		t.Fatal("nobody looks for the peer")
-	}
-	first := desk.send("reviewer", fileName("planner", "notification"), text("planner", "reviewer", "P0", "notification", "now"))
-	desk.examined(2)
-	close(found)
-	await.Until(t, "both arrive", func() bool { return len(laptop.arrivedFiles()) == 2 })
-	if got, want := laptop.arrivedFiles(), []string{first, last}; !slices.Equal(got, want) {
-		t.Errorf("arrived: %q, want %q", got, want)
-	}
 }
 
 // TestParked puts into a bound inbox what cannot be carried. Each file stays where

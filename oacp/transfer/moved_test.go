@@ -137,7 +137,7 @@ func TestInboxReplaced(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer inbox.Close()
-		found, _, err := listMailFiles(inbox, nil, false)
+		found, err := listMailFiles(inbox, nil, false)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -28,10 +28,8 @@ type peerQueue struct {
 	sending     int       // how many entries are being sent
 	sendingRank int       // their rank
 
-	reports   []*arrival              // consumed here, and not reported
-	reporting bool                    // some of them are being reported
-	postponed map[arrivalKey]*arrival // those that the peer does not take yet, while it takes others
-	unread    bool                    // the store may have more
+	unreported bool // the store may have arrivals that are consumed and not reported
+	reporting  bool // they are being reported
 
 	announced     map[mailbox]string // the statuses that the peer knows
 	announcedAt   time.Time
@@ -64,7 +62,7 @@ func (b *backOff) startPause(now time.Time, longest time.Duration) {
 func (l *ledger) ensureQueue(peer identity.ID) *peerQueue {
 	q := l.queues[peer]
 	if q == nil {
-		q = &peerQueue{peer: peer, deliverSignal: pace.NewSignal(), reportSignal: pace.NewSignal(), postponed: make(map[arrivalKey]*arrival)}
+		q = &peerQueue{peer: peer, deliverSignal: pace.NewSignal(), reportSignal: pace.NewSignal()}
 		l.queues[peer] = q
 	}
 	return q
@@ -136,7 +134,7 @@ func (l *ledger) countEndedLoop(q *peerQueue) (last bool) {
 // hasWork reports whether the peer is to get a report, or a delivery or a report is under way.
 // The caller holds ledger.mu.
 func (q *peerQueue) hasWork() bool {
-	return q.unread || q.reporting || q.sending > 0 || len(q.reports) > 0 || len(q.postponed) > 0
+	return q.unreported || q.reporting || q.sending > 0
 }
 
 // Deliveries.
@@ -196,52 +194,25 @@ func (l *ledger) refillTodo(q *peerQueue, now time.Time) {
 	}
 }
 
-// isEntryOutranked reports whether a more urgent entry than e waits for the peer.
-func (l *ledger) isEntryOutranked(q *peerQueue, e *entry) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if q.stale {
-		l.refillTodo(q, time.Now())
-	}
-	first := slices.IndexFunc(q.todo, func(o *entry) bool { return o.state == Waiting })
-	return first >= 0 && q.todo[first].rank < e.rank
-}
-
 // Reports.
 
-// takeDueReports takes the reports that are to be made now. If there are none, ask is set if the
-// store may have some. wait is the time before the next try to reach the peer.
-func (l *ledger) takeDueReports(q *peerQueue) (all []*arrival, ask bool, wait time.Duration) {
+// beginReports reports whether the store may have reports to make. If it is too early to try to
+// reach the peer again, it returns how long to wait. The caller ends due reports with endReports.
+func (l *ledger) beginReports(q *peerQueue) (due bool, wait time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if wait = time.Until(q.unreached.until); wait > 0 {
-		return nil, false, wait
+		return false, wait
 	}
-	all, q.reports = append(q.reports, q.takeDuePostponed(time.Now())...), nil
-	q.reporting = true
-	if len(all) == 0 {
-		ask, q.unread = q.unread, false
-	}
-	return all, ask, 0
+	due, q.unreported, q.reporting = q.unreported, false, q.unreported
+	return due, 0
 }
 
-// requeueReports puts reports that could not be made behind the others. more is set if the store
-// may have more. wait is the time before the next try to reach the peer, next the time before
-// the next postponed report.
-func (l *ledger) requeueReports(q *peerQueue, left []*arrival) (more bool, wait, next time.Duration) {
+// endReports notes that no report is being made. left is set if some could not be made.
+func (l *ledger) endReports(q *peerQueue, left bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	q.reports, q.reporting = append(q.reports, left...), false
-	return q.unread && len(q.reports) == 0, max(time.Until(q.unreached.until), 0), q.timeUntilNextPostponed()
-}
-
-// dropPostponedReports returns the reports from the store without those that are postponed. The
-// caller sets more if the store has more, or could not be read.
-func (l *ledger) dropPostponedReports(q *peerQueue, all []*arrival, more bool) []*arrival {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	q.unread = q.unread || more
-	return slices.DeleteFunc(all, func(a *arrival) bool { return q.postponed[a.key] != nil })
+	q.unreported, q.reporting = q.unreported || left, false
 }
 
 // markPeerUnreachable starts a pause for everything that goes to a peer.
@@ -256,42 +227,6 @@ func (l *ledger) isQueueBackingOff(q *peerQueue) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return time.Now().Before(q.unreached.until)
-}
-
-// postponeReport gives a report that the peer does not take yet a pause of its own. It returns
-// false if too many have one.
-func (l *ledger) postponeReport(q *peerQueue, a *arrival) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if len(q.postponed) == maxPostponed {
-		return false
-	}
-	a.due = time.Now().Add(computeRetryPause(a.tries))
-	a.tries++
-	q.postponed[a.key] = a
-	return true
-}
-
-// takeDuePostponed takes the postponed reports that are due. The caller holds ledger.mu.
-func (q *peerQueue) takeDuePostponed(now time.Time) (all []*arrival) {
-	for key, a := range q.postponed {
-		if !a.due.After(now) {
-			all = append(all, a)
-			delete(q.postponed, key)
-		}
-	}
-	return all
-}
-
-// timeUntilNextPostponed returns the time before the next postponed report is due, zero if there
-// is none. The caller holds ledger.mu.
-func (q *peerQueue) timeUntilNextPostponed() (wait time.Duration) {
-	for _, a := range q.postponed {
-		if left := max(time.Until(a.due), time.Millisecond); wait == 0 || left < wait {
-			wait = left
-		}
-	}
-	return wait
 }
 
 // Announcements.

@@ -3,10 +3,11 @@ package transfer
 import (
 	"context"
 	"errors"
-	"slices"
-	"sync"
-	"time"
+	"sync/atomic"
 
+	"golang.org/x/sync/errgroup"
+
+	"github.com/acpd/acpd/internal/ownwords"
 	"github.com/acpd/acpd/internal/pace"
 	"github.com/acpd/acpd/store"
 	"github.com/acpd/acpd/wire"
@@ -15,105 +16,104 @@ import (
 // reportLoop reports to a peer, until ctx ends, which of its mail is consumed, and the statuses
 // of the agents that live here.
 func (m *Mailer) reportLoop(ctx context.Context, q *peerQueue) {
-	var pause time.Duration // while the peer does not take reports, or the store cannot be read
-	backOff := func() {
-		pause = min(max(2*pause, firstPause), longestRetry)
-		_ = pace.Sleep(ctx, randomizePause(pause))
-	}
+	tries := 0 // rounds without a report that was made
 	for ctx.Err() == nil {
-		all, ask, wait := m.ledger.takeDueReports(q)
+		due, wait := m.ledger.beginReports(q)
 		if wait > 0 {
 			waitForSignal(ctx, q.reportSignal, wait)
 			continue
 		}
-		if ask {
-			var err error
-			if all, err = m.readUnreportedArrivals(ctx, q); err != nil {
-				m.ledger.requeueReports(q, nil)
-				backOff()
-				continue
-			}
+		done, left, err := 0, false, error(nil)
+		if due {
+			done, left, err = m.reportConsumed(ctx, q)
+			m.ledger.endReports(q, left)
 		}
-		left := m.reportArrivals(ctx, q, all)
-		more, wait, next := m.ledger.requeueReports(q, left) // the next round begins with others
-		if len(left) < len(all) {
-			pause = 0
+		if done > 0 || !left {
+			tries = 0
+		}
+		if err == nil {
+			m.announceAgents(ctx, q)
 		}
 		switch {
-		case len(left) == 0:
-			m.announceAgents(ctx, q)
-		case wait == 0: // it cannot take them now
-			backOff()
-			continue
+		case !left:
+			waitForSignal(ctx, q.reportSignal, 0)
+		case err == nil:
+			waitForSignal(ctx, q.reportSignal, computeRetryPause(tries))
+		case !m.ledger.isQueueBackingOff(q):
+			_ = pace.Sleep(ctx, computeRetryPause(tries))
 		}
-		if !more {
-			if wait == 0 {
-				wait = next
-			}
-			waitForSignal(ctx, q.reportSignal, wait)
+		tries++
+	}
+}
+
+// reportBatch is how many reports are read from the store at a time.
+const reportBatch = 100
+
+// reportConsumed reports all arrivals of the store that are consumed and not reported. It returns
+// how many reports were made, and whether some are left. An error means that the peer takes none
+// now, or that the store cannot be read; without one, the peer does not take those that are left yet.
+func (m *Mailer) reportConsumed(ctx context.Context, q *peerQueue) (done int, left bool, err error) {
+	for {
+		var all []*arrival
+		err := m.readStore(ctx, func(tx *store.Tx) (err error) {
+			all, err = sqlListUnreportedArrivals(tx, q.peer, reportBatch)
+			return err
+		})
+		if err != nil {
+			return done, true, err
+		}
+		n, err := m.reportArrivals(ctx, q, all)
+		done += n
+		if err != nil || n < len(all) || n < reportBatch {
+			return done, n < len(all), err
 		}
 	}
 }
 
-// readUnreportedArrivals returns some of the reports for a peer that the store has.
-func (m *Mailer) readUnreportedArrivals(ctx context.Context, q *peerQueue) (all []*arrival, err error) {
-	err = m.readStore(ctx, func(tx *store.Tx) (err error) {
-		all, err = sqlListUnreportedArrivals(tx, q.peer, maxReportsKept)
-		return err
-	})
-	return m.ledger.dropPostponedReports(q, all, err != nil || len(all) == maxReportsKept), err
-}
-
-// reportArrivals reports arrivals as consumed, several at a time, and returns those that it could
-// not report. After the first that the peer does not take, it sends no more.
-func (m *Mailer) reportArrivals(ctx context.Context, q *peerQueue, all []*arrival) (left []*arrival) {
-	var (
-		mu    sync.Mutex // guards left
-		tasks sync.WaitGroup
-		slots = make(chan struct{}, maxReports)
-	)
-	for i, a := range all {
-		slots <- struct{}{}
-		mu.Lock()
-		enough := len(left) > 0
-		mu.Unlock()
-		if enough {
-			tasks.Wait()
-			return append(slices.Clone(all[i:]), left...)
-		}
-		tasks.Go(func() {
-			defer func() { <-slots }()
-			if m.reportArrival(ctx, q, a) {
-				return
+// reportArrivals reports arrivals as consumed, several at a time, and returns how many reports
+// were made. After the first error it makes no more.
+func (m *Mailer) reportArrivals(ctx context.Context, q *peerQueue, all []*arrival) (int, error) {
+	var done atomic.Int64
+	reports, going := errgroup.WithContext(ctx)
+	reports.SetLimit(maxReports)
+	for _, a := range all {
+		reports.Go(func() error {
+			if going.Err() != nil {
+				return going.Err()
 			}
-			mu.Lock()
-			defer mu.Unlock()
-			left = append(left, a)
+			ok, err := m.reportArrival(ctx, q, a)
+			if ok {
+				done.Add(1)
+			}
+			return err
 		})
 	}
-	tasks.Wait()
-	return left
+	err := reports.Wait()
+	return int(done.Load()), err
 }
 
-// reportArrival reports to the peer that one arrival is consumed. done is set if the report was
-// made or postponed.
-func (m *Mailer) reportArrival(ctx context.Context, q *peerQueue, a *arrival) (done bool) {
-	if m.ledger.isQueueBackingOff(q) || ctx.Err() != nil {
-		return false
-	}
+// reportArrival reports to the peer that one arrival is consumed. done is not set if the peer does
+// not take this report yet. An error means that others cannot be made either.
+func (m *Mailer) reportArrival(ctx context.Context, q *peerQueue, a *arrival) (done bool, err error) {
 	reply, err := m.sendRequest(ctx, q.peer, &wire.MailRequest{Op: wire.MailConsumed, Project: a.key.project, Agent: a.key.agent, File: a.key.file, Hash: a.key.hash})
 	switch unreached, ok := errors.AsType[*unreachableError](err); {
 	case ok:
 		m.ledger.markPeerUnreachable(q, unreached.cause)
-		return false
-	case err == nil && reply.Result == wire.MailRetry && reply.Scope == wire.MailScopeMessage:
-		return m.ledger.postponeReport(q, a)
-	case err != nil || reply.Result == wire.MailRetry:
-		return false
+		return false, err
+	case err != nil:
+		return false, err
+	case reply.Result == wire.MailRetry && reply.Scope == wire.MailScopeMessage:
+		return false, nil
+	case reply.Result == wire.MailRetry:
+		return false, errNotNow
 	case reply.Result == wire.MailRefused:
 		m.cfg.Log.Debug("mail: the sender asked for no report on a message", "peer", q.peer.Label(), "file", a.key.file, "code", reply.Code)
 	}
 	a.state = reported
 	// If the write fails, the arrival is reported again later.
-	return m.writeStore(ctx, func(tx *store.Tx) error { return sqlUpdateArrival(tx, a) }) == nil
+	err = m.writeStore(ctx, func(tx *store.Tx) error { return sqlUpdateArrival(tx, a) })
+	return err == nil, err
 }
+
+// errNotNow means that the peer takes no reports now.
+var errNotNow = ownwords.New("the peer takes no reports now")

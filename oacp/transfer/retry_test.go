@@ -215,35 +215,23 @@ func TestReportsNotTaken(t *testing.T) {
 	}
 }
 
-// TestManyReports: reports beyond those that are kept in memory are told from the ledger,
-// also after a restart.
+// TestManyReports: reports are read from the store, several times if there are many, also after a
+// restart.
 func TestManyReports(t *testing.T) {
 	desk, laptop := bound(t)
-	const letters = 30
+	const letters = reportBatch + 5
 	for n := range letters {
 		if r := desk.delivers(laptop, fmt.Sprintf("m-%d", n), 0); r.Result != wire.MailStored {
 			t.Fatal(r)
 		}
 	}
 	desk.stop()
-	k := laptop.courierTo(desk)
-	laptop.ledger.mu.Lock()
-	k.reports = make([]*arrival, maxReportsKept) // so that none of these has room
-	for i := range k.reports {
-		k.reports[i] = &arrival{key: arrivalKey{desk.key.ID(), mailbox{"demo", "reviewer"}, fmt.Sprint(i), [32]byte{}}}
-	}
-	laptop.ledger.mu.Unlock()
 	for n := range letters {
 		os.Remove(filepath.Join(laptop.inbox("reviewer"), fmt.Sprintf("m-%d.yaml", n)))
 	}
 	await.Until(t, "all are dealt with", func() bool { return laptop.ledger.accounts.files.HeldBy(desk.key.ID()) == 0 })
 	laptop.stop()
 	laptop.start()
-	laptop.ledger.mu.Lock()
-	if k := laptop.ledger.queues[desk.key.ID()]; k == nil || len(k.reports) > maxReportsKept {
-		t.Errorf("after the restart: %+v", k)
-	}
-	laptop.ledger.mu.Unlock()
 	desk.start()
 	laptop.eventuallyReported()
 }
@@ -305,49 +293,6 @@ func TestPresenceAsReason(t *testing.T) {
 	await.Until(t, "all arrive", func() bool { return len(laptop.arrivedFiles()) == letters })
 }
 
-// TestSlowFolders: a folder that takes long to look through is left alone for as long as
-// that takes, fifty times; what is heard of it is looked at meanwhile. One of few names is
-// not, however busy the machine is.
-func TestSlowFolders(t *testing.T) {
-	desk, _ := bound(t)
-	p := mailbox{"demo", "reviewer"}
-	desk.stop() // so that nothing looks
-	now := time.Now()
-	looked := func() bool {
-		clear(desk.ledger.dirty)
-		desk.ledger.markAllDirty()
-		_, is := desk.ledger.dirty[p]
-		return is
-	}
-	const many = 100_000
-	desk.ledger.delayNextScan(p, many, rescanEvery/scanShare, now)
-	if !looked() {
-		t.Error("a folder that takes its share is not looked through")
-	}
-	desk.ledger.delayNextScan(p, 100, time.Hour, now)
-	if !looked() {
-		t.Error("a folder of few names is not looked through")
-	}
-	desk.ledger.delayNextScan(p, many, time.Second, now)
-	if wait := desk.ledger.scanAfter[p].Sub(now); wait != scanShare*time.Second || looked() {
-		t.Errorf("one that takes a second is looked through before %v", wait)
-	}
-	desk.ledger.markFilesDirtyLocked(p, names{"a.yaml": {}})
-	if which := desk.ledger.dirty[p]; len(which) != 1 {
-		t.Errorf("what is heard of: %v", which)
-	}
-	desk.ledger.scanAfter[p] = now.Add(-time.Second)
-	if !looked() {
-		t.Error("its turn has come")
-	}
-	desk.ledger.bound = nil
-	desk.ledger.delayNextScan(p, many, time.Second, now)
-	desk.ledger.markAllDirty()
-	if len(desk.ledger.scanAfter) != 0 {
-		t.Errorf("left: %v", desk.ledger.scanAfter)
-	}
-}
-
 // TestStatusWrites: a peer that says without end how its agent is has few files written,
 // and the last word counts.
 func TestStatusWrites(t *testing.T) {
@@ -390,9 +335,9 @@ func TestReportsOfALedgerThatCannotBeRead(t *testing.T) {
 		c := &Mailer{ledger: newLedger(accounts{}), failures: failureLog{seen: make(map[failure]struct{})}, cfg: Config{DB: db, Log: slog.New(slog.DiscardHandler)}}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 		defer cancel()
-		k := &peerQueue{unread: true, reportSignal: make(chan struct{}, 1)}
+		k := &peerQueue{unreported: true, reportSignal: make(chan struct{}, 1)}
 		c.reportLoop(ctx, k) // without pauses the hour would not pass
-		if !k.unread {
+		if !k.unreported {
 			t.Error("what is to be told was given up")
 		}
 	})

@@ -19,16 +19,15 @@ import (
 type foundFile struct {
 	version fileVersion
 	unfit   string
-	since   time.Time
+	since   time.Time // when it was last changed
 }
 
 // scanInbox updates the ledger from the files of an inbox, of some names or of all if scanned is
-// nil: mail that is to be carried, and mail that came and is consumed. It returns the number of
-// names that it has looked at. Only Run calls it.
-func (m *Mailer) scanInbox(ctx context.Context, p mailbox, scanned names) (n int) {
+// nil: mail that is to be carried, and mail that came and is consumed. Only Run calls it.
+func (m *Mailer) scanInbox(ctx context.Context, p mailbox, scanned names) {
 	defer m.updateStatusFile(p)
 	if scanned != nil && len(scanned) == 0 {
-		return 0
+		return
 	}
 	logFailure := func(text string, err error) {
 		if m.failures.addIfNew(p.dir(), err.Error()) {
@@ -38,27 +37,27 @@ func (m *Mailer) scanInbox(ctx context.Context, p mailbox, scanned names) (n int
 	inbox, err := m.openInbox(p)
 	if errors.Is(err, fs.ErrNotExist) {
 		m.ledger.releaseInboxRoom(p) // whether its messages are consumed is not known
-		return 0
+		return
 	}
 	if err != nil {
 		logFailure("mail: an inbox cannot be opened", err)
-		return 0
+		return
 	}
 	defer inbox.Close()
 	peer, bound := m.ledger.findBoundPeer(p)
-	found, n, err := listMailFiles(inbox, scanned, bound)
+	found, err := listMailFiles(inbox, scanned, bound)
 	if err != nil {
 		logFailure("mail: an inbox cannot be read", err)
-		return n
+		return
 	}
 	m.failures.clearFailure(p.dir())
 	m.recordConsumedArrivals(ctx, p, inbox, found, scanned)
 	if !bound {
-		return n
+		return
 	}
 	changes, bound := m.ledger.updateEntries(p, found, scanned)
 	if !bound {
-		return n
+		return
 	}
 	m.scheduleRescan(p, changes.unsettled)
 	m.publishEvents(changes.events)
@@ -69,7 +68,6 @@ func (m *Mailer) scanInbox(ctx context.Context, p mailbox, scanned names) (n int
 	for _, e := range m.ledger.findRemovableEntries(p, scanned) {
 		m.removeDeliveredCopy(ctx, inbox, e)
 	}
-	return n
 }
 
 // scheduleRescan scans files again when the first of them has been unchanged for long enough.
@@ -80,15 +78,13 @@ func (m *Mailer) scheduleRescan(p mailbox, u unsettledFiles) {
 }
 
 // listMailFiles finds the files of a folder that are, or might be taken for, messages: some
-// names, or all if files is nil. If inspect is not set, it may only list their names. n is the
-// number of names that it has looked at.
-func listMailFiles(inbox *os.Root, files names, inspect bool) (found map[string]foundFile, n int, err error) {
-	n, found = len(files), make(map[string]foundFile)
+// names, or all if files is nil. If inspect is not set, it may only list their names.
+func listMailFiles(inbox *os.Root, files names, inspect bool) (map[string]foundFile, error) {
+	found := make(map[string]foundFile)
 	if files == nil {
 		all, err := fs.ReadDir(inbox.FS(), ".")
-		n = len(all)
 		if err != nil {
-			return nil, n, err
+			return nil, err
 		}
 		files = make(names)
 		for _, f := range all {
@@ -107,11 +103,15 @@ func listMailFiles(inbox *os.Root, files names, inspect bool) (found map[string]
 			continue
 		}
 		if err != nil {
-			return nil, n, err
+			return nil, err
 		}
-		found[name] = foundFile{newFileVersion(info), explainUnfitFile(info), readFileChangeTime(info, time.Now())}
+		since := info.ModTime()
+		if now := time.Now(); since.After(now) {
+			since = now
+		}
+		found[name] = foundFile{newFileVersion(info), explainUnfitFile(info), since}
 	}
-	return found, n, nil
+	return found, nil
 }
 
 // recordConsumedArrivals finds the arrivals in a mailbox that are consumed, and writes that to
@@ -133,7 +133,7 @@ func (m *Mailer) recordConsumedArrivals(ctx context.Context, p mailbox, inbox *o
 	for _, a := range ended {
 		a.state = consumed
 	}
-	m.writeStore(ctx, func(tx *store.Tx) error {
+	err = m.writeStore(ctx, func(tx *store.Tx) error {
 		for _, a := range slices.Concat(ended, moved) {
 			if err := sqlUpdateArrival(tx, a); err != nil {
 				return err
@@ -141,6 +141,12 @@ func (m *Mailer) recordConsumedArrivals(ctx context.Context, p mailbox, inbox *o
 		}
 		return nil
 	})
+	if err != nil { // the next scan finds it again
+		for _, a := range ended {
+			a.state = stored
+		}
+		return
+	}
 	m.ledger.refileArrivals(ended...)
 }
 

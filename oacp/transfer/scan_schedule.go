@@ -59,13 +59,8 @@ func (l *ledger) markAllDirty() {
 		return !coming
 	})
 	now := time.Now()
-	for p := range l.scanAfter {
-		if l.bound[p] == nil && l.arrivals[p] == nil {
-			delete(l.scanAfter, p)
-		}
-	}
 	for p, s := range l.bound {
-		l.markInboxDirty(p, now)
+		l.markFilesDirtyLocked(p, nil)
 		for _, e := range s.entries {
 			if e.refused && now.After(e.nextTry) {
 				l.requeueEntry(e)
@@ -73,7 +68,7 @@ func (l *ledger) markAllDirty() {
 		}
 	}
 	for p := range l.arrivals {
-		l.markInboxDirty(p, now)
+		l.markFilesDirtyLocked(p, nil)
 	}
 	for peer, q := range l.queues {
 		if now.Sub(q.announcedAt) >= announceEvery {
@@ -82,27 +77,6 @@ func (l *ledger) markAllDirty() {
 		if q.retryPending {
 			l.retryRefusedByPeer(peer)
 		}
-	}
-}
-
-// markInboxDirty requests a scan of an inbox, unless delayNextScan has put that off. The caller
-// holds l.mu.
-func (l *ledger) markInboxDirty(p mailbox, now time.Time) {
-	if now.After(l.scanAfter[p]) {
-		l.markFilesDirtyLocked(p, nil)
-	}
-}
-
-// delayNextScan puts off the next scan of an inbox of n names if this scan took long. Single files
-// that change are still scanned. A scan of few names takes long only if the machine or its disk
-// is busy with something else, and is not put off.
-func (l *ledger) delayNextScan(p mailbox, n int, took time.Duration, now time.Time) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if wait := scanShare * min(took, time.Duration(n)*scanTimePerName); wait > rescanEvery {
-		l.scanAfter[p] = now.Add(wait)
-	} else {
-		delete(l.scanAfter, p)
 	}
 }
 

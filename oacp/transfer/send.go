@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/acpd/acpd/identity"
-	"github.com/acpd/acpd/internal/ownwords"
 	"github.com/acpd/acpd/internal/pace"
 	"github.com/acpd/acpd/kinds"
 	"github.com/acpd/acpd/store"
@@ -58,8 +57,7 @@ func (m *Mailer) deliverEntry(ctx context.Context, q *peerQueue, e *entry) {
 	m.publishEvents(m.ledger.recordDeliveryOutcome(q, e, reply, said, err, now))
 }
 
-// reportSent calls Config.Carried for a delivery to a peer, unless it was not begun, because of
-// its file or a more urgent one.
+// reportSent calls Config.Carried for a delivery to a peer, unless its file kept it from beginning.
 func (m *Mailer) reportSent(reply *wire.MailReply, err error) {
 	_, isUnreachable := errors.AsType[*unreachableError](err)
 	switch {
@@ -76,22 +74,14 @@ type unreachableError struct{ cause error }
 
 func (e *unreachableError) Error() string { return e.cause.Error() }
 
-// errOutranked means that a more urgent entry came while the stream was opened.
-var errOutranked = ownwords.New("outranked")
-
 // sendEntry delivers the file of an entry as it was when the entry was classified. Opening the
-// stream may take long. If the file is gone after that, or a more urgent one has come, it is not
-// delivered.
+// stream may take long. If the file is gone after that, it is not delivered.
 func (m *Mailer) sendEntry(ctx context.Context, q *peerQueue, e *entry) (*wire.MailReply, error) {
 	ctx, cancel := context.WithTimeout(ctx, streamTime)
 	defer cancel()
 	s, err := m.cfg.Open(ctx, q.peer)
 	if err != nil {
 		return nil, &unreachableError{err}
-	}
-	if m.ledger.isEntryOutranked(q, e) {
-		s.Cancel()
-		return nil, errOutranked
 	}
 	f, err := m.readUnchangedFile(e)
 	if err != nil {

@@ -6,9 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
-	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/integration/await"
 	"github.com/acpd/acpd/kinds"
 )
@@ -81,8 +79,8 @@ func TestSinceStaysOverARestart(t *testing.T) {
 	}
 }
 
-// TestOneReportThatWaits: a report that the sender does not take for its own sake alone
-// is told again and again, and holds up no other.
+// TestOneReportThatWaits: a report that the sender does not take yet delays no other, and is made
+// again.
 func TestOneReportThatWaits(t *testing.T) {
 	desk, laptop := bound(t)
 	consume := func(file string) {
@@ -108,18 +106,10 @@ func TestOneReportThatWaits(t *testing.T) {
 	e.state = sending // as if its delivery were not over
 	desk.ledger.mu.Unlock()
 	consume(held)
-	k := laptop.courierTo(desk)
-	alone := func(tries int) bool {
-		laptop.ledger.mu.Lock()
-		defer laptop.ledger.mu.Unlock()
-		for _, a := range k.postponed {
-			if a.key.file == held && a.tries >= tries {
-				return true
-			}
-		}
-		return false
-	}
-	await.Until(t, "it waits alone", func() bool { return alone(3) })
+	await.Until(t, "it is to be reported", func() bool {
+		a, err := laptop.storedArrival(held)
+		return err == nil && a != nil && a.state == consumed
+	})
 	for _, body := range []string{"one", "two"} {
 		file := deliver(body)
 		consume(file)
@@ -132,21 +122,4 @@ func TestOneReportThatWaits(t *testing.T) {
 	e.state = Delivered
 	desk.ledger.mu.Unlock()
 	laptop.eventuallyReported()
-}
-
-// TestManyReportsThatWait: no more wait alone than are read from the store beside them.
-func TestManyReportsThatWait(t *testing.T) {
-	l := newLedger(accounts{})
-	k := l.ensureQueue(identity.ID{1})
-	for n := range maxReportsKept {
-		if put := l.postponeReport(k, &arrival{key: arrivalKey{file: string(rune('a' + n))}}); put != (n < maxReportsKept/2) {
-			t.Fatalf("report %d waits alone: %t", n, put)
-		}
-	}
-	if wait := k.timeUntilNextPostponed(); wait <= 0 || wait > firstPause {
-		t.Errorf("the next in %v", wait)
-	}
-	if due := k.takeDuePostponed(time.Now().Add(firstPause)); len(due) != maxReportsKept/2 || len(k.postponed) != 0 || k.timeUntilNextPostponed() != 0 {
-		t.Errorf("%d are due, %d wait", len(due), len(k.postponed))
-	}
 }

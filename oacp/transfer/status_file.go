@@ -61,10 +61,7 @@ func readStatusFile(dir *os.Root) ([]byte, error) {
 // offline without a connection, so that tools warn senders. It changes no file of another
 // program.
 func (m *Mailer) updateStatusFile(p mailbox) {
-	status, write, again := m.ledger.planStatusWrite(p, time.Now())
-	if again > 0 {
-		time.AfterFunc(again, func() { m.ledger.markStatusDue(p) })
-	}
+	status, write := m.ledger.planStatusWrite(p, time.Now())
 	if !write {
 		return
 	}

@@ -28,7 +28,7 @@ func storeFile(dir *os.Root, temp, name string, data []byte) (string, error) {
 		return "", err
 	}
 	defer dir.Remove(temp)
-	for _, final := range makeNumberedNames(name, maxNumbered) {
+	for _, final := range makeNumberedNames(name) {
 		err = dir.Link(temp, final)
 		if errors.Is(err, fs.ErrExist) {
 			continue
@@ -44,13 +44,13 @@ func storeFile(dir *os.Root, temp, name string, data []byte) (string, error) {
 	return "", err // another message was quicker; the sender tries again
 }
 
-// maxNumbered bounds the messages of one name in an inbox: each is read before the next gets
-// its name.
+// maxNumbered bounds the messages of one name in a folder: in an inbox, each is read before the
+// next gets its name.
 const maxNumbered = 16
 
 // checkFreeFileName fails if an inbox has no name left for a message, which is not there already.
 func checkFreeFileName(dir *os.Root, name string, size int64, hash [sha256.Size]byte) error {
-	for _, n := range makeNumberedNames(name, maxNumbered) {
+	for _, n := range makeNumberedNames(name) {
 		if _, err := dir.Lstat(n); errors.Is(err, fs.ErrNotExist) || fileMatchesHash(dir, n, size, hash) {
 			return nil
 		}
@@ -69,10 +69,10 @@ func fileMatchesHash(dir *os.Root, name string, size int64, hash [sha256.Size]by
 }
 
 // makeNumberedNames returns the names that a message may have: its own, then name_2 and so on.
-func makeNumberedNames(name string, most int) []string {
+func makeNumberedNames(name string) []string {
 	stem := strings.TrimSuffix(name, extension)
 	all := []string{name}
-	for i := 2; i <= most; i++ {
+	for i := 2; i <= maxNumbered; i++ {
 		all = append(all, fmt.Sprintf("%s_%d%s", stem, i, extension))
 	}
 	return all
@@ -81,7 +81,7 @@ func makeNumberedNames(name string, most int) []string {
 // findFileByHash returns the name that a message has in dir, or "" if it is not there. It tries
 // all names, because messages with earlier numbers may be gone.
 func findFileByHash(dir *os.Root, name string, size int64, hash [sha256.Size]byte) string {
-	for _, n := range makeNumberedNames(name, maxNumbered) {
+	for _, n := range makeNumberedNames(name) {
 		if fileMatchesHash(dir, n, size, hash) {
 			return n
 		}
