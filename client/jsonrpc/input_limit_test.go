@@ -172,28 +172,3 @@ func TestALineThatStandsStillEnds(t *testing.T) {
 		t.Errorf("got %q, %v", line, err)
 	}
 }
-
-// A whole line within the limit is served, also the largest, and lines of any length
-// after one another.
-func TestLinesInAnAccount(t *testing.T) {
-	near, far := unixPair(t)
-	defer near.Close()
-	all := NewInputLimit(1 << 20)
-	all.maxStall, all.maxTime = time.Hour, time.Hour
-	in := lineReader{source: far, maxLine: 512 << 10, input: all.NewPartialInput(far.SetReadDeadline)}
-	sizes := []int{1, 70 << 10, 512 << 10, 3, 64 << 10, 64<<10 - 1, 512<<10 - 1, 2}
-	go func() {
-		for _, n := range sizes {
-			io.WriteString(near, strings.Repeat("x", n)+"\n")
-		}
-		near.Close()
-	}()
-	for _, n := range sizes {
-		if line, err := in.readLine(); err != nil || len(line) != n {
-			t.Fatalf("got %d bytes, %v, want %d", len(line), err, n)
-		}
-	}
-	if _, err := in.readLine(); err != io.EOF || all.HeldBytes() != 0 {
-		t.Errorf("at the end: %v, %d bytes held", err, all.HeldBytes())
-	}
-}

@@ -31,10 +31,11 @@ func TestLongLine(t *testing.T) {
 
 func TestLongLineOut(t *testing.T) {
 	big := wire.Payload(`{"pad":"` + strings.Repeat("x", 2000) + `"}`)
-	near, _ := pair(t, Options{MaxLine: 1000}, Options{MaxLine: 1000, Handler: func(_ context.Context, _ *Conn, r *Request) {
+	near, _ := pair(t, Options{MaxLine: 1000, SplicePayloads: true}, Options{MaxLine: 1000, Handler: func(_ context.Context, _ *Conn, r *Request) {
 		r.Respond(big)
 	}})
-	for name, params := range map[string]any{"call": big, "reply": nil} {
+	spliced := question{Payload: wire.Payload(`{"pad":"` + strings.Repeat("x", splicedBytes) + `"}`)}
+	for name, params := range map[string]any{"call": big, "spliced call": spliced, "reply": nil} {
 		if err := near.Call(t.Context(), "x", params, nil); !errors.Is(err, &kinds.Error{Code: kinds.TooLarge}) {
 			t.Errorf("%s: got %v", name, err)
 		}

@@ -14,8 +14,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/go-json-experiment/json/jsontext"
-
 	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/wire"
 )
@@ -50,54 +48,6 @@ func TestBatches(t *testing.T) {
 	}
 	if o.removeWritten(o.byteCount); len(o.batches) != 0 || o.lineCount != 0 || o.byteCount != 0 || o.firstWritten != 0 {
 		t.Errorf("something is left: %+v", o.batches)
-	}
-}
-
-// Where much waits, peers take turns by bytes, and the lines of each keep their order. Who
-// has piled up less finds room for a line, however much others have.
-func TestPeersTakeTurns(t *testing.T) {
-	hog, desk := identity.ID{1}, identity.ID{2}
-	o := lineQueue{writing: true}
-	o.initQueue(nil, nil)
-	put := func(peer identity.ID, name string, size int) error {
-		line := &lineBatch{text: []byte(name + strings.Repeat(".", size) + "\n"), lines: 1}
-		return o.enqueueAndWrite(t.Context(), peer, line, failWhenFull, false)
-	}
-	const much = 1 << 20
-	for _, name := range []string{"h1", "h2", "h3", "h4"} {
-		if err := put(hog, name, much); err != nil {
-			t.Fatal(err)
-		}
-	}
-	for _, l := range []struct {
-		peer identity.ID
-		name string
-		size int
-		want error
-	}{
-		{hog, "h5", 1, ErrFull},
-		{desk, "d1", 10, nil},
-		{desk, "d2", 10, nil},
-		{desk, "d3", maxBatch, nil},
-		{desk, "d4", 10, ErrFull}, // it is a batch ahead
-		{identity.ID{}, "o1", much / 2, nil},
-		{identity.ID{3}, "p1", 3 * much, nil},
-		{hog, "h5", 1, ErrFull},
-	} {
-		if err := put(l.peer, l.name, l.size); err != l.want {
-			t.Errorf("%s: %v, want %v", l.name, err, l.want)
-		}
-	}
-	var got []string
-	for len(o.batches) > 0 {
-		got = append(got, string(o.batches[0].text[:2]))
-		o.removeWritten(len(o.batches[0].text))
-	}
-	if want := "h1 d1 o1 p1 d3 h2 h3 h4"; strings.Join(got, " ") != want {
-		t.Errorf("%v were written, want %s", got, want)
-	}
-	if o.lineCount != 0 || o.byteCount != 0 || len(o.nextTurns) != 0 {
-		t.Errorf("%d lines, %d bytes, %d peers are left", o.lineCount, o.byteCount, len(o.nextTurns))
 	}
 }
 
@@ -386,36 +336,4 @@ func TestFullQueueWaits(t *testing.T) {
 		c.Close()
 		far.Close()
 	})
-}
-
-// What the socket does not take at once goes out in order, whole, and unmixed.
-func TestBigLinesBesideSmallOnes(t *testing.T) {
-	got := make(chan int, 100)
-	near, _ := pair(t, Options{}, Options{Notified: func(method string, params jsontext.Value) {
-		if !params.IsValid() {
-			t.Errorf("%s: %.60s…", method, params)
-		}
-		got <- len(params)
-	}})
-	big := wire.Payload(`{"pad":"` + strings.Repeat("x", 3<<20) + `"}`)
-	var wg sync.WaitGroup
-	for i := range 100 {
-		params := wire.Payload(`{}`)
-		if i%20 == 0 {
-			params = big
-		}
-		wg.Go(func() {
-			if err := near.Notify("n", params); err != nil {
-				t.Error(err)
-			}
-		})
-	}
-	wg.Wait()
-	total := 0
-	for range 100 {
-		total += <-got
-	}
-	if want := 5*len(big) + 95*2; total != want {
-		t.Errorf("got %d bytes, want %d", total, want)
-	}
 }

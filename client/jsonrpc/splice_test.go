@@ -2,14 +2,10 @@ package jsonrpc
 
 import (
 	"bytes"
-	"context"
 	"errors"
-	"fmt"
 	"strings"
-	"sync"
 	"testing"
 
-	"github.com/acpd/acpd/kinds"
 	"github.com/acpd/acpd/wire"
 )
 
@@ -52,48 +48,5 @@ func TestSplicedBatch(t *testing.T) {
 				t.Errorf("%s: in steps of %d, another text", name, step)
 			}
 		}
-	}
-}
-
-// Large and small calls at once reach the other end whole, both ways, and so do their answers.
-func TestSplicedCallsCross(t *testing.T) {
-	answer := func(_ context.Context, _ *Conn, r *Request) {
-		var q question
-		if err := r.ReadParams(&q); err != nil {
-			r.RespondError(err)
-			return
-		}
-		r.Respond(q)
-	}
-	o := Options{Handler: answer, SplicePayloads: true}
-	near, far := pair(t, o, o)
-	var calls sync.WaitGroup
-	for i := range 40 {
-		from := near
-		if i%2 == 1 {
-			from = far
-		}
-		calls.Go(func() {
-			for j, size := range []int{10, splicedBytes, 300_000, 20, splicedBytes - 20} {
-				q := question{To: fmt.Sprint(i, " ", j), Payload: fmt.Appendf(nil, `{"a":"%s"}`, strings.Repeat(string(rune('a'+(i+j)%26)), size))}
-				var r question
-				if err := from.Call(t.Context(), "echo", q, &r); err != nil || r.To != q.To || !bytes.Equal(r.Payload, q.Payload) {
-					t.Errorf("call %s: %v, answer to %s", q.To, err, r.To)
-				}
-			}
-		})
-	}
-	calls.Wait()
-}
-
-// The bound of a line counts a spliced payload.
-func TestSplicedLineIsBounded(t *testing.T) {
-	near, _ := pair(t, Options{SplicePayloads: true, MaxLine: 200_000}, Options{})
-	q := question{Payload: wire.Payload(`{"a":"` + strings.Repeat("x", 200_000) + `"}`)}
-	if err := near.Call(t.Context(), "echo", q, nil); kinds.AsError(err).Code != kinds.TooLarge {
-		t.Errorf("got %v", err)
-	}
-	if err := near.Err(); err != nil {
-		t.Errorf("the connection has ended: %v", err)
 	}
 }
