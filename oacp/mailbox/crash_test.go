@@ -23,8 +23,6 @@ func TestMain(m *testing.M) {
 		endlessly(Home(home))
 	case "cramped":
 		cramped(Home(home))
-	case "initially":
-		initially(Home(home))
 	default:
 		os.Exit(m.Run())
 	}

@@ -108,7 +108,7 @@ func (p Project) writeWorkspaceFile(repo string, now time.Time) error {
 	if err != nil {
 		return err
 	}
-	return replaceFile(path, append(b, '\n'))
+	return writeFile(path, append(b, '\n'), os.Rename)
 }
 
 func (p Project) makeArtifactLinks(w Workspace) (made, skipped []Link, err error) {

@@ -12,8 +12,6 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/google/go-cmp/cmp"
-
-	"github.com/acpd/acpd/oacp/message"
 )
 
 func TestOrder(t *testing.T) {
@@ -164,25 +162,5 @@ func TestJSON(t *testing.T) { // as Python prints it
 	}
 	if !jsontext.Value(page).IsValid() {
 		t.Error("not JSON")
-	}
-}
-
-// BenchmarkList lists an inbox of 1,000.
-func BenchmarkList(b *testing.B) {
-	p := demo(b)
-	a := p.must(b, "reviewer")
-	for i := range 1000 {
-		m := question("reviewer").Message
-		m.ID, m.Created = fmt.Sprint(i), message.FormatTimestamp(time.Now())
-		data, err := m.Render()
-		if err != nil {
-			b.Fatal(err)
-		}
-		write(b, filepath.Join(a.Inbox(), fmt.Sprintf("%04d.yaml", i)), string(data))
-	}
-	for b.Loop() {
-		if l, err := p.ListInboxes("reviewer", false); err != nil || l.Agents[0].Count != 1000 {
-			b.Fatal(err)
-		}
 	}
 }

@@ -112,7 +112,8 @@ func TestSendWarns(t *testing.T) {
 func TestThreads(t *testing.T) {
 	p := demo(t)
 	planner, reviewer := p.must(t, "planner"), p.must(t, "reviewer")
-	first := send(t, p, question("reviewer")).Message
+	question := send(t, p, question("reviewer"))
+	first := question.Message
 	if _, err := reviewer.FinishMessage(mustFind(t, reviewer, first.ID), false); err != nil {
 		t.Fatal(err)
 	}
@@ -120,6 +121,10 @@ func TestThreads(t *testing.T) {
 	s := send(t, p, l) // its parent lies in the archive
 	if s.Message.ConversationID != first.ConversationID || s.Message.ParentID != first.ID || len(s.Warnings) > 0 {
 		t.Errorf("the answer is %+v, %v", s.Message, s.Warnings)
+	}
+	l.InReplyTo = filepath.Base(question.Inboxes[0])
+	if m := send(t, p, l).Message; m.ParentID != first.ID || m.ConversationID != first.ConversationID {
+		t.Errorf("the answer to a file is %+v", m)
 	}
 
 	r := planner.DraftReply(mustFind(t, planner, s.Message.ID).Message)
@@ -255,16 +260,5 @@ func TestSendTooLarge(t *testing.T) {
 	}
 	if left := files(t, p.must(t, "reviewer").Inbox()); len(left) > 0 {
 		t.Errorf("left %q", left)
-	}
-}
-
-// TestReplyToFile: a message that is named by its file is the parent by its id.
-func TestReplyToFile(t *testing.T) {
-	p := demo(t)
-	first := send(t, p, question("reviewer"))
-	answer := question("planner")
-	answer.Message.From, answer.InReplyTo = "reviewer", filepath.Base(first.Inboxes[0])
-	if m := send(t, p, answer).Message; m.ParentID != first.Message.ID || m.ConversationID != first.Message.ConversationID {
-		t.Errorf("answers %s with %+v", first.Message.ID, m)
 	}
 }

@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/go-json-experiment/json"
+
+	"github.com/acpd/acpd/internal/durable"
 )
 
 // Events of a watch.
@@ -204,7 +206,7 @@ func (w *Watch) scanInbox(a Agent, emit func(Event)) (events []Event, ok bool) {
 		err = os.MkdirAll(filepath.Dir(path), folderMode)
 	}
 	if err == nil {
-		err = replaceFile(path, append(b, '\n'))
+		err = writeFile(path, append(b, '\n'), os.Rename)
 	}
 	if err != nil {
 		failed("", path, fmt.Errorf("failed to write state file: %w", err))
@@ -227,7 +229,7 @@ func (w *Watch) cursorFilePath(a Agent) string {
 
 // readCursorFile reads a cursor. It returns nil if there is no file.
 func readCursorFile(path string) (map[string]cursorMessage, error) {
-	b, _, err := readLimitedFile(path, 0, maxStateSize)
+	b, err := durable.ReadRegularFile(path, maxStateSize)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}

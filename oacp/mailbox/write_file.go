@@ -61,58 +61,28 @@ const maxNumbered = 1000
 
 // createMissingFile writes a file if it does not exist. Readers see it whole or not at all.
 func createMissingFile(path, text string) error {
-	removeStagedFiles(path)
 	if _, err := os.Lstat(path); err == nil {
 		return nil
 	}
-	err := writeFileAtomically(path, []byte(text), durable.RenameIfAbsent)
+	err := writeFile(path, []byte(text), durable.RenameIfAbsent)
 	if errors.Is(err, fs.ErrExist) {
 		return nil
 	}
 	return err
 }
 
-// replaceFile writes a file. Readers see the whole old file or the whole new one.
-func replaceFile(path string, data []byte) error {
-	removeStagedFiles(path)
-	return writeFileAtomically(path, data, os.Rename)
-}
-
-// writeFileAtomically writes a temporary file and renames it to path. If another process has removed
-// the temporary file, because it looked like one that was left behind, it writes another.
-func writeFileAtomically(path string, data []byte, rename func(from, to string) error) error {
-	for n := 1; ; n++ {
-		temp, err := stageFile(filepath.Dir(path), stagedFileName(path), data)
-		if err != nil {
-			return err
-		}
-		if err = rename(temp, path); err == nil {
-			return nil
-		}
-		os.Remove(temp)
-		if !errors.Is(err, fs.ErrNotExist) || n == maxStaged {
-			return err
-		}
+// writeFile writes a temporary file and renames it to path. Readers see the whole old file or the
+// whole new one.
+func writeFile(path string, data []byte, rename func(from, to string) error) error {
+	temp, err := stageFile(filepath.Dir(path), filepath.Base(path), data)
+	if err != nil {
+		return err
 	}
-}
-
-// maxStaged bounds the attempts to write a file that others remove.
-const maxStaged = 100
-
-// stagedFileName returns the part that all temporary files of a file have in their names.
-func stagedFileName(path string) string { return strings.TrimPrefix(filepath.Base(path), ".") }
-
-// removeStagedFiles removes temporary files that killed processes have left behind. A process that
-// still needs one writes another.
-func removeStagedFiles(path string) {
-	left, _ := filepath.Glob(filepath.Join(quoteGlob(filepath.Dir(path)), quoteGlob("."+stagedFileName(path)+tempMark)+"????????"))
-	for _, temp := range left {
+	if err = rename(temp, path); err != nil {
 		os.Remove(temp)
 	}
+	return err
 }
-
-// quoteGlob makes a pattern that matches only one name.
-var quoteGlob = strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace
 
 // makeFolder makes a folder if it is missing. It refuses a link.
 func makeFolder(dir string) error {

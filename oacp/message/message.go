@@ -12,24 +12,25 @@ import (
 // Message is an OACP message with names for its fields (OACP message schema). A field of the file
 // that is missing, a list or a mapping is empty; Document.Validate checks the file itself.
 type Message struct {
-	ID       string
-	From     string
-	To       []string // more than one agent is a broadcast
-	ToList   bool     // To is written as a list even if it names one agent
-	Type     string   // one of ListMessageTypes
-	Priority string   // one of ListPriorities
-	Created  string   // created_at_utc: a time as Stamp writes it
-	Subject  string
-	Body     string // Render cuts newlines at its end
+	ID       string   `json:"id,omitempty"`
+	From     string   `json:"from,omitempty"`
+	To       []string `json:"to,omitempty"`             // more than one agent is a broadcast
+	ToList   bool     `json:"-"`                        // To is written as a list even if it names one agent
+	Type     string   `json:"type,omitempty"`           // one of ListMessageTypes
+	Priority string   `json:"priority,omitempty"`       // one of ListPriorities
+	Created  string   `json:"created_at_utc,omitempty"` // a time as FormatTimestamp writes it
 
-	Expires        string // expires_at: advice, a time as Stamp writes it
-	Channel        string
-	AutonomyHint   string
-	RelatedPacket  string
-	RelatedPR      string // digits
-	ConversationID string
-	ParentID       string // parent_message_id
-	ContextKeys    string // text, not a list; Render cuts newlines at its end
+	Expires        string `json:"expires_at,omitempty"` // advice, a time as FormatTimestamp writes it
+	Channel        string `json:"channel,omitempty"`
+	AutonomyHint   string `json:"autonomy_hint,omitempty"`
+	RelatedPacket  string `json:"related_packet,omitempty"`
+	RelatedPR      string `json:"related_pr,omitempty"` // digits
+	ConversationID string `json:"conversation_id,omitempty"`
+	ParentID       string `json:"parent_message_id,omitempty"`
+	ContextKeys    string `json:"context_keys,omitempty"` // text, not a list; Render cuts newlines at its end
+
+	Subject string `json:"subject,omitempty"`
+	Body    string `json:"body,omitempty"` // Render cuts newlines at its end
 }
 
 // StatusMark is the first line of each status.yaml that acpd writes, for an agent on another

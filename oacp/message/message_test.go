@@ -178,13 +178,9 @@ func TestCrowdedLetters(t *testing.T) {
 	for r := rune(0x10ffff); b.Len() < MaxBytes-4; r-- {
 		b.WriteRune(r)
 	}
-	start := time.Now()
 	d, err := ParseDocument([]byte(b.String()))
 	if err != nil {
 		t.Fatal(err)
-	}
-	if took := time.Since(start); took > 10*time.Second {
-		t.Errorf("took %v", took)
 	}
 	if m := d.ToMessage(); m.Subject != "a\tb/" || !strings.HasPrefix(m.Body, "\tc\ufeff\n\U0010ffff") {
 		t.Errorf("subject %q, body %.20q", m.Subject, m.Body)

@@ -129,40 +129,18 @@ func resolveYAMLAlias(n *yaml.Node) *yaml.Node {
 	return n
 }
 
-type pair struct {
-	key   string
-	value *yaml.Node
-}
-
-// listMappingPairs lists the keys of a mapping in the order in which they first appear, each with
-// its last value.
-func listMappingPairs(n *yaml.Node) []pair {
-	var list []pair
-	at := make(map[string]int)
-	for i := 0; i+1 < len(n.Content); i += 2 {
-		p := pair{resolveYAMLAlias(n.Content[i]).Value, n.Content[i+1]}
-		if j, ok := at[p.key]; ok {
-			list[j] = p
-			continue
-		}
-		at[p.key] = len(list)
-		list = append(list, p)
-	}
-	return list
-}
-
 // FindYAMLMember returns the last value of a key, with aliases resolved. It returns nil if n is not
 // a mapping or does not have the key.
-func FindYAMLMember(n *yaml.Node, key string) *yaml.Node {
+func FindYAMLMember(n *yaml.Node, key string) (value *yaml.Node) {
 	if n == nil || n.Kind != yaml.MappingNode {
 		return nil
 	}
-	for _, p := range listMappingPairs(n) {
-		if p.key == key {
-			return resolveYAMLAlias(p.value)
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		if resolveYAMLAlias(n.Content[i]).Value == key {
+			value = resolveYAMLAlias(n.Content[i+1])
 		}
 	}
-	return nil
+	return value
 }
 
 func isNestedNode(n *yaml.Node) bool {

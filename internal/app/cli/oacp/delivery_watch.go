@@ -10,7 +10,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/acpd/acpd/client"
@@ -25,19 +24,15 @@ type withdrawnError struct{ why string }
 
 func (w *withdrawnError) Error() string { return w.why }
 
-// deliveryWatch waits for the delivery of mail of a project. It begins before the mail is sent, so
-// that it misses no event.
+// deliveryWatch waits for the delivery of mail of a project.
 type deliveryWatch struct {
 	frame   *frame.Frame
 	project string
 	away    map[string]bool // the agents that are bound when the mail is sent
 	reason  string          // why the last one that waits does, by the queue
-	news    pace.Signal
-	refused chan error // why no more events will come; capacity 1
-	stop    func()
 }
 
-// watchDeliveries begins a watch. The caller ends it with stop.
+// watchDeliveries begins a watch, before the mail is sent.
 func (o *verbs) watchDeliveries(ctx context.Context, project string) (*deliveryWatch, error) {
 	if err := o.checkDaemonHome(ctx); err != nil {
 		return nil, err
@@ -46,19 +41,10 @@ func (o *verbs) watchDeliveries(ctx context.Context, project string) (*deliveryW
 	if err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithCancel(ctx)
-	d := &deliveryWatch{frame: o.Frame, project: project, away: make(map[string]bool), news: pace.NewSignal(), refused: make(chan error, 1)}
+	d := &deliveryWatch{frame: o.Frame, project: project, away: make(map[string]bool)}
 	for _, b := range bindings {
 		d.away[b.Agent] = true
 	}
-	var listening sync.WaitGroup
-	d.stop = func() { cancel(); listening.Wait() }
-	listening.Go(func() {
-		filter := client.SubscribeParams{Events: client.EventFilter{Types: []client.EventType{client.EventMail}}}
-		d.refused <- o.Daemon.Subscribe(ctx, filter, nil, func(*client.Event) {
-			d.news.Set()
-		})
-	})
 	return d, nil
 }
 
@@ -81,9 +67,7 @@ func (d *deliveryWatch) awaitDeliveriesWithin(ctx context.Context, patience time
 // awaitDeliveries blocks until each copy of a message is stored on its recipient's machine. It returns
 // an error if a copy is parked or withdrawn, or if ctx ends.
 func (d *deliveryWatch) awaitDeliveries(ctx context.Context, s mailbox.Sent) error {
-	const again = time.Second // events may be lost
-	tick := time.NewTicker(again)
-	defer tick.Stop()
+	const again = 100 * time.Millisecond
 	sum := sha256.Sum256(s.Data)
 	hash := hex.EncodeToString(sum[:])
 	files := slices.DeleteFunc(slices.Clone(s.Inboxes), func(path string) bool { return !d.away[recipientOfFile(path)] })
@@ -102,13 +86,8 @@ func (d *deliveryWatch) awaitDeliveries(ctx context.Context, s mailbox.Sent) err
 		if files, d.reason = waiting, reason; len(files) == 0 {
 			return nil
 		}
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case err := <-d.refused:
+		if err := pace.Sleep(ctx, again); err != nil {
 			return err
-		case <-d.news:
-		case <-tick.C:
 		}
 	}
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/oacp/mailbox"
+	"github.com/acpd/acpd/oacp/message"
 )
 
 func (o *verbs) newReadCmd() *cobra.Command {
@@ -57,36 +58,15 @@ func (o *verbs) printMessage(e mailbox.Entry) {
 
 // readReport holds what read prints with --json.
 type readReport struct {
-	File           string   `json:"file"`
-	Path           string   `json:"path"`
-	ID             string   `json:"id,omitempty"`
-	From           string   `json:"from,omitempty"`
-	To             []string `json:"to,omitempty"`
-	Type           string   `json:"type,omitempty"`
-	Priority       string   `json:"priority,omitempty"`
-	Created        string   `json:"created_at_utc,omitempty"`
-	Expires        string   `json:"expires_at,omitempty"`
-	Channel        string   `json:"channel,omitempty"`
-	AutonomyHint   string   `json:"autonomy_hint,omitempty"`
-	RelatedPacket  string   `json:"related_packet,omitempty"`
-	RelatedPR      string   `json:"related_pr,omitempty"`
-	ConversationID string   `json:"conversation_id,omitempty"`
-	ParentID       string   `json:"parent_message_id,omitempty"`
-	ContextKeys    string   `json:"context_keys,omitempty"`
-	Subject        string   `json:"subject,omitempty"`
-	Body           string   `json:"body,omitempty"`
-	LoadError      string   `json:"load_error,omitempty"`
-	YAML           string   `json:"yaml"` // the file
+	File string `json:"file"`
+	Path string `json:"path"`
+	message.Message
+	LoadError string `json:"load_error,omitempty"`
+	YAML      string `json:"yaml"` // the file
 }
 
 func newReadReport(e mailbox.Entry) *readReport {
-	m := e.Message
-	r := &readReport{
-		File: e.Name, Path: e.Path, ID: m.ID, From: m.From, To: m.To, Type: m.Type, Priority: m.Priority,
-		Created: m.Created, Expires: m.Expires, Channel: m.Channel, AutonomyHint: m.AutonomyHint,
-		RelatedPacket: m.RelatedPacket, RelatedPR: m.RelatedPR, ConversationID: m.ConversationID, ParentID: m.ParentID,
-		ContextKeys: m.ContextKeys, Subject: m.Subject, Body: m.Body, YAML: string(e.Data),
-	}
+	r := &readReport{File: e.Name, Path: e.Path, Message: e.Message, YAML: string(e.Data)}
 	if e.Err != nil {
 		r.LoadError = e.Err.Error()
 	}

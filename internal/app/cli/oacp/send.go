@@ -86,7 +86,6 @@ func (o *verbs) sendAndWait(ctx context.Context, project string, d *sendFlags) e
 		if onTheWay, err = o.watchDeliveries(ctx, project); err != nil {
 			return fmt.Errorf("nothing was sent: %w", err)
 		}
-		defer onTheWay.stop()
 	}
 	s, err := h.SendLetter(project, d.letter)
 	if err != nil {

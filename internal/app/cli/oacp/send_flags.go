@@ -3,7 +3,6 @@ package oacp
 import (
 	"context"
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 	"time"
@@ -142,15 +141,10 @@ func (d *sendFlags) readBody(ctx context.Context, o *verbs) (string, error) {
 
 // readTextFile returns the text of a file that a message can hold.
 func readTextFile(what, path string) (string, error) {
-	if info, err := os.Stat(path); err != nil || !info.Mode().IsRegular() {
-		return "", misuseErrorf("%s file %s: there is no such file", what, path)
-	}
 	b, err := mailbox.ReadFileOrLink(path)
 	switch {
 	case err != nil:
-		return "", misuseError{err}
-	case len(b) > oacpmsg.MaxBytes:
-		return "", misuseErrorf("%s file %s: over %d bytes, more than a message may have", what, path, oacpmsg.MaxBytes)
+		return "", misuseErrorf("%s file: %w", what, err)
 	case !utf8.Valid(b):
 		return "", misuseErrorf("%s file %s: not UTF-8 text", what, path)
 	}

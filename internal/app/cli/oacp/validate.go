@@ -29,7 +29,7 @@ func (o *verbs) newValidateCmd() *cobra.Command {
 			case errors.Is(err, fs.ErrNotExist):
 				return fmt.Errorf("%s: there is no such file", path)
 			case err != nil:
-				return addPathToError(path, err)
+				return err
 			}
 			d, err := oacpmsg.ParseDocument(data)
 			if err != nil {
