@@ -82,7 +82,7 @@ const (
 // Peer holds the fixed ways to a trusted peer. At least one is given.
 type Peer struct {
 	Addrs []string `yaml:"addrs" example:"[\"planner.example:7117\"]" doc:"Where it may be reached, as host:port, at most 8. They are tried in addition to those that discovery finds."`
-	Pipe  []string `yaml:"pipe" example:"[ssh, planner.example, acpctl, pipe]" doc:"A command whose standard input and output lead to acpctl pipe on the peer's machine, as a list of words: no shell reads it. It runs while calls need it, and has no terminal to ask anything. At most 64 words and 8192 bytes. Default: none."`
+	Pipe  []string `yaml:"pipe" example:"[ssh, planner.example, acpctl, pipe]" doc:"A command whose standard input and output lead to acpctl pipe on the peer's machine, as a list of words: no shell reads it. It runs while calls need it, and has no terminal to ask anything. Default: none."`
 }
 
 // Organisation holds the settings of certificates (docs/reach.md).
@@ -146,14 +146,14 @@ type Channels struct {
 
 // Agents holds the settings of the agents' folder, and those of single agents.
 type Agents struct {
-	UIDs []int `yaml:"uids" example:"[100999]" doc:"Other users, besides the one that runs this daemon, who may open its sockets, by the number that they have on this host, at most 64: of a container, what ps -o uid shows outside of it. The folder and its sockets are then open to whom they are mounted for, and each connection is judged by its user. Default: none."`
+	UIDs []int `yaml:"uids" example:"[100999]" doc:"Other users, besides the one that runs this daemon, who may open its sockets, by the number that they have on this host: of a container, what ps -o uid shows outside of it. The folder and its sockets are then open to whom they are mounted for, and each connection is judged by its user. Default: none."`
 
 	Named map[string]Agent `yaml:",inline" key:"claude" doc:"An agent, by the name under which it attaches. The name \"*\" (in quotes), which takes only to and turns, is for agents without an entry of their own, and its to for callers that are no agent."`
 }
 
 // Agent holds the settings of an agent.
 type Agent struct {
-	To      []string        `yaml:"to" example:"[desk]" doc:"The peers that it may call, by name or id, at most 256. [] allows none. It still answers whoever may call it. Default: all."`
+	To      []string        `yaml:"to" example:"[desk]" doc:"The peers that it may call, by name or id. [] allows none. It still answers whoever may call it. Default: all."`
 	Wake    map[string]Wake `yaml:"wake" key:"desk" doc:"Peers whose messages may wake it, by name or id, in addition to those of acpctl wake allow. Only a session is woken: an agent that answers with turns of a model. Default: none."`
 	Answers Answers         `yaml:"answers" example:"on" doc:"on: the final result or error of what it asked of a peer wakes it, and a question about that, once each. unattended: also if nobody is there to be asked for permissions. off: it does not, even if acpctl wake allows it for every session. Default: as set with acpctl wake."`
 	Turns   Turns           `yaml:"turns" doc:"How many turns of a session peers may cause; one peer may cause half of them. A session sends at most five times that many messages in such turns, and all sessions together five times the largest of these numbers. Default: as under \"*\"."`

@@ -3,7 +3,6 @@ package config
 import (
 	"fmt"
 	"net/url"
-	"slices"
 	"strings"
 
 	"github.com/acpd/acpd/identity"
@@ -73,20 +72,13 @@ func (p Proxy) describe() string {
 	return p.Text
 }
 
-const (
-	maxProxyArgs = 64
-	maxProxyText = 4 << 10 // bytes, of a URL or of one argument
-	maxSecret    = 1 << 10
-	maxUser      = 256
-)
+const maxSecret = 1 << 10 // bytes, of each text with which a relay is logged in to
 
 // checkProxyURL returns an error unless text is the URL of a proxy. It quotes nothing, since a URL may
 // hold a password.
 func checkProxyURL(text string) error {
 	u, err := url.Parse(text)
 	switch {
-	case len(text) > maxProxyText:
-		return ownwords.Errorf("over %d bytes", maxProxyText)
 	case err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https":
 		return ownwords.Errorf("write environment, off, or the URL of a proxy, like http://proxy.example.net:3128")
 	case strings.Trim(u.Path, "/") != "" || u.RawQuery != "" || u.Fragment != "":
@@ -99,10 +91,8 @@ func (p *parser) checkReach(r *Reach) {
 	if p.IsSet("reach.proxy") {
 		switch text := r.Proxy.Text; {
 		case p.IsSet("reach.proxy.command"):
-			n := len(r.Proxy.Command)
-			long := slices.ContainsFunc(r.Proxy.Command, func(arg string) bool { return len(arg) > maxProxyText })
-			if n == 0 || n > maxProxyArgs || r.Proxy.Command[0] == "" || long {
-				p.AddValueError("reach.proxy.command", ownwords.Errorf("write a program and its arguments, at most %d, each of at most %d bytes", maxProxyArgs, maxProxyText))
+			if len(r.Proxy.Command) == 0 || r.Proxy.Command[0] == "" {
+				p.AddValueError("reach.proxy.command", ownwords.Errorf("write a program and its arguments"))
 			}
 		case text == ProxyEnvironment, text == ProxyOff:
 		default:
@@ -153,12 +143,8 @@ func (p *parser) checkRelay(at string, r *Relay) {
 	}
 	p.AddValueError(at+".name", identity.CheckRelayName(r.Name))
 	for key, text := range map[string]string{"credentials": r.Credentials, "token": string(r.Token), "user": r.User, "password": string(r.Password)} {
-		most := maxSecret
-		if key == "user" {
-			most = maxUser
-		}
-		if text == "" || len(text) > most || strings.ContainsFunc(text, func(c rune) bool { return c < ' ' || c == 0x7f }) {
-			p.AddValueError(at+"."+key, ownwords.Errorf("write 1 to %d bytes, without control characters", most))
+		if text == "" || len(text) > maxSecret || strings.ContainsFunc(text, func(c rune) bool { return c < ' ' || c == 0x7f }) {
+			p.AddValueError(at+"."+key, ownwords.Errorf("write 1 to %d bytes, without control characters", maxSecret))
 		} else if key == "credentials" {
 			p.AddValueError(at+"."+key, checkStatePath(text))
 		}

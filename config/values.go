@@ -25,17 +25,7 @@ const (
 	maxRate  = 1_000_000
 	maxAgent = 128 // bytes of an agent's id in channels
 
-	maxNamed    = 64  // agents
-	maxWakers   = 256 // peers of one agent, also those that it may call
-	maxUIDs     = 64
 	overflowUID = 65534 // nobody, and every user that a user namespace does not map
-
-	maxInterfaces = 64
-	maxOpenTo     = 256 // they are looked through for each request of another daemon's agent; "*" is all
-	maxInterface  = 64  // bytes of a name; systems allow less
-
-	maxWords   = 64      // of a command
-	maxCommand = 8 << 10 // bytes of its words
 )
 
 // Bridges carry no kinds: each has one word for all that it carries.
@@ -132,16 +122,14 @@ func (p *parser) checkPeer(at string, way Peer) {
 // CheckCommand returns an error unless the words can be a command, which means the same wherever
 // the daemon is started. The error shows a command like that as an example.
 func CheckCommand(argv []string, like string) error {
-	size := 0
 	for _, word := range argv {
 		if strings.ContainsRune(word, 0) {
 			return ownwords.Errorf("%s: a command cannot contain a NUL: leave it out", yamldoc.Quote(word))
 		}
-		size += len(word) + 1
 	}
 	switch {
-	case len(argv) == 0 || len(argv) > maxWords || size > maxCommand:
-		return ownwords.Errorf("%d words of %d bytes: give a command of 1 to %d words and at most %d bytes, like %s", len(argv), size, maxWords, maxCommand, like)
+	case len(argv) == 0:
+		return ownwords.Errorf("an empty command: write one, like %s", like)
 	case argv[0] == "" || strings.Contains(argv[0], "/") && !filepath.IsAbs(argv[0]):
 		return ownwords.Errorf("%s: use the name of a program, which is looked for in PATH, or a path that begins with /", yamldoc.Quote(argv[0]))
 	case len(argv) == 1 && strings.ContainsAny(argv[0], " \t"):
@@ -151,11 +139,8 @@ func CheckCommand(argv []string, like string) error {
 }
 
 func (p *parser) checkInterfaces(at string, names []string) {
-	if len(names) > maxInterfaces {
-		p.AddValueError(at, ownwords.Errorf("%d interfaces: give at most %d", len(names), maxInterfaces))
-	}
 	for i, name := range names {
-		if name == "" || len(name) > maxInterface || strings.ContainsAny(name, " /") {
+		if name == "" || strings.ContainsAny(name, " /") {
 			p.AddValueError(fmt.Sprintf("%s[%d]", at, i), ownwords.Errorf("%s: use the name of an interface, like eth0", yamldoc.Quote(name)))
 		}
 	}
@@ -178,9 +163,6 @@ func (p *parser) checkChannels(c *Channels) {
 			p.AddValueError(at+".agent", ownwords.Errorf("%s: use the id of an agent, at most %d bytes", yamldoc.Quote(k.Agent), maxAgent))
 		}
 	}
-	if len(c.OpenTo) > maxOpenTo {
-		p.AddValueError("channels.open_to", ownwords.Errorf("%d daemons: give at most %d, or \"*\"", len(c.OpenTo), maxOpenTo))
-	}
 	for i, name := range c.OpenTo {
 		if name != star {
 			p.AddValueError(fmt.Sprintf("channels.open_to[%d]", i), checkPeerRef(name))
@@ -190,9 +172,6 @@ func (p *parser) checkChannels(c *Channels) {
 
 // checkUIDs reports numbers that are no user, or not one user.
 func (p *parser) checkUIDs(uids []int) {
-	if len(uids) > maxUIDs {
-		p.AddValueError("agents.uids", ownwords.Errorf("%d users: give at most %d", len(uids), maxUIDs))
-	}
 	for i, uid := range uids {
 		at := fmt.Sprintf("agents.uids[%d]", i)
 		switch {
@@ -206,12 +185,8 @@ func (p *parser) checkUIDs(uids []int) {
 
 // checkAgents reports settings of agents that mean nothing, or too much.
 func (p *parser) checkAgents(agents *Agents) {
-	named := agents.Named
-	if len(named) > maxNamed {
-		p.AddValueError("agents", ownwords.Errorf("%d agents: give at most %d", len(named), maxNamed))
-	}
-	for _, name := range slices.Sorted(maps.Keys(named)) {
-		a, at := named[name], yamldoc.JoinKey("agents", name)
+	for _, name := range slices.Sorted(maps.Keys(agents.Named)) {
+		a, at := agents.Named[name], yamldoc.JoinKey("agents", name)
 		if name != star {
 			p.AddValueError(at, identity.CheckAgentName(name))
 		} else if p.IsSet(at+".wake") || p.IsSet(at+".answers") {
@@ -222,9 +197,6 @@ func (p *parser) checkAgents(agents *Agents) {
 		}
 		if n := a.Turns.Hour; p.IsSet(at+".turns.hour") && (n < minTurns || n > maxTurns) {
 			p.AddValueError(at+".turns.hour", ownwords.Errorf("%d: use a number from %d to %d; nothing wakes an agent for a time after acpctl agents mute", n, minTurns, maxTurns))
-		}
-		if len(a.To) > maxWakers || len(a.Wake) > maxWakers {
-			p.AddValueError(at, ownwords.Errorf("too many peers: give at most %d in to, and in wake", maxWakers))
 		}
 		for i, ref := range a.To {
 			p.AddValueError(fmt.Sprintf("%s.to[%d]", at, i), checkPeerRef(ref))
