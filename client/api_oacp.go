@@ -108,7 +108,7 @@ type OACPQueued struct {
 	Size    int64     `json:"size"`
 	State   MailState `json:"state"`
 	Reason  string    `json:"reason"` // "": there is nothing to say
-	Since   time.Time `json:"since"`  // when it was delivered; before that, when it came or was changed
+	Since   time.Time `json:"since"`  // when it was delivered; before that, when it was last changed
 }
 
 // OACPDropParams are the params of oacp.drop: the file goes from the inbox of a

@@ -24,10 +24,9 @@ const (
 	maxQueueLines      = 1024
 	maxQueueBytes      = 4 << 20
 	stallLimit         = 5 * time.Second
-	maxWrite           = 256 << 10
+	maxWrite           = 256 << 10 // bytes of one write, and of a line's buffer that is used again
 	maxBatch           = 32 << 10  // lines up to this are written together
 	maxWritesForOthers = 16        // of a sender that writes lines of others
-	maxKeptBuffer      = 256 << 10 // a larger buffer of a line is given back
 )
 
 // lineBatch is a buffer of whole lines on their way out.
@@ -44,7 +43,7 @@ type lineBatch struct {
 var lineBatches = sync.Pool{New: func() any { return new(lineBatch) }}
 
 func (b *lineBatch) returnToPool() {
-	if cap(b.text) <= maxKeptBuffer {
+	if cap(b.text) <= maxWrite {
 		*b = lineBatch{text: b.text[:0]}
 		lineBatches.Put(b)
 	}

@@ -1082,7 +1082,7 @@ export interface OACPQueued {
   state: MailState;
   /** "": there is nothing to say */
   reason: string;
-  /** when it was delivered; before that, when it came or was changed */
+  /** when it was delivered; before that, when it was last changed */
   since: string;
 }
 

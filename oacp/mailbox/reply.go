@@ -7,9 +7,6 @@ import (
 	"github.com/acpd/acpd/oacp/message"
 )
 
-// maxSubject bounds the characters of a subject.
-const maxSubject = 200
-
 // DraftReply returns the fields of an answer from the agent to a message that follow from the
 // message: recipients, subject, priority, conversation and parent, and the type if the
 // specification names only one. An answer to the agent's own message goes to its recipients.
@@ -27,8 +24,8 @@ func (a Agent) DraftReply(parent message.Message) message.Message {
 	if !strings.HasPrefix(strings.ToLower(m.Subject), "re:") {
 		m.Subject = "Re: " + m.Subject
 	}
-	if letters := []rune(m.Subject); len(letters) > maxSubject {
-		m.Subject = string(letters[:maxSubject])
+	if letters := []rune(m.Subject); len(letters) > message.MaxSubject {
+		m.Subject = string(letters[:message.MaxSubject])
 	}
 	return m
 }

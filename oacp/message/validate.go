@@ -14,10 +14,12 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
+// MaxSubject bounds a subject, in characters.
+const MaxSubject = 200
+
 // Bounds of the reference, in characters after trimming.
 const (
 	maxID         = 200
-	maxSubject    = 200
 	maxBody       = 20000
 	maxRecipients = 10
 )
@@ -59,7 +61,7 @@ var fieldRules = [...]fieldRule{
 	{"autonomy_hint", func(v string) bool { return v == "auto_proceed" }, "must be auto_proceed"},
 	newLengthRule("id", maxID),
 	newLengthRule("parent_message_id", maxID),
-	newLengthRule("subject", maxSubject),
+	newLengthRule("subject", MaxSubject),
 	newLengthRule("body", maxBody),
 }
 

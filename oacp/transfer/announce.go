@@ -12,7 +12,6 @@ import (
 
 const (
 	statusFile   = "status.yaml"
-	maxStatus    = 64 << 10
 	maxAnnounced = 256 // agents that are announced to a peer
 )
 

@@ -35,7 +35,7 @@ func small() budgetRows {
 }
 
 // filled is two sides, of which the laptop has small rows.
-func filled(t *testing.T) (desk, laptop *side) {
+func filled(t testing.TB) (desk, laptop *side) {
 	t.Helper()
 	desk, laptop = desks(t)
 	laptop.rows = small()
@@ -223,55 +223,44 @@ func TestLedgerShare(t *testing.T) {
 	}
 }
 
-// TestUnderWayShare: a peer that has its share under way gets no further place, ten times
-// over, and nothing lies in the inbox.
+// TestUnderWayShare: a peer that has its share under way, or the descriptors that a process may open,
+// gets no further place, ten times over, and nothing lies in the inbox.
 // holds: security.md#against-trusted-peers
 // holds: security.md#the-budget
 func TestUnderWayShare(t *testing.T) {
-	desk, laptop := bound(t)
-	who, most := desk.key.ID(), budget.MailUnderWay.Peer
-	var open []*peer.Stream
-	for n := range most {
-		open = append(open, desk.begins(t, laptop, int(n)))
-	}
-	await.Until(t, "all places are taken", func() bool { return laptop.ledger.accounts.underWay.HeldBy(who) == most })
-	for n := range 10 * most {
-		refusedBy(t, desk.delivers(laptop, fmt.Sprintf("n-%d", n), 100), budget.MailUnderWay)
-	}
-	for _, s := range open {
-		s.Cancel()
-	}
-	await.Until(t, "all places are free", func() bool {
-		return laptop.ledger.accounts.underWay.HeldBy(who) == 0 && laptop.ledger.accounts.files.HeldBy(who) == 0 && laptop.ledger.accounts.bytes.HeldBy(who) == 0
-	})
-	if got := laptop.files("reviewer"); len(got) != 0 {
-		t.Errorf("the inbox holds %v", got)
-	}
-	laptop.noDebris("reviewer")
-}
-
-// TestDescriptorsShare: where a process may open few files, fewer deliveries are under
-// way than a peer has places.
-// holds: security.md#the-budget
-func TestDescriptorsShare(t *testing.T) {
-	desk, laptop := filled(t)
-	who, most := desk.key.ID(), 8/openedByEach
-	var open []*peer.Stream
-	for n := range most {
-		open = append(open, desk.begins(t, laptop, n))
-	}
-	await.Until(t, "all descriptors are taken", func() bool { return laptop.ledger.accounts.underWay.HeldBy(who) == int64(most) })
-	for n := range 10 * most {
-		refusedBy(t, desk.delivers(laptop, fmt.Sprintf("n-%d", n), 100), budget.Descriptors)
-	}
-	for _, s := range open {
-		s.Cancel()
-	}
-	await.Until(t, "all are free", func() bool {
-		return laptop.ledger.accounts.opened.HeldBy(who) == 0 && laptop.ledger.accounts.underWay.HeldBy(who) == 0
-	})
-	if got := desk.delivers(laptop, "last", 100).Result; got != wire.MailStored {
-		t.Errorf("afterwards: %s", got)
+	for name, c := range map[string]struct {
+		sides func(testing.TB) (desk, laptop *side)
+		most  int
+		row   budget.Row
+	}{
+		"places":      {bound, int(budget.MailUnderWay.Peer), budget.MailUnderWay},
+		"descriptors": {filled, 8 / openedByEach, budget.Descriptors},
+	} {
+		t.Run(name, func(t *testing.T) {
+			desk, laptop := c.sides(t)
+			who, a := desk.key.ID(), &laptop.ledger.accounts
+			var open []*peer.Stream
+			for n := range c.most {
+				open = append(open, desk.begins(t, laptop, n))
+			}
+			await.Until(t, "all places are taken", func() bool { return a.underWay.HeldBy(who) == int64(c.most) })
+			for n := range 10 * c.most {
+				refusedBy(t, desk.delivers(laptop, fmt.Sprintf("n-%d", n), 100), c.row)
+			}
+			for _, s := range open {
+				s.Cancel()
+			}
+			await.Until(t, "all places are free", func() bool {
+				return a.underWay.HeldBy(who)+a.opened.HeldBy(who)+a.files.HeldBy(who)+a.bytes.HeldBy(who) == 0
+			})
+			if got := laptop.files("reviewer"); len(got) != 0 {
+				t.Errorf("the inbox holds %v", got)
+			}
+			laptop.noDebris("reviewer")
+			if got := desk.delivers(laptop, "last", 100).Result; got != wire.MailStored {
+				t.Errorf("afterwards: %s", got)
+			}
+		})
 	}
 }
 
@@ -403,7 +392,7 @@ func TestPruneSlices(t *testing.T) {
 // TestGate: of one peer one is let in at a time, and others go past those that wait.
 // holds: security.md#against-trusted-peers
 func TestGate(t *testing.T) {
-	g := parseSlots{places: 2}
+	g := newParseSlots(2)
 	enter := func(who byte) (leave func()) {
 		t.Helper()
 		ctx, cancel := context.WithTimeout(t.Context(), await.Patience)
@@ -448,7 +437,7 @@ func TestGate(t *testing.T) {
 	if most != 1 {
 		t.Errorf("%d of one peer inside", most)
 	}
-	if len(g.waiting) != 0 || len(g.busy) != 0 {
-		t.Errorf("left: %v, %v", g.waiting, g.busy)
+	if len(g.all) != 0 {
+		t.Errorf("%d slots are not given back", len(g.all))
 	}
 }

@@ -69,25 +69,6 @@ func TestMend(t *testing.T) {
 	laptop.noDebris("reviewer")
 }
 
-// TestRecalled: a message that goes before it was delivered is not delivered.
-func TestRecalled(t *testing.T) {
-	desk, laptop := bound(t)
-	laptop.stop()
-	recalled, _ := desk.question("never mind")
-	stays, text := desk.question("this one")
-	desk.becomes(stays, Waiting)
-	if err := os.Remove(filepath.Join(desk.inbox("reviewer"), recalled)); err != nil {
-		t.Fatal(err)
-	}
-	await.Until(t, "it is out of the queue", func() bool { return desk.queued(recalled).State == "" })
-	laptop.start()
-	laptop.holds("reviewer", stays, text)
-	desk.becomes(stays, Delivered)
-	if got := laptop.files("reviewer"); len(got) != 1 {
-		t.Errorf("the laptop holds %v", got)
-	}
-}
-
 // TestFolderReplaced: nobody tells of what happens in a folder that has taken the
 // place of another; looking finds it. The whole home may be gone for a while.
 func TestFolderReplaced(t *testing.T) {

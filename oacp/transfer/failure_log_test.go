@@ -95,21 +95,17 @@ func TestFilesOfNoReason(t *testing.T) {
 
 // TestFailures: reasons that a peer makes up are not kept for ever.
 func TestFailures(t *testing.T) {
-	desk, laptop := bound(t)
+	log := failureLog{seen: make(map[failure]struct{})}
 	for i := range 2 * maxFailures {
-		if !laptop.failures.addIfNew(desk.key.ID().String(), fmt.Sprint(i)) {
+		if !log.addIfNew("mail", fmt.Sprint(i)) {
 			t.Fatal("not new")
 		}
 	}
-	if laptop.failures.addIfNew(desk.key.ID().String(), fmt.Sprint(2*maxFailures-1)) {
-		t.Error("it is news again")
+	if n := len(log.seen); n > maxFailures || log.addIfNew("mail", fmt.Sprint(2*maxFailures-1)) {
+		t.Errorf("%d are kept, or the last is news again", n)
 	}
-	if n := len(laptop.failures.seen); n > maxFailures {
-		t.Errorf("%d are kept", n)
-	}
-	laptop.failures.clearFailure(desk.key.ID().String())
-	if n := len(laptop.failures.seen); n != 0 {
-		t.Errorf("%d are left", n)
+	if log.clearFailure("mail"); len(log.seen) != 0 {
+		t.Errorf("%d are left", len(log.seen))
 	}
 }
 
@@ -142,24 +138,5 @@ func TestCopyCannotGo(t *testing.T) {
 	await.Until(t, "it goes", func() bool { return len(desk.files("reviewer")) == 0 && len(desk.ListQueue("")) == 0 })
 	if refused := desk.logged("mail refused"); refused != nil {
 		t.Errorf("the log has %q", refused)
-	}
-}
-
-// TestUnreadableInbox: a folder that cannot be opened is one line of the log.
-func TestUnreadableInbox(t *testing.T) {
-	desk, _ := bound(t)
-	inbox := desk.inbox("reviewer")
-	if err := os.Remove(inbox); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(inbox, nil, 0o644); err != nil {
-		t.Fatal(err)
-	}
-	p := mailbox{"demo", "reviewer"}
-	for range 3 {
-		desk.scanInbox(t.Context(), p, nil)
-	}
-	if said := desk.logged("an inbox cannot be opened"); len(said) != 1 {
-		t.Errorf("the log has %q", said)
 	}
 }

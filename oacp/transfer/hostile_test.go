@@ -15,7 +15,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/acpd/acpd/budget"
 	"github.com/acpd/acpd/integration/await"
 	"github.com/acpd/acpd/kinds"
 	"github.com/acpd/acpd/peer"
@@ -163,36 +162,6 @@ func TestHostilePeer(t *testing.T) {
 	if len(got) != 6 || slices.ContainsFunc(got, func(name string) bool { return !strings.HasPrefix(name, "unnamed_") }) {
 		t.Errorf("names %v", got)
 	}
-	laptop.noDebris("reviewer")
-}
-
-// TestHoardingPeer: one that opens many deliveries and finishes none takes no more
-// than its places, and others go on.
-func TestHoardingPeer(t *testing.T) {
-	desk, laptop := bound(t)
-	var open []interface{ Cancel() }
-	for i := range budget.MailUnderWay.Peer {
-		letter := text1("planner", "reviewer", strings.Repeat("x", int(i)+1))
-		request, err := wire.AppendMailRequest(nil, &wire.MailRequest{V: 1, Op: wire.MailDeliver, Project: "demo", Agent: "reviewer", File: "a.yaml", Size: uint64(len(letter)), Hash: sha256.Sum256([]byte(letter))})
-		if err != nil {
-			t.Fatal(err)
-		}
-		stream := desk.opens(laptop)
-		stream.Write(append(request, letter[:10]...))
-		open = append(open, stream)
-	}
-	taken := func() int64 { return laptop.ledger.accounts.underWay.HeldBy(desk.key.ID()) }
-	await.Until(t, "all places are taken", func() bool { return taken() == budget.MailUnderWay.Peer })
-	letter := text1("planner", "reviewer", "one more")
-	if reply := desk.says(laptop, letterOf("demo", "reviewer", "b.yaml", letter), letter); reply.Result != wire.MailRetry || reply.Code != string(kinds.Overloaded) {
-		t.Errorf("one more: %+v", reply)
-	}
-	waits, text := desk.question("in time")
-	for _, s := range open {
-		s.Cancel()
-	}
-	await.Until(t, "all places are free", func() bool { return taken() == 0 })
-	laptop.holds("reviewer", waits, text)
 	laptop.noDebris("reviewer")
 }
 

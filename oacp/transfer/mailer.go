@@ -102,7 +102,7 @@ type Event struct {
 type Mailer struct {
 	cfg      Config
 	ledger   *ledger
-	parsing  parseSlots // for messages from peers
+	parsing  *parseSlots // for messages from peers
 	failures failureLog
 }
 
@@ -117,7 +117,7 @@ func OpenMailer(ctx context.Context, cfg Config) (*Mailer, error) {
 	m := &Mailer{
 		cfg:      cfg,
 		ledger:   newLedger(openBudgetAccounts(cfg.Budget, cmp.Or(cfg.rows, newBudgetRows(cfg.Descriptors)))),
-		parsing:  parseSlots{places: maxParsing},
+		parsing:  newParseSlots(maxParsing),
 		failures: failureLog{seen: make(map[failure]struct{})},
 	}
 	if err := cfg.DB.Migrate(ctx, "oacp", schema); err != nil {
@@ -184,7 +184,7 @@ func (m *Mailer) publishEvents(events []Event) {
 func (m *Mailer) Run(ctx context.Context) error {
 	var tasks sync.WaitGroup
 	defer tasks.Wait()
-	folders := &folderWatch{mailer: m, tasks: &tasks, dirs: make(map[string]mailbox)}
+	folders := &folderWatch{mailer: m, tasks: &tasks}
 	defer folders.closeWatcher()
 	rescan := time.NewTicker(rescanEvery)
 	defer rescan.Stop()

@@ -13,7 +13,6 @@ import (
 
 	"go.uber.org/goleak"
 
-	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/integration/await"
 	"github.com/acpd/acpd/kinds"
 	"github.com/acpd/acpd/store"
@@ -177,31 +176,6 @@ func TestParked(t *testing.T) {
 	}
 }
 
-// TestHalfWritten: a file that is written in place is carried when it rests.
-func TestHalfWritten(t *testing.T) {
-	desk, laptop := bound(t)
-	whole := text1("planner", "reviewer", "whole")
-	f, err := os.Create(filepath.Join(desk.inbox("reviewer"), "slow.yaml"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	tick := time.NewTicker(settleTime / 3)
-	defer tick.Stop()
-	for len(whole) > 0 {
-		n := min(len(whole), 20)
-		if _, err := f.WriteString(whole[:n]); err != nil {
-			t.Fatal(err)
-		}
-		whole = whole[n:]
-		<-tick.C
-		if len(laptop.files("reviewer")) > 0 {
-			t.Fatal("a half-written file was carried")
-		}
-	}
-	f.Close()
-	laptop.holds("reviewer", "slow.yaml", text1("planner", "reviewer", "whole"))
-}
-
 // TestOnce: the same file again, after the recipient was done with it, is the same
 // message; and names that clash are both kept.
 func TestOnce(t *testing.T) {
@@ -228,28 +202,6 @@ func TestOnce(t *testing.T) {
 	// Consuming the clashing one removes the sender's, whose name is another.
 	os.Remove(filepath.Join(laptop.inbox("reviewer"), "clash_2.yaml"))
 	await.Until(t, "the copy goes", func() bool { return len(desk.files("reviewer")) == 0 })
-}
-
-// TestEdited: a message that was changed after its delivery is neither removed nor
-// sent.
-func TestEdited(t *testing.T) {
-	desk, laptop := bound(t)
-	file, text := desk.question("first")
-	laptop.holds("reviewer", file, text)
-	desk.becomes(file, Delivered)
-	changed := strings.Replace(text, "first", "second", 1)
-	desk.send("reviewer", file, changed)
-	if q := desk.becomes(file, Parked); !strings.Contains(q.Reason, "changed after it was delivered") {
-		t.Errorf("reason %q", q.Reason)
-	}
-	os.Remove(filepath.Join(laptop.inbox("reviewer"), file))
-	laptop.eventuallyReported()
-	if got := desk.files("reviewer")[file]; got != changed {
-		t.Errorf("the changed message holds %q", got)
-	}
-	if len(laptop.files("reviewer")) != 0 {
-		t.Error("it was sent")
-	}
 }
 
 // eventuallyReported waits until the side has nothing more to tell.
@@ -394,22 +346,4 @@ func TestLinger(t *testing.T) {
 	if len(laptop.files("reviewer")) != 1 {
 		t.Error("the other copy went too")
 	}
-}
-
-// TestUnknownPeer: a binding to a peer that is not trusted only waits.
-func TestUnknownPeer(t *testing.T) {
-	desk, laptop := desks(t)
-	desk.start()
-	if _, err := desk.Bind(t.Context(), Binding{Project: "demo", Agent: "reviewer", Peer: identity.ID{1}}, false); err != nil {
-		t.Fatal(err)
-	}
-	file, _ := desk.question("anybody?")
-	await.Until(t, "the queue says why it waits", func() bool {
-		q := desk.queued(file)
-		return q.State == Waiting && strings.Contains(q.Reason, "unknown_peer")
-	})
-	laptop.start()
-	laptop.bind("demo", "planner", desk)
-	desk.bind("demo", "reviewer", laptop)
-	desk.becomes(file, Delivered)
 }

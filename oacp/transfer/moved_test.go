@@ -3,6 +3,7 @@ package transfer
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/acpd/acpd/identity"
@@ -99,19 +100,24 @@ func TestTwins(t *testing.T) {
 	await.Until(t, "both copies go", func() bool { return len(desk.files("reviewer")) == 0 })
 }
 
-// TestEditedBack: a copy that is again what was delivered goes, if the recipient is done
-// with its own, whenever that was said.
+// TestEditedBack: a copy that was changed after its delivery is neither sent nor removed. One that is
+// again what was delivered goes, if the recipient is done with its own, whenever that was said.
 func TestEditedBack(t *testing.T) {
 	desk, laptop := bound(t)
 	for _, restart := range []bool{false, true} {
 		file, text := desk.question("first")
 		desk.becomes(file, Delivered)
 		desk.send("reviewer", file, text+"# edited\n")
-		desk.becomes(file, Parked)
+		if q := desk.becomes(file, Parked); !strings.Contains(q.Reason, "changed after it was delivered") {
+			t.Errorf("reason %q", q.Reason)
+		}
 		if err := os.Remove(filepath.Join(laptop.inbox("reviewer"), file)); err != nil {
 			t.Fatal(err)
 		}
 		laptop.eventuallyReported()
+		if got := desk.files("reviewer")[file]; got != text+"# edited\n" {
+			t.Errorf("the changed message holds %q", got)
+		}
 		if restart {
 			desk.stop()
 			desk.start()

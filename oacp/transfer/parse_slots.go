@@ -2,7 +2,6 @@ package transfer
 
 import (
 	"context"
-	"slices"
 	"sync"
 
 	"github.com/acpd/acpd/identity"
@@ -10,64 +9,34 @@ import (
 	"github.com/acpd/acpd/oacp/message"
 )
 
-// parseSlots bounds how many files are read at a time: places in all, and one of each peer. It
-// grants slots in the order of the requests.
+// parseSlots bounds how many files are read at a time: a number in all, and one of each peer.
 type parseSlots struct {
-	places int
-
-	mu      sync.Mutex // guards what follows
-	busy    map[identity.ID]bool
-	waiting []*slotRequest
+	all    chan struct{} // has as many places as files are read
+	ofPeer sync.Map      // of identity.ID: chan struct{} with one place
 }
 
-type slotRequest struct {
-	peer    identity.ID
-	granted chan struct{} // closed when the slot is granted
-}
+func newParseSlots(n int) *parseSlots { return &parseSlots{all: make(chan struct{}, n)} }
 
-// takeSlot waits for a slot or the end of ctx. The caller calls leave to give the slot back.
+// takeSlot waits for a slot or the end of ctx, behind those that wait longer. The caller calls
+// leave to give the slot back.
 func (g *parseSlots) takeSlot(ctx context.Context, who identity.ID) (leave func(), err error) {
-	v := &slotRequest{who, make(chan struct{})}
-	g.mu.Lock()
-	g.waiting = append(g.waiting, v)
-	g.grantSlots()
-	g.mu.Unlock()
+	own, _ := g.ofPeer.LoadOrStore(who, make(chan struct{}, 1))
+	var taken []chan struct{}
 	leave = func() {
-		g.mu.Lock()
-		defer g.mu.Unlock()
-		delete(g.busy, who)
-		g.grantSlots()
-	}
-	select {
-	case <-v.granted:
-		return leave, nil
-	case <-ctx.Done():
-	}
-	g.mu.Lock()
-	i := slices.Index(g.waiting, v)
-	if i >= 0 {
-		g.waiting = slices.Delete(g.waiting, i, i+1)
-	}
-	g.mu.Unlock()
-	if i < 0 { // it was granted just now
-		leave()
-	}
-	return nil, ctx.Err()
-}
-
-// grantSlots grants the slots that are free. The caller holds g.mu.
-func (g *parseSlots) grantSlots() {
-	if g.busy == nil {
-		g.busy = make(map[identity.ID]bool)
-	}
-	g.waiting = slices.DeleteFunc(g.waiting, func(v *slotRequest) bool {
-		isFree := len(g.busy) < g.places && !g.busy[v.peer]
-		if isFree {
-			g.busy[v.peer] = true
-			close(v.granted)
+		for _, places := range taken {
+			<-places
 		}
-		return isFree
-	})
+	}
+	for _, places := range []chan struct{}{own.(chan struct{}), g.all} {
+		select {
+		case places <- struct{}{}:
+			taken = append(taken, places)
+		case <-ctx.Done():
+			leave()
+			return nil, ctx.Err()
+		}
+	}
+	return leave, nil
 }
 
 // parseArrivedMessage reads a message that has come. A hostile file takes up to 40 MiB of memory

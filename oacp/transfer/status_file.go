@@ -54,7 +54,7 @@ func readStatusFile(dir *os.Root) ([]byte, error) {
 		return nil, err
 	}
 	defer f.Close()
-	return io.ReadAll(io.LimitReader(f, maxStatus))
+	return io.ReadAll(io.LimitReader(f, message.MaxBytes))
 }
 
 // updateStatusFile writes the status that a bound agent has at its peer into its status.yaml, and

@@ -15,12 +15,21 @@ type folderWatch struct {
 	mailer *Mailer
 	tasks  *sync.WaitGroup // of Run, which waits for it
 
-	// Only Run uses events and warned.
+	// Only Run uses these.
 	events *fsnotify.Watcher // nil before the first folder, or if the system has none left
 	warned bool              // it has logged that a folder cannot be watched
+}
 
-	mu   sync.Mutex // guards dirs
-	dirs map[string]mailbox
+// inboxPath returns the path of an inbox.
+func (m *Mailer) inboxPath(p mailbox) string {
+	return filepath.Join(m.cfg.Home, filepath.FromSlash(p.dir()), inboxDir)
+}
+
+// findMailbox returns the mailbox whose inbox has a path. ok is false if it is not the path of one.
+func (m *Mailer) findMailbox(inbox string) (p mailbox, ok bool) {
+	agent := filepath.Dir(inbox)
+	p = mailbox{filepath.Base(filepath.Dir(filepath.Dir(agent))), filepath.Base(agent)}
+	return p, m.inboxPath(p) == inbox
 }
 
 // closeWatcher ends the watch, and with it the goroutine that listens.
@@ -35,7 +44,7 @@ func (w *folderWatch) watchInbox(p mailbox) {
 	if w.mailer.cfg.unwatched {
 		return
 	}
-	dir := filepath.Join(w.mailer.cfg.Home, filepath.FromSlash(p.dir()), inboxDir)
+	dir := w.mailer.inboxPath(p)
 	var err error
 	if w.events == nil {
 		var events *fsnotify.Watcher
@@ -45,9 +54,6 @@ func (w *folderWatch) watchInbox(p mailbox) {
 		}
 	}
 	if err == nil {
-		w.mu.Lock()
-		w.dirs[dir] = p
-		w.mu.Unlock()
 		err = w.events.Add(dir)
 	}
 	if err != nil && !w.warned {
@@ -58,17 +64,13 @@ func (w *folderWatch) watchInbox(p mailbox) {
 
 // unwatchUnscanned stops watching inboxes that are not scanned any more.
 func (w *folderWatch) unwatchUnscanned() {
-	w.mu.Lock()
-	var old []string
-	for dir, p := range w.dirs {
-		if !w.mailer.ledger.isInboxScanned(p) {
-			old = append(old, dir)
-			delete(w.dirs, dir)
-		}
+	if w.events == nil {
+		return
 	}
-	w.mu.Unlock()
-	for _, dir := range old {
-		w.events.Remove(dir) // fails only if it is no longer watched
+	for _, dir := range w.events.WatchList() {
+		if p, ok := w.mailer.findMailbox(dir); !ok || !w.mailer.ledger.isInboxScanned(p) {
+			w.events.Remove(dir) // fails only if it is no longer watched
+		}
 	}
 }
 
@@ -93,9 +95,7 @@ func (w *folderWatch) handleEvents(events *fsnotify.Watcher) {
 
 func (w *folderWatch) handleEvent(e fsnotify.Event) {
 	dir, name := filepath.Split(e.Name)
-	w.mu.Lock()
-	p, known := w.dirs[filepath.Clean(dir)]
-	w.mu.Unlock()
+	p, known := w.mailer.findMailbox(filepath.Clean(dir))
 	if !known {
 		return
 	}

@@ -19,9 +19,10 @@ func TestHiddenNames(t *testing.T) {
 		".tmp1":             nil,
 	} {
 		l := testLedger()
-		dir := filepath.FromSlash("/inbox")
-		w := &folderWatch{mailer: &Mailer{ledger: l}, dirs: map[string]mailbox{dir: reviewer}}
-		w.handleEvent(fsnotify.Event{Name: filepath.Join(dir, hidden), Op: fsnotify.Remove})
+		m := &Mailer{ledger: l, cfg: Config{Home: "/home/me/oacp"}}
+		w := &folderWatch{mailer: m}
+		w.handleEvent(fsnotify.Event{Name: filepath.Join(m.inboxPath(reviewer), hidden), Op: fsnotify.Remove})
+		w.handleEvent(fsnotify.Event{Name: filepath.Join("/home/me/inbox", hidden), Op: fsnotify.Remove})
 		if got := slices.Sorted(maps.Keys(l.takeDirtyFiles()[reviewer])); !slices.Equal(got, want) {
 			t.Errorf("%s went: %q are to be scanned, want %q", hidden, got, want)
 		}

@@ -912,7 +912,7 @@ class OACPQueued(TypedDict):
     size: int
     state: MailState
     reason: str  # "": there is nothing to say
-    since: str  # when it was delivered; before that, when it came or was changed
+    since: str  # when it was delivered; before that, when it was last changed
 
 
 class OACPQueue(TypedDict):
