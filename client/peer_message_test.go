@@ -233,16 +233,3 @@ func FuzzTags(f *testing.F) {
 		}
 	})
 }
-
-func BenchmarkRenderPeerMessage(b *testing.B) {
-	for _, size := range []int{100, 10_000, 1 << 20} {
-		m := newQuestion(strings.Repeat("a line of a question, \u201cquoted\u201d\n", size/38+1))
-		b.Run(fmt.Sprint(size), func(b *testing.B) {
-			b.SetBytes(int64(len(m.Payload)))
-			b.ReportAllocs()
-			for b.Loop() {
-				RenderPeerMessage(m)
-			}
-		})
-	}
-}

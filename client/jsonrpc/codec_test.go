@@ -14,33 +14,7 @@ import (
 	"github.com/acpd/acpd/wire"
 )
 
-func TestLines(t *testing.T) {
-	big := strings.Repeat("x", 300<<10)
-	in := lineReader{source: io.MultiReader(
-		iotest.HalfReader(strings.NewReader("a\n\n"+big+"\n")),
-		strings.NewReader("b\n"), strings.NewReader("last")), maxLine: 1 << 20}
-	for _, want := range []string{"a", "", big, "b", "last"} {
-		line, err := in.readLine()
-		if err != nil || string(line) != want {
-			t.Fatalf("got %.20q, %v, want %.20q", line, err, want)
-		}
-	}
-	if _, err := in.readLine(); err != io.EOF {
-		t.Errorf("got %v", err)
-	}
-	if len(in.buf) > minReadBuffer || len(in.full) > 0 {
-		t.Errorf("a buffer of %d bytes and %d pieces stay", len(in.buf), len(in.full))
-	}
-	small := strings.Repeat("x", 99) + "\n"
-	in = lineReader{source: strings.NewReader(strings.Repeat(small, 10000)), maxLine: 1 << 20}
-	for range 10000 {
-		if line, err := in.readLine(); err != nil || string(line) != small[:99] {
-			t.Fatalf("got %.20q, %v", line, err)
-		}
-	}
-	if len(in.buf) != maxReadBuffer {
-		t.Errorf("a buffer of %d bytes for many small lines, want %d", len(in.buf), maxReadBuffer)
-	}
+func TestLineLimit(t *testing.T) {
 	for n, want := range map[int]error{10: nil, 11: errLongLine, 30: errLongLine} {
 		for name, r := range map[string]io.Reader{"at once": strings.NewReader(strings.Repeat("x", n) + "\n"), "bytewise": iotest.OneByteReader(strings.NewReader(strings.Repeat("x", n) + "\n"))} {
 			in := lineReader{source: r, maxLine: 10}
