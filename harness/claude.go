@@ -46,7 +46,6 @@ type claude struct {
 	args      []string // the session's command line
 	processes *processes
 	reply     func(context.Context, wire.MessageID, string) error
-	posts     gate
 	askAgain  time.Duration // after which a session is asked again that has not said that it is idle
 
 	listener *net.UnixListener // on the socket that the session answers to
@@ -92,7 +91,7 @@ func findClaude(ctx context.Context, env *Environment, ps *processes) (Session, 
 	}
 	c := &claude{
 		lifetime: newLifetime(), version: env.Version, socket: socket, token: env.Getenv("CLAUDE_CODE_MESSAGING_TOKEN"), args: parent.args,
-		processes: ps, reply: env.Reply, posts: newGate(), askAgain: askAgain, awaited: make(map[string]chan<- claudeFrame),
+		processes: ps, reply: env.Reply, askAgain: askAgain, awaited: make(map[string]chan<- claudeFrame),
 	}
 	if err := c.listen(filepath.Dir(socket)); err != nil {
 		return fail("%v", err)
@@ -136,7 +135,7 @@ func (c *claude) Close() error {
 // Post gives the session the pointer, as soon as the session says that it is idle and in
 // which mode. A session that says nothing is busy, or cannot say it.
 func (c *claude) Post(ctx context.Context, p Post) (Posted, error) {
-	return post(ctx, c, c.lifetime, c.posts, &p, func(ctx context.Context) (Posted, error) {
+	return c.post(ctx, c, &p, func(ctx context.Context) (Posted, error) {
 		idle, mode, err := c.askMode(ctx, p.Unattended)
 		if err != nil {
 			return Posted{}, err

@@ -3,7 +3,6 @@ package harness
 import (
 	"cmp"
 	"regexp"
-	"slices"
 	"strings"
 
 	"github.com/go-json-experiment/json"
@@ -127,7 +126,6 @@ func readAnyText(value jsontext.Value) string {
 // line.
 func (f *claudeFrame) judge() (saw string, err error) {
 	saw = cmp.Or(f.Reason, f.DropReason)
-	isExplained := slices.Contains(claudeReasons, saw) || f.Status == statusDenied || f.Status == statusExpired // by the user
 	if saw != "" {
 		saw = showWord(saw, claudeReasons...)
 	}
@@ -138,11 +136,7 @@ func (f *claudeFrame) judge() (saw string, err error) {
 		return saw, ErrHeld
 	}
 	status := showWord(string(f.Status), string(statusDenied), string(statusExpired), string(statusRefused), string(statusDropped))
-	saw = strings.TrimSuffix(status+": "+saw, ": ")
-	if !isExplained {
-		return saw, ErrNotTaken
-	}
-	return saw, ErrRefused
+	return strings.TrimSuffix(status+": "+saw, ": "), ErrRefused
 }
 
 // claudeTag is Claude Code's own mark around a message of another session.

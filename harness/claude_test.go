@@ -77,9 +77,6 @@ func TestClaudeReceipts(t *testing.T) {
 			if !errors.Is(err, test.want) {
 				t.Fatalf("Post: %v, want %v", err, test.want)
 			}
-			if isNotTaken := errors.Is(err, ErrNotTaken); isNotTaken != (name == "refused" || name == "new word") {
-				t.Errorf("not taken in a form of today: %v", isNotTaken)
-			}
 			if e, ok := errors.AsType[*Error](err); ok && e.Saw != test.saw {
 				t.Errorf("saw %q, want %q", e.Saw, test.saw)
 			}

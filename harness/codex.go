@@ -30,8 +30,7 @@ type codex struct {
 	socket    string
 	dir       string // the working directory of this process, which is that of the thread
 	processes *processes
-	posts     gate
-	probed    verdict
+	version   string        // as the app-server says, which has started this process and so stays the same
 	changed   pace.Signal   // the thread has become known
 	callTime  time.Duration // bounds one call
 
@@ -40,7 +39,6 @@ type codex struct {
 	unloadTime   time.Duration // after which a thread that is still loaded has a terminal
 
 	mu       sync.Mutex // guards what follows
-	version  string     // as the app-server said at the latest connection
 	thread   string     // as the latest tool call named it; empty before
 	injected string     // the thread to which acpd has added an item; empty if it has added none
 	closedAt time.Time  // when the thread's first terminal was first seen closed; zero if it was open at the latest look
@@ -50,22 +48,33 @@ type codex struct {
 
 // findCodex returns the thread of Codex that has started this process.
 func findCodex(ctx context.Context, env *Environment, ps *processes) (Session, error) {
-	fail := func(saw string) (Session, error) {
+	fail := func(err error) (Session, error) {
+		saw := ownwords.Of(err)
+		if e, ok := errors.AsType[*Error](err); ok {
+			if e.Err == ErrUnsupported {
+				return nil, err
+			}
+			saw = e.Reason()
+		}
 		return nil, &Error{Harness: codexName, Version: env.Version, Err: ErrUnsupported, Saw: saw}
 	}
-	c := &codex{lifetime: newLifetime(), dir: env.Dir, processes: ps, posts: newGate(), changed: pace.NewSignal(), callTime: codexTime, approvalTime: approvalTime, connectPause: connectPause, unloadTime: unloadTime}
+	c := &codex{lifetime: newLifetime(), dir: env.Dir, processes: ps, changed: pace.NewSignal(), callTime: codexTime, approvalTime: approvalTime, connectPause: connectPause, unloadTime: unloadTime}
 	var err error
 	if c.socket, err = findCodexSocket(env, ps); err != nil {
-		return fail(ownwords.Of(err))
+		return fail(err)
 	}
-	conn, err := c.connect(ctx) // which learns the version
+	conn, err := c.connect(ctx)
 	if err != nil {
-		if e, ok := errors.AsType[*Error](err); ok && e.Err != ErrUnsupported {
-			return fail(e.Reason())
-		}
-		return nil, err
+		return fail(err)
 	}
-	conn.close()
+	defer conn.close()
+	c.version = conn.version
+	if err = checkVersion(codexName, c.version); err == nil {
+		err = probeCodex(ctx, conn, c.version)
+	}
+	if err != nil {
+		return fail(err)
+	}
 	return c, nil
 }
 
@@ -120,15 +129,7 @@ func explainNoSocket(env *Environment, home string, err error) error {
 }
 
 // Harness returns the name and version of Codex.
-func (c *codex) Harness() (name, version string) {
-	return codexName, c.readVersion()
-}
-
-func (c *codex) readVersion() string {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.version
-}
+func (c *codex) Harness() (name, version string) { return codexName, c.version }
 
 // NoteCall learns the thread, which Codex names in each tool call.
 func (c *codex) NoteCall(meta map[string]any) {
@@ -156,7 +157,7 @@ func (c *codex) Close() error {
 // Post begins a turn in the thread as soon as it is idle. Untrusted goes where Codex shows it
 // to the model as the result of a tool.
 func (c *codex) Post(ctx context.Context, p Post) (Posted, error) {
-	return post(ctx, c, c.lifetime, c.posts, &p, func(ctx context.Context) (Posted, error) {
+	return c.post(ctx, c, &p, func(ctx context.Context) (Posted, error) {
 		conn, err := c.connect(ctx)
 		if err != nil {
 			return Posted{}, err
@@ -200,18 +201,7 @@ func (c *codex) connect(ctx context.Context) (*codexConn, error) {
 		conn.close()
 		return nil, c.fail(ErrGone, err)
 	}
-	version := readUserAgent(who.UserAgent)
-	c.mu.Lock()
-	c.version = version
-	c.mu.Unlock()
-	err = checkVersion(codexName, version)
-	if err == nil {
-		err = c.probed.judge(version, func() error { return probeCodex(ctx, conn, version) })
-	}
-	if err != nil {
-		conn.close()
-		return nil, c.explain(err)
-	}
+	conn.version = readUserAgent(who.UserAgent)
 	return conn, nil
 }
 
@@ -272,13 +262,10 @@ func (c *codex) explain(err error) error {
 		return c.fail(ErrGone, err)
 	case refusal.Code == codexNotFound:
 		return c.fail(ErrUnsupported, err)
-	case refusal.Code == codexOverloaded:
-		return c.fail(ErrRefused, err)
 	}
-	return c.fail(ErrNotTaken, err)
+	return c.fail(ErrRefused, err)
 }
 
 func (c *codex) fail(err, saw error) error {
-	name, version := c.Harness()
-	return &Error{Harness: name, Version: version, Err: err, Saw: ownwords.Of(saw)}
+	return &Error{Harness: codexName, Version: c.version, Err: err, Saw: ownwords.Of(saw)}
 }

@@ -31,6 +31,7 @@ const (
 // others, are for the client that the user looks at.
 type codexConn struct {
 	socket  *websocket.Conn
+	version string           // of the app-server, as it says
 	limit   time.Duration    // of one call
 	notices chan codexNotice // closed at the connection's end
 	ended   chan struct{}
@@ -64,9 +65,8 @@ func (e *codexError) OwnWords() string { return fmt.Sprintf("it answers with the
 
 // Codes of the app-server.
 const (
-	codexRefused    = -32600 // also of what it does not let happen to a thread
-	codexNotFound   = -32601 // an unknown method
-	codexOverloaded = -32001 // it is busy, and may take the same call later
+	codexRefused  = -32600 // also of what it does not let happen to a thread
+	codexNotFound = -32601 // an unknown method
 )
 
 // codexNotice is a notification, as far as it is needed here.

@@ -272,7 +272,7 @@ func TestCodexRefuses(t *testing.T) {
 		method, answer string
 		want           error
 	}{
-		"no rollout":     {"thread/read", `{"code":-32600,"message":"no rollout found"}`, ErrNotTaken},
+		"no rollout":     {"thread/read", `{"code":-32600,"message":"no rollout found"}`, ErrRefused},
 		"no such method": {"turn/start", `{"code":-32601,"message":"unknown method"}`, ErrUnsupported},
 		"overloaded":     {"turn/start", `{"code":-32001,"message":"Server overloaded; retry later."}`, ErrRefused},
 	} {

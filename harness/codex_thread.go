@@ -159,7 +159,7 @@ func (c *codex) joinThread(ctx context.Context, conn *codexConn, thread string) 
 			_, refused := errors.AsType[*codexError](err)
 			c.forgetInjected(refused)
 			if refused {
-				return nil, &Error{Harness: codexName, Version: c.readVersion(), Err: ErrNoTurn}
+				return nil, &Error{Harness: codexName, Version: c.version, Err: ErrNoTurn}
 			}
 			return nil, c.explain(err)
 		}

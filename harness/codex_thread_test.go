@@ -81,7 +81,7 @@ func TestCodexThreadIsFoundPastOthers(t *testing.T) {
 		own   bool // the own thread is asked, and says so
 		want  error
 	}{
-		"refused": {"thread/read", true, nil}, "silent": {"mcpServer/tool/call", true, nil}, "refused, not asked": {"thread/read", false, ErrNotTaken},
+		"refused": {"thread/read", true, nil}, "silent": {"mcpServer/tool/call", true, nil}, "refused, not asked": {"thread/read", false, ErrRefused},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -134,7 +134,7 @@ func (c *codex) lookAround(ctx context.Context, conn *codexConn) (p Presence, pa
 	}
 	err = c.checkIdle(ctx, conn, &t)
 	if err == nil && c.isTurnless(thread) {
-		err = &Error{Harness: codexName, Version: c.readVersion(), Err: ErrNoTurn}
+		err = &Error{Harness: codexName, Version: c.version, Err: ErrNoTurn}
 	}
 	return Presence{Unwakeable: err}, quietPause
 }

@@ -146,9 +146,6 @@ var (
 	ErrHeld = ownwords.New("held by the agent program until its user allows it")
 	// ErrRefused: the user or the program turned the line down.
 	ErrRefused = ownwords.New("refused by the agent program")
-	// ErrNotTaken is an ErrRefused for which neither the user, the settings nor a queue that is full is the
-	// reason: this version of the program may take lines in another form.
-	ErrNotTaken = ownwords.Errorf("%w", ErrRefused)
 	// ErrUnsupported: the program's version is too old, or it lacks what waking needs.
 	ErrUnsupported = ownwords.New("cannot be woken")
 	// ErrNoThread: it is not known yet which conversation of the program is ours.

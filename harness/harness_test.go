@@ -116,10 +116,10 @@ func TestFrameID(t *testing.T) {
 	}
 }
 
-// A gate lets one post at a time through, and none after the end of its context.
+// A session lets one post at a time through, and none after the end of its context.
 func TestGate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := newGate()
+		g := newLifetime()
 		leave, err := g.enter(t.Context())
 		if err != nil {
 			t.Fatal(err)

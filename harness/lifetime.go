@@ -3,19 +3,22 @@ package harness
 import (
 	"context"
 	"sync"
+	"time"
 )
 
 // lifetime is how long a session lasts: from newLifetime to end. It knows how many goroutines run for the
-// session, so that end can wait for them.
+// session, so that end can wait for them, and lets one post at a time through.
 type lifetime struct {
 	ctx     context.Context // ends with the session
 	cancel  context.CancelFunc
 	ending  sync.Mutex // held to begin another goroutine, and to end ctx
 	running sync.WaitGroup
+	place   chan time.Time // holds when the last post began while none is under way
 }
 
 func newLifetime() *lifetime {
-	l := new(lifetime)
+	l := &lifetime{place: make(chan time.Time, 1)}
+	l.place <- time.Time{}
 	l.ctx, l.cancel = context.WithCancel(context.Background())
 	return l
 }

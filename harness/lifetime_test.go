@@ -73,34 +73,34 @@ func (s *slowSystem) answer() error {
 
 // Close returns when the post that was under way has left the session.
 func TestCloseWaitsForPosts(t *testing.T) {
-	for name, find := range map[string]func(*testing.T, *slowSystem) (Session, gate){
-		"claude": func(t *testing.T, slow *slowSystem) (Session, gate) {
+	for name, find := range map[string]func(*testing.T, *slowSystem) (Session, *lifetime){
+		"claude": func(t *testing.T, slow *slowSystem) (Session, *lifetime) {
 			f := newFakeClaude(t)
 			s := f.find(f.environment(), newFamily()).(*claude)
 			slow.ended = s.ctx.Done()
 			s.processes.peerOf = func(*net.UnixConn) (int, error) { return 0, slow.answer() }
-			return s, s.posts
+			return s, s.lifetime
 		},
-		"codex": func(t *testing.T, slow *slowSystem) (Session, gate) {
+		"codex": func(t *testing.T, slow *slowSystem) (Session, *lifetime) {
 			s := newFakeCodex(t).mustFind().(*codex)
 			slow.ended = s.ctx.Done()
 			s.processes.peerOf = func(*net.UnixConn) (int, error) { return 0, slow.answer() }
-			return s, s.posts
+			return s, s.lifetime
 		},
-		"opencode": func(t *testing.T, slow *slowSystem) (Session, gate) {
+		"opencode": func(t *testing.T, slow *slowSystem) (Session, *lifetime) {
 			s, err := newFakeOpenCode(t).find("s3cret")
 			if err != nil {
 				t.Fatal(err)
 			}
 			slow.ended = s.ctx.Done()
 			s.processes.portsOf = func(int) ([]int, error) { return nil, slow.answer() }
-			return s, s.posts
+			return s, s.lifetime
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			slow := &slowSystem{asked: make(chan struct{})}
-			s, posts := find(t, slow)
+			s, l := find(t, slow)
 			done := make(chan error, 1)
 			go func() {
 				p := newPost()
@@ -113,7 +113,7 @@ func TestCloseWaitsForPosts(t *testing.T) {
 				t.Error(err)
 			}
 			select {
-			case <-posts.place:
+			case <-l.place:
 			default:
 				t.Error("a post goes on after Close")
 			}
@@ -170,20 +170,20 @@ func TestAPostThatWaitsForItsPlaceIsClosed(t *testing.T) {
 // A post that waits for the interval after another does too, unless its caller has given up.
 func TestAPostThatWaitsForTheIntervalIsClosed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		session, l, g := &claude{version: "2.1.330"}, newLifetime(), newGate()
+		session, l := &claude{version: "2.1.330"}, newLifetime()
 		first, second := newPost(), newPost()
-		if _, err := post(t.Context(), session, l, g, &first, pass); err != nil {
+		if _, err := l.post(t.Context(), session, &first, pass); err != nil {
 			t.Fatal(err)
 		}
 		done := make(chan error, 1)
 		go func() {
-			_, err := post(context.Background(), session, l, g, &second, pass)
+			_, err := l.post(context.Background(), session, &second, pass)
 			done <- err
 		}()
 		synctest.Wait()
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
-		if _, err := post(ctx, session, l, g, &first, pass); !errors.Is(err, context.Canceled) {
+		if _, err := l.post(ctx, session, &first, pass); !errors.Is(err, context.Canceled) {
 			t.Errorf("a caller that has given up: %v", err)
 		}
 		l.end()
@@ -194,15 +194,15 @@ func TestAPostThatWaitsForTheIntervalIsClosed(t *testing.T) {
 // A post that panics, which mcp survives, keeps no other from the session.
 func TestAPostThatPanicsLeavesItsPlace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		session, l, g := &claude{}, newLifetime(), newGate()
+		session, l := &claude{}, newLifetime()
 		first, second := newPost(), newPost()
 		func() {
 			defer func() { recover() }()
-			post(t.Context(), session, l, g, &first, func(context.Context) (Posted, error) { panic("a fault") })
+			l.post(t.Context(), session, &first, func(context.Context) (Posted, error) { panic("a fault") })
 		}()
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
-		if _, err := post(ctx, session, l, g, &second, pass); err != nil {
+		if _, err := l.post(ctx, session, &second, pass); err != nil {
 			t.Error(err)
 		}
 		l.end()

@@ -42,7 +42,6 @@ type opencode struct {
 	parent    int // the process that listens
 	port      int
 	http      *http.Client
-	posts     gate
 
 	mu      sync.Mutex // guards what follows
 	asking  bool       // which session has called
@@ -55,7 +54,7 @@ func findOpenCode(ctx context.Context, env *Environment, ps *processes) (Session
 		return nil, err
 	}
 	o := &opencode{
-		lifetime: newLifetime(), version: env.Version, dir: env.Dir, processes: ps, posts: newGate(),
+		lifetime: newLifetime(), version: env.Version, dir: env.Dir, processes: ps,
 		user: cmp.Or(env.Getenv("OPENCODE_SERVER_USERNAME"), "opencode"),
 		http: &http.Client{
 			Transport:     &http.Transport{MaxIdleConnsPerHost: 1, IdleConnTimeout: time.Minute},
@@ -135,7 +134,7 @@ func (o *opencode) Close() error {
 // Post gives the session the pointer, as if its user had typed it. In a busy session it is
 // the next turn.
 func (o *opencode) Post(ctx context.Context, p Post) (Posted, error) {
-	return post(ctx, o, o.lifetime, o.posts, &p, func(ctx context.Context) (Posted, error) {
+	return o.post(ctx, o, &p, func(ctx context.Context) (Posted, error) {
 		return Posted{}, o.givePointer(ctx, &p)
 	})
 }
@@ -306,7 +305,7 @@ func (o *opencode) explain(err error) error {
 	case refused.status == http.StatusNotFound:
 		return o.fail(ErrNoThread, err)
 	}
-	return o.fail(ErrNotTaken, err)
+	return o.fail(ErrRefused, err)
 }
 
 func (o *opencode) fail(err, saw error) error {

@@ -26,11 +26,6 @@ const (
 	proofTime = 4 * time.Second
 )
 
-// gate lets one post at a time through. The next begins postInterval after the last.
-type gate struct {
-	place chan time.Time // holds when the last post began while none is under way
-}
-
 // frameID returns the id of a post for programs that take each id once. It is the same however often
 // the post is tried, and another one for each message, also if messages have one id.
 func (p *Post) frameID() string {
@@ -41,32 +36,26 @@ func (p *Post) frameID() string {
 	return id.String()
 }
 
-func newGate() gate {
-	g := gate{place: make(chan time.Time, 1)}
-	g.place <- time.Time{}
-	return g
-}
-
 // enter waits for the place and for the interval. The caller calls leave. The error is ctx's.
-func (g gate) enter(ctx context.Context) (leave func(), _ error) {
+func (l *lifetime) enter(ctx context.Context) (leave func(), _ error) {
 	var began time.Time
 	select {
-	case began = <-g.place:
+	case began = <-l.place:
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
 	if wait := time.Until(began.Add(postInterval)); wait > 0 {
 		if err := pace.Sleep(ctx, wait); err != nil {
-			g.place <- began
+			l.place <- began
 			return nil, err
 		}
 	}
 	began = time.Now()
-	return func() { g.place <- began }, nil
+	return func() { l.place <- began }, nil
 }
 
 // post has do give a session p while the session lasts, and at its interval.
-func post(ctx context.Context, s Session, l *lifetime, g gate, p *Post, do func(context.Context) (Posted, error)) (Posted, error) {
+func (l *lifetime) post(ctx context.Context, s Session, p *Post, do func(context.Context) (Posted, error)) (Posted, error) {
 	for _, line := range []string{p.Pointer, cmp.Or(p.Given, p.Pointer)} {
 		if err := checkPointer(line); err != nil {
 			return Posted{}, err
@@ -79,7 +68,7 @@ func post(ctx context.Context, s Session, l *lifetime, g gate, p *Post, do func(
 		return Posted{}, closed
 	}
 	defer end()
-	leave, err := g.enter(joined)
+	leave, err := l.enter(joined)
 	switch {
 	case err != nil && ctx.Err() == nil:
 		return Posted{}, closed

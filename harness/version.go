@@ -42,6 +42,12 @@ func checkVersion(name, text string) error {
 	return &Error{Harness: name, Version: text, Err: ErrUnsupported, Saw: saw}
 }
 
+// lacks returns the error of a program without what waking needs, such as "codex 0.180.0 cannot be woken:
+// it has no thread/inject_items". what is in words of this program's own.
+func lacks(program, version, what string) error {
+	return &Error{Harness: program, Version: version, Err: ErrUnsupported, Saw: "it has no " + what}
+}
+
 var errNoVersion = ownwords.New("what it says of itself is not a version")
 
 // plainVersion matches a version, perhaps of a pre-release. Any other is a text of the program's choice.

@@ -40,8 +40,6 @@ type attachment struct {
 	session  harness.Session // how it is woken; nil: not at all
 	info     client.SessionInfo
 	told     client.SessionInfo // what the daemon knows of info
-	untaken  int                // messages that its program has not taken, one after the other
-	stopped  string             // why the session is woken no more, or empty
 	seen     chan struct{}      // closed when the program has said whether it can be woken
 	name     string             // as which it is attached, or was; "": never yet
 	key      string             // which the daemon gave it

@@ -2,8 +2,6 @@ package mcp
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"time"
 
 	"github.com/acpd/acpd/client"
@@ -37,7 +35,7 @@ func (s *Server) notePresence(p harness.Presence) {
 	a := &s.agent
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.info.Unwakeable, a.info.Asks = a.stopped, p.Asks
+	a.info.Unwakeable, a.info.Asks = "", p.Asks
 	if p.Unwakeable != nil {
 		a.info.Unwakeable = makeReason(p.Unwakeable)
 	}
@@ -69,34 +67,6 @@ func (s *Server) keepDeclared(ctx context.Context) {
 		pause = min(2*pause, longestPause)
 		s.agent.news.Set()
 	}
-}
-
-// maxUntaken is how many messages in a row a version that was not tested may leave untaken.
-const maxUntaken = 3
-
-// noteTaken counts the messages in a row that the session's program has not taken. If there are too many, and
-// the program is newer than every version that was tested, the session is not woken any more: the program may
-// take messages in another form. Its owner can read the reason. It is woken again once the program was restarted.
-// Whatever the model does with a turn does not matter, and neither do posts to other sessions: so neither a peer
-// nor an outage of a model ends waking.
-func (s *Server) noteTaken(session harness.Session, err error) {
-	newer := harness.NewerThanTested(session.Harness())
-	a := &s.agent
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	switch {
-	case err == nil, errors.Is(err, harness.ErrHeld):
-		a.untaken = 0
-	case errors.Is(err, harness.ErrNotTaken):
-		a.untaken++
-	}
-	if newer == "" || a.untaken < maxUntaken || a.stopped != "" {
-		return
-	}
-	why := fmt.Sprintf("it is %s, and did not take %d messages in a row: update acpctl, then start it again; the last one was %s", newer, maxUntaken, makeReason(err))
-	a.stopped = cutText(why, client.MaxReason)
-	a.info.Unwakeable = a.stopped
-	a.news.Set()
 }
 
 // endUnanswered ends a request whose turn was interrupted, because the program asked its user in it and got

@@ -240,54 +240,6 @@ func TestACallOfNoToolIsNoted(t *testing.T) {
 	}
 }
 
-// untriedSession is a session of a version that is newer than those that were tested.
-type untriedSession struct{ *watchedSession }
-
-func (untriedSession) Harness() (name, version string) { return "claude", "999.0.0" }
-
-// A version that no test has seen is not woken any more when it has not taken three messages in a row.
-func TestAVersionThatTakesNothingIsLeftAlone(t *testing.T) {
-	refused := &harness.Error{Harness: "claude", Err: harness.ErrNotTaken, Saw: "refused"}
-	for name, test := range map[string]struct {
-		session func(*watchedSession) harness.Session
-		errs    []error
-		stops   bool
-	}{
-		"three":              {func(w *watchedSession) harness.Session { return untriedSession{w} }, []error{refused, refused, refused}, true},
-		"not in a row":       {func(w *watchedSession) harness.Session { return untriedSession{w} }, []error{refused, refused, nil, refused, refused}, false},
-		"one is held":        {func(w *watchedSession) harness.Session { return untriedSession{w} }, []error{refused, refused, &harness.Error{Err: harness.ErrHeld}, refused}, false},
-		"two, and a reason":  {func(w *watchedSession) harness.Session { return untriedSession{w} }, []error{refused, refused, &harness.Error{Err: harness.ErrRefused}, &harness.Error{Err: harness.ErrUnattended}, &harness.Error{Err: harness.ErrGone}}, false},
-		"a reason, and one":  {func(w *watchedSession) harness.Session { return untriedSession{w} }, []error{refused, refused, &harness.Error{Err: harness.ErrUnattended}, refused}, true},
-		"a version of today": {func(w *watchedSession) harness.Session { return w }, []error{refused, refused, refused, refused}, false},
-	} {
-		t.Run(name, func(t *testing.T) {
-			d := newFakeDaemon(t)
-			w := &watchedSession{newFakeSession(), make(chan harness.Presence, 1)}
-			w.says <- harness.Presence{}
-			_, agent := attachedProgram(t, d, &Server{FindSession: func(context.Context, string, string) (harness.Session, error) { return test.session(w), nil }})
-			for _, err := range test.errs {
-				w.set(false, err)
-				notice := newInbound(kinds.KindNotify, &kinds.Notify{Topic: "build"})
-				notice.Wake = &client.WakeGrant{}
-				if err := agent.conn.Call(await.NewContext(t), client.MethodWake, notice, &client.WakeAnswer{}); err != nil {
-					t.Fatal(err)
-				}
-			}
-			if test.stops {
-				told := await.Receive(t, "the daemon hears that it is not woken any more", d.attached).params.Session
-				if !strings.HasPrefix(told.Unwakeable, "it is newer than tested (2.") || !strings.Contains(told.Unwakeable, "did not take 3 messages in a row: update acpctl") {
-					t.Errorf("session %+v", told)
-				}
-			}
-			w.says <- harness.Presence{Asks: "Codex"}
-			told := await.Receive(t, "the daemon hears what its program says", d.attached).params.Session
-			if stopped := told.Unwakeable != ""; stopped != test.stops {
-				t.Errorf("session %+v", told)
-			}
-		})
-	}
-}
-
 // The owner's own wake is a line of ours, about no message.
 func TestTheOwnersWake(t *testing.T) {
 	d := newFakeDaemon(t)

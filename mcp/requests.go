@@ -36,8 +36,10 @@ type openRequest struct {
 	answer   outcome       // of a query that was answered; set before ended is closed
 	posted   atomic.Bool   // the session was woken for it, or is to be
 	waiting  int           // calls that wait for the answer: it and its repeats; guarded by requestTable.mu
-	shown    chan struct{} // closed when it was shown to its end
 	final    *report       // of a delegation: its result, while that is sent; guarded by requestTable.mu
+
+	unread context.Context // ends when it was shown to its end, or is not open any more
+	read   context.CancelFunc
 }
 
 // outcome is the answer to a query.
@@ -68,7 +70,8 @@ func (t *requestTable) add(in *client.Inbound) (*openRequest, error) {
 		first.extend(in)
 		return first, nil
 	}
-	r := &openRequest{Inbound: in, arrived: time.Now(), ended: make(chan struct{}), shown: make(chan struct{}), waiting: 1}
+	r := &openRequest{Inbound: in, arrived: time.Now(), ended: make(chan struct{}), waiting: 1}
+	r.unread, r.read = context.WithCancel(context.Background())
 	r.extend(in)
 	t.open[key] = r
 	t.ended.forget(key)
@@ -172,6 +175,7 @@ func (t *requestTable) end(r *openRequest, why string) bool {
 	}
 	delete(t.open, key)
 	close(r.ended)
+	r.read()
 	t.ended.keep(key, why)
 	return true
 }
@@ -222,20 +226,11 @@ func (t *requestTable) count() (open, unseen int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for _, r := range t.open {
-		if !isClosed(r.shown) {
+		if r.unread.Err() == nil {
 			unseen++
 		}
 	}
 	return len(t.open), unseen
-}
-
-// markShown notes that a request was shown to its end.
-func (t *requestTable) markShown(r *openRequest) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if !isClosed(r.shown) {
-		close(r.shown)
-	}
 }
 
 func isClosed(c <-chan struct{}) bool {

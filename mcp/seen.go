@@ -1,7 +1,7 @@
 package mcp
 
 import (
-	"slices"
+	"context"
 	"sync"
 	"time"
 
@@ -20,8 +20,6 @@ type seenMessages struct {
 	last    memory[messageKey, sight]
 	n       int // numbers that were given
 	endedAt int // nothing follows from messages up to this number
-
-	watched map[messageKey][]chan struct{} // one for each wake: see watch
 }
 
 // sight is what is known of one message.
@@ -30,7 +28,11 @@ type sight struct {
 	at     time.Time // when it was shown last
 	woke   bool      // the session was woken for it, or is to be, and was not shown it since
 	reply  replyWay  // zero if it is an open request
-	readTS uint64    // the TS of the message of the inbox that was shown to its end: one that comes again under its id has another
+
+	// Of a message of the inbox:
+	ts     uint64          // its TS: one that comes again under its id has another
+	unread context.Context // ends when it was shown to its end; nil before it is asked for
+	read   context.CancelFunc
 }
 
 // replyWay is how a message that is no open request is replied to.
@@ -135,37 +137,15 @@ func (m *seenMessages) newest() (key messageKey) {
 	return key
 }
 
-// watch returns a channel that is closed when a message of the inbox was shown to its end. The caller calls
-// done when it waits no more.
-func (m *seenMessages) watch(e *wire.Envelope) (read <-chan struct{}, done func()) {
-	own, key := make(chan struct{}), keyOf(e)
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if s, known := m.last.get(key); known && s.readTS == e.TS {
-		close(own)
-		return own, func() {}
-	}
-	if m.watched == nil {
-		m.watched = make(map[messageKey][]chan struct{})
-	}
-	m.watched[key] = append(m.watched[key], own)
-	return own, func() {
-		m.mu.Lock()
-		defer m.mu.Unlock()
-		if m.watched[key] = slices.DeleteFunc(m.watched[key], func(c chan struct{}) bool { return c == own }); len(m.watched[key]) == 0 {
-			delete(m.watched, key)
+// unread returns a context that ends when a message of the inbox was shown to its end, and the function to call
+// then.
+func (m *seenMessages) unread(e *wire.Envelope) (unread context.Context, read context.CancelFunc) {
+	m.change(keyOf(e), func(s *sight) {
+		if s.unread == nil || s.ts != e.TS {
+			s.ts = e.TS
+			s.unread, s.read = context.WithCancel(context.Background())
 		}
-	}
-}
-
-// read notes that a message of the inbox was shown to its end.
-func (m *seenMessages) read(e *wire.Envelope) {
-	key := keyOf(e)
-	m.change(key, func(s *sight) {
-		s.readTS = e.TS
-		for _, read := range m.watched[key] {
-			close(read)
-		}
-		delete(m.watched, key)
+		unread, read = s.unread, s.read
 	})
+	return unread, read
 }
