@@ -8,13 +8,11 @@ import (
 
 	"github.com/acpd/acpd/internal/durable"
 	"github.com/acpd/acpd/kinds"
-	"github.com/acpd/acpd/wire"
 )
 
 // After always no message of the peer and the kind waits for the owner but what has no room.
 func TestAlwaysApprovesWhatWaits(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		p := play(t, t.TempDir())
+	inBubble(t, func(t *testing.T, p *played) {
 		p.asks(desk, laptop)
 		const room = maxWaiting / 2
 		p.notify(laptop)
@@ -34,37 +32,10 @@ func TestAlwaysApprovesWhatWaits(t *testing.T) {
 	})
 }
 
-// What is said always is said of the message's session and kind alone.
-func TestAlwaysIsOfOneSessionAndKind(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		p := play(t, t.TempDir())
-		p.asks(desk)
-		other := allowed(desk, kinds.KindResult)
-		other.Ask = true
-		if err := p.Rules.Allow(other); err != nil {
-			t.Fatal(err)
-		}
-		p.Attach("codex", false)
-		m, _ := p.notify(desk)
-		result, codex := m, m
-		result.Kind, result.ID = kinds.KindResult, wire.NewMessageID()
-		codex.Agent = "codex"
-		p.request(result)
-		p.request(codex)
-		if _, err := p.Decide(p.Approvals()[0].ID, Always); err != nil {
-			t.Fatal(err)
-		}
-		if all := p.asked(); len(all) != 2 {
-			t.Errorf("these still ask: %+v", all)
-		}
-	})
-}
-
 // What happens while an Always is written: the message still waits if a bound was reached, and wakes
 // nobody if it was taken.
 func TestWhatHappensWhileAlwaysIsWritten(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		p := play(t, t.TempDir())
+	inBubble(t, func(t *testing.T, p *played) {
 		meanwhile := func(do func()) (err error) {
 			p.asks(desk)
 			p.Rules.files.SyncDir = func(dir string) error {

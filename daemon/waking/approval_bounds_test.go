@@ -4,15 +4,12 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"github.com/acpd/acpd/identity"
 )
 
 // What waits for the owner is bounded for each peer, and for a day.
 // holds: security.md#agents-on-this-machine
 func TestApprovalsAreBounded(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		p := play(t, t.TempDir())
+	inBubble(t, func(t *testing.T, p *played) {
 		p.asks(desk, laptop)
 		for range 2 * maxApprovals {
 			p.notify(desk)
@@ -44,8 +41,7 @@ func TestApprovalsAreBounded(t *testing.T) {
 // A peer that asks for approvals and gives up makes ten events a minute.
 // holds: security.md#agents-on-this-machine
 func TestApprovalEventsAreBounded(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		p := play(t, t.TempDir())
+	inBubble(t, func(t *testing.T, p *played) {
 		p.asks(desk)
 		for range 100 {
 			m, _ := p.notify(desk)
@@ -67,30 +63,6 @@ func TestApprovalEventsAreBounded(t *testing.T) {
 		}
 		if r, ok := p.findPermission("codex", m.Peer, m.Kind); !ok || !r.Ask {
 			t.Errorf("always for one session is for every one: %+v", r)
-		}
-	})
-}
-
-// Of many peers that may ask, each has a place.
-func TestApprovalsOfManyPeers(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		p := play(t, t.TempDir())
-		var many []identity.ID
-		for i := range maxApprovals {
-			many = append(many, identity.ID{7, byte(i)})
-		}
-		p.asks(many...)
-		for range 3 {
-			for _, id := range many {
-				p.notify(id)
-			}
-		}
-		asking := make(map[identity.ID]bool)
-		for _, a := range p.Approvals() {
-			asking[a.Peer] = true
-		}
-		if len(asking) != maxApprovals {
-			t.Errorf("%d of %d peers have a place", len(asking), maxApprovals)
 		}
 	})
 }

@@ -34,8 +34,7 @@ func TestApprovalsOfAnEarlierRun(t *testing.T) {
 // What the owner is asked about ends with the rule that lets it ask, also when the owner has said
 // yes and it waits for its turn.
 func TestWhatIsRevokedAsksNobody(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		p := play(t, t.TempDir())
+	inBubble(t, func(t *testing.T, p *played) {
 		decide := func() {
 			t.Helper()
 			if _, err := p.Decide(p.Approvals()[0].ID, Yes); err != nil {
@@ -67,8 +66,7 @@ func TestWhatIsRevokedAsksNobody(t *testing.T) {
 
 // The owner's yes for a muted session is refused, and the message still waits.
 func TestAMutedSessionTakesNoYes(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		p := play(t, t.TempDir())
+	inBubble(t, func(t *testing.T, p *played) {
 		p.asks(desk)
 		p.notify(desk)
 		if err := p.Rules.Mute("claude", time.Now().Add(time.Hour)); err != nil {
@@ -93,8 +91,7 @@ func TestAMutedSessionTakesNoYes(t *testing.T) {
 // The owner's yes that the session has no place for is refused, and the message still waits.
 // holds: security.md#agents-on-this-machine
 func TestNoYesIsLost(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		p := play(t, t.TempDir())
+	inBubble(t, func(t *testing.T, p *played) {
 		p.asks(desk)
 		const places = 1 + maxWaiting/2 // one is in the session
 		for range places + 1 {
@@ -131,8 +128,7 @@ func TestNoYesIsLost(t *testing.T) {
 // The owner's yes is refused while the bounds of turns are reached, and the message still waits.
 // holds: security.md#agents-on-this-machine
 func TestAYesOverABoundIsRefused(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		p := play(t, t.TempDir())
+	inBubble(t, func(t *testing.T, p *played) {
 		p.permit(desk)
 		p.wake(desk, 100)
 		p.asks(desk)
@@ -154,8 +150,7 @@ func TestAYesOverABoundIsRefused(t *testing.T) {
 // The owner's yes holds although a bound is reached before the session is woken: the message waits
 // until there is room, and the owner sees why. A no takes the yes back.
 func TestAYesHoldsOverABound(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		p := play(t, t.TempDir())
+	inBubble(t, func(t *testing.T, p *played) {
 		p.asks(desk)
 		p.permit(laptop)
 		busy, _ := p.notify(laptop)
@@ -217,8 +212,7 @@ func TestAYesHoldsOverABound(t *testing.T) {
 
 // A no wakes nobody, whatever keeps a yes from counting: a mute, or a bound.
 func TestANoCountsAlways(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		p := play(t, t.TempDir())
+	inBubble(t, func(t *testing.T, p *played) {
 		p.asks(desk)
 		p.notify(desk)
 		p.notify(desk)
@@ -243,8 +237,7 @@ func TestANoCountsAlways(t *testing.T) {
 // The owner is asked once about a message, and each approved message wakes its session when its own
 // peer has room, whichever was approved first.
 func TestApprovedMessagesWaitForTheirOwnRoom(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		p := play(t, t.TempDir())
+	inBubble(t, func(t *testing.T, p *played) {
 		p.asks(desk, laptop)
 		now := time.Now()
 		first, _ := p.notify(laptop)
@@ -284,8 +277,7 @@ func TestApprovedMessagesWaitForTheirOwnRoom(t *testing.T) {
 // The owner's answer is for what was shown: neither for other content under the same id, nor for what comes
 // under it after the message has gone.
 func TestAnAnswerIsForWhatWasShown(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		p := play(t, t.TempDir())
+	inBubble(t, func(t *testing.T, p *played) {
 		p.asks(desk)
 		m := Message{Agent: "claude", Peer: identity.Peer{ID: desk}, Kind: kinds.KindNotify, ID: wire.NewMessageID(), Digest: [32]byte{1}}
 		other := m
@@ -332,8 +324,7 @@ func TestAnAnswerIsForWhatWasShown(t *testing.T) {
 
 // A no holds as long as the message lies in the inbox.
 func TestANoHolds(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		p := play(t, t.TempDir())
+	inBubble(t, func(t *testing.T, p *played) {
 		p.asks(desk)
 		m, _ := p.notify(desk)
 		if _, err := p.Decide(p.Approvals()[0].ID, No); err != nil {

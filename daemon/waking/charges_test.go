@@ -140,8 +140,7 @@ func TestEachBoundOfCharges(t *testing.T) {
 // A peer may send under the id of a message that it was sent, and be sent one under the id of its
 // own: neither is a repeat of the other. Nor is a message for one session one for another.
 func TestChargesAreOfOneSessionAndOneWay(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		p := play(t, t.TempDir())
+	inBubble(t, func(t *testing.T, p *played) {
 		p.permit(desk, laptop)
 		woke, _ := p.notify(desk)
 		sent := Message{Agent: "claude", Peer: identity.Peer{ID: laptop}, Kind: kinds.KindNotify, ID: wire.NewMessageID()}

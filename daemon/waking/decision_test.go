@@ -50,8 +50,7 @@ func TestTheRuleOfTheNameGoesFirst(t *testing.T) {
 
 // A message has woken its session for a day, also if nothing has woken it since.
 func TestHasWokenForADay(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		p := play(t, t.TempDir())
+	inBubble(t, func(t *testing.T, p *played) {
 		p.permit(desk)
 		m, _ := p.notify(desk)
 		p.Release("claude", desk, m.ID)
@@ -68,8 +67,7 @@ func TestHasWokenForADay(t *testing.T) {
 
 // Who may wake a session at once, and with which grant: by rules, settings and answers together.
 func TestWhatMayWake(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		p := play(t, t.TempDir())
+	inBubble(t, func(t *testing.T, p *played) {
 		var set config.Agent
 		var wakers []identity.ID
 		p.Agents = func() *config.Agents { return &config.Agents{Named: map[string]config.Agent{"claude": set}} }
@@ -129,8 +127,7 @@ func TestWhatMayWake(t *testing.T) {
 // A message that nothing allows asks nobody. One that waits is not taken up twice, and none goes
 // before it. Nothing wakes a session that says so.
 func TestWhatIsTakenUp(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		p := play(t, t.TempDir())
+	inBubble(t, func(t *testing.T, p *played) {
 		p.permit(desk, laptop)
 		if _, now := p.notify(planner); now || len(p.told()) != 0 || len(p.Approvals()) != 0 {
 			t.Errorf("what nothing allows: woken %v, told %+v", now, p.told())

@@ -30,9 +30,9 @@ type boundKey struct {
 
 // reachedBound is what is known about such a bound.
 type reachedBound struct {
-	at, told time.Time
-	reason   string
-	until    time.Time // when the share that is used up has room again; zero for another bound
+	at     time.Time
+	reason string
+	until  time.Time // when the share that is used up has room again; zero for another bound
 }
 
 // isOver reports whether the owner no longer needs to know about the bound.
@@ -43,12 +43,21 @@ func (b *reachedBound) isOver(now time.Time) bool {
 	return !now.Before(b.until)
 }
 
-// toldKey names a group of events about a peer: those about approvals, or those about bounds and about
-// programs that refuse.
+// toldKey names a group of events about a peer.
 type toldKey struct {
-	peer     identity.ID
-	approval bool
+	peer  identity.ID
+	about subject
 }
+
+// subject is what an event is about.
+type subject int
+
+const (
+	aboutApproval subject = iota
+	aboutWakes            // a bound kept a message from waking a session
+	aboutSends            // a bound kept a message of a session from leaving
+	aboutRefusal          // a session's program refused to be woken, or waits for its user
+)
 
 // toldCount counts the events in the minute that began at since.
 type toldCount struct {
@@ -56,9 +65,9 @@ type toldCount struct {
 	n     int
 }
 
-// mayTell counts the event, and reports whether subscribers get it. No other bound limits events:
-// a peer that gives up what it asked for makes room for the next request, and a program can attach under
-// one name after the other. The caller holds mu.
+// mayTell counts the event, and reports whether subscribers get it: in a minute they get the first one about each
+// subject, and maxTold about approvals. No other bound limits events: a peer that gives up what it asked for makes
+// room for the next request, and a program can attach under one name after the other. The caller holds mu.
 func (w *Waker) mayTell(k toldKey, now time.Time) bool {
 	for other, told := range w.told {
 		if now.Sub(told.since) >= tellPause {
@@ -71,7 +80,7 @@ func (w *Waker) mayTell(k toldKey, now time.Time) bool {
 	}
 	told.n++
 	w.told[k] = told
-	return told.n <= maxTold
+	return told.n == 1 || k.about == aboutApproval && told.n <= maxTold
 }
 
 // recordBound records that a bound kept a message back. It returns the notice of it, or nil if
@@ -80,18 +89,18 @@ func (w *Waker) recordBound(s *session, e *entry, now time.Time, err error) *Not
 	maps.DeleteFunc(s.bounds, func(_ boundKey, b reachedBound) bool { return b.isOver(now) })
 	key := boundKey{e.charge.cause, e.charge.sent}
 	b := s.bounds[key]
-	told := now.Sub(b.told) < tellPause
 	b.at = now
 	if _, usedUp := errors.AsType[*usedUpError](err); usedUp && b.until.IsZero() {
 		b.reason, b.until = ownwords.Of(err), w.findRoom(e.charge)
 	} else if b.until.IsZero() { // a share that is used up says more
 		b.reason = ownwords.Of(err)
 	}
-	if !told {
-		b.told = now
-	}
 	s.bounds[key] = b
-	if told || !w.mayTell(toldKey{e.charge.cause, false}, now) {
+	about := aboutWakes
+	if key.sent {
+		about = aboutSends
+	}
+	if !w.mayTell(toldKey{key.peer, about}, now) {
 		return nil
 	}
 	return &Notice{Agent: e.Agent, Peer: e.charge.cause, Kind: e.Kind, Reason: b.reason, Until: b.until}

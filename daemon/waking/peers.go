@@ -36,7 +36,6 @@ func (w *Waker) ForgetPeer(peer identity.ID) {
 			s.current = nil
 		}
 		maps.DeleteFunc(s.bounds, func(k boundKey, _ reachedBound) bool { return k.peer == peer })
-		delete(s.refusalsTold, peer)
 		delete(s.asked, peer)
 	}
 	w.changed.Set()

@@ -56,8 +56,7 @@ func TestNothingIsLeftOfAForgottenPeer(t *testing.T) {
 
 // A peer is known that may wake nobody any more and has caused turns.
 func TestPeersThatHaveWokenAreKnown(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		p := play(t, t.TempDir())
+	inBubble(t, func(t *testing.T, p *played) {
 		p.permit(desk)
 		p.notify(desk)
 		p.Rules.Revoke(func(Permission) bool { return true })
@@ -69,8 +68,7 @@ func TestPeersThatHaveWokenAreKnown(t *testing.T) {
 
 // What is kept of bounds that were reached is forgotten after an hour.
 func TestReachedBoundsAreForgotten(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		p := play(t, t.TempDir())
+	inBubble(t, func(t *testing.T, p *played) {
 		for _, id := range []identity.ID{desk, laptop, planner} {
 			p.NoteLoop("claude", id, "notify", errApprovalsFull)
 			p.NoteLoop("claude", id, "notify", errApprovalsFull)

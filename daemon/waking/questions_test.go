@@ -25,21 +25,21 @@ func (p *played) ask(o Outcome) (posted bool) {
 	return len(called) == 1
 }
 
-// playAsked is play, with a session that answers and questions wake.
-func playAsked(t *testing.T) *played {
+// inAskedBubble is inBubble, with a session that answers and questions wake.
+func inAskedBubble(t *testing.T, test func(*testing.T, *played)) {
 	t.Helper()
-	p := play(t, t.TempDir())
-	if err := p.Rules.SetAnswers(AnswersRule{}, true); err != nil {
-		t.Fatal(err)
-	}
-	return p
+	inBubble(t, func(t *testing.T, p *played) {
+		if err := p.Rules.SetAnswers(AnswersRule{}, true); err != nil {
+			t.Fatal(err)
+		}
+		test(t, p)
+	})
 }
 
 // A question that woke nobody keeps no other one back: its post failed, or it was dropped while it
 // waited.
 func TestAQuestionThatWokeNobodyKeepsNoneBack(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		p := playAsked(t)
+	inAskedBubble(t, func(t *testing.T, p *played) {
 		for range 2 {
 			if !p.ask(Outcome{}) {
 				t.Fatal("a question that woke nobody keeps the next one back")
@@ -69,8 +69,7 @@ func TestAQuestionThatWokeNobodyKeepsNoneBack(t *testing.T) {
 
 // A question that is not answered keeps the next ones of its peer back for ten minutes.
 func TestThePauseAfterAQuestionEnds(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		p := playAsked(t)
+	inAskedBubble(t, func(t *testing.T, p *played) {
 		if !p.ask(Outcome{Posted: true}) || p.ask(Outcome{Posted: true}) {
 			t.Fatal("the first one alone is to wake it")
 		}
@@ -88,8 +87,7 @@ func TestThePauseAfterAQuestionEnds(t *testing.T) {
 // Only questions about delegations keep others of their peer back: neither queries nor results do, nor
 // does a question that is over a bound, nor one that a session had before it could be woken no more.
 func TestWhatKeepsNoQuestionBack(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		p := playAsked(t)
+	inAskedBubble(t, func(t *testing.T, p *played) {
 		if err := p.Rules.Allow(allowed(desk, kinds.KindQuery)); err != nil {
 			t.Fatal(err)
 		}
@@ -126,8 +124,7 @@ func TestWhatKeepsNoQuestionBack(t *testing.T) {
 
 // A peer that was forgotten and is trusted again asks as one that has never asked.
 func TestAForgottenPeerHasAskedNothing(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		p := playAsked(t)
+	inAskedBubble(t, func(t *testing.T, p *played) {
 		for range 2 {
 			if !p.ask(Outcome{Posted: true}) {
 				t.Fatal("a question wakes nobody")

@@ -1,10 +1,6 @@
 package waking
 
-import (
-	"time"
-
-	"github.com/acpd/acpd/identity"
-)
+import "time"
 
 // refusedFor is how long peers see a session as one that answers only when it is active, after its
 // program refused to be woken. A message that comes meanwhile is still tried.
@@ -41,7 +37,7 @@ func (w *Waker) noteRefusal(m Message, o Outcome) *Notice {
 		if !unattended || s.refusal.unattended {
 			s.refusal = refusal{}
 		}
-		if !o.NeedsPerson || !w.mayTellRefusal(s, m.Peer.ID, now) {
+		if !o.NeedsPerson || !w.mayTell(toldKey{m.Peer.ID, aboutRefusal}, now) {
 			return nil
 		}
 		return &Notice{Agent: m.Agent, Peer: m.Peer.ID, Kind: m.Kind, Reason: "its program waits for its user to allow it", NeedsPerson: true}
@@ -51,18 +47,8 @@ func (w *Waker) noteRefusal(m Message, o Outcome) *Notice {
 	before := s.refusal
 	isKnown := now.Before(before.until) && before.why == o.Refused
 	s.refusal = refusal{o.Refused, now.Add(refusedFor), unattended || now.Before(before.until) && before.unattended}
-	if isKnown || !w.mayTellRefusal(s, m.Peer.ID, now) {
+	if isKnown || !w.mayTell(toldKey{m.Peer.ID, aboutRefusal}, now) {
 		return nil
 	}
 	return &Notice{Agent: m.Agent, Peer: m.Peer.ID, Kind: m.Kind, Reason: o.Refused, NeedsPerson: o.NeedsPerson}
-}
-
-// mayTellRefusal reports whether the owner is notified of a message of a peer that did not wake a
-// session, and records that. The caller holds mu.
-func (w *Waker) mayTellRefusal(s *session, peer identity.ID, now time.Time) bool {
-	if now.Sub(s.refusalsTold[peer]) < tellPause || !w.mayTell(toldKey{peer, false}, now) {
-		return false
-	}
-	s.refusalsTold[peer] = now
-	return true
 }

@@ -2,7 +2,6 @@ package waking
 
 import (
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/acpd/acpd/identity"
@@ -12,8 +11,7 @@ import (
 // A session whose program refuses to be woken is one that answers when it is active, for a minute or
 // until it takes a message. The owner hears it once.
 func TestARefusal(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		p := play(t, t.TempDir())
+	inBubble(t, func(t *testing.T, p *played) {
 		p.permit(desk)
 		if err := p.Rules.Allow(Permission{Peer: laptop, Kind: kinds.KindNotify, Unattended: true}); err != nil {
 			t.Fatal(err)
@@ -68,8 +66,7 @@ func TestARefusal(t *testing.T) {
 // A refusal is told once for a minute, and once more if the reason is another one. It holds for as
 // many messages as the widest refusal of that minute.
 func TestRefusalsFollowEachOther(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		p := play(t, t.TempDir())
+	inBubble(t, func(t *testing.T, p *played) {
 		p.permit(desk)
 		if err := p.Rules.Allow(Permission{Peer: laptop, Kind: kinds.KindNotify, Unattended: true}); err != nil {
 			t.Fatal(err)

@@ -19,8 +19,6 @@ type session struct {
 
 	unwakeable bool    // its program says that nothing can wake it
 	refusal    refusal // the last one
-
-	refusalsTold map[identity.ID]time.Time // when the owner was last notified of a peer's message that did not wake it
 }
 
 // question is a question about what the session has delegated.
@@ -38,7 +36,7 @@ func (w *Waker) Attach(agent string, unwakeable bool) {
 	defer w.mu.Unlock()
 	s := w.sessions[agent]
 	if s == nil {
-		s = &session{bounds: make(map[boundKey]reachedBound), asked: make(map[identity.ID]question), refusalsTold: make(map[identity.ID]time.Time)}
+		s = &session{bounds: make(map[boundKey]reachedBound), asked: make(map[identity.ID]question)}
 		w.sessions[agent] = s
 	}
 	s.current, s.unwakeable, s.refusal = nil, unwakeable, refusal{}

@@ -13,8 +13,7 @@ import (
 // Nothing that waited for a session wakes the unwakeable one that replaces it, and the owner is not
 // asked for it.
 func TestAnUnwakeableSessionHasNothingThatWaits(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		p := play(t, t.TempDir())
+	inBubble(t, func(t *testing.T, p *played) {
 		p.permit(desk)
 		p.asks(laptop)
 		p.notify(desk)
@@ -37,8 +36,7 @@ func TestAnUnwakeableSessionHasNothingThatWaits(t *testing.T) {
 
 // A session that replaces another one of its name has no message in hand.
 func TestASessionThatReplacesAnotherIsFree(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		p := play(t, t.TempDir())
+	inBubble(t, func(t *testing.T, p *played) {
 		p.permit(desk)
 		p.notify(desk)
 		waits, _ := p.notify(desk)
@@ -60,8 +58,7 @@ func TestASessionThatReplacesAnotherIsFree(t *testing.T) {
 
 // The owner is not asked about a session that has ended.
 func TestASessionThatHasEndedAsksNobody(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		p := play(t, t.TempDir())
+	inBubble(t, func(t *testing.T, p *played) {
 		p.asks(desk)
 		p.notify(desk)
 		p.Detach("claude")
@@ -99,8 +96,7 @@ func TestWatches(t *testing.T) {
 // A question waits at a session that cannot be woken yet, and wakes it when it can. One that is over by
 // then does not, nor does a notice: it lies in the inbox.
 func TestAQuestionWaitsForASessionThatCanBeWokenLater(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		p := play(t, t.TempDir())
+	inBubble(t, func(t *testing.T, p *played) {
 		p.permit(desk)
 		if err := p.Rules.Allow(allowed(desk, kinds.KindQuery)); err != nil {
 			t.Fatal(err)

@@ -12,18 +12,6 @@ import (
 	"github.com/acpd/acpd/wire"
 )
 
-// Peers that have woken a session often leave a part to whoever may wake it and comes later.
-// holds: security.md#agents-on-this-machine
-func TestPeersThatComeLaterHaveTheirPart(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		p := play(t, t.TempDir())
-		p.permit(desk, laptop, planner)
-		if a, b, c := p.wake(desk, 20), p.wake(laptop, 20), p.wake(planner, 20); a != 10 || b < 3 || c < 3 || a+b+c > 20 {
-			t.Errorf("they woke it %d, %d and %d times", a, b, c)
-		}
-	})
-}
-
 // holds: security.md#agents-on-this-machine
 func TestShares(t *testing.T) {
 	for parts := 1; parts <= 30; parts++ {

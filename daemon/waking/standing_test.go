@@ -2,49 +2,15 @@ package waking
 
 import (
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/kinds"
 )
 
-// A peer that has used up its share may not wake the session now, so that a query that names no
-// agent goes to another one. Nor may one of whose messages enough wait.
-func TestMayWakeCountsWhatWasUsed(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		p := play(t, t.TempDir())
-		p.permit(desk, laptop)
-		may := func(agent string, who identity.ID) bool {
-			return p.MayWake(agent, identity.Peer{ID: who}, kinds.KindNotify)
-		}
-		if n := p.wake(desk, 20); n != 10 || may("claude", desk) || !may("claude", laptop) {
-			t.Errorf("after %d turns: desk may %v, laptop %v", n, may("claude", desk), may("claude", laptop))
-		}
-		p.Attach("codex", false)
-		if !may("codex", desk) {
-			t.Error("the turns of one session count at another one")
-		}
-		p.Attach("codex", true)
-		if may("codex", desk) {
-			t.Error("a session that nothing can wake may be woken")
-		}
-		for range 1 + maxWaiting/2 {
-			if !may("claude", laptop) {
-				t.Error("it may not wake the session although it has a place")
-			}
-			p.notify(laptop)
-		}
-		if may("claude", laptop) {
-			t.Error("it may wake the session although it has no place")
-		}
-	})
-}
-
 // What waits for the owner may not be asked about where there is no place for it.
 func TestStandings(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		p := play(t, t.TempDir())
+	inBubble(t, func(t *testing.T, p *played) {
 		m := Message{Agent: "claude", Peer: identity.Peer{ID: desk}, Kind: kinds.KindNotify}
 		expect := func(when string, want Standing) {
 			t.Helper()
@@ -61,6 +27,23 @@ func TestStandings(t *testing.T) {
 		expect("as many wait as may", KeptBack)
 		p.permit(desk)
 		expect("it may", Ready)
+		p.Attach("claude", true)
+		expect("nothing can wake the session", KeptBack)
+		p.Attach("claude", false)
+		for range 1 + maxWaiting/2 {
+			expect("it has a place", Ready)
+			p.notify(desk)
+		}
+		expect("as many wait to wake the session as may", KeptBack)
+		p.Attach("codex", false)
+		m.Agent = "codex"
+		expect("at another session", Ready)
+		m.Agent, m.Peer.ID = "claude", laptop
+		p.permit(laptop)
+		expect("another peer", Ready)
+		m.Peer.ID = desk
+		p.Attach("claude", true) // which forgets what waits
+		p.Attach("claude", false)
 		p.hold(10, charge{cause: desk, peer: desk, at: time.Now()}, "claude")
 		expect("used up", UsedUp)
 		if err := p.Rules.Mute("claude", time.Now().Add(time.Hour)); err != nil {

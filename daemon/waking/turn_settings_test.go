@@ -13,8 +13,7 @@ import (
 // The settings bound the turns of a session, what is sent in them, and all sessions together. Turns that
 // are used up are told of until there are some again, and more of them count at once.
 func TestSettingsOfTurns(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		p := play(t, t.TempDir())
+	inBubble(t, func(t *testing.T, p *played) {
 		settings := &config.Agents{Named: map[string]config.Agent{"claude": {Turns: config.Turns{Hour: 40}}, "*": {Turns: config.Turns{Hour: 4}}}}
 		p.Config.Agents = func() *config.Agents { return settings }
 		for _, c := range []struct {
@@ -59,8 +58,7 @@ func TestSettingsOfTurns(t *testing.T) {
 
 // An approved message that used up turns keep back goes on when the settings give more.
 func TestMoreTurnsWakeAtOnce(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		p := play(t, t.TempDir())
+	inBubble(t, func(t *testing.T, p *played) {
 		settings := new(config.Agents)
 		p.Config.Agents = func() *config.Agents { return settings }
 		p.asks(desk)

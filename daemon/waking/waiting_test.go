@@ -16,8 +16,7 @@ import (
 
 // What the rules say when a message's turn comes counts, and not what they said when it came.
 func TestRulesCountWhenATurnComes(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		p := play(t, t.TempDir())
+	inBubble(t, func(t *testing.T, p *played) {
 		p.permit(desk, laptop)
 		var posted []client.WakeGrant
 		wait := func(change func()) {
@@ -50,8 +49,7 @@ func TestRulesCountWhenATurnComes(t *testing.T) {
 
 // A peer that no rule names has its part of the places, where answers wake the session.
 func TestAnswersTakeOnePart(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		p := playAsked(t)
+	inAskedBubble(t, func(t *testing.T, p *played) {
 		var rules []Permission
 		for i := range maxWaiting - 1 {
 			rules = append(rules, allowed(identity.ID{7, byte(i)}, kinds.KindNotify))
@@ -70,8 +68,7 @@ func TestAnswersTakeOnePart(t *testing.T) {
 
 // A question that is dropped over a bound when its turn comes keeps no other one back.
 func TestAQuestionOverABoundKeepsNoneBack(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		p := playAsked(t)
+	inAskedBubble(t, func(t *testing.T, p *played) {
 		p.hold(10, charge{cause: desk, peer: desk, at: time.Now().Add(time.Minute - time.Hour)}, "claude")
 		if p.ask(Outcome{Posted: true}) {
 			t.Fatal("the bound is not reached")
@@ -84,8 +81,7 @@ func TestAQuestionOverABoundKeepsNoneBack(t *testing.T) {
 
 // A session is woken when its time comes, however long others are busy.
 func TestBusySessionsKeepNoOthersBack(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		p := play(t, t.TempDir())
+	inBubble(t, func(t *testing.T, p *played) {
 		p.permit(desk)
 		wake := func(agent string) (m Message) {
 			for range 2 {
@@ -110,8 +106,7 @@ func TestBusySessionsKeepNoOthersBack(t *testing.T) {
 
 // The notices of one session name four peers that have reached a bound.
 func TestNoticesAreBounded(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		p := play(t, t.TempDir())
+	inBubble(t, func(t *testing.T, p *played) {
 		for i := range 3 * maxNoticed {
 			p.NoteLoop("claude", identity.ID{7, byte(i)}, kinds.KindNotify, errApprovalsFull)
 		}
@@ -123,8 +118,7 @@ func TestNoticesAreBounded(t *testing.T) {
 
 // A share that a clock has filled which was set back ends within a day, as it is said.
 func TestAShareThatEndsAfterTheClockWasSetBack(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		p := play(t, t.TempDir())
+	inBubble(t, func(t *testing.T, p *played) {
 		p.permit(desk)
 		woke, _ := p.notify(desk)
 		p.hold(50, charge{cause: desk, peer: laptop, sent: true, at: time.Now().Add(48 * time.Hour)}, "claude")

@@ -29,10 +29,10 @@ const (
 	busyFor       = 15 * time.Second       // for so long a message that was posted and not taken keeps others back
 	maxWaiting    = 16                     // messages that wait to wake a session
 	maxApprovals  = 64                     // messages that wait for the owner
-	maxTold       = 10                     // events about approvals of one peer in tellPause, and as many about bounds
+	maxTold       = 10                     // events about approvals of one peer in tellPause
 	questionPause = 10 * time.Minute       // between two questions of a peer that wake a session, unless the first was answered
 	maxAskedFor   = day                    // how long a message waits for the owner
-	tellPause     = time.Minute            // between two events of one session about one peer
+	tellPause     = time.Minute            // between two events about one peer and one subject
 	savePause     = 2 * time.Second        // before rules that are already in effect are written, or a turn is written again
 	noticeFor     = time.Hour              // how long the status shows a bound
 )

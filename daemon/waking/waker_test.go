@@ -74,6 +74,12 @@ func play(t *testing.T, dir string) *played {
 	return p
 }
 
+// inBubble runs a test with a virtual clock, and with what play returns.
+func inBubble(t *testing.T, test func(*testing.T, *played)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) { test(t, play(t, t.TempDir())) })
+}
+
 func (p *played) permit(peers ...identity.ID) {
 	p.t.Helper()
 	for _, id := range peers {
@@ -141,8 +147,7 @@ func (p *played) wake(from identity.ID, tries int) (n int) {
 // places.
 // holds: security.md#agents-on-this-machine
 func TestMessagesWaitForEachOther(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		p := play(t, t.TempDir())
+	inBubble(t, func(t *testing.T, p *played) {
 		p.permit(desk, laptop)
 		first, now := p.notify(desk)
 		if !now {
@@ -196,8 +201,7 @@ func TestMessagesWaitForEachOther(t *testing.T) {
 // A message wakes a session once, a turn that was none counts nothing, and a session that has
 // ended has nothing that waits.
 func TestOnceEach(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		p := play(t, t.TempDir())
+	inBubble(t, func(t *testing.T, p *played) {
 		p.permit(desk)
 		m, now := p.notify(desk)
 		if !now || p.request(m) {
@@ -236,8 +240,7 @@ func TestOnceEach(t *testing.T) {
 // A message that is enqueued wakes its session as soon as it may, once, and not if it is released
 // before: what it had begun until then does not count.
 func TestEnqueuedMessagesWakeSoon(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		p := play(t, t.TempDir())
+	inBubble(t, func(t *testing.T, p *played) {
 		p.permit(desk)
 		posted := make(chan bool, 9)
 		enqueue := func() Message {
@@ -267,8 +270,7 @@ func TestEnqueuedMessagesWakeSoon(t *testing.T) {
 // What a woken turn sends counts against the peer that woke it, as do the turns that follow.
 // holds: security.md#agents-on-this-machine
 func TestSendsOfAWokenTurn(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		p := playAsked(t)
+	inAskedBubble(t, func(t *testing.T, p *played) {
 		p.permit(desk)
 		woke, _ := p.notify(desk)
 		id := wire.NewMessageID()
@@ -390,8 +392,7 @@ func TestAQueryThatIsAskedAnewWakesAgain(t *testing.T) {
 // A message under the id of one of another peer's is another one, also when that is long gone.
 // holds: security.md#agents-on-this-machine
 func TestSendsCountToTheSenderOfTheirParent(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		p := play(t, t.TempDir())
+	inBubble(t, func(t *testing.T, p *played) {
 		p.permit(desk, laptop)
 		m, _ := p.notify(desk)
 		p.Release("claude", desk, m.ID)
@@ -421,8 +422,7 @@ func TestSendsCountToTheSenderOfTheirParent(t *testing.T) {
 // of that peer from waking the session for a time.
 // holds: security.md#agents-on-this-machine
 func TestQuestionsCountToWhoAsks(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		p := playAsked(t)
+	inAskedBubble(t, func(t *testing.T, p *played) {
 		p.permit(desk)
 		woke, _ := p.notify(desk)
 		given := wire.NewMessageID()

@@ -17,8 +17,7 @@ import (
 // A sender that gives up while its turn is written keeps nobody else back.
 // holds: security.md#agents-on-this-machine
 func TestATurnIsWrittenAlsoIfItsSenderGivesUp(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		p := play(t, t.TempDir())
+	inBubble(t, func(t *testing.T, p *played) {
 		p.permit(desk, laptop)
 		go p.DB.Write(t.Context(), false, func(*store.Tx) error { time.Sleep(time.Second); return nil })
 		synctest.Wait()
@@ -55,8 +54,7 @@ func (p *played) countWritten() int {
 // A message whose turn cannot be written is tried again after two seconds, and counts nothing until
 // then. The log says so once.
 func TestATurnThatCannotBeWrittenIsTriedAgain(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		p := play(t, t.TempDir())
+	inBubble(t, func(t *testing.T, p *played) {
 		p.permit(desk)
 		free := p.fillDisk()
 		m, now := p.notify(desk)
@@ -85,8 +83,7 @@ func TestATurnThatCannotBeWrittenIsTriedAgain(t *testing.T) {
 
 // A message that was taken while its turn was written does not wait, if that failed.
 func TestATakenMessageIsNotTriedAgain(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		p := play(t, t.TempDir())
+	inBubble(t, func(t *testing.T, p *played) {
 		p.permit(desk)
 		p.fillDisk()
 		go p.DB.Write(t.Context(), false, func(*store.Tx) error { time.Sleep(time.Second); return nil })
@@ -105,8 +102,7 @@ func TestATakenMessageIsNotTriedAgain(t *testing.T) {
 // What cannot be counted is not sent, and counts nothing. A turn that was none counts nothing after a
 // restart either.
 func TestWhatIsNotCountedIsNotSent(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		p := play(t, t.TempDir())
+	inBubble(t, func(t *testing.T, p *played) {
 		p.permit(desk)
 		woke, _ := p.notify(desk)
 		free := p.fillDisk()
