@@ -30,10 +30,6 @@ const (
 	receiptTime = 300 * time.Millisecond
 	// socketTime bounds one write or read on a session's sockets.
 	socketTime = 5 * time.Second
-	// maxClaudeConns bounds the connections of the session that are read at once.
-	maxClaudeConns = 8
-	// maxWoken is for how many of the latest posts an answer by Claude Code's own means is taken.
-	maxWoken = 64
 )
 
 // claude is a session of Claude Code. It is woken through the inbox socket of the session,
@@ -45,7 +41,6 @@ type claude struct {
 	token     string   // which the session gave its children
 	args      []string // the session's command line
 	processes *processes
-	reply     func(context.Context, wire.MessageID, string) error
 	askAgain  time.Duration // after which a session is asked again that has not said that it is idle
 
 	listener *net.UnixListener // on the socket that the session answers to
@@ -53,7 +48,6 @@ type claude struct {
 
 	mu      sync.Mutex                    // guards what follows
 	awaited map[string]chan<- claudeFrame // receipts and notices, by the frame that they are for
-	woken   []wire.MessageID              // for which messages, the latest last
 }
 
 // findClaude returns the session of Claude Code that has started this process.
@@ -91,7 +85,7 @@ func findClaude(ctx context.Context, env *Environment, ps *processes) (Session, 
 	}
 	c := &claude{
 		lifetime: newLifetime(), version: env.Version, socket: socket, token: env.Getenv("CLAUDE_CODE_MESSAGING_TOKEN"), args: parent.args,
-		processes: ps, reply: env.Reply, askAgain: askAgain, awaited: make(map[string]chan<- claudeFrame),
+		processes: ps, askAgain: askAgain, awaited: make(map[string]chan<- claudeFrame),
 	}
 	if err := c.listen(filepath.Dir(socket)); err != nil {
 		return fail("%v", err)
@@ -224,7 +218,6 @@ func (c *claude) givePointer(p Post, idle bool) error {
 	receipt := make(chan claudeFrame, 1)
 	c.await(f.ID, receipt)
 	defer c.forget(f.ID)
-	c.noteWoken(p.Message)
 	if err := c.write(&f); err != nil {
 		return err
 	}
@@ -275,17 +268,8 @@ func (c *claude) forget(id string) {
 	delete(c.awaited, id)
 }
 
-// noteWoken remembers for which message the session was woken.
-func (c *claude) noteWoken(id wire.MessageID) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.woken = append(slices.DeleteFunc(c.woken, func(w wire.MessageID) bool { return w == id }), id)
-	c.woken = slices.Clone(c.woken[max(0, len(c.woken)-maxWoken):])
-}
-
 // serve reads what the session sends, until the listener is closed.
 func (c *claude) serve() {
-	places := make(chan struct{}, maxClaudeConns)
 	for {
 		conn, err := c.listener.AcceptUnix()
 		if errors.Is(err, net.ErrClosed) {
@@ -299,16 +283,7 @@ func (c *claude) serve() {
 				return
 			}
 		}
-		select { // the others wait in the listener's queue
-		case places <- struct{}{}:
-		case <-c.ctx.Done():
-			conn.Close()
-			return
-		}
-		c.running.Go(func() { // while serve runs, so none begins after end
-			defer func() { <-places }()
-			c.serveConn(conn)
-		})
+		c.running.Go(func() { c.serveConn(conn) }) // while serve runs, so none begins after end
 	}
 }
 
@@ -348,24 +323,10 @@ func (c *claude) handle(f *claudeFrame) {
 				}
 			}
 		}
-	case f.Type == typeUser && f.Message != nil:
-		c.handleReply(f)
+	case f.Type == typeUser: // the model answers by Claude Code's own means, and gets the refusal in the same turn
+		c.write(&claudeFrame{
+			Type: typeControl, Action: actionStatus, Version: 1, ID: wire.NewMessageID().String(), From: c.from,
+			Of: f.ID, Status: statusRefused, Reason: "answers go through acp_reply",
+		})
 	}
-}
-
-// handleReply hands on what the model sends by Claude Code's own means, if that names one of
-// the messages that the session was woken for. Anything else is refused, and the model gets
-// the refusal in the same turn.
-func (c *claude) handleReply(f *claudeFrame) {
-	text := f.Message.readText()
-	c.mu.Lock()
-	named := findMessageIDs(text, c.woken)
-	c.mu.Unlock()
-	if len(named) == 1 && c.reply != nil && c.reply(c.ctx, named[0], text) == nil {
-		return
-	}
-	c.write(&claudeFrame{
-		Type: typeControl, Action: actionStatus, Version: 1, ID: wire.NewMessageID().String(), From: c.from,
-		Of: f.ID, Status: statusRefused, Reason: "answers go through acp_reply",
-	})
 }

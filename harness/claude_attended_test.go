@@ -143,27 +143,3 @@ func TestClaudeStrangerIsNotHeard(t *testing.T) {
 		t.Errorf("a stranger's idle notice counts: %v", err)
 	}
 }
-
-// Connections on which nothing comes keep others from being heard for socketTime at most.
-func TestClaudeSilentConnections(t *testing.T) {
-	t.Parallel()
-	f := newFakeClaude(t)
-	s := f.find(f.environment(), newFamily()).(*claude)
-	for range maxClaudeConns {
-		conn, err := net.Dial("unix", strings.TrimPrefix(s.from, "uds:"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer conn.Close()
-	}
-	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
-	defer cancel()
-	if _, err := s.Post(ctx, newPost()); !errors.Is(err, ErrUnattended) {
-		t.Errorf("more than %d connections are read at once: %v", maxClaudeConns, err)
-	}
-	ctx, cancel = context.WithTimeout(t.Context(), 3*socketTime)
-	defer cancel()
-	if _, err := s.Post(ctx, newPost()); err != nil {
-		t.Errorf("Post: %v", err)
-	}
-}

@@ -7,12 +7,10 @@ import (
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
-
-	"github.com/acpd/acpd/wire"
 )
 
-// maxClaudeLine bounds a line between Claude Code and this process, in bytes. Claude Code
-// takes no longer ones either.
+// maxClaudeLine bounds a line between Claude Code and this process, and a session file, in bytes. Claude Code
+// takes no longer lines either.
 const maxClaudeLine = 1 << 20
 
 // claudeFrame is a line on the socket of a Claude Code session, or on the one that it answers
@@ -24,7 +22,7 @@ type claudeFrame struct {
 	From     string         `json:"from,omitzero"`
 	Token    string         `json:"token,omitzero"`    // of type auth
 	Priority string         `json:"priority,omitzero"` // of type user
-	Message  *claudeMessage `json:"message,omitzero"`  // of type user
+	Message  *claudeMessage `json:"message,omitzero"`  // of type user; sent, and not read
 
 	Action     claudeAction `json:"action,omitzero"` // of type control
 	Of         string       `json:"orig_msg_id,omitzero"`
@@ -35,7 +33,7 @@ type claudeFrame struct {
 	Mode       string       `json:"from_mode,omitzero"` // of an idle notice; never sent
 }
 
-// claudeMessage is what the model reads. Content is a text, or a list of parts.
+// claudeMessage is what the model reads.
 type claudeMessage struct {
 	Role    string         `json:"role"`
 	Content jsontext.Value `json:"content"`
@@ -103,9 +101,6 @@ func readClaudeFrame(line []byte) (f claudeFrame, ok bool) {
 		Status: claudeStatus(text("status")), Reason: text("reason"), DropReason: text("drop_reason"), Mode: text("from_mode"),
 	}
 	json.Unmarshal(fields["dropped_msg_ids"], &f.Dropped)
-	if json.Unmarshal(fields["message"], &f.Message, jsontext.AllowInvalidUTF8(true)) != nil {
-		f.Message = nil
-	}
 	return f, f.Type != "" || f.Action != ""
 }
 
@@ -142,9 +137,6 @@ func (f *claudeFrame) judge() (saw string, err error) {
 // claudeTag is Claude Code's own mark around a message of another session.
 var claudeTag = regexp.MustCompile(`(?i)<(/?cross-session-message)`)
 
-// claudeMark matches a text in that mark, whatever attributes the mark has.
-var claudeMark = regexp.MustCompile(`(?s)^<cross-session-message(?:\s+[\w-]+="[^"]*")*\s*>(.*)</cross-session-message>$`)
-
 // wrapForClaude puts a line into the mark that the sender has to write. Without it the line
 // looks as if the user had typed it.
 func wrapForClaude(from, line string) jsontext.Value {
@@ -155,36 +147,4 @@ func wrapForClaude(from, line string) jsontext.Value {
 		panic(err) // the line was checked, and so was the path
 	}
 	return content
-}
-
-// readText returns the text of a message from the model, without the mark around it.
-func (m *claudeMessage) readText() string {
-	var text string
-	if json.Unmarshal(m.Content, &text, jsontext.AllowInvalidUTF8(true)) != nil {
-		var parts []struct {
-			Text string `json:"text"`
-		}
-		if json.Unmarshal(m.Content, &parts, jsontext.AllowInvalidUTF8(true)) != nil {
-			return ""
-		}
-		for _, p := range parts {
-			text += p.Text
-		}
-	}
-	text = strings.TrimSpace(text)
-	if mark := claudeMark.FindStringSubmatch(text); mark != nil {
-		text = strings.TrimSpace(mark[1])
-	}
-	return text
-}
-
-// findMessageIDs returns those of the ids that a text contains.
-func findMessageIDs(text string, of []wire.MessageID) (found []wire.MessageID) {
-	text = strings.ToLower(text)
-	for _, id := range of {
-		if strings.Contains(text, id.String()) {
-			found = append(found, id)
-		}
-	}
-	return found
 }

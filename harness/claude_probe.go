@@ -21,8 +21,6 @@ const (
 	sessionFileTime = 2 * time.Second
 	// sessionFilePause is between two looks at it.
 	sessionFilePause = 50 * time.Millisecond
-	// maxSessionFile bounds it, in bytes.
-	maxSessionFile = 64 << 10
 )
 
 // probeClaude returns an error that names what the session of process pid lacks, so that it cannot
@@ -49,8 +47,8 @@ func checkSessionFile(path, socket string) error {
 	switch {
 	case err != nil:
 		return ownwords.Errorf("it has no session file: %w", err)
-	case !info.Mode().IsRegular() || info.Size() > maxSessionFile:
-		return ownwords.Errorf("its session file %s is not a file of at most %d KiB", path, maxSessionFile>>10)
+	case !info.Mode().IsRegular() || info.Size() > maxClaudeLine:
+		return ownwords.Errorf("its session file %s is not a file of at most %d MiB", path, maxClaudeLine>>20)
 	}
 	text, err := os.ReadFile(path)
 	if err != nil {

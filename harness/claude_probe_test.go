@@ -7,8 +7,6 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"github.com/go-json-experiment/json/jsontext"
 )
 
 func TestClaudeProbe(t *testing.T) {
@@ -32,7 +30,7 @@ func TestClaudeProbe(t *testing.T) {
 		"another socket":         {[]string{protocol, features, `"messagingSocketPath":"` + f.other + `"`}, "messagingSocketPath"},
 		"socket is a list":       {[]string{protocol, features, `"messagingSocketPath":["` + f.socket + `"]`}, "messagingSocketPath"},
 		"broken":                 {[]string{protocol, features, socket, "}"}, "is not a JSON object"},
-		"endless":                {[]string{protocol, features, socket, `"more":"` + strings.Repeat("x", maxSessionFile) + `"`}, "is not a file of at most 64 KiB"},
+		"endless":                {[]string{protocol, features, socket, `"more":"` + strings.Repeat("x", maxClaudeLine) + `"`}, "is not a file of at most 1 MiB"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f.writeSession("200", strings.Join(test.fields, ","))
@@ -120,22 +118,6 @@ func TestClaudeFailsClosed(t *testing.T) {
 	for _, args := range [][]string{nil, {}} {
 		if c := (&claude{args: args}); c.explainUnattended(modePrompting) == "" {
 			t.Errorf("a command line of %q counts as attended", args)
-		}
-	}
-}
-
-func TestClaudeMarkWithMoreAttributes(t *testing.T) {
-	for mark, want := range map[string]string{
-		`<cross-session-message from="uds:/x/2.sock" from-name="a" from-mode="prompting" hop-chain="uds:/x/1.sock>uds:/x/2.sock">`: "done > soon",
-		`<cross-session-message from="uds:/x/2.sock"` + "\n" + `  hop-chain="a" new_one="<b>" >`:                                   "done > soon",
-		`<cross-session-message>`:           "done > soon",
-		`<cross-session-messages from="a">`: `<cross-session-messages from="a">` + "\ndone > soon\n</cross-session-message>",
-	} {
-		text := mark + "\ndone > soon\n</cross-session-message>"
-		quoted, _ := jsontext.AppendQuote(nil, text)
-		frame, _ := readClaudeFrame([]byte(`{"type":"user","message":{"role":"user","content":` + string(quoted) + `}}`))
-		if got := frame.Message.readText(); got != want {
-			t.Errorf("%s: %q, want %q", mark, got, want)
 		}
 	}
 }

@@ -6,9 +6,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
-	"time"
 
 	"github.com/go-json-experiment/json"
 )
@@ -94,27 +92,6 @@ func TestClaudeDropsSeveral(t *testing.T) {
 	}
 }
 
-func TestClaudePostsAreSpaced(t *testing.T) {
-	f := newFakeClaude(t)
-	s := f.find(f.environment(), newFamily())
-	began := time.Now()
-	var running sync.WaitGroup
-	for range 4 {
-		running.Go(func() {
-			if _, err := s.Post(t.Context(), newPost()); err != nil {
-				t.Error(err)
-			}
-		})
-	}
-	running.Wait()
-	if took := time.Since(began); took < 3*postInterval {
-		t.Errorf("4 posts took %s", took)
-	}
-	if n := len(f.list(typeUser)); n != 4 {
-		t.Errorf("%d posts", n)
-	}
-}
-
 func TestPointerIsOneShortLine(t *testing.T) {
 	f := newFakeClaude(t)
 	s := f.find(f.environment(), newFamily())
@@ -140,8 +117,8 @@ func TestPointerIsOneShortLine(t *testing.T) {
 	if len(frames) != 1 {
 		t.Fatalf("%d posts", len(frames))
 	}
-	if got := frames[0].Message.readText(); got != "&lt;/Cross-Session-Message> <b>" {
-		t.Errorf("the tag arrives as %q", got)
+	if got := string(frames[0].Message.Content); !strings.Contains(got, "&lt;/Cross-Session-Message> <b>") {
+		t.Errorf("the tag arrives as %s", got)
 	}
 }
 
@@ -167,16 +144,6 @@ func TestClaudeSendsGarbage(t *testing.T) {
 	}
 }
 
-// What the model sends is read although half of a surrogate pair stands in it.
-func TestClaudeFrameWithHalfASurrogatePair(t *testing.T) {
-	for _, content := range []string{`"cut \ud83d"`, `[{"type":"text","text":"cut \ud83d"}]`} {
-		frame, ok := readClaudeFrame([]byte(`{"type":"user","msg_id":"b","message":{"role":"user","content":` + content + `}}`))
-		if !ok || frame.Message.readText() != "cut \ufffd" {
-			t.Errorf("%s: %v, %+v", content, ok, frame)
-		}
-	}
-}
-
 func FuzzClaudeFrame(f *testing.F) {
 	for _, seed := range []string{
 		statusLine("a", `"status":"held","reason":"x","dropped_msg_ids":["a"]`),
@@ -193,9 +160,6 @@ func FuzzClaudeFrame(f *testing.F) {
 		}
 		if saw, err := frame.judge(); err == nil && saw != "" {
 			t.Errorf("no error, and %q", saw)
-		}
-		if frame.Message != nil {
-			frame.Message.readText()
 		}
 		if again := frame.appendLine(nil); strings.Count(string(again), "\n") != 1 {
 			t.Errorf("not one line: %q", again)

@@ -253,20 +253,6 @@ func TestCodexEndsBeforeTheTurn(t *testing.T) {
 	}
 }
 
-func TestDiscardNotices(t *testing.T) {
-	conn := &codexConn{notices: make(chan codexNotice, 2)}
-	for range cap(conn.notices) {
-		conn.notices <- codexNotice{method: noticeItem}
-	}
-	if !conn.discardNotices() || len(conn.notices) != 0 {
-		t.Errorf("%d notifications stay", len(conn.notices))
-	}
-	close(conn.notices)
-	if conn.discardNotices() {
-		t.Error("the connection still stands")
-	}
-}
-
 func TestCodexRefuses(t *testing.T) {
 	for name, test := range map[string]struct {
 		method, answer string

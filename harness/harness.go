@@ -108,11 +108,6 @@ type Environment struct {
 	Dir     string              // the directory in which the program started it; empty: that of this process
 	Client  string              // the name that the program gave as MCP client; may be empty
 	Version string              // and its version; may be empty
-
-	// Reply takes what the model sends as an answer by the program's own means, if that
-	// names a message which the session was woken for. An error, or nil for Reply, refuses
-	// it, and the model gets the error.
-	Reply func(ctx context.Context, to wire.MessageID, text string) error
 }
 
 // FindSession returns the session of the program that started this process. It returns nil
@@ -172,7 +167,7 @@ type Error struct {
 // ~/.codex here".
 func (e *Error) Error() string {
 	program := e.Harness
-	if len(e.Version) <= maxVersion && plainVersion.MatchString(e.Version) {
+	if plainVersion.MatchString(e.Version) {
 		program += " " + e.Version
 	}
 	if errors.Is(e.Err, ErrUnsupported) {
@@ -197,9 +192,6 @@ func (e *Error) Reason() string {
 
 // Unwrap returns Err.
 func (e *Error) Unwrap() error { return e.Err }
-
-// maxVersion bounds a version that is shown, in bytes.
-const maxVersion = 40
 
 // errUnclear is what a program says in another form than the one that is known here.
 var errUnclear = ownwords.New("what it says has not the form that acpctl knows")

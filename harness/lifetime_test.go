@@ -41,23 +41,6 @@ func TestLifetime(t *testing.T) {
 	l.end()
 }
 
-// A joined context ends with its parent too.
-func TestJoinedContextEndsWithItsParent(t *testing.T) {
-	l := newLifetime()
-	defer l.end()
-	ctx, cancel := context.WithCancel(t.Context())
-	joined, leave, err := l.join(ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer leave()
-	cancel()
-	<-joined.Done()
-	if l.ctx.Err() != nil {
-		t.Error("the session ends with a post")
-	}
-}
-
 // slowSystem is a system that answers only after a session has ended, and then late.
 type slowSystem struct {
 	asked chan struct{} // is closed by the first question
@@ -124,25 +107,6 @@ func TestCloseWaitsForPosts(t *testing.T) {
 				t.Errorf("Post after Close: %v", err)
 			}
 		})
-	}
-}
-
-// A post that waits for the mode of the session fails with errClosed when that is closed.
-func TestClaudeIsClosedWhileItIsAsked(t *testing.T) {
-	f := newFakeClaude(t)
-	f.setMode("")
-	s := f.find(f.environment(), newFamily())
-	done := make(chan error, 1)
-	go func() {
-		_, err := s.Post(context.Background(), newPost())
-		done <- err
-	}()
-	for len(f.list(string(actionTellIdle))) == 0 {
-		time.Sleep(time.Millisecond)
-	}
-	s.Close()
-	if err := <-done; !errors.Is(err, errClosed) {
-		t.Errorf("Post: %v, want %v", err, errClosed)
 	}
 }
 

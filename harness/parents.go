@@ -9,13 +9,6 @@ import (
 	"github.com/acpd/acpd/internal/ownwords"
 )
 
-// maxParents bounds how far up parents are looked for: from acpctl over a wrapper or two to
-// the agent program, and from there to the shell and the terminal.
-const maxParents = 32
-
-// maxCommandLine bounds a command line that is read, in bytes.
-const maxCommandLine = 64 << 10
-
 // process is what the kernel says of a process.
 type process struct {
 	pid, parent int
@@ -43,7 +36,7 @@ func newProcesses(self int) *processes {
 func (ps *processes) listParents() (parents []process) {
 	seen := []int{ps.self}
 	self, err := ps.read(ps.self)
-	for pid := self.parent; err == nil && pid > 0 && len(parents) < maxParents && !slices.Contains(seen, pid); {
+	for pid := self.parent; err == nil && pid > 0 && !slices.Contains(seen, pid); {
 		var p process
 		if p, err = ps.read(pid); err == nil {
 			parents = append(parents, p)

@@ -38,12 +38,8 @@ func readProcess(pid int) (process, error) {
 	// An updated program is still the same one, although its old file is gone.
 	program, _ := os.Readlink(dir + "exe")
 	p.program = strings.TrimSuffix(program, " (deleted)")
-	if f, err := os.Open(dir + "cmdline"); err == nil {
-		defer f.Close()
-		line, err := io.ReadAll(io.LimitReader(f, maxCommandLine+1))
-		if err == nil && len(line) > 0 && len(line) <= maxCommandLine {
-			p.args = strings.Split(strings.TrimSuffix(string(line), "\x00"), "\x00")
-		}
+	if line, err := os.ReadFile(dir + "cmdline"); err == nil && len(line) > 0 {
+		p.args = strings.Split(strings.TrimSuffix(string(line), "\x00"), "\x00")
 	}
 	return p, nil
 }

@@ -1,14 +1,11 @@
 package harness
 
 import (
-	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"testing"
-
-	"github.com/acpd/acpd/integration/await"
 )
 
 // A port is the program's only if nobody else listens where 127.0.0.1 leads.
@@ -54,28 +51,5 @@ func TestAReplacedProgram(t *testing.T) {
 	}
 	if p, err := readProcess(cmd.Process.Pid); err != nil || p.program != path {
 		t.Errorf("%+v, %v", p, err)
-	}
-}
-
-// A command line that is not read whole counts as one that cannot be read.
-func TestALongCommandLine(t *testing.T) {
-	for _, n := range []int{10, maxCommandLine} {
-		cmd := exec.Command("/bin/sleep", slices.Repeat([]string{"9"}, n)...)
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
-		defer cmd.Wait()
-		defer cmd.Process.Kill()
-		await.Until(t, "the program has its command line", func() bool { // Start returns a moment earlier
-			line, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", cmd.Process.Pid))
-			return err == nil && len(line) > 0
-		})
-		want := n + 1
-		if n == maxCommandLine {
-			want = 0
-		}
-		if p, err := readProcess(cmd.Process.Pid); err != nil || len(p.args) != want {
-			t.Errorf("%d arguments, %v, want %d", len(p.args), err, want)
-		}
 	}
 }

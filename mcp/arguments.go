@@ -2,7 +2,6 @@ package mcp
 
 import (
 	"errors"
-	"reflect"
 	"strings"
 
 	"github.com/go-json-experiment/json"
@@ -43,6 +42,6 @@ func unmarshalText[T any](forms string) *json.Unmarshalers {
 			*v = quoted.Clone()
 			return nil
 		}
-		return &json.SemanticError{JSONKind: '"', GoType: reflect.TypeFor[T]()}
+		return &json.SemanticError{JSONKind: '"'}
 	})
 }

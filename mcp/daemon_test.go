@@ -149,6 +149,27 @@ func (d *fakeDaemon) handleMethod(method string, do func(context.Context, *jsonr
 	d.methods[method] = do
 }
 
+// record lets a function answer a method, and returns the params of each call.
+func record[P any](d *fakeDaemon, method string, answer func(P) (any, error)) <-chan P {
+	calls := make(chan P, 99)
+	d.handleMethod(method, func(_ context.Context, r *jsonrpc.Request) (any, error) {
+		var p P
+		if err := r.ReadParams(&p); err != nil {
+			return nil, err
+		}
+		calls <- p
+		return answer(p)
+	})
+	return calls
+}
+
+// recordNotices lets peers get notices, and returns these.
+func (d *fakeDaemon) recordNotices() <-chan client.NotifyParams {
+	return record(d, client.MethodNotify, func(n client.NotifyParams) (any, error) {
+		return &client.Receipt{ID: n.ID, State: client.Handed}, nil
+	})
+}
+
 // answerQueries answers queries with the text that answer returns for the question.
 func (d *fakeDaemon) answerQueries(answer func(context.Context, *client.QueryParams, string) (string, error)) {
 	d.handleMethod(client.MethodQuery, func(ctx context.Context, r *jsonrpc.Request) (any, error) {

@@ -6,11 +6,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/go-json-experiment/json"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/acpd/acpd/client"
-	"github.com/acpd/acpd/client/jsonrpc"
 	"github.com/acpd/acpd/harness"
 	"github.com/acpd/acpd/integration/await"
 	"github.com/acpd/acpd/internal/ownwords"
@@ -62,33 +60,6 @@ func TestPresence(t *testing.T) {
 		t.Errorf("session %+v", asking.params.Session)
 	}
 	p.must("shown", "acp_inbox", nil)
-}
-
-// What the daemon has refused to note of a session, it is told again.
-func TestPresenceIsToldAgain(t *testing.T) {
-	d := newFakeDaemon(t)
-	w := &watchedSession{newFakeSession(), make(chan harness.Presence)}
-	failed := make(chan string, 16)
-	s := &Server{
-		FindSession: func(context.Context, string, string) (harness.Session, error) { return w, nil },
-		Log:         func(format string, args ...any) { failed <- fmt.Sprintf(format, args...) },
-	}
-	go func() { w.says <- harness.Presence{} }()
-	attachedProgram(t, d, s)
-	refuse := func(refuses bool) {
-		d.mu.Lock()
-		defer d.mu.Unlock()
-		d.names["claude"] = refuses
-	}
-	refuse(true)
-	w.says <- harness.Presence{Asks: "Codex"}
-	if why := await.Receive(t, "the daemon refuses it", failed); !strings.Contains(why, "the daemon does not know yet what has changed about the session") {
-		t.Errorf("log: %s", why)
-	}
-	refuse(false)
-	if told := await.Receive(t, "the daemon is told again", d.attached).params.Session; told.Asks != "Codex" {
-		t.Errorf("told %+v", told)
-	}
 }
 
 // What the daemon has refused to note, and is not so any more, is not what the daemon has after the connection
@@ -178,13 +149,7 @@ func TestTheProgramAskedInVain(t *testing.T) {
 		t.Error("a query that was answered is abandoned")
 	}
 
-	sent := make(chan client.ResultParams, 9)
-	d.handleMethod(client.MethodError, func(_ context.Context, r *jsonrpc.Request) (any, error) {
-		var params client.ResultParams
-		err := json.Unmarshal(r.Params, &params)
-		sent <- params
-		return &client.Receipt{State: client.Handed}, err
-	})
+	sent := d.takeReports()
 	delegate := func(secs uint64) *client.Inbound {
 		t.Helper()
 		in := newInbound(kinds.KindDelegate, &kinds.Delegate{Task: "x"})

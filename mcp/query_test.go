@@ -140,32 +140,6 @@ func TestKeptQueriesAreBounded(t *testing.T) {
 	}
 }
 
-// Long answers and errors do not fill the memory: the newest are kept.
-func TestKeptOutcomesAreBounded(t *testing.T) {
-	text := strings.Repeat("x", maxCallBytes/8)
-	for what, err := range map[string]error{"answers": nil, "errors": &kinds.Error{Code: kinds.Internal, From: desk.String(), Message: text}} {
-		s := &Server{Log: t.Logf}
-		s.prepare()
-		for range 12 {
-			c, refusal := s.beginCall(wire.NewMessageID(), "desk", func(context.Context) (*client.Answer, error) {
-				if err != nil {
-					return nil, err
-				}
-				return &client.Answer{Payload: wire.Payload(text)}, nil
-			})
-			if refusal != nil {
-				t.Fatal(refusal)
-			}
-			await.Receive(t, "the end of a call", c.done)
-		}
-		if n := len(s.listCalls()); n != 8 {
-			t.Errorf("%d %s are kept, want 8", n, what)
-		}
-		s.end()
-		s.work.Wait()
-	}
-}
-
 // Who gives up a tool call withdraws its query; one that waits for it by acp_task only stops waiting.
 func TestGivingUpWithdraws(t *testing.T) {
 	d := newFakeDaemon(t)

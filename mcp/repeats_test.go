@@ -1,12 +1,10 @@
 package mcp
 
 import (
-	"context"
 	"strings"
 	"testing"
 
 	"github.com/acpd/acpd/client"
-	"github.com/acpd/acpd/client/jsonrpc"
 	"github.com/acpd/acpd/integration/await"
 	"github.com/acpd/acpd/kinds"
 	"github.com/acpd/acpd/wire"
@@ -22,15 +20,7 @@ func TestARepeatedReplyIsOneMessage(t *testing.T) {
 	p, _ := attachedProgram(t, d, &Server{})
 	one, two := heldNotice(1, "one"), heldNotice(2, "two")
 	d.inboxOf(one, two)
-	ids := make(chan wire.MessageID, 9)
-	d.handleMethod(client.MethodNotify, func(_ context.Context, r *jsonrpc.Request) (any, error) {
-		var n client.NotifyParams
-		if err := r.ReadParams(&n); err != nil {
-			return nil, err
-		}
-		ids <- n.ID
-		return nil, errPerhaps
-	})
+	sent := record(d, client.MethodNotify, func(client.NotifyParams) (any, error) { return nil, errPerhaps })
 	p.must("shown", "acp_inbox", nil)
 	reply := func(to client.HeldMessage, text string) wire.MessageID {
 		t.Helper()
@@ -38,7 +28,7 @@ func TestARepeatedReplyIsOneMessage(t *testing.T) {
 		if !strings.Contains(r.Error.Remedy, "call acp_reply again with the same arguments") {
 			t.Errorf("%s", r.said)
 		}
-		return await.Receive(t, "a reply", ids)
+		return await.Receive(t, "a reply", sent).ID
 	}
 	first := reply(one, "Thanks.")
 	if other := reply(one, "No thanks."); other == first {
@@ -61,17 +51,9 @@ func TestARepeatedPartialResultIsOneMessage(t *testing.T) {
 	p, agent := attachedProgram(t, d, &Server{})
 	in := openDelegation(t, p, agent)
 	partial := args{"id": in.ID.String(), "text": "Half.", "status": "partial"}
-	ids := make(chan wire.MessageID, 9)
-	d.handleMethod(client.MethodResult, func(_ context.Context, r *jsonrpc.Request) (any, error) {
-		var p client.ResultParams
-		if err := r.ReadParams(&p); err != nil {
-			return nil, err
-		}
-		ids <- p.ID
-		return nil, errPerhaps
-	})
+	sent := record(d, client.MethodResult, func(client.ResultParams) (any, error) { return nil, errPerhaps })
 	p.fails(kinds.Unreachable, "acp_reply", partial)
-	first := await.Receive(t, "a partial result", ids)
+	first := await.Receive(t, "a partial result", sent).ID
 	reports := d.takeReports()
 	for _, same := range []bool{true, false} {
 		p.must("handed", "acp_reply", partial)

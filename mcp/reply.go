@@ -4,9 +4,9 @@ import (
 	"cmp"
 	"context"
 	"crypto/sha256"
+	"fmt"
 	"slices"
 	"strings"
-	"sync"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -34,36 +34,13 @@ const (
 	replyPartial   = "partial"
 )
 
-// replyIDs knows under which ids replies were sent. The same reply to the same message has the same id, so
-// that it takes effect once, however often the model sends it. Another text is another message.
-type replyIDs struct {
-	mu  sync.Mutex
-	ids memory[replyKey, wire.MessageID]
-}
-
-type replyKey struct {
-	to      messageKey // the message that is replied to
-	content [sha256.Size]byte
-}
-
-// find returns the id of a reply, a new one if the reply is new.
-func (m *replyIDs) find(to messageKey, content wire.Payload) wire.MessageID {
-	key := replyKey{to, sha256.Sum256(content)}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	id, ok := m.ids.get(key)
-	if !ok {
-		id = wire.NewMessageID()
-	}
-	m.ids.keep(key, id)
+// newReplyID returns the id of the n-th reply to a message that has this content. The same reply has the same
+// id, so that it takes effect once, however often the model sends it. Another text is another message.
+func newReplyID(to messageKey, n int32, content wire.Payload) wire.MessageID {
+	sum := sha256.Sum256(fmt.Appendf(nil, "%s %s %d %s", to.from, to.id, n, content))
+	id := wire.MessageID(sum[:16])
+	id[6], id[8] = id[6]&0x0f|0x80, id[8]&0x3f|0x80 // a UUID of one's own making (RFC 9562, section 5.8)
 	return id
-}
-
-// forget makes the next reply of that content a new one.
-func (m *replyIDs) forget(to messageKey, content wire.Payload) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.ids.forget(replyKey{to, sha256.Sum256(content)})
 }
 
 // findMessage returns the message with that id that the model means, by the sender that it names, or zero
@@ -117,17 +94,6 @@ func (s *Server) callReply(ctx context.Context, call *toolCall) (*result, error)
 		return nil, err
 	}
 	call.again = "acp_reply again with the same arguments (another text is another message)"
-	return s.reply(ctx, id, &a)
-}
-
-// ReplyTo answers a message with a text that the model sent by the agent program's own means, as
-// [harness.Environment.Reply] wants it.
-func (s *Server) ReplyTo(ctx context.Context, id wire.MessageID, text string) error {
-	_, err := s.reply(ctx, id, &replyArguments{Text: text})
-	return err
-}
-
-func (s *Server) reply(ctx context.Context, id wire.MessageID, a *replyArguments) (*result, error) {
 	a.Status = cmp.Or(a.Status, replyCompleted)
 	if !slices.Contains([]string{replyCompleted, replyFailed, replyRefused, replyPartial}, a.Status) {
 		return nil, kinds.Errorf(kinds.Invalid, "status: expected completed, failed, refused or partial")
@@ -150,15 +116,15 @@ func (s *Server) reply(ctx context.Context, id wire.MessageID, a *replyArguments
 	case err != nil:
 		return nil, err
 	case r != nil && r.Kind == kinds.KindQuery:
-		return s.answerQuery(r, a)
+		return s.answerQuery(r, &a)
 	case r != nil:
-		return s.reportOn(ctx, r, a)
+		return s.reportOn(ctx, r, &a)
 	case way == replyWay{}:
 		return nil, kinds.Errorf(kinds.NotFound, "%s was not shown in this session, or long ago: read it first, with acp_inbox and this id, or a question about a delegation of yours with acp_task", id)
 	case way.question:
-		return s.answerQuestion(ctx, id, a)
+		return s.answerQuestion(ctx, id, &a)
 	}
-	return s.sendBack(ctx, key, way, a)
+	return s.sendBack(ctx, key, way, &a)
 }
 
 // recallMessages looks in the inbox for messages of that id, which an earlier process of the session may
@@ -220,7 +186,7 @@ func (s *Server) sendBack(ctx context.Context, key messageKey, way replyWay, a *
 	if err != nil {
 		return nil, err
 	}
-	receipt, err := s.notify(ctx, head{Head: client.Head{ID: s.replyIDs.find(key, payload), Parent: key.id}}, way.to, payload)
+	receipt, err := s.notify(ctx, head{Head: client.Head{ID: newReplyID(key, 0, payload), Parent: key.id}}, way.to, payload)
 	if err != nil {
 		return nil, err
 	}

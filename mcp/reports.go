@@ -29,7 +29,7 @@ func (s *Server) reportOn(ctx context.Context, r *openRequest, a *replyArguments
 		if err != nil {
 			return nil, err
 		}
-		s.replyIDs.forget(keyOf(&r.Envelope), what.params.Payload) // the same may be said again later
+		r.partials.Add(1) // the same may be said again later
 		return &result{State: string(receipt.State), ID: r.ID, From: r.Name, Text: "The report is sent. The delegation continues."}, nil
 	}
 	pending := &result{State: "pending", ID: r.ID, From: r.Name}
@@ -102,7 +102,7 @@ func (s *Server) newReport(r *openRequest, a *replyArguments) (*report, error) {
 	if err != nil {
 		return nil, err
 	}
-	id := s.replyIDs.find(keyOf(&r.Envelope), content)
+	id := newReplyID(keyOf(&r.Envelope), r.partials.Load(), content)
 	return &report{client.ResultParams{Head: client.Head{ID: id}, Ref: r.ID, Payload: content}, send}, nil
 }
 

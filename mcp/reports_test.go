@@ -15,17 +15,12 @@ import (
 
 // takeReports lets the daemon take results and errors of delegations.
 func (d *fakeDaemon) takeReports() <-chan client.ResultParams {
-	reports := make(chan client.ResultParams, 16)
-	take := func(_ context.Context, r *jsonrpc.Request) (any, error) {
-		var p client.ResultParams
-		if err := r.ReadParams(&p); err != nil {
-			return nil, err
-		}
-		reports <- p
+	reports := record(d, client.MethodResult, func(p client.ResultParams) (any, error) {
 		return &client.Receipt{ID: p.ID, State: client.Handed}, nil
-	}
-	d.handleMethod(client.MethodResult, take)
-	d.handleMethod(client.MethodError, take)
+	})
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.methods[client.MethodError] = d.methods[client.MethodResult]
 	return reports
 }
 

@@ -37,6 +37,7 @@ type openRequest struct {
 	posted   atomic.Bool   // the session was woken for it, or is to be
 	waiting  int           // calls that wait for the answer: it and its repeats; guarded by requestTable.mu
 	final    *report       // of a delegation: its result, while that is sent; guarded by requestTable.mu
+	partials atomic.Int32  // of a delegation: partial results that were sent
 
 	unread context.Context // ends when it was shown to its end, or is not open any more
 	read   context.CancelFunc

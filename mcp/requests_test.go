@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -197,30 +197,19 @@ func TestDelegationsWaitForAReply(t *testing.T) {
 	if r := p.must("shown", "acp_inbox", nil); !strings.Contains(r.Text, "Build it.") {
 		t.Errorf("shown: %s", r.Text)
 	}
-	reports := make(chan client.ResultParams, 9)
-	var mu sync.Mutex
-	away := 0
-	record := func(_ context.Context, r *jsonrpc.Request) (any, error) {
-		var p client.ResultParams
-		if err := r.ReadParams(&p); err != nil {
-			return nil, err
-		}
-		reports <- p
-		mu.Lock()
-		defer mu.Unlock()
-		if away--; away >= 0 {
-			return nil, kinds.Errorf(kinds.Unreachable, "no answer").WithDelivered(kinds.DeliveredUnknown)
+	var away atomic.Int32
+	reports := record(d, client.MethodResult, func(p client.ResultParams) (any, error) {
+		if away.Add(-1) >= 0 {
+			return nil, errPerhaps
 		}
 		return &client.Receipt{ID: p.ID, State: client.Handed}, nil
-	}
-	d.handleMethod(client.MethodResult, record)
-	d.handleMethod(client.MethodError, record)
+	})
 	p.must("handed", "acp_reply", args{"id": in.ID.String(), "text": "Half.", "status": "partial", "progress": 0.5})
 	if got := await.Receive(t, "a partial result", reports); got.Ref != in.ID || string(got.Payload) != `{"status":"partial","outcome":"Half.","progress":0.5,"message":"Half."}` {
 		t.Errorf("partial: %s", got.Payload)
 	}
 	p.awaitOpen(1)
-	away = 2
+	away.Store(2)
 	p.must("handed", "acp_reply", args{"id": in.ID.String(), "text": "Done."})
 	first := await.Receive(t, "a result", reports)
 	if string(first.Payload) != `{"status":"completed","outcome":"Done."}` {
@@ -233,13 +222,14 @@ func TestDelegationsWaitForAReply(t *testing.T) {
 	}
 	p.awaitOpen(0)
 
+	ends := record(d, client.MethodError, func(p client.ResultParams) (any, error) { return &client.Receipt{State: client.Handed}, nil })
 	for status, want := range map[string]string{
 		"failed":  `{"status":"failed","outcome":"No.","error":"internal"}`,
 		"refused": `{"code":"not_authorized","message":"No.","retryable":false,"details":{"declined":true}}`,
 	} {
 		in := delegate(0)
 		p.must("handed", "acp_reply", args{"id": in.ID.String(), "text": "No.", "status": status})
-		if got := await.Receive(t, "a report", reports); string(got.Payload) != want {
+		if got := await.Receive(t, "a report", map[string]<-chan client.ResultParams{"failed": reports, "refused": ends}[status]); string(got.Payload) != want {
 			t.Errorf("%s: %s", status, got.Payload)
 		}
 	}
@@ -247,9 +237,7 @@ func TestDelegationsWaitForAReply(t *testing.T) {
 	// The peer is away for longer than a tool call waits.
 	in = delegate(0)
 	p.server.timing.wait = 20 * time.Millisecond
-	mu.Lock()
-	away = 2
-	mu.Unlock()
+	away.Store(2)
 	if r := p.must("pending", "acp_reply", args{"id": in.ID.String(), "text": "Done."}); !strings.Contains(r.said, "while this session lasts") {
 		t.Errorf("%s", r.said)
 	}
@@ -286,13 +274,7 @@ func TestTheEndOfASession(t *testing.T) {
 	in := newInbound(kinds.KindDelegate, &kinds.Delegate{Task: "Build it."})
 	await.Receive(t, "the ack", ask(t.Context(), agent, in))
 	p.awaitOpen(2)
-	ended := make(chan client.ResultParams, 1)
-	d.handleMethod(client.MethodError, func(_ context.Context, r *jsonrpc.Request) (any, error) {
-		var p client.ResultParams
-		err := r.ReadParams(&p)
-		ended <- p
-		return &client.Receipt{State: client.Handed}, err
-	})
+	ended := d.takeReports()
 	p.close()
 	got := await.Receive(t, "the end of the delegation", ended)
 	if e, err := kinds.ParsePayload[kinds.Error](got.Payload); err != nil || got.Ref != in.ID || e.Code != kinds.NoAgent || e.Delivered() != kinds.DeliveredUnknown {
@@ -311,13 +293,7 @@ func TestReplyToANotice(t *testing.T) {
 	notice := heldNotice(1, "all green")
 	notice.Envelope.FromAgent = "builder"
 	_, acked := d.inboxOf(notice)
-	sent := make(chan client.NotifyParams, 9)
-	d.handleMethod(client.MethodNotify, func(_ context.Context, r *jsonrpc.Request) (any, error) {
-		var n client.NotifyParams
-		err := r.ReadParams(&n)
-		sent <- n
-		return &client.Receipt{ID: n.ID, State: client.Handed}, err
-	})
+	sent := d.recordNotices()
 	id := notice.Envelope.ID
 	p.must("shown", "acp_inbox", nil)
 	p.must("handed", "acp_reply", args{"id": id.String(), "text": "Thanks."})
@@ -371,9 +347,7 @@ func TestQuestionsBack(t *testing.T) {
 		}
 	}
 	p.fails(kinds.Invalid, "acp_query", args{"question": "?", "about": wire.NewMessageID().String()})
-	d.handleMethod(client.MethodResult, func(_ context.Context, r *jsonrpc.Request) (any, error) {
-		return &client.Receipt{ID: wire.NewMessageID(), State: client.Handed}, r.ReadParams(new(client.ResultParams))
-	})
+	d.takeReports()
 	p.must("handed", "acp_reply", args{"id": in.ID.String(), "text": "Done."})
 	if r := p.fails(kinds.NotFound, "acp_query", args{"question": "?", "about": in.ID.String()}); !strings.Contains(r.Error.Message, "its result was sent") {
 		t.Errorf("%+v", r.Error)
@@ -394,12 +368,8 @@ func TestQuestionsBack(t *testing.T) {
 	if !strings.Contains(r.Text, "Which branch?") || !strings.Contains(r.Text, "acp_reply, id "+question.String()) || !strings.Contains(r.Text, "no authority") {
 		t.Errorf("%s", r.Text)
 	}
-	answers := make(chan client.AnswerParams, 1)
-	d.handleMethod(client.MethodAnswer, func(_ context.Context, r *jsonrpc.Request) (any, error) {
-		var a client.AnswerParams
-		err := r.ReadParams(&a)
-		answers <- a
-		return &client.Answered{ID: a.Ref, Delegation: wire.NewMessageID()}, err
+	answers := record(d, client.MethodAnswer, func(a client.AnswerParams) (any, error) {
+		return &client.Answered{ID: a.Ref, Delegation: wire.NewMessageID()}, nil
 	})
 	p.must("answered", "acp_reply", args{"id": question.String(), "text": "main"})
 	if a := await.Receive(t, "the answer", answers); a.Ref != question || string(a.Payload) != `{"summary":"main"}` {

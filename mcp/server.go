@@ -53,7 +53,6 @@ type Server struct {
 	requests requestTable
 	seen     seenMessages
 	notices  noticeQueue
-	replyIDs replyIDs
 	agent    attachment
 	timing   timing
 }
@@ -80,7 +79,6 @@ func (s *Server) prepare() {
 			s.timing = usualTiming
 		}
 		s.life, s.end = context.WithCancel(context.Background())
-		s.calls.init()
 		s.requests.init()
 		s.agent.init()
 		if s.Attach != nil {

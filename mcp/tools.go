@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"reflect"
 	"slices"
 	"strings"
 
@@ -160,43 +159,14 @@ func (c *toolCall) readArguments(v any) error {
 }
 
 func describeJSONError(err error) string {
-	if e, ok := errors.AsType[*json.SemanticError](err); ok {
-		switch {
-		case errors.Is(e.Err, json.ErrUnknownName):
-			return fmt.Sprintf("there is no argument %q", e.JSONPointer.LastToken())
-		case e.GoType != nil:
-			return fmt.Sprintf("%s: expected %s, got %s", strings.TrimPrefix(cutText(string(e.JSONPointer), 64), "/"), nameGoType(e.GoType), nameJSONKind(e.JSONKind))
-		}
+	e, ok := errors.AsType[*json.SemanticError](err)
+	switch {
+	case !ok:
+		return cutText(err.Error(), 200)
+	case errors.Is(e.Err, json.ErrUnknownName):
+		return fmt.Sprintf("there is no argument %q", e.JSONPointer.LastToken())
 	}
-	return cutText(err.Error(), 200)
-}
-
-func nameGoType(t reflect.Type) string {
-	switch t.Kind() {
-	case reflect.String:
-		return "text"
-	case reflect.Bool:
-		return "true or false"
-	case reflect.Slice:
-		return "a list"
-	case reflect.Int, reflect.Float64, reflect.Pointer:
-		return "a number"
-	}
-	return "an object"
-}
-
-func nameJSONKind(k jsontext.Kind) string {
-	switch k {
-	case '"':
-		return "text"
-	case '0':
-		return "a number"
-	case '[':
-		return "a list"
-	case '{':
-		return "an object"
-	}
-	return k.String()
+	return strings.TrimPrefix(cutText(string(e.JSONPointer), 64), "/") + ": not of the type that the schema names"
 }
 
 // readID reads an id that the model gave.

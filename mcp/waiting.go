@@ -38,9 +38,8 @@ func (w *waitingMessage) describeDeadline(since string) string {
 }
 
 const (
-	inboxBatch     = 10 // messages that are read at a time; each may be as long as a message can be
-	sendersOfPage  = 16 // peers whose messages are looked for
-	maxFilterPeers = 64 // which the daemon takes
+	inboxBatch    = 10 // messages that are read at a time; each may be as long as a message can be
+	sendersOfPage = 16 // peers whose messages are looked for
 )
 
 // waitingFilter selects messages. A zero field selects all.
@@ -112,7 +111,7 @@ func (l *waitingList) readInbox(ctx context.Context, p client.InboxParams) (more
 
 // readOtherPeers adds the oldest messages of peers without any so far, until there is one of
 // each, or of as many peers as a page is for. Each call to the daemon finds a peer, or rules out as
-// many as a filter takes.
+// many.
 func (l *waitingList) readOtherPeers(ctx context.Context) error {
 	peers, err := twice(ctx, l.server.Daemon.Peers)
 	if err != nil {
@@ -129,7 +128,7 @@ func (l *waitingList) readOtherPeers(ctx context.Context) error {
 		if len(others) == 0 {
 			break
 		}
-		some := others[:min(len(others), maxFilterPeers)]
+		some := others[:min(len(others), sendersOfPage)]
 		more, err := l.readInbox(ctx, client.InboxParams{Peers: some})
 		if err != nil {
 			return err
