@@ -70,7 +70,7 @@ var errApprovalsFull = ownwords.Errorf("budget: messages that wait for acpctl ap
 // waited for too long, and those that the rules no longer let wake a session. The caller holds mu.
 func (w *Waker) listApprovals(now time.Time) []*approval {
 	w.approvals = slices.DeleteFunc(w.approvals, func(a *approval) bool {
-		return now.Sub(a.since) >= maxAskedFor || !w.IsAllowedByRules(a.Message)
+		return now.Sub(a.since) >= day || !w.IsAllowedByRules(a.Message)
 	})
 	return w.approvals
 }

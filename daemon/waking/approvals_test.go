@@ -1,7 +1,6 @@
 package waking
 
 import (
-	"errors"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -22,8 +21,8 @@ func TestApprovalsOfAnEarlierRun(t *testing.T) {
 			p.notify(desk)
 			id := p.Approvals()[0].ID
 			for _, id := range seen {
-				if _, err := p.Decide(id, Always); !errors.Is(err, &kinds.Error{Code: kinds.NotFound}) {
-					t.Errorf("an old answer: %v", err)
+				if !p.refuses(id, Always, kinds.NotFound) {
+					t.Error("an old answer counts")
 				}
 			}
 			seen = append(seen, id)
@@ -35,57 +34,53 @@ func TestApprovalsOfAnEarlierRun(t *testing.T) {
 // yes and it waits for its turn.
 func TestWhatIsRevokedAsksNobody(t *testing.T) {
 	inBubble(t, func(t *testing.T, p *played) {
-		decide := func() {
-			t.Helper()
-			if _, err := p.Decide(p.Approvals()[0].ID, Yes); err != nil {
-				t.Fatal(err)
-			}
-			synctest.Wait()
-		}
 		p.asks(desk)
+		first, _ := p.notify(desk)
 		p.notify(desk)
-		p.notify(desk)
-		decide()
+		p.decide(p.Approvals()[0].ID, Yes)
+		p.expectLater("after a yes", first)
 		second := p.Approvals()[0].ID
 		if p.Rules.Revoke(func(Permission) bool { return true }); len(p.Approvals()) != 0 || p.Describe("claude").Approvals != 0 || len(p.Notices("claude")) != 0 {
 			t.Errorf("what was revoked still asks: %+v", p.Approvals())
 		}
-		if _, err := p.Decide(second, Yes); !errors.Is(err, &kinds.Error{Code: kinds.NotFound}) {
-			t.Errorf("yes to what was revoked: %v", err)
+		if !p.refuses(second, Yes, kinds.NotFound) {
+			t.Error("yes to what was revoked counts")
 		}
 		p.asks(laptop)
-		m, _ := p.notify(laptop)
-		decide() // the first message is not taken: this one waits
+		p.notify(laptop)
+		p.decide(p.Approvals()[0].ID, Yes) // the first message is not taken: this one waits
 		p.Rules.Revoke(func(Permission) bool { return true })
 		time.Sleep(time.Hour)
-		if synctest.Wait(); len(p.later()) != 1 || p.later()[0].ID == m.ID {
-			t.Errorf("woken for %+v", p.later())
-		}
+		p.expectLater("after the second yes was revoked", first)
 	})
 }
 
-// The owner's yes for a muted session is refused, and the message still waits.
-func TestAMutedSessionTakesNoYes(t *testing.T) {
-	inBubble(t, func(t *testing.T, p *played) {
-		p.asks(desk)
-		p.notify(desk)
-		if err := p.Rules.Mute("claude", time.Now().Add(time.Hour)); err != nil {
-			t.Fatal(err)
-		}
-		id := p.Approvals()[0].ID
-		for _, answer := range []Answer{Yes, Always} {
-			if _, err := p.Decide(id, answer); !errors.Is(err, &kinds.Error{Code: kinds.Invalid}) {
-				t.Errorf("%s: %v", answer, err)
+// The owner's yes is refused while the session is muted or a bound of turns is reached, and the
+// message still waits. A no counts always.
+// holds: security.md#agents-on-this-machine
+func TestAYesThatCannotCountIsRefused(t *testing.T) {
+	for code, keepBack := range map[kinds.Code]func(*played){
+		kinds.Invalid:    func(p *played) { p.mute(time.Hour) },
+		kinds.Overloaded: func(p *played) { p.hold(10, charge{cause: desk, peer: desk, at: time.Now()}, "claude") },
+	} {
+		inBubble(t, func(t *testing.T, p *played) {
+			p.asks(desk)
+			m, _ := p.notify(desk)
+			p.notify(desk)
+			keepBack(p)
+			all := p.asked()
+			for _, answer := range []Answer{Yes, Always} {
+				if !p.refuses(all[0].ID, answer, code) {
+					t.Errorf("%s counts where it should be %s", answer, code)
+				}
 			}
-		}
-		time.Sleep(time.Hour)
-		if _, err := p.Decide(id, Yes); err != nil {
-			t.Fatal(err)
-		}
-		if synctest.Wait(); len(p.later()) != 1 {
-			t.Error("yes does not wake it")
-		}
-	})
+			p.decide(all[1].ID, No)
+			time.Sleep(time.Hour)
+			p.expectLater("before the yes")
+			p.decide(all[0].ID, Yes)
+			p.expectLater("after the yes", m)
+		})
+	}
 }
 
 // The owner's yes that the session has no place for is refused, and the message still waits.
@@ -98,15 +93,13 @@ func TestNoYesIsLost(t *testing.T) {
 			p.notify(desk)
 		}
 		for range places {
-			if _, err := p.Decide(p.asked()[0].ID, Yes); err != nil {
-				t.Fatal(err)
-			}
+			p.decide(p.asked()[0].ID, Yes)
 			synctest.Wait()
 		}
 		last := p.asked()[0]
 		for _, answer := range []Answer{Yes, Always} {
-			if _, err := p.Decide(last.ID, answer); !errors.Is(err, &kinds.Error{Code: kinds.Overloaded}) {
-				t.Errorf("%s without a place: %v", answer, err)
+			if !p.refuses(last.ID, answer, kinds.Overloaded) {
+				t.Errorf("%s counts without a place", answer)
 			}
 		}
 		if r, _ := p.findPermission("claude", identity.Peer{ID: desk}, kinds.KindNotify); !r.Ask {
@@ -116,33 +109,9 @@ func TestNoYesIsLost(t *testing.T) {
 		p.Release("claude", desk, first.ID)
 		time.Sleep(time.Second)
 		synctest.Wait()
-		if _, err := p.Decide(last.ID, Yes); err != nil {
-			t.Fatal(err)
-		}
+		p.decide(last.ID, Yes)
 		if n := p.Describe("claude").Waiting; n != maxWaiting/2 {
 			t.Errorf("%d wait", n)
-		}
-	})
-}
-
-// The owner's yes is refused while the bounds of turns are reached, and the message still waits.
-// holds: security.md#agents-on-this-machine
-func TestAYesOverABoundIsRefused(t *testing.T) {
-	inBubble(t, func(t *testing.T, p *played) {
-		p.permit(desk)
-		p.wake(desk, 100)
-		p.asks(desk)
-		p.notify(desk)
-		id := p.asked()[0].ID
-		if _, err := p.Decide(id, Yes); !errors.Is(err, &kinds.Error{Code: kinds.Overloaded}) {
-			t.Errorf("yes over the bound: %v", err)
-		}
-		time.Sleep(time.Hour)
-		if _, err := p.Decide(id, Yes); err != nil {
-			t.Error(err)
-		}
-		if synctest.Wait(); len(p.later()) != 1 {
-			t.Error("yes does not wake it")
 		}
 	})
 }
@@ -160,8 +129,8 @@ func TestAYesHoldsOverABound(t *testing.T) {
 			messages = append(messages, m)
 		}
 		for _, a := range p.Approvals() {
-			if decided, err := p.Decide(a.ID, Yes); err != nil || !decided.Approved || decided.KeptBy != "" {
-				t.Fatalf("yes: %+v, %v", decided, err)
+			if decided := p.decide(a.ID, Yes); !decided.Approved || decided.KeptBy != "" {
+				t.Fatalf("yes: %+v", decided)
 			}
 		}
 		if all := p.Approvals(); len(all) != 3 || !all[2].Approved || all[2].KeptBy != "" || len(p.asked()) != 0 {
@@ -188,89 +157,44 @@ func TestAYesHoldsOverABound(t *testing.T) {
 		if n := p.wake(laptop, 2); n != 2 || len(p.later()) != 0 {
 			t.Errorf("laptop: %d at once, %d later", n, len(p.later()))
 		}
-		if decided, err := p.Decide(all[0].ID, No); err != nil || decided.Approved || len(p.Approvals()) != 2 {
-			t.Errorf("no: %+v, %v", p.Approvals(), err)
+		if p.decide(all[0].ID, No).Approved || len(p.Approvals()) != 2 {
+			t.Errorf("no: %+v", p.Approvals())
 		}
-		if decided, err := p.Decide(all[1].ID, Yes); err != nil || !decided.Approved || decided.KeptBy == "" || len(p.Approvals()) != 2 {
-			t.Errorf("yes once more: %+v, %v", decided, err)
+		if decided := p.decide(all[1].ID, Yes); !decided.Approved || decided.KeptBy == "" || len(p.Approvals()) != 2 {
+			t.Errorf("yes once more: %+v", decided)
 		}
 		time.Sleep(time.Until(room) - 1)
-		if synctest.Wait(); len(p.later()) != 0 {
-			t.Error("woken over the bound")
-		}
+		p.expectLater("over the bound")
 		time.Sleep(time.Nanosecond)
-		if synctest.Wait(); len(p.later()) != 1 || p.later()[0].ID != messages[1].ID {
-			t.Errorf("woken for %+v", p.later())
-		}
+		p.expectLater("within the bound", messages[1])
 		p.Release("claude", desk, messages[1].ID)
 		time.Sleep(time.Second)
-		if synctest.Wait(); len(p.later()) != 2 || len(p.Approvals()) != 0 {
-			t.Errorf("woken for %+v, approved %+v", p.later(), p.Approvals())
+		if p.expectLater("at last", messages[1:]...); len(p.Approvals()) != 0 {
+			t.Errorf("approved %+v", p.Approvals())
 		}
 	})
 }
 
-// A no wakes nobody, whatever keeps a yes from counting: a mute, or a bound.
-func TestANoCountsAlways(t *testing.T) {
-	inBubble(t, func(t *testing.T, p *played) {
-		p.asks(desk)
-		p.notify(desk)
-		p.notify(desk)
-		if err := p.Rules.Mute("claude", time.Now().Add(time.Minute)); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := p.Decide(p.Approvals()[0].ID, No); err != nil {
-			t.Errorf("muted: %v", err)
-		}
-		time.Sleep(time.Minute)
-		p.hold(10, charge{cause: desk, peer: desk, at: time.Now()}, "claude")
-		if _, err := p.Decide(p.Approvals()[0].ID, No); err != nil {
-			t.Errorf("over a bound: %v", err)
-		}
-		time.Sleep(2 * time.Hour)
-		if synctest.Wait(); len(p.later()) != 0 || len(p.Approvals()) != 0 {
-			t.Errorf("woken for %+v; %+v wait", p.later(), p.Approvals())
-		}
-	})
-}
-
-// The owner is asked once about a message, and each approved message wakes its session when its own
-// peer has room, whichever was approved first.
+// Each approved message wakes its session when its own peer has room, whichever was approved first.
 func TestApprovedMessagesWaitForTheirOwnRoom(t *testing.T) {
 	inBubble(t, func(t *testing.T, p *played) {
 		p.asks(desk, laptop)
-		now := time.Now()
-		first, _ := p.notify(laptop)
-		if _, err := p.Decide(p.Approvals()[0].ID, Yes); err != nil {
-			t.Fatal(err)
-		}
-		synctest.Wait() // the session is busy with that
-		p.hold(8, charge{cause: laptop, peer: laptop, at: now.Add(20*time.Minute - time.Hour)}, "claude")
-		p.hold(9, charge{cause: desk, peer: desk, at: now.Add(10*time.Minute - time.Hour)}, "claude")
+		p.permit(planner)
+		busy, _ := p.notify(planner)
 		late, _ := p.notify(laptop)
 		soon, _ := p.notify(desk)
-		p.request(soon)
-		all := p.Approvals()
-		if len(all) != 2 {
-			t.Fatalf("%+v", all)
+		for _, a := range p.Approvals() {
+			p.decide(a.ID, Yes)
 		}
-		for _, a := range all {
-			if _, err := p.Decide(a.ID, Yes); err != nil {
-				t.Fatal(err)
-			}
-		}
-		p.hold(1, charge{cause: laptop, peer: laptop, at: now}, "claude")
-		p.hold(1, charge{cause: desk, peer: desk, at: now}, "claude")
-		p.Release("claude", laptop, first.ID)
+		now := time.Now()
+		p.hold(10, charge{cause: laptop, peer: laptop, at: now.Add(20*time.Minute - time.Hour)}, "claude")
+		p.hold(10, charge{cause: desk, peer: desk, at: now.Add(10*time.Minute - time.Hour)}, "claude")
+		p.Release("claude", planner, busy.ID)
 		time.Sleep(10 * time.Minute)
-		if synctest.Wait(); len(p.later()) != 2 || p.later()[1].ID != soon.ID {
-			t.Fatalf("after ten minutes woken for %+v", p.later())
-		}
+		p.expectLater("after ten minutes", soon)
 		p.Release("claude", desk, soon.ID)
 		time.Sleep(10 * time.Minute)
-		if synctest.Wait(); len(p.later()) != 3 || p.later()[2].ID != late.ID {
-			t.Errorf("after twenty minutes woken for %+v", p.later())
-		}
+		p.expectLater("after twenty minutes", soon, late)
 	})
 }
 
@@ -293,8 +217,8 @@ func TestAnAnswerIsForWhatWasShown(t *testing.T) {
 		if len(all) != 1 || all[0].ID == first {
 			t.Errorf("of other content the owner is asked %+v", all)
 		}
-		if _, err := p.Decide(first, Yes); !errors.Is(err, &kinds.Error{Code: kinds.NotFound}) {
-			t.Errorf("yes to what was replaced: %v", err)
+		if !p.refuses(first, Yes, kinds.NotFound) {
+			t.Error("yes to what was replaced counts")
 		}
 		p.ForgetMessage(desk, m.ID)
 		if all := p.Approvals(); len(all) != 0 {
@@ -302,14 +226,10 @@ func TestAnAnswerIsForWhatWasShown(t *testing.T) {
 		}
 
 		p.notify(desk) // keeps the next one waiting
-		if _, err := p.Decide(p.Approvals()[0].ID, Yes); err != nil {
-			t.Fatal(err)
-		}
+		p.decide(p.Approvals()[0].ID, Yes)
 		synctest.Wait()
 		p.request(m)
-		if _, err := p.Decide(p.Approvals()[0].ID, Yes); err != nil {
-			t.Fatal(err)
-		}
+		p.decide(p.Approvals()[0].ID, Yes)
 		p.ForgetMessage(desk, m.ID)
 		p.request(other)
 		if all := p.Approvals(); len(all) != 1 || all[0].Approved {
@@ -327,9 +247,7 @@ func TestANoHolds(t *testing.T) {
 	inBubble(t, func(t *testing.T, p *played) {
 		p.asks(desk)
 		m, _ := p.notify(desk)
-		if _, err := p.Decide(p.Approvals()[0].ID, No); err != nil {
-			t.Fatal(err)
-		}
+		p.decide(p.Approvals()[0].ID, No)
 		if !p.IsAsked(desk, m.ID) {
 			t.Error("the answer is forgotten")
 		}

@@ -39,9 +39,7 @@ func TestTheRuleOfTheNameGoesFirst(t *testing.T) {
 	set.Answers = config.AnswersOff
 	own := allowed(desk, kinds.KindNotify)
 	own.Agent = "claude"
-	if err := p.Rules.Allow(own); err != nil {
-		t.Fatal(err)
-	}
+	p.allow(own)
 	if err := p.Rules.SetAnswers(AnswersRule{Agent: "claude"}, true); err != nil {
 		t.Fatal(err)
 	}
@@ -99,9 +97,7 @@ func TestWhatMayWake(t *testing.T) {
 		check("config.yaml", true, true, unattended)
 		set.Answers = config.AnswersOn
 		check("config.yaml, and answers", true, true, unattended)
-		if err := p.Rules.Mute("claude", time.Now().Add(time.Minute)); err != nil {
-			t.Fatal(err)
-		}
+		p.mute(time.Minute)
 		check("muted", true, false, nil)
 		if p.Describe("claude").Waiting != 0 {
 			t.Error("a message for a muted session waits to wake it")
@@ -115,9 +111,7 @@ func TestWhatMayWake(t *testing.T) {
 			posted = append(posted, grant)
 			return Outcome{Posted: true}
 		}, nil)
-		if _, err := p.Decide(p.Approvals()[0].ID, Yes); err != nil {
-			t.Fatal(err)
-		}
+		p.decide(p.Approvals()[0].ID, Yes)
 		if synctest.Wait(); len(posted) != 1 || posted[0] != *unattended {
 			t.Errorf("the owner's yes gives %+v", posted)
 		}
@@ -142,16 +136,12 @@ func TestWhatIsTakenUp(t *testing.T) {
 		p.Release("claude", laptop, first.ID)
 		p.Release("claude", desk, wire.NewMessageID())
 		time.Sleep(busyFor / 2)
-		if synctest.Wait(); len(p.later()) != 0 {
-			t.Error("the end of another message frees the session")
-		}
+		p.expectLater("after the end of another message")
 		p.Acknowledge("claude", desk, first.ID)
 		if _, now := p.notify(desk); now {
 			t.Error("a message goes before one that waits")
 		}
-		if synctest.Wait(); len(p.later()) != 1 || p.later()[0].ID != second.ID {
-			t.Errorf("woken for %+v", p.later())
-		}
+		p.expectLater("after its end", second)
 		p.Attach("codex", true)
 		other := second
 		other.Agent = "codex"

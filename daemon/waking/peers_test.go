@@ -29,9 +29,7 @@ func TestNothingIsLeftOfAForgottenPeer(t *testing.T) {
 		time.Sleep(postPause)
 		p.ForgetPeer(desk)
 		p.ForgetPeer(planner)
-		if synctest.Wait(); len(p.later()) != 1 || p.later()[0].ID != last.ID {
-			t.Errorf("woken for %+v", p.later())
-		}
+		p.expectLater("after its peers went", last)
 		if s := p.Describe("claude"); s.Waiting != 0 || s.Approvals != 0 || s.Day != 1 || len(p.approvals) != 0 || len(p.Notices("claude")) != 0 {
 			t.Errorf("%+v, %q", s, p.Notices("claude"))
 		}
@@ -52,6 +50,18 @@ func TestNothingIsLeftOfAForgottenPeer(t *testing.T) {
 	if r := openRules(t, dir); len(r.Permissions()) != 1 {
 		t.Errorf("after a restart: %+v", r.Permissions())
 	}
+}
+
+// A peer that was forgotten and is trusted again asks as one that has never asked.
+func TestAForgottenPeerHasAskedNothing(t *testing.T) {
+	inAskedBubble(t, func(t *testing.T, p *played) {
+		for range 2 {
+			if !p.ask(Outcome{Posted: true}) {
+				t.Fatal("a question wakes nobody")
+			}
+			p.ForgetPeer(desk)
+		}
+	})
 }
 
 // A peer is known that may wake nobody any more and has caused turns.

@@ -52,9 +52,7 @@ func TestAQuestionThatWokeNobodyKeepsNoneBack(t *testing.T) {
 		}
 		waits := Message{Agent: "claude", Peer: identity.Peer{ID: desk}, Kind: kinds.KindQuery, ID: wire.NewMessageID(), Delegation: wire.NewMessageID()}
 		p.request(waits)
-		if err := p.Rules.Mute("claude", time.Now().Add(time.Minute)); err != nil {
-			t.Fatal(err)
-		}
+		p.mute(time.Minute)
 		p.Release("claude", laptop, m.ID)
 		time.Sleep(time.Minute)
 		synctest.Wait()
@@ -88,9 +86,7 @@ func TestThePauseAfterAQuestionEnds(t *testing.T) {
 // does a question that is over a bound, nor one that a session had before it could be woken no more.
 func TestWhatKeepsNoQuestionBack(t *testing.T) {
 	inAskedBubble(t, func(t *testing.T, p *played) {
-		if err := p.Rules.Allow(allowed(desk, kinds.KindQuery)); err != nil {
-			t.Fatal(err)
-		}
+		p.allow(allowed(desk, kinds.KindQuery))
 		request := func(kind string, about wire.MessageID) bool {
 			m := Message{Agent: "claude", Peer: identity.Peer{ID: desk}, Kind: kind, ID: wire.NewMessageID(), Delegation: about}
 			defer time.Sleep(time.Second)
@@ -118,18 +114,6 @@ func TestWhatKeepsNoQuestionBack(t *testing.T) {
 		p.Attach("claude", false)
 		if !request(kinds.KindQuery, wire.NewMessageID()) {
 			t.Error("a question to a session that nothing could wake keeps the next one back")
-		}
-	})
-}
-
-// A peer that was forgotten and is trusted again asks as one that has never asked.
-func TestAForgottenPeerHasAskedNothing(t *testing.T) {
-	inAskedBubble(t, func(t *testing.T, p *played) {
-		for range 2 {
-			if !p.ask(Outcome{Posted: true}) {
-				t.Fatal("a question wakes nobody")
-			}
-			p.ForgetPeer(desk)
 		}
 	})
 }

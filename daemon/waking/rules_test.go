@@ -27,6 +27,14 @@ func openRules(t testing.TB, dir string) *Rules {
 	return r
 }
 
+// allow is Allow, which must succeed.
+func (r *Rules) allow(t testing.TB, rules ...Permission) {
+	t.Helper()
+	if err := r.Allow(rules...); err != nil {
+		t.Fatal(err)
+	}
+}
+
 func allowed(peer identity.ID, kind string) Permission {
 	return Permission{Peer: peer, Kind: kind, Since: time.Now()}
 }
@@ -124,12 +132,8 @@ func TestARuleForEverySessionReplacesThoseOfOne(t *testing.T) {
 	rule := func(peer identity.ID, agent, kind string, ask bool) Permission {
 		return Permission{Peer: peer, Agent: agent, Kind: kind, Ask: ask}
 	}
-	if err := r.Allow(rule(desk, "codex", "query", false), rule(desk, "codex", "notify", false), rule(laptop, "codex", "query", false)); err != nil {
-		t.Fatal(err)
-	}
-	if err := r.Allow(rule(desk, "", "query", true)); err != nil {
-		t.Fatal(err)
-	}
+	r.allow(t, rule(desk, "codex", "query", false), rule(desk, "codex", "notify", false), rule(laptop, "codex", "query", false))
+	r.allow(t, rule(desk, "", "query", true))
 	for _, want := range []Permission{rule(desk, "codex", "notify", false), rule(laptop, "codex", "query", false)} {
 		if p, ok := r.findPermission("codex", want.Peer, want.Kind); !ok || p.Ask {
 			t.Errorf("of another peer or kind: %+v, %v", p, ok)
@@ -144,9 +148,7 @@ func TestARuleForEverySessionReplacesThoseOfOne(t *testing.T) {
 func TestDamageNeverWidensWhatWakes(t *testing.T) {
 	dir := t.TempDir()
 	r := openRules(t, dir)
-	if err := r.Allow(allowed(desk, "query"), allowed(laptop, "query")); err != nil {
-		t.Fatal(err)
-	}
+	r.allow(t, allowed(desk, "query"), allowed(laptop, "query"))
 	before := readFile(t, dir, rulesName)
 	r.forget(desk)
 	if err := r.Save(); err != nil {
@@ -221,9 +223,7 @@ func TestDamageNeverWidensWhatWakes(t *testing.T) {
 func TestRulesOnABrokenDisk(t *testing.T) {
 	dir := t.TempDir()
 	r := openRules(t, dir)
-	if err := r.Allow(allowed(desk, "query")); err != nil {
-		t.Fatal(err)
-	}
+	r.allow(t, allowed(desk, "query"))
 	broken := errors.New("the disk is gone")
 	r.files.SyncDir = func(string) error { return broken }
 	if err := r.Allow(allowed(laptop, "query")); !errors.Is(err, broken) || r.allows(laptop) {
@@ -248,9 +248,7 @@ func TestRulesOnABrokenDisk(t *testing.T) {
 		t.Error("the next start finds what was revoked, or what was not allowed")
 	}
 	r.forget(planner) // nothing to do
-	if err := r.Allow(allowed(planner, "query")); err != nil {
-		t.Fatal(err)
-	}
+	r.allow(t, allowed(planner, "query"))
 	if r.forget(planner); r.allows(planner) {
 		t.Error("a forgotten peer may wake")
 	}

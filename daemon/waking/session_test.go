@@ -2,7 +2,6 @@ package waking
 
 import (
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/acpd/acpd/identity"
@@ -24,10 +23,7 @@ func TestAnUnwakeableSessionHasNothingThatWaits(t *testing.T) {
 		}
 		p.Attach("claude", true)
 		time.Sleep(time.Hour)
-		synctest.Wait()
-		if n := len(p.later()); n != 0 {
-			t.Errorf("an unwakeable session is woken %d times", n)
-		}
+		p.expectLater("while it is unwakeable")
 		if n := len(p.Approvals()); n != 0 {
 			t.Errorf("the owner is asked %d times for an unwakeable session", n)
 		}
@@ -42,9 +38,7 @@ func TestASessionThatReplacesAnotherIsFree(t *testing.T) {
 		waits, _ := p.notify(desk)
 		p.Attach("claude", false)
 		time.Sleep(postPause)
-		if synctest.Wait(); len(p.later()) != 1 {
-			t.Fatal("what waits for it waits for the message of the one before it")
-		}
+		p.expectLater("free of the message of the one before it", waits)
 		p.Release("claude", desk, waits.ID)
 		time.Sleep(postPause)
 		p.notify(desk)
@@ -98,9 +92,7 @@ func TestWatches(t *testing.T) {
 func TestAQuestionWaitsForASessionThatCanBeWokenLater(t *testing.T) {
 	inBubble(t, func(t *testing.T, p *played) {
 		p.permit(desk)
-		if err := p.Rules.Allow(allowed(desk, kinds.KindQuery)); err != nil {
-			t.Fatal(err)
-		}
+		p.allow(allowed(desk, kinds.KindQuery))
 		p.Attach("claude", true)
 		ask := func() Message {
 			m := Message{Agent: "claude", Peer: identity.Peer{ID: desk, Name: "x"}, Kind: kinds.KindQuery, ID: wire.NewMessageID()}
@@ -113,16 +105,13 @@ func TestAQuestionWaitsForASessionThatCanBeWokenLater(t *testing.T) {
 			p.Release("claude", desk, ask().ID)
 		}
 		time.Sleep(time.Hour)
-		synctest.Wait()
-		if s := p.Describe("claude"); len(p.later()) != 0 || s.Waiting != 2 || s.Day != 0 {
-			t.Errorf("woken for %+v, %+v", p.later(), s)
+		p.expectLater("while it cannot be woken")
+		if s := p.Describe("claude"); s.Waiting != 2 || s.Day != 0 {
+			t.Errorf("described as %+v", s)
 		}
 		p.Release("claude", desk, over.ID)
 		p.Attach("claude", true) // for another reason
 		p.Attach("claude", false)
-		synctest.Wait()
-		if late := p.later(); len(late) != 1 || late[0].ID != waits.ID {
-			t.Errorf("woken for %+v, want %s", late, waits.ID)
-		}
+		p.expectLater("when it can be woken", waits)
 	})
 }

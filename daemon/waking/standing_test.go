@@ -46,9 +46,7 @@ func TestStandings(t *testing.T) {
 		p.Attach("claude", false)
 		p.hold(10, charge{cause: desk, peer: desk, at: time.Now()}, "claude")
 		expect("used up", UsedUp)
-		if err := p.Rules.Mute("claude", time.Now().Add(time.Hour)); err != nil {
-			t.Fatal(err)
-		}
+		p.mute(time.Hour)
 		expect("muted", KeptBack)
 	})
 }

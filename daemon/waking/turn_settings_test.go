@@ -65,9 +65,7 @@ func TestMoreTurnsWakeAtOnce(t *testing.T) {
 		p.permit(laptop)
 		busy, _ := p.notify(laptop)
 		m, _ := p.notify(desk)
-		if _, err := p.Decide(p.asked()[0].ID, Yes); err != nil {
-			t.Fatal(err)
-		}
+		p.decide(p.asked()[0].ID, Yes)
 		p.hold(10, charge{cause: desk, peer: desk, at: time.Now()}, "claude")
 		p.Release("claude", laptop, busy.ID)
 		time.Sleep(time.Second)
@@ -77,9 +75,8 @@ func TestMoreTurnsWakeAtOnce(t *testing.T) {
 		}
 		settings = &config.Agents{Named: map[string]config.Agent{"claude": {Turns: config.Turns{Hour: 40}}}}
 		p.ReadSettings()
-		synctest.Wait()
-		if late := p.later(); len(late) != 1 || late[0].ID != m.ID || len(p.Notices("claude")) != 0 {
-			t.Errorf("woken for %+v; the owner hears %q", late, p.Notices("claude"))
+		if p.expectLater("with more turns", m); len(p.Notices("claude")) != 0 {
+			t.Errorf("the owner hears %q", p.Notices("claude"))
 		}
 	})
 }

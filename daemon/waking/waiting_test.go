@@ -33,9 +33,7 @@ func TestRulesCountWhenATurnComes(t *testing.T) {
 		wait(func() {
 			rule := allowed(desk, kinds.KindNotify)
 			rule.Unattended = true
-			if err := p.Rules.Allow(rule); err != nil {
-				t.Fatal(err)
-			}
+			p.allow(rule)
 		})
 		if len(posted) != 1 || !posted[0].Unattended {
 			t.Errorf("the grant is %+v", posted)
@@ -54,27 +52,12 @@ func TestAnswersTakeOnePart(t *testing.T) {
 		for i := range maxWaiting - 1 {
 			rules = append(rules, allowed(identity.ID{7, byte(i)}, kinds.KindNotify))
 		}
-		if err := p.Rules.Allow(rules...); err != nil {
-			t.Fatal(err)
-		}
+		p.allow(rules...)
 		for range 5 {
 			p.request(Message{Agent: "claude", Peer: identity.Peer{ID: laptop}, Kind: kinds.KindResult, ID: wire.NewMessageID(), Delegation: wire.NewMessageID()})
 		}
 		if n := p.Describe("claude").Waiting; n != 1 {
 			t.Errorf("%d of one peer wait, beside %d that may wake it", n, len(rules))
-		}
-	})
-}
-
-// A question that is dropped over a bound when its turn comes keeps no other one back.
-func TestAQuestionOverABoundKeepsNoneBack(t *testing.T) {
-	inAskedBubble(t, func(t *testing.T, p *played) {
-		p.hold(10, charge{cause: desk, peer: desk, at: time.Now().Add(time.Minute - time.Hour)}, "claude")
-		if p.ask(Outcome{Posted: true}) {
-			t.Fatal("the bound is not reached")
-		}
-		if time.Sleep(time.Minute); !p.ask(Outcome{Posted: true}) {
-			t.Error("the question over the bound keeps the next one back")
 		}
 	})
 }

@@ -31,7 +31,6 @@ const (
 	maxApprovals  = 64                     // messages that wait for the owner
 	maxTold       = 10                     // events about approvals of one peer in tellPause
 	questionPause = 10 * time.Minute       // between two questions of a peer that wake a session, unless the first was answered
-	maxAskedFor   = day                    // how long a message waits for the owner
 	tellPause     = time.Minute            // between two events about one peer and one subject
 	savePause     = 2 * time.Second        // before rules that are already in effect are written, or a turn is written again
 	noticeFor     = time.Hour              // how long the status shows a bound

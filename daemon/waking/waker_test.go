@@ -80,26 +80,58 @@ func inBubble(t *testing.T, test func(*testing.T, *played)) {
 	synctest.Test(t, func(t *testing.T) { test(t, play(t, t.TempDir())) })
 }
 
+func (p *played) allow(rules ...Permission) {
+	p.t.Helper()
+	p.Rules.allow(p.t, rules...)
+}
+
 func (p *played) permit(peers ...identity.ID) {
 	p.t.Helper()
 	for _, id := range peers {
-		if err := p.Rules.Allow(allowed(id, kinds.KindNotify)); err != nil {
-			p.t.Fatal(err)
-		}
+		p.allow(allowed(id, kinds.KindNotify))
 	}
 }
 
 // asks lets notices of a peer wake each session after an approval.
 func (p *played) asks(peers ...identity.ID) {
 	p.t.Helper()
-	var rules []Permission
 	for _, id := range peers {
 		rule := allowed(id, kinds.KindNotify)
 		rule.Ask = true
-		rules = append(rules, rule)
+		p.allow(rule)
 	}
-	if err := p.Rules.Allow(rules...); err != nil {
+}
+
+// mute keeps everyone from waking claude for a time.
+func (p *played) mute(d time.Duration) {
+	p.t.Helper()
+	if err := p.Rules.Mute("claude", time.Now().Add(d)); err != nil {
 		p.t.Fatal(err)
+	}
+}
+
+// decide answers an approval, and the answer must count.
+func (p *played) decide(id string, answer Answer) Approval {
+	p.t.Helper()
+	a, err := p.Decide(id, answer)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	return a
+}
+
+// refuses reports whether an answer to an approval is refused with a code.
+func (p *played) refuses(id string, answer Answer, code kinds.Code) bool {
+	_, err := p.Decide(id, answer)
+	return errors.Is(err, &kinds.Error{Code: code})
+}
+
+// expectLater checks which messages woke a session after their Request.
+func (p *played) expectLater(when string, want ...Message) {
+	p.t.Helper()
+	synctest.Wait()
+	if got := p.later(); !slices.EqualFunc(got, want, func(a, b Message) bool { return a.key() == b.key() }) {
+		p.t.Errorf("%s woken for %+v, want %+v", when, got, want)
 	}
 }
 
@@ -163,20 +195,12 @@ func TestMessagesWaitForEachOther(t *testing.T) {
 		}
 		other, _ := p.notify(laptop)
 		time.Sleep(busyFor / 2)
-		if len(p.later()) != 0 {
-			t.Error("woken while a message is in it")
-		}
-		begun := time.Now()
+		p.expectLater("while a message is in it")
 		p.Acknowledge("claude", desk, first.ID)
-		synctest.Wait()
-		if len(p.later()) != 1 || p.later()[0].ID != other.ID || time.Since(begun) != 0 {
-			t.Errorf("woken for %+v after %v", p.later(), time.Since(begun))
-		}
+		p.expectLater("at once", other)
 		p.Release("claude", laptop, other.ID)
 		time.Sleep(postPause - 1)
-		if synctest.Wait(); len(p.later()) != 1 {
-			t.Error("woken again within 250 ms")
-		}
+		p.expectLater("within 250 ms", other)
 		time.Sleep(time.Nanosecond)
 		if synctest.Wait(); len(p.later()) != 2 {
 			t.Fatal("not woken after 250 ms")
@@ -233,36 +257,6 @@ func TestOnceEach(t *testing.T) {
 		}
 		if _, now := p.notify(desk); now {
 			t.Error("a forgotten peer wakes it")
-		}
-	})
-}
-
-// A message that is enqueued wakes its session as soon as it may, once, and not if it is released
-// before: what it had begun until then does not count.
-func TestEnqueuedMessagesWakeSoon(t *testing.T) {
-	inBubble(t, func(t *testing.T, p *played) {
-		p.permit(desk)
-		posted := make(chan bool, 9)
-		enqueue := func() Message {
-			m := Message{Agent: "claude", Peer: identity.Peer{ID: desk}, Kind: kinds.KindNotify, ID: wire.NewMessageID()}
-			p.Enqueue(m, func(context.Context, client.WakeGrant) Outcome {
-				posted <- true
-				return Outcome{Posted: true}
-			}, nil)
-			return m
-		}
-		begun := time.Now()
-		first := enqueue()
-		p.Enqueue(first, nil, nil) // a repeat
-		over := enqueue()
-		p.Release("claude", desk, over.ID)
-		if synctest.Wait(); len(posted) != 1 || time.Since(begun) != 0 {
-			t.Errorf("%d posts in %v", len(posted), time.Since(begun))
-		}
-		p.Release("claude", desk, first.ID)
-		time.Sleep(time.Hour)
-		if synctest.Wait(); len(posted) != 1 || p.Describe("claude").Day != 1 {
-			t.Errorf("%d posts, %d turns", len(posted), p.Describe("claude").Day)
 		}
 	})
 }
@@ -355,9 +349,7 @@ func TestAQueryThatIsAskedAnewWakesAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := play(t, dir)
 		p.permit(desk)
-		if err := p.Rules.Allow(allowed(desk, kinds.KindQuery)); err != nil {
-			t.Fatal(err)
-		}
+		p.allow(allowed(desk, kinds.KindQuery))
 		query := Message{Agent: "claude", Peer: identity.Peer{ID: desk, Name: "x"}, Kind: kinds.KindQuery, ID: wire.NewMessageID()}
 		notice := query
 		notice.Kind, notice.ID = kinds.KindNotify, wire.NewMessageID()

@@ -23,10 +23,6 @@ type Program struct {
 	dirs  []string // the folders of its interpreters, for PATH
 }
 
-// maxInterpreters bounds how many interpreters are found for a program: a script may be the
-// interpreter of another, or its own.
-const maxInterpreters = 8
-
 // FindProgram looks for the profile's program in PATH, and for the files that it needs: its
 // own, those of the package that it is part of, and its interpreter. It never finds it in the
 // working directory.
@@ -42,16 +38,13 @@ func (p *Profile) FindProgram() (*Program, error) {
 	if found.Path, err = realPath(path); err != nil {
 		return nil, fmt.Errorf("program: %w", err)
 	}
-	found.add(found.Path)
-	at := found.Path
-	for range maxInterpreters {
-		interpreter := findInterpreter(at)
-		if interpreter == "" {
-			break
+	seen := []string{""} // a script may be the interpreter of another, or its own
+	for at := found.Path; !slices.Contains(seen, at); at = findInterpreter(at) {
+		found.add(at)
+		if at != found.Path {
+			found.dirs = append(found.dirs, filepath.Dir(at))
 		}
-		found.add(interpreter)
-		found.dirs = append(found.dirs, filepath.Dir(interpreter))
-		at = interpreter
+		seen = append(seen, at)
 	}
 	return found, nil
 }
@@ -105,6 +98,15 @@ func realPath(path string) (string, error) {
 		return "", err
 	}
 	return filepath.EvalSymlinks(path)
+}
+
+// resolve returns an absolute path without symbolic links for one that may begin with ~/.
+func resolve(path string) (string, error) {
+	path, err := expandHome(path)
+	if err != nil {
+		return "", err
+	}
+	return realPath(path)
 }
 
 // expandHome returns an absolute path for one that may begin with ~/.
@@ -190,11 +192,7 @@ func (p *Profile) prepareHome(v *values) (read []string, err error) {
 		}
 	}
 	for _, c := range p.Credentials {
-		file, err := expandHome(c.File)
-		if err != nil {
-			return nil, err
-		}
-		file, err = realPath(file)
+		file, err := resolve(c.File)
 		if err != nil {
 			continue // the user has not logged in that way
 		}

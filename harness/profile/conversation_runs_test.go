@@ -89,18 +89,6 @@ func TestAConversationIsGone(t *testing.T) {
 	}
 }
 
-// Of a program that counts for the whole conversation, each run costs the difference.
-func TestCumulativeTokens(t *testing.T) {
-	r, b := newRunner(t, run.None)
-	r.Profile.cumulative, r.Profile.Limits.Cost = true, 0
-	q := Request{Peer: desk, Thread: "parser"}
-	resumed(t, r, q)
-	resumed(t, r, q)
-	if len(b.settled) != 2 || b.settled[0].Tokens != 100 || b.settled[1].Tokens != 0 {
-		t.Errorf("%+v", b.settled)
-	}
-}
-
 // A program whose count has become less counts anew; one that says nothing changes nothing.
 func TestTokensOfOneRun(t *testing.T) {
 	for _, test := range []struct {

@@ -103,11 +103,6 @@ func fake(mode string, args []string) {
 		}
 		say(map[string]any{"type": "speech", "text": "ready"})
 		time.Sleep(time.Hour)
-	case "left": // ends well, and leaves a process
-		cmd := exec.Command("sleep", "3600")
-		cmd.Stdout, cmd.SysProcAttr = os.Stdout, &syscall.SysProcAttr{Setsid: true}
-		cmd.Start()
-		say(map[string]any{"type": "end", "text": "left", "cost": 0.25, "tokens": 100})
 	case "flood":
 		for {
 			say(map[string]any{"type": "noise", "text": strings.Repeat("x", 1<<16)})
@@ -152,8 +147,6 @@ func fake(mode string, args []string) {
 		os.Remove(path)
 		syscall.Mkfifo(path, 0o600)
 		say(map[string]any{"type": "end", "text": "done", "tokens": 1, "cost": 0.1})
-	case "long-denial":
-		say(map[string]any{"type": "end", "text": "I could not", "denials": []any{map[string]any{"tool": "x" + strings.Repeat("é", 64)}}, "tokens": 1, "cost": 0.1})
 	case "read": // prompt: … PATH read
 		content, err := os.ReadFile(prompt[len(prompt)-2])
 		say(map[string]any{"type": "end", "text": fmt.Sprintf("%q, %v", content, err), "tokens": 1, "cost": 0.1})

@@ -14,11 +14,8 @@ import (
 )
 
 const (
-	maxLine     = 4 << 20 // bytes of a line
-	maxDenials  = 16
-	maxDenial   = 64   // bytes
-	maxProgress = 1024 // bytes
-	maxText     = 4 << 20
+	maxLine     = 4 << 20 // bytes of a line, and of an answer
+	maxProgress = 1024    // bytes of the reason of a failure
 )
 
 // sessionID is what may follow a flag of a command line.
@@ -50,7 +47,7 @@ var errLongLine = errors.New("it printed a line that is longer than it may be")
 
 func (r *reading) Write(p []byte) (int, error) {
 	if r.read == nil {
-		r.text = append(r.text, p[:min(len(p), maxText-len(r.text))]...)
+		r.text = append(r.text, p[:min(len(p), maxLine-len(r.text))]...)
 		return len(p), nil // bounded by the run's output
 	}
 	r.rest = append(r.rest, p...)
@@ -102,7 +99,7 @@ func (r *reading) setSession(event any, path string) {
 // setText takes the answer from an event. A later one replaces it.
 func (r *reading) setText(event any, path string) {
 	if text, ok := joinTexts(event, path); ok {
-		r.text = append(r.text[:0], text[:min(len(text), maxText)]...)
+		r.text = append(r.text[:0], text...)
 	}
 }
 
@@ -148,9 +145,7 @@ func (r *reading) setTokens(event any, paths ...string) bool {
 
 func (r *reading) addDenials(event any, path string) {
 	for _, v := range lookUp(event, path) {
-		s := scalarText(v)
-		s = strings.ToValidUTF8(s[:min(len(s), maxDenial)], "")
-		if s != "" && len(r.denials) < maxDenials && !slices.Contains(r.denials, s) {
+		if s := scalarText(v); s != "" && len(r.denials) < maxNamed && !slices.Contains(r.denials, s) {
 			r.denials = append(r.denials, s)
 		}
 	}

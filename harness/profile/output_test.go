@@ -94,7 +94,7 @@ func FuzzOutput(f *testing.F) {
 			if _, err := r.Write(out); err == nil {
 				r.finish()
 			}
-			if r.session != "" && !sessionID.MatchString(r.session) || r.cost < 0 || len(r.denials) > maxDenials {
+			if r.session != "" && !sessionID.MatchString(r.session) || r.cost < 0 || len(r.denials) > maxNamed {
 				t.Errorf("%+v", r)
 			}
 		}
@@ -118,14 +118,14 @@ func TestBoundsOfWhatIsRead(t *testing.T) {
 		r.addDenials(event, "tools.*")
 	}
 	r = &reading{}
-	long := strings.Repeat("x", maxText+1)
+	long := strings.Repeat("x", maxLine+1)
 	var tools []any
-	for i := range 2 * maxDenials {
-		tools = append(tools, strings.Repeat(string(rune('a'+i)), 2*maxDenial))
+	for i := range 2 * maxNamed {
+		tools = append(tools, string(rune('a'+i)))
 	}
 	read(r, map[string]any{"text": long, "error": long, "cost": -1.0, "tokens": -1.0, "tools": tools})
-	if len(r.text) != maxText || len(r.why) != maxProgress || len(r.denials) != maxDenials || len(r.denials[0]) != maxDenial {
-		t.Errorf("%d bytes of text, %d of an error, %d denials, %d bytes of the first", len(r.text), len(r.why), len(r.denials), len(r.denials[0]))
+	if len(r.why) != maxProgress || len(r.denials) != maxNamed {
+		t.Errorf("%d bytes of an error, %d denials", len(r.why), len(r.denials))
 	}
 	for _, n := range []float64{-1, 1.5e-1 - 1, 1e13, 1e300} {
 		read(r, map[string]any{"cost": n, "tokens": n})
@@ -136,7 +136,7 @@ func TestBoundsOfWhatIsRead(t *testing.T) {
 	}
 	command := &reading{}
 	for range 2 {
-		if _, err := command.Write([]byte(long)); err != nil || len(command.text) != maxText {
+		if _, err := command.Write([]byte(long)); err != nil || len(command.text) != maxLine {
 			t.Errorf("%d bytes of a command, %v", len(command.text), err)
 		}
 	}

@@ -205,11 +205,7 @@ func (r *Runner) start(ctx context.Context, c *conversation, q Request) (read *r
 		}
 	}
 	for _, path := range r.Profile.Read {
-		path, err := expandHome(path)
-		if err == nil {
-			path, err = realPath(path)
-		}
-		if err == nil {
+		if path, err := resolve(path); err == nil {
 			spec.Read = append(spec.Read, path)
 		}
 	}
@@ -242,7 +238,7 @@ func (r *Runner) start(ctx context.Context, c *conversation, q Request) (read *r
 	return read, exit, err
 }
 
-// maxNamed bounds how many files of a run are named in one place.
+// maxNamed bounds how many files that a run has left, and how many tools that it was denied, are named.
 const maxNamed = 20
 
 // logLeft tells the owner what a run has left that programs would obey.
@@ -357,10 +353,7 @@ func CheckDir(dir string, private ...string) (string, error) {
 		return "", nil
 	}
 	named := dir
-	dir, err := expandHome(named)
-	if err == nil {
-		dir, err = realPath(dir)
-	}
+	dir, err := resolve(named)
 	if errors.Is(err, fs.ErrNotExist) {
 		return "", fmt.Errorf("dir: there is no folder %s: make it, or name another", named)
 	}
@@ -435,10 +428,7 @@ func (p *Profile) listShown() []string {
 // CheckPaths returns an error if the profile shows a run one of the private folders.
 func (p *Profile) CheckPaths(private ...string) error {
 	for _, path := range p.listShown() {
-		real, err := expandHome(path)
-		if err == nil {
-			real, err = realPath(real)
-		}
+		real, err := resolve(path)
 		if err != nil {
 			continue // it is not there, and no run sees it
 		}

@@ -113,9 +113,6 @@ func TestWhatIsToldBesideTheText(t *testing.T) {
 	if err != nil || a.Text != "I could not" || string(a.Data) != `{"permission_denials":["Bash","Read"]}` {
 		t.Errorf("%+v, %v", a, err)
 	}
-	if a, err := r.Run(t.Context(), Request{Peer: desk, Prompt: "long-denial"}); err != nil || a.Text != "I could not" {
-		t.Errorf("%+v, %v", a, err)
-	}
 	var said []string
 	if _, err := r.Run(t.Context(), Request{Peer: desk, Prompt: "talk", Progress: func(s string) { said = append(said, s) }}); err != nil || !slices.Equal(said, []string{"step 0", "step 1", "step 2"}) {
 		t.Errorf("said %q, %v", said, err)

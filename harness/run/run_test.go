@@ -12,7 +12,6 @@ import (
 	"syscall"
 	"testing"
 	"time"
-	"unicode/utf8"
 
 	"github.com/go-json-experiment/json"
 	"golang.org/x/sys/unix"
@@ -193,37 +192,9 @@ func TestASlowReaderLosesNothing(t *testing.T) {
 	}
 }
 
-func TestAContextThatIsOver(t *testing.T) {
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	s, _ := spec(t, None, "hang")
-	if _, err := Run(ctx, s); !errors.Is(err, context.Canceled) {
-		t.Error(err)
-	}
-}
-
 type writerFunc func([]byte) (int, error)
 
 func (f writerFunc) Write(p []byte) (int, error) { return f(p) }
-
-// Of what is printed on standard error the end is kept, and no more memory than twice that.
-func TestTheLastOutput(t *testing.T) {
-	last := &lastOutput{}
-	for i := range 10 * lastBytes {
-		last.Write([]byte{byte('a' + i%26)})
-		if cap(last.text) > 4*lastBytes {
-			t.Fatalf("%d bytes are kept after %d", cap(last.text), i)
-		}
-	}
-	last.Write([]byte("the end"))
-	if got := last.String(); len(got) != lastBytes || !strings.HasSuffix(got, "the end") {
-		t.Errorf("%d bytes, %.20q", len(got), got[max(0, len(got)-20):])
-	}
-	last.Write([]byte(strings.Repeat("é", lastBytes)[1:]))
-	if got := last.String(); !utf8.ValidString(got) {
-		t.Error("a character that is cut in two is not valid")
-	}
-}
 
 // A run is in a session of its own, so that no terminal of the caller ends it or is read by it.
 func TestTheSessionOfARun(t *testing.T) {

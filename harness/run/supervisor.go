@@ -18,7 +18,6 @@ import (
 const (
 	lookAgain = 5 * time.Millisecond // between looks at what is still there
 	killTime  = 5 * time.Second      // how long what does not die is killed again
-	maxOrder  = 8 << 20              // bytes
 )
 
 // supervise runs the program that its order names, and ends with it and with everything that
@@ -42,7 +41,7 @@ func supervise() int {
 
 func superviseOrder(lifeline *os.File) report {
 	in := bufio.NewReader(lifeline)
-	line, err := readLine(in)
+	line, err := in.ReadBytes('\n')
 	if err != nil {
 		return report{Code: 1, Err: "the order does not come: " + err.Error()}
 	}
@@ -88,22 +87,6 @@ func superviseOrder(lifeline *os.File) report {
 	default:
 	}
 	return report{Code: code}
-}
-
-func readLine(in *bufio.Reader) ([]byte, error) {
-	var line []byte
-	for {
-		part, err := in.ReadSlice('\n')
-		line = append(line, part...)
-		switch {
-		case err == nil:
-			return line, nil
-		case !errors.Is(err, bufio.ErrBufferFull):
-			return nil, err
-		case len(line) > maxOrder:
-			return nil, errors.New("it is too long")
-		}
-	}
 }
 
 // startProgram starts the process that becomes the program, and returns when it has, or an
@@ -163,7 +146,7 @@ func becomeProgram() {
 }
 
 func becomeProgramOf(in io.Reader) error {
-	text, err := io.ReadAll(io.LimitReader(in, maxOrder))
+	text, err := io.ReadAll(in)
 	if err != nil {
 		return err
 	}

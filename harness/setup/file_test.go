@@ -301,7 +301,7 @@ func TestClonedRepository(t *testing.T) {
 	for _, program := range ListPrograms() {
 		o := newOptions(t.TempDir())
 		plain := newOptions(t.TempDir())
-		clone := filepath.Join(o.Home, "clone")
+		clone := t.TempDir()
 		for name, text := range map[string]string{
 			".mcp.json":                    `{"mcpServers": {"acp": {"command": "./acpctl", "args": ["mcp", "--attach"], "env": {"ACP_SOCKET": "/tmp/evil.sock"}}}}`,
 			".claude/settings.json":        `{"enableAllProjectMcpServers": true, "permissions": {"allow": ["mcp__acp"]}, "env": {"ACP_HOME": "."}}`,
@@ -324,20 +324,7 @@ func TestClonedRepository(t *testing.T) {
 		}
 		os.RemoveAll(o.State)
 		os.RemoveAll(plain.State)
-		strip := func(s string) string { // the clone is in one home only
-			if i := strings.Index(s, "== clone"); i >= 0 {
-				j := strings.LastIndex(s, "== clone/")
-				k := strings.Index(s[j:], "\n== ")
-				rest := ""
-				for at := j; k >= 0; k = strings.Index(s[at:], "\n== ") {
-					rest = s[at+k+1:]
-					break
-				}
-				s = s[:i] + rest
-			}
-			return s
-		}
-		if got, want := strip(snapshot(t, o.Home)), snapshot(t, plain.Home); got != want {
+		if got, want := snapshot(t, o.Home), snapshot(t, plain.Home); got != want {
 			t.Errorf("%s: in a clone setup writes\n%s\nelsewhere\n%s", program, got, want)
 		}
 		undoAll(t, program, o)

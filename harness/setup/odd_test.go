@@ -1,7 +1,6 @@
 package setup
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"os"
@@ -29,29 +28,6 @@ func TestTOMLThatCannotBeAddedTo(t *testing.T) {
 		}
 		if text, _ := os.ReadFile(path); string(text) != c.text {
 			t.Errorf("%q became %q", c.text, text)
-		}
-	}
-}
-
-// Half of a surrogate pair stays as it is, wherever it stands: JavaScript programs write such text, and read it.
-func TestHalvesOfSurrogatePairs(t *testing.T) {
-	for program, text := range map[string]string{
-		"claude":   `{"history":"cut \ud83d","\ude00":{},"mcpServers":{"\ud83d":{"command":"\ude00\ud83d"}}}`,
-		"opencode": `{"username":"cut \ud83d","permission":{"\ud83d":"ask"},"instructions":["\ud83d"]}`,
-	} {
-		o := newOptions(t.TempDir())
-		path := filepath.Join(o.Home, configs[program])
-		writeFile(t, path, text, 0o600)
-		if err := tryAll(program, o); err != nil {
-			t.Fatalf("%s: %v", program, err)
-		}
-		written, _ := os.ReadFile(path)
-		if checkKept(t, []byte(text), written); bytes.Equal(written, []byte(text)) {
-			t.Errorf("%s: %s has no server", program, written)
-		}
-		undoAll(t, program, o)
-		if got, _ := os.ReadFile(path); string(got) != text {
-			t.Errorf("%s: %s became %s", program, text, got)
 		}
 	}
 }

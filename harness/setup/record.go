@@ -34,9 +34,6 @@ type record struct {
 // recordVersion is raised when an older acpctl would undo wrongly what a record says.
 const recordVersion = 1
 
-// maxRecord bounds a record that is read.
-const maxRecord = 1 << 20
-
 // recordName returns the name of a file's record and backup in the state folder.
 func recordName(path string) string {
 	sum := sha256.Sum256([]byte(path))
@@ -59,7 +56,7 @@ func (o *Options) backupPath(path string) string {
 
 // readRecord returns the record of a file, nil without one.
 func (o *Options) readRecord(path string) (*record, error) {
-	text, err := o.readState(o.recordPath(path), maxRecord)
+	text, err := o.readState(o.recordPath(path))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
@@ -78,20 +75,20 @@ func (o *Options) readRecord(path string) (*record, error) {
 
 // readBackup returns what a file was before, and whether that is still known.
 func (o *Options) readBackup(r *record) (text []byte, ok bool) {
-	text, err := o.readState(o.backupPath(r.Path), maxFile)
+	text, err := o.readState(o.backupPath(r.Path))
 	return text, err == nil && hashText(text) == r.Before
 }
 
 // readState reads a file of the state folder.
-func (o *Options) readState(path string, most int64) ([]byte, error) {
+func (o *Options) readState(path string) ([]byte, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
-	text, err := io.ReadAll(io.LimitReader(f, most+1))
-	if err == nil && int64(len(text)) > most {
-		err = fmt.Errorf("over %d bytes", most)
+	text, err := io.ReadAll(io.LimitReader(f, maxFile+1))
+	if err == nil && len(text) > maxFile {
+		err = fmt.Errorf("over %d MiB", maxFile>>20)
 	}
 	return text, err
 }

@@ -2,12 +2,11 @@ package setup
 
 import (
 	"context"
-	"errors"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
-	"strings"
 	"sync"
 	"time"
 )
@@ -162,23 +161,15 @@ func readVersion(ctx context.Context, path string, o *Options) string {
 	cmd.Dir = "/"
 	cmd.Env = []string{"HOME=" + o.Home, "PATH=" + o.Getenv("PATH"), "LANG=C.UTF-8", "TERM=dumb", "DISABLE_AUTOUPDATER=1", "OPENCODE_DISABLE_AUTOUPDATE=1"}
 	cmd.WaitDelay = time.Second
-	said := &boundedText{}
-	cmd.Stdout = said
-	if cmd.Run() != nil {
+	out, err := cmd.StdoutPipe()
+	if err != nil || cmd.Start() != nil {
 		return ""
 	}
-	return versionNumber.FindString(said.String())
-}
-
-// boundedText keeps the beginning of what is written to it.
-type boundedText struct{ strings.Builder }
-
-var errEnough = errors.New("enough")
-
-func (b *boundedText) Write(p []byte) (int, error) {
-	if room := maxVersion - b.Len(); len(p) > room {
-		b.Builder.Write(p[:room])
-		return 0, errEnough
+	defer context.AfterFunc(ctx, func() { out.Close() })() // what it has started may hold it open
+	said, _ := io.ReadAll(io.LimitReader(out, maxVersion))
+	out.Close() // who has more to say fails
+	if cmd.Wait() != nil {
+		return ""
 	}
-	return b.Builder.Write(p)
+	return versionNumber.FindString(string(said))
 }

@@ -28,13 +28,3 @@ func TestVersionsOfOddPrograms(t *testing.T) {
 		t.Errorf("took %s", took)
 	}
 }
-
-func TestBoundedText(t *testing.T) {
-	text := new(boundedText)
-	for range maxVersion {
-		text.Write([]byte("1.2"))
-	}
-	if text.Len() != maxVersion {
-		t.Errorf("%d bytes are kept", text.Len())
-	}
-}

@@ -161,7 +161,7 @@ func FuzzClaude(f *testing.F) {
 
 func FuzzOpenCode(f *testing.F) {
 	addGolden(f, "json")
-	for _, text := range []string{`{"a":1 /*c*/,}`, "{\"mcp\":{//\n}}", `{"mcp":{"acp":1},"permission":{"x":"y"}}`, "{\"permission\" : \n{ } , }", "{\n\"a\":[1,],}"} {
+	for _, text := range []string{`{"username":"cut \ud83d","permission":{"\ud83d":"ask"},"instructions":["\ud83d"]}`, `{"a":1 /*c*/,}`, "{\"mcp\":{//\n}}", `{"mcp":{"acp":1},"permission":{"x":"y"}}`, "{\"permission\" : \n{ } , }", "{\n\"a\":[1,],}"} {
 		f.Add([]byte(text))
 	}
 	fuzzProgram(f, "opencode")
