@@ -119,8 +119,7 @@ func TestArgumentsMayComeAsText(t *testing.T) {
 
 // A model that writes a list and an object as text reaches its peers, and they get the object.
 func TestANoticeWrittenAsTextArrives(t *testing.T) {
-	d := newFakeDaemon(t)
-	p := startProgram(t, d, &Server{})
+	d, p := newProgram(t)
 	got := d.recordNotices()
 	p.must("handed", "acp_notify", args{"to": `["desk"]`, "topic": "build.done", "data": `{"n":1}`})
 	n := <-got

@@ -16,6 +16,7 @@ import (
 
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/client/jsonrpc"
+	"github.com/acpd/acpd/harness"
 	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/integration/await"
 	"github.com/acpd/acpd/kinds"
@@ -149,17 +150,21 @@ func (d *fakeDaemon) handleMethod(method string, do func(context.Context, *jsonr
 	d.methods[method] = do
 }
 
-// record lets a function answer a method, and returns the params of each call.
-func record[P any](d *fakeDaemon, method string, answer func(P) (any, error)) <-chan P {
-	calls := make(chan P, 99)
+// serve lets a function answer a method, by its params.
+func serve[P any](d *fakeDaemon, method string, answer func(P) (any, error)) {
 	d.handleMethod(method, func(_ context.Context, r *jsonrpc.Request) (any, error) {
 		var p P
 		if err := r.ReadParams(&p); err != nil {
 			return nil, err
 		}
-		calls <- p
 		return answer(p)
 	})
+}
+
+// record is serve, and returns the params of each call.
+func record[P any](d *fakeDaemon, method string, answer func(P) (any, error)) <-chan P {
+	calls := make(chan P, 99)
+	serve(d, method, func(p P) (any, error) { calls <- p; return answer(p) })
 	return calls
 }
 
@@ -241,6 +246,29 @@ func attachedProgram(t *testing.T, d *fakeDaemon, s *Server) (*program, attached
 	agent := await.Receive(t, "the session is attached", d.attached)
 	await.Until(t, "the session knows that it is attached", func() bool { return s.agent.currentName() != "" })
 	return p, agent
+}
+
+// newProgram is startProgram, with a daemon of its own.
+func newProgram(t *testing.T) (*fakeDaemon, *program) {
+	t.Helper()
+	d := newFakeDaemon(t)
+	return d, startProgram(t, d, &Server{})
+}
+
+// newSession is attachedProgram, with a daemon of its own.
+func newSession(t *testing.T) (*fakeDaemon, *program, attachedAgent) {
+	t.Helper()
+	d := newFakeDaemon(t)
+	p, agent := attachedProgram(t, d, &Server{})
+	return d, p, agent
+}
+
+// newWokenSession is newSession of a session that can be woken.
+func newWokenSession(t *testing.T) (*fakeDaemon, *program, attachedAgent, *fakeSession) {
+	t.Helper()
+	d, f := newFakeDaemon(t), newFakeSession()
+	p, agent := attachedProgram(t, d, &Server{FindSession: func(context.Context, string, string) (harness.Session, error) { return f, nil }})
+	return d, p, agent, f
 }
 
 // shownResult is the result of a tool, as a program reads it.

@@ -22,11 +22,7 @@ import (
 func (d *fakeDaemon) inboxOf(messages ...client.HeldMessage) (shown, acked *[]string) {
 	shown, acked = new([]string), new([]string)
 	var mu sync.Mutex
-	d.handleMethod(client.MethodInbox, func(_ context.Context, r *jsonrpc.Request) (any, error) {
-		var p client.InboxParams
-		if err := r.ReadParams(&p); err != nil {
-			return nil, err
-		}
+	serve(d, client.MethodInbox, func(p client.InboxParams) (any, error) {
 		out := &client.Inbox{Messages: []client.HeldMessage{}}
 		if !p.Peek {
 			d.t.Error("the inbox is read without peek")
@@ -88,8 +84,7 @@ func heldNotice(seq uint64, data string) client.HeldMessage {
 
 // The inbox shows as much as a page holds, and only what was shown to its end can be removed.
 func TestInboxComesInPages(t *testing.T) {
-	d := newFakeDaemon(t)
-	p, _ := attachedProgram(t, d, &Server{})
+	d, p, _ := newSession(t)
 	var all []client.HeldMessage
 	for i := range 40 {
 		all = append(all, heldNotice(uint64(i+1), fmt.Sprintf("notice %d ", i)+strings.Repeat("x", 300)))
@@ -205,8 +200,7 @@ func TestAPageThatIsNotReturnedShowsNothing(t *testing.T) {
 
 // An ack says which messages it has not removed, and why.
 func TestAnAckNamesWhatItKeeps(t *testing.T) {
-	d := newFakeDaemon(t)
-	p, agent := attachedProgram(t, d, &Server{})
+	d, p, agent := newSession(t)
 	read, long := heldNotice(1, "one"), heldNotice(2, strings.Repeat("long ", 5000))
 	d.inboxOf(read, long)
 	open, _ := openQuery(t, agent, "?", 0)
@@ -243,8 +237,7 @@ func TestAnAckNamesWhatItKeeps(t *testing.T) {
 
 // Of an older daemon only the number of messages that an ack removes is known.
 func TestAnAckOfAnOlderDaemonNamesNothing(t *testing.T) {
-	d := newFakeDaemon(t)
-	p, _ := attachedProgram(t, d, &Server{})
+	d, p, _ := newSession(t)
 	d.answer(client.MethodAck, &client.Acked{Removed: 1})
 	r := p.must("shown", "acp_inbox", args{"ack": []string{wire.NewMessageID().String(), wire.NewMessageID().String()}})
 	if r.said != "1 of 2 removed.\nNothing waits." {
@@ -255,8 +248,7 @@ func TestAnAckOfAnOlderDaemonNamesNothing(t *testing.T) {
 // A message of before its daemon checked numbers is left out of what a program reads: it would refuse the
 // whole line, with the messages of others.
 func TestNumbersThatProgramsRefuseAreInNoMeta(t *testing.T) {
-	d := newFakeDaemon(t)
-	p, _ := attachedProgram(t, d, &Server{})
+	d, p, _ := newSession(t)
 	bad, good := heldNotice(1, "x"), heldNotice(2, "y")
 	bad.Envelope.Payload = wire.Payload(`{"topic":"build.done","data":[1e999]}`)
 	d.inboxOf(bad, good)

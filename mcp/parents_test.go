@@ -11,7 +11,6 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/acpd/acpd/client"
-	"github.com/acpd/acpd/client/jsonrpc"
 	"github.com/acpd/acpd/harness"
 	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/integration/await"
@@ -45,11 +44,7 @@ func (d *fakeDaemon) countHops() *hopCounter {
 		c.deliver(id, hops)
 		return &client.Receipt{To: n.To.Names[0], ID: id, State: client.Held}, nil
 	}
-	d.handleMethod(client.MethodNotify, func(_ context.Context, r *jsonrpc.Request) (any, error) {
-		var n client.NotifyParams
-		if err := r.ReadParams(&n); err != nil {
-			return nil, err
-		}
+	serve(d, client.MethodNotify, func(n client.NotifyParams) (any, error) {
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		return send(&n)
@@ -174,8 +169,7 @@ func TestANoticeAtTheBoundOfHopsCostsOneCall(t *testing.T) {
 
 // A share that is used up by a guess is explained as well, and what a peer or another bound says is not.
 func TestRefusalsThatNoGuessHasCaused(t *testing.T) {
-	d := newFakeDaemon(t)
-	p := startProgram(t, d, &Server{})
+	d, p := newProgram(t)
 	shown := messageKey{desk, wire.NewMessageID()}
 	p.server.seen.show(shown)
 	for _, c := range []struct {
@@ -209,8 +203,7 @@ func TestARunHasNoUser(t *testing.T) {
 
 // A call that is not sent, as its arguments are refused, changes nothing in what later ones follow from.
 func TestACallThatIsNotSentChangesNoParent(t *testing.T) {
-	d := newFakeDaemon(t)
-	p := startProgram(t, d, &Server{})
+	d, p := newProgram(t)
 	d.answerQueries(func(context.Context, *client.QueryParams, string) (string, error) { return "", nil })
 	older, newer := messageKey{desk, wire.NewMessageID()}, messageKey{desk, wire.NewMessageID()}
 	p.server.seen.show(older)
@@ -261,9 +254,7 @@ func TestCallsFollowFromWhatWokeTheSession(t *testing.T) {
 // Calls do not follow from a message for which the session was not woken after all: the daemon has
 // given that turn back to its peer.
 func TestCallsFollowFromNoWakeThatWasRefused(t *testing.T) {
-	d := newFakeDaemon(t)
-	f := newFakeSession()
-	p, agent := attachedProgram(t, d, &Server{FindSession: func(context.Context, string, string) (harness.Session, error) { return f, nil }})
+	d, p, agent, f := newWokenSession(t)
 	woke, refused := heldNotice(1, "one"), heldNotice(2, "two")
 	wake := func(m client.HeldMessage) bool {
 		t.Helper()
@@ -286,9 +277,7 @@ func TestCallsFollowFromNoWakeThatWasRefused(t *testing.T) {
 // A message of which the session has read a part before it is woken for it is newest when it is shown
 // again, and once: a message that comes later is newer.
 func TestCallsFollowFromAWakeForWhatWasReadInPart(t *testing.T) {
-	d := newFakeDaemon(t)
-	f := newFakeSession()
-	p, agent := attachedProgram(t, d, &Server{FindSession: func(context.Context, string, string) (harness.Session, error) { return f, nil }})
+	d, p, agent, _ := newWokenSession(t)
 	woke, later := heldNotice(1, strings.Repeat("long ", 5000)), heldNotice(2, "two")
 	newest := func(want client.HeldMessage, shows ...client.HeldMessage) {
 		t.Helper()

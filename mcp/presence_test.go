@@ -122,9 +122,7 @@ func TestPresenceOutlastsTheConnection(t *testing.T) {
 // that says so. A post knows when the sender of its message wants no answer any more.
 // holds: security.md#agents-on-this-machine
 func TestTheProgramAskedInVain(t *testing.T) {
-	d := newFakeDaemon(t)
-	f := newFakeSession()
-	p, agent := attachedProgram(t, d, &Server{FindSession: func(context.Context, string, string) (harness.Session, error) { return f, nil }})
+	d, p, agent, f := newWokenSession(t)
 	wake := func(in *client.Inbound) harness.Post {
 		t.Helper()
 		woken := *in
@@ -189,9 +187,7 @@ func TestTheProgramAskedInVain(t *testing.T) {
 
 // A session hears also of a call of a tool that there is not: so Codex can be asked which thread it is.
 func TestACallOfNoToolIsNoted(t *testing.T) {
-	d := newFakeDaemon(t)
-	f := newFakeSession()
-	p, _ := attachedProgram(t, d, &Server{FindSession: func(context.Context, string, string) (harness.Session, error) { return f, nil }})
+	_, p, _, f := newWokenSession(t)
 	if _, err := p.CallTool(await.NewContext(t), &sdk.CallToolParams{Name: "acp_thread", Meta: sdk.Meta{"threadId": "019a"}}); err == nil {
 		t.Error("there is such a tool")
 	}
@@ -207,9 +203,7 @@ func TestACallOfNoToolIsNoted(t *testing.T) {
 
 // The owner's own wake is a line of ours, about no message.
 func TestTheOwnersWake(t *testing.T) {
-	d := newFakeDaemon(t)
-	f := newFakeSession()
-	p, agent := attachedProgram(t, d, &Server{FindSession: func(context.Context, string, string) (harness.Session, error) { return f, nil }})
+	_, p, agent, f := newWokenSession(t)
 	for _, test := range []struct {
 		err  error
 		want client.WakeAnswer

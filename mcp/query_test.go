@@ -26,8 +26,7 @@ var shortly = timing{wait: 30 * time.Millisecond, wake: 3 * time.Second, handove
 // text is in _meta.
 // holds: security.md#agents-on-this-machine
 func TestAnswersComeInPages(t *testing.T) {
-	d := newFakeDaemon(t)
-	p := startProgram(t, d, &Server{})
+	d, p := newProgram(t)
 	var long strings.Builder
 	for i := range 3000 {
 		fmt.Fprintf(&long, "line %d of the answer é\n", i)
@@ -142,8 +141,7 @@ func TestKeptQueriesAreBounded(t *testing.T) {
 
 // Who gives up a tool call withdraws its query; one that waits for it by acp_task only stops waiting.
 func TestGivingUpWithdraws(t *testing.T) {
-	d := newFakeDaemon(t)
-	p := startProgram(t, d, &Server{})
+	d, p := newProgram(t)
 	began, ended := make(chan struct{}, 9), make(chan error, 9)
 	d.answerQueries(func(ctx context.Context, _ *client.QueryParams, _ string) (string, error) {
 		began <- struct{}{}
@@ -173,8 +171,7 @@ func TestGivingUpWithdraws(t *testing.T) {
 
 // holds: security.md#agents-on-this-machine
 func TestProgressIsToldToWhoWantsIt(t *testing.T) {
-	d := newFakeDaemon(t)
-	p := startProgram(t, d, &Server{})
+	d, p := newProgram(t)
 	d.answerQueries(func(ctx context.Context, _ *client.QueryParams, question string) (string, error) {
 		for range 3 {
 			if question == "silent" {
@@ -197,11 +194,7 @@ func TestProgressIsToldToWhoWantsIt(t *testing.T) {
 	if len(p.said) > 0 {
 		t.Errorf("progress without a token: %+v", <-p.said)
 	}
-	d.handleMethod(client.MethodWait, func(ctx context.Context, r *jsonrpc.Request) (any, error) {
-		var w client.WaitParams
-		if err := r.ReadParams(&w); err != nil {
-			return nil, err
-		}
+	serve(d, client.MethodWait, func(w client.WaitParams) (any, error) {
 		task := &client.Task{ID: w.ID, Peer: "desk", Direction: client.Given, State: client.TaskAccepted, Partials: *w.AfterPartials + 1, Partial: wire.Payload(`{"status":"partial","outcome":"o","message":"half\u001b[0m","progress":0.5}`)}
 		if task.Partials > 2 {
 			task.State, task.Over, task.Result = client.TaskCompleted, true, wire.Payload(`{"status":"completed","outcome":"done"}`)
@@ -281,13 +274,8 @@ func TestCallsNameTheirParent(t *testing.T) {
 }
 
 func TestNotify(t *testing.T) {
-	d := newFakeDaemon(t)
-	p := startProgram(t, d, &Server{})
-	d.handleMethod(client.MethodNotify, func(_ context.Context, r *jsonrpc.Request) (any, error) {
-		var n client.NotifyParams
-		if err := r.ReadParams(&n); err != nil {
-			return nil, err
-		}
+	d, p := newProgram(t)
+	serve(d, client.MethodNotify, func(n client.NotifyParams) (any, error) {
 		if n.To.Names[0] == "shelf" {
 			return nil, kinds.Errorf(kinds.Unreachable, "no answer").WithDelivered(kinds.DeliveredUnknown)
 		}
@@ -315,17 +303,12 @@ func TestNotify(t *testing.T) {
 // Of several peers, one that was told is not told again when the daemon forgets the parent before it
 // tells the others. What becomes of those is said, also if the daemon does not serve the second call.
 func TestWhoWasToldIsNotToldAgain(t *testing.T) {
-	d := newFakeDaemon(t)
-	p := startProgram(t, d, &Server{})
+	d, p := newProgram(t)
 	shown := messageKey{desk, wire.NewMessageID()}
 	p.server.seen.show(shown)
 	told := make(chan string, 9)
 	var second error // of the call without a parent
-	d.handleMethod(client.MethodNotify, func(_ context.Context, r *jsonrpc.Request) (any, error) {
-		var n client.NotifyParams
-		if err := r.ReadParams(&n); err != nil {
-			return nil, err
-		}
+	serve(d, client.MethodNotify, func(n client.NotifyParams) (any, error) {
 		to := n.To.Names[0]
 		switch {
 		case n.Parent.IsZero() && second != nil:
@@ -360,14 +343,9 @@ func TestWhoWasToldIsNotToldAgain(t *testing.T) {
 
 // A delegation is accepted or refused, and waited for through a daemon that goes away.
 func TestDelegate(t *testing.T) {
-	d := newFakeDaemon(t)
-	p := startProgram(t, d, &Server{})
+	d, p := newProgram(t)
 	ack := `{"accepted":true}`
-	d.handleMethod(client.MethodDelegate, func(_ context.Context, r *jsonrpc.Request) (any, error) {
-		var p client.DelegateParams
-		if err := r.ReadParams(&p); err != nil {
-			return nil, err
-		}
+	serve(d, client.MethodDelegate, func(p client.DelegateParams) (any, error) {
 		return &client.DelegateAnswer{ID: p.ID, From: desk, Payload: wire.Payload(ack)}, nil
 	})
 	p.must("accepted", "acp_delegate", args{"to": "desk", "task": "Build it.", "context": args{"branch": "main"}})
@@ -418,8 +396,7 @@ func TestDelegate(t *testing.T) {
 
 // A delegation of which no report is wanted is over when it was accepted: waiting for it ends at once.
 func TestWaitWhereNoReportIsWanted(t *testing.T) {
-	d := newFakeDaemon(t)
-	p := startProgram(t, d, &Server{})
+	d, p := newProgram(t)
 	task := &client.Task{ID: wire.NewMessageID(), Peer: "desk", Direction: client.Given, State: client.TaskAccepted, Over: true}
 	waits := 0
 	d.handleMethod(client.MethodWait, func(context.Context, *jsonrpc.Request) (any, error) {
@@ -436,8 +413,7 @@ func TestWaitWhereNoReportIsWanted(t *testing.T) {
 
 // Text that is full of line breaks is longer as JSON, which is what some programs show.
 func TestPagesOfManyLinesAreShorter(t *testing.T) {
-	d := newFakeDaemon(t)
-	p := startProgram(t, d, &Server{})
+	d, p := newProgram(t)
 	d.answerQueries(func(context.Context, *client.QueryParams, string) (string, error) {
 		return strings.Repeat("\"\n", 20_000), nil
 	})

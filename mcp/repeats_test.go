@@ -16,8 +16,7 @@ var errPerhaps = kinds.Errorf(kinds.Unreachable, "no answer").WithDelivered(kind
 // The same reply to the same message has the same id, and takes effect once. Another text is another
 // message.
 func TestARepeatedReplyIsOneMessage(t *testing.T) {
-	d := newFakeDaemon(t)
-	p, _ := attachedProgram(t, d, &Server{})
+	d, p, _ := newSession(t)
 	one, two := heldNotice(1, "one"), heldNotice(2, "two")
 	d.inboxOf(one, two)
 	sent := record(d, client.MethodNotify, func(client.NotifyParams) (any, error) { return nil, errPerhaps })
@@ -47,8 +46,7 @@ func TestARepeatedReplyIsOneMessage(t *testing.T) {
 // A partial result that may have arrived is repeated under the same id. One that has arrived may be
 // reported again.
 func TestARepeatedPartialResultIsOneMessage(t *testing.T) {
-	d := newFakeDaemon(t)
-	p, agent := attachedProgram(t, d, &Server{})
+	d, p, agent := newSession(t)
 	in := openDelegation(t, p, agent)
 	partial := args{"id": in.ID.String(), "text": "Half.", "status": "partial"}
 	sent := record(d, client.MethodResult, func(client.ResultParams) (any, error) { return nil, errPerhaps })
@@ -66,8 +64,7 @@ func TestARepeatedPartialResultIsOneMessage(t *testing.T) {
 // The error of a query that may have arrived says how acp_query repeats it, also if acp_task tells of it.
 // A cancellation has no id to repeat it by.
 func TestTasksSayHowToRepeat(t *testing.T) {
-	d := newFakeDaemon(t)
-	p := startProgram(t, d, &Server{})
+	d, p := newProgram(t)
 	d.answer(client.MethodQuery, errPerhaps)
 	d.answer(client.MethodCancel, errPerhaps)
 	id := p.fails(kinds.Unreachable, "acp_query", args{"to": "desk", "question": "?"}).ID

@@ -35,8 +35,7 @@ func openDelegation(t *testing.T, p *program, agent attachedAgent) *client.Inbou
 
 // While the own daemon is away, a result is kept; it goes as soon as the session is attached again.
 func TestAResultWaitsForTheDaemon(t *testing.T) {
-	d := newFakeDaemon(t)
-	p, agent := attachedProgram(t, d, &Server{})
+	d, p, agent := newSession(t)
 	in := openDelegation(t, p, agent)
 	reports := d.takeReports()
 	d.stop()
@@ -56,8 +55,7 @@ func TestAResultWaitsForTheDaemon(t *testing.T) {
 
 // A result that is kept when the session ends is sent then, and not that the session has ended.
 func TestAResultIsSentWhenTheSessionEnds(t *testing.T) {
-	d := newFakeDaemon(t)
-	p, agent := attachedProgram(t, d, &Server{})
+	d, p, agent := newSession(t)
 	in := openDelegation(t, p, agent)
 	d.answer(client.MethodResult, kinds.Errorf(kinds.Unreachable, "away").WithDelivered(kinds.DeliveredNo))
 	p.server.timing.wait = 20 * time.Millisecond
@@ -81,8 +79,7 @@ func TestALateRefusalIsTold(t *testing.T) {
 		want string
 		open int
 	}{{kinds.TooLarge, "too_large: answer again with acp_reply", 1}, {kinds.NotFound, "not_found: nobody waits for it any more", 0}} {
-		d := newFakeDaemon(t)
-		p, agent := attachedProgram(t, d, &Server{})
+		d, p, agent := newSession(t)
 		in := openDelegation(t, p, agent)
 		refuse := make(chan struct{})
 		d.handleMethod(client.MethodResult, func(context.Context, *jsonrpc.Request) (any, error) {

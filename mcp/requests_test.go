@@ -61,8 +61,7 @@ func (p *program) awaitOpen(n int) {
 
 // A query waits until acp_reply answers it, its deadline passes, or its sender gives up.
 func TestQueriesWaitForAReply(t *testing.T) {
-	d := newFakeDaemon(t)
-	p, agent := attachedProgram(t, d, &Server{})
+	_, p, agent := newSession(t)
 	in, end := openQuery(t, agent, "Is it safe?", 0)
 	p.awaitOpen(1)
 	r := p.must("shown", "acp_inbox", nil)
@@ -117,8 +116,7 @@ func TestQueriesWaitForAReply(t *testing.T) {
 // it, also when another of them has given up.
 func TestARepeatedQueryIsOneRequest(t *testing.T) {
 	for _, leaves := range []string{"nobody", "the first", "the repeat"} {
-		d := newFakeDaemon(t)
-		p, agent := attachedProgram(t, d, &Server{})
+		_, p, agent := newSession(t)
 		in := newInbound(kinds.KindQuery, &kinds.Query{Question: "?"})
 		ends := make(map[string]chan queryEnd)
 		giveUp := make(map[string]context.CancelFunc)
@@ -149,8 +147,7 @@ func TestARepeatedQueryIsOneRequest(t *testing.T) {
 // Another question under the id of one that is open is refused: it would get the answer of that one. So is
 // one about a delegation, and the other way around.
 func TestAnotherQueryOfTheSameIDIsNoRepeat(t *testing.T) {
-	d := newFakeDaemon(t)
-	p, agent := attachedProgram(t, d, &Server{})
+	_, p, agent := newSession(t)
 	in, end := openQuery(t, agent, "What is it?", 0)
 	p.awaitOpen(1)
 	other, about := *in, *in
@@ -182,8 +179,7 @@ func (p *program) awaitWaiting(in *client.Inbound, n int) {
 
 // A delegation stays open until its final result, which is repeated while the peer is away.
 func TestDelegationsWaitForAReply(t *testing.T) {
-	d := newFakeDaemon(t)
-	p, agent := attachedProgram(t, d, &Server{})
+	d, p, agent := newSession(t)
 	delegate := func(ms uint64) *client.Inbound {
 		t.Helper()
 		in := newInbound(kinds.KindDelegate, &kinds.Delegate{Task: "Build it.", DeadlineMS: ms})
@@ -268,8 +264,7 @@ func TestDelegationsWaitForAReply(t *testing.T) {
 
 // With the session everything that it has open ends, and whoever asked hears so.
 func TestTheEndOfASession(t *testing.T) {
-	d := newFakeDaemon(t)
-	p, agent := attachedProgram(t, d, &Server{})
+	d, p, agent := newSession(t)
 	_, end := openQuery(t, agent, "?", 0)
 	in := newInbound(kinds.KindDelegate, &kinds.Delegate{Task: "Build it."})
 	await.Receive(t, "the ack", ask(t.Context(), agent, in))
@@ -288,8 +283,7 @@ func TestTheEndOfASession(t *testing.T) {
 // A reply to a notice goes back to its sender, under the notice's topic, follows from it, and takes
 // it out of the inbox.
 func TestReplyToANotice(t *testing.T) {
-	d := newFakeDaemon(t)
-	p, _ := attachedProgram(t, d, &Server{})
+	d, p, _ := newSession(t)
 	notice := heldNotice(1, "all green")
 	notice.Envelope.FromAgent = "builder"
 	_, acked := d.inboxOf(notice)
@@ -324,8 +318,7 @@ func TestReplyToANotice(t *testing.T) {
 // the peer that gave it. A question about a delegation of one's own is shown by acp_task and answered
 // by acp_reply.
 func TestQuestionsBack(t *testing.T) {
-	d := newFakeDaemon(t)
-	p, agent := attachedProgram(t, d, &Server{})
+	d, p, agent := newSession(t)
 	in := newInbound(kinds.KindDelegate, &kinds.Delegate{Task: "Build it."})
 	await.Receive(t, "the ack", ask(t.Context(), agent, in))
 	asked := make(chan *client.QueryParams, 9)
@@ -354,11 +347,7 @@ func TestQuestionsBack(t *testing.T) {
 	}
 
 	question := wire.NewMessageID()
-	d.handleMethod(client.MethodWait, func(_ context.Context, r *jsonrpc.Request) (any, error) {
-		var w client.WaitParams
-		if err := r.ReadParams(&w); err != nil {
-			return nil, err
-		}
+	serve(d, client.MethodWait, func(w client.WaitParams) (any, error) {
 		if w.AfterQuestions == nil {
 			t.Error("questions end no wait")
 		}
@@ -377,42 +366,29 @@ func TestQuestionsBack(t *testing.T) {
 	}
 }
 
-// A reply to a message of which only a part was shown says that the message stays.
-func TestReplyToAPart(t *testing.T) {
-	d := newFakeDaemon(t)
-	p, _ := attachedProgram(t, d, &Server{})
-	m := heldNotice(1, strings.Repeat("long ", 4000))
-	_, acked := d.inboxOf(m)
-	d.answer(client.MethodNotify, &client.Receipt{State: client.Handed})
-	p.must("shown", "acp_inbox", nil)
-	r := p.must("handed", "acp_reply", args{"id": m.Envelope.ID.String(), "text": "x"})
-	if len(*acked) > 0 || !strings.Contains(r.said, "was not removed from the inbox") {
-		t.Errorf("acknowledged %v, and the model hears: %q", *acked, r.said)
-	}
-}
-
-// A reply to a message that the inbox only named does not remove it unread.
-func TestReplyToANamedMessage(t *testing.T) {
-	d := newFakeDaemon(t)
-	d.addShelf()
-	p, _ := attachedProgram(t, d, &Server{})
-	long := heldNotice(1, strings.Repeat("long ", 5000))
+// A reply to a message of which only a part was shown, or that was only named, does not remove it, and
+// says so.
+func TestReplyToWhatWasNotShownToItsEnd(t *testing.T) {
 	short := copyFrom(wire.NewMessageID(), kinds.KindNotify, &kinds.Notify{Topic: "build.done", Data: []byte(`"short"`)})
-	_, acked := d.inboxOf(long, client.HeldMessage{Seq: 2, Envelope: short.Envelope})
-	d.answer(client.MethodNotify, &client.Receipt{State: client.Held})
-	if r := p.must("shown", "acp_inbox", nil); strings.Contains(r.said, "long long") || !strings.Contains(r.said, long.Envelope.ID.String()) {
-		t.Fatalf("not only named: %s", r.said)
-	}
-	r := p.must("held", "acp_reply", args{"id": long.Envelope.ID.String(), "text": "x"})
-	if len(*acked) > 0 || !strings.Contains(r.said, "was not removed from the inbox") {
-		t.Errorf("acknowledged %v, and the model hears: %q", *acked, r.said)
+	for _, beside := range [][]client.HeldMessage{nil, {{Seq: 2, Envelope: short.Envelope}}} {
+		d, p, _ := newSession(t)
+		d.addShelf()
+		m := heldNotice(1, strings.Repeat("long ", 5000))
+		_, acked := d.inboxOf(append(beside, m)...)
+		d.answer(client.MethodNotify, &client.Receipt{State: client.Handed})
+		if r := p.must("shown", "acp_inbox", nil); strings.Contains(r.said, "long long") != (beside == nil) || !strings.Contains(r.said, m.Envelope.ID.String()) {
+			t.Fatalf("beside %d others it is shown as %s", len(beside), r.said)
+		}
+		r := p.must("handed", "acp_reply", args{"id": m.Envelope.ID.String(), "text": "x"})
+		if len(*acked) > 0 || !strings.Contains(r.said, "was not removed from the inbox") {
+			t.Errorf("acknowledged %v, and the model hears: %q", *acked, r.said)
+		}
 	}
 }
 
 // That an agent has declined is told from what a policy forbids.
 func TestARefusalIsToldAsOne(t *testing.T) {
-	d := newFakeDaemon(t)
-	p := startProgram(t, d, &Server{})
+	d, p := newProgram(t)
 	refusal := kinds.NewDeclined("Not now.")
 	result := kinds.EncodePayload(refusal)
 	refusal.From = desk.String()
@@ -429,8 +405,7 @@ func TestARefusalIsToldAsOne(t *testing.T) {
 
 // What a result was to tell beside is not lost with a call that the program gives up.
 func TestNoticesOutlastACallThatIsGivenUp(t *testing.T) {
-	d := newFakeDaemon(t)
-	p, agent := attachedProgram(t, d, &Server{})
+	d, p, agent := newSession(t)
 	in := openDelegation(t, p, agent)
 	ctx, giveUp := context.WithCancel(t.Context())
 	began, ended := make(chan struct{}), make(chan struct{})

@@ -12,8 +12,7 @@ import (
 // acp_task says to which agent a delegation was given, since when the agent here that works on one is gone, and
 // which one was abandoned, in the list and of each by itself.
 func TestTaskTellsWhoWorksOnIt(t *testing.T) {
-	d := newFakeDaemon(t)
-	p := startProgram(t, d, &Server{})
+	d, p := newProgram(t)
 	since := time.Date(2026, 11, 27, 12, 0, 0, 0, time.UTC)
 	given, gone, abandoned, odd, role := wire.MessageID{1}, wire.MessageID{2}, wire.MessageID{3}, wire.MessageID{4}, wire.MessageID{5}
 	tasks := []client.Task{

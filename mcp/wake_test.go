@@ -142,9 +142,7 @@ func TestWake(t *testing.T) {
 // A session is woken for a query or delegation that comes after the wake for it, and for none that
 // does not come, or is over.
 func TestAWakeAndItsRequestComeInAnyOrder(t *testing.T) {
-	d := newFakeDaemon(t)
-	f := newFakeSession()
-	p, agent := attachedProgram(t, d, &Server{FindSession: func(context.Context, string, string) (harness.Session, error) { return f, nil }})
+	_, p, agent, f := newWokenSession(t)
 	p.server.timing.handover = 20 * time.Second
 	for _, in := range []*client.Inbound{newInbound(kinds.KindQuery, &kinds.Query{Question: "Mend it."}), newInbound(kinds.KindDelegate, &kinds.Delegate{Task: "Mend it."})} {
 		beginning := *in // of a long one the daemon has no more
@@ -207,9 +205,7 @@ func TestAReadQueryWakesNobody(t *testing.T) {
 // A message that was shown to its end before the wake for it comes wakes nobody, also if it is
 // acknowledged or answered meanwhile. One that comes anew does, and one of which a part was shown.
 func TestAMessageThatWasReadBeforeWakesNobody(t *testing.T) {
-	d := newFakeDaemon(t)
-	f := newFakeSession()
-	p, agent := attachedProgram(t, d, &Server{FindSession: func(context.Context, string, string) (harness.Session, error) { return f, nil }})
+	d, p, agent, f := newWokenSession(t)
 	p.server.timing.handover = time.Millisecond
 	wake := func(what string, in client.Inbound, posted bool) {
 		t.Helper()
@@ -258,9 +254,7 @@ func TestAMessageThatWasReadBeforeWakesNobody(t *testing.T) {
 
 // What the program proves to have given to the model wakes nobody again, and counts as shown.
 func TestWhatIsProvenIsRead(t *testing.T) {
-	d := newFakeDaemon(t)
-	f := newFakeSession()
-	p, agent := attachedProgram(t, d, &Server{FindSession: func(context.Context, string, string) (harness.Session, error) { return f, nil }})
+	_, p, agent, f := newWokenSession(t)
 	f.set(true, nil)
 	in, _ := openQuery(t, agent, "?", 0)
 	p.awaitOpen(1)

@@ -21,8 +21,7 @@ var covered = regexp.MustCompile(`(?s)-----BEGIN PEER TEXT ([0-9a-f]{16})-----\n
 // those of another program, and calls every tool: a model has them under the cover alone.
 // holds: security.md#errors-have-words-of-this-program
 func TestErrorsOfOthersStayUnderTheCover(t *testing.T) {
-	d := newFakeDaemon(t)
-	p, _ := attachedProgram(t, d, &Server{})
+	d, p, _ := newSession(t)
 	details, err := json.Marshal(map[string]any{"text": planted, "delivered": "unknown", "declined": true, "reason": planted})
 	if err != nil {
 		t.Fatal(err)

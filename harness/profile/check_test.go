@@ -14,13 +14,9 @@ func TestCheckDir(t *testing.T) {
 	t.Setenv("HOME", home)
 	state := filepath.Join(home, ".acp")
 	for _, dir := range []string{"project", ".acp/agent"} {
-		if err := os.MkdirAll(filepath.Join(home, dir), 0o700); err != nil {
-			t.Fatal(err)
-		}
+		makeDir(t, filepath.Join(home, dir))
 	}
-	if err := os.Symlink(home, filepath.Join(home, "project", "up")); err != nil {
-		t.Fatal(err)
-	}
+	link(t, home, filepath.Join(home, "project", "up"))
 	for _, dir := range []string{"/", home, filepath.Dir(home), "~/.acp", "~/.acp/agent", "~/missing", "~/project/up", "~/project/up/.acp"} {
 		if got, err := CheckDir(dir, state); err == nil {
 			t.Errorf("%s: %s", dir, got)
@@ -45,12 +41,8 @@ func TestCheckFolder(t *testing.T) {
 	r.Profile.forbid = []string{".agent", "agent.json", "file/agent"}
 	home := realDir(t)
 	r.Dir = filepath.Join(home, "repository", "parser", "src")
-	if err := os.MkdirAll(r.Dir, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(r.Dir, "file"), nil, 0o600); err != nil { // which has nothing in it
-		t.Fatal(err)
-	}
+	makeDir(t, r.Dir)
+	writeFile(t, filepath.Join(r.Dir, "file"), "", 0o600) // which has nothing in it
 	isRefused := func() bool {
 		_, err := r.Run(t.Context(), Request{Peer: desk, Prompt: "record"})
 		if (err != nil) != (r.Profile.CheckFolder(r.Dir) != nil) {
@@ -68,9 +60,7 @@ func TestCheckFolder(t *testing.T) {
 		{"agent.json", false}, {"repository/.agent/plugin", false}, {"repository/parser/agent.json", false}, // there is no repository yet
 		{"repository/.git", true}, {"repository/parser/.git", true}, {"repository/parser/src/.agent", true},
 	} {
-		if err := os.MkdirAll(filepath.Join(home, c.path), 0o700); err != nil {
-			t.Fatal(err)
-		}
+		makeDir(t, filepath.Join(home, c.path))
 		if got := isRefused(); got != c.isRefused {
 			t.Errorf("with %s it is refused: %t", c.path, got)
 		}
@@ -83,9 +73,7 @@ func TestCheckFolder(t *testing.T) {
 	if isRefused() { // by what lies above the repository of parser
 		t.Error("it is refused for what is not the repository's")
 	}
-	if err := os.Symlink("/nowhere", filepath.Join(r.Dir, "agent.json")); err != nil {
-		t.Fatal(err)
-	}
+	link(t, "/nowhere", filepath.Join(r.Dir, "agent.json"))
 	if !isRefused() || !b.settled[len(b.settled)-1].NotBegun {
 		t.Errorf("a link, or a cost of what did not begin: %+v", b.settled)
 	}
@@ -97,13 +85,9 @@ func TestCheckPaths(t *testing.T) {
 	t.Setenv("HOME", home)
 	state := filepath.Join(home, ".acp")
 	for _, dir := range []string{".acp/agent", "data"} {
-		if err := os.MkdirAll(filepath.Join(home, dir), 0o700); err != nil {
-			t.Fatal(err)
-		}
+		makeDir(t, filepath.Join(home, dir))
 	}
-	if err := os.Symlink(filepath.Join(state, "agent"), filepath.Join(home, "link")); err != nil {
-		t.Fatal(err)
-	}
+	link(t, filepath.Join(state, "agent"), filepath.Join(home, "link"))
 	for path, ok := range map[string]bool{"~/data": true, "~/missing": true, "~/.acp": false, "~/.acp/agent": false, "~/link": false, home: false, "/": false} {
 		for _, p := range []*Profile{{Read: []string{path}}, {Credentials: []Credential{{File: path}}}} {
 			if err := p.CheckPaths(filepath.Join(home, "missing", "runs"), state); (err == nil) != ok {
@@ -117,15 +101,11 @@ func TestCheckPathsOutside(t *testing.T) {
 	home := realDir(t)
 	t.Setenv("HOME", home)
 	for _, dir := range []string{"project/docs", "data"} {
-		if err := os.MkdirAll(filepath.Join(home, dir), 0o700); err != nil {
-			t.Fatal(err)
-		}
+		makeDir(t, filepath.Join(home, dir))
 	}
 	project := filepath.Join(home, "project")
 	for from, to := range map[string]string{"alias": project, "project/link": filepath.Join(home, "data")} {
-		if err := os.Symlink(to, filepath.Join(home, from)); err != nil {
-			t.Fatal(err)
-		}
+		link(t, to, filepath.Join(home, from))
 	}
 	for path, ok := range map[string]bool{"~/data": true, "~/missing": true, "~/project/docs": false, "~/project/missing": false, "~/alias/docs": false, "~/project/link": false, "~/alias/link": false} {
 		for _, p := range []*Profile{{Read: []string{path}}, {Credentials: []Credential{{File: path}}}} {

@@ -20,17 +20,11 @@ func TestConfinedRuns(t *testing.T) {
 	user := realDir(t)
 	t.Setenv("HOME", user)
 	project := filepath.Join(user, "project")
-	if err := os.Mkdir(project, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	makeDir(t, project)
 	for path, text := range map[string]string{"canary": "canary", "project/file": "own"} {
-		if err := os.WriteFile(filepath.Join(user, path), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		writeFile(t, filepath.Join(user, path), text, 0o600)
 	}
-	if err := os.Symlink(filepath.Join(user, "canary"), filepath.Join(project, "link")); err != nil {
-		t.Fatal(err)
-	}
+	link(t, filepath.Join(user, "canary"), filepath.Join(project, "link"))
 	tested := 0
 	for _, c := range []run.Confinement{run.Bubblewrap, run.Landlock, run.Seatbelt} {
 		if err := run.CheckConfinement(t.Context(), c); err != nil {
@@ -95,9 +89,7 @@ func TestNoToolsWithoutConfinement(t *testing.T) {
 // it has cost.
 func TestMoreToRead(t *testing.T) {
 	file := filepath.Join(realDir(t), "more")
-	if err := os.WriteFile(file, []byte("more"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	writeFile(t, file, "more", 0o600)
 	confinement, _ := run.Detect(t.Context())
 	r, b := newRunner(t, confinement)
 	r.Profile.Read = []string{file, "/nowhere/at/all"}
@@ -117,9 +109,7 @@ func TestMoreToRead(t *testing.T) {
 // in a conversation, and a run of it is counted.
 func TestACommandOfTheOwners(t *testing.T) {
 	script := filepath.Join(realDir(t), "answer")
-	if err := os.WriteFile(script, []byte("#!/bin/sh\ncat; echo \"$1, $PASSED$SECRET, $(cat ~/seen 2>&1 | tail -c 5)\"; echo seen >~/seen; test -z \"$FAIL\"\n"), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	writeFile(t, script, "#!/bin/sh\ncat; echo \"$1, $PASSED$SECRET, $(cat ~/seen 2>&1 | tail -c 5)\"; echo seen >~/seen; test -z \"$FAIL\"\n", 0o700)
 	t.Setenv("PASSED", "passed")
 	t.Setenv("SECRET", "secret")
 	confinement, _ := run.Detect(t.Context())

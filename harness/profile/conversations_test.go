@@ -106,9 +106,7 @@ func TestDamagedConversations(t *testing.T) {
 		c.talk(desk, "t")
 		c.talk(desk, "other")
 		k := conversationKey{"fake", desk, "", "t"}
-		if err := os.WriteFile(filepath.Join(c.root, desk.String(), k.folder(), conversationFile), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		writeFile(t, filepath.Join(c.root, desk.String(), k.folder(), conversationFile), text, 0o600)
 		if c.talk(desk, "t") || !c.talk(desk, "other") {
 			t.Errorf("%q: it went on, or the other one did not", text)
 		}
@@ -123,9 +121,7 @@ func TestConversationsThatCannotBeKept(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := os.MkdirAll(filepath.Join(s.folder, conversationFile+".new", "in the way"), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	makeDir(t, filepath.Join(s.folder, conversationFile+".new", "in the way"))
 	if err := s.end(true); err == nil {
 		t.Error("no error")
 	}
@@ -142,12 +138,7 @@ func TestOtherFoldersStay(t *testing.T) {
 	c := openConversations(t)
 	c.Close()
 	file := filepath.Join(c.folder, "fake", "src", "parser", "main.go")
-	if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(file, []byte("package main"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	writeFile(t, file, "package main", 0o600)
 	c.open()
 	c.RemovePeersUnless(func(identity.ID) bool { return false })
 	if _, err := os.Stat(file); err != nil {
@@ -186,20 +177,14 @@ func TestRestart(t *testing.T) {
 func TestFoldersThatResist(t *testing.T) {
 	c := openConversations(t)
 	outside := filepath.Join(realDir(t), "kept")
-	if err := os.WriteFile(outside, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	writeFile(t, outside, "", 0o600)
 	s, err := c.begin(t.Context(), conversationKey{"fake", desk, "", ""}, "1")
 	if err != nil {
 		t.Fatal(err)
 	}
 	deep := filepath.Join(s.home(), "a", "b")
-	if err := os.MkdirAll(deep, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Symlink(filepath.Dir(outside), filepath.Join(deep, "link")); err != nil {
-		t.Fatal(err)
-	}
+	makeDir(t, deep)
+	link(t, filepath.Dir(outside), filepath.Join(deep, "link"))
 	if err := os.Chmod(deep, 0); err != nil {
 		t.Fatal(err)
 	}
@@ -222,9 +207,7 @@ func TestFoldersThatResist(t *testing.T) {
 func TestPrepareHome(t *testing.T) {
 	user, home := realDir(t), realDir(t)
 	t.Setenv("HOME", user)
-	if err := os.WriteFile(filepath.Join(user, "token"), []byte("secret"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	writeFile(t, filepath.Join(user, "token"), "secret", 0o600)
 	p := &Profile{
 		files:       func(v *values) map[string]string { return map[string]string{".config/a": "is " + string(v.tools)} },
 		Credentials: []Credential{{"~/token", ".agent/token"}, {"~/missing", ".agent/missing"}},

@@ -23,9 +23,7 @@ func TestCheckLogin(t *testing.T) {
 		{"other", `echo "Not logged in"`, "", ""},
 	} {
 		t.Setenv("CODEX_API_KEY", test.key)
-		if err := os.WriteFile(filepath.Join(dir, test.program), []byte("#!/bin/sh\n"+test.script+"\n"), 0o700); err != nil {
-			t.Fatal(err)
-		}
+		writeFile(t, filepath.Join(dir, test.program), "#!/bin/sh\n"+test.script+"\n", 0o700)
 		p := &Profile{Name: test.program, Program: test.program, Pass: []string{"ANTHROPIC_API_KEY"}}
 		program, err := p.FindProgram()
 		if err != nil {

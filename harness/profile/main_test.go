@@ -258,6 +258,29 @@ func realDir(t testing.TB) string {
 	return dir
 }
 
+func makeDir(t testing.TB, path string) {
+	t.Helper()
+	if err := os.MkdirAll(path, 0o700); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// writeFile writes a file, in folders that it makes.
+func writeFile(t testing.TB, path, text string, mode os.FileMode) {
+	t.Helper()
+	makeDir(t, filepath.Dir(path))
+	if err := os.WriteFile(path, []byte(text), mode); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func link(t testing.TB, to, path string) {
+	t.Helper()
+	if err := os.Symlink(to, path); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // wantCode fails unless err has a code and none of the words.
 func wantCode(t testing.TB, err error, code kinds.Code, never ...string) {
 	t.Helper()

@@ -87,9 +87,7 @@ func TestWhatIsLeft(t *testing.T) {
 		t.Error("it has its name still")
 	}
 	odd := filepath.Join(r.Dir, "odd\xff\x1b[31m")
-	if err := os.Mkdir(odd, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	makeDir(t, odd)
 	if a, err := r.Run(t.Context(), Request{Peer: desk, Prompt: filepath.Join(odd, ".envrc") + " write"}); err != nil || !strings.HasPrefix(string(a.Data), `{"left_by_run":["odd`) {
 		t.Errorf("a name that is no text: %+v, %v", a, err)
 	}

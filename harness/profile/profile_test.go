@@ -2,7 +2,6 @@ package profile
 
 import (
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -88,24 +87,18 @@ func TestFindProgram(t *testing.T) {
 	root := realDir(t)
 	packages := filepath.Join(root, "lib", "node_modules")
 	for _, dir := range []string{"bin", "lib/node_modules/agent/bin", "here", "runtime"} {
-		if err := os.MkdirAll(filepath.Join(root, dir), 0o700); err != nil {
-			t.Fatal(err)
-		}
+		makeDir(t, filepath.Join(root, dir))
 	}
 	write := func(path, text string) string {
 		t.Helper()
 		path = filepath.Join(root, path)
-		if err := os.WriteFile(path, []byte(text), 0o700); err != nil {
-			t.Fatal(err)
-		}
+		writeFile(t, path, text, 0o700)
 		return path
 	}
 	script := write("lib/node_modules/agent/bin/agent.js", "#!/usr/bin/env node\n")
 	node := write("runtime/node", "\x7fELF")
 	write("here/agent", "#!/bin/sh\n")
-	if err := os.Symlink(script, filepath.Join(root, "bin", "agent")); err != nil {
-		t.Fatal(err)
-	}
+	link(t, script, filepath.Join(root, "bin", "agent"))
 	t.Chdir(filepath.Join(root, "here"))
 	p := &Profile{Program: "agent"}
 	t.Setenv("PATH", ".")

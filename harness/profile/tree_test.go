@@ -13,18 +13,12 @@ func TestATreeThatHidesFiles(t *testing.T) {
 	root := realDir(t)
 	write := func(dir string, size int64) {
 		t.Helper()
-		if err := os.MkdirAll(dir, 0o700); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(filepath.Join(dir, "file"), make([]byte, size), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		makeDir(t, dir)
+		writeFile(t, filepath.Join(dir, "file"), strings.Repeat("x", int(size)), 0o600)
 	}
 	write(filepath.Join(root, "a"), 1000)
 	write(filepath.Join(root, "b"), 2000)
-	if err := os.Symlink("/", filepath.Join(root, "link")); err != nil {
-		t.Fatal(err)
-	}
+	link(t, "/", filepath.Join(root, "link"))
 	if got := measureTree(root, 1<<20); got != 3000+5*entrySize {
 		t.Errorf("%d bytes", got)
 	}

@@ -24,9 +24,7 @@ func wantRefused(t *testing.T, program string, o Options, words string) {
 			t.Errorf("%s: undoing is no error", program)
 		}
 	}
-	if after := snapshot(t, o.Home); after != before {
-		t.Errorf("%s: changed\n%s\nfrom\n%s", program, after, before)
-	}
+	wantFiles(t, o.Home, before, program+": changed")
 }
 
 // tryAll accepts all that a program's setup writes, and writes it.
@@ -138,9 +136,7 @@ func TestHugeAndOddFiles(t *testing.T) {
 		}
 		wantRefused(t, program, o, "is no regular file")
 		os.Remove(path)
-		if err := os.Symlink("nowhere", path); err != nil {
-			t.Fatal(err)
-		}
+		link(t, "nowhere", path)
 		wantRefused(t, program, o, "is a link that leads nowhere")
 	}
 }
@@ -156,17 +152,11 @@ func TestOwnLinksAreFollowed(t *testing.T) {
 			if err := os.MkdirAll(filepath.Dir(dir), 0o755); err != nil {
 				t.Fatal(err)
 			}
-			if err := os.Symlink(filepath.Dir(target), dir); err != nil {
-				t.Fatal(err)
-			}
+			link(t, filepath.Dir(target), dir)
 		}
-		if err := os.Symlink(target, path); err != nil {
-			t.Fatal(err)
-		}
+		link(t, target, path)
 		before := snapshot(t, o.Home)
-		if err := tryAll(program, o); err != nil {
-			t.Fatal(program, err)
-		}
+		setUp(t, program, o, true)
 		if to, err := os.Readlink(path); err != nil || to != target {
 			t.Errorf("%s: the link is replaced: %v", program, err)
 		}
@@ -177,9 +167,7 @@ func TestOwnLinksAreFollowed(t *testing.T) {
 			t.Errorf("%s: mode %v", program, info.Mode())
 		}
 		undoAll(t, program, o)
-		if after := snapshot(t, o.Home); after != before {
-			t.Errorf("%s: undone\n%s\nbefore\n%s", program, after, before)
-		}
+		wantFiles(t, o.Home, before, program+": undone")
 	}
 }
 
@@ -194,16 +182,12 @@ func TestForeignFilesAreRefused(t *testing.T) {
 		path := filepath.Join(o.Project, name)
 		writeFile(t, path, "", 0o600)
 		os.Remove(path)
-		if err := os.Symlink(victim, path); err != nil {
-			t.Fatal(err)
-		}
+		link(t, victim, path)
 		wantRefused(t, program, o, "is a link, which setup does not follow in a project")
 		os.Remove(path)
 		if dir := filepath.Dir(path); dir != o.Project {
 			os.Remove(dir)
-			if err := os.Symlink(o.Home, dir); err != nil {
-				t.Fatal(err)
-			}
+			link(t, o.Home, dir)
 			wantRefused(t, program, o, "is a link, which setup does not follow in a project")
 			os.Remove(dir)
 		}
@@ -238,9 +222,7 @@ func TestForeignFilesAreRefused(t *testing.T) {
 	if err := os.Chown(path, -1, 4321); err != nil {
 		t.Fatal(err)
 	}
-	if err := tryAll("claude", o); err != nil {
-		t.Fatal(err)
-	}
+	setUp(t, "claude", o, true)
 	if info, _ := os.Stat(path); groupOf(info) != 4321 || info.Mode().Perm() != 0o640 {
 		t.Errorf("group %d, mode %v", groupOf(info), info.Mode())
 	}
@@ -319,18 +301,14 @@ func TestClonedRepository(t *testing.T) {
 		for _, o := range []Options{o, plain} {
 			setUp(t, program, o, false)
 		}
-		if after := snapshot(t, clone); after != before {
-			t.Errorf("%s: setup changed the clone:\n%s", program, after)
-		}
+		wantFiles(t, clone, before, program+": setup changed the clone")
 		os.RemoveAll(o.State)
 		os.RemoveAll(plain.State)
 		if got, want := snapshot(t, o.Home), snapshot(t, plain.Home); got != want {
 			t.Errorf("%s: in a clone setup writes\n%s\nelsewhere\n%s", program, got, want)
 		}
 		undoAll(t, program, o)
-		if after := snapshot(t, clone); after != before {
-			t.Errorf("%s: undoing changed the clone:\n%s", program, after)
-		}
+		wantFiles(t, clone, before, program+": undoing changed the clone")
 	}
 }
 
@@ -350,16 +328,12 @@ func TestRelativeFolders(t *testing.T) {
 		dir := filepath.Join(o.Home, "elsewhere")
 		o.Getenv = func(name string) string { return map[string]string{variable: dir}[name] }
 		before := snapshot(t, o.Home)
-		if err := tryAll(program, o); err != nil {
-			t.Fatal(err)
-		}
+		setUp(t, program, o, true)
 		if entries, _ := os.ReadDir(dir); len(entries) == 0 {
 			t.Errorf("%s: nothing is written where %s says", program, variable)
 		}
 		undoAll(t, program, o)
-		if after := snapshot(t, o.Home); after != before {
-			t.Errorf("%s: undone\n%s", program, after)
-		}
+		wantFiles(t, o.Home, before, program+": undone")
 	}
 }
 

@@ -78,6 +78,22 @@ func writeFile(t *testing.T, path, text string, mode fs.FileMode) {
 	}
 }
 
+// link makes a symbolic link.
+func link(t *testing.T, to, path string) {
+	t.Helper()
+	if err := os.Symlink(to, path); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// wantFiles fails unless snapshot returns of a folder what it returned before.
+func wantFiles(t *testing.T, dir, before, what string) {
+	t.Helper()
+	if after := snapshot(t, dir); after != before {
+		t.Errorf("%s:\n%s\nbefore\n%s", what, after, before)
+	}
+}
+
 // snapshot returns all below a folder, but the state folder: modes, links and contents.
 func snapshot(t *testing.T, dir string) string {
 	t.Helper()

@@ -109,9 +109,7 @@ func TestUndoRemovesWhatACrashHasLeft(t *testing.T) {
 	o := newOptions(t.TempDir())
 	path := filepath.Join(o.Home, ".claude.json")
 	writeFile(t, path, "{}", 0o600)
-	if err := tryAll("claude", o); err != nil {
-		t.Fatal(err)
-	}
+	setUp(t, "claude", o, true)
 	writeFile(t, path+tempMark, "{", 0o600)
 	if err := undoEverything("claude", o); err != nil {
 		t.Fatal(err)

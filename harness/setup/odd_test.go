@@ -41,13 +41,9 @@ func TestReadOnlyFiles(t *testing.T) {
 		if err := tryAll(program, o); err == nil || !strings.Contains(err.Error(), "is read-only: run chmod u+w") {
 			t.Errorf("%s: %v", program, err)
 		}
-		if after := snapshot(t, o.Home); after != before {
-			t.Errorf("%s: changed\n%s", program, after)
-		}
+		wantFiles(t, o.Home, before, program+": changed")
 		os.Chmod(filepath.Join(o.Home, config), 0o600)
-		if err := tryAll(program, o); err != nil {
-			t.Fatal(program, err)
-		}
+		setUp(t, program, o, true)
 		os.Chmod(filepath.Join(o.Home, config), 0o400)
 		before = snapshot(t, o.Home)
 		undo, err := NewUndo(program, o)
@@ -57,9 +53,7 @@ func TestReadOnlyFiles(t *testing.T) {
 		if _, err := undo.Write(); err == nil || !strings.Contains(err.Error(), "is read-only: run chmod u+w") {
 			t.Errorf("%s: undo: %v", program, err)
 		}
-		if after := snapshot(t, o.Home); after != before {
-			t.Errorf("%s: undoing changed\n%s", program, after)
-		}
+		wantFiles(t, o.Home, before, program+": undoing changed")
 	}
 }
 
@@ -99,9 +93,7 @@ func TestUndoWithoutBackup(t *testing.T) {
 		o := newOptions(t.TempDir())
 		path := filepath.Join(o.Home, ".claude.json")
 		writeFile(t, path, "{\n  \"a\": 1\n}\n", 0o600)
-		if err := tryAll("claude", o); err != nil {
-			t.Fatal(err)
-		}
+		setUp(t, "claude", o, true)
 		if err := damage(o.backupPath(path)); err != nil {
 			t.Fatal(err)
 		}
@@ -165,9 +157,7 @@ func TestInterruptedUndo(t *testing.T) {
 			o := newOptions(t.TempDir())
 			writeFile(t, filepath.Join(o.Home, configs[program]), "", 0o600)
 			before := snapshot(t, o.Home)
-			if err := tryAll(program, o); err != nil {
-				t.Fatal(program, err)
-			}
+			setUp(t, program, o, true)
 			copied := t.TempDir()
 			if err := os.CopyFS(copied, os.DirFS(o.State)); err != nil {
 				t.Fatal(err)
@@ -177,9 +167,7 @@ func TestInterruptedUndo(t *testing.T) {
 				t.Fatal(err)
 			}
 			if again {
-				if err := tryAll(program, o); err != nil {
-					t.Fatal(program, err)
-				}
+				setUp(t, program, o, true)
 			}
 			undoAll(t, program, o)
 			if after := snapshot(t, o.Home); after != before {
@@ -194,9 +182,7 @@ func TestHomeBehindALink(t *testing.T) {
 	for program, config := range configs {
 		dir := t.TempDir()
 		writeFile(t, filepath.Join(dir, "real", ".profile"), "", 0o600)
-		if err := os.Symlink("real", filepath.Join(dir, "home")); err != nil {
-			t.Fatal(err)
-		}
+		link(t, "real", filepath.Join(dir, "home"))
 		o := newOptions(filepath.Join(dir, "home"))
 		if err := tryAll(program, o); err != nil {
 			t.Errorf("%s: %v", program, err)
@@ -272,9 +258,7 @@ func TestDisabledServer(t *testing.T) {
 		path := filepath.Join(o.Home, configs[program])
 		text := strings.Replace(forms[0], "%s", fakeCommand, 1)
 		writeFile(t, path, text, 0o600)
-		if err := tryAll(program, o); err != nil {
-			t.Fatal(program, err)
-		}
+		setUp(t, program, o, true)
 		if with, _ := os.ReadFile(path); !strings.Contains(string(with), forms[1]) {
 			t.Errorf("%s: it is not enabled: %s", program, with)
 		}
@@ -317,9 +301,7 @@ func TestEditBetweenTwoSetups(t *testing.T) {
 	}
 	with, _ := os.ReadFile(path)
 	writeFile(t, path, strings.Replace(string(with), "a = 1", "a = 2", 1), 0o600)
-	if err := tryAll("codex", o); err != nil {
-		t.Fatal(err)
-	}
+	setUp(t, "codex", o, true)
 	undoAll(t, "codex", o)
 	if text, _ := os.ReadFile(path); string(text) != "a = 2\n" {
 		t.Errorf("undone it is %q", text)
