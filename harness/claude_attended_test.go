@@ -75,11 +75,7 @@ func TestClaudeIsBusy(t *testing.T) {
 	if _, err := s.Post(ctx, newPost()); !errors.Is(err, ErrUnattended) || len(f.list(typeUser)) != 0 {
 		t.Errorf("Post to a session that stays busy: %v", err)
 	}
-	done := make(chan error, 1)
-	go func() {
-		_, err := s.Post(t.Context(), newPost())
-		done <- err
-	}()
+	done := postSoon(t, s, newPost())
 	var asked []claudeFrame
 	for len(asked) < 2 {
 		time.Sleep(time.Millisecond)
@@ -100,11 +96,7 @@ func TestClaudeIsAskedAgain(t *testing.T) {
 	f.setMode("")
 	s := f.find(f.environment(), newFamily()).(*claude)
 	s.askAgain = time.Millisecond
-	done := make(chan error, 1)
-	go func() {
-		_, err := s.Post(t.Context(), newPost())
-		done <- err
-	}()
+	done := postSoon(t, s, newPost())
 	await.Until(t, "the session is asked twice", func() bool { return len(f.list(string(actionTellIdle))) >= 2 })
 	f.setMode(modePrompting)
 	if err := <-done; err != nil || len(f.list(typeUser)) != 1 {

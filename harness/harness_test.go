@@ -185,3 +185,13 @@ func makeSocketDir(t *testing.T) string {
 func newPost() Post {
 	return Post{Message: wire.NewMessageID(), Pointer: "1 message from desk waits. Call acp_inbox."}
 }
+
+// postSoon posts to a session, and returns where the error of that comes.
+func postSoon(t *testing.T, s Session, p Post) chan error {
+	ended := make(chan error, 1)
+	go func() {
+		_, err := s.Post(t.Context(), p)
+		ended <- err
+	}()
+	return ended
+}

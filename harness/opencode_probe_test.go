@@ -74,14 +74,11 @@ func TestOpenCodeAttended(t *testing.T) {
 			t.Parallel()
 			f := newFakeOpenCode(t)
 			f.agents, f.rules = "["+test.agents+"]", "["+test.own+"]"
-			s, err := f.find("s3cret")
-			if err != nil {
-				t.Fatal(err)
-			}
+			s := f.mustFind()
 			if test.args != nil {
 				s.processes.read = newFamily(test.args...).read
 			}
-			_, err = s.Post(t.Context(), newPost())
+			_, err := s.Post(t.Context(), newPost())
 			if test.saw == "" && (err != nil || len(f.posts) != 1) {
 				t.Errorf("Post: %v, %d posts", err, len(f.posts))
 			}
