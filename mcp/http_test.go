@@ -36,6 +36,28 @@ func serveHTTP(t *testing.T, s *Server) string {
 	return await.Receive(t, "the URL", urls)
 }
 
+// postHTTP posts a message to a server. An empty host is that of the URL, and an empty origin is not sent.
+func postHTTP(t *testing.T, url, host, origin, message string) (status int, text string) {
+	t.Helper()
+	r, err := http.NewRequest("POST", url, strings.NewReader(message))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Host = host
+	r.Header.Set("Content-Type", "application/json")
+	r.Header.Set("Accept", "application/json, text/event-stream")
+	if origin != "" {
+		r.Header.Set("Origin", origin)
+	}
+	answer, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	body, _ := io.ReadAll(answer.Body)
+	return answer.StatusCode, string(body)
+}
+
 // holds: security.md#agents-on-this-machine
 func TestHTTP(t *testing.T) {
 	d := newFakeDaemon(t)
@@ -71,24 +93,9 @@ func TestHTTP(t *testing.T) {
 		{u.Path + "x", u.Host, "", 401},
 		{u.Path[:len(u.Path)-1], u.Host, "", 401},
 	} {
-		r, err := http.NewRequest("POST", "http://"+u.Host+c.path, strings.NewReader(`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}`))
-		if err != nil {
-			t.Fatal(err)
-		}
-		r.Host = c.host
-		r.Header.Set("Content-Type", "application/json")
-		r.Header.Set("Accept", "application/json, text/event-stream")
-		if c.origin != "" {
-			r.Header.Set("Origin", c.origin)
-		}
-		answer, err := http.DefaultClient.Do(r)
-		if err != nil {
-			t.Fatal(err)
-		}
-		text, _ := io.ReadAll(answer.Body)
-		answer.Body.Close()
-		if answer.StatusCode != c.want || strings.Contains(string(text), strings.TrimPrefix(u.Path, "/")) {
-			t.Errorf("%s, host %q, origin %q: %d %s, want %d", c.path, c.host, c.origin, answer.StatusCode, text, c.want)
+		status, text := postHTTP(t, "http://"+u.Host+c.path, c.host, c.origin, beginsSession)
+		if status != c.want || strings.Contains(text, strings.TrimPrefix(u.Path, "/")) {
+			t.Errorf("%s, host %q, origin %q: %d %s, want %d", c.path, c.host, c.origin, status, text, c.want)
 		}
 	}
 }
@@ -97,20 +104,9 @@ func TestHTTP(t *testing.T) {
 func TestIDsOverHTTP(t *testing.T) {
 	at := serveHTTP(t, &Server{Daemon: &client.Client{Socket: newFakeDaemon(t).path}})
 	for id, want := range map[string]int{"9007199254740991": 200, "9007199254740993": 400} {
-		r, err := http.NewRequest("POST", at, strings.NewReader(strings.Replace(beginsSession, `"id":1`, `"id":`+id, 1)))
-		if err != nil {
-			t.Fatal(err)
-		}
-		r.Header.Set("Content-Type", "application/json")
-		r.Header.Set("Accept", "application/json, text/event-stream")
-		answer, err := http.DefaultClient.Do(r)
-		if err != nil {
-			t.Fatal(err)
-		}
-		text, _ := io.ReadAll(answer.Body)
-		answer.Body.Close()
-		if answer.StatusCode != want || !strings.Contains(string(text), `"id":`+id) {
-			t.Errorf("%s: %d %s, want %d", id, answer.StatusCode, text, want)
+		status, text := postHTTP(t, at, "", "", strings.Replace(beginsSession, `"id":1`, `"id":`+id, 1))
+		if status != want || !strings.Contains(text, `"id":`+id) {
+			t.Errorf("%s: %d %s, want %d", id, status, text, want)
 		}
 	}
 }

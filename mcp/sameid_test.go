@@ -31,9 +31,8 @@ func copyFrom(id wire.MessageID, kind string, payload any) *client.Inbound {
 
 // A query with the id of another peer's is another query: neither gets what the other is answered.
 func TestQueriesOfOneIDAreTwo(t *testing.T) {
-	d := newFakeDaemon(t)
+	d, p, agent := newSession(t)
 	d.addShelf()
-	p, agent := attachedProgram(t, d, &Server{})
 	in, end := openQuery(t, agent, "What is it?", 0)
 	p.awaitOpen(1)
 	end2 := ask(t.Context(), agent, copyFrom(in.ID, kinds.KindQuery, &kinds.Query{Question: "And for me?"}))
@@ -55,9 +54,8 @@ func TestQueriesOfOneIDAreTwo(t *testing.T) {
 
 // A notice with the id of another peer's is another notice: to be answered, and to be removed.
 func TestNoticesOfOneIDAreTwo(t *testing.T) {
-	d := newFakeDaemon(t)
+	d, p, _ := newSession(t)
 	d.addShelf()
-	p, _ := attachedProgram(t, d, &Server{})
 	first := heldNotice(1, "one")
 	second := client.HeldMessage{Seq: 2, Envelope: copyFrom(first.Envelope.ID, kinds.KindNotify, &kinds.Notify{Topic: "other"}).Envelope}
 	d.inboxOf(first, second)
@@ -91,9 +89,8 @@ func TestNoticesOfOneIDAreTwo(t *testing.T) {
 
 // The answer to a question back is for who asked it, also if another peer's notice has its id.
 func TestANoticeTakesNoAnswerOfAQuestion(t *testing.T) {
-	d := newFakeDaemon(t)
+	d, p, _ := newSession(t)
 	d.addShelf()
-	p, _ := attachedProgram(t, d, &Server{})
 	question := wire.NewMessageID()
 	d.answer(client.MethodTask, &client.Task{ID: wire.NewMessageID(), Peer: "desk", Direction: client.Given, State: client.TaskAccepted, Questions: 1, Question: &client.QuestionBack{ID: question, Text: "Which branch?"}})
 	d.inboxOf(client.HeldMessage{Seq: 1, Envelope: copyFrom(question, kinds.KindNotify, &kinds.Notify{Topic: "other"}).Envelope})

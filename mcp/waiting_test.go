@@ -31,9 +31,8 @@ func (d *fakeDaemon) countInbox() (calls, messages *int) {
 func TestPeersTakeTurnsInTheInbox(t *testing.T) {
 	for name, text := range map[string]string{"many": "again", "many that fill a page": strings.Repeat("again ", 700), "long ones": strings.Repeat("again ", 2000)} {
 		t.Run(name, func(t *testing.T) {
-			d := newFakeDaemon(t)
+			d, p, _ := newSession(t)
 			d.addShelf()
-			p, _ := attachedProgram(t, d, &Server{})
 			var all []client.HeldMessage
 			for i := range 1000 {
 				all = append(all, heldNotice(uint64(i+1), text))
@@ -99,9 +98,8 @@ func TestManyPeersInTheInbox(t *testing.T) {
 // Open requests take turns too, with each other and with the inbox.
 // holds: security.md#agents-on-this-machine
 func TestPeersTakeTurnsWithRequests(t *testing.T) {
-	d := newFakeDaemon(t)
+	d, p, agent := newSession(t)
 	d.addShelf()
-	p, agent := attachedProgram(t, d, &Server{})
 	d.inboxOf(heldNotice(1, "all green"))
 	for range 8 {
 		openQuery(t, agent, strings.Repeat("again ", 900), 0)

@@ -185,23 +185,6 @@ func wakeSoon(t *testing.T, agent attachedAgent, in *client.Inbound) <-chan clie
 	return said
 }
 
-// A session that has read a query with another tool call is not woken for it.
-func TestAReadQueryWakesNobody(t *testing.T) {
-	d := newFakeDaemon(t)
-	b := &busySession{newFakeSession(), make(chan struct{}), make(chan error, 9)}
-	p, agent := attachedProgram(t, d, &Server{FindSession: func(context.Context, string, string) (harness.Session, error) { return b, nil }})
-	in, _ := openQuery(t, agent, "?", 0)
-	said := wakeSoon(t, agent, in)
-	await.Receive(t, "a post", b.posts)
-	p.must("shown", "acp_inbox", nil)
-	if err := await.Receive(t, "the end of the post", b.given); err == nil {
-		t.Error("woken for what was read")
-	}
-	if got := await.Receive(t, "the answer", said); got.Posted {
-		t.Error("what was read counts as posted")
-	}
-}
-
 // A message that was shown to its end before the wake for it comes wakes nobody, also if it is
 // acknowledged or answered meanwhile. One that comes anew does, and one of which a part was shown.
 func TestAMessageThatWasReadBeforeWakesNobody(t *testing.T) {
