@@ -69,37 +69,28 @@ func TestCodexProvesNothing(t *testing.T) {
 	t.Parallel()
 	f := newFakeCodex(t)
 	s := f.mustFind()
-	p := newPost()
-	f.change(func() { f.after["turn/start"] = proof(ownThread, p.Message.String()) })
-	if posted, err := s.Post(t.Context(), p); err != nil || posted.Proven {
-		t.Errorf("a pointer alone: %+v, %v", posted, err)
-	}
-	p = newPost()
-	p.Untrusted = "what a peer wrote"
-	f.change(func() {
-		f.after["turn/start"] = ""
-		f.before["thread/resume"] = proof(ownThread, p.Message.String())
-	})
-	if posted, err := s.Post(t.Context(), p); err != nil || posted.Proven {
-		t.Errorf("silence after what came before the turn: %+v, %v", posted, err)
-	}
-	p = newPost()
-	p.Untrusted = "what a peer wrote"
-	f.change(func() {
-		f.before["thread/resume"] = ""
-		f.after["turn/start"] = proof(ownThread, "another") + proof("019a-other", p.Message.String())
-	})
-	if posted, err := s.Post(t.Context(), p); err != nil || posted.Proven {
-		t.Errorf("another's message, and one in another thread: %+v, %v", posted, err)
-	}
-	p = newPost()
-	p.Untrusted = "what a peer wrote"
-	f.change(func() {
-		f.after["turn/start"] = proof(ownThread, p.Message.String())
-		f.before["turn/start"] = f.after["turn/start"]
-	})
-	if posted, err := s.Post(t.Context(), p); err != nil || !posted.Proven {
-		t.Errorf("a proof before the answer: %+v, %v", posted, err)
+	for _, row := range []struct {
+		what, untrusted string
+		come            func(own string) // what the app-server says
+		proven          bool
+	}{
+		{"a pointer alone", "", func(own string) { f.after["turn/start"] = own }, false},
+		{"what came before the turn, and then silence", "text", func(own string) { f.before["thread/resume"] = own }, false},
+		{"another's message, and one in another thread", "text", func(own string) {
+			f.after["turn/start"] = proof(ownThread, "another") + strings.ReplaceAll(own, ownThread, "019a-other")
+		}, false},
+		{"a proof before the answer", "text", func(own string) { f.before["turn/start"], f.after["turn/start"] = own, own }, true},
+	} {
+		p := newPost()
+		p.Untrusted = row.untrusted
+		f.change(func() {
+			clear(f.before)
+			clear(f.after)
+			row.come(proof(ownThread, p.Message.String()))
+		})
+		if posted, err := s.Post(t.Context(), p); err != nil || posted.Proven != row.proven {
+			t.Errorf("%s: %+v, %v", row.what, posted, err)
+		}
 	}
 }
 

@@ -91,12 +91,8 @@ func TestNothingIsLeft(t *testing.T) {
 					cancel(why)
 					return len(p), nil
 				})
-				began := time.Now()
 				if _, err := Run(ctx, s); !errors.Is(err, why) {
 					t.Errorf("err = %v", err)
-				}
-				if took := time.Since(began); took > 5*time.Second {
-					t.Errorf("took %v", took)
 				}
 				if left := leftOf(t, mark); len(left) != 0 {
 					t.Errorf("left: %v", left)
@@ -123,8 +119,7 @@ func TestTermFirst(t *testing.T) {
 	s.Grace = time.Minute
 	ctx, cancel := context.WithCancel(t.Context())
 	s.Stdout = writerFunc(func(p []byte) (int, error) { cancel(); return len(p), nil })
-	began := time.Now()
-	if exit, err := Run(ctx, s); !errors.Is(err, context.Canceled) || exit.Code != 128+15 || time.Since(began) > 30*time.Second {
+	if exit, err := Run(ctx, s); !errors.Is(err, context.Canceled) || exit.Code != 128+15 {
 		t.Errorf("%+v, %v", exit, err)
 	}
 }
