@@ -1,7 +1,6 @@
 package profile
 
 import (
-	"cmp"
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
@@ -92,7 +91,7 @@ func OpenConversations(folder, profile string) (*Conversations, error) {
 		return nil, fmt.Errorf("conversations: %s is in use: another acpctl serve runs with this profile: end it, or give this one a folder of its own with --runs", root)
 	}
 	s := &Conversations{root: root, profile: profile, lock: lock, now: time.Now, busy: make(map[string]chan struct{})}
-	s.RemoveOld()
+	s.RemovePeersUnless(func(identity.ID) bool { return true })
 	return s, nil
 }
 
@@ -131,21 +130,17 @@ func (s *Conversations) begin(ctx context.Context, k conversationKey, trust stri
 	}
 	// The run can change what is below the folder, but not the file.
 	state, err := readState(c.folder)
-	switch {
-	case err == nil && state.Trust == trust && s.isAlive(state) && c.hasFolders():
+	if err == nil && state.Trust == trust && s.isAlive(state) && c.hasFolders() {
 		c.conversationState = state
-	default:
-		c.isNew = true
-		if err := removeTree(c.folder); err != nil {
-			s.release(c.folder)
-			return nil, fmt.Errorf("conversations: %w", err)
+		err = c.makeFolders()
+	} else {
+		if keep {
+			s.makeRoom(k.peer)
 		}
+		c.Trust = trust
+		err = c.restart()
 	}
-	c.Trust = trust
-	if c.isNew && keep {
-		s.makeRoom(k.peer)
-	}
-	if err := c.makeFolders(); err != nil {
+	if err != nil {
 		c.end(false)
 		return nil, fmt.Errorf("conversations: %w", err)
 	}
@@ -208,30 +203,26 @@ func (c *conversation) end(ok bool) error {
 
 func (s *Conversations) acquire(ctx context.Context, folder string) error {
 	for {
-		s.mu.Lock()
-		wait := s.busy[folder]
-		if wait == nil {
-			s.busy[folder] = make(chan struct{})
-			s.mu.Unlock()
+		busy := s.tryAcquire(folder)
+		if busy == nil {
 			return nil
 		}
-		s.mu.Unlock()
 		select {
-		case <-wait:
+		case <-busy:
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}
 	}
 }
 
-func (s *Conversations) tryAcquire(folder string) bool {
+// tryAcquire returns nil if the caller has the folder now, else a channel that is closed when it is free.
+func (s *Conversations) tryAcquire(folder string) (busy chan struct{}) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.busy[folder] != nil {
-		return false
+	if busy = s.busy[folder]; busy == nil {
+		s.busy[folder] = make(chan struct{})
 	}
-	s.busy[folder] = make(chan struct{})
-	return true
+	return busy
 }
 
 func (s *Conversations) release(folder string) {
@@ -280,11 +271,9 @@ func (s *Conversations) listPeer(peer string) (all []kept) {
 // removeUnless removes conversations of a peer that are not wanted and that no run has.
 func (s *Conversations) removeUnless(peer string, wanted func(*kept) bool) {
 	for _, c := range s.listPeer(peer) {
-		if wanted(&c) || !s.tryAcquire(c.folder) {
-			continue
+		if !wanted(&c) {
+			s.remove(&c)
 		}
-		removeTree(c.folder)
-		s.release(c.folder)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -299,23 +288,22 @@ func (s *Conversations) endOtherTrust(peer identity.ID, trust string) {
 // makeRoom removes conversations of a peer until one more may be there.
 func (s *Conversations) makeRoom(peer identity.ID) {
 	all := slices.DeleteFunc(s.listPeer(peer.String()), func(c kept) bool { return c.broken })
-	slices.SortFunc(all, func(a, b kept) int { return cmp.Compare(a.state.Used.UnixNano(), b.state.Used.UnixNano()) })
+	slices.SortFunc(all, func(a, b kept) int { return a.state.Used.Compare(b.state.Used) })
 	for ; len(all) >= maxConversations; all = all[1:] {
-		if s.tryAcquire(all[0].folder) {
-			removeTree(all[0].folder)
-			s.release(all[0].folder)
-		}
+		s.remove(&all[0])
 	}
 }
 
-// RemoveOld removes conversations that are over: old ones, and what a process that was killed
-// has left.
-func (s *Conversations) RemoveOld() {
-	s.RemovePeersUnless(func(identity.ID) bool { return true })
+// remove removes a conversation, unless a run has it.
+func (s *Conversations) remove(c *kept) {
+	if s.tryAcquire(c.folder) == nil {
+		removeTree(c.folder)
+		s.release(c.folder)
+	}
 }
 
-// RemovePeersUnless removes conversations that are over, and all those with peers that are not
-// trusted any more.
+// RemovePeersUnless removes conversations that are over, which are old ones and what a process that was
+// killed has left, and all those with peers that are not trusted any more.
 func (s *Conversations) RemovePeersUnless(trusted func(identity.ID) bool) {
 	entries, err := os.ReadDir(s.root)
 	if err != nil {

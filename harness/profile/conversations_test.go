@@ -85,7 +85,7 @@ func TestConversationsEnd(t *testing.T) {
 	if c.talk(desk, "old") {
 		t.Error("it went on after 7 days")
 	}
-	c.RemoveOld()
+	c.RemovePeersUnless(func(identity.ID) bool { return true })
 	if left := c.listPeer(laptop.String()); len(left) != 0 {
 		t.Errorf("left: %+v", left)
 	}
