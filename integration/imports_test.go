@@ -87,10 +87,11 @@ var arrows = map[string][]string{
 	"internal/commandenv": {"internal/ownwords"},
 	"internal/shellpath":  {"internal/ownwords"},
 
-	"internal/app/cli":         {"internal/buildinfo", "internal/commandenv", "internal/roster", "internal/app/cli/channel", "internal/app/cli/oacp", "internal/app/cli/operate", "internal/app/cli/up", "mcp", "harness/profile", "harness/setup"},
+	"internal/app/cli":         {"internal/buildinfo", "internal/roster", "internal/app/cli/channel", "internal/app/cli/oacp", "internal/app/cli/operate", "internal/app/cli/serve", "internal/app/cli/up", "mcp", "harness/setup"},
 	"internal/app/cli/channel": {"internal/app/cli/frame", "client/channels"},
 	"internal/app/cli/oacp":    {"internal/app/cli/frame", "oacp/mailbox"},
 	"internal/app/cli/operate": {"internal/app/cli/frame", "config", "internal/app/backup", "internal/app/doctor", "internal/app/service", "internal/app/web"},
+	"internal/app/cli/serve":   {"internal/app/cli/frame", "harness/profile", "internal/commandenv", "internal/statedir"},
 	"internal/app/cli/up":      {"internal/app/cli/operate", "harness/setup"},
 	"internal/app/backup":      {"client", "internal/sealed", "internal/statedir", "internal/durable", "disk"},
 	"internal/app/web":         {"client/channels", "internal/pace", "internal/turns"},

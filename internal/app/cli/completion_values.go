@@ -8,8 +8,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/acpd/acpd/client"
-	"github.com/acpd/acpd/harness/profile"
-	"github.com/acpd/acpd/harness/run"
 	"github.com/acpd/acpd/internal/app/cli/ui"
 	"github.com/acpd/acpd/kinds"
 )
@@ -17,14 +15,8 @@ import (
 // flagValues has the values of flags that take one of a few, by the verb's path below acpctl and the
 // flag's name.
 var flagValues = map[string]map[string][]string{
-	"notify": {"importance": {"low", "medium", "high"}},
-	"tail":   {"kind": kinds.ListNames(kinds.Sent)},
-	"serve": {
-		"kinds":       {kinds.KindQuery, kinds.KindDelegate},
-		"stderr":      {stderrNone, stderrLast},
-		"tools":       {string(profile.ToolsNone), string(profile.ToolsRead), string(profile.ToolsWork)},
-		"confinement": {string(run.Bubblewrap), string(run.Landlock), string(run.Seatbelt), string(run.Outside), string(run.None)},
-	},
+	"notify":      {"importance": {"low", "medium", "high"}},
+	"tail":        {"kind": kinds.ListNames(kinds.Sent)},
 	"wake allow":  {"kinds": kinds.ListNames(kinds.Wakes)},
 	"wake revoke": {"kinds": kinds.ListNames(kinds.Wakes)},
 }
@@ -38,7 +30,6 @@ func (a *app) addValueCompletions(root *cobra.Command) {
 			cmd.RegisterFlagCompletionFunc(name, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))
 		}
 	}
-	findVerb(root, "serve").RegisterFlagCompletionFunc("profile", cobra.FixedCompletions(profile.ListNames(), cobra.ShellCompDirectiveNoFileComp))
 	for _, path := range []string{"wake allow", "wake revoke", "wake answers"} {
 		findVerb(root, path).RegisterFlagCompletionFunc("agent", func(cmd *cobra.Command, _ []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
 			return a.completeAgents(cmd, nil, begun)

@@ -3,6 +3,8 @@ package cli
 import (
 	"context"
 	"fmt"
+	"net"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -156,9 +158,19 @@ func TestReasonsOfPeersStayOnOneLine(t *testing.T) {
 	if got := f.Run("notify", "desk,laptop", "t", "x"); strings.Count(got.Err, "\n") != 1 {
 		t.Errorf("%+v", got)
 	}
-	var said strings.Builder
-	s := &server{app: &app{Frame: &frame.Frame{Terminal: ui.Terminal{Err: &said}}}}
-	if s.logLine("delegate from desk: %v", busy); strings.Count(said.String(), "\n") != 1 {
-		t.Errorf("serve: %q", said.String())
+}
+
+// A socket that nobody listens on any more is no daemon.
+func TestStaleSocket(t *testing.T) {
+	f := newDaemon(t)
+	f.RemoveSocket(client.SocketName)
+	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: filepath.Join(f.Home, client.SocketName), Net: "unix"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.SetUnlinkOnClose(false)
+	l.Close()
+	if got := f.Run("whoami"); got.Code != 6 {
+		t.Errorf("%+v", got)
 	}
 }

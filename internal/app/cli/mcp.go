@@ -10,7 +10,6 @@ import (
 
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/harness"
-	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/internal/app/cli/frame"
 	"github.com/acpd/acpd/mcp"
 )
@@ -69,7 +68,7 @@ also after a restart of the daemon.`,
 // newMCPServer returns a server that calls by the agents' socket. With attach its session is an agent of
 // that name, "" for the program's.
 func (a *app) newMCPServer(name string, attach bool) (*mcp.Server, error) {
-	if err := checkAgentName(name); err != nil {
+	if err := frame.CheckAgentName(name); err != nil {
 		return nil, err
 	}
 	s := &mcp.Server{
@@ -77,7 +76,7 @@ func (a *app) newMCPServer(name string, attach bool) (*mcp.Server, error) {
 		Log: func(format string, args ...any) { a.Warn(format, args...) },
 	}
 	var err error
-	if a.Daemon.Socket, err = a.findAgentSocket(); err != nil {
+	if a.Daemon.Socket, err = a.FindAgentSocket(); err != nil {
 		return nil, err
 	}
 	if parent := os.Getenv("ACP_ID"); parent != "" {
@@ -95,23 +94,9 @@ func (a *app) newMCPServer(name string, attach bool) (*mcp.Server, error) {
 	return s, nil
 }
 
-// checkAgentName checks the value of --name, "" if it is not given.
-func checkAgentName(name string) error {
-	if name == "" {
-		return nil
-	}
-	if err := identity.CheckName(name); err != nil {
-		return frame.UsageErrorf("--name: %w", err)
-	}
-	if identity.IsRoleName(name) {
-		return frame.UsageErrorf("--name: %s is the name of a role, which peers would not be shown: choose one like reviewer", name)
-	}
-	return nil
-}
-
 // serveMCP serves until the program closes the session, or a signal.
 func (a *app) serveMCP(ctx context.Context, s *mcp.Server, listen string) error {
-	ctx, release := signal.NotifyContext(ctx, listEndSignals()...)
+	ctx, release := signal.NotifyContext(ctx, frame.ListEndSignals()...)
 	defer release()
 	a.ShareStreams()
 	defer a.Daemon.Close()

@@ -14,6 +14,7 @@ import (
 	"github.com/acpd/acpd/internal/app/cli/frame"
 	"github.com/acpd/acpd/internal/app/cli/oacp"
 	"github.com/acpd/acpd/internal/app/cli/operate"
+	"github.com/acpd/acpd/internal/app/cli/serve"
 	"github.com/acpd/acpd/internal/buildinfo"
 )
 
@@ -59,7 +60,7 @@ error of the peer, 130 interrupted.`,
 		a.newUpCmd(),
 		a.newStatusCmd(), a.newWhoamiCmd(), a.newPeersCmd(), a.newTailCmd(), a.newWaitingCmd(),
 		a.newPingCmd(), a.newQueryCmd(), a.newDelegateCmd(), a.newNotifyCmd(), a.newCancelCmd(), a.newDiscoverCmd(),
-		a.newTasksCmd(), a.newWaitCmd(), a.newReplyCmd(), a.newInboxCmd(), a.newServeCmd(), a.newMCPCmd(), a.newSetupCmd(),
+		a.newTasksCmd(), a.newWaitCmd(), a.newReplyCmd(), a.newInboxCmd(), serve.NewCmd(f), a.newMCPCmd(), a.newSetupCmd(),
 		a.addSpentFlag(a.newAgentsCmd()), a.newWakeCmd(), a.newApprovalsCmd(),
 		a.newInviteCmd(), a.newJoinCmd(), a.newPipeCmd(), a.newTrustCmd(), a.newUntrustCmd(),
 		channel.NewChannelCmd(f), oacp.NewOACPCmd(f),

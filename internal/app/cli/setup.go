@@ -122,7 +122,7 @@ func countFlags(cmd *cobra.Command, names ...string) (n int) {
 
 // findSetupOptions returns what setup has to know of this user and this acpctl.
 func (a *app) findSetupOptions(flags *setupFlags) (o setup.Options, err error) {
-	if err := checkAgentName(flags.name); err != nil {
+	if err := frame.CheckAgentName(flags.name); err != nil {
 		return o, err
 	}
 	if o, err = setup.FindOptions(); err != nil {
@@ -133,7 +133,7 @@ func (a *app) findSetupOptions(flags *setupFlags) (o setup.Options, err error) {
 		return o, fmt.Errorf("setup: find the path of acpctl: %w", err)
 	}
 	usual := filepath.Join(o.Home, ".acp", client.AgentFolder, client.SocketName)
-	if o.Socket, err = a.findAgentSocket(); err != nil {
+	if o.Socket, err = a.FindAgentSocket(); err != nil {
 		return o, fmt.Errorf("setup: %w", err)
 	}
 	if o.Socket == usual {

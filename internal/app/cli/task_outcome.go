@@ -53,7 +53,9 @@ func readOutcome(t *client.Task) (words string, data jsontext.Value) {
 
 // isResultTruncated reports whether a result says that it was truncated, as a response may.
 func isResultTruncated(result wire.Payload) bool {
-	var r resultPayload
+	var r struct {
+		Truncated bool `json:"truncated"`
+	}
 	return json.Unmarshal(result, &r) == nil && r.Truncated
 }
 

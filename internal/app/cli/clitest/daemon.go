@@ -67,6 +67,19 @@ func NewFakeDaemon(t *testing.T, tree func(*frame.Frame) *cobra.Command) *FakeDa
 	return d
 }
 
+// NewFakeDaemonOf does as [NewFakeDaemon] for command lines that have only the verbs that these functions return.
+func NewFakeDaemonOf(t *testing.T, verbs ...func(*frame.Frame) *cobra.Command) *FakeDaemon {
+	return NewFakeDaemon(t, func(f *frame.Frame) *cobra.Command {
+		root := &cobra.Command{Use: "acpctl"}
+		var cmds []*cobra.Command
+		for _, verb := range verbs {
+			cmds = append(cmds, verb(f))
+		}
+		f.SetUpRoot(root, cmds...)
+		return root
+	})
+}
+
 func (d *FakeDaemon) answerRequest(_ context.Context, c *jsonrpc.Conn, r *jsonrpc.Request) {
 	d.mu.Lock()
 	method := d.methods[r.Method]

@@ -1,4 +1,6 @@
-package cli
+// Package serve is the verb serve of acpctl: an agent whose answers are those of a command, or of an
+// agent program that runs without a person.
+package serve
 
 import (
 	"cmp"
@@ -6,18 +8,18 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"os/exec"
 	"os/signal"
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/harness/profile"
+	"github.com/acpd/acpd/harness/run"
 	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/internal/app/cli/frame"
 	"github.com/acpd/acpd/internal/shellpath"
@@ -70,9 +72,10 @@ reads the message as text, under a cover that says whose it is, and what it prin
   each begin a new one.
   spending in config.yaml limits what it may cost; acpctl agents --spent shows what it has cost.`
 
-func (a *app) newServeCmd() *cobra.Command {
+// NewCmd returns the verb.
+func NewCmd(f *frame.Frame) *cobra.Command {
 	p := client.AttachParams{}
-	s := &server{app: a}
+	s := &server{Frame: f}
 	cmd := &cobra.Command{
 		Use:   "serve [flags] [-- CMD ARGS…]",
 		Short: "Answer queries and delegations with a command, or with an agent program",
@@ -86,18 +89,28 @@ func (a *app) newServeCmd() *cobra.Command {
 		ValidArgsFunction: cobra.FixedCompletions(nil, cobra.ShellCompDirectiveDefault), // files
 		RunE:              func(cmd *cobra.Command, args []string) error { return s.run(cmd, args, p) },
 	}
-	f := cmd.Flags()
-	f.SetInterspersed(false) // CMD's own flags are its own
-	f.StringVar(&p.Name, "name", "", "name of the agent, for PEER/AGENT (default: that of CMD)")
-	f.StringSliceVar(&p.Kinds, "kinds", []string{kinds.KindQuery, kinds.KindDelegate}, "what to take: query, delegate or both")
-	f.StringVar(&p.About, "about", "", "what the agent is for, told to peers: one line of at most 120 characters")
-	f.StringSliceVar(&p.Domains, "domain", nil, "what to take only, like code.review (default: anything)")
-	f.IntVar(&p.MaxConcurrent, "concurrency", 4, "how many commands may run at once")
-	f.DurationVar(&s.timeout, "timeout", 0, "how long a command may run (default: until the deadline of the message)")
-	f.StringVar(&s.stderr, "stderr", stderrNone, "what peers get of a failing command's stderr: none, or last, its last lines")
-	f.Var((*shellpath.Flag)(&s.keyFile), "key-file", "where to keep the key of the agent, for the next start")
-	f.BoolVar(&s.prompt, "prompt", false, "stdin is only the question or task, as text")
-	s.profile.addFlags(f)
+	flags := cmd.Flags()
+	flags.SetInterspersed(false) // CMD's own flags are its own
+	flags.StringVar(&p.Name, "name", "", "name of the agent, for PEER/AGENT (default: that of CMD)")
+	flags.StringSliceVar(&p.Kinds, "kinds", []string{kinds.KindQuery, kinds.KindDelegate}, "what to take: query, delegate or both")
+	flags.StringVar(&p.About, "about", "", "what the agent is for, told to peers: one line of at most 120 characters")
+	flags.StringSliceVar(&p.Domains, "domain", nil, "what to take only, like code.review (default: anything)")
+	flags.IntVar(&p.MaxConcurrent, "concurrency", 4, "how many commands may run at once")
+	flags.DurationVar(&s.timeout, "timeout", 0, "how long a command may run (default: until the deadline of the message)")
+	flags.StringVar(&s.stderr, "stderr", stderrNone, "what peers get of a failing command's stderr: none, or last, its last lines")
+	flags.Var((*shellpath.Flag)(&s.keyFile), "key-file", "where to keep the key of the agent, for the next start")
+	flags.BoolVar(&s.prompt, "prompt", false, "stdin is only the question or task, as text")
+	s.profile.addFlags(flags)
+	fixed := map[string][]string{
+		"kinds":       {kinds.KindQuery, kinds.KindDelegate},
+		"stderr":      {stderrNone, stderrLast},
+		"profile":     profile.ListNames(),
+		"tools":       {string(profile.ToolsNone), string(profile.ToolsRead), string(profile.ToolsWork)},
+		"confinement": {string(run.Bubblewrap), string(run.Landlock), string(run.Seatbelt), string(run.Outside), string(run.None)},
+	}
+	for flag, values := range fixed {
+		cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))
+	}
 	return cmd
 }
 
@@ -120,7 +133,7 @@ func (s *server) run(cmd *cobra.Command, args []string, p client.AttachParams) e
 		return frame.UsageErrorf("--timeout, --concurrency: expected a duration, and 1 or more")
 	}
 	h, err := s.newHandler(p.Kinds)
-	if err = cmp.Or(err, checkAgentName(p.Name)); err != nil {
+	if err = cmp.Or(err, frame.CheckAgentName(p.Name)); err != nil {
 		return err
 	}
 	if err := kinds.CheckAbout("--about", p.About); err != nil {
@@ -205,7 +218,7 @@ const lastWords = 5 * time.Second
 // serveUntilSignal attaches an agent and answers until a signal. Then it takes nothing more,
 // ends its commands, tells the senders of their delegations, and detaches.
 func (s *server) serveUntilSignal(ctx context.Context, p client.AttachParams, h client.Handler) (err error) {
-	stopped, release := signal.NotifyContext(ctx, listEndSignals()...)
+	stopped, release := signal.NotifyContext(ctx, frame.ListEndSignals()...)
 	defer release()
 	attached, detach := context.WithCancel(context.WithoutCancel(ctx))
 	defer detach()
@@ -213,15 +226,15 @@ func (s *server) serveUntilSignal(ctx context.Context, p client.AttachParams, h 
 	defer s.stopWork(nil)
 	s.callOff = make(map[wire.MessageID]context.CancelCauseFunc)
 
-	s.app.ShareStreams()
-	if s.socket, err = s.app.findAgentSocket(); err != nil {
+	s.ShareStreams()
+	if s.socket, err = s.FindAgentSocket(); err != nil {
 		return err
 	}
 	s.name = p.Name
 	if p.Key, err = readKeyFile(s.keyFile); err != nil {
 		return err
 	}
-	s.app.Daemon.SpeakAs = client.SpeakParams{} // an agent of its own, also below another
+	s.Daemon.SpeakAs = client.SpeakParams{} // an agent of its own, also below another
 	if err := s.failAbandonedTasks(stopped, p.Name, p.Key); err != nil {
 		return s.explainKeyError(err)
 	}
@@ -232,14 +245,14 @@ func (s *server) serveUntilSignal(ctx context.Context, p client.AttachParams, h 
 			s.explainConfinement()
 			go s.forgetUntrustedPeers(attached)
 		}
-		if err := writeKeyFile(s.keyFile, s.app.Daemon.Key()); err != nil {
+		if err := writeKeyFile(s.keyFile, s.Daemon.Key()); err != nil {
 			s.logLine("--key-file: %v", err)
 		}
 		s.logLine("serving as %s: %s; Ctrl-C ends", s.name, takes)
 	}
 	p.Kinds = nil // those that h takes
 	ended := make(chan error, 1)
-	go func() { ended <- s.app.Daemon.Attach(attached, p, h) }()
+	go func() { ended <- s.Daemon.Attach(attached, p, h) }()
 	select {
 	case err := <-ended:
 		s.stopAndWait()
@@ -253,15 +266,6 @@ func (s *server) serveUntilSignal(ctx context.Context, p client.AttachParams, h 
 		return frame.Exit(frame.ExitInterrupted)
 	}
 	return nil
-}
-
-// listEndSignals returns the signals that end serving, without the interrupt. Under nohup SIGHUP is
-// not among them.
-func listEndSignals() []os.Signal {
-	if signal.Ignored(syscall.SIGHUP) {
-		return []os.Signal{syscall.SIGTERM}
-	}
-	return []os.Signal{syscall.SIGTERM, syscall.SIGHUP}
 }
 
 // stopAndWait ends all work and returns when it has ended.

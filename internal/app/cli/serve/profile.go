@@ -1,4 +1,4 @@
-package cli
+package serve
 
 import (
 	"cmp"
@@ -73,7 +73,7 @@ const (
 
 // serveProfile serves with an agent program, or with a command that is run as one.
 func (s *server) serveProfile(cmd *cobra.Command, args []string, p client.AttachParams, h client.Handler) error {
-	state, err := s.app.findOwnerDir()
+	state, err := s.findOwnerDir()
 	if err != nil {
 		return err
 	}
@@ -87,7 +87,7 @@ func (s *server) serveProfile(cmd *cobra.Command, args []string, p client.Attach
 	if s.prompt {
 		return frame.UsageErrorf("--prompt: leave it out: with --profile and --confine a program always gets only the text, under a cover that says whose it is")
 	}
-	if s.socket, err = s.app.findAgentSocket(); err != nil {
+	if s.socket, err = s.FindAgentSocket(); err != nil {
 		return err
 	}
 	if p.Name == "" {
@@ -101,16 +101,16 @@ func (s *server) serveProfile(cmd *cobra.Command, args []string, p client.Attach
 		s.keyFile = filepath.Join(s.runner.Conversations.Folder(), agentKeyFile)
 	}
 	// It needs nothing that only the owner may use.
-	s.app.Daemon.Socket, s.app.AsGuest = s.socket, true
+	s.Daemon.Socket, s.AsGuest = s.socket, true
 	return s.serveUntilSignal(cmd.Context(), p, h)
 }
 
 // findOwnerDir returns the daemon's state directory, or "" if this process is a guest.
-func (a *app) findOwnerDir() (string, error) {
-	if a.AsGuest {
+func (s *server) findOwnerDir() (string, error) {
+	if s.AsGuest {
 		return "", nil
 	}
-	return a.FindStateDir()
+	return s.FindStateDir()
 }
 
 // makeProfile returns how the agent program of --profile, or else the command, is run.
@@ -138,7 +138,7 @@ func (o *profileOptions) makeProfile(state, agent string, args []string) (p *pro
 func (s *server) newRunner(ctx context.Context, p *profile.Profile, state string) (_ *profile.Runner, err error) {
 	o := &s.profile
 	r := &profile.Runner{
-		Profile: p, Budget: &s.app.Daemon, Model: o.model, Confinement: run.Confinement(o.confinement),
+		Profile: p, Budget: &s.Daemon, Model: o.model, Confinement: run.Confinement(o.confinement),
 		Sockets: filepath.Dir(s.socket), Tell: s.stderr == stderrLast, Log: s.logLine,
 	}
 	if r.Program, err = p.FindProgram(); err != nil {
@@ -238,7 +238,7 @@ func (s *server) chooseConfinement(ctx context.Context, r *profile.Runner) error
 	}
 	if r.Profile.ACP {
 		r.Agent = func() []string {
-			return []string{"ACP_SOCKET=" + s.socket, "ACP_AGENT=" + s.name, "ACP_AGENT_KEY=" + s.app.Daemon.Key()}
+			return []string{"ACP_SOCKET=" + s.socket, "ACP_AGENT=" + s.name, "ACP_AGENT_KEY=" + s.Daemon.Key()}
 		}
 	}
 	return nil
@@ -296,7 +296,7 @@ func (s *server) forgetUntrustedPeers(ctx context.Context) {
 	look := time.NewTicker(forgetEvery)
 	defer look.Stop()
 	for {
-		if peers, err := s.app.Daemon.Peers(ctx); err == nil {
+		if peers, err := s.Daemon.Peers(ctx); err == nil {
 			s.runner.Conversations.RemovePeersUnless(func(id identity.ID) bool {
 				return slices.ContainsFunc(peers, func(p client.Peer) bool { return p.ID == id })
 			})

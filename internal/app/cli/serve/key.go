@@ -1,4 +1,4 @@
-package cli
+package serve
 
 import (
 	"encoding/hex"
@@ -13,20 +13,6 @@ import (
 	"github.com/acpd/acpd/internal/durable"
 	"github.com/acpd/acpd/kinds"
 )
-
-// findAgentSocket returns the path of the socket that commands get: $ACP_SOCKET, or the one in the
-// agents' folder.
-func (a *app) findAgentSocket() (string, error) {
-	path, set, err := client.AgentSocket()
-	if err == nil && !set {
-		path, err = a.FindStateDir()
-		path = filepath.Join(path, client.AgentFolder, client.SocketName)
-	}
-	if err != nil {
-		return "", err
-	}
-	return filepath.Abs(path) // a command may go elsewhere
-}
 
 // readKeyFile returns the key in a file, or "" without a file.
 func readKeyFile(path string) (string, error) {

@@ -1,4 +1,4 @@
-package cli
+package serve
 
 import (
 	"context"
@@ -11,6 +11,7 @@ import (
 
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/harness/profile"
+	"github.com/acpd/acpd/internal/app/cli/frame"
 	"github.com/acpd/acpd/internal/pace"
 	"github.com/acpd/acpd/kinds"
 	"github.com/acpd/acpd/wire"
@@ -18,7 +19,7 @@ import (
 
 // server runs the agent that acpctl serve attaches.
 type server struct {
-	app     *app
+	*frame.Frame
 	argv    []string
 	prompt  bool
 	timeout time.Duration
@@ -120,7 +121,7 @@ func (s *server) performTask(ctx context.Context, in *client.Inbound, d *kinds.D
 	if err == nil {
 		result = out.makeResult()
 	}
-	s.reportResult(in.ID, in.Name, result, s.app.Daemon.SendResult)
+	s.reportResult(in.ID, in.Name, result, s.Daemon.SendResult)
 }
 
 // reportResult tells the sender of a delegation how it ended.
@@ -154,18 +155,18 @@ func (s *server) reportResult(ref wire.MessageID, owner string, payload wire.Pay
 // The agents' socket wants the key of that process for this. Without it there is nothing to
 // report: the daemon keeps the name, or has no open work for it.
 func (s *server) failAbandonedTasks(ctx context.Context, name, key string) error {
-	if s.app.AsGuest {
+	if s.AsGuest {
 		if key == "" {
 			return nil
 		}
-		s.app.Daemon.SpeakAs = client.SpeakParams{Name: name, Key: key}
+		s.Daemon.SpeakAs = client.SpeakParams{Name: name, Key: key}
 	}
-	tasks, err := s.app.Daemon.Tasks(ctx)
-	if s.app.AsGuest && errors.Is(err, &kinds.Error{Code: kinds.NoAgent}) {
-		s.app.Daemon.SpeakAs = client.SpeakParams{} // its work is over
+	tasks, err := s.Daemon.Tasks(ctx)
+	if s.AsGuest && errors.Is(err, &kinds.Error{Code: kinds.NoAgent}) {
+		s.Daemon.SpeakAs = client.SpeakParams{} // its work is over
 		return nil
 	}
-	if err == nil && !s.app.AsGuest {
+	if err == nil && !s.AsGuest {
 		err = s.checkNotAttached(ctx, name)
 	}
 	if err != nil {
@@ -177,7 +178,7 @@ func (s *server) failAbandonedTasks(ctx context.Context, name, key string) error
 			go func() {
 				defer s.work.Done()
 				s.logLine("delegate %s from %s: an earlier process had accepted it and ended: it is reported as failed", t.ID, t.Peer)
-				s.reportResult(t.ID, t.Peer, lost, s.app.Daemon.SendError)
+				s.reportResult(t.ID, t.Peer, lost, s.Daemon.SendError)
 			}()
 		}
 	}
@@ -187,7 +188,7 @@ func (s *server) failAbandonedTasks(ctx context.Context, name, key string) error
 // checkNotAttached returns an error if an agent of the name is attached. It is called when the tasks
 // were listed: an agent that has attached since is seen here, and has no task of that list.
 func (s *server) checkNotAttached(ctx context.Context, name string) error {
-	status, err := s.app.Daemon.Status(ctx)
+	status, err := s.Daemon.Status(ctx)
 	if err == nil && slices.ContainsFunc(status.Agents, func(a client.Agent) bool { return a.Name == name }) {
 		err = kinds.Errorf(kinds.Invalid, "an agent named %s is attached already: choose another name with --name, or stop that one", name)
 	}
@@ -228,7 +229,7 @@ func (s *server) printWorkReport(in *client.Inbound, started time.Time, err erro
 	if err != nil {
 		line.State, line.Error = client.TaskFailed, kinds.AsError(err)
 	}
-	s.app.PrintData(line, func() {
+	s.PrintData(line, func() {
 		text := fmt.Sprintf("%s %s from %s: %s in %d ms", line.Kind, line.ID, line.From, line.State, line.TookMS)
 		if err != nil {
 			text += ": " + line.Error.Message
@@ -240,5 +241,5 @@ func (s *server) printWorkReport(in *client.Inbound, started time.Time, err erro
 // logLine writes one line for the operator. Text of peers and commands in it cannot add a line that looks like
 // another of serve's.
 func (s *server) logLine(format string, args ...any) {
-	s.app.Warn(format, args...)
+	s.Warn(format, args...)
 }

@@ -1,4 +1,4 @@
-package cli
+package serve
 
 import (
 	"context"
@@ -42,7 +42,7 @@ func (s *server) startProgress(ctx context.Context, ref wire.MessageID) *progres
 			text := p.take()
 			payload := kinds.EncodePayload(&kinds.Result{Status: "partial", Message: text})
 			// One that does not arrive is made up for by the next.
-			_, _ = s.app.Daemon.SendResult(ctx, client.ResultParams{Head: client.Head{ID: wire.NewMessageID()}, Ref: ref, Payload: payload})
+			_, _ = s.Daemon.SendResult(ctx, client.ResultParams{Head: client.Head{ID: wire.NewMessageID()}, Ref: ref, Payload: payload})
 			if pace.Sleep(ctx, progressEvery) != nil {
 				return
 			}

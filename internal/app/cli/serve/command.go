@@ -1,4 +1,4 @@
-package cli
+package serve
 
 import (
 	"bytes"
@@ -43,7 +43,7 @@ func (s *server) runCommand(ctx context.Context, in *client.Inbound, prompt, dom
 	cmd.Env = s.buildEnv(in, domain, limit)
 	cmd.Stdin = bytes.NewReader(stdin)
 	cmd.Stdout = out
-	shown := s.app.NewCommandStderr()
+	shown := s.NewCommandStderr()
 	defer shown.Flush()
 	cmd.Stderr = io.MultiWriter(last, shown)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
@@ -133,7 +133,7 @@ func (s *server) buildEnv(in *client.Inbound, domain string, limit time.Duration
 		"ACP_DEADLINE_MS="+deadline,
 		"ACP_SOCKET="+s.socket,
 		"ACP_AGENT="+s.name,
-		"ACP_AGENT_KEY="+s.app.Daemon.Key(),
+		"ACP_AGENT_KEY="+s.Daemon.Key(),
 	)
 }
 

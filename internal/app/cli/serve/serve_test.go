@@ -1,10 +1,9 @@
-package cli
+package serve
 
 import (
 	"context"
 	"errors"
 	"io"
-	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -428,21 +427,6 @@ func TestServeOfANameThatAttachesMeanwhile(t *testing.T) {
 	f.WantResult(f.Run("serve", "cat"), frame.ExitLocal, "", "acpctl serve: an agent named cat is attached already: choose another name with --name, or stop that one\n")
 }
 
-// A socket that nobody listens on any more is no daemon.
-func TestStaleSocket(t *testing.T) {
-	f := newDaemon(t)
-	f.RemoveSocket(client.SocketName)
-	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: filepath.Join(f.Home, client.SocketName), Net: "unix"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	l.SetUnlinkOnClose(false)
-	l.Close()
-	if got := f.Run("whoami"); got.Code != 6 {
-		t.Errorf("%+v", got)
-	}
-}
-
 // Whoever serves under a name that a live session has hears of --name, and of no run first.
 func TestServeAnnouncesNothingUnderATakenName(t *testing.T) {
 	f := newDaemon(t)
@@ -459,4 +443,13 @@ func TestServeAnnouncesNothingUnderATakenName(t *testing.T) {
 	missing := filepath.Join(f.Home, "missing")
 	f.WantResult(f.Run("serve", "--confine", "--confinement", "none", "--dir", missing, "cat"), frame.ExitUsage, "",
 		"acpctl serve: --dir: there is no folder "+missing+": make it, or name another\nSee: acpctl serve --help\n")
+}
+
+// What a peer gives as its reason adds no line that looks like one of serve's own.
+func TestReasonsOfPeersStayOnOneLine(t *testing.T) {
+	var said strings.Builder
+	s := &server{Frame: &frame.Frame{Terminal: ui.Terminal{Err: &said}}}
+	if s.logLine("delegate from desk: %v", "busy\nacpctl serve: all is well"); strings.Count(said.String(), "\n") != 1 {
+		t.Errorf("serve: %q", said.String())
+	}
 }
