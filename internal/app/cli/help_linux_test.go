@@ -20,7 +20,7 @@ func TestHelpFitsItsTerminal(t *testing.T) {
 	begin := regexp.MustCompile(`^[A-Z][^\n]*\.$`)
 	var check func(*cobra.Command)
 	check = func(cmd *cobra.Command) {
-		lines := runAtWidth(t, f, 80, 0, append(strings.Fields(cmd.CommandPath())[1:], "--help")...)
+		lines := runAtWidth(t, f, 80, append(strings.Fields(cmd.CommandPath())[1:], "--help")...)
 		sentence, rest, _ := strings.Cut(strings.Join(lines, "\n"), "\n\n")
 		if !begin.MatchString(strings.ReplaceAll(sentence, "\n", " ")) || !strings.HasPrefix(rest, "  ") {
 			t.Errorf("%s: the help begins with %q", cmd.CommandPath(), lines[:min(3, len(lines))])
@@ -67,7 +67,7 @@ func TestDoctorFitsItsTerminal(t *testing.T) {
 	f.SetAnswer(client.MethodPeers, &client.Peers{})
 	f.SetHTTPAnswers(map[string]string{"GET unsent": "[]"})
 	begin := regexp.MustCompile(`^(\[.\]| {3}) \S`)
-	lines := runAtWidth(t, f, 60, 0, "doctor", "-v")
+	lines := runAtWidth(t, f, 60, "doctor", "-v")
 	for _, line := range lines[:len(lines)-1] {
 		if ui.CountCells(line) > 60 || !begin.MatchString(line) {
 			t.Errorf("%q", line)
@@ -83,7 +83,7 @@ func TestAgentsFitTheirTerminal(t *testing.T) {
 	f.SetAnswer(client.MethodAgents, &client.Agents{Agents: []client.AgentState{{
 		Agent: client.Agent{Name: "codex", MaxConcurrent: 1, Session: &client.SessionInfo{Harness: "codex", Unwakeable: why}}, Woken: &client.Woken{},
 	}}})
-	lines := runAtWidth(t, f, 80, 0, "agents")
+	lines := runAtWidth(t, f, 80, "agents")
 	if got := strings.Join(strings.Fields(strings.Join(lines[2:], " ")), " "); got != "cannot be woken: "+why || strings.Contains(lines[1], "woken") {
 		t.Errorf("%q", lines)
 	}

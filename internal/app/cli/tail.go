@@ -69,10 +69,7 @@ type tail struct {
 	all    bool   // discover is wanted
 	held   []tailItem
 	talk   chan string // lines for a person, about the tail itself
-
-	// On a terminal.
-	day     string // of the last line
-	partial string // the delegation whose progress the last line shows; may be ""
+	day    string      // of the last line on a terminal
 }
 
 // holdTime is longer than any of the two ways takes, as a rule.
@@ -120,7 +117,6 @@ func (t *tail) follow(ctx context.Context) error {
 			t.held = append(t.held, e)
 		case <-t.nextRelease():
 		case line := <-t.talk:
-			t.partial = ""
 			t.Warn("%s", line)
 			if line == daemonIsBack && t.wantsEvents() {
 				settled = time.After(settleTime)

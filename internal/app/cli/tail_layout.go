@@ -1,8 +1,6 @@
 package cli
 
 import (
-	"fmt"
-	"math"
 	"strings"
 
 	"github.com/acpd/acpd/internal/app/cli/ui"
@@ -29,7 +27,7 @@ func fitPeer(text string, cells int) string {
 	return ui.CutName(text)
 }
 
-// layOut returns a line for a terminal of that width, [math.MaxInt] if it is not known. The text of a message comes
+// layOut returns a line for a terminal of that width, math.MaxInt if it is not known. The text of a message comes
 // last, and is cut where the line ends.
 func (t *tail) layOut(l *tailLine, width int) string {
 	clock := "15:04:05"
@@ -77,16 +75,4 @@ func (l *tailLine) joinText(hasTask bool, cells int) string {
 		text, answer = ui.ShareCells(text, answer, room)
 	}
 	return text + answerMark + answer
-}
-
-// repeats reports whether a line shows the progress of a delegation whose progress the line before, on the same terminal,
-// shows: it replaces that one.
-func (t *tail) repeats(l *tailLine, width int) bool {
-	of := ""
-	if l.kind == "result" && strings.HasPrefix(l.text+" ", "partial ") {
-		of = fmt.Sprint(l.sign, l.there, l.task)
-	}
-	isRepeat := of != "" && of == t.partial && t.Colours && width != math.MaxInt && !t.params.Payload
-	t.partial = of
-	return isRepeat
 }

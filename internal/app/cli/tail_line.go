@@ -30,7 +30,6 @@ func (t *tail) printItem(i *tailItem) {
 			Lost  uint64               `json:"lost,omitzero"`
 		}{i.entry, i.event, i.lost})
 	case i.lost > 0:
-		t.partial = ""
 		t.PrintLine("%s", t.ColourText(ui.Yellow, t.describeLost(i.lost)))
 	case i.event != nil:
 		e := i.event
@@ -106,11 +105,7 @@ func newEntryLine(e *client.TrafficEntry) *tailLine {
 func (t *tail) printLine(l *tailLine) {
 	if t.OutTTY {
 		t.printDay(l.at.Local())
-		up, width := "", t.OutWidth()
-		if t.repeats(l, width) {
-			up = "\x1b[A\x1b[K"
-		}
-		t.PrintLine("%s%s", up, t.layOut(l, width))
+		t.PrintLine("%s", t.layOut(l, t.OutWidth()))
 		return
 	}
 	fields := []string{l.at.UTC().Format("2006-01-02T15:04:05.000Z"), l.here, l.sign, l.there, l.kind, l.text, l.answer, l.outcome, l.took}
@@ -127,7 +122,7 @@ func (t *tail) printDay(at time.Time) {
 		t.day = time.Now().Format(day)
 	}
 	if now := at.Format(day); now != t.day {
-		t.day, t.partial = now, ""
+		t.day = now
 		t.PrintLine("%s", t.ColourText(ui.Bold, now))
 	}
 }

@@ -2,9 +2,7 @@ package cli
 
 import (
 	"bytes"
-	"context"
 	"io"
-	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -19,33 +17,22 @@ import (
 	"github.com/acpd/acpd/wire"
 )
 
-// runAtWidth runs a command line at a terminal of so many columns until it ends, or until it has written so many
-// lines, and returns them. 0: it ends by itself.
-func runAtWidth(t *testing.T, f *clitest.FakeDaemon, columns, most int, args ...string) (lines []string) {
+// runAtWidth runs a command line at a terminal of so many columns until it ends, and returns the lines
+// that it has written.
+func runAtWidth(t *testing.T, f *clitest.FakeDaemon, columns int, args ...string) (lines []string) {
 	t.Helper()
 	master, slave, err := live.OpenTerminal(50, uint16(columns))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer master.Close()
-	ctx, stop := context.WithCancel(t.Context())
-	defer stop()
 	var seen bytes.Buffer
 	read := make(chan struct{})
 	go func() { // ends with the last who has the terminal
 		defer close(read)
-		for b := make([]byte, 4096); ; {
-			n, err := master.Read(b)
-			seen.Write(b[:n])
-			if err != nil {
-				return
-			}
-			if most > 0 && bytes.Count(seen.Bytes(), []byte("\n")) >= most {
-				stop()
-			}
-		}
+		io.Copy(&seen, master)
 	}()
-	code := f.RunWithoutHome(ctx, ui.Terminal{In: strings.NewReader(""), Out: slave, Err: io.Discard, OutTTY: true, Colours: slices.Contains(args, "tail")}, append([]string{"--home", f.Home}, args...)...)
+	code := f.RunWithoutHome(t.Context(), ui.Terminal{In: strings.NewReader(""), Out: slave, Err: io.Discard, OutTTY: true}, append([]string{"--home", f.Home}, args...)...)
 	slave.Close()
 	<-read
 	if code != 0 {
@@ -89,7 +76,7 @@ func TestListsHaveTheWidthOfTheirTerminal(t *testing.T) {
 	})
 	for _, verb := range []string{"inbox", "inbox --taken", "peers", "tasks", "approvals", "waiting"} {
 		for _, columns := range []int{1, 20, 33, 40, 50, 58, 64, 80, 100, 160} {
-			lines := runAtWidth(t, f, columns, 0, strings.Fields(verb)...)
+			lines := runAtWidth(t, f, columns, strings.Fields(verb)...)
 			if len(lines) != 3 {
 				t.Errorf("%s at %d columns: %d lines", verb, columns, len(lines))
 			}
@@ -104,28 +91,3 @@ func TestListsHaveTheWidthOfTheirTerminal(t *testing.T) {
 		}
 	}
 }
-
-// On a terminal what comes of one delegation stays on one line until something else is shown.
-func TestTailUpdatesTheLineOfPartialResults(t *testing.T) {
-	result := func(seq uint64, ref wire.MessageID, text string) client.TrafficEntry {
-		return client.TrafficEntry{
-			Seq: seq, At: time.Now().Add(time.Duration(seq) * time.Millisecond), ID: clitest.SomeID, Ref: ref, Direction: client.In, Peer: clitest.DeskID, Name: frankfurt1, Kind: "result",
-			Text: text + strings.Repeat(" and so on", 20), Outcome: "ok", TookUS: 1,
-		}
-	}
-	other := clitest.SomeID
-	other[0] ^= 1
-	answer := &client.TrafficAnswer{Next: 9, Entries: []client.TrafficEntry{
-		result(1, clitest.SomeID, "partial 10 %"), result(2, clitest.SomeID, "partial 20 %"), result(3, other, "partial 30 %"), result(4, other, "partial 40 %"), result(5, other, "completed"),
-	}}
-	f, _ := tailed(t, answer)
-	lines := runAtWidth(t, f, 100, 5, "tail")
-	const over = "\x1b[A\x1b[K"
-	for i, want := range []bool{false, true, false, true, false} {
-		if len(lines) != 5 || strings.HasPrefix(lines[i], over) != want || ui.CountCells(strings.TrimPrefix(plainText.ReplaceAllString(lines[i], ""), over)) > 100 {
-			t.Fatalf("line %d: %q", i, lines)
-		}
-	}
-}
-
-var plainText = regexp.MustCompile("\x1b\\[[0-9]*[mAK]")

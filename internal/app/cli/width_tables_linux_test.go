@@ -51,7 +51,7 @@ func TestTablesOfMailAndChannelsHaveTheWidthOfTheirTerminal(t *testing.T) {
 	})
 	for _, verb := range []string{"oacp queue", "oacp bindings", "channel list", "channel list " + intent, "channel homes " + intent, "channel unsent"} {
 		for _, columns := range []int{40, 60, 66, 80, 100, 122, 160, 200} {
-			lines := runAtWidth(t, f, columns, 0, strings.Fields(verb)...)
+			lines := runAtWidth(t, f, columns, strings.Fields(verb)...)
 			if hasReason := verb == "oacp queue" || verb == "channel unsent"; hasReason != (len(lines) > 3) {
 				t.Errorf("%s at %d columns: %q", verb, columns, lines)
 			} else if hasReason && !strings.Contains(strings.Join(strings.Fields(strings.Join(lines, " ")), " "), reason) {
