@@ -3,10 +3,13 @@ package cli
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/internal/app/cli/clitest"
 )
+
+var noon = time.Date(2026, 11, 27, 12, 0, 0, 0, time.UTC)
 
 // Tasks and waiting say of a delegation that its agent is not attached, since when, and who knows more.
 func TestAwayAgentIsTold(t *testing.T) {

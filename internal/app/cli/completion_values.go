@@ -16,7 +16,6 @@ import (
 // flag's name.
 var flagValues = map[string]map[string][]string{
 	"notify":      {"importance": {"low", "medium", "high"}},
-	"tail":        {"kind": kinds.ListNames(kinds.Sent)},
 	"wake allow":  {"kinds": kinds.ListNames(kinds.Wakes)},
 	"wake revoke": {"kinds": kinds.ListNames(kinds.Wakes)},
 }

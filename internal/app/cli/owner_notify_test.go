@@ -5,16 +5,11 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
-	"time"
-
-	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/client/jsonrpc"
 	"github.com/acpd/acpd/internal/app/cli/clitest"
-	"github.com/acpd/acpd/internal/app/cli/ui"
 )
 
 // Who lets a peer ask is offered a command that tells him so, once, and only a person can take it.
@@ -85,24 +80,6 @@ func TestWakeNotify(t *testing.T) {
 	}
 	if got := f.Run("wake", "notify", "--off", "say"); got.Code != 2 {
 		t.Errorf("%+v", got)
-	}
-}
-
-// The terminal of tail rings its bell when something begins to wait for the owner, and at nothing else.
-func TestTailRings(t *testing.T) {
-	f, _ := tailed(t, &client.TrafficAnswer{Next: 1})
-	var once sync.Once
-	f.SetHandler(client.MethodSubscribe, func(*jsonrpc.Request) (any, error) {
-		go once.Do(func() {
-			for typ, details := range map[client.EventType]string{client.EventApproval: `{"id":"1"}`, client.EventBudget: `{"reason":"r"}`, client.EventUp: `{"needs":"person"}`} {
-				f.SubscribedConn().Notify(client.NotificationEvent, &client.Event{Type: typ, Peer: clitest.DeskID, Name: "desk", At: time.Now(), Details: jsontext.Value(details)})
-			}
-			f.SubscribedConn().Notify(client.NotificationEvent, &client.Event{Type: client.EventBudget, Peer: clitest.DeskID, Name: "desk", At: time.Now(), Details: jsontext.Value(`{"needs":"person"}`)})
-		})
-		return struct{}{}, nil
-	})
-	if _, stderr, _ := runUntil(t, f, ui.Terminal{ErrTTY: true}, 4, "tail"); strings.Count(stderr, "\a") != 2 {
-		t.Errorf("%q", stderr)
 	}
 }
 

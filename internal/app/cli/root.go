@@ -15,6 +15,7 @@ import (
 	"github.com/acpd/acpd/internal/app/cli/oacp"
 	"github.com/acpd/acpd/internal/app/cli/operate"
 	"github.com/acpd/acpd/internal/app/cli/serve"
+	"github.com/acpd/acpd/internal/app/cli/watch"
 	"github.com/acpd/acpd/internal/buildinfo"
 )
 
@@ -58,7 +59,7 @@ error of the peer, 130 interrupted.`,
 	f.Groups = groups
 	f.SetUpRoot(root, append(operate.NewCmds(f, a.version),
 		a.newUpCmd(),
-		a.newStatusCmd(), a.newWhoamiCmd(), a.newPeersCmd(), a.newTailCmd(), a.newWaitingCmd(),
+		a.newStatusCmd(), a.newWhoamiCmd(), a.newPeersCmd(), watch.NewTailCmd(f), watch.NewWaitingCmd(f),
 		a.newPingCmd(), a.newQueryCmd(), a.newDelegateCmd(), a.newNotifyCmd(), a.newCancelCmd(), a.newDiscoverCmd(),
 		a.newTasksCmd(), a.newWaitCmd(), a.newReplyCmd(), a.newInboxCmd(), serve.NewCmd(f), a.newMCPCmd(), a.newSetupCmd(),
 		a.addSpentFlag(a.newAgentsCmd()), a.newWakeCmd(), a.newApprovalsCmd(),

@@ -1,9 +1,7 @@
 package cli
 
 import (
-	"context"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/acpd/acpd/client"
@@ -57,23 +55,6 @@ func TestStatusFlagsThatExclude(t *testing.T) {
 	}
 }
 
-// stopper ends a context when so many looks have been written, each in one piece.
-type stopper struct {
-	mu   sync.Mutex
-	text strings.Builder
-	left int
-	stop context.CancelFunc
-}
-
-func (s *stopper) Write(b []byte) (int, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.left--; s.left == 0 {
-		s.stop()
-	}
-	return s.text.Write(b)
-}
-
 // TestStatusWatch: each look is a block, a line or a drawing; a daemon that goes away does not end it,
 // and an interrupt does.
 func TestStatusWatch(t *testing.T) {
@@ -93,22 +74,19 @@ func TestStatusWatch(t *testing.T) {
 			}
 			return &client.Status{Whoami: client.Whoami{ID: clitest.DeskID, Name: "desk"}, Unready: []string{"it starts"}}, nil
 		})
-		ctx, stop := context.WithCancel(t.Context())
-		out := &stopper{left: 3, stop: stop}
-		var stderr strings.Builder
-		c.terminal.In, c.terminal.Out, c.terminal.Err = strings.NewReader(""), out, &stderr
-		args := []string{"--home", f.Home, "status", "--watch", "--interval", "100ms"}
+		args := []string{"status", "--watch", "--interval", "100ms"}
 		if c.terminal.JSON {
 			args = append(args, "--json")
 		}
-		if code := f.RunWithoutHome(ctx, c.terminal, args...); code != frame.ExitInterrupted || stderr.Len() > 0 || looks != 3 {
-			t.Errorf("exit code %d after %d looks: %s", code, looks, &stderr)
+		got := f.RunUntil(c.terminal, 3, args...)
+		if got.Code != frame.ExitInterrupted || got.Err != "" || looks != 3 {
+			t.Errorf("after %d looks: %+v", looks, got)
 		}
-		rest := out.text.String()
+		rest := got.Out
 		for _, want := range c.want {
 			_, after, ok := strings.Cut(rest, want)
 			if !ok {
-				t.Errorf("%q is missing in %q", want, out.text.String())
+				t.Errorf("%q is missing in %q", want, got.Out)
 			}
 			rest = after
 		}

@@ -15,7 +15,6 @@ import (
 
 const (
 	leastIDPrefix = 6  // characters with which an id can be abbreviated, as a peer's
-	shownIDPrefix = 8  // characters of an id that a person is shown, if no other one there begins so
 	maxCandidates = 10 // that an error lists
 	candidateText = 50 // characters of what a candidate says
 )
@@ -105,39 +104,4 @@ func isIDPrefix(text string) bool {
 		}
 	}
 	return true
-}
-
-// shortenIDs returns ids as a person sees them: the beginning that distinguishes each from the others, and
-// the whole id without a terminal.
-func (a *app) shortenIDs(ids []wire.MessageID) []string {
-	shown := make([]string, len(ids))
-	for i, id := range ids {
-		shown[i] = id.String()
-	}
-	if !a.OutTTY {
-		return shown
-	}
-	sorted := slices.Compact(slices.Sorted(slices.Values(shown)))
-	for i, id := range shown {
-		at, _ := slices.BinarySearch(sorted, id)
-		n := shownIDPrefix
-		for _, near := range []int{at - 1, at + 1} {
-			if near >= 0 && near < len(sorted) {
-				n = max(n, countCommon(id, sorted[near])+1)
-			}
-		}
-		if id[n-1] == '-' {
-			n++
-		}
-		shown[i] = id[:n]
-	}
-	return shown
-}
-
-// countCommon returns with how many equal bytes two texts begin.
-func countCommon(a, b string) (n int) {
-	for n < min(len(a), len(b)) && a[n] == b[n] {
-		n++
-	}
-	return n
 }

@@ -8,7 +8,6 @@ import (
 	"github.com/acpd/acpd/client/jsonrpc"
 	"github.com/acpd/acpd/internal/app/cli/clitest"
 	"github.com/acpd/acpd/internal/app/cli/frame"
-	"github.com/acpd/acpd/internal/app/cli/ui"
 	"github.com/acpd/acpd/kinds"
 	"github.com/acpd/acpd/wire"
 )
@@ -133,21 +132,5 @@ func TestManyCandidates(t *testing.T) {
 	f.SetAnswer(client.MethodTasks, kinds.Errorf(kinds.DaemonUnavailable, "no daemon"))
 	if got := f.Run("wait", "3f2b8c"); got.Code != frame.ExitNoDaemon {
 		t.Errorf("%+v", got)
-	}
-}
-
-func TestIDsAreShortened(t *testing.T) {
-	id := func(text string) wire.MessageID { return parseID(t, text) }
-	a := &app{Frame: &frame.Frame{Terminal: ui.Terminal{OutTTY: true}}}
-	all := []wire.MessageID{
-		id("3f2b8c1e-6f0a-4d3c-9e57-010203040506"), id("3f2b8c1e-6f0b-4d3c-9e57-010203040506"), id("3f2b8c1e-7f0b-4d3c-9e57-010203040506"),
-		id("9f2b8c1e-6f0a-4d3c-9e57-010203040506"), id("9f2b8c1e-6f0a-4d3c-9e57-010203040506"),
-	}
-	if got := strings.Join(a.shortenIDs(all), " "); got != "3f2b8c1e-6f0a 3f2b8c1e-6f0b 3f2b8c1e-7 9f2b8c1e 9f2b8c1e" {
-		t.Error(got)
-	}
-	a.OutTTY = false
-	if got := a.shortenIDs(all); got[0] != all[0].String() {
-		t.Error(got)
 	}
 }

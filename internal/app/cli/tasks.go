@@ -43,7 +43,7 @@ func (a *app) printTasks(tasks []client.Task) {
 	for i := range tasks {
 		ids[i] = tasks[i].ID
 	}
-	shown := a.shortenIDs(ids)
+	shown := a.ShortenIDs(ids)
 	head := []string{"ID", "WHO", "STATE", "TIME", "TASK"}
 	rows := make([][]string, len(tasks))
 	for i := range tasks {
@@ -62,7 +62,7 @@ func (a *app) printTasks(tasks []client.Task) {
 		if t.Outcome != "" {
 			became += ": " + client.Line(t.Outcome)
 		}
-		became += joinNotes(a.describeAgentAway(t.Agent, t.AgentAwaySince))
+		became += ui.JoinNotes(a.DescribeAgentAway(t.Agent, t.AgentAwaySince))
 		what, became = ui.ShareCells(what, became, room)
 		if !a.OutTTY {
 			rows[i] = []string{shown[i], string(t.Direction), formatTaskPeer(t), formatTaskState(t), a.FormatTime(t.Deadline.Time), what + became, a.FormatTime(t.Began.Time), ui.DashIfEmpty(t.Agent)}

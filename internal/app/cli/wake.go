@@ -332,7 +332,7 @@ for its turn, or for room within the bounds of turns. Until then no takes it bac
 			for i := range all {
 				ids[i] = all[i].Message
 			}
-			shown := a.shortenIDs(ids)
+			shown := a.ShortenIDs(ids)
 			var rows [][]string
 			for i, p := range all {
 				rows = append(rows, []string{p.ID, p.Name, p.Kind, p.Agent, a.FormatAge(p.Since), shown[i], a.describeApproval(p), p.Text})

@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"io"
 	"net"
 	"net/http"
 	"os"
@@ -150,6 +151,28 @@ func (d *FakeDaemon) RunWithoutHome(ctx context.Context, terminal ui.Terminal, a
 	defer run.Daemon.Close()
 	return run.Run(ctx, d.tree(run), args)
 }
+
+// RunUntil runs a command line until it has written so many pieces to its streams, and then interrupts it.
+func (d *FakeDaemon) RunUntil(terminal ui.Terminal, pieces int, args ...string) Result {
+	ctx, stop := context.WithCancel(d.t.Context())
+	defer stop()
+	var out, err strings.Builder
+	write := func(to *strings.Builder) io.Writer {
+		return writeFunc(func(b []byte) (int, error) {
+			if pieces--; pieces == 0 {
+				stop()
+			}
+			return to.Write(b)
+		})
+	}
+	terminal.In, terminal.Out, terminal.Err = strings.NewReader(""), write(&out), write(&err)
+	code := d.RunWithoutHome(ctx, terminal, append([]string{"--home", d.Home}, args...)...)
+	return Result{code, out.String(), err.String()}
+}
+
+type writeFunc func([]byte) (int, error)
+
+func (write writeFunc) Write(b []byte) (int, error) { return write(b) }
 
 // AttachedConn returns the connection of the last agent that attached.
 func (d *FakeDaemon) AttachedConn() *jsonrpc.Conn {

@@ -1,4 +1,4 @@
-package cli
+package watch
 
 import (
 	"slices"
@@ -84,12 +84,12 @@ func newEntryLine(e *client.TrafficEntry) *tailLine {
 	l.there = joinAgent(formatPeerOf(e), l.there)
 	switch {
 	case e.Kind == kinds.KindDelegate:
-		l.task = e.ID.String()[:shownIDPrefix]
+		l.task = ui.ShortID(e.ID)
 		if l.outcome == client.TrafficOK {
 			l.outcome = string(client.TaskAccepted) // its ack; how it ends comes as a message of its own
 		}
 	case !e.Ref.IsZero():
-		l.task = e.Ref.String()[:shownIDPrefix]
+		l.task = ui.ShortID(e.Ref)
 	}
 	if e.Topic != "" {
 		l.text = strings.TrimSuffix(e.Topic+" "+e.Text, " ")

@@ -1,7 +1,6 @@
-package cli
+package watch
 
 import (
-	"context"
 	"fmt"
 	"math"
 	"slices"
@@ -57,17 +56,6 @@ func tailed(t *testing.T, answers ...any) (f *clitest.FakeDaemon, asked func() [
 	}
 }
 
-// runUntil runs a command line until it has written so many pieces, and returns them.
-func runUntil(t *testing.T, f *clitest.FakeDaemon, terminal ui.Terminal, pieces int, args ...string) (out, stderr string, code int) {
-	t.Helper()
-	ctx, stop := context.WithCancel(t.Context())
-	written := &stopper{left: pieces, stop: stop}
-	var talk strings.Builder
-	terminal.In, terminal.Out, terminal.Err = strings.NewReader(""), written, &talk
-	code = f.RunWithoutHome(ctx, terminal, append([]string{"--home", f.Home}, args...)...)
-	return written.text.String(), talk.String(), code
-}
-
 func at(ms int, e client.TrafficEntry) client.TrafficEntry {
 	e.ID = clitest.SomeID
 	e.At = noon.Add(time.Duration(ms)*time.Millisecond - time.Duration(e.TookUS)*time.Microsecond)
@@ -85,16 +73,14 @@ func TestTailPrintsWhatPasses(t *testing.T) {
 		&client.TrafficAnswer{Next: 13, Entries: []client.TrafficEntry{
 			at(20, client.TrafficEntry{Direction: client.In, Peer: clitest.DeskID, Name: "desk", Kind: "delegate", Ref: clitest.SomeID, Outcome: "timeout", TookUS: 90_000_000, Payload: wire.Payload("{\"task\":\n\"x\"}"), AnswerPayload: wire.Payload("{}")}),
 		}})
-	out, stderr, code := runUntil(t, f, ui.Terminal{}, 9, "tail", "desk", "--kind", "query,notify", "--kind", "delegate", "--topic", "ci", "--thread", "a,b", "--agent", "planner", "--payload")
+	got := f.RunUntil(ui.Terminal{}, 9, "tail", "desk", "--kind", "query,notify", "--kind", "delegate", "--topic", "ci", "--thread", "a,b", "--agent", "planner", "--payload")
 	const id = "  id 3f2b8c1e-6f0a-4d3c-9e57-010203040506"
 	const want = "lost 3\n" +
 		"2026-11-27T12:00:00.005Z\tplanner\t→\tdesk/reviewer\tquery\tWhich branch?\tmain\tok\t1.2s\n" + id + "\n" +
 		"2026-11-27T12:00:00.009Z\t-\t←\tde5c000000\tnotify\tci.test green\t-\theld\t7µs\n" + id + " thread \"release\\n7\"\n" +
 		"2026-11-27T12:00:00.020Z\t-\t←\tdesk\tdelegate\t-\t-\ttimeout\t1m30s\n" + id + " ref 3f2b8c1e-6f0a-4d3c-9e57-010203040506\n" +
 		"  {\"task\":\"x\"}\n  ⇒ {}\n"
-	if out != want || stderr != "" || code != 0 {
-		t.Errorf("exit code %d, %s\n%s\nwant %s", code, stderr, out, want)
-	}
+	f.WantResult(got, 0, want, "")
 	p := asked()
 	if len(p) < 3 || p[0].WaitMS != 0 || p[1].After != 7 || p[2].After != 12 || p[1].WaitMS != 30_000 {
 		t.Errorf("%+v", p)
@@ -136,12 +122,13 @@ func TestTailPrintsEvents(t *testing.T) {
 		}()
 		return struct{}{}, nil
 	})
-	out, stderr, code := runUntil(t, f, ui.Terminal{}, 3, "tail", "desk")
+	got := f.RunUntil(ui.Terminal{}, 3, "tail", "desk")
+	out := got.Out
 	if strings.Count(out, "\n") != 3 || !strings.Contains(out, "\tfirst\t") || !strings.Contains(out, "Z\t-\t·\tdesk\tup\t192.0.2.1:7117 · n [1]\t-\t-\t-\n") || !strings.Contains(out, "\tlast\t") {
 		t.Errorf("%q", out)
 	}
-	if code != 0 || stderr != "" || !wanted.Events.All || len(wanted.Peers) != 1 || wanted.Peers[0] != "desk" || len(wanted.Kinds) != 1 {
-		t.Errorf("exit code %d, %s, %+v", code, stderr, wanted)
+	if got.Code != 0 || got.Err != "" || !wanted.Events.All || len(wanted.Peers) != 1 || wanted.Peers[0] != "desk" || len(wanted.Kinds) != 1 {
+		t.Errorf("%+v, %+v", got, wanted)
 	}
 }
 
@@ -149,7 +136,7 @@ func TestTailPrintsEvents(t *testing.T) {
 // held for its time.
 func TestTailHoldsAnOrder(t *testing.T) {
 	var out strings.Builder
-	tl := &tail{app: &app{Frame: &frame.Frame{Terminal: ui.Terminal{Out: &out}}}}
+	tl := &tail{Frame: &frame.Frame{Terminal: ui.Terminal{Out: &out}}}
 	begun := time.Now().Add(-time.Hour).Truncate(time.Second)
 	event := func(ms int) tailItem {
 		at := begun.Add(time.Duration(ms) * time.Millisecond)
@@ -185,9 +172,9 @@ func TestTailOfAnAgent(t *testing.T) {
 	f, asked := tailed(t, &client.TrafficAnswer{Next: 5, Entries: []client.TrafficEntry{
 		entry(client.Out, "planner", "reviewer"), entry(client.In, "tester", "reviewer"), entry(client.In, "reviewer", "planner"),
 	}})
-	out, _, code := runUntil(t, f, ui.Terminal{}, 2, "tail", "desk/reviewer")
-	if strings.Count(out, "\tdesk/reviewer\t") != 2 || strings.Contains(out, "tester") || code != 0 {
-		t.Errorf("exit code %d\n%s", code, out)
+	got := f.RunUntil(ui.Terminal{}, 2, "tail", "desk/reviewer")
+	if strings.Count(got.Out, "\tdesk/reviewer\t") != 2 || strings.Contains(got.Out, "tester") || got.Code != 0 {
+		t.Errorf("%+v", got)
 	}
 	if p := asked()[0]; len(p.Peers) != 1 || p.Peers[0] != "desk" || len(p.Agents) != 1 || p.Agents[0] != "reviewer" {
 		t.Errorf("%+v", p)
@@ -197,12 +184,10 @@ func TestTailOfAnAgent(t *testing.T) {
 func TestTailAsJSON(t *testing.T) {
 	e := client.TrafficEntry{Seq: 9, At: noon, Direction: client.In, Peer: clitest.DeskID, Name: "desk", Kind: "query", ID: clitest.SomeID, Text: "\u202e", Outcome: "ok", Payload: wire.Payload(`{"question":"\u202e"}`)}
 	f, _ := tailed(t, &client.TrafficAnswer{Next: 9, Lost: 2, Entries: []client.TrafficEntry{e}})
-	out, _, code := runUntil(t, f, ui.Terminal{}, 2, "tail", "--json")
+	got := f.RunUntil(ui.Terminal{}, 2, "tail", "--json")
 	const want = `{"lost":2}` + "\n" + `{"entry":{"seq":9,"at":"2026-11-27T12:00:00Z","direction":"in","peer":"de5c000000000000000000000000000000000000000000000000000000000001","name":"desk","kind":"query","id":"3f2b8c1e-6f0a-4d3c-9e57-010203040506",` +
 		`"text":"\u202e","bytes":0,"outcome":"ok","took_us":0,"payload":{"question":"\u202e"}}}` + "\n"
-	if out != want || code != 0 {
-		t.Errorf("exit code %d\n%s", code, out)
-	}
+	f.WantResult(got, 0, want, "")
 }
 
 // It tells once that the daemon is away, and goes on from where it was. At its start a daemon that is away
@@ -210,10 +195,7 @@ func TestTailAsJSON(t *testing.T) {
 func TestTailWithoutADaemon(t *testing.T) {
 	away := kinds.Errorf(kinds.DaemonUnavailable, "no daemon: start acpd")
 	f, asked := tailed(t, &client.TrafficAnswer{Next: 5}, away, away, &client.TrafficAnswer{Next: 6, Lost: 1})
-	out, stderr, code := runUntil(t, f, ui.Terminal{}, 1, "tail")
-	if out != "lost 1\n" || stderr != "acpctl tail: the daemon is away; tail goes on when it is back\nacpctl tail: the daemon is back\n" || code != 0 {
-		t.Errorf("exit code %d, %s, %q", code, out, stderr)
-	}
+	f.WantResult(f.RunUntil(ui.Terminal{}, 3, "tail"), 0, "lost 1\n", "acpctl tail: the daemon is away; tail goes on when it is back\nacpctl tail: the daemon is back\n")
 	for _, p := range asked()[1:4] {
 		if p.After != 5 {
 			t.Errorf("%+v", p)
@@ -234,7 +216,7 @@ func TestTailWithoutADaemon(t *testing.T) {
 
 // The columns stand where they are, however long the names of agents are, and whichever line comes first.
 func TestTailHoldsItsColumns(t *testing.T) {
-	tl := &tail{app: &app{Frame: &frame.Frame{Terminal: ui.Terminal{OutTTY: true}}}}
+	tl := &tail{Frame: &frame.Frame{Terminal: ui.Terminal{OutTTY: true}}}
 	for _, width := range []int{72, 80, 100, 140, math.MaxInt} {
 		var columns []string
 		for _, agent := range []string{"", "codex", "claude-that-reads-the-parser-2", "codex"} {
@@ -257,7 +239,7 @@ func TestTailHoldsItsColumns(t *testing.T) {
 
 // On a terminal no line is wider than that, whatever peers write, and names of peers are whole.
 func TestTailOnATerminal(t *testing.T) {
-	tl := &tail{app: &app{Frame: &frame.Frame{Terminal: ui.Terminal{OutTTY: true}}}}
+	tl := &tail{Frame: &frame.Frame{Terminal: ui.Terminal{OutTTY: true}}}
 	for _, text := range []string{"", "Which branch?", strings.Repeat("long ", 60), strings.Repeat("語", 150)} {
 		e := client.TrafficEntry{
 			At: noon, ID: clitest.SomeID, Direction: client.Out, Peer: clitest.DeskID, Name: "desk-of-the-whole-team-upstairs", Agent: text, FromAgent: text, Kind: "delegate",
@@ -303,7 +285,7 @@ func TestTailOnATerminal(t *testing.T) {
 		}
 	}
 	f, _ := tailed(t, &client.TrafficAnswer{Next: 9, Lost: 2})
-	if out, _, _ := runUntil(t, f, ui.Terminal{OutTTY: true, Colours: true}, 1, "tail"); out != ui.Yellow+"lost 2: they passed faster than they were read here"+ui.Plain+"\n" {
+	if out := f.RunUntil(ui.Terminal{OutTTY: true, Colours: true}, 1, "tail").Out; out != ui.Yellow+"lost 2: they passed faster than they were read here"+ui.Plain+"\n" {
 		t.Errorf("%q", out)
 	}
 }

@@ -1,4 +1,5 @@
-package cli
+// Package watch is the verbs of acpctl that show messages as they pass, and who waits for whom.
+package watch
 
 import (
 	"context"
@@ -14,8 +15,9 @@ import (
 	"github.com/acpd/acpd/wire"
 )
 
-func (a *app) newTailCmd() *cobra.Command {
-	t := &tail{app: a, talk: make(chan string)}
+// NewTailCmd returns the verb tail.
+func NewTailCmd(f *frame.Frame) *cobra.Command {
+	t := &tail{Frame: f, talk: make(chan string)}
 	cmd := &cobra.Command{
 		Use:   "tail [PEER[/AGENT]]",
 		Short: "Show messages and events as they pass",
@@ -33,7 +35,6 @@ slowly than messages pass, some are lost: "lost 12". The terminal rings its bell
 (acpctl approvals). It ends with ^C, or when the program that reads it ends, and goes on after the daemon was away. A discover
 that succeeds is only shown with --all or --kind, because programs send it again and again to see who is there. acpctl waiting
 lists open calls. OACP mail is shown as an event; channels have a tail of their own.`,
-		ValidArgsFunction: a.completeTrusted,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := frame.CheckValuesNotEmpty(cmd, args); err != nil {
 				return err
@@ -50,20 +51,21 @@ lists open calls. OACP mail is shown as an event; channels have a tail of their 
 			return t.follow(cmd.Context())
 		},
 	}
-	f := cmd.Flags()
-	f.StringSliceVar(&t.params.Kinds, "kind", nil, "only messages of these kinds")
-	f.StringSliceVar(&t.params.Topics, "topic", nil, "only notifications with these topics")
-	f.StringArrayVar(&t.params.Threads, "thread", nil, "only messages of this conversation")
-	f.StringSliceVar(&t.params.Agents, "agent", nil, "only messages of these agents, or for them")
-	f.BoolVar(&t.params.Payload, "payload", false, "with the whole payload, up to 64 KiB, below the id and the thread")
-	f.BoolVar(&t.all, "all", false, "discover too")
+	flags := cmd.Flags()
+	flags.StringSliceVar(&t.params.Kinds, "kind", nil, "only messages of these kinds")
+	cmd.RegisterFlagCompletionFunc("kind", cobra.FixedCompletions(kinds.ListNames(kinds.Sent), cobra.ShellCompDirectiveNoFileComp))
+	flags.StringSliceVar(&t.params.Topics, "topic", nil, "only notifications with these topics")
+	flags.StringArrayVar(&t.params.Threads, "thread", nil, "only messages of this conversation")
+	flags.StringSliceVar(&t.params.Agents, "agent", nil, "only messages of these agents, or for them")
+	flags.BoolVar(&t.params.Payload, "payload", false, "with the whole payload, up to 64 KiB, below the id and the thread")
+	flags.BoolVar(&t.all, "all", false, "discover too")
 	return cmd
 }
 
 // tail shows what passes the daemon. Items are kept in held for holdTime, so that messages and
 // events, which come by two ways, are printed in one order.
 type tail struct {
-	*app
+	*frame.Frame
 	params client.TrafficParams
 	there  string // the agent of the peer whose messages are wanted; "": all
 	all    bool   // discover is wanted

@@ -1,31 +1,35 @@
-package cli
+package watch
 
 import (
 	"cmp"
 	"context"
 	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/internal/app/cli/frame"
+	"github.com/acpd/acpd/internal/app/cli/ui"
 	"github.com/acpd/acpd/kinds"
 )
 
 // callNotes is what a daemon knows in addition to its open calls: which peers are connected, and the deadlines of
 // delegations. It knows no deadlines of queries.
 type callNotes struct {
-	*app
+	*frame.Frame
 	peers map[identity.ID]client.Peer
 	tasks []client.Task
 }
 
 // readCallNotes asks the daemon for what waiting says of these calls.
-func (a *app) readCallNotes(ctx context.Context, open []client.TrafficEntry) (*callNotes, error) {
-	n := &callNotes{app: a, peers: make(map[identity.ID]client.Peer)}
+func readCallNotes(ctx context.Context, f *frame.Frame, open []client.TrafficEntry) (*callNotes, error) {
+	n := &callNotes{Frame: f, peers: make(map[identity.ID]client.Peer)}
 	if len(open) == 0 {
 		return n, nil
 	}
-	peers, err := a.Daemon.Peers(ctx)
+	peers, err := f.Daemon.Peers(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -33,14 +37,14 @@ func (a *app) readCallNotes(ctx context.Context, open []client.TrafficEntry) (*c
 		n.peers[p.ID] = p
 	}
 	if slices.ContainsFunc(open, func(e client.TrafficEntry) bool { return e.Kind == kinds.KindDelegate }) {
-		n.tasks, err = a.Daemon.Tasks(ctx)
+		n.tasks, err = f.Daemon.Tasks(ctx)
 	}
 	return n, err
 }
 
 // describeCall returns what a line about an open call says behind its text, "" if it is nothing.
 func (n *callNotes) describeCall(e *client.TrafficEntry) string {
-	return joinNotes(n.describePeerAway(e), n.describeAgentAway(e.Agent, e.AgentAwaySince), n.describeDeadline(e))
+	return ui.JoinNotes(n.describePeerAway(e), n.DescribeAgentAway(e.Agent, e.AgentAwaySince), n.describeDeadline(e))
 }
 
 // describePeerAway says that the peer of a call is not connected: "" if it is.
@@ -71,4 +75,13 @@ func (n *callNotes) describeDeadline(e *client.TrafficEntry) string {
 		return "past its deadline"
 	}
 	return "deadline " + n.FormatClock(n.tasks[i].Deadline.Time)
+}
+
+// setApart returns what somebody has said so that it cannot look like a note behind it: in quotes if it has
+// brackets or quotes.
+func setApart(text string) string {
+	if strings.ContainsAny(text, `("`) {
+		return strconv.Quote(text)
+	}
+	return text
 }

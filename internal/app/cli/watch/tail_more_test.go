@@ -1,9 +1,9 @@
-package cli
+package watch
 
 import (
-	"context"
 	"os"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -33,14 +33,14 @@ func TestTailLeavesLookingOut(t *testing.T) {
 		f, _ := tailed(t, &client.TrafficAnswer{Next: 5, Entries: []client.TrafficEntry{
 			entry(1, "discover", "ok"), entry(2, "discover", "rate_limited"), entry(3, "query", "ok"), entry(4, "ping", "ok"),
 		}})
-		out, _, code := runUntil(t, f, ui.Terminal{}, strings.Count(c.want, ",")+1, append([]string{"tail"}, c.args...)...)
+		ran := f.RunUntil(ui.Terminal{}, strings.Count(c.want, ",")+1, append([]string{"tail"}, c.args...)...)
 		var got []string
-		for line := range strings.Lines(out) {
+		for line := range strings.Lines(ran.Out) {
 			fields := strings.Split(line, "\t")
 			got = append(got, fields[4]+" "+fields[7])
 		}
-		if strings.Join(got, ", ") != c.want || code != 0 {
-			t.Errorf("%q: exit code %d, %q, want %q", c.args, code, got, c.want)
+		if strings.Join(got, ", ") != c.want || ran.Code != 0 {
+			t.Errorf("%q: exit code %d, %q, want %q", c.args, ran.Code, got, c.want)
 		}
 	}
 }
@@ -75,7 +75,7 @@ func TestTailTellsTheDay(t *testing.T) {
 		entry(midnight.Add(-48 * time.Hour)), entry(midnight.Add(-time.Minute)), entry(midnight.Add(-time.Second)), entry(midnight),
 	}}
 	f, _ := tailed(t, answer)
-	out, _, _ := runUntil(t, f, ui.Terminal{OutTTY: true}, 7, "tail")
+	out := f.RunUntil(ui.Terminal{OutTTY: true}, 7, "tail").Out
 	var days []string
 	for i, line := range strings.Split(strings.TrimSuffix(out, "\n"), "\n") {
 		if !strings.Contains(line, " query ") {
@@ -91,7 +91,7 @@ func TestTailTellsTheDay(t *testing.T) {
 		t.Errorf("%q, want %q\n%s", days, want, out)
 	}
 	f, _ = tailed(t, answer)
-	if out, _, _ := runUntil(t, f, ui.Terminal{}, 4, "tail"); strings.Count(out, "\n") != 4 {
+	if out := f.RunUntil(ui.Terminal{}, 4, "tail").Out; strings.Count(out, "\n") != 4 {
 		t.Errorf("%q", out)
 	}
 }
@@ -104,7 +104,7 @@ func TestTailTellsWhoIsConnected(t *testing.T) {
 	}}
 	f, _ := tailed(t, &client.TrafficAnswer{Next: 5}, away, &client.TrafficAnswer{Next: 6})
 	f.SetAnswer(client.MethodPeers, peers)
-	tl := &tail{app: &app{Frame: &frame.Frame{}}, talk: make(chan string)}
+	tl := &tail{Frame: &frame.Frame{}, talk: make(chan string)}
 	tl.Daemon.Socket = f.Home + "/" + client.SocketName
 	tl.Daemon.Patience = frame.DaemonPatience
 	for _, c := range []struct{ peer, want string }{
@@ -118,13 +118,8 @@ func TestTailTellsWhoIsConnected(t *testing.T) {
 			t.Errorf("of %q: %q, want %q", c.peer, got, c.want)
 		}
 	}
-	ctx, stop := context.WithCancel(t.Context())
-	stderr := &stopper{left: 3, stop: stop}
-	code := f.RunWithoutHome(ctx, ui.Terminal{In: strings.NewReader(""), Out: new(strings.Builder), Err: stderr}, "--home", f.Home, "tail")
 	const want = "acpctl tail: the daemon is away; tail goes on when it is back\nacpctl tail: the daemon is back\nacpctl tail: connected by now: desk\n"
-	if stderr.text.String() != want || code != 0 {
-		t.Errorf("exit code %d, %q", code, stderr.text.String())
-	}
+	f.WantResult(f.RunUntil(ui.Terminal{}, 3, "tail"), 0, "", want)
 }
 
 // Events that the daemon could not send are lost as well, and said to be.
@@ -134,9 +129,7 @@ func TestTailTellsMissedEvents(t *testing.T) {
 		go f.SubscribedConn().Notify(client.NotificationEvent, &client.Event{Type: client.EventMissed, At: time.Now(), Details: jsontext.Value(`{"messages":0,"events":12}`)})
 		return struct{}{}, nil
 	})
-	if out, stderr, code := runUntil(t, f, ui.Terminal{}, 1, "tail"); out != "lost 12\n" || stderr != "" || code != 0 {
-		t.Errorf("exit code %d, %s, %q", code, stderr, out)
-	}
+	f.WantResult(f.RunUntil(ui.Terminal{}, 1, "tail"), 0, "lost 12\n", "")
 }
 
 // A name that nothing proves stands in quotes: no stranger looks like a peer.
@@ -159,10 +152,7 @@ func TestTailQuotesClaims(t *testing.T) {
 
 func TestTailGreetsAPerson(t *testing.T) {
 	f, _ := tailed(t, &client.TrafficAnswer{Next: 5}, &client.TrafficAnswer{Next: 9, Lost: 2})
-	_, stderr, _ := runUntil(t, f, ui.Terminal{ErrTTY: true}, 1, "tail")
-	if stderr != "each message when it has its outcome; ^C ends it; open calls: acpctl waiting\n" {
-		t.Errorf("%q", stderr)
-	}
+	f.WantResult(f.RunUntil(ui.Terminal{ErrTTY: true}, 2, "tail"), 0, "lost 2\n", "each message when it has its outcome; ^C ends it; open calls: acpctl waiting\n")
 }
 
 // Two conversations never look the same.
@@ -189,5 +179,23 @@ func TestFormatTook(t *testing.T) {
 		if got := formatTook(took); got != want {
 			t.Errorf("%d: %s, want %s", took, got, want)
 		}
+	}
+}
+
+// The terminal of tail rings its bell when something begins to wait for the owner, and at nothing else.
+func TestTailRings(t *testing.T) {
+	f, _ := tailed(t, &client.TrafficAnswer{Next: 1})
+	var once sync.Once
+	f.SetHandler(client.MethodSubscribe, func(*jsonrpc.Request) (any, error) {
+		go once.Do(func() {
+			for typ, details := range map[client.EventType]string{client.EventApproval: `{"id":"1"}`, client.EventBudget: `{"reason":"r"}`, client.EventUp: `{"needs":"person"}`} {
+				f.SubscribedConn().Notify(client.NotificationEvent, &client.Event{Type: typ, Peer: clitest.DeskID, Name: "desk", At: time.Now(), Details: jsontext.Value(details)})
+			}
+			f.SubscribedConn().Notify(client.NotificationEvent, &client.Event{Type: client.EventBudget, Peer: clitest.DeskID, Name: "desk", At: time.Now(), Details: jsontext.Value(`{"needs":"person"}`)})
+		})
+		return struct{}{}, nil
+	})
+	if got := f.RunUntil(ui.Terminal{ErrTTY: true}, 7, "tail"); strings.Count(got.Err, "\a") != 2 {
+		t.Errorf("%+v", got)
 	}
 }

@@ -1,4 +1,4 @@
-package cli
+package watch
 
 import (
 	"cmp"
@@ -13,7 +13,8 @@ import (
 	"github.com/acpd/acpd/wire"
 )
 
-func (a *app) newWaitingCmd() *cobra.Command {
+// NewWaitingCmd returns the verb waiting.
+func NewWaitingCmd(f *frame.Frame) *cobra.Command {
 	return &cobra.Command{
 		Use:   "waiting [PEER[/AGENT]]",
 		Short: "Show who waits for whom, and since when",
@@ -30,7 +31,6 @@ With --json, "chain" is the name of the chain that a call belongs to, which is t
 
 A delegation stays in the list until its outcome: acpctl tasks shows how far it has come, and acpctl cancel ends it. A query
 ends with its answer or its deadline, or with ^C where it was asked. acpctl tail shows messages once they have an outcome.`,
-		ValidArgsFunction: a.completeTrusted,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := frame.CheckValuesNotEmpty(cmd, args); err != nil {
 				return err
@@ -40,7 +40,7 @@ ends with its answer or its deadline, or with ^C where it was asked. acpctl tail
 			if err != nil {
 				return err
 			}
-			answer, err := a.Daemon.Traffic(cmd.Context(), &p)
+			answer, err := f.Daemon.Traffic(cmd.Context(), &p)
 			if err != nil {
 				return err
 			}
@@ -49,56 +49,52 @@ ends with its answer or its deadline, or with ^C where it was asked. acpctl tail
 				open = []client.TrafficEntry{}
 			}
 			notes := new(callNotes)
-			if !a.JSON {
-				if notes, err = a.readCallNotes(cmd.Context(), open); err != nil {
+			if !f.JSON {
+				if notes, err = readCallNotes(cmd.Context(), f, open); err != nil {
 					return err
 				}
 			}
-			return a.PrintData(struct {
+			return f.PrintData(struct {
 				Open     []client.TrafficEntry `json:"open"`
 				OpenMore int                   `json:"open_more,omitzero"`
 			}{open, answer.OpenMore}, func() {
 				if len(open) == 0 && len(args) > 0 {
-					a.PrintForPerson("nobody waits for %s, and nobody there waits for anybody here: acpctl waiting lists all", args[0])
+					f.PrintForPerson("nobody waits for %s, and nobody there waits for anybody here: acpctl waiting lists all", args[0])
 					return
 				}
-				a.printWaiting(open, notes)
+				printWaiting(f, open, notes)
 				if answer.OpenMore > 0 {
-					a.Warn("%d more calls are open than have room in one answer: name a peer, as acpctl waiting PEER does", answer.OpenMore)
+					f.Warn("%d more calls are open than have room in one answer: name a peer, as acpctl waiting PEER does", answer.OpenMore)
 				}
 			})
 		},
 	}
 }
 
-func (a *app) completeTrusted(cmd *cobra.Command, args []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
-	return a.CompletePeers(cmd, args, begun, client.PeerConnected, client.PeerTrusted)
-}
-
 // printWaiting prints a table of open calls: for a person by chains, for a script the oldest first.
-func (a *app) printWaiting(open []client.TrafficEntry, notes *callNotes) {
+func printWaiting(f *frame.Frame, open []client.TrafficEntry, notes *callNotes) {
 	if len(open) == 0 {
-		a.PrintForPerson("nobody waits: no query and no delegation is open")
+		f.PrintForPerson("nobody waits: no query and no delegation is open")
 		return
 	}
-	calls := joinChains(open, a.OutTTY)
+	calls := joinChains(open, f.OutTTY)
 	ids := make([]wire.MessageID, len(calls))
 	for i, c := range calls {
 		ids[i] = c.ID
 	}
-	shown := a.shortenIDs(ids)
+	shown := f.ShortenIDs(ids)
 	head := []string{"SINCE", "WHO", "WAITS FOR", "KIND", "ID", "TEXT"}
 	rows := make([][]string, len(calls))
 	for i, c := range calls {
 		who := c.indent() + findWho(c.TrafficEntry).String()
-		rows[i] = []string{a.FormatAge(c.At), who, findWhom(c.TrafficEntry).String(), c.Kind, shown[i]}
+		rows[i] = []string{f.FormatAge(c.At), who, findWhom(c.TrafficEntry).String(), c.Kind, shown[i]}
 	}
-	room := a.MeasureTextRoom(head, rows)
+	room := f.MeasureTextRoom(head, rows)
 	for i, c := range calls {
 		text, note := ui.ShareCells(ui.DashIfEmpty(setApart(client.Line(c.Text))), notes.describeCall(c.TrafficEntry), room)
 		rows[i] = append(rows[i], text+note)
 	}
-	a.PrintTable(head, rows)
+	f.PrintTable(head, rows)
 }
 
 // selectPeer has p select the messages of the peer that the first argument names, if there is one. Of

@@ -1,0 +1,11 @@
+package watch
+
+import (
+	"testing"
+
+	"github.com/acpd/acpd/internal/app/cli/clitest"
+)
+
+func newDaemon(t *testing.T) *clitest.FakeDaemon {
+	return clitest.NewFakeDaemonOf(t, NewTailCmd, NewWaitingCmd)
+}
