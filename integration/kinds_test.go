@@ -26,7 +26,7 @@ var namesKinds = map[string]string{
 	"daemon/incoming/dispatch.go":     "the handlers",
 	"daemon/outgoing/send.go":         "serves the methods of the client",
 	"daemon/tasks/tasks.go":           "the methods of delegations",
-	"internal/app/cli/inbox.go":       "prints what it reads from the payload of each kind that waits in an inbox",
+	"internal/app/cli/talk/inbox.go":  "prints what it reads from the payload of each kind that waits in an inbox",
 	"internal/app/cli/groups.go":      "verbs of acpctl",
 	"internal/app/cli/frame/hints.go": "verbs of acpctl",
 }

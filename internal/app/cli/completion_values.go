@@ -2,26 +2,23 @@ package cli
 
 import (
 	"context"
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/acpd/acpd/client"
-	"github.com/acpd/acpd/internal/app/cli/ui"
 	"github.com/acpd/acpd/kinds"
 )
 
 // flagValues has the values of flags that take one of a few, by the verb's path below acpctl and the
 // flag's name.
 var flagValues = map[string]map[string][]string{
-	"notify":      {"importance": {"low", "medium", "high"}},
 	"wake allow":  {"kinds": kinds.ListNames(kinds.Wakes)},
 	"wake revoke": {"kinds": kinds.ListNames(kinds.Wakes)},
 }
 
-// addValueCompletions completes values of flags, and arguments that name what the daemon knows: tasks,
-// sessions and approvals.
+// addValueCompletions completes values of flags, and arguments that name what the daemon knows: sessions and
+// approvals.
 func (a *app) addValueCompletions(root *cobra.Command) {
 	for path, flags := range flagValues {
 		cmd := findVerb(root, path)
@@ -37,15 +34,6 @@ func (a *app) addValueCompletions(root *cobra.Command) {
 	findVerb(root, "agents mute").ValidArgsFunction = a.completeAgents
 	for _, path := range []string{"approvals yes", "approvals always", "approvals no"} {
 		findVerb(root, path).ValidArgsFunction = a.completeApprovals
-	}
-	for _, path := range []string{"cancel", "reply"} {
-		findVerb(root, path).ValidArgsFunction = a.completeTasks
-	}
-	findVerb(root, "wait").ValidArgsFunction = func(cmd *cobra.Command, args []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
-		if cmd.Flags().Changed("online") || cmd.Flags().Changed("idle") {
-			return a.CompletePeers(cmd, args, begun, client.PeerConnected, client.PeerTrusted)
-		}
-		return a.completeTasks(cmd, args, begun)
 	}
 }
 
@@ -79,24 +67,6 @@ func (a *app) completeApprovals(cmd *cobra.Command, args []string, begun string)
 			if strings.HasPrefix(p.ID, begun) {
 				found = append(found, cobra.CompletionWithDesc(p.ID, client.Line(p.Kind+" of "+p.Name+" for "+p.Agent)))
 			}
-		}
-		return found
-	})
-}
-
-// maxTasksOffered bounds how many tasks a shell offers: the newest.
-const maxTasksOffered = 20
-
-// completeTasks completes a first argument by the ids of delegations that go on; acpctl wait takes
-// those that have ended too.
-func (a *app) completeTasks(cmd *cobra.Command, args []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
-	return a.CompleteFirstArg(cmd, args, func(ctx context.Context) (found []cobra.Completion) {
-		tasks, _ := a.Daemon.Tasks(ctx)
-		tasks = slices.DeleteFunc(tasks, func(t client.Task) bool {
-			return t.State.IsFinal() && cmd.Name() != "wait" || !strings.HasPrefix(t.ID.String(), begun)
-		})
-		for _, t := range tasks[:min(len(tasks), maxTasksOffered)] {
-			found = append(found, cobra.CompletionWithDesc(t.ID.String(), ui.ShortenText(client.Line(string(t.State)+", "+t.Peer+": "+t.Task), 60)))
 		}
 		return found
 	})

@@ -241,8 +241,8 @@ func (a *app) confirmRelay(ctx context.Context, question string) (yes bool, err 
 func (a *app) tellOfJoin(peer *client.NamedPeer) {
 	name := peer.Name
 	for _, relay := range peer.Kept {
-		a.tell(fmt.Sprintf("This daemon uses the relay %s from now on: acpctl relay remove %[1]s takes it out.", client.Line(relay)))
+		a.TellLine(fmt.Sprintf("This daemon uses the relay %s from now on: acpctl relay remove %[1]s takes it out.", client.Line(relay)))
 	}
-	a.tell(fmt.Sprintf("This daemon and %s trust each other now: agents on both sides may send messages.", name))
-	a.tell(fmt.Sprintf("Next: acpctl ping %s; and acpctl setup, on each side, to connect an agent program.", name))
+	a.TellLine(fmt.Sprintf("This daemon and %s trust each other now: agents on both sides may send messages.", name))
+	a.TellLine(fmt.Sprintf("Next: acpctl ping %s; and acpctl setup, on each side, to connect an agent program.", name))
 }

@@ -80,7 +80,7 @@ func (a *app) newMCPServer(name string, attach bool) (*mcp.Server, error) {
 		return nil, err
 	}
 	if parent := os.Getenv("ACP_ID"); parent != "" {
-		if s.Parent, err = parseMessageID("ACP_ID", parent); err != nil {
+		if s.Parent, err = frame.ParseMessageID("ACP_ID", parent); err != nil {
 			return nil, err
 		}
 	}

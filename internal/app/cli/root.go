@@ -6,6 +6,7 @@ package cli
 
 import (
 	"context"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -15,6 +16,7 @@ import (
 	"github.com/acpd/acpd/internal/app/cli/oacp"
 	"github.com/acpd/acpd/internal/app/cli/operate"
 	"github.com/acpd/acpd/internal/app/cli/serve"
+	"github.com/acpd/acpd/internal/app/cli/talk"
 	"github.com/acpd/acpd/internal/app/cli/watch"
 	"github.com/acpd/acpd/internal/buildinfo"
 )
@@ -57,16 +59,15 @@ error of the peer, 130 interrupted.`,
   acpctl serve --prompt -- ./answer.sh     answer what others ask`,
 	}
 	f.Groups = groups
-	f.SetUpRoot(root, append(operate.NewCmds(f, a.version),
+	f.SetUpRoot(root, slices.Concat(operate.NewCmds(f, a.version), talk.NewCmds(f), watch.NewCmds(f), []*cobra.Command{
 		a.newUpCmd(),
-		a.newStatusCmd(), a.newWhoamiCmd(), a.newPeersCmd(), watch.NewTailCmd(f), watch.NewWaitingCmd(f),
-		a.newPingCmd(), a.newQueryCmd(), a.newDelegateCmd(), a.newNotifyCmd(), a.newCancelCmd(), a.newDiscoverCmd(),
-		a.newTasksCmd(), a.newWaitCmd(), a.newReplyCmd(), a.newInboxCmd(), serve.NewCmd(f), a.newMCPCmd(), a.newSetupCmd(),
+		a.newStatusCmd(), a.newWhoamiCmd(), a.newPeersCmd(),
+		a.newPingCmd(), a.newDiscoverCmd(), serve.NewCmd(f), a.newMCPCmd(), a.newSetupCmd(),
 		a.addSpentFlag(a.newAgentsCmd()), a.newWakeCmd(), a.newApprovalsCmd(),
 		a.newInviteCmd(), a.newJoinCmd(), a.newPipeCmd(), a.newTrustCmd(), a.newUntrustCmd(),
 		channel.NewChannelCmd(f), oacp.NewOACPCmd(f),
 		a.newCompletionCmd(), a.newVersionCmd(),
-	)...)
+	})...)
 	root.RunE = func(cmd *cobra.Command, _ []string) error { return a.showGroups(cmd) }
 	a.addVersionFlag(root)
 	a.addValueCompletions(root)

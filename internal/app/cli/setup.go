@@ -90,7 +90,7 @@ func (a *app) runSetup(cmd *cobra.Command, args []string, flags *setupFlags) err
 		return err
 	}
 	switch {
-	case len(args) == 0 && cmd.Flags().NFlag() > countFlags(cmd, "home", "json"):
+	case len(args) == 0 && cmd.Flags().NFlag() > len(frame.ListGiven(cmd, "home", "json")):
 		return frame.UsageErrorf("name a program: %s", strings.Join(setup.ListPrograms(), ", "))
 	case len(args) == 0:
 		a.PrintForPerson("Asking each program for its version…")
@@ -108,16 +108,6 @@ func (a *app) runSetup(cmd *cobra.Command, args []string, flags *setupFlags) err
 		return a.undoSetup(cmd.Context(), args[0], o, flags)
 	}
 	return a.setUp(cmd.Context(), args[0], o, flags)
-}
-
-// countFlags returns how many of these flags are given.
-func countFlags(cmd *cobra.Command, names ...string) (n int) {
-	for _, name := range names {
-		if cmd.Flags().Changed(name) {
-			n++
-		}
-	}
-	return n
 }
 
 // findSetupOptions returns what setup has to know of this user and this acpctl.
@@ -149,7 +139,7 @@ func (a *app) setUp(ctx context.Context, name string, o setup.Options, flags *se
 		return frame.UsageErrorf("%w", err)
 	}
 	if !plan.IsInstalled {
-		a.tell(fmt.Sprintf("%s is not installed here, or not in PATH: setup prepares its configuration all the same.", plan.Title))
+		a.TellLine(fmt.Sprintf("%s is not installed here, or not in PATH: setup prepares its configuration all the same.", plan.Title))
 	}
 	asks := !flags.yes && !flags.dryRun
 	if asks && !a.InTTY && flags.wake {
@@ -178,7 +168,7 @@ func (a *app) setUp(ctx context.Context, name string, o setup.Options, flags *se
 		return explainUnwritable(err)
 	}
 	if accepted > 0 {
-		a.tell(setup.DescribeRestart(&setup.Status{Program: name, Title: plan.Title}))
+		a.TellLine(setup.DescribeRestart(&setup.Status{Program: name, Title: plan.Title}))
 	}
 	a.tellOfDaemon(ctx)
 	if flags.wake {
@@ -203,12 +193,12 @@ func (a *app) acceptSteps(ctx context.Context, plan *setup.Plan, name string, fl
 				plan.Accept(step)
 			}
 			if note != "" && step.Name != setup.StepServer {
-				a.tell(note)
+				a.TellLine(note)
 			}
 			continue
 		}
 		if flags.yes && !step.IsDefault {
-			a.tell("--yes does not answer this question: " + step.Question + " acpctl setup " + name + " asks it at a terminal.")
+			a.TellLine("--yes does not answer this question: " + step.Question + " acpctl setup " + name + " asks it at a terminal.")
 			continue
 		}
 		shown = append(shown, shownStep{step.Name, step.Question, note, diff})
@@ -216,7 +206,7 @@ func (a *app) acceptSteps(ctx context.Context, plan *setup.Plan, name string, fl
 		if !flags.yes && !flags.dryRun {
 			err := a.requireYes(ctx)
 			if err == errNotYes && step.Name == setup.StepSending {
-				a.tell(plan.Title + " asks you each time, then. To change that: acpctl setup " + name)
+				a.TellLine(plan.Title + " asks you each time, then. To change that: acpctl setup " + name)
 			}
 			if err == errNotYes && step.Name != setup.StepServer {
 				continue
@@ -303,9 +293,6 @@ func (a *app) requireYes(ctx context.Context) error {
 	return err
 }
 
-// tell writes one line to standard error as Tell does.
-func (a *app) tell(text string) { a.Tell("%s", client.Line(text)) }
-
 // printWritten prints which files were written, and where what they were before is.
 func (a *app) printWritten(written []setup.Written, unchanged bool) error {
 	if written == nil {
@@ -382,7 +369,7 @@ func (a *app) undoSetup(ctx context.Context, name string, o setup.Options, flags
 func (a *app) tellOfDaemon(ctx context.Context) {
 	if _, err := a.Daemon.Whoami(ctx); err != nil {
 		e, _ := a.ClassifyError(ctx, err)
-		a.tell("The tools need a daemon: " + e.Message)
+		a.TellLine("The tools need a daemon: " + e.Message)
 	}
 }
 
@@ -411,12 +398,12 @@ func (a *app) listPrograms(ctx context.Context, o setup.Options) error {
 	for _, s := range all {
 		switch {
 		case s.Problem != "":
-			a.tell(s.Program + ": " + s.Problem)
+			a.TellLine(s.Program + ": " + s.Problem)
 		case s.Path != "" && s.Connected == setup.NotConnected:
-			a.tell("acpctl setup " + s.Program + " connects it")
+			a.TellLine("acpctl setup " + s.Program + " connects it")
 		}
 		if s.Project != "" && s.ProjectServer == setup.Foreign {
-			a.tell(fmt.Sprintf("%s: in this folder, %s gives it another server acp: if you let %s start that one, it replaces acpctl", s.Program, s.Project, s.Title))
+			a.TellLine(fmt.Sprintf("%s: in this folder, %s gives it another server acp: if you let %s start that one, it replaces acpctl", s.Program, s.Project, s.Title))
 		}
 	}
 	a.tellOfDaemon(ctx)

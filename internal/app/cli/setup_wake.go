@@ -16,19 +16,19 @@ func (a *app) askForAnswers(ctx context.Context, name, agent string) error {
 	}
 	for _, rule := range rules.Answers {
 		if rule.Agent == "" || rule.Agent == agent {
-			a.tell("Answers wake sessions already.")
+			a.TellLine("Answers wake sessions already.")
 			return nil
 		}
 	}
-	a.tell("")
-	a.tell(formatWakeQuestion(agent))
+	a.TellLine("")
+	a.TellLine(formatWakeQuestion(agent))
 	if err := a.requireYes(ctx); err != nil {
 		return fmt.Errorf("setup: --wake: %w, so answers wake no session; what was accepted before is written", err)
 	}
 	if _, err := a.Daemon.SetWakeAnswers(ctx, client.WakeAnswersParams{On: true, Agent: agent}); err != nil {
 		return fmt.Errorf("setup: --wake: %w", err)
 	}
-	a.tell("Answers wake sessions from now on. acpctl setup " + name + " --undo --wake ends that.")
+	a.TellLine("Answers wake sessions from now on. acpctl setup " + name + " --undo --wake ends that.")
 	return nil
 }
 
@@ -49,13 +49,13 @@ func (a *app) takeBackAnswers(ctx context.Context, agent string) error {
 	if _, err := a.Daemon.SetWakeAnswers(ctx, client.WakeAnswersParams{Agent: agent}); err != nil {
 		return fmt.Errorf("setup: --wake: %w", err)
 	}
-	a.tell("From now on answers wake no session, unless agents in config.yaml allows it.")
+	a.TellLine("From now on answers wake no session, unless agents in config.yaml allows it.")
 	return nil
 }
 
 // tellOfAnswers tells a person whose setup was undone that answers still wake sessions.
 func (a *app) tellOfAnswers(ctx context.Context, name string) {
 	if rules, err := a.Daemon.WakeRules(ctx); err == nil && len(rules.Answers) > 0 {
-		a.tell("Answers still wake sessions of other programs: acpctl setup " + name + " --undo --wake ends that.")
+		a.TellLine("Answers still wake sessions of other programs: acpctl setup " + name + " --undo --wake ends that.")
 	}
 }

@@ -53,7 +53,7 @@ and 6 if no daemon answers.`,
 			case quiet && !check:
 				return frame.UsageErrorf("--quiet is for --check: add that, or leave it out")
 			}
-			if names := listChanged(cmd, "budget", "wait", "watch", "check"); len(names) > 1 {
+			if names := frame.ListGiven(cmd, "budget", "wait", "watch", "check"); len(names) > 1 {
 				return frame.UsageErrorf("--%s and --%s: leave one of them out", names[0], names[1])
 			}
 			switch {
@@ -91,11 +91,6 @@ and 6 if no daemon answers.`,
 func isDaemonAbsent(err error) bool {
 	e, ok := errors.AsType[*kinds.Error](err)
 	return ok && e.Code == kinds.DaemonUnavailable && e.Retryable
-}
-
-// listChanged returns those of the flags that are given.
-func listChanged(cmd *cobra.Command, names ...string) []string {
-	return slices.DeleteFunc(names, func(name string) bool { return !cmd.Flags().Changed(name) })
 }
 
 // formatStatus returns the status as names and values.

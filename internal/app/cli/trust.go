@@ -48,7 +48,7 @@ changes nothing, so one file works on every machine.`,
 			if !cmd.Flags().Changed("file") {
 				return frame.NamedArgs("ID or NAME")(cmd, args)
 			}
-			if len(args) > 0 || countFlags(cmd, "name", "addr") > 0 {
+			if len(args) > 0 || len(frame.ListGiven(cmd, "name", "addr")) > 0 {
 				return errors.New("--file: the roster says whom to trust, and by which names: leave out what names one peer")
 			}
 			return nil

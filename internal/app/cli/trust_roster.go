@@ -175,11 +175,11 @@ func (a *app) tellOfRoster(r *client.Roster) {
 	}
 	n := countChanges(r)
 	if n[client.RosterNew]+n[client.RosterChanged] == 0 {
-		a.tell("Nothing changes.")
+		a.TellLine("Nothing changes.")
 		return
 	}
-	a.tell(fmt.Sprintf("%d new, %d changed, %d unchanged. A roster removes nobody: acpctl untrust NAME does.", n[client.RosterNew], n[client.RosterChanged], n[client.RosterUnchanged]))
-	a.tell("Messages pass between two machines when both have applied it.")
+	a.TellLine(fmt.Sprintf("%d new, %d changed, %d unchanged. A roster removes nobody: acpctl untrust NAME does.", n[client.RosterNew], n[client.RosterChanged], n[client.RosterUnchanged]))
+	a.TellLine("Messages pass between two machines when both have applied it.")
 }
 
 // printRosterEntry prints the daemon's own entry for a roster.

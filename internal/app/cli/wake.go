@@ -98,7 +98,7 @@ func (a *app) tellOfOtherKinds(p *client.WakeAllowParams, rules *client.WakeRule
 		}
 	}
 	if len(others) > 0 {
-		a.tell("Allowed before, and still: " + strings.Join(others, ", ") + ". To take that back: acpctl wake revoke " + name + " --kinds " + strings.Join(others, ",") + "." + configured)
+		a.TellLine("Allowed before, and still: " + strings.Join(others, ", ") + ". To take that back: acpctl wake revoke " + name + " --kinds " + strings.Join(others, ",") + "." + configured)
 	}
 }
 
@@ -115,7 +115,7 @@ func (a *app) tellOfSessions(ctx context.Context, p *client.WakeAllowParams) {
 			continue
 		}
 		concerned++
-		a.tell(g.Name + " " + a.describeWakeable(&g, p))
+		a.TellLine(g.Name + " " + a.describeWakeable(&g, p))
 	}
 	remedy := "To have one: " + kinds.RemedyNoSession
 	if len(agents) > 0 {
@@ -123,11 +123,11 @@ func (a *app) tellOfSessions(ctx context.Context, p *client.WakeAllowParams) {
 	}
 	switch {
 	case p.Agent != "" && !slices.ContainsFunc(agents, func(g client.AgentState) bool { return g.Name == p.Agent }):
-		a.tell("No agent " + p.Agent + " is attached: the rule waits for one. " + remedy)
+		a.TellLine("No agent " + p.Agent + " is attached: the rule waits for one. " + remedy)
 	case p.Agent != "" && concerned == 0:
-		a.tell(p.Agent + " answers by itself, so nothing wakes it: the rule is for a session of that name.")
+		a.TellLine(p.Agent + " answers by itself, so nothing wakes it: the rule is for a session of that name.")
 	case concerned == 0:
-		a.tell("No session is attached now: the rule waits for one. To have one: " + kinds.RemedyNoSession)
+		a.TellLine("No session is attached now: the rule waits for one. To have one: " + kinds.RemedyNoSession)
 	}
 }
 
@@ -359,7 +359,7 @@ for its turn, or for room within the bounds of turns. Until then no takes it bac
 				return a.PrintData(decided, func() {
 					a.PrintLine("%s: %s of %s for %s", answer, decided.Kind, decided.Name, client.Line(decided.Agent))
 					if decided.KeptBy != "" {
-						a.tell("It waits for " + a.describeApproval(*decided) + ".")
+						a.TellLine("It waits for " + a.describeApproval(*decided) + ".")
 					}
 				})
 			},

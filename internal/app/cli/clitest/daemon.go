@@ -68,15 +68,11 @@ func NewFakeDaemon(t *testing.T, tree func(*frame.Frame) *cobra.Command) *FakeDa
 	return d
 }
 
-// NewFakeDaemonOf does as [NewFakeDaemon] for command lines that have only the verbs that these functions return.
-func NewFakeDaemonOf(t *testing.T, verbs ...func(*frame.Frame) *cobra.Command) *FakeDaemon {
+// NewFakeDaemonOf does as [NewFakeDaemon] for command lines that have only the verbs that a function returns.
+func NewFakeDaemonOf(t *testing.T, verbs func(*frame.Frame) []*cobra.Command) *FakeDaemon {
 	return NewFakeDaemon(t, func(f *frame.Frame) *cobra.Command {
 		root := &cobra.Command{Use: "acpctl"}
-		var cmds []*cobra.Command
-		for _, verb := range verbs {
-			cmds = append(cmds, verb(f))
-		}
-		f.SetUpRoot(root, cmds...)
+		f.SetUpRoot(root, verbs(f)...)
 		return root
 	})
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/kinds"
+	"github.com/acpd/acpd/wire"
 )
 
 // checkFlagsNotEmpty returns an error if one of these flags is given and empty; without names,
@@ -139,6 +140,11 @@ func ReadMilliseconds(cmd *cobra.Command, name string, d, most time.Duration) (u
 	return uint64(d.Milliseconds()), nil
 }
 
+// ListGiven returns those of the flags that are given.
+func ListGiven(cmd *cobra.Command, names ...string) []string {
+	return slices.DeleteFunc(names, func(name string) bool { return !cmd.Flags().Changed(name) })
+}
+
 // textArgs are the arguments that are words of a person's, which a shell takes apart at spaces.
 var textArgs = []string{"QUESTION", "TASK", "TEXT", "REASON", "DATA", "NAME"}
 
@@ -160,4 +166,13 @@ func adviseTooMany(names []string) string {
 		return "put what contains spaces in quotes"
 	}
 	return "the last one is " + last
+}
+
+// ParseMessageID parses an id. Its error says what was to be one.
+func ParseMessageID(name, text string) (wire.MessageID, error) {
+	id, err := wire.ParseMessageID(text)
+	if err != nil {
+		return id, UsageErrorf("%s: %w", name, err)
+	}
+	return id, nil
 }

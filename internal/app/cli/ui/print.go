@@ -39,6 +39,9 @@ func (t *Terminal) Tell(format string, args ...any) error {
 	return err
 }
 
+// TellLine writes text as one line as Tell does.
+func (t *Terminal) TellLine(text string) { t.Tell("%s", client.Line(text)) }
+
 // PrintForPerson writes a line as Tell does, if standard error is a terminal.
 func (t *Terminal) PrintForPerson(format string, args ...any) {
 	if t.ErrTTY && !t.JSON {

@@ -6,6 +6,4 @@ import (
 	"github.com/acpd/acpd/internal/app/cli/clitest"
 )
 
-func newDaemon(t *testing.T) *clitest.FakeDaemon {
-	return clitest.NewFakeDaemonOf(t, NewTailCmd, NewWaitingCmd)
-}
+func newDaemon(t *testing.T) *clitest.FakeDaemon { return clitest.NewFakeDaemonOf(t, NewCmds) }

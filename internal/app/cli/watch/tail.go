@@ -15,8 +15,12 @@ import (
 	"github.com/acpd/acpd/wire"
 )
 
-// NewTailCmd returns the verb tail.
-func NewTailCmd(f *frame.Frame) *cobra.Command {
+// NewCmds returns the verbs.
+func NewCmds(f *frame.Frame) []*cobra.Command {
+	return []*cobra.Command{newTailCmd(f), newWaitingCmd(f)}
+}
+
+func newTailCmd(f *frame.Frame) *cobra.Command {
 	t := &tail{Frame: f, talk: make(chan string)}
 	cmd := &cobra.Command{
 		Use:   "tail [PEER[/AGENT]]",

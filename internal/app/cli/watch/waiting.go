@@ -13,8 +13,7 @@ import (
 	"github.com/acpd/acpd/wire"
 )
 
-// NewWaitingCmd returns the verb waiting.
-func NewWaitingCmd(f *frame.Frame) *cobra.Command {
+func newWaitingCmd(f *frame.Frame) *cobra.Command {
 	return &cobra.Command{
 		Use:   "waiting [PEER[/AGENT]]",
 		Short: "Show who waits for whom, and since when",

@@ -1,4 +1,4 @@
-package cli
+package talk
 
 import (
 	"context"
@@ -51,15 +51,15 @@ func (m *messageFlags) checkArgs(cmd *cobra.Command, args []string) error {
 func (m *messageFlags) readHead() (h client.Head, err error) {
 	h = client.Head{ID: wire.NewMessageID()}
 	if m.id != "" {
-		h.ID, err = parseMessageID("--id", m.id)
+		h.ID, err = frame.ParseMessageID("--id", m.id)
 	}
 	parentOf := os.Getenv("ACP_ID")
 	switch {
 	case err != nil:
 	case m.parent != "":
-		h.Parent, err = parseMessageID("--parent", m.parent)
+		h.Parent, err = frame.ParseMessageID("--parent", m.parent)
 	case parentOf != "" && !m.flags.Changed("parent"):
-		h.Parent, err = parseMessageID("ACP_ID", parentOf)
+		h.Parent, err = frame.ParseMessageID("ACP_ID", parentOf)
 	}
 	if h.Thread = m.thread; err == nil && m.thread != "" && !h.Parent.IsZero() {
 		err = frame.UsageErrorf("--thread: the conversation is that of the message that led here (--parent, ACP_ID): leave it out")
@@ -67,18 +67,9 @@ func (m *messageFlags) readHead() (h client.Head, err error) {
 	return h, err
 }
 
-// parseMessageID parses an id. Its error says what was to be one.
-func parseMessageID(name, text string) (wire.MessageID, error) {
-	id, err := wire.ParseMessageID(text)
-	if err != nil {
-		return id, frame.UsageErrorf("%s: %w", name, err)
-	}
-	return id, nil
-}
-
 // composeMessage returns the head and the payload of a message: the value of --payload, or
 // what build returns. It checks the payload, so that an error is reported before anything is sent.
-func (m *messageFlags) composeMessage(ctx context.Context, a *app, build func() (any, error)) (h client.Head, p wire.Payload, err error) {
+func (m *messageFlags) composeMessage(ctx context.Context, f *frame.Frame, build func() (any, error)) (h client.Head, p wire.Payload, err error) {
 	if m.patience < 0 {
 		return h, nil, frame.UsageErrorf("--wait-online: expected a duration like 30s")
 	}
@@ -86,7 +77,7 @@ func (m *messageFlags) composeMessage(ctx context.Context, a *app, build func() 
 		return h, nil, err
 	}
 	if m.payload != "" {
-		given, err := a.ReadObject(ctx, "--payload", m.payload)
+		given, err := f.ReadObject(ctx, "--payload", m.payload)
 		if err != nil {
 			return h, nil, err
 		}

@@ -1,4 +1,4 @@
-package cli
+package talk
 
 import (
 	"errors"
@@ -10,7 +10,7 @@ import (
 	"github.com/acpd/acpd/kinds"
 )
 
-func (a *app) newCancelCmd() *cobra.Command {
+func (v *verbs) newCancelCmd() *cobra.Command {
 	var abandon bool
 	cmd := &cobra.Command{
 		Use:   "cancel ID [REASON]",
@@ -22,13 +22,14 @@ other side does not agree, for example because the task has ended.
 
 If the other side does not answer, the delegation continues. With --abandon it then ends here, after at most 5 s, but the agent
 there may work on until its machine has received the cancellation.`,
+		ValidArgsFunction: v.completeTasks,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			id, err := a.findTaskID(cmd.Context(), "ID", args[0], givenTask)
+			id, err := v.findTaskID(cmd.Context(), "ID", args[0], givenTask)
 			if err != nil {
 				return err
 			}
 			c := kinds.Cancel{Reason: frame.FirstOrEmpty(args[1:])}
-			answer, err := a.Daemon.Cancel(cmd.Context(), client.CancelParams{Ref: id, Payload: kinds.EncodePayload(&c), Abandon: abandon})
+			answer, err := v.Daemon.Cancel(cmd.Context(), client.CancelParams{Ref: id, Payload: kinds.EncodePayload(&c), Abandon: abandon})
 			if e, ok := errors.AsType[*kinds.Error](err); ok && e.Code == kinds.NotFound && e.From == "" {
 				return kinds.Errorf(kinds.NotFound, "ID: %s names no delegation that was given here: see acpctl tasks", id)
 			}
@@ -36,21 +37,21 @@ there may work on until its machine has received the cancellation.`,
 				return hintAtAbandoning(err, id, abandon)
 			}
 			if answer.Abandoned != "" {
-				return a.printAbandoned(answer)
+				return v.printAbandoned(answer)
 			}
 			ack, err := kinds.ParsePayload[kinds.Ack](answer.Payload)
 			if err != nil {
 				return err
 			}
-			err = a.PrintData(struct {
+			err = v.PrintData(struct {
 				*client.CancelAnswer
 				Error *kinds.Error `json:"error,omitzero"`
 			}{answer, newRefusalError(ack)}, func() {
 				if ack.Accepted {
-					a.PrintLine("cancelled")
+					v.PrintLine("cancelled")
 				}
 			})
-			return errors.Join(err, a.reportRefusal(ack))
+			return errors.Join(err, v.reportRefusal(ack))
 		},
 	}
 	cmd.Flags().BoolVar(&abandon, "abandon", false, "if the other side does not answer, end it only here")

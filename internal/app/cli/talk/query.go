@@ -1,4 +1,4 @@
-package cli
+package talk
 
 import (
 	"context"
@@ -25,7 +25,7 @@ type queryFlags struct {
 	ref      string
 }
 
-func (a *app) newQueryCmd() *cobra.Command {
+func (v *verbs) newQueryCmd() *cobra.Command {
 	q := queryFlags{messageFlags: messageFlags{kind: kinds.KindQuery}}
 	cmd := &cobra.Command{
 		Use:   "query PEER[/AGENT] QUESTION",
@@ -46,12 +46,12 @@ long as the delegation lasts, and asks again after a daemon was away. The answer
 				args = append([]string{"none"}, args...) // the daemon knows who it is
 			}
 			err := q.checkArgs(cmd, args)
-			if err != nil && len(args) == 1 && a.InTTY && q.checkArgs(cmd, append(args, "asked for")) == nil {
+			if err != nil && len(args) == 1 && v.InTTY && q.checkArgs(cmd, append(args, "asked for")) == nil {
 				return nil
 			}
 			return err
 		},
-		RunE: func(cmd *cobra.Command, args []string) error { return a.runQuery(cmd, args, &q) },
+		RunE: func(cmd *cobra.Command, args []string) error { return v.runQuery(cmd, args, &q) },
 	}
 	f := cmd.Flags()
 	f.StringVar(&q.query.Domain, "domain", "", "what it is about, like code.review: chooses the agent")
@@ -59,7 +59,7 @@ long as the delegation lasts, and asks again after a daemon was away. The answer
 	f.DurationVar(&q.deadline, "deadline", 0, "how long to wait for the answer, at most 10m (default 30s, and 10m for a session)")
 	f.StringVar(&q.thread, "thread", "", "name of the conversation")
 	f.StringVar(&q.ref, "ref", "", "id of a delegation that an agent here works on: asks back whoever gave it")
-	a.addForModelFlag(cmd)
+	v.addForModelFlag(cmd)
 	q.addFlags(cmd)
 	f.DurationVar(&q.patience, "wait-for-peer", 0, "the name that --wait-online had")
 	f.MarkHidden("wait-for-peer")
@@ -67,9 +67,9 @@ long as the delegation lasts, and asks again after a daemon was away. The answer
 }
 
 // runQuery sends the question that the arguments and flags are.
-func (a *app) runQuery(cmd *cobra.Command, args []string, q *queryFlags) error {
+func (v *verbs) runQuery(cmd *cobra.Command, args []string, q *queryFlags) error {
 	ctx := cmd.Context()
-	if err := a.checkForModel(); err != nil {
+	if err := v.checkForModel(); err != nil {
 		return err
 	}
 	params := client.QueryParams{}
@@ -78,29 +78,29 @@ func (a *app) runQuery(cmd *cobra.Command, args []string, q *queryFlags) error {
 			return frame.UsageErrorf("--ref: the question goes to whoever delegated: leave out --domain, --thread and --wait-online")
 		}
 		var err error
-		if params.Ref, err = a.findTaskID(ctx, "--ref", q.ref, takenTask); err != nil {
+		if params.Ref, err = v.findTaskID(ctx, "--ref", q.ref, takenTask); err != nil {
 			return err
 		}
 	} else {
 		params.To, args = args[0], args[1:]
 	}
 	if len(args) == 0 && q.payload == "" {
-		if _, err := a.Daemon.Discover(ctx, client.DiscoverParams{To: params.To, TimeoutMS: 1000}); err != nil && kinds.AsError(err).Code == kinds.UnknownPeer {
+		if _, err := v.Daemon.Discover(ctx, client.DiscoverParams{To: params.To, TimeoutMS: 1000}); err != nil && kinds.AsError(err).Code == kinds.UnknownPeer {
 			return err
 		}
-		fmt.Fprintf(a.Err, "Question for %s: ", client.Line(params.To))
-		question, err := a.ReadLine(ctx)
+		fmt.Fprintf(v.Err, "Question for %s: ", client.Line(params.To))
+		question, err := v.ReadLine(ctx)
 		if err != nil {
 			return err
 		}
 		args = []string{question}
 	}
-	h, p, err := q.composeMessage(ctx, a, func() (_ any, err error) {
-		if q.query.Question, err = a.ReadArgument(ctx, "QUESTION", args[0]); err != nil {
+	h, p, err := q.composeMessage(ctx, v.Frame, func() (_ any, err error) {
+		if q.query.Question, err = v.ReadArgument(ctx, "QUESTION", args[0]); err != nil {
 			return nil, err
 		}
 		q.query.DeadlineMS, err = frame.ReadMilliseconds(cmd, "deadline", q.deadline, kinds.MaxQueryDeadline)
-		if err == nil && q.query.DeadlineMS == 0 && (q.ref != "" || a.waitsForTurn(ctx, params.To)) {
+		if err == nil && q.query.DeadlineMS == 0 && (q.ref != "" || v.waitsForTurn(ctx, params.To)) {
 			q.query.DeadlineMS = uint64(kinds.MaxQueryDeadline.Milliseconds())
 		}
 		return &q.query, err
@@ -109,11 +109,11 @@ func (a *app) runQuery(cmd *cobra.Command, args []string, q *queryFlags) error {
 		return err
 	}
 	params.Head, params.Payload = h, p
-	return a.queryAgent(ctx, params, func(ask func() error) error {
+	return v.queryAgent(ctx, params, func(ask func() error) error {
 		if q.ref != "" && !cmd.Flags().Changed("deadline") {
 			return frame.RetryWhile(ctx, kinds.MaxTaskDeadline, 2*time.Second, newAskAgain(), ask)
 		}
-		return a.sendOnline(ctx, params.To, q.patience, ask)
+		return v.sendOnline(ctx, params.To, q.patience, ask)
 	})
 }
 
@@ -122,8 +122,8 @@ var turnPatience = 5 * time.Second
 
 // waitsForTurn reports whether a question waits for a turn of a session, as its peer says: it names a
 // session, or names no agent and sessions are all that the peer has.
-func (a *app) waitsForTurn(ctx context.Context, to string) bool {
-	answer, err := a.Daemon.Discover(ctx, client.DiscoverParams{To: to, TimeoutMS: 1000})
+func (v *verbs) waitsForTurn(ctx context.Context, to string) bool {
+	answer, err := v.Daemon.Discover(ctx, client.DiscoverParams{To: to, TimeoutMS: 1000})
 	if err != nil {
 		return false
 	}
@@ -140,15 +140,15 @@ func (a *app) waitsForTurn(ctx context.Context, to string) bool {
 
 // tellOfWaiting tells a person that an answer may take a while, if the question waits for a turn of a
 // session. The caller calls end when the question is over.
-func (a *app) tellOfWaiting(ctx context.Context, to string) (end func()) {
-	if to == "" || a.JSON {
+func (v *verbs) tellOfWaiting(ctx context.Context, to string) (end func()) {
+	if to == "" || v.JSON {
 		return func() {}
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	var telling sync.WaitGroup
 	telling.Go(func() {
-		if pace.Sleep(ctx, turnPatience) == nil && a.waitsForTurn(ctx, to) && ctx.Err() == nil {
-			a.tell(to + " answers when its session has a turn: waiting for that")
+		if pace.Sleep(ctx, turnPatience) == nil && v.waitsForTurn(ctx, to) && ctx.Err() == nil {
+			v.TellLine(to + " answers when its session has a turn: waiting for that")
 		}
 	})
 	return func() { cancel(); telling.Wait() }
@@ -156,46 +156,46 @@ func (a *app) tellOfWaiting(ctx context.Context, to string) (end func()) {
 
 // queryAgent asks a question, by retry, which calls its argument until it succeeds or there is no
 // point in it, and returns its error.
-func (a *app) queryAgent(ctx context.Context, params client.QueryParams, retry func(ask func() error) error) error {
-	endTelling := a.tellOfWaiting(ctx, params.To)
+func (v *verbs) queryAgent(ctx context.Context, params client.QueryParams, retry func(ask func() error) error) error {
+	endTelling := v.tellOfWaiting(ctx, params.To)
 	var answer *client.Answer
 	err := retry(func() (err error) {
-		answer, err = a.Daemon.Query(ctx, params)
+		answer, err = v.Daemon.Query(ctx, params)
 		return err
 	})
 	endTelling()
 	if err != nil {
 		return frame.WithRepeatID(err, params.ID)
 	}
-	a.SetDoneNote("the question was answered, and its id is %s", answer.ID)
-	if a.JSON {
-		return a.PrintJSON(answer)
+	v.SetDoneNote("the question was answered, and its id is %s", answer.ID)
+	if v.JSON {
+		return v.PrintJSON(answer)
 	}
 	r, err := kinds.ParsePayload[kinds.Response](answer.Payload)
 	if err != nil {
 		return err
 	}
-	if a.ForModel {
-		a.printForModel(ctx, client.PeerMessage{
+	if v.ForModel {
+		v.printForModel(ctx, client.PeerMessage{
 			ID: answer.From, Agent: answer.FromAgent, Kind: answer.Kind, Ref: answer.ID, Payload: answer.Payload,
 			Answer: "It answers your question; nothing has to be sent back.",
 		})
 	} else {
-		a.PrintAnswer(r.Summary, r.Data)
+		v.PrintAnswer(r.Summary, r.Data)
 	}
 	if r.Truncated {
-		a.warnTruncated()
+		v.warnTruncated()
 	}
-	if a.ErrTTY {
-		a.PrintForPerson("%s", a.formatAnswerer(ctx, answer))
+	if v.ErrTTY {
+		v.PrintForPerson("%s", v.formatAnswerer(ctx, answer))
 	}
 	return nil
 }
 
 // formatAnswerer returns who has answered, as far as the peer says, and how long that took.
-func (a *app) formatAnswerer(ctx context.Context, answer *client.Answer) string {
+func (v *verbs) formatAnswerer(ctx context.Context, answer *client.Answer) string {
 	who := answer.From.Label()
-	if name := a.FindPetname(ctx, answer.From.String()); name != answer.From.String() {
+	if name := v.FindPetname(ctx, answer.From.String()); name != answer.From.String() {
 		who = name
 	}
 	switch {

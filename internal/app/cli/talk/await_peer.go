@@ -1,4 +1,4 @@
-package cli
+package talk
 
 import (
 	"cmp"
@@ -29,13 +29,13 @@ func (e notYetError) Error() string { return string(e) }
 // means no limit. It blocks between the attempts. It returns the error of the last attempt that
 // ended by itself, or nil, and whether limit has passed. After the end of ctx the
 // error is that of ctx.
-func (a *app) awaitPeer(ctx context.Context, to string, limit time.Duration, again func(error) bool, attempt func(ctx context.Context) error) (last error, isOver bool) {
+func (v *verbs) awaitPeer(ctx context.Context, to string, limit time.Duration, again func(error) bool, attempt func(ctx context.Context) error) (last error, isOver bool) {
 	bounded, cancel := ctx, context.CancelFunc(func() {})
 	if limit > 0 {
 		bounded, cancel = context.WithTimeout(ctx, limit)
 	}
 	defer cancel()
-	news, stop := a.followPeer(bounded, to)
+	news, stop := v.followPeer(bounded, to)
 	defer stop()
 	for pause := shortestPeerPause; ; pause = min(2*pause, longestPeerPause) {
 		err := attempt(bounded)
@@ -50,7 +50,7 @@ func (a *app) awaitPeer(ctx context.Context, to string, limit time.Duration, aga
 			return err, false
 		}
 		if last == nil {
-			a.PrintForPerson("waiting for %s: %s", client.Line(to), describeWaiting(err))
+			v.PrintForPerson("waiting for %s: %s", client.Line(to), describeWaiting(err))
 		}
 		last = err
 		if pace.Sleep(bounded, shortestPeerPause) == nil {
@@ -71,7 +71,7 @@ func (a *app) awaitPeer(ctx context.Context, to string, limit time.Duration, aga
 
 // followPeer returns a signal that is set when the daemon reports an event of a peer, until stop
 // is called. It is never set for an agent, which gets no events.
-func (a *app) followPeer(ctx context.Context, to string) (news pace.Signal, stop func()) {
+func (v *verbs) followPeer(ctx context.Context, to string) (news pace.Signal, stop func()) {
 	news = pace.NewSignal()
 	name, _, _ := strings.Cut(to, "/")
 	ctx, cancel := context.WithCancel(ctx)
@@ -82,7 +82,7 @@ func (a *app) followPeer(ctx context.Context, to string) (news pace.Signal, stop
 			Kinds: []string{client.NoKind}, Peers: []string{name},
 			Events: client.EventFilter{Types: []client.EventType{client.EventUp, client.EventTrust, client.EventRefused}},
 		}
-		a.Daemon.Subscribe(ctx, wanted, nil, func(*client.Event) { news.Set() }) // without it, the pauses pass
+		v.Daemon.Subscribe(ctx, wanted, nil, func(*client.Event) { news.Set() }) // without it, the pauses pass
 	}()
 	return news, func() { cancel(); <-ended }
 }
@@ -133,15 +133,15 @@ func describeWaiting(err error) string {
 // never calls send after an error that leaves open whether the message has arrived. An attempt
 // that is under way when patience ends is finished. If the peer stays away the error is
 // unreachable.
-func (a *app) sendOnline(ctx context.Context, to string, patience time.Duration, send func() error) error {
+func (v *verbs) sendOnline(ctx context.Context, to string, patience time.Duration, send func() error) error {
 	first := send()
 	if patience <= 0 || ctx.Err() != nil || !isUnsent(first) {
 		return first
 	}
 	name, _, _ := strings.Cut(to, "/")
 	var outcome error
-	last, isOver := a.awaitPeer(ctx, to, patience, func(error) bool { return true }, func(bounded context.Context) error {
-		_, err := a.Daemon.Ping(bounded, client.PingParams{To: name})
+	last, isOver := v.awaitPeer(ctx, to, patience, func(error) bool { return true }, func(bounded context.Context) error {
+		_, err := v.Daemon.Ping(bounded, client.PingParams{To: name})
 		if bounded.Err() != nil || isPeerAway(err) {
 			return err
 		}

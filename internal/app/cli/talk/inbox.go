@@ -1,4 +1,4 @@
-package cli
+package talk
 
 import (
 	"cmp"
@@ -18,7 +18,7 @@ import (
 	"github.com/acpd/acpd/wire"
 )
 
-func (a *app) newInboxCmd() *cobra.Command {
+func (v *verbs) newInboxCmd() *cobra.Command {
 	var ack, after uint64
 	var taken bool
 	cmd := &cobra.Command{
@@ -34,14 +34,14 @@ func (a *app) newInboxCmd() *cobra.Command {
 or - for any agent. --ack removes messages up to a number, but only those that you, or the agent, have seen. An agent sees and
 removes only messages for itself or for any agent; --taken shows for 7 days who took the latter.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := a.checkForModel(); err != nil {
+			if err := v.checkForModel(); err != nil {
 				return err
 			}
 			switch {
-			case a.ForModel && cmd.Flags().Changed("ack"):
+			case v.ForModel && cmd.Flags().Changed("ack"):
 				return frame.UsageErrorf("--ack removes, --for-model shows: give one of them")
 			case !cmd.Flags().Changed("ack"):
-				return a.showInbox(cmd.Context(), after, taken)
+				return v.showInbox(cmd.Context(), after, taken)
 			case taken:
 				return frame.UsageErrorf("--ack removes from the inbox, --taken shows what is there no more: give one of them")
 			case after > 0:
@@ -49,15 +49,15 @@ removes only messages for itself or for any agent; --taken shows for 7 days who 
 			case ack == 0:
 				return frame.UsageErrorf("--ack: expected a number that inbox showed")
 			}
-			acked, err := a.Daemon.Ack(cmd.Context(), client.AckParams{UpTo: ack})
+			acked, err := v.Daemon.Ack(cmd.Context(), client.AckParams{UpTo: ack})
 			if err != nil {
-				return a.explainNoInbox(err)
+				return v.explainNoInbox(err)
 			}
-			a.SetDoneNote("%d removed", acked.Removed)
-			return a.PrintData(acked, func() { a.PrintLine("%d removed", acked.Removed) })
+			v.SetDoneNote("%d removed", acked.Removed)
+			return v.PrintData(acked, func() { v.PrintLine("%d removed", acked.Removed) })
 		},
 	}
-	a.addForModelFlag(cmd)
+	v.addForModelFlag(cmd)
 	cmd.Flags().Uint64Var(&after, "after", 0, "show what follows this number")
 	cmd.Flags().BoolVar(&taken, "taken", false, "show what agents took in the last 7 days that was for any of them")
 	cmd.Flags().Uint64Var(&ack, "ack", 0, "remove what was shown, up to this number")
@@ -66,49 +66,49 @@ removes only messages for itself or for any agent; --taken shows for 7 days who 
 
 // explainNoInbox adds to the daemon's refusal of a caller that says of no agent that it is it, how
 // that is said.
-func (a *app) explainNoInbox(err error) error {
-	if e, ok := errors.AsType[*kinds.Error](err); ok && e.Code == kinds.NotAuthorized && a.AsGuest && a.Daemon.SpeakAs.Key == "" {
+func (v *verbs) explainNoInbox(err error) error {
+	if e, ok := errors.AsType[*kinds.Error](err); ok && e.Code == kinds.NotAuthorized && v.AsGuest && v.Daemon.SpeakAs.Key == "" {
 		return frame.WithHint(err, "set ACP_AGENT and ACP_AGENT_KEY, or run this under acpctl serve")
 	}
 	return err
 }
 
 // showInbox prints the inbox, and tells the daemon which messages were shown.
-func (a *app) showInbox(ctx context.Context, after uint64, taken bool) error {
-	inbox, err := a.Daemon.Inbox(ctx, client.InboxParams{After: after, Taken: taken, Peek: !taken})
+func (v *verbs) showInbox(ctx context.Context, after uint64, taken bool) error {
+	inbox, err := v.Daemon.Inbox(ctx, client.InboxParams{After: after, Taken: taken, Peek: !taken})
 	if err != nil {
-		return a.explainNoInbox(err)
+		return v.explainNoInbox(err)
 	}
-	if err := a.printInbox(ctx, inbox, taken); err != nil || taken || len(inbox.Messages) == 0 {
+	if err := v.printInbox(ctx, inbox, taken); err != nil || taken || len(inbox.Messages) == 0 {
 		return err
 	}
-	if err := a.CheckOutput(); err != nil { // what was not shown is not to be removed
+	if err := v.CheckOutput(); err != nil { // what was not shown is not to be removed
 		return err
 	}
 	var shown client.ShownParams
 	for _, m := range inbox.Messages {
 		shown.Seqs = append(shown.Seqs, m.Seq)
 	}
-	if err := a.Daemon.MarkShown(ctx, shown); err != nil {
+	if err := v.Daemon.MarkShown(ctx, shown); err != nil {
 		return frame.WithHint(err, "--ack removes none of these before inbox has shown them again")
 	}
 	return nil
 }
 
-func (a *app) printInbox(ctx context.Context, inbox *client.Inbox, taken bool) error {
-	if a.JSON {
-		return a.PrintJSON(inbox)
+func (v *verbs) printInbox(ctx context.Context, inbox *client.Inbox, taken bool) error {
+	if v.JSON {
+		return v.PrintJSON(inbox)
 	}
 	var peers []client.Peer
 	if len(inbox.Messages) > 0 {
 		var err error
-		if peers, err = a.Daemon.Peers(ctx); err != nil {
+		if peers, err = v.Daemon.Peers(ctx); err != nil {
 			return err
 		}
 	}
-	if a.ForModel {
-		a.printInboxForModel(inbox, peers)
-		a.tellOfMore(inbox, taken)
+	if v.ForModel {
+		v.printInboxForModel(inbox, peers)
+		v.tellOfMore(inbox, taken)
 		return nil
 	}
 	var rows [][]string
@@ -118,9 +118,9 @@ func (a *app) printInbox(ctx context.Context, inbox *client.Inbox, taken bool) e
 			from = cmp.Or(peers[i].Name, from)
 		}
 		sent := time.UnixMilli(int64(m.Envelope.TS))
-		row := []string{strconv.FormatUint(m.Seq, 10), from, a.FormatAge(sent), client.Line(m.Envelope.Kind)}
+		row := []string{strconv.FormatUint(m.Seq, 10), from, v.FormatAge(sent), client.Line(m.Envelope.Kind)}
 		if taken {
-			row = append(row, client.Line(m.Agent), a.FormatAge(m.TakenAt.Time), describeEnvelope(&m.Envelope))
+			row = append(row, client.Line(m.Agent), v.FormatAge(m.TakenAt.Time), describeEnvelope(&m.Envelope))
 		} else {
 			row = append(row, ui.DashIfEmpty(m.Agent), describeEnvelope(&m.Envelope))
 		}
@@ -130,13 +130,13 @@ func (a *app) printInbox(ctx context.Context, inbox *client.Inbox, taken bool) e
 	if taken {
 		head = []string{"NUMBER", "FROM", "SENT", "KIND", "TAKEN BY", "AT", "WHAT"}
 	}
-	a.PrintTable(head, rows)
-	a.tellOfMore(inbox, taken)
+	v.PrintTable(head, rows)
+	v.tellOfMore(inbox, taken)
 	return nil
 }
 
 // printInboxForModel prints each message whole, as data for a model.
-func (a *app) printInboxForModel(inbox *client.Inbox, peers []client.Peer) {
+func (v *verbs) printInboxForModel(inbox *client.Inbox, peers []client.Peer) {
 	for _, m := range inbox.Messages {
 		shown := client.PeerMessage{
 			ID: m.Envelope.From, Agent: m.Envelope.FromAgent, Kind: m.Envelope.Kind, Message: m.Envelope.ID, Payload: m.Envelope.Payload,
@@ -148,18 +148,18 @@ func (a *app) printInboxForModel(inbox *client.Inbox, peers []client.Peer) {
 		if i := slices.IndexFunc(peers, func(p client.Peer) bool { return p.ID == m.Envelope.From }); i >= 0 {
 			shown.Peer = peers[i].Name
 		}
-		a.PrintForModel(shown)
+		v.PrintForModel(shown)
 	}
 }
 
 // tellOfMore tells how to see the messages that follow those of inbox, if there are any.
-func (a *app) tellOfMore(inbox *client.Inbox, taken bool) {
+func (v *verbs) tellOfMore(inbox *client.Inbox, taken bool) {
 	switch { // also if no person reads: a script must not take this for all
 	case inbox.Next == 0:
 	case taken:
-		a.Warn("there is more: acpctl inbox --taken --after %d shows it", inbox.Next)
+		v.Warn("there is more: acpctl inbox --taken --after %d shows it", inbox.Next)
 	default:
-		a.Warn("there is more: acpctl inbox --after %[1]d shows it, acpctl inbox --ack %[1]d removes these", inbox.Next)
+		v.Warn("there is more: acpctl inbox --after %[1]d shows it, acpctl inbox --ack %[1]d removes these", inbox.Next)
 	}
 }
 

@@ -1,4 +1,4 @@
-package cli
+package talk
 
 import (
 	"context"
@@ -49,7 +49,7 @@ func (p *peerWait) checkTimeout(cmd *cobra.Command) error {
 }
 
 // waitForPeer waits until a peer, or an agent there, is what p says, and prints one line.
-func (a *app) waitForPeer(cmd *cobra.Command, to string, p peerWait) error {
+func (v *verbs) waitForPeer(cmd *cobra.Command, to string, p peerWait) error {
 	switch {
 	case p.online && p.idle:
 		return frame.UsageErrorf("--online and --idle: --idle waits for both: leave one of them out")
@@ -61,8 +61,8 @@ func (a *app) waitForPeer(cmd *cobra.Command, to string, p peerWait) error {
 	}
 	ctx, began := cmd.Context(), time.Now()
 	var found *peerFound
-	last, isOver := a.awaitPeer(ctx, to, p.timeout, isNotYet, func(ctx context.Context) (err error) {
-		found, err = a.findPeer(ctx, to, p.idle)
+	last, isOver := v.awaitPeer(ctx, to, p.timeout, isNotYet, func(ctx context.Context) (err error) {
+		found, err = v.findPeer(ctx, to, p.idle)
 		return err
 	})
 	what := "online"
@@ -76,16 +76,16 @@ func (a *app) waitForPeer(cmd *cobra.Command, to string, p peerWait) error {
 		return last
 	}
 	found.WaitedMS = time.Since(began).Milliseconds()
-	return a.PrintData(found, func() {
-		a.PrintLine("%s is %s (%s)", client.Line(to), what, ui.FormatMilliseconds(found.RTTUS))
+	return v.PrintData(found, func() {
+		v.PrintLine("%s is %s (%s)", client.Line(to), what, ui.FormatMilliseconds(found.RTTUS))
 	})
 }
 
 // findPeer returns what a peer says of itself now. The error is a [notYetError] if it, or the agent that
 // to names, is not what is wanted.
-func (a *app) findPeer(ctx context.Context, to string, idle bool) (*peerFound, error) {
+func (v *verbs) findPeer(ctx context.Context, to string, idle bool) (*peerFound, error) {
 	name, agent, isAgent := strings.Cut(to, "/")
-	answer, err := a.Daemon.Ping(ctx, client.PingParams{To: name})
+	answer, err := v.Daemon.Ping(ctx, client.PingParams{To: name})
 	if err != nil {
 		return nil, err
 	}
@@ -97,7 +97,7 @@ func (a *app) findPeer(ctx context.Context, to string, idle bool) (*peerFound, e
 	if !isAgent && !idle {
 		return found, nil
 	}
-	can, err := a.Daemon.Discover(ctx, client.DiscoverParams{To: to, Fresh: true})
+	can, err := v.Daemon.Discover(ctx, client.DiscoverParams{To: to, Fresh: true})
 	if err != nil {
 		return nil, err
 	}

@@ -1,4 +1,4 @@
-package cli
+package talk
 
 import (
 	"cmp"
@@ -15,7 +15,7 @@ import (
 	"github.com/acpd/acpd/wire"
 )
 
-func (a *app) newWaitCmd() *cobra.Command {
+func (v *verbs) newWaitCmd() *cobra.Command {
 	var follow bool
 	var p peerWait
 	cmd := &cobra.Command{
@@ -38,27 +38,33 @@ With --online it waits until the peer is connected and has answered a ping, and 
 there. With --idle it also waits until no work is under way there, and the agent, or some agent, takes work without waiting
 for a turn of its own, as far as the peer says. Then the exit code is 0; it is 3 after --timeout, 4 if the peer refuses to
 answer or does not trust this daemon, and 5 if nobody here has that name.`,
+		ValidArgsFunction: func(cmd *cobra.Command, args []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
+			if p.online || p.idle {
+				return v.CompletePeers(cmd, args, begun, client.PeerConnected, client.PeerTrusted)
+			}
+			return v.completeTasks(cmd, args, begun)
+		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if p.online || p.idle {
-				if follow || a.ForModel {
+				if follow || v.ForModel {
 					return frame.UsageErrorf("--online and --idle are about a peer: leave out --follow and --for-model")
 				}
-				return a.waitForPeer(cmd, args[0], p)
+				return v.waitForPeer(cmd, args[0], p)
 			}
 			if err := p.checkTimeout(cmd); err != nil {
 				return err
 			}
-			if err := a.checkForModel(); err != nil {
+			if err := v.checkForModel(); err != nil {
 				return err
 			}
-			id, err := a.findTaskID(cmd.Context(), "ID", args[0], anyTask)
+			id, err := v.findTaskID(cmd.Context(), "ID", args[0], anyTask)
 			if err != nil {
 				return err
 			}
-			return a.waitForTask(cmd.Context(), id, follow, p.timeout)
+			return v.waitForTask(cmd.Context(), id, follow, p.timeout)
 		},
 	}
-	a.addForModelFlag(cmd)
+	v.addForModelFlag(cmd)
 	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "tell partial results as they come")
 	p.addFlags(cmd)
 	return cmd
@@ -66,21 +72,21 @@ answer or does not trust this daemon, and 5 if nobody here has that name.`,
 
 // waitForTask waits until a delegation has ended and prints how. With follow it prints partial
 // results too. Questions of its agent are printed meanwhile. A limit of 0 means no limit.
-func (a *app) waitForTask(ctx context.Context, id wire.MessageID, follow bool, limit time.Duration) error {
-	task, err := a.awaitEnd(ctx, id, follow, limit)
+func (v *verbs) waitForTask(ctx context.Context, id wire.MessageID, follow bool, limit time.Duration) error {
+	task, err := v.awaitEnd(ctx, id, follow, limit)
 	if err != nil {
 		return err
 	}
-	if err := cmp.Or(a.PrintData(task, func() {}), a.CheckOutput()); err != nil {
+	if err := cmp.Or(v.PrintData(task, func() {}), v.CheckOutput()); err != nil {
 		return err
 	}
-	return a.reportOutcome(ctx, task)
+	return v.reportOutcome(ctx, task)
 }
 
 // awaitEnd waits until a delegation has ended. With follow it prints partial results meanwhile.
 // Questions of the delegation's agent are printed. After the limit, unless
 // that is 0, the error is timeout, and the delegation continues.
-func (a *app) awaitEnd(ctx context.Context, id wire.MessageID, follow bool, limit time.Duration) (*client.Task, error) {
+func (v *verbs) awaitEnd(ctx context.Context, id wire.MessageID, follow bool, limit time.Duration) (*client.Task, error) {
 	var partials, questions uint64
 	began := time.Now()
 	params := client.WaitParams{ID: id, AfterQuestions: &questions}
@@ -91,7 +97,7 @@ func (a *app) awaitEnd(ctx context.Context, id wire.MessageID, follow bool, limi
 		if limit > 0 {
 			params.TimeoutMS = uint64(max(1, (limit - time.Since(began)).Milliseconds())) // 0 would be no limit
 		}
-		task, err := a.Daemon.Wait(ctx, params)
+		task, err := v.Daemon.Wait(ctx, params)
 		if client.IsOlderDaemon(err) && params.AfterQuestions != nil { // it is of 0.1.0, and nobody asks back
 			params.AfterQuestions = nil
 			continue
@@ -109,49 +115,49 @@ func (a *app) awaitEnd(ctx context.Context, id wire.MessageID, follow bool, limi
 		}
 		partials, questions = task.Partials, task.Questions
 		if follow || isQuestion { // in JSON, a line of its own
-			err = a.PrintData(task, func() {
+			err = v.PrintData(task, func() {
 				if isPartial {
-					a.tellPartial(ctx, task)
+					v.tellPartial(ctx, task)
 				}
 			})
 		}
-		if err = cmp.Or(err, a.CheckOutput()); err != nil {
+		if err = cmp.Or(err, v.CheckOutput()); err != nil {
 			return nil, err
 		}
 		if isQuestion {
-			a.tellQuestion(ctx, task)
+			v.tellQuestion(ctx, task)
 		}
 	}
 }
 
 // tellPartial prints the last partial result of a task on one line of standard error, because standard
 // output has only the outcome. For a model it is printed under a cover.
-func (a *app) tellPartial(ctx context.Context, task *client.Task) {
+func (v *verbs) tellPartial(ctx context.Context, task *client.Task) {
 	r, err := kinds.ParsePayload[kinds.Result](task.Partial)
 	if err != nil {
 		return
 	}
-	if said := describePartial(r); !a.printTaskForModel(ctx, task, task.Partial) && said != "" {
-		a.Warn("%s", said)
+	if said := describePartial(r); !v.printTaskForModel(ctx, task, task.Partial) && said != "" {
+		v.Warn("%s", said)
 	}
 	if isResultTruncated(task.Partial) {
-		a.warnTruncated()
+		v.warnTruncated()
 	}
 }
 
 // tellQuestion prints the question of the agent that works on a task, and how to answer it. It does so for
 // scripts too, because the task waits; in JSON the printed task contains the question.
-func (a *app) tellQuestion(ctx context.Context, t *client.Task) {
-	if a.JSON {
+func (v *verbs) tellQuestion(ctx context.Context, t *client.Task) {
+	if v.JSON {
 		return
 	}
 	const how = "acpctl reply %s TEXT answers it"
-	if a.ForModel {
-		a.printForModel(ctx, client.PeerMessage{
-			ID: a.findTaskPeer(ctx, t), Kind: kinds.KindQuery, Ref: t.ID, Payload: kinds.EncodePayload(&kinds.Query{Question: t.Question.Text}),
+	if v.ForModel {
+		v.printForModel(ctx, client.PeerMessage{
+			ID: v.findTaskPeer(ctx, t), Kind: kinds.KindQuery, Ref: t.ID, Payload: kinds.EncodePayload(&kinds.Query{Question: t.Question.Text}),
 			Answer: "It is a question about the task that you handed over: " + fmt.Sprintf(how, t.ID) + ".",
 		})
 		return
 	}
-	a.Warn("%s asks: %s: "+how, t.Peer, t.Question.Text, t.ID)
+	v.Warn("%s asks: %s: "+how, t.Peer, t.Question.Text, t.ID)
 }

@@ -1,4 +1,4 @@
-package cli
+package talk
 
 import (
 	"cmp"
@@ -20,7 +20,7 @@ import (
 	"github.com/acpd/acpd/wire"
 )
 
-func (a *app) newNotifyCmd() *cobra.Command {
+func (v *verbs) newNotifyCmd() *cobra.Command {
 	m := messageFlags{kind: kinds.KindNotify}
 	var n kinds.Notify
 	var noWait, isText bool
@@ -41,9 +41,9 @@ sent. With --wait-online acpctl waits for peers that cannot be reached, and send
 				return frame.UsageErrorf("--text is about DATA, and --payload stands instead of it: leave one of them out")
 			}
 			ctx := cmd.Context()
-			h, p, err := m.composeMessage(ctx, a, func() (any, error) {
+			h, p, err := m.composeMessage(ctx, v.Frame, func() (any, error) {
 				n.Topic = args[1]
-				text, err := a.ReadArgument(ctx, "DATA", args[2])
+				text, err := v.ReadArgument(ctx, "DATA", args[2])
 				if err != nil {
 					return nil, err
 				}
@@ -63,13 +63,14 @@ sent. With --wait-online acpctl waits for peers that cannot be reached, and send
 					return frame.UsageErrorf("--id: each of several peers gets a message with an id of its own")
 				}
 				params.ID, params.To = wire.MessageID{}, client.ToAll(peers...)
-				return a.notifyAll(ctx, params, m.patience)
+				return v.notifyAll(ctx, params, m.patience)
 			}
-			return a.notifyPeer(ctx, params, m.patience)
+			return v.notifyPeer(ctx, params, m.patience)
 		},
 	}
 	f := cmd.Flags()
 	f.StringVar(&n.Importance, "importance", "", "low, medium or high (default low)")
+	cmd.RegisterFlagCompletionFunc("importance", cobra.FixedCompletions([]string{"low", "medium", "high"}, cobra.ShellCompDirectiveNoFileComp))
 	f.BoolVar(&isText, "text", false, "DATA is text, also if it looks like JSON")
 	f.BoolVar(&noWait, "no-wait", false, "do not wait until it has arrived")
 	m.addFlags(cmd)
@@ -93,24 +94,24 @@ func encodeNotifyData(text string, isText bool) (jsontext.Value, error) {
 
 // notifyPeer prints what became of a message to one peer, for which it waits as long as patience
 // says while it is unreachable.
-func (a *app) notifyPeer(ctx context.Context, params client.NotifyParams, patience time.Duration) error {
+func (v *verbs) notifyPeer(ctx context.Context, params client.NotifyParams, patience time.Duration) error {
 	var r *client.Receipt
-	err := a.sendOnline(ctx, params.To.Names[0], patience, func() (err error) {
-		r, err = a.Daemon.Notify(ctx, params)
+	err := v.sendOnline(ctx, params.To.Names[0], patience, func() (err error) {
+		r, err = v.Daemon.Notify(ctx, params)
 		return err
 	})
 	if err != nil {
 		return frame.WithRepeatID(err, params.ID)
 	}
-	a.SetDoneNote("the message is %s, and its id is %s", client.Line(string(r.State)), r.ID)
-	return a.PrintData(r, func() { a.printReceipt(r.State) })
+	v.SetDoneNote("the message is %s, and its id is %s", client.Line(string(r.State)), r.ID)
+	return v.PrintData(r, func() { v.printReceipt(r.State) })
 }
 
 // printReceipt prints what became of a message, and what that means for a person.
-func (a *app) printReceipt(state client.ReceiptState) {
-	a.PrintLine("%s", a.ColourState(string(state)))
+func (v *verbs) printReceipt(state client.ReceiptState) {
+	v.PrintLine("%s", v.ColourState(string(state)))
 	if means := receiptMeanings[state]; means != "" {
-		a.PrintForPerson("%s", means)
+		v.PrintForPerson("%s", means)
 	}
 }
 
@@ -127,7 +128,7 @@ const maxAwaitedPeers = 64
 
 // notifyAbsent waits for those peers whose receipts prove that nothing was sent, all at the same
 // time, and notes in the receipts what became of their messages.
-func (a *app) notifyAbsent(ctx context.Context, params client.NotifyParams, receipts []client.Receipt, patience time.Duration) {
+func (v *verbs) notifyAbsent(ctx context.Context, params client.NotifyParams, receipts []client.Receipt, patience time.Duration) {
 	var waiting errgroup.Group
 	waiting.SetLimit(maxAwaitedPeers)
 	for i := range receipts {
@@ -139,19 +140,19 @@ func (a *app) notifyAbsent(ctx context.Context, params client.NotifyParams, rece
 			r := &receipts[i]
 			one, sent := params, false
 			one.ID, one.To = r.ID, client.To(r.To)
-			err := a.sendOnline(ctx, r.To, patience, func() error {
+			err := v.sendOnline(ctx, r.To, patience, func() error {
 				if !sent { // by NotifyAll
 					sent = true
 					return first
 				}
-				got, err := a.Daemon.Notify(ctx, one)
+				got, err := v.Daemon.Notify(ctx, one)
 				if err == nil {
 					r.State = got.State
 				}
 				return err
 			})
 			if r.Error = nil; err != nil {
-				r.Error, _ = a.ClassifyError(ctx, err)
+				r.Error, _ = v.ClassifyError(ctx, err)
 			}
 			return nil
 		})
@@ -161,13 +162,13 @@ func (a *app) notifyAbsent(ctx context.Context, params client.NotifyParams, rece
 
 // notifyAll prints a line for each recipient. It waits for those that are unreachable as long as
 // patience says. The exit code is that of the first error.
-func (a *app) notifyAll(ctx context.Context, params client.NotifyParams, patience time.Duration) error {
-	receipts, err := a.Daemon.NotifyAll(ctx, params)
+func (v *verbs) notifyAll(ctx context.Context, params client.NotifyParams, patience time.Duration) error {
+	receipts, err := v.Daemon.NotifyAll(ctx, params)
 	if err != nil {
 		return err
 	}
 	if patience > 0 {
-		a.notifyAbsent(ctx, params, receipts, patience)
+		v.notifyAbsent(ctx, params, receipts, patience)
 	}
 	var sent []string
 	for _, r := range receipts {
@@ -175,7 +176,7 @@ func (a *app) notifyAll(ctx context.Context, params client.NotifyParams, patienc
 			sent = append(sent, fmt.Sprintf("%s: %s %s", client.Line(r.To), client.Line(string(r.State)), r.ID))
 		}
 	}
-	a.SetDoneNote("what was sent: %s", cmp.Or(strings.Join(sent, ", "), "nothing"))
+	v.SetDoneNote("what was sent: %s", cmp.Or(strings.Join(sent, ", "), "nothing"))
 	var failed error
 	for _, r := range receipts {
 		if r.Error != nil {
@@ -185,15 +186,15 @@ func (a *app) notifyAll(ctx context.Context, params client.NotifyParams, patienc
 			failed = frame.Exit(frame.FindExitCode(r.Error))
 		}
 		switch {
-		case a.JSON:
-			if err := a.PrintJSON(r); err != nil {
+		case v.JSON:
+			if err := v.PrintJSON(r); err != nil {
 				return err
 			}
 		case r.Error != nil:
-			said := strings.TrimPrefix(strings.TrimPrefix(a.DescribeError(ctx, r.Error), "to: "), r.To+": ")
-			a.Tell("acpctl notify: %s: %s%s%s", client.Line(r.To), client.Line(said), frame.DescribeDelivery(r.Error), a.DescribeQuoted(r.Error))
+			said := strings.TrimPrefix(strings.TrimPrefix(v.DescribeError(ctx, r.Error), "to: "), r.To+": ")
+			v.Tell("acpctl notify: %s: %s%s%s", client.Line(r.To), client.Line(said), frame.DescribeDelivery(r.Error), v.DescribeQuoted(r.Error))
 		default:
-			a.PrintLine("%s\t%s", client.Line(r.To), a.ColourState(string(r.State)))
+			v.PrintLine("%s\t%s", client.Line(r.To), v.ColourState(string(r.State)))
 		}
 	}
 	if ctx.Err() != nil {

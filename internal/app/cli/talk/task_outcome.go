@@ -1,4 +1,4 @@
-package cli
+package talk
 
 import (
 	"cmp"
@@ -61,8 +61,8 @@ func isResultTruncated(result wire.Payload) bool {
 
 // warnTruncated tells that an answer is not whole. It tells scripts too, because they must not
 // take the answer for whole.
-func (a *app) warnTruncated() {
-	a.Warn("the answer is not whole, the agent has cut it: ask for less at a time")
+func (v *verbs) warnTruncated() {
+	v.Warn("the answer is not whole, the agent has cut it: ask for less at a time")
 }
 
 // exitCodeOfState has the exit codes of the states in which a wait for a task ends. Any other
@@ -83,19 +83,19 @@ func newRefusalError(ack *kinds.Ack) *kinds.Error {
 }
 
 // reportRefusal tells a person of a refusal. The error sets the exit code.
-func (a *app) reportRefusal(ack *kinds.Ack) error {
+func (v *verbs) reportRefusal(ack *kinds.Ack) error {
 	if ack.Accepted {
 		return nil
 	}
-	if why := cmp.Or(ack.Message, string(ack.Code), "no reason given"); !a.JSON {
-		a.Warn("refused: %s", why)
+	if why := cmp.Or(ack.Message, string(ack.Code), "no reason given"); !v.JSON {
+		v.Warn("refused: %s", why)
 	}
 	return frame.Exit(frame.ExitRefused)
 }
 
 // reportOutcome tells a person how a task ended, and removes its result from the inbox when all is
 // written. The error sets the exit code.
-func (a *app) reportOutcome(ctx context.Context, t *client.Task) error {
+func (v *verbs) reportOutcome(ctx context.Context, t *client.Task) error {
 	code, known := exitCodeOfState[t.State]
 	if !known {
 		code = frame.ExitFailed
@@ -108,26 +108,26 @@ func (a *app) reportOutcome(ctx context.Context, t *client.Task) error {
 		}
 	}
 	var unwritten error
-	if !a.JSON {
+	if !v.JSON {
 		words, data := readOutcome(t)
-		shown := a.printTaskForModel(ctx, t, t.Result)
+		shown := v.printTaskForModel(ctx, t, t.Result)
 		switch {
 		case shown && code == 0:
 		case shown:
-			a.Warn("%s", how)
+			v.Warn("%s", how)
 		case t.State == client.TaskAccepted:
-			a.PrintForPerson("accepted: no report is wanted")
+			v.PrintForPerson("accepted: no report is wanted")
 		case code == 0:
-			a.PrintAnswer(words, data)
+			v.PrintAnswer(words, data)
 		default:
-			unwritten = a.Warn("%s: %s", how, words)
+			unwritten = v.Warn("%s: %s", how, words)
 		}
 		if isResultTruncated(t.Result) {
-			a.warnTruncated()
+			v.warnTruncated()
 		}
 	}
-	if cmp.Or(unwritten, a.CheckOutput()) == nil {
-		a.ackResult(ctx, t)
+	if cmp.Or(unwritten, v.CheckOutput()) == nil {
+		v.ackResult(ctx, t)
 	}
 	if code != 0 {
 		return frame.Exit(code)
@@ -137,11 +137,11 @@ func (a *app) reportOutcome(ctx context.Context, t *client.Task) error {
 
 // ackResult removes what ended a delegation from the inbox, as it was shown. It changes no exit code:
 // the outcome was printed.
-func (a *app) ackResult(ctx context.Context, t *client.Task) {
-	if t.Direction != client.Given || a.AsGuest && a.Daemon.SpeakAs.Key == "" { // the latter is not an agent, and cannot ack
+func (v *verbs) ackResult(ctx context.Context, t *client.Task) {
+	if t.Direction != client.Given || v.AsGuest && v.Daemon.SpeakAs.Key == "" { // the latter is not an agent, and cannot ack
 		return
 	}
-	if _, err := a.Daemon.Ack(ctx, client.AckParams{Ref: t.ID}); err != nil && ctx.Err() == nil {
-		a.Warn("the result is in the inbox too: %s", kinds.AsError(err).Message)
+	if _, err := v.Daemon.Ack(ctx, client.AckParams{Ref: t.ID}); err != nil && ctx.Err() == nil {
+		v.Warn("the result is in the inbox too: %s", kinds.AsError(err).Message)
 	}
 }

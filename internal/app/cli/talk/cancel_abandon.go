@@ -1,4 +1,4 @@
-package cli
+package talk
 
 import (
 	"errors"
@@ -21,9 +21,9 @@ func hintAtAbandoning(err error, id wire.MessageID, abandoned bool) error {
 
 // printAbandoned prints that a delegation has ended only here. It prints the reason for scripts too, because nobody
 // knows what becomes of the work.
-func (a *app) printAbandoned(answer *client.CancelAnswer) error {
-	if !a.JSON {
-		a.Warn("the other side has not answered: %s: it may work on; the cancellation is sent until it answers", answer.Abandoned)
+func (v *verbs) printAbandoned(answer *client.CancelAnswer) error {
+	if !v.JSON {
+		v.Warn("the other side has not answered: %s: it may work on; the cancellation is sent until it answers", answer.Abandoned)
 	}
-	return a.PrintData(answer, func() { a.PrintLine("abandoned") })
+	return v.PrintData(answer, func() { v.PrintLine("abandoned") })
 }

@@ -1,4 +1,4 @@
-package cli
+package talk
 
 import (
 	"context"
@@ -41,8 +41,8 @@ type taskCandidate struct {
 
 // findTaskID returns the id that an argument means: a whole one, or the beginning of one that may be meant.
 // It asks the daemon only about a beginning. The error names the argument, and lists what it may mean.
-func (a *app) findTaskID(ctx context.Context, name, text string, among taskChoice) (wire.MessageID, error) {
-	id, err := parseMessageID(name, text)
+func (v *verbs) findTaskID(ctx context.Context, name, text string, among taskChoice) (wire.MessageID, error) {
+	id, err := frame.ParseMessageID(name, text)
 	if err == nil {
 		return id, nil
 	}
@@ -50,7 +50,7 @@ func (a *app) findTaskID(ctx context.Context, name, text string, among taskChoic
 	if !isIDPrefix(begun) {
 		return id, fmt.Errorf("%w, or %d or more characters that begin the id of a delegation", err, leastIDPrefix)
 	}
-	tasks, err := a.Daemon.Tasks(ctx)
+	tasks, err := v.Daemon.Tasks(ctx)
 	if err != nil {
 		return id, err
 	}

@@ -1,4 +1,4 @@
-package cli
+package talk
 
 import (
 	"context"
@@ -14,13 +14,13 @@ import (
 )
 
 // addForModelFlag adds --for-model to a verb that prints what peers wrote.
-func (a *app) addForModelFlag(cmd *cobra.Command) {
-	cmd.Flags().BoolVar(&a.ForModel, "for-model", false, "print what a peer wrote as data for a model: below a line that says whose it is, between lines that no peer can write")
+func (v *verbs) addForModelFlag(cmd *cobra.Command) {
+	cmd.Flags().BoolVar(&v.ForModel, "for-model", false, "print what a peer wrote as data for a model: below a line that says whose it is, between lines that no peer can write")
 }
 
 // checkForModel returns an error if both --for-model and --json were given.
-func (a *app) checkForModel() error {
-	if a.ForModel && a.JSON {
+func (v *verbs) checkForModel() error {
+	if v.ForModel && v.JSON {
 		return frame.UsageErrorf("--for-model prints text, --json prints JSON: give one of them")
 	}
 	return nil
@@ -28,15 +28,15 @@ func (a *app) checkForModel() error {
 
 // printForModel prints a message of the peer with an id for a model. If the peers cannot be
 // listed it shows no petname.
-func (a *app) printForModel(ctx context.Context, m client.PeerMessage) {
-	m.Peer = a.FindPetname(ctx, m.ID.String()) // the id, which is not a petname, if it has no petname
-	a.PrintForModel(m)
+func (v *verbs) printForModel(ctx context.Context, m client.PeerMessage) {
+	m.Peer = v.FindPetname(ctx, m.ID.String()) // the id, which is not a petname, if it has no petname
+	v.PrintForModel(m)
 }
 
 // printTaskForModel prints a result of a delegation, its error, or why it was refused, for a model.
 // It reports whether it did: not without --for-model, nor what no peer wrote.
-func (a *app) printTaskForModel(ctx context.Context, t *client.Task, payload wire.Payload) bool {
-	if !a.ForModel || t.Direction != client.Given {
+func (v *verbs) printTaskForModel(ctx context.Context, t *client.Task, payload wire.Payload) bool {
+	if !v.ForModel || t.Direction != client.Given {
 		return false
 	}
 	kind := kinds.FindReportKind(payload)
@@ -47,19 +47,19 @@ func (a *app) printTaskForModel(ctx context.Context, t *client.Task, payload wir
 	default:
 		return false // the delegation has no words
 	}
-	a.printForModel(ctx, client.PeerMessage{
-		ID: a.findTaskPeer(ctx, t), Kind: kind, Ref: t.ID, Payload: payload,
+	v.printForModel(ctx, client.PeerMessage{
+		ID: v.findTaskPeer(ctx, t), Kind: kind, Ref: t.ID, Payload: payload,
 		Answer: "It reports on the task that you handed over; nothing has to be sent back.",
 	})
 	return true
 }
 
 // findTaskPeer returns the id of a task's peer, the zero one if it cannot be found.
-func (a *app) findTaskPeer(ctx context.Context, t *client.Task) identity.ID {
+func (v *verbs) findTaskPeer(ctx context.Context, t *client.Task) identity.ID {
 	if id, err := identity.ParseID(t.Peer); err == nil {
 		return id
 	}
-	peers, err := a.Daemon.Peers(ctx)
+	peers, err := v.Daemon.Peers(ctx)
 	if i := slices.IndexFunc(peers, func(p client.Peer) bool { return p.Name == t.Peer }); err == nil && i >= 0 {
 		return peers[i].ID
 	}

@@ -1,4 +1,4 @@
-package cli
+package talk
 
 import (
 	"context"
@@ -23,7 +23,7 @@ type delegateFlags struct {
 	isAwaited, isFollowed bool
 }
 
-func (a *app) newDelegateCmd() *cobra.Command {
+func (v *verbs) newDelegateCmd() *cobra.Command {
 	d := delegateFlags{messageFlags: messageFlags{kind: kinds.KindDelegate}}
 	cmd := &cobra.Command{
 		Use:   "delegate PEER[/AGENT] TASK",
@@ -38,7 +38,7 @@ prints the outcome when the task ends, and with --follow partial results too, on
 task continues. Questions of the agent are shown as acpctl wait shows them. TASK and --context
 may be - (standard input) or @file. With --wait-online acpctl waits for a peer that cannot be reached, and sends the task once.`,
 		Args: d.checkArgs,
-		RunE: func(cmd *cobra.Command, args []string) error { return a.runDelegate(cmd, args, &d) },
+		RunE: func(cmd *cobra.Command, args []string) error { return v.runDelegate(cmd, args, &d) },
 	}
 	f := cmd.Flags()
 	f.StringVar(&d.context, "context", "", "what the agent needs to know, a JSON object, @file or -")
@@ -48,30 +48,30 @@ may be - (standard input) or @file. With --wait-online acpctl waits for a peer t
 	f.BoolVar(&d.silent, "no-report", false, "no report is wanted")
 	f.BoolVar(&d.isAwaited, "wait", false, "wait for the outcome")
 	f.BoolVarP(&d.isFollowed, "follow", "f", false, "wait for the outcome, and tell partial results as they come")
-	a.addForModelFlag(cmd)
+	v.addForModelFlag(cmd)
 	d.addFlags(cmd)
 	return cmd
 }
 
 // runDelegate hands over the task that the arguments and flags are.
-func (a *app) runDelegate(cmd *cobra.Command, args []string, d *delegateFlags) error {
+func (v *verbs) runDelegate(cmd *cobra.Command, args []string, d *delegateFlags) error {
 	wait := d.isAwaited || d.isFollowed
-	if err := a.checkForModel(); err != nil {
+	if err := v.checkForModel(); err != nil {
 		return err
 	}
-	if a.ForModel && !wait {
+	if v.ForModel && !wait {
 		return frame.UsageErrorf("--for-model prints the outcome for a model, and only --wait waits for it")
 	}
 	if wait && d.silent {
 		return frame.UsageErrorf("--wait waits for the report that --no-report does without")
 	}
 	ctx := cmd.Context()
-	h, p, err := d.composeMessage(ctx, a, func() (_ any, err error) {
-		if d.delegate.Task, err = a.ReadArgument(ctx, "TASK", args[1]); err != nil {
+	h, p, err := d.composeMessage(ctx, v.Frame, func() (_ any, err error) {
+		if d.delegate.Task, err = v.ReadArgument(ctx, "TASK", args[1]); err != nil {
 			return nil, err
 		}
 		if d.context != "" {
-			if d.delegate.Context, err = a.ReadObject(ctx, "--context", d.context); err != nil {
+			if d.delegate.Context, err = v.ReadObject(ctx, "--context", d.context); err != nil {
 				return nil, err
 			}
 		}
@@ -87,15 +87,15 @@ func (a *app) runDelegate(cmd *cobra.Command, args []string, d *delegateFlags) e
 	if err != nil {
 		return err
 	}
-	return a.delegateTask(ctx, client.DelegateParams{Head: h, To: args[0], Payload: p}, d.patience, wait, d.isFollowed)
+	return v.delegateTask(ctx, client.DelegateParams{Head: h, To: args[0], Payload: p}, d.patience, wait, d.isFollowed)
 }
 
 // delegateTask hands over a task, and tells how that went: whether it was accepted, and with wait how it
 // ended. It waits for an unreachable peer as long as patience says.
-func (a *app) delegateTask(ctx context.Context, params client.DelegateParams, patience time.Duration, wait, follow bool) error {
+func (v *verbs) delegateTask(ctx context.Context, params client.DelegateParams, patience time.Duration, wait, follow bool) error {
 	var given *client.DelegateAnswer
-	err := a.sendOnline(ctx, params.To, patience, func() (err error) {
-		given, err = a.Daemon.Delegate(ctx, params)
+	err := v.sendOnline(ctx, params.To, patience, func() (err error) {
+		given, err = v.Daemon.Delegate(ctx, params)
 		return err
 	})
 	goOn := fmt.Sprintf("see acpctl wait %[1]s, or acpctl cancel %[1]s", params.ID)
@@ -113,38 +113,38 @@ func (a *app) delegateTask(ctx context.Context, params client.DelegateParams, pa
 		return err
 	}
 	if ack.Accepted {
-		a.SetDoneNote("the task was accepted: %s", goOn)
+		v.SetDoneNote("the task was accepted: %s", goOn)
 	}
 	switch {
-	case a.JSON:
-		if err := a.PrintJSON(struct {
+	case v.JSON:
+		if err := v.PrintJSON(struct {
 			*client.DelegateAnswer
 			Error *kinds.Error `json:"error,omitzero"`
 		}{given, newRefusalError(ack)}); err != nil {
 			return err
 		}
 	case ack.Accepted && wait: // told now, in case the person stops waiting; the data is the outcome
-		fmt.Fprintln(a.Err, "accepted:", given.ID)
+		fmt.Fprintln(v.Err, "accepted:", given.ID)
 	case ack.Accepted:
-		a.PrintLine("%s", given.ID)
+		v.PrintLine("%s", given.ID)
 	}
-	if !ack.Accepted && a.ForModel {
-		a.printForModel(ctx, client.PeerMessage{ID: given.From, Kind: kinds.KindAck, Ref: given.ID, Payload: given.Payload})
-		a.Warn("refused")
+	if !ack.Accepted && v.ForModel {
+		v.printForModel(ctx, client.PeerMessage{ID: given.From, Kind: kinds.KindAck, Ref: given.ID, Payload: given.Payload})
+		v.Warn("refused")
 		return frame.Exit(frame.ExitRefused)
 	}
 	if !ack.Accepted || !wait {
-		return a.reportRefusal(ack)
+		return v.reportRefusal(ack)
 	}
-	task, err := a.awaitEnd(ctx, given.ID, follow, 0)
+	task, err := v.awaitEnd(ctx, given.ID, follow, 0)
 	if err != nil {
 		return frame.WithHint(err, "the task was accepted: "+goOn)
 	}
-	a.SetDoneNote("the task has ended: acpctl wait %s shows how", given.ID)
-	if a.JSON {
-		if err := a.PrintJSON(newTaskResult(task, given.From)); err != nil {
+	v.SetDoneNote("the task has ended: acpctl wait %s shows how", given.ID)
+	if v.JSON {
+		if err := v.PrintJSON(newTaskResult(task, given.From)); err != nil {
 			return err
 		}
 	}
-	return a.reportOutcome(ctx, task)
+	return v.reportOutcome(ctx, task)
 }

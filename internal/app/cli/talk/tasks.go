@@ -1,4 +1,4 @@
-package cli
+package talk
 
 import (
 	"fmt"
@@ -14,7 +14,7 @@ import (
 	"github.com/acpd/acpd/wire"
 )
 
-func (a *app) newTasksCmd() *cobra.Command {
+func (v *verbs) newTasksCmd() *cobra.Command {
 	return &cobra.Command{
 		Use:   "tasks",
 		Short: "List the delegations given and taken, the newest first",
@@ -28,28 +28,28 @@ A script gets the columns id, direction, peer, state, deadline, task, time of th
 
 STATE is declined if the agent would not do it; with --json that is failed, and the outcome begins with declined.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			tasks, err := a.Daemon.Tasks(cmd.Context())
+			tasks, err := v.Daemon.Tasks(cmd.Context())
 			if err != nil {
 				return err
 			}
-			return a.PrintData(map[string][]client.Task{"tasks": tasks}, func() { a.printTasks(tasks) })
+			return v.PrintData(map[string][]client.Task{"tasks": tasks}, func() { v.printTasks(tasks) })
 		},
 	}
 }
 
 // printTasks prints a table of delegations. On a terminal both the task and what has become of it have room.
-func (a *app) printTasks(tasks []client.Task) {
+func (v *verbs) printTasks(tasks []client.Task) {
 	ids := make([]wire.MessageID, len(tasks))
 	for i := range tasks {
 		ids[i] = tasks[i].ID
 	}
-	shown := a.ShortenIDs(ids)
+	shown := v.ShortenIDs(ids)
 	head := []string{"ID", "WHO", "STATE", "TIME", "TASK"}
 	rows := make([][]string, len(tasks))
 	for i := range tasks {
-		rows[i] = []string{shown[i], formatParties(&tasks[i]), formatTaskState(&tasks[i]), a.formatTaskTime(&tasks[i])}
+		rows[i] = []string{shown[i], formatParties(&tasks[i]), formatTaskState(&tasks[i]), v.formatTaskTime(&tasks[i])}
 	}
-	room := a.MeasureTextRoom(head, rows)
+	room := v.MeasureTextRoom(head, rows)
 	for i := range tasks {
 		t := &tasks[i]
 		what, became := client.Line(t.Task), ""
@@ -62,15 +62,15 @@ func (a *app) printTasks(tasks []client.Task) {
 		if t.Outcome != "" {
 			became += ": " + client.Line(t.Outcome)
 		}
-		became += ui.JoinNotes(a.DescribeAgentAway(t.Agent, t.AgentAwaySince))
+		became += ui.JoinNotes(v.DescribeAgentAway(t.Agent, t.AgentAwaySince))
 		what, became = ui.ShareCells(what, became, room)
-		if !a.OutTTY {
-			rows[i] = []string{shown[i], string(t.Direction), formatTaskPeer(t), formatTaskState(t), a.FormatTime(t.Deadline.Time), what + became, a.FormatTime(t.Began.Time), ui.DashIfEmpty(t.Agent)}
+		if !v.OutTTY {
+			rows[i] = []string{shown[i], string(t.Direction), formatTaskPeer(t), formatTaskState(t), v.FormatTime(t.Deadline.Time), what + became, v.FormatTime(t.Began.Time), ui.DashIfEmpty(t.Agent)}
 			continue
 		}
 		rows[i] = append(rows[i], what+became)
 	}
-	a.PrintTable(head, rows)
+	v.PrintTable(head, rows)
 }
 
 // formatParties returns who gave a delegation to whom, as far as it is known here.
@@ -82,9 +82,9 @@ func formatParties(t *client.Task) string {
 }
 
 // formatTaskTime returns how long ago a delegation began and, until it has ended, how long it may take if that is bounded.
-func (a *app) formatTaskTime(t *client.Task) string {
+func (v *verbs) formatTaskTime(t *client.Task) string {
 	if t.Began.IsZero() || t.State.IsFinal() {
-		return a.FormatAge(t.Began.Time)
+		return v.FormatAge(t.Began.Time)
 	}
 	took := time.Since(t.Began.Time).Round(time.Second)
 	if t.Deadline.IsZero() {

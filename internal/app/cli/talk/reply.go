@@ -1,4 +1,4 @@
-package cli
+package talk
 
 import (
 	"context"
@@ -21,7 +21,7 @@ type reply struct {
 	isPartial, failed, declined bool
 }
 
-func (a *app) newReplyCmd() *cobra.Command {
+func (v *verbs) newReplyCmd() *cobra.Command {
 	var r reply
 	cmd := &cobra.Command{
 		Use:   "reply ID [TEXT]",
@@ -39,15 +39,16 @@ results are sent in a second; if there are more, only the newest. They print not
 printed text becomes the result.
 
 TEXT and --data may be - (standard input) or @file.`,
+		ValidArgsFunction: v.completeTasks,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ctx := cmd.Context()
-			id, err := a.findTaskID(ctx, "ID", args[0], repliedTask)
+			id, err := v.findTaskID(ctx, "ID", args[0], repliedTask)
 			if err != nil {
 				return err
 			}
 			var text string
 			if len(args) > 1 {
-				if text, err = a.ReadArgument(ctx, "TEXT", args[1]); err != nil {
+				if text, err = v.ReadArgument(ctx, "TEXT", args[1]); err != nil {
 					return err
 				}
 			} else if !r.isPartial {
@@ -55,14 +56,14 @@ TEXT and --data may be - (standard input) or @file.`,
 			}
 			var data jsontext.Value
 			if r.data != "" {
-				if data, err = a.readReplyData(ctx, r.data); err != nil {
+				if data, err = v.readReplyData(ctx, r.data); err != nil {
 					return err
 				}
 			}
 			if r.isResult() {
-				return a.sendReplyAsResult(ctx, id, &r, text, data)
+				return v.sendReplyAsResult(ctx, id, &r, text, data)
 			}
-			return a.replyToTask(ctx, id, &r, text, data)
+			return v.replyToTask(ctx, id, &r, text, data)
 		},
 	}
 	f := cmd.Flags()
@@ -81,8 +82,8 @@ func (r *reply) isResult() bool {
 	return r.isPartial || r.failed || r.declined || r.progress != "" || r.message != "" || r.id != ""
 }
 
-func (a *app) readReplyData(ctx context.Context, arg string) (jsontext.Value, error) {
-	text, err := a.ReadArgument(ctx, "--data", arg)
+func (v *verbs) readReplyData(ctx context.Context, arg string) (jsontext.Value, error) {
+	text, err := v.ReadArgument(ctx, "--data", arg)
 	if err != nil {
 		return nil, err
 	}
@@ -91,31 +92,31 @@ func (a *app) readReplyData(ctx context.Context, arg string) (jsontext.Value, er
 
 // replyToTask answers the question that is open about a delegation given from here, or ends one that
 // was taken.
-func (a *app) replyToTask(ctx context.Context, id wire.MessageID, r *reply, text string, data jsontext.Value) error {
-	task, err := a.Daemon.Task(ctx, id)
+func (v *verbs) replyToTask(ctx context.Context, id wire.MessageID, r *reply, text string, data jsontext.Value) error {
+	task, err := v.Daemon.Task(ctx, id)
 	isNoTask := errors.Is(err, &kinds.Error{Code: kinds.NotFound})
 	switch {
 	case err != nil && !isNoTask:
 		return err
 	case err == nil && task.Direction == client.Taken:
-		return a.sendReplyAsResult(ctx, id, r, text, data)
+		return v.sendReplyAsResult(ctx, id, r, text, data)
 	}
-	answered, err := a.Daemon.Answer(ctx, client.AnswerParams{Ref: id, Payload: kinds.EncodePayload(&kinds.Response{Summary: text, Data: data})})
+	answered, err := v.Daemon.Answer(ctx, client.AnswerParams{Ref: id, Payload: kinds.EncodePayload(&kinds.Response{Summary: text, Data: data})})
 	if e, ok := errors.AsType[*kinds.Error](err); ok && e.Code == kinds.NotFound {
 		e.Message = strings.TrimPrefix(e.Message, "ref: ") // the name of a param, and of no argument
 	}
 	if err != nil {
 		return err
 	}
-	a.SetDoneNote("the question %s is answered", answered.ID)
-	return a.PrintData(answered, func() {
-		a.PrintLine("answered")
-		a.PrintForPerson("The agent that asked has the answer, or gets it when it asks again. Next: acpctl wait %s", answered.Delegation)
+	v.SetDoneNote("the question %s is answered", answered.ID)
+	return v.PrintData(answered, func() {
+		v.PrintLine("answered")
+		v.PrintForPerson("The agent that asked has the answer, or gets it when it asks again. Next: acpctl wait %s", answered.Delegation)
 	})
 }
 
 // sendReplyAsResult reports on a delegation that was taken.
-func (a *app) sendReplyAsResult(ctx context.Context, ref wire.MessageID, r *reply, text string, data jsontext.Value) error {
+func (v *verbs) sendReplyAsResult(ctx context.Context, ref wire.MessageID, r *reply, text string, data jsontext.Value) error {
 	result := kinds.Result{Status: "completed", Outcome: text, Data: data, Message: r.message}
 	switch {
 	case r.declined && (r.isPartial || r.failed || r.data != ""):
@@ -139,13 +140,13 @@ func (a *app) sendReplyAsResult(ctx context.Context, ref wire.MessageID, r *repl
 	params := client.ResultParams{Head: client.Head{ID: wire.NewMessageID()}, Ref: ref, Payload: kinds.EncodePayload(&result)}
 	if r.id != "" {
 		var err error
-		if params.ID, err = parseMessageID("--id", r.id); err != nil {
+		if params.ID, err = frame.ParseMessageID("--id", r.id); err != nil {
 			return err
 		}
 	}
-	kind, send := kinds.KindResult, a.Daemon.SendResult
+	kind, send := kinds.KindResult, v.Daemon.SendResult
 	if r.declined {
-		kind, send, params.Payload = kinds.KindError, a.Daemon.SendError, kinds.EncodePayload(kinds.NewDeclined(text))
+		kind, send, params.Payload = kinds.KindError, v.Daemon.SendError, kinds.EncodePayload(kinds.NewDeclined(text))
 	}
 	if err := kinds.CheckPayload(kind, params.Payload); err != nil {
 		return frame.UsageErrorf("%s", kinds.AsError(err).Message)
@@ -154,15 +155,15 @@ func (a *app) sendReplyAsResult(ctx context.Context, ref wire.MessageID, r *repl
 	if err != nil {
 		return frame.WithRepeatID(err, params.ID)
 	}
-	a.SetDoneNote("the result is %s, and its id is %s", client.Line(string(receipt.State)), receipt.ID)
-	return a.PrintData(receipt, func() {
+	v.SetDoneNote("the result is %s, and its id is %s", client.Line(string(receipt.State)), receipt.ID)
+	return v.PrintData(receipt, func() {
 		if !r.isPartial { // of a partial one nothing, as standard output is the result under acpctl serve
-			a.printReceipt(receipt.State)
+			v.printReceipt(receipt.State)
 			return
 		}
 		if receipt.State == client.Replaced {
-			a.PrintForPerson("%s", receiptMeanings[client.Replaced])
+			v.PrintForPerson("%s", receiptMeanings[client.Replaced])
 		}
-		a.PrintForPerson("The delegation is open still. Next: acpctl reply %s TEXT ends it.", ref)
+		v.PrintForPerson("The delegation is open still. Next: acpctl reply %s TEXT ends it.", ref)
 	})
 }
