@@ -87,8 +87,9 @@ var arrows = map[string][]string{
 	"internal/commandenv": {"internal/ownwords"},
 	"internal/shellpath":  {"internal/ownwords"},
 
-	"internal/app/cli":         {"internal/buildinfo", "internal/roster", "internal/app/cli/channel", "internal/app/cli/oacp", "internal/app/cli/operate", "internal/app/cli/serve", "internal/app/cli/talk", "internal/app/cli/up", "internal/app/cli/watch", "mcp", "harness/setup"},
+	"internal/app/cli":         {"internal/buildinfo", "internal/app/cli/channel", "internal/app/cli/meet", "internal/app/cli/oacp", "internal/app/cli/operate", "internal/app/cli/serve", "internal/app/cli/talk", "internal/app/cli/up", "internal/app/cli/watch", "mcp", "harness/setup"},
 	"internal/app/cli/channel": {"internal/app/cli/frame", "client/channels"},
+	"internal/app/cli/meet":    {"internal/app/cli/frame", "internal/roster"},
 	"internal/app/cli/oacp":    {"internal/app/cli/frame", "oacp/mailbox"},
 	"internal/app/cli/operate": {"internal/app/cli/frame", "config", "internal/app/backup", "internal/app/doctor", "internal/app/service", "internal/app/web"},
 	"internal/app/cli/serve":   {"internal/app/cli/frame", "harness/profile", "internal/commandenv", "internal/statedir"},

@@ -76,7 +76,7 @@ func (a *app) printPeers(peers []client.Peer, agents map[identity.ID]string) {
 	switch {
 	case len(peers) == 0:
 		a.PrintForPerson("to connect another machine: acpctl up, here and there")
-	case slices.ContainsFunc(peers, isStranger):
+	case slices.ContainsFunc(peers, ui.IsStranger):
 		a.PrintForPerson("to connect a stranger, on both sides: acpctl trust NAME")
 	}
 }
@@ -99,9 +99,4 @@ func formatAddrs(addrs []string) string {
 		short = append(short, addr)
 	}
 	return strings.Join(short, " ")
-}
-
-// isStranger reports whether a peer is neither trusted nor blocked.
-func isStranger(p client.Peer) bool {
-	return p.State == client.PeerPending || p.State == client.PeerDiscovered
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/acpd/acpd/harness/run"
 	"github.com/acpd/acpd/internal/app/cli/channel"
 	"github.com/acpd/acpd/internal/app/cli/frame"
+	"github.com/acpd/acpd/internal/app/cli/meet"
 	"github.com/acpd/acpd/internal/app/cli/oacp"
 	"github.com/acpd/acpd/internal/app/cli/operate"
 	"github.com/acpd/acpd/internal/app/cli/serve"
@@ -25,6 +26,7 @@ import (
 type app struct {
 	*frame.Frame
 	version string
+	meet    *meet.Verbs
 }
 
 // ServeHelper does the work of a helper process and ends this process, if it was started as one
@@ -40,7 +42,7 @@ func RunCommandLine(ctx context.Context, args []string) int {
 
 // NewRootCmd returns the tree of all verbs. version is what the program calls itself.
 func NewRootCmd(f *frame.Frame, version string) *cobra.Command {
-	a := &app{f, version}
+	a := &app{f, version, &meet.Verbs{Frame: f}}
 	root := &cobra.Command{
 		Use:   "acpctl",
 		Short: "Talk to agents on other machines, and manage the daemon acpd that carries the messages",
@@ -59,12 +61,12 @@ error of the peer, 130 interrupted.`,
   acpctl serve --prompt -- ./answer.sh     answer what others ask`,
 	}
 	f.Groups = groups
-	f.SetUpRoot(root, slices.Concat(operate.NewCmds(f, a.version), talk.NewCmds(f), watch.NewCmds(f), []*cobra.Command{
+	f.SetUpRoot(root, slices.Concat(operate.NewCmds(f, a.version), a.meet.NewCmds(), talk.NewCmds(f), watch.NewCmds(f), []*cobra.Command{
 		a.newUpCmd(),
-		a.newStatusCmd(), a.newWhoamiCmd(), a.newPeersCmd(),
+		a.newStatusCmd(), a.newPeersCmd(),
 		a.newPingCmd(), a.newDiscoverCmd(), serve.NewCmd(f), a.newMCPCmd(), a.newSetupCmd(),
 		a.addSpentFlag(a.newAgentsCmd()), a.newWakeCmd(), a.newApprovalsCmd(),
-		a.newInviteCmd(), a.newJoinCmd(), a.newPipeCmd(), a.newTrustCmd(), a.newUntrustCmd(),
+		a.newPipeCmd(),
 		channel.NewChannelCmd(f), oacp.NewOACPCmd(f),
 		a.newCompletionCmd(), a.newVersionCmd(),
 	})...)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/internal/app/cli/frame"
+	"github.com/acpd/acpd/internal/app/cli/meet"
 	"github.com/acpd/acpd/internal/app/cli/operate"
 	"github.com/acpd/acpd/internal/app/cli/ui"
 	"github.com/acpd/acpd/kinds"
@@ -95,7 +96,7 @@ func isDaemonAbsent(err error) bool {
 
 // formatStatus returns the status as names and values.
 func formatStatus(s *client.Status) [][2]string {
-	rows := append(formatIdentity(&s.Whoami),
+	rows := append(meet.FormatIdentity(&s.Whoami),
 		[2]string{"state", string(s.State)},
 		[2]string{"peers", strconv.Itoa(s.PeersConnected) + " connected"},
 		[2]string{"delegations", formatOpenTasks(s)},

@@ -34,19 +34,13 @@ func (a *app) newUpCmd() *cobra.Command {
 			return err == nil, err
 		},
 		Invite: func(ctx context.Context) (*client.Invitation, error) {
-			return a.openInvitation(ctx, client.InviteParams{})
+			return a.meet.OpenInvitation(ctx, client.InviteParams{})
 		},
-		ParseInvitation: a.parseInvitationArg,
-		ReadInvitation:  a.readInvitation,
+		ParseInvitation: a.meet.ParseArgument,
+		ReadInvitation:  a.meet.ReadInvitation,
 		Join: func(ctx context.Context, inv identity.Invitation) (*client.NamedPeer, error) {
-			return a.join(ctx, inv, false, false)
+			return a.meet.Join(ctx, inv, false, false)
 		},
-		ConfirmTrust: func(ctx context.Context, p *client.Peer) (bool, error) {
-			err := a.confirmTrust(ctx, p)
-			if errors.Is(err, errNotTrusted) {
-				return false, nil
-			}
-			return err == nil, err
-		},
+		ConfirmTrust: a.meet.ConfirmTrust,
 	})
 }

@@ -93,3 +93,8 @@ func FormatAgentNames(names []string, most int) string {
 	}
 	return strings.Join(append(plain, odd...), ", ") + more
 }
+
+// IsStranger reports whether a peer is neither trusted nor blocked.
+func IsStranger(p client.Peer) bool {
+	return p.State == client.PeerPending || p.State == client.PeerDiscovered
+}

@@ -1,4 +1,4 @@
-package cli
+package meet
 
 import (
 	"slices"
@@ -9,7 +9,7 @@ import (
 	"github.com/acpd/acpd/client"
 )
 
-func (a *app) newUntrustCmd() *cobra.Command {
+func (v *Verbs) newUntrustCmd() *cobra.Command {
 	return &cobra.Command{
 		Use:   "untrust PEER",
 		Short: "Stop trusting a peer, and block its key",
@@ -21,21 +21,21 @@ invitation that it has used, and blocks its key until you trust the full id. An 
 them, because the peer knows it and could come back with another key. Invitations that nobody has used stay open (see invite
 --list).`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			peer, err := a.Daemon.Untrust(cmd.Context(), args[0])
+			peer, err := v.Daemon.Untrust(cmd.Context(), args[0])
 			if err != nil {
 				return err
 			}
-			return a.PrintData(peer, func() {
+			return v.PrintData(peer, func() {
 				told := peer.ID.String()
-				if a.OutTTY && len(peer.Unwritten) == 0 && !peer.Already {
+				if v.OutTTY && len(peer.Unwritten) == 0 && !peer.Already {
 					told = peer.Name + " is cut off and stays blocked: acpctl trust " + told + " lifts that"
 				}
-				a.PrintLine("%s", told)
+				v.PrintLine("%s", told)
 				switch {
 				case len(peer.Unwritten) > 0:
-					a.warnUnwrittenUntrust(peer)
+					v.warnUnwrittenUntrust(peer)
 				case peer.Already:
-					a.Warn("%s is blocked already", peer.Name)
+					v.Warn("%s is blocked already", peer.Name)
 				}
 			})
 		},
@@ -44,10 +44,10 @@ them, because the peer knows it and could come back with another key. Invitation
 
 // warnUnwrittenUntrust tells what is not on the disk yet. It tells scripts too: a restart may be
 // next.
-func (a *app) warnUnwrittenUntrust(peer *client.Untrusted) {
-	a.Warn("%s is cut off, but not all of it is on disk (%s): %s. The daemon tries again until it is.",
+func (v *Verbs) warnUnwrittenUntrust(peer *client.Untrusted) {
+	v.Warn("%s is cut off, but not all of it is on disk (%s): %s. The daemon tries again until it is.",
 		peer.Name, strings.Join(peer.Unwritten, ", "), client.Line(peer.Reason))
 	if slices.Contains(peer.Unwritten, client.PartTrust) {
-		a.Tell("Until then a restart of acpd trusts %s again. Free some space; then acpctl untrust %s says that it is blocked already, and no more.", peer.Name, peer.ID)
+		v.Tell("Until then a restart of acpd trusts %s again. Free some space; then acpctl untrust %s says that it is blocked already, and no more.", peer.Name, peer.ID)
 	}
 }

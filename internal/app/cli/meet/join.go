@@ -1,4 +1,4 @@
-package cli
+package meet
 
 import (
 	"cmp"
@@ -17,7 +17,7 @@ import (
 	"github.com/acpd/acpd/kinds"
 )
 
-func (a *app) newJoinCmd() *cobra.Command {
+func (v *Verbs) newJoinCmd() *cobra.Command {
 	var keepRelay, noRelay bool
 	cmd := &cobra.Command{
 		Use:   "join [URI]",
@@ -39,27 +39,27 @@ that relay and it rejects your saved token, join asks whether to replace it. A r
 			var inv identity.Invitation
 			var err error
 			if len(args) > 0 {
-				inv, err = a.parseInvitationArg(args[0])
+				inv, err = v.ParseArgument(args[0])
 			} else {
-				if a.InTTY {
-					a.PrintForPerson("Paste the invitation:")
+				if v.InTTY {
+					v.PrintForPerson("Paste the invitation:")
 				}
-				begun, readErr := a.ReadLine(cmd.Context())
+				begun, readErr := v.ReadLine(cmd.Context())
 				if readErr != nil {
 					return readErr
 				}
-				inv, err = a.readInvitation(cmd.Context(), begun)
+				inv, err = v.ReadInvitation(cmd.Context(), begun)
 			}
 			if err != nil {
 				return err
 			}
-			peer, err := a.join(cmd.Context(), inv, keepRelay, noRelay)
+			peer, err := v.Join(cmd.Context(), inv, keepRelay, noRelay)
 			if err != nil {
 				return err
 			}
-			return a.PrintData(peer, func() {
-				a.printTrusted(peer)
-				a.tellOfJoin(peer)
+			return v.PrintData(peer, func() {
+				v.printTrusted(peer)
+				v.tellOfJoin(peer)
 			})
 		},
 	}
@@ -68,41 +68,41 @@ that relay and it rejects your saved token, join asks whether to replace it. A r
 	return cmd
 }
 
-// join joins an invitation, by its relays or without them, or as a person chooses.
-func (a *app) join(ctx context.Context, inv identity.Invitation, keepRelay, noRelay bool) (peer *client.NamedPeer, err error) {
+// Join joins an invitation, by its relays or without them, or as a person chooses.
+func (v *Verbs) Join(ctx context.Context, inv identity.Invitation, keepRelay, noRelay bool) (peer *client.NamedPeer, err error) {
 	p := client.JoinParams{URI: inv.LongString()} // an older daemon takes it too
-	remedy := "type " + a.Verb + " again and answer yes"
+	remedy := "type " + v.Verb + " again and answer yes"
 	switch {
 	case noRelay:
 		p, remedy = withoutRelays(inv), "leave --no-relay out"
 	case keepRelay:
 		p.Relay = client.JoinKeepsRelay
 	case len(inv.Relays) > 0:
-		if p, err = a.chooseJoinRelay(ctx, inv); err != nil {
+		if p, err = v.chooseJoinRelay(ctx, inv); err != nil {
 			return nil, err
 		}
 	}
-	if peer, err = a.Daemon.JoinWith(ctx, p); err != nil {
+	if peer, err = v.Daemon.JoinWith(ctx, p); err != nil {
 		return nil, addLeftOutRelay(err, inv, p, remedy)
 	}
 	if peer.Warning != "" {
-		a.Warn("%s", peer.Warning)
+		v.Warn("%s", peer.Warning)
 	}
 	return peer, nil
 }
 
-// readInvitation parses an invitation that begins with what was read before. One that mail or a
+// ReadInvitation parses an invitation that begins with what was read before. One that mail or a
 // terminal has broken is read over several lines, until it is whole or a line is empty.
-func (a *app) readInvitation(ctx context.Context, begun string) (identity.Invitation, error) {
+func (v *Verbs) ReadInvitation(ctx context.Context, begun string) (identity.Invitation, error) {
 	for {
-		inv, err := a.parsePastedInvitation(begun)
+		inv, err := v.parsePastedInvitation(begun)
 		if err == nil || !strings.Contains(begun, "acp://") || len(begun) > maxPasted {
 			return inv, err
 		}
-		if a.InTTY {
-			a.PrintForPerson("It is not whole yet: paste the rest, or press Enter.")
+		if v.InTTY {
+			v.PrintForPerson("It is not whole yet: paste the rest, or press Enter.")
 		}
-		line, readErr := a.ReadLine(ctx)
+		line, readErr := v.ReadLine(ctx)
 		if readErr != nil || line == "" {
 			return inv, cmp.Or(readErr, err)
 		}
@@ -113,19 +113,19 @@ func (a *app) readInvitation(ctx context.Context, begun string) (identity.Invita
 // maxPasted is more than any invitation has, and bounds what is read in the hope of the rest of one.
 const maxPasted = 8 << 10
 
-// parseInvitationArg parses an invitation that is an argument. A shell ends a command at an & that is not in quotes,
+// ParseArgument parses an invitation that is an argument. A shell ends a command at an & that is not in quotes,
 // so that only what is before it gets here.
-func (a *app) parseInvitationArg(text string) (identity.Invitation, error) {
-	inv, err := a.parsePastedInvitation(text)
+func (v *Verbs) ParseArgument(text string) (identity.Invitation, error) {
+	inv, err := v.parsePastedInvitation(text)
 	if err != nil && strings.HasPrefix(text, "acp:") && strings.Contains(text, "?") && !strings.Contains(text, "&") {
-		err = frame.Instead{Err: frame.UsageErrorf("this is not a whole invitation: the shell has cut it at the first &"), Type: a.Verb + " 'acp://…', with the whole line between quotes"}
+		err = frame.Instead{Err: frame.UsageErrorf("this is not a whole invitation: the shell has cut it at the first &"), Type: v.Verb + " 'acp://…', with the whole line between quotes"}
 	}
 	return inv, err
 }
 
 // parsePastedInvitation parses an invitation as people paste it: with white space in it, in quotes or in angle
 // brackets.
-func (a *app) parsePastedInvitation(text string) (identity.Invitation, error) {
+func (v *Verbs) parsePastedInvitation(text string) (identity.Invitation, error) {
 	text = strings.Map(func(r rune) rune {
 		if unicode.IsSpace(r) || r == '\u200b' || r == '\ufeff' {
 			return -1
@@ -141,7 +141,7 @@ func (a *app) parsePastedInvitation(text string) (identity.Invitation, error) {
 		err = fmt.Errorf("this is not a whole invitation: %w", err)
 	}
 	if err != nil {
-		err = frame.Instead{Err: frame.UsageErrorf("%w", err), Type: a.Verb + ", and paste the line of the other machine"}
+		err = frame.Instead{Err: frame.UsageErrorf("%w", err), Type: v.Verb + ", and paste the line of the other machine"}
 	}
 	return inv, err
 }
@@ -169,9 +169,9 @@ func addLeftOutRelay(err error, inv identity.Invitation, p client.JoinParams, re
 // chooseJoinRelay asks a person whether the daemon is to use the relays that an invitation names, unless it does
 // already, and then whether it is to log in with tokens of the invitation at those that refuse it. A no to the one is
 // no answer to the other. It returns a usage error if no person can be asked for a relay.
-func (a *app) chooseJoinRelay(ctx context.Context, inv identity.Invitation) (client.JoinParams, error) {
+func (v *Verbs) chooseJoinRelay(ctx context.Context, inv identity.Invitation) (client.JoinParams, error) {
 	p := client.JoinParams{URI: inv.LongString()}
-	used, err := a.Daemon.Relays(ctx)
+	used, err := v.Daemon.Relays(ctx)
 	if err != nil && !client.IsOlderDaemon(err) {
 		return p, err
 	}
@@ -186,10 +186,10 @@ func (a *app) chooseJoinRelay(ctx context.Context, inv identity.Invitation) (cli
 			refused, names = append(refused, r.URL), append(names, used[i].Name)
 		}
 	}
-	if text := client.Line(strings.Join(unknown, " and ")); len(unknown) > 0 && !a.InTTY {
+	if text := client.Line(strings.Join(unknown, " and ")); len(unknown) > 0 && !v.InTTY {
 		return p, frame.UsageErrorf("the invitation names the relay %s, which this daemon does not use: --keep-relay uses it from now on, --no-relay joins without it", text)
 	} else if len(unknown) > 0 {
-		yes, err := a.confirmRelay(ctx, fmt.Sprintf("The invitation names the relay %s, which this daemon does not use yet.\n"+
+		yes, err := v.confirmRelay(ctx, fmt.Sprintf("The invitation names the relay %s, which this daemon does not use yet.\n"+
 			"A relay passes packets on. It can see who talks to whom and how much, but not what they say.\nUse it from now on?", text))
 		if err != nil {
 			return p, err
@@ -200,8 +200,8 @@ func (a *app) chooseJoinRelay(ctx context.Context, inv identity.Invitation) (cli
 			inv.Relays = slices.DeleteFunc(slices.Clone(inv.Relays), func(r identity.InvitedRelay) bool { return slices.Contains(unknown, r.URL) })
 		}
 	}
-	if len(refused) > 0 && a.InTTY {
-		yes, err := a.confirmRelay(ctx, fmt.Sprintf("The relay %s refuses this daemon, and the invitation has a token for it.\nUse that token from now on?", client.Line(strings.Join(names, " and "))))
+	if len(refused) > 0 && v.InTTY {
+		yes, err := v.confirmRelay(ctx, fmt.Sprintf("The relay %s refuses this daemon, and the invitation has a token for it.\nUse that token from now on?", client.Line(strings.Join(names, " and "))))
 		if err != nil {
 			return p, err
 		}
@@ -229,20 +229,20 @@ func takesNewToken(r *client.Relay) bool {
 }
 
 // confirmRelay asks a person a question about relays, and says what a no means.
-func (a *app) confirmRelay(ctx context.Context, question string) (yes bool, err error) {
-	if yes, err = a.Confirm(ctx, question); err == nil && !yes {
-		a.PrintForPerson("The answer was not yes: joining without it.")
+func (v *Verbs) confirmRelay(ctx context.Context, question string) (yes bool, err error) {
+	if yes, err = v.Confirm(ctx, question); err == nil && !yes {
+		v.PrintForPerson("The answer was not yes: joining without it.")
 	}
 	return yes, err
 }
 
 // tellOfJoin prints the state after a join, and what to do next. It does so also if no person reads:
 // join often runs through ssh, without a terminal.
-func (a *app) tellOfJoin(peer *client.NamedPeer) {
+func (v *Verbs) tellOfJoin(peer *client.NamedPeer) {
 	name := peer.Name
 	for _, relay := range peer.Kept {
-		a.TellLine(fmt.Sprintf("This daemon uses the relay %s from now on: acpctl relay remove %[1]s takes it out.", client.Line(relay)))
+		v.TellLine(fmt.Sprintf("This daemon uses the relay %s from now on: acpctl relay remove %[1]s takes it out.", client.Line(relay)))
 	}
-	a.TellLine(fmt.Sprintf("This daemon and %s trust each other now: agents on both sides may send messages.", name))
-	a.TellLine(fmt.Sprintf("Next: acpctl ping %s; and acpctl setup, on each side, to connect an agent program.", name))
+	v.TellLine(fmt.Sprintf("This daemon and %s trust each other now: agents on both sides may send messages.", name))
+	v.TellLine(fmt.Sprintf("Next: acpctl ping %s; and acpctl setup, on each side, to connect an agent program.", name))
 }

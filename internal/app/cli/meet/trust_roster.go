@@ -1,4 +1,4 @@
-package cli
+package meet
 
 import (
 	"context"
@@ -22,12 +22,12 @@ type rosterFlags struct {
 }
 
 // trustRoster shows what a roster changes, and trusts all its peers, or none.
-func (a *app) trustRoster(ctx context.Context, flags *rosterFlags) error {
+func (v *Verbs) trustRoster(ctx context.Context, flags *rosterFlags) error {
 	asks := !flags.yes && !flags.dryRun
 	if flags.file == "-" && asks {
 		return frame.UsageErrorf("--file -: standard input is the roster, so nobody can be asked: add --dry-run or --yes")
 	}
-	file, err := a.readRoster(ctx, flags.file)
+	file, err := v.readRoster(ctx, flags.file)
 	if err != nil {
 		return err
 	}
@@ -35,7 +35,7 @@ func (a *app) trustRoster(ctx context.Context, flags *rosterFlags) error {
 	for _, e := range file.Entries {
 		p.Peers = append(p.Peers, client.RosterEntry(e))
 	}
-	plan, err := a.Daemon.TrustRoster(ctx, p)
+	plan, err := v.Daemon.TrustRoster(ctx, p)
 	if err != nil {
 		return err
 	}
@@ -43,30 +43,30 @@ func (a *app) trustRoster(ctx context.Context, flags *rosterFlags) error {
 		return err
 	}
 	if flags.dryRun {
-		return a.PrintData(plan, func() { a.printRoster(&a.Terminal, plan) })
+		return v.PrintData(plan, func() { v.printRoster(&v.Terminal, plan) })
 	}
 	if asks {
-		if err := a.confirmRoster(ctx, plan); err != nil {
+		if err := v.confirmRoster(ctx, plan); err != nil {
 			return err
 		}
 	}
 	p.Apply = true
-	done, err := a.Daemon.TrustRoster(ctx, p)
+	done, err := v.Daemon.TrustRoster(ctx, p)
 	if err != nil {
 		return err
 	}
-	a.SetDoneNote("the roster is applied: acpctl peers lists whom this daemon trusts")
-	return a.PrintData(done, func() {
+	v.SetDoneNote("the roster is applied: acpctl peers lists whom this daemon trusts")
+	return v.PrintData(done, func() {
 		if !asks { // else it was shown before
-			a.printRoster(&a.Terminal, done)
+			v.printRoster(&v.Terminal, done)
 		}
-		a.tellOfRoster(done)
+		v.tellOfRoster(done)
 	})
 }
 
 // readRoster reads and checks a roster.
-func (a *app) readRoster(ctx context.Context, path string) (*roster.Roster, error) {
-	text, err := a.ReadFile(ctx, path, roster.MaxBytes+1) // of a longer one the first byte too many
+func (v *Verbs) readRoster(ctx context.Context, path string) (*roster.Roster, error) {
+	text, err := v.ReadFile(ctx, path, roster.MaxBytes+1) // of a longer one the first byte too many
 	if err != nil {
 		return nil, fmt.Errorf("--file: %w", err)
 	}
@@ -103,20 +103,20 @@ const maxRefusedListed = 20
 
 // confirmRoster shows what a roster changes, and returns an error unless yes is typed. If nothing
 // changes it does not ask.
-func (a *app) confirmRoster(ctx context.Context, plan *client.Roster) error {
-	at := a.Terminal
-	if a.JSON {
-		at.Out, at.OutTTY = a.Err, a.ErrTTY
+func (v *Verbs) confirmRoster(ctx context.Context, plan *client.Roster) error {
+	at := v.Terminal
+	if v.JSON {
+		at.Out, at.OutTTY = v.Err, v.ErrTTY
 	}
-	a.printRoster(&at, plan)
+	v.printRoster(&at, plan)
 	changes := countChanges(plan)
 	if changes[client.RosterNew]+changes[client.RosterChanged] == 0 {
 		return nil
 	}
-	if !a.InTTY {
+	if !v.InTTY {
 		return frame.UsageErrorf("standard input is not a terminal, so acpctl cannot ask: --yes trusts what is shown above")
 	}
-	yes, err := a.Confirm(ctx, fmt.Sprintf("Trust %d new, and change %d that are trusted already?", changes[client.RosterNew], changes[client.RosterChanged]))
+	yes, err := v.Confirm(ctx, fmt.Sprintf("Trust %d new, and change %d that are trusted already?", changes[client.RosterNew], changes[client.RosterChanged]))
 	switch {
 	case err != nil:
 		return err
@@ -127,7 +127,7 @@ func (a *app) confirmRoster(ctx context.Context, plan *client.Roster) error {
 }
 
 // printRoster prints a line for each entry.
-func (a *app) printRoster(at *ui.Terminal, r *client.Roster) {
+func (v *Verbs) printRoster(at *ui.Terminal, r *client.Roster) {
 	var rows [][]string
 	for _, p := range r.Peers {
 		rows = append(rows, []string{p.Name, p.ID.Label(), describeRosterChange(&p), ui.DashIfEmpty(strings.Join(p.Addrs, " "))})
@@ -164,27 +164,27 @@ func countChanges(r *client.Roster) map[client.RosterChange]int {
 
 // tellOfRoster prints what was changed, what was not, and what to do next. It does so also if no
 // person reads: a roster is often applied through ssh.
-func (a *app) tellOfRoster(r *client.Roster) {
+func (v *Verbs) tellOfRoster(r *client.Roster) {
 	for _, p := range r.Peers {
 		if p.Warning != "" {
-			a.Warn("%s", p.Warning)
+			v.Warn("%s", p.Warning)
 		}
 	}
 	for _, url := range r.Relays {
-		a.Warn("the relay %s is not used here, and peers of the roster are at it: acpctl relay add %[1]s", url)
+		v.Warn("the relay %s is not used here, and peers of the roster are at it: acpctl relay add %[1]s", url)
 	}
 	n := countChanges(r)
 	if n[client.RosterNew]+n[client.RosterChanged] == 0 {
-		a.TellLine("Nothing changes.")
+		v.TellLine("Nothing changes.")
 		return
 	}
-	a.TellLine(fmt.Sprintf("%d new, %d changed, %d unchanged. A roster removes nobody: acpctl untrust NAME does.", n[client.RosterNew], n[client.RosterChanged], n[client.RosterUnchanged]))
-	a.TellLine("Messages pass between two machines when both have applied it.")
+	v.TellLine(fmt.Sprintf("%d new, %d changed, %d unchanged. A roster removes nobody: acpctl untrust NAME does.", n[client.RosterNew], n[client.RosterChanged], n[client.RosterUnchanged]))
+	v.TellLine("Messages pass between two machines when both have applied it.")
 }
 
 // printRosterEntry prints the daemon's own entry for a roster.
-func (a *app) printRosterEntry(ctx context.Context, who *client.Whoami) error {
-	used, err := a.Daemon.Relays(ctx)
+func (v *Verbs) printRosterEntry(ctx context.Context, who *client.Whoami) error {
+	used, err := v.Daemon.Relays(ctx)
 	if err != nil {
 		return err
 	}
@@ -192,7 +192,7 @@ func (a *app) printRosterEntry(ctx context.Context, who *client.Whoami) error {
 	e := roster.Entry{ID: who.ID, Name: strings.ToLower(who.Name), Addrs: addrs}
 	if identity.CheckName(e.Name) != nil || identity.IsReservedName(e.Name) {
 		e.Name = "peer-" + who.ID.Label()
-		a.Warn("--roster: the name %q cannot be a peer's: the entry says %s, change it as you like", who.Name, e.Name)
+		v.Warn("--roster: the name %q cannot be a peer's: the entry says %s, change it as you like", who.Name, e.Name)
 	}
 	for _, r := range used {
 		if r.State != client.RelayUnused && len(e.Relays) < identity.MaxInvitedRelays {
@@ -203,7 +203,7 @@ func (a *app) printRosterEntry(ctx context.Context, who *client.Whoami) error {
 		e.Addrs = []string{} // who applies it forgets those that it knew
 	}
 	if isLoopbackOnly(addrs) && len(e.Relays) == 0 {
-		a.Warn("--roster: the daemon listens only on loopback (%s): no other machine can reach it there", strings.Join(addrs, ", "))
+		v.Warn("--roster: the daemon listens only on loopback (%s): no other machine can reach it there", strings.Join(addrs, ", "))
 	}
-	return a.PrintData(client.RosterEntry(e), func() { fmt.Fprint(a.Out, e.String()) })
+	return v.PrintData(client.RosterEntry(e), func() { fmt.Fprint(v.Out, e.String()) })
 }

@@ -1,4 +1,4 @@
-package cli
+package meet
 
 import (
 	"strings"
@@ -10,7 +10,7 @@ import (
 	"github.com/acpd/acpd/kinds"
 )
 
-func (a *app) newWhoamiCmd() *cobra.Command {
+func (v *Verbs) newWhoamiCmd() *cobra.Command {
 	var asRosterEntry bool
 	cmd := &cobra.Command{
 		Use:   "whoami",
@@ -19,21 +19,22 @@ func (a *app) newWhoamiCmd() *cobra.Command {
   acpctl whoami --json
   acpctl whoami --roster            its entry for a roster: see acpctl trust --file`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			who, err := a.Daemon.Whoami(cmd.Context())
+			who, err := v.Daemon.Whoami(cmd.Context())
 			if err != nil {
 				return err
 			}
 			if asRosterEntry {
-				return a.printRosterEntry(cmd.Context(), who)
+				return v.printRosterEntry(cmd.Context(), who)
 			}
-			return a.PrintData(who, func() { a.PrintFields(formatIdentity(who)...) })
+			return v.PrintData(who, func() { v.PrintFields(FormatIdentity(who)...) })
 		},
 	}
 	cmd.Flags().BoolVar(&asRosterEntry, "roster", false, "print the entry that names this daemon in a roster, as YAML")
 	return cmd
 }
 
-func formatIdentity(who *client.Whoami) [][2]string {
+// FormatIdentity returns who a daemon is as names and values.
+func FormatIdentity(who *client.Whoami) [][2]string {
 	return [][2]string{
 		{"name", client.Line(who.Name)},
 		{"id", who.ID.String()},

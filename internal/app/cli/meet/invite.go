@@ -1,4 +1,4 @@
-package cli
+package meet
 
 import (
 	"context"
@@ -17,7 +17,7 @@ import (
 	"github.com/acpd/acpd/internal/app/cli/ui"
 )
 
-func (a *app) newInviteCmd() *cobra.Command {
+func (v *Verbs) newInviteCmd() *cobra.Command {
 	var name, revoke string
 	var expires time.Duration
 	var uses int
@@ -53,9 +53,9 @@ operator changes it.`,
 			case noRelay && withCredential:
 				return frame.UsageErrorf("--no-relay and --with-credential: leave one of them out")
 			case list:
-				return a.listInvitations(cmd.Context())
+				return v.listInvitations(cmd.Context())
 			case revokes:
-				return a.revokeInvitations(cmd.Context(), revoke)
+				return v.revokeInvitations(cmd.Context(), revoke)
 			}
 			if uses < 1 || uses > client.MaxInvitationUses {
 				return frame.UsageErrorf("--uses: expected a number from 1 to %d", client.MaxInvitationUses)
@@ -64,7 +64,7 @@ operator changes it.`,
 			if uses > 1 { // an older daemon does not know it
 				p.Uses = uint64(uses)
 			}
-			return a.createInvitation(cmd, p, expires, drawsQR)
+			return v.createInvitation(cmd, p, expires, drawsQR)
 		},
 	}
 	cmd.Flags().DurationVar(&expires, "expires", 0, "how long it can be used, at most 24h (default 10m)")
@@ -75,11 +75,11 @@ operator changes it.`,
 	cmd.Flags().BoolVar(&withCredential, "with-credential", false, "give the tokens of relays away that are marked for it, for good")
 	cmd.Flags().BoolVar(&list, "list", false, "list the open invitations")
 	cmd.Flags().StringVar(&revoke, "revoke", "", "end an open invitation by its `ID`, or all")
-	cmd.RegisterFlagCompletionFunc("revoke", a.completeInvitations)
+	cmd.RegisterFlagCompletionFunc("revoke", v.completeInvitations)
 	return cmd
 }
 
-func (a *app) createInvitation(cmd *cobra.Command, p client.InviteParams, expires time.Duration, drawsQR bool) error {
+func (v *Verbs) createInvitation(cmd *cobra.Command, p client.InviteParams, expires time.Duration, drawsQR bool) error {
 	if cmd.Flags().Changed("expires") && (expires < time.Second || expires > client.MaxInvitation) {
 		return frame.UsageErrorf("--expires: expected a duration of 1s to 24h")
 	}
@@ -88,46 +88,46 @@ func (a *app) createInvitation(cmd *cobra.Command, p client.InviteParams, expire
 			return frame.UsageErrorf("--name: %w", err)
 		}
 	}
-	inv, err := a.openInvitation(cmd.Context(), p)
+	inv, err := v.OpenInvitation(cmd.Context(), p)
 	if err != nil {
 		return err
 	}
-	a.SetDoneNote("the invitation is open: acpctl invite --revoke %s ends it", inv.ID)
+	v.SetDoneNote("the invitation is open: acpctl invite --revoke %s ends it", inv.ID)
 	if drawsQR {
-		a.showQRCode(inv.URI)
+		v.showQRCode(inv.URI)
 	}
-	return a.PrintData(inv, func() {
-		a.PrintLine("%s", inv.URI)
-		if a.ErrTTY {
-			a.printInvitationHelp(inv, p.Uses)
+	return v.PrintData(inv, func() {
+		v.PrintLine("%s", inv.URI)
+		if v.ErrTTY {
+			v.printInvitationHelp(inv, p.Uses)
 		}
 	})
 }
 
-// openInvitation has the daemon make an invitation, and tells what keeps others from using it.
-func (a *app) openInvitation(ctx context.Context, p client.InviteParams) (*client.Invitation, error) {
-	inv, err := a.Daemon.Invite(ctx, p)
+// OpenInvitation has the daemon make an invitation, and tells what keeps others from using it.
+func (v *Verbs) OpenInvitation(ctx context.Context, p client.InviteParams) (*client.Invitation, error) {
+	inv, err := v.Daemon.Invite(ctx, p)
 	if err != nil {
 		return nil, err
 	}
 	if !slices.ContainsFunc(inv.Relays, func(url string) bool { return !identity.IsLoopbackRelay(url) }) {
-		a.warnLoopbackOnly(ctx)
+		v.warnLoopbackOnly(ctx)
 	}
 	for _, url := range inv.Shared {
-		a.Warn("it has the token of %s: who has seen it can use that relay until its operator changes the token; that cannot be taken back", url)
+		v.Warn("it has the token of %s: who has seen it can use that relay until its operator changes the token; that cannot be taken back", url)
 	}
 	if !p.NoRelay {
-		a.warnRelays(ctx, inv, p.WithCredential)
+		v.warnRelays(ctx, inv, p.WithCredential)
 	}
 	return inv, nil
 }
 
 // warnLoopbackOnly warns that no other machine can use an invitation, if the daemon listens only on
 // loopback.
-func (a *app) warnLoopbackOnly(ctx context.Context) {
-	me, err := a.Daemon.Whoami(ctx)
+func (v *Verbs) warnLoopbackOnly(ctx context.Context) {
+	me, err := v.Daemon.Whoami(ctx)
 	if err == nil && isLoopbackOnly(me.Listen) { // else the invitation is what was asked for
-		a.Warn("the daemon listens only on loopback (%s): no other machine can use the invitation", strings.Join(me.Listen, ", "))
+		v.Warn("the daemon listens only on loopback (%s): no other machine can use the invitation", strings.Join(me.Listen, ", "))
 	}
 }
 
@@ -139,8 +139,8 @@ func isLoopbackOnly(addrs []string) bool {
 	})
 }
 
-func (a *app) listInvitations(ctx context.Context) error {
-	open, err := a.Daemon.Invitations(ctx)
+func (v *Verbs) listInvitations(ctx context.Context) error {
+	open, err := v.Daemon.Invitations(ctx)
 	if err != nil {
 		return err
 	}
@@ -150,9 +150,9 @@ func (a *app) listInvitations(ctx context.Context) error {
 		if o.Uses > 0 { // else the daemon is older
 			left = strconv.Itoa(o.Left)
 		}
-		rows = append(rows, []string{o.ID, a.FormatTime(o.Expires), ui.DashIfEmpty(o.Name), ui.DashIfEmpty(formatJoined(&o)), ui.DashIfEmpty(left)})
+		rows = append(rows, []string{o.ID, v.FormatTime(o.Expires), ui.DashIfEmpty(o.Name), ui.DashIfEmpty(formatJoined(&o)), ui.DashIfEmpty(left)})
 	}
-	return a.PrintList(client.Invitations{Invitations: open}, []string{"ID", "EXPIRES", "FOR", "USED BY", "LEFT"}, rows)
+	return v.PrintList(client.Invitations{Invitations: open}, []string{"ID", "EXPIRES", "FOR", "USED BY", "LEFT"}, rows)
 }
 
 // formatJoined returns the names of those who have used an invitation, the first eight if they are
@@ -174,22 +174,22 @@ func formatJoined(o *client.OpenInvitation) string {
 }
 
 // revokeInvitations ends the invitation with that id, or all.
-func (a *app) revokeInvitations(ctx context.Context, id string) error {
+func (v *Verbs) revokeInvitations(ctx context.Context, id string) error {
 	p := client.RevokeParams{ID: id}
 	if id == "all" {
 		p = client.RevokeParams{All: true}
 	}
-	revoked, err := a.Daemon.Revoke(ctx, p)
+	revoked, err := v.Daemon.Revoke(ctx, p)
 	if err != nil {
 		return err
 	}
-	return a.PrintData(revoked, func() { a.PrintLine("%d revoked", revoked.Revoked) })
+	return v.PrintData(revoked, func() { v.PrintLine("%d revoked", revoked.Revoked) })
 }
 
 // completeInvitations completes the id of an open invitation, or "all".
-func (a *app) completeInvitations(cmd *cobra.Command, _ []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
-	return a.CompleteFirstArg(cmd, nil, func(ctx context.Context) []cobra.Completion {
-		open, err := a.Daemon.Invitations(ctx)
+func (v *Verbs) completeInvitations(cmd *cobra.Command, _ []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	return v.CompleteFirstArg(cmd, nil, func(ctx context.Context) []cobra.Completion {
+		open, err := v.Daemon.Invitations(ctx)
 		if err != nil {
 			return nil
 		}
@@ -202,30 +202,30 @@ func (a *app) completeInvitations(cmd *cobra.Command, _ []string, begun string) 
 }
 
 // showQRCode shows an invitation as a QR code on standard error, or says why it cannot.
-func (a *app) showQRCode(uri string) {
-	code, columns, err := ui.DrawQRCode(uri, a.Colours)
+func (v *Verbs) showQRCode(uri string) {
+	code, columns, err := ui.DrawQRCode(uri, v.Colours)
 	switch {
 	case err != nil:
-		a.Warn("--qr: %v: use the line below", err)
-	case columns > a.ErrWidth():
-		a.Warn("--qr: the code has %d columns, and the terminal %d: make it wider, or use the line below", columns, a.ErrWidth())
+		v.Warn("--qr: %v: use the line below", err)
+	case columns > v.ErrWidth():
+		v.Warn("--qr: the code has %d columns, and the terminal %d: make it wider, or use the line below", columns, v.ErrWidth())
 	default:
-		fmt.Fprint(a.Err, code, "\n")
+		fmt.Fprint(v.Err, code, "\n")
 	}
 }
 
 // printInvitationHelp tells a person what to do with an invitation.
-func (a *app) printInvitationHelp(inv *client.Invitation, uses uint64) {
+func (v *Verbs) printInvitationHelp(inv *client.Invitation, uses uint64) {
 	for _, url := range inv.Relays {
-		fmt.Fprintf(a.Err, "\nIt names the relay %s. acpd 0.1.0 cannot read it: for that, --no-relay.", client.Line(url))
+		fmt.Fprintf(v.Err, "\nIt names the relay %s. acpd 0.1.0 cannot read it: for that, --no-relay.", client.Line(url))
 	}
 	if len(inv.Relays) > 0 {
-		fmt.Fprintln(a.Err)
+		fmt.Fprintln(v.Err)
 	}
 	who := "one other machine"
 	if uses > 1 {
 		who = fmt.Sprintf("%d other machines", uses)
 	}
-	fmt.Fprintf(a.Err, "\nUntil %s %s can join: run there, and paste the line\n\n  acpctl join\n\nWhoever has the line can join: send it as you would send a password.\n",
+	fmt.Fprintf(v.Err, "\nUntil %s %s can join: run there, and paste the line\n\n  acpctl join\n\nWhoever has the line can join: send it as you would send a password.\n",
 		inv.Expires.Local().Format("15:04:05 MST"), who)
 }

@@ -1,4 +1,4 @@
-package cli
+package meet
 
 import (
 	"context"
@@ -17,7 +17,7 @@ import (
 	"github.com/acpd/acpd/kinds"
 )
 
-func (a *app) newTrustCmd() *cobra.Command {
+func (v *Verbs) newTrustCmd() *cobra.Command {
 	var p client.TrustParams
 	var yes bool
 	var list rosterFlags
@@ -54,17 +54,17 @@ changes nothing, so one file works on every machine.`,
 			return nil
 		},
 		ValidArgsFunction: func(cmd *cobra.Command, args []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
-			return a.CompletePeers(cmd, args, begun, client.PeerPending, client.PeerDiscovered)
+			return v.CompletePeers(cmd, args, begun, client.PeerPending, client.PeerDiscovered)
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if list.file != "" {
 				list.yes = yes
-				return a.trustRoster(cmd.Context(), &list)
+				return v.trustRoster(cmd.Context(), &list)
 			}
 			if list.dryRun {
 				return frame.UsageErrorf("--dry-run: only with --file")
 			}
-			return a.trustPeer(cmd.Context(), args[0], yes, p)
+			return v.trustPeer(cmd.Context(), args[0], yes, p)
 		},
 	}
 	f := cmd.Flags()
@@ -78,7 +78,7 @@ changes nothing, so one file works on every machine.`,
 
 // trustPeer trusts the key that ref names. A stranger that is not named by its full id needs a yes;
 // with yes nobody is asked, so ref must be that id.
-func (a *app) trustPeer(ctx context.Context, ref string, yes bool, p client.TrustParams) error {
+func (v *Verbs) trustPeer(ctx context.Context, ref string, yes bool, p client.TrustParams) error {
 	if p.Name != "" {
 		if err := identity.CheckName(p.Name); err != nil {
 			return frame.UsageErrorf("--name: %w", err)
@@ -94,38 +94,38 @@ func (a *app) trustPeer(ctx context.Context, ref string, yes bool, p client.Trus
 	switch {
 	case err == nil:
 		p.Peer = id.String()
-	case a.AsGuest:
+	case v.AsGuest:
 		p.Peer = ref // the daemon says whose business it is
 	case yes:
 		return frame.UsageErrorf("--yes: only with the full id of 64 digits, not with %q", ref)
 	default:
-		if err := a.choosePeerToTrust(ctx, ref, &p); err != nil {
+		if err := v.choosePeerToTrust(ctx, ref, &p); err != nil {
 			return err
 		}
 	}
-	peer, err := a.Daemon.Trust(ctx, p)
+	peer, err := v.Daemon.Trust(ctx, p)
 	if err != nil {
 		return err
 	}
-	return a.PrintData(peer, func() {
-		a.printTrusted(peer)
+	return v.PrintData(peer, func() {
+		v.printTrusted(peer)
 		if peer.Warning != "" {
-			a.Warn("%s", peer.Warning)
+			v.Warn("%s", peer.Warning)
 		}
-		if a.ErrTTY {
-			a.PrintForPerson("%s", a.describeMutualTrust(ctx, peer))
+		if v.ErrTTY {
+			v.PrintForPerson("%s", v.describeMutualTrust(ctx, peer))
 		}
 	})
 }
 
 // describeMutualTrust says whether the peer trusts this daemon too, and else what to do next.
-func (a *app) describeMutualTrust(ctx context.Context, peer *client.NamedPeer) string {
-	_, err := a.Daemon.Ping(ctx, client.PingParams{To: peer.ID.String(), TimeoutMS: 1000})
+func (v *Verbs) describeMutualTrust(ctx context.Context, peer *client.NamedPeer) string {
+	_, err := v.Daemon.Ping(ctx, client.PingParams{To: peer.ID.String(), TimeoutMS: 1000})
 	switch {
 	case err == nil:
 		return "it trusts this daemon too: try acpctl ping " + peer.Name
 	case errors.Is(err, &kinds.Error{Code: kinds.NotTrusted}):
-		if who, err := a.Daemon.Whoami(ctx); err == nil {
+		if who, err := v.Daemon.Whoami(ctx); err == nil {
 			return "messages pass once the other side trusts this daemon too; there: acpctl trust " + client.Line(who.Name)
 		}
 	}
@@ -134,12 +134,12 @@ func (a *app) describeMutualTrust(ctx context.Context, peer *client.NamedPeer) s
 
 // printTrusted prints the name of a peer that is trusted now. A person also sees its
 // fingerprint.
-func (a *app) printTrusted(peer *client.NamedPeer) {
-	if a.OutTTY {
-		a.PrintLine("trusted %s (%s)", peer.Name, peer.ID.Fingerprint())
+func (v *Verbs) printTrusted(peer *client.NamedPeer) {
+	if v.OutTTY {
+		v.PrintLine("trusted %s (%s)", peer.Name, peer.ID.Fingerprint())
 		return
 	}
-	a.PrintLine("%s", peer.Name)
+	v.PrintLine("%s", peer.Name)
 }
 
 // maxListed bounds a list in an error.
@@ -148,8 +148,8 @@ const maxListed = 8
 // choosePeerToTrust finds the peer or stranger that ref names, and sets its full id in p. So the
 // daemon trusts the key that a person has compared, even if another stranger calls meanwhile.
 // A stranger needs a typed yes; a peer does not.
-func (a *app) choosePeerToTrust(ctx context.Context, ref string, p *client.TrustParams) error {
-	peers, err := a.Daemon.Peers(ctx)
+func (v *Verbs) choosePeerToTrust(ctx context.Context, ref string, p *client.TrustParams) error {
+	peers, err := v.Daemon.Peers(ctx)
 	if err != nil {
 		return err
 	}
@@ -164,7 +164,7 @@ func (a *app) choosePeerToTrust(ctx context.Context, ref string, p *client.Trust
 		case peer.Name == ref && peer.Name != "":
 			p.Peer = peer.ID.String()
 			return nil
-		case isStranger(peer) && (identity.MatchesClaim(ref, peer.Claim) || byID), peer.Name != "" && byID:
+		case ui.IsStranger(peer) && (identity.MatchesClaim(ref, peer.Claim) || byID), peer.Name != "" && byID:
 			found = append(found, peer)
 		}
 	}
@@ -188,23 +188,18 @@ func (a *app) choosePeerToTrust(ctx context.Context, ref string, p *client.Trust
 	if found[0].Name != "" {
 		return nil
 	}
-	return a.confirmTrust(ctx, &found[0])
+	switch yes, err := v.ConfirmTrust(ctx, &found[0]); {
+	case err != nil || yes:
+		return err
+	case !v.InTTY:
+		return errors.New("not trusted: the answer was not yes: a script names the full id")
+	}
+	return errors.New("not trusted: the answer was not yes")
 }
 
-var errNotTrusted = errors.New("not trusted: the answer was not yes")
-
-// confirmTrust shows a stranger's fingerprint and returns an error unless yes is typed.
-func (a *app) confirmTrust(ctx context.Context, peer *client.Peer) error {
-	fmt.Fprintf(a.Err, "name         %s (what it calls itself)\naddress      %s\nid           %s\nfingerprint  %s\n",
+// ConfirmTrust shows a stranger's fingerprint, and reports whether a person types yes.
+func (v *Verbs) ConfirmTrust(ctx context.Context, peer *client.Peer) (bool, error) {
+	fmt.Fprintf(v.Err, "name         %s (what it calls itself)\naddress      %s\nid           %s\nfingerprint  %s\n",
 		ui.FormatPeerName(peer), client.Line(strings.Join(peer.Addrs, " ")), peer.ID, peer.ID.Fingerprint())
-	yes, err := a.Confirm(ctx, "Compare the fingerprint with what `acpctl whoami` shows on that machine. Trust it?")
-	switch {
-	case err != nil:
-		return err
-	case yes:
-		return nil
-	case !a.InTTY:
-		return fmt.Errorf("%w: a script names the full id", errNotTrusted)
-	}
-	return errNotTrusted
+	return v.Confirm(ctx, "Compare the fingerprint with what `acpctl whoami` shows on that machine. Trust it?")
 }

@@ -1,4 +1,4 @@
-package cli
+package meet
 
 import (
 	"context"
@@ -11,44 +11,44 @@ import (
 
 // warnRelays warns of each relay in the invitation over which others cannot join, with the reason, and of each that
 // the invitation cannot name.
-func (a *app) warnRelays(ctx context.Context, inv *client.Invitation, withCredential bool) {
-	relays, err := a.Daemon.Relays(ctx)
+func (v *Verbs) warnRelays(ctx context.Context, inv *client.Invitation, withCredential bool) {
+	relays, err := v.Daemon.Relays(ctx)
 	if err != nil {
 		return // the invitation is what was asked for
 	}
 	for _, r := range relays {
 		switch isNamed, isUsed := slices.Contains(inv.Relays, r.URL), r.State != client.RelayUnused; {
 		case isNamed && isUsed:
-			a.warnNamedRelay(inv, &r)
+			v.warnNamedRelay(inv, &r)
 		case isNamed: // by another relay of this URL
 		case !isUsed:
-			a.Warn("warning: %s is left out: %s", r.Name, r.Error)
+			v.Warn("warning: %s is left out: %s", r.Name, r.Error)
 		case withCredential && !r.Share:
-			a.Warn("warning: %s is left out: --with-credential only takes relays whose token may be given away", r.Name)
+			v.Warn("warning: %s is left out: --with-credential only takes relays whose token may be given away", r.Name)
 		}
 	}
 }
 
 // warnNamedRelay tells what keeps others from joining over a relay that the invitation names.
-func (a *app) warnNamedRelay(inv *client.Invitation, r *client.Relay) {
+func (v *Verbs) warnNamedRelay(inv *client.Invitation, r *client.Relay) {
 	if r.State != client.RelayUp {
 		why := ""
 		if r.Error != "" {
 			why = ": " + r.Error
 		}
-		a.Warn("warning: nobody can join over %s while it is %s%s", r.Name, r.State, why)
+		v.Warn("warning: nobody can join over %s while it is %s%s", r.Name, r.State, why)
 	}
 	if identity.IsLoopbackRelay(r.URL) {
-		a.Warn("warning: %s is at %s, where another machine finds itself: add the relay by a name that others reach, or leave it out with --no-relay", r.Name, r.URL)
+		v.Warn("warning: %s is at %s, where another machine finds itself: add the relay by a name that others reach, or leave it out with --no-relay", r.Name, r.URL)
 	}
 	if !slices.Contains(inv.Shared, r.URL) {
-		a.tellOfRelayLogin(r)
+		v.tellOfRelayLogin(r)
 	}
 }
 
 // tellOfRelayLogin says what a machine needs to join over a relay whose login is not in the invitation. With nkeys
 // that is its own, which join shows if it is missing.
-func (a *app) tellOfRelayLogin(r *client.Relay) {
+func (v *Verbs) tellOfRelayLogin(r *client.Relay) {
 	needs, remedy := "", ""
 	switch {
 	case r.Login == client.LoginToken && r.Share:
@@ -64,5 +64,5 @@ func (a *app) tellOfRelayLogin(r *client.Relay) {
 	default:
 		return
 	}
-	a.Warn("a machine that joins over %s needs %s, which the invitation does not have: %s", r.Name, needs, remedy)
+	v.Warn("a machine that joins over %s needs %s, which the invitation does not have: %s", r.Name, needs, remedy)
 }
