@@ -1,7 +1,6 @@
 // Package cli builds the command line of acpctl: the tree of its verbs, and those verbs that
-// need no package of their own. The packages below: frame has what all verbs share, ui
-// prints, channel and oacp have the verbs of these names, and operate those for the person
-// who runs a daemon.
+// need no package of their own. Of the packages below, frame has what all verbs share, ui
+// prints, and each of the others has the verbs for one purpose.
 package cli
 
 import (
@@ -12,12 +11,14 @@ import (
 
 	"github.com/acpd/acpd/harness/run"
 	"github.com/acpd/acpd/internal/app/cli/channel"
+	"github.com/acpd/acpd/internal/app/cli/connect"
 	"github.com/acpd/acpd/internal/app/cli/frame"
 	"github.com/acpd/acpd/internal/app/cli/meet"
 	"github.com/acpd/acpd/internal/app/cli/oacp"
 	"github.com/acpd/acpd/internal/app/cli/operate"
 	"github.com/acpd/acpd/internal/app/cli/serve"
 	"github.com/acpd/acpd/internal/app/cli/talk"
+	"github.com/acpd/acpd/internal/app/cli/up"
 	"github.com/acpd/acpd/internal/app/cli/watch"
 	"github.com/acpd/acpd/internal/buildinfo"
 )
@@ -26,7 +27,6 @@ import (
 type app struct {
 	*frame.Frame
 	version string
-	meet    *meet.Verbs
 }
 
 // ServeHelper does the work of a helper process and ends this process, if it was started as one
@@ -42,7 +42,7 @@ func RunCommandLine(ctx context.Context, args []string) int {
 
 // NewRootCmd returns the tree of all verbs. version is what the program calls itself.
 func NewRootCmd(f *frame.Frame, version string) *cobra.Command {
-	a := &app{f, version, &meet.Verbs{Frame: f}}
+	a := &app{f, version}
 	root := &cobra.Command{
 		Use:   "acpctl",
 		Short: "Talk to agents on other machines, and manage the daemon acpd that carries the messages",
@@ -61,10 +61,9 @@ error of the peer, 130 interrupted.`,
   acpctl serve --prompt -- ./answer.sh     answer what others ask`,
 	}
 	f.Groups = groups
-	f.SetUpRoot(root, slices.Concat(operate.NewCmds(f, a.version), a.meet.NewCmds(), talk.NewCmds(f), watch.NewCmds(f), []*cobra.Command{
-		a.newUpCmd(),
+	f.SetUpRoot(root, slices.Concat(operate.NewCmds(f, a.version), (&meet.Verbs{Frame: f}).NewCmds(), talk.NewCmds(f), watch.NewCmds(f), []*cobra.Command{
 		a.newStatusCmd(), a.newPeersCmd(),
-		a.newPingCmd(), a.newDiscoverCmd(), serve.NewCmd(f), a.newMCPCmd(), a.newSetupCmd(),
+		up.NewCmd(f), (&connect.Verbs{Frame: f}).NewCmd(), a.newPingCmd(), a.newDiscoverCmd(), serve.NewCmd(f), a.newMCPCmd(),
 		a.addSpentFlag(a.newAgentsCmd()), a.newWakeCmd(), a.newApprovalsCmd(),
 		a.newPipeCmd(),
 		channel.NewChannelCmd(f), oacp.NewOACPCmd(f),

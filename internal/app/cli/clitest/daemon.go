@@ -98,6 +98,15 @@ func (d *FakeDaemon) answerRequest(_ context.Context, c *jsonrpc.Conn, r *jsonrp
 	}
 }
 
+// SetUpHome makes an empty home directory of a user with no agent program, for this process.
+func SetUpHome(t *testing.T) string {
+	home := t.TempDir()
+	for name, value := range map[string]string{"HOME": home, "PATH": home, "XDG_STATE_HOME": "", "XDG_CONFIG_HOME": "", "CLAUDE_CONFIG_DIR": "", "CODEX_HOME": "", "ACP_HOME": ""} {
+		t.Setenv(name, value)
+	}
+	return home
+}
+
 // SetTree has command lines run with other commands than NewFakeDaemon was given.
 func (d *FakeDaemon) SetTree(tree func(*frame.Frame) *cobra.Command) { d.tree = tree }
 

@@ -13,7 +13,7 @@ import (
 // invite shows a line and waits until another machine has joined by it. A line that ends meanwhile is replaced.
 func (u *run) invite(ctx context.Context) error {
 	for {
-		inv, err := u.Invite(ctx)
+		inv, err := u.meet.OpenInvitation(ctx, client.InviteParams{})
 		if err != nil {
 			return err
 		}

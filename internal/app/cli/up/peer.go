@@ -90,7 +90,7 @@ func (u *run) takeAnswer(ctx context.Context, answer string) (over bool, err err
 // joinPasted joins by a line that begins with what was pasted, and reports whether the daemon that made it is a peer.
 // It says what is wrong with a line: the next one may be good.
 func (u *run) joinPasted(ctx context.Context, begun string) (over bool, err error) {
-	inv, err := u.ReadInvitation(ctx, begun)
+	inv, err := u.meet.ReadInvitation(ctx, begun)
 	if err == nil {
 		over, err = u.join(ctx, inv)
 	}
@@ -181,7 +181,7 @@ func (u *run) join(ctx context.Context, inv identity.Invitation) (bool, error) {
 		return false, err
 	}
 	u.Tell("Joining…")
-	peer, err := u.Join(ctx, inv)
+	peer, err := u.meet.Join(ctx, inv, false, false)
 	if e, ok := errors.AsType[*kinds.Error](err); ok && (e.Code == kinds.Unreachable || e.Code == kinds.Timeout) && len(inv.Relays) == 0 {
 		u.Tell(otherNetworks)
 	}
@@ -199,7 +199,7 @@ const callPause = 20 * time.Second
 // trust trusts a stranger if the person has compared its fingerprint, and waits until that trusts this
 // daemon too. It reports whether it is a peer.
 func (u *run) trust(ctx context.Context, p client.Peer) (bool, error) {
-	yes, err := u.ConfirmTrust(ctx, &p)
+	yes, err := u.meet.ConfirmTrust(ctx, &p)
 	if err != nil || !yes {
 		return false, err
 	}

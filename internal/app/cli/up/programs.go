@@ -10,7 +10,7 @@ import (
 
 // connectPrograms connects each agent program that is installed, by the questions of acpctl setup.
 func (u *run) connectPrograms(ctx context.Context) error {
-	all, err := u.FindPrograms(ctx)
+	all, err := u.connect.FindPrograms(ctx)
 	if err != nil {
 		return err
 	}
@@ -33,7 +33,7 @@ func (u *run) connectPrograms(ctx context.Context) error {
 			continue
 		}
 		u.Tell("\n%s is installed, and not connected.", s.Title)
-		done, err := u.SetUp(ctx, s.Program, u.yes)
+		done, err := u.connect.ConnectProgram(ctx, s.Program, u.yes)
 		switch {
 		case ctx.Err() != nil:
 			return ctx.Err()

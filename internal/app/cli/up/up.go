@@ -16,25 +16,18 @@ import (
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/harness/setup"
 	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/internal/app/cli/connect"
 	"github.com/acpd/acpd/internal/app/cli/frame"
+	"github.com/acpd/acpd/internal/app/cli/meet"
 	"github.com/acpd/acpd/internal/app/cli/ui"
 )
-
-// Borrowed holds what up has other verbs do, with their questions and warnings.
-type Borrowed struct {
-	FindPrograms    func(context.Context) ([]setup.Status, error)
-	SetUp           func(ctx context.Context, program string, yes bool) (done bool, err error)
-	Invite          func(context.Context) (*client.Invitation, error)
-	ParseInvitation func(argument string) (identity.Invitation, error)
-	ReadInvitation  func(ctx context.Context, begun string) (identity.Invitation, error)
-	Join            func(context.Context, identity.Invitation) (*client.NamedPeer, error)
-	ConfirmTrust    func(context.Context, *client.Peer) (yes bool, err error)
-}
 
 // run is one run of up.
 type run struct {
 	*frame.Frame
-	Borrowed
+	meet    *meet.Verbs
+	connect *connect.Verbs
+
 	yes   bool
 	name  string
 	given identity.Invitation // of the command line; may be zero
@@ -48,8 +41,8 @@ type run struct {
 	left      []string       // what was left out, and what to type for it
 }
 
-// NewCmd returns the verb.
-func NewCmd(f *frame.Frame, borrowed Borrowed) *cobra.Command {
+// NewCmd returns the verb, which asks what setup, join and trust ask as they do it.
+func NewCmd(f *frame.Frame) *cobra.Command {
 	var yes bool
 	var name string
 	cmd := &cobra.Command{
@@ -82,10 +75,10 @@ terminal nobody is asked or waited for, and what was left out is told at the end
 					return frame.UsageErrorf("--name: %w", err)
 				}
 			}
-			u := &run{Frame: f, Borrowed: borrowed, yes: yes, name: name, asks: f.InTTY && !f.IsInBackground()}
+			u := &run{Frame: f, meet: &meet.Verbs{Frame: f}, connect: &connect.Verbs{Frame: f}, yes: yes, name: name, asks: f.InTTY && !f.IsInBackground()}
 			if len(args) > 0 {
 				var err error
-				if u.given, err = borrowed.ParseInvitation(args[0]); err != nil {
+				if u.given, err = u.meet.ParseArgument(args[0]); err != nil {
 					return err
 				}
 			}

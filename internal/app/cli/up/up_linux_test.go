@@ -1,4 +1,4 @@
-package cli
+package up
 
 import (
 	"io"
@@ -31,7 +31,7 @@ func newServiceMachine(t *testing.T, state string) (d *upDaemon, calls string) {
 	d = newUpDaemon(t)
 	d.FakeDaemon.SetTree(func(f *frame.Frame) *cobra.Command {
 		f.MachineRoot = root
-		return NewRootCmd(f, "")
+		return newRoot(f)
 	})
 	socket := filepath.Join(d.Home, client.SocketName)
 	if err := os.Rename(socket, socket+".off"); err != nil {

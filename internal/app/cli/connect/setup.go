@@ -1,4 +1,5 @@
-package cli
+// Package connect is the verb setup of acpctl, which connects agent programs.
+package connect
 
 import (
 	"context"
@@ -25,7 +26,11 @@ type setupFlags struct {
 	name                             string
 }
 
-func (a *app) newSetupCmd() *cobra.Command {
+// Verbs has the verb of one run, and what acpctl up does as it does.
+type Verbs struct{ *frame.Frame }
+
+// NewCmd returns the verb setup.
+func (v *Verbs) NewCmd() *cobra.Command {
 	var flags setupFlags
 	programs := setup.ListPrograms()
 	cmd := &cobra.Command{
@@ -71,7 +76,7 @@ broken, or other: their server acp is something else), and the file that says so
 			}
 			return programs, cobra.ShellCompDirectiveNoFileComp
 		},
-		RunE: func(cmd *cobra.Command, args []string) error { return a.runSetup(cmd, args, &flags) },
+		RunE: func(cmd *cobra.Command, args []string) error { return v.runSetup(cmd, args, &flags) },
 	}
 	f := cmd.Flags()
 	f.BoolVar(&flags.wake, "wake", false, "also let answers to what a session asked wake it; with --undo, let them no more")
@@ -84,8 +89,8 @@ broken, or other: their server acp is something else), and the file that says so
 }
 
 // runSetup lists the programs, or sets one up or undoes that.
-func (a *app) runSetup(cmd *cobra.Command, args []string, flags *setupFlags) error {
-	o, err := a.findSetupOptions(flags)
+func (v *Verbs) runSetup(cmd *cobra.Command, args []string, flags *setupFlags) error {
+	o, err := v.findSetupOptions(flags)
 	if err != nil {
 		return err
 	}
@@ -93,8 +98,8 @@ func (a *app) runSetup(cmd *cobra.Command, args []string, flags *setupFlags) err
 	case len(args) == 0 && cmd.Flags().NFlag() > len(frame.ListGiven(cmd, "home", "json")):
 		return frame.UsageErrorf("name a program: %s", strings.Join(setup.ListPrograms(), ", "))
 	case len(args) == 0:
-		a.PrintForPerson("Asking each program for its version…")
-		return a.listPrograms(cmd.Context(), o)
+		v.PrintForPerson("Asking each program for its version…")
+		return v.listPrograms(cmd.Context(), o)
 	case flags.wake && flags.yes && !flags.undo:
 		return frame.UsageErrorf("--wake: only a person can say that messages begin turns of a session: leave out --yes")
 	}
@@ -103,15 +108,15 @@ func (a *app) runSetup(cmd *cobra.Command, args []string, flags *setupFlags) err
 			return fmt.Errorf("setup: find the project's folder: %w", err)
 		}
 	}
-	defer a.DiscardTyped() // no answer typed ahead goes to the shell
+	defer v.DiscardTyped() // no answer typed ahead goes to the shell
 	if flags.undo {
-		return a.undoSetup(cmd.Context(), args[0], o, flags)
+		return v.undoSetup(cmd.Context(), args[0], o, flags)
 	}
-	return a.setUp(cmd.Context(), args[0], o, flags)
+	return v.setUp(cmd.Context(), args[0], o, flags)
 }
 
 // findSetupOptions returns what setup has to know of this user and this acpctl.
-func (a *app) findSetupOptions(flags *setupFlags) (o setup.Options, err error) {
+func (v *Verbs) findSetupOptions(flags *setupFlags) (o setup.Options, err error) {
 	if err := frame.CheckAgentName(flags.name); err != nil {
 		return o, err
 	}
@@ -123,7 +128,7 @@ func (a *app) findSetupOptions(flags *setupFlags) (o setup.Options, err error) {
 		return o, fmt.Errorf("setup: find the path of acpctl: %w", err)
 	}
 	usual := filepath.Join(o.Home, ".acp", client.AgentFolder, client.SocketName)
-	if o.Socket, err = a.FindAgentSocket(); err != nil {
+	if o.Socket, err = v.FindAgentSocket(); err != nil {
 		return o, fmt.Errorf("setup: %w", err)
 	}
 	if o.Socket == usual {
@@ -132,54 +137,77 @@ func (a *app) findSetupOptions(flags *setupFlags) (o setup.Options, err error) {
 	return o, nil
 }
 
+// FindPrograms returns what is known of each agent program.
+func (v *Verbs) FindPrograms(ctx context.Context) ([]setup.Status, error) {
+	o, err := v.findSetupOptions(&setupFlags{})
+	if err != nil {
+		return nil, err
+	}
+	return setup.FindStatus(ctx, o), nil
+}
+
+// ConnectProgram does as acpctl setup does, with --yes if yes is set. It reports whether the program is connected, which
+// a person can decline.
+func (v *Verbs) ConnectProgram(ctx context.Context, program string, yes bool) (bool, error) {
+	flags := setupFlags{yes: yes}
+	o, err := v.findSetupOptions(&flags)
+	if err != nil {
+		return false, err
+	}
+	if err = v.setUp(ctx, program, o, &flags); errors.Is(err, errNotYes) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
 // setUp asks for each step of a program's plan, and writes what was accepted.
-func (a *app) setUp(ctx context.Context, name string, o setup.Options, flags *setupFlags) error {
+func (v *Verbs) setUp(ctx context.Context, name string, o setup.Options, flags *setupFlags) error {
 	plan, err := setup.NewPlan(name, o)
 	if err != nil {
 		return frame.UsageErrorf("%w", err)
 	}
 	if !plan.IsInstalled {
-		a.TellLine(fmt.Sprintf("%s is not installed here, or not in PATH: setup prepares its configuration all the same.", plan.Title))
+		v.TellLine(fmt.Sprintf("%s is not installed here, or not in PATH: setup prepares its configuration all the same.", plan.Title))
 	}
 	asks := !flags.yes && !flags.dryRun
-	if asks && !a.InTTY && flags.wake {
+	if asks && !v.InTTY && flags.wake {
 		return frame.UsageErrorf("--wake asks a question, and standard input is no terminal: run it at one; for the rest: acpctl setup %s --yes", name)
 	}
-	if asks && !a.InTTY {
-		return a.refuseToAsk(plan)
+	if asks && !v.InTTY {
+		return v.refuseToAsk(plan)
 	}
-	shown, accepted, err := a.acceptSteps(ctx, plan, name, flags)
+	shown, accepted, err := v.acceptSteps(ctx, plan, name, flags)
 	if err != nil {
 		return fmt.Errorf("setup: nothing was written: %w", err)
 	}
 	if flags.dryRun && flags.wake {
 		step := setup.Step{Name: stepWake, Question: formatWakeQuestion(o.Agent)}
 		shown = append(shown, shownStep{Name: step.Name, Question: step.Question})
-		a.showStep(&step, "", "", flags)
+		v.showStep(&step, "", "", flags)
 	}
 	if flags.dryRun {
-		return a.printSteps(shown)
+		return v.printSteps(shown)
 	}
 	written, err := plan.Write()
-	if told := a.printWritten(written, accepted == 0); err == nil {
+	if told := v.printWritten(written, accepted == 0); err == nil {
 		err = told
 	}
 	if err != nil {
 		return explainUnwritable(err)
 	}
 	if accepted > 0 {
-		a.TellLine(setup.DescribeRestart(&setup.Status{Program: name, Title: plan.Title}))
+		v.TellLine(setup.DescribeRestart(&setup.Status{Program: name, Title: plan.Title}))
 	}
-	a.tellOfDaemon(ctx)
+	v.tellOfDaemon(ctx)
 	if flags.wake {
-		return a.askForAnswers(ctx, name, o.Agent)
+		return v.askForAnswers(ctx, name, o.Agent)
 	}
 	return nil
 }
 
 // acceptSteps shows the steps that would change something, and accepts those that the flags or the
 // person says yes to. It returns those that were shown, and how many were accepted.
-func (a *app) acceptSteps(ctx context.Context, plan *setup.Plan, name string, flags *setupFlags) (shown []shownStep, accepted int, err error) {
+func (v *Verbs) acceptSteps(ctx context.Context, plan *setup.Plan, name string, flags *setupFlags) (shown []shownStep, accepted int, err error) {
 	shown = []shownStep{}
 	plan.IsBrief = !flags.dryRun
 	for i := range plan.Steps {
@@ -193,20 +221,20 @@ func (a *app) acceptSteps(ctx context.Context, plan *setup.Plan, name string, fl
 				plan.Accept(step)
 			}
 			if note != "" && step.Name != setup.StepServer {
-				a.TellLine(note)
+				v.TellLine(note)
 			}
 			continue
 		}
 		if flags.yes && !step.IsDefault {
-			a.TellLine("--yes does not answer this question: " + step.Question + " acpctl setup " + name + " asks it at a terminal.")
+			v.TellLine("--yes does not answer this question: " + step.Question + " acpctl setup " + name + " asks it at a terminal.")
 			continue
 		}
 		shown = append(shown, shownStep{step.Name, step.Question, note, diff})
-		a.showStep(step, diff, note, flags)
+		v.showStep(step, diff, note, flags)
 		if !flags.yes && !flags.dryRun {
-			err := a.requireYes(ctx)
+			err := v.requireYes(ctx)
 			if err == errNotYes && step.Name == setup.StepSending {
-				a.TellLine(plan.Title + " asks you each time, then. To change that: acpctl setup " + name)
+				v.TellLine(plan.Title + " asks you each time, then. To change that: acpctl setup " + name)
 			}
 			if err == errNotYes && step.Name != setup.StepServer {
 				continue
@@ -230,12 +258,12 @@ type shownStep struct {
 }
 
 // printSteps prints as JSON what --dry-run found. For a person it was printed before.
-func (a *app) printSteps(shown []shownStep) error {
-	return a.PrintData(struct {
+func (v *Verbs) printSteps(shown []shownStep) error {
+	return v.PrintData(struct {
 		Steps []shownStep `json:"steps"`
 	}{shown}, func() {
 		if len(shown) == 0 {
-			a.PrintLine("nothing to change")
+			v.PrintLine("nothing to change")
 		}
 	})
 }
@@ -251,7 +279,7 @@ func explainUnwritable(err error) error {
 }
 
 // refuseToAsk shows what setup would write and returns the error that nobody can be asked.
-func (a *app) refuseToAsk(plan *setup.Plan) error {
+func (v *Verbs) refuseToAsk(plan *setup.Plan) error {
 	for i := range plan.Steps {
 		step := &plan.Steps[i]
 		diff, note, err := plan.Preview(step)
@@ -259,7 +287,7 @@ func (a *app) refuseToAsk(plan *setup.Plan) error {
 			return fmt.Errorf("setup: nothing was written: %w", err)
 		}
 		if diff != "" && step.IsDefault {
-			a.showStep(step, diff, note, &setupFlags{})
+			v.showStep(step, diff, note, &setupFlags{})
 			plan.Accept(step)
 		}
 	}
@@ -268,13 +296,13 @@ func (a *app) refuseToAsk(plan *setup.Plan) error {
 
 // showStep shows what a yes would write, and below it, where it is not scrolled away, the question: on standard
 // output if that is all that is wanted.
-func (a *app) showStep(step *setup.Step, diff, note string, flags *setupFlags) {
-	out, width := a.Err, a.ErrWidth()
+func (v *Verbs) showStep(step *setup.Step, diff, note string, flags *setupFlags) {
+	out, width := v.Err, v.ErrWidth()
 	switch {
-	case flags.dryRun && a.JSON:
+	case flags.dryRun && v.JSON:
 		return
 	case flags.dryRun:
-		out, width = a.Out, a.OutWidth()
+		out, width = v.Out, v.OutWidth()
 	}
 	fmt.Fprintf(out, "\n%s\n%s\n", client.Text(diff), ui.WrapLines(client.Line(step.Question), width))
 	if note != "" {
@@ -285,8 +313,8 @@ func (a *app) showStep(step *setup.Step, diff, note string, flags *setupFlags) {
 var errNotYes = errors.New("the answer was not yes")
 
 // requireYes returns errNotYes unless the person answers the question that was shown with yes.
-func (a *app) requireYes(ctx context.Context) error {
-	yes, err := a.Confirm(ctx, "")
+func (v *Verbs) requireYes(ctx context.Context) error {
+	yes, err := v.Confirm(ctx, "")
 	if err == nil && !yes {
 		err = errNotYes
 	}
@@ -294,34 +322,34 @@ func (a *app) requireYes(ctx context.Context) error {
 }
 
 // printWritten prints which files were written, and where what they were before is.
-func (a *app) printWritten(written []setup.Written, unchanged bool) error {
+func (v *Verbs) printWritten(written []setup.Written, unchanged bool) error {
 	if written == nil {
 		written = []setup.Written{}
 	}
 	if len(written) > 0 {
-		a.SetDoneNote("setup has changed %s and so on: acpctl setup says what is connected", written[0].Path)
+		v.SetDoneNote("setup has changed %s and so on: acpctl setup says what is connected", written[0].Path)
 	}
-	return a.PrintData(struct {
+	return v.PrintData(struct {
 		Written []setup.Written `json:"written"`
 	}{written}, func() {
 		if len(written) == 0 && unchanged {
-			a.PrintLine("nothing to change")
+			v.PrintLine("nothing to change")
 		}
 		for _, w := range written {
 			switch {
 			case w.Removed:
-				a.PrintLine("removed %s", client.Line(w.Path))
+				v.PrintLine("removed %s", client.Line(w.Path))
 			case w.Backup != "":
-				a.PrintLine("wrote %s (before: %s)", client.Line(w.Path), client.Line(w.Backup))
+				v.PrintLine("wrote %s (before: %s)", client.Line(w.Path), client.Line(w.Backup))
 			default:
-				a.PrintLine("wrote %s", client.Line(w.Path))
+				v.PrintLine("wrote %s", client.Line(w.Path))
 			}
 		}
 	})
 }
 
 // undoSetup takes out what setup wrote, after a yes.
-func (a *app) undoSetup(ctx context.Context, name string, o setup.Options, flags *setupFlags) error {
+func (v *Verbs) undoSetup(ctx context.Context, name string, o setup.Options, flags *setupFlags) error {
 	undo, err := setup.NewUndo(name, o)
 	if err != nil {
 		return frame.UsageErrorf("%w", err)
@@ -336,45 +364,45 @@ func (a *app) undoSetup(ctx context.Context, name string, o setup.Options, flags
 		shown := []shownStep{}
 		if diff != "" {
 			shown = append(shown, shownStep{Name: "undo", Question: step.Question, Diff: diff})
-			a.showStep(step, diff, "", flags)
+			v.showStep(step, diff, "", flags)
 		}
-		return a.printSteps(shown)
+		return v.printSteps(shown)
 	case diff == "":
 	case flags.yes:
-		a.showStep(step, diff, "", flags)
-	case !a.InTTY:
-		a.showStep(step, diff, "", flags)
+		v.showStep(step, diff, "", flags)
+	case !v.InTTY:
+		v.showStep(step, diff, "", flags)
 		return frame.UsageErrorf("setup asks before it writes, and standard input is no terminal: --yes writes what is shown above")
 	default:
-		a.showStep(step, diff, "", flags)
-		if err := a.requireYes(ctx); err != nil {
+		v.showStep(step, diff, "", flags)
+		if err := v.requireYes(ctx); err != nil {
 			return fmt.Errorf("setup: nothing was written: %w", err)
 		}
 	}
 	written, err := undo.Write()
-	if told := a.printWritten(written, true); err == nil {
+	if told := v.printWritten(written, true); err == nil {
 		err = told
 	}
 	switch {
 	case err != nil:
 		return explainUnwritable(err)
 	case flags.wake:
-		return a.takeBackAnswers(ctx, o.Agent)
+		return v.takeBackAnswers(ctx, o.Agent)
 	}
-	a.tellOfAnswers(ctx, name)
+	v.tellOfAnswers(ctx, name)
 	return nil
 }
 
 // tellOfDaemon tells a person that no daemon answers, and what to do.
-func (a *app) tellOfDaemon(ctx context.Context) {
-	if _, err := a.Daemon.Whoami(ctx); err != nil {
-		e, _ := a.ClassifyError(ctx, err)
-		a.TellLine("The tools need a daemon: " + e.Message)
+func (v *Verbs) tellOfDaemon(ctx context.Context) {
+	if _, err := v.Daemon.Whoami(ctx); err != nil {
+		e, _ := v.ClassifyError(ctx, err)
+		v.TellLine("The tools need a daemon: " + e.Message)
 	}
 }
 
 // listPrograms prints what is known of each program.
-func (a *app) listPrograms(ctx context.Context, o setup.Options) error {
+func (v *Verbs) listPrograms(ctx context.Context, o setup.Options) error {
 	o.Project, _ = os.Getwd()
 	all := setup.FindStatus(ctx, o)
 	rows := make([][]string, len(all))
@@ -390,7 +418,7 @@ func (a *app) listPrograms(ctx context.Context, o setup.Options) error {
 			rows[i][3] = ""
 		}
 	}
-	if err := a.PrintList(struct {
+	if err := v.PrintList(struct {
 		Programs []setup.Status `json:"programs"`
 	}{all}, []string{"PROGRAM", "VERSION", "CONNECTED", "CONFIGURATION"}, rows); err != nil {
 		return err
@@ -398,14 +426,14 @@ func (a *app) listPrograms(ctx context.Context, o setup.Options) error {
 	for _, s := range all {
 		switch {
 		case s.Problem != "":
-			a.TellLine(s.Program + ": " + s.Problem)
+			v.TellLine(s.Program + ": " + s.Problem)
 		case s.Path != "" && s.Connected == setup.NotConnected:
-			a.TellLine("acpctl setup " + s.Program + " connects it")
+			v.TellLine("acpctl setup " + s.Program + " connects it")
 		}
 		if s.Project != "" && s.ProjectServer == setup.Foreign {
-			a.TellLine(fmt.Sprintf("%s: in this folder, %s gives it another server acp: if you let %s start that one, it replaces acpctl", s.Program, s.Project, s.Title))
+			v.TellLine(fmt.Sprintf("%s: in this folder, %s gives it another server acp: if you let %s start that one, it replaces acpctl", s.Program, s.Project, s.Title))
 		}
 	}
-	a.tellOfDaemon(ctx)
+	v.tellOfDaemon(ctx)
 	return nil
 }

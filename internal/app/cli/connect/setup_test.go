@@ -1,4 +1,4 @@
-package cli
+package connect
 
 import (
 	"errors"
@@ -23,11 +23,8 @@ import (
 
 // newSetupDaemon returns a daemon, and the home directory of a user with no agent program.
 func newSetupDaemon(t *testing.T) (*clitest.FakeDaemon, string) {
-	home := t.TempDir()
-	for name, value := range map[string]string{"HOME": home, "PATH": home, "XDG_STATE_HOME": "", "XDG_CONFIG_HOME": "", "CLAUDE_CONFIG_DIR": "", "CODEX_HOME": "", "ACP_HOME": ""} {
-		t.Setenv(name, value)
-	}
-	f := newDaemon(t)
+	home := clitest.SetUpHome(t)
+	f := clitest.NewFakeDaemonOf(t, func(f *frame.Frame) []*cobra.Command { return []*cobra.Command{(&Verbs{f}).NewCmd()} })
 	f.SetAnswer(client.MethodWhoami, &client.Whoami{Name: "desk"})
 	return f, home
 }

@@ -1,4 +1,4 @@
-package cli
+package connect
 
 import (
 	"context"
@@ -9,26 +9,26 @@ import (
 
 // askForAnswers asks whether answers to what sessions asked may wake them, and tells the daemon.
 // agent is the session that is meant; "" means every one.
-func (a *app) askForAnswers(ctx context.Context, name, agent string) error {
-	rules, err := a.Daemon.WakeRules(ctx)
+func (v *Verbs) askForAnswers(ctx context.Context, name, agent string) error {
+	rules, err := v.Daemon.WakeRules(ctx)
 	if err != nil {
 		return fmt.Errorf("setup: --wake: %w", err)
 	}
 	for _, rule := range rules.Answers {
 		if rule.Agent == "" || rule.Agent == agent {
-			a.TellLine("Answers wake sessions already.")
+			v.TellLine("Answers wake sessions already.")
 			return nil
 		}
 	}
-	a.TellLine("")
-	a.TellLine(formatWakeQuestion(agent))
-	if err := a.requireYes(ctx); err != nil {
+	v.TellLine("")
+	v.TellLine(formatWakeQuestion(agent))
+	if err := v.requireYes(ctx); err != nil {
 		return fmt.Errorf("setup: --wake: %w, so answers wake no session; what was accepted before is written", err)
 	}
-	if _, err := a.Daemon.SetWakeAnswers(ctx, client.WakeAnswersParams{On: true, Agent: agent}); err != nil {
+	if _, err := v.Daemon.SetWakeAnswers(ctx, client.WakeAnswersParams{On: true, Agent: agent}); err != nil {
 		return fmt.Errorf("setup: --wake: %w", err)
 	}
-	a.TellLine("Answers wake sessions from now on. acpctl setup " + name + " --undo --wake ends that.")
+	v.TellLine("Answers wake sessions from now on. acpctl setup " + name + " --undo --wake ends that.")
 	return nil
 }
 
@@ -45,17 +45,17 @@ func formatWakeQuestion(agent string) string {
 }
 
 // takeBackAnswers tells the daemon that answers wake no session.
-func (a *app) takeBackAnswers(ctx context.Context, agent string) error {
-	if _, err := a.Daemon.SetWakeAnswers(ctx, client.WakeAnswersParams{Agent: agent}); err != nil {
+func (v *Verbs) takeBackAnswers(ctx context.Context, agent string) error {
+	if _, err := v.Daemon.SetWakeAnswers(ctx, client.WakeAnswersParams{Agent: agent}); err != nil {
 		return fmt.Errorf("setup: --wake: %w", err)
 	}
-	a.TellLine("From now on answers wake no session, unless agents in config.yaml allows it.")
+	v.TellLine("From now on answers wake no session, unless agents in config.yaml allows it.")
 	return nil
 }
 
 // tellOfAnswers tells a person whose setup was undone that answers still wake sessions.
-func (a *app) tellOfAnswers(ctx context.Context, name string) {
-	if rules, err := a.Daemon.WakeRules(ctx); err == nil && len(rules.Answers) > 0 {
-		a.TellLine("Answers still wake sessions of other programs: acpctl setup " + name + " --undo --wake ends that.")
+func (v *Verbs) tellOfAnswers(ctx context.Context, name string) {
+	if rules, err := v.Daemon.WakeRules(ctx); err == nil && len(rules.Answers) > 0 {
+		v.TellLine("Answers still wake sessions of other programs: acpctl setup " + name + " --undo --wake ends that.")
 	}
 }

@@ -1,4 +1,4 @@
-package cli
+package up
 
 import (
 	"io"
@@ -10,11 +10,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/spf13/cobra"
+
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/client/jsonrpc"
 	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/integration/await"
 	"github.com/acpd/acpd/internal/app/cli/clitest"
+	"github.com/acpd/acpd/internal/app/cli/connect"
 	"github.com/acpd/acpd/internal/app/cli/frame"
 	"github.com/acpd/acpd/internal/app/cli/ui"
 	"github.com/acpd/acpd/kinds"
@@ -32,8 +35,15 @@ type upDaemon struct {
 	open  []client.OpenInvitation
 }
 
+func newRoot(f *frame.Frame) *cobra.Command {
+	root := &cobra.Command{Use: "acpctl"}
+	f.SetUpRoot(root, NewCmd(f), (&connect.Verbs{Frame: f}).NewCmd())
+	return root
+}
+
 func newUpDaemon(t *testing.T, programs ...string) *upDaemon {
-	f, user := newSetupDaemon(t)
+	user := clitest.SetUpHome(t)
+	f := clitest.NewFakeDaemon(t, newRoot)
 	d := &upDaemon{FakeDaemon: f, user: user}
 	for _, name := range programs {
 		writeScript(t, filepath.Join(user, name), "echo 1.2.3")
@@ -74,6 +84,15 @@ func newUpDaemon(t *testing.T, programs ...string) *upDaemon {
 		return &client.Invitations{Invitations: slices.Clone(d.open)}, nil
 	})
 	return d
+}
+
+func readText(t *testing.T, path string) string {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil && !os.IsNotExist(err) {
+		t.Fatal(err)
+	}
+	return string(text)
 }
 
 func writeScript(t *testing.T, path, script string) {
