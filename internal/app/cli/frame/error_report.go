@@ -4,11 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"regexp"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -18,22 +16,6 @@ import (
 	"github.com/acpd/acpd/internal/ownwords"
 	"github.com/acpd/acpd/kinds"
 )
-
-const aDuration = "a duration like 30s or 1h30m"
-
-var (
-	duration = regexp.MustCompile(`^[+-]?(([0-9]+\.?[0-9]*|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h))+$`)
-	limit    = regexp.MustCompile(`at most (\w+)`)
-)
-
-// findLongestDuration returns the longest duration that a flag takes: the one in its usage, else the
-// longest that Go has.
-func findLongestDuration(usage string) string {
-	if most := limit.FindStringSubmatch(usage); most != nil {
-		return most[1]
-	}
-	return fmt.Sprintf("%dh", time.Duration(math.MaxInt64)/time.Hour)
-}
 
 // timeFlags are the names that verbs have for how long something may take. Each is tried where
 // another one was meant.
@@ -53,14 +35,6 @@ func (f *Frame) explainUnknownFlag(cmd *cobra.Command, unknown *pflag.NotExistEr
 			return unknown
 		}
 		return fmt.Errorf("%w: put -- before text that begins with a hyphen", unknown)
-	}
-	if usual := findVerb(cmd, usualVerbs[cmd.Name()]); usual != nil {
-		if flag := usual.Flags().Lookup(unknown.GetSpecifiedName()); flag != nil && flag.NoOptDefVal != "" { // it needs no value
-			if word := cmd.Flags().Arg(0); word != "" && !f.isMeant(cmd.Context(), usual, word) {
-				return f.withInstead(cmd, cmd.Flags().Args(), reportUnknownVerb(cmd, cmd.Flags().Args()))
-			}
-			return Instead{fmt.Errorf("%w, which is one of %s", unknown, usual.CommandPath()), formatExample(usual, cmd.Flags().Arg(0)) + " --" + flag.Name}
-		}
 	}
 	if err := reportRemoved(cmd, "--"+unknown.GetSpecifiedName()); err != nil {
 		return err
@@ -107,13 +81,10 @@ func (f *Frame) explainFlagError(cmd *cobra.Command, err error) error {
 		return err
 	}
 	expected, ok := map[string]string{
-		"int": "a whole number", "uint64": "a whole number, 0 or more", "duration": aDuration, "bool": "true or false",
+		"int": "a whole number", "uint64": "a whole number, 0 or more", "duration": "a duration like 30s or 1h30m", "bool": "true or false",
 	}[wrong.GetFlag().Value.Type()]
 	if !ok {
 		return fmt.Errorf("--%s: %w", wrong.GetFlag().Name, wrong.Unwrap())
-	}
-	if expected == aDuration && duration.MatchString(wrong.GetValue()) { // it is too long for Go
-		expected = "a duration of at most " + findLongestDuration(wrong.GetFlag().Usage)
 	}
 	return fmt.Errorf("--%s: %.64q: expected %s", wrong.GetFlag().Name, wrong.GetValue(), expected)
 }

@@ -52,15 +52,6 @@ func HintMCP(program string) string {
 	return "acpctl mcp --help, which shows what to write into the configuration of " + program
 }
 
-// usualVerbs maps a verb to the verb below it that people leave out: wake desk means wake allow desk.
-var usualVerbs = map[string]string{"wake": "allow", "approvals": "yes"}
-
-// wordsBelow has, by a verb, the words that people try below it, by the verb there that does what they expect.
-var wordsBelow = map[string]map[string]string{
-	"wake":      {"allow": "add grant on enable permit yes let accept approve ok", "revoke": "deny off forbid block delete del disallow stop disable no never remove rm refuse reject decline untrust cancel end mute"},
-	"approvals": {"no": "deny refuse reject decline block cancel stop off", "yes": "allow accept approve ok grant"},
-}
-
 // listedBy has, by a verb, which verb lists what its first argument may be.
 var listedBy = map[string]string{
 	"cancel": "tasks", "wait": "tasks", "reply": "tasks", "yes": "approvals", "always": "approvals", "no": "approvals",
@@ -74,13 +65,7 @@ func HintForWord(root *cobra.Command, word string, args []string) string {
 		return HintMCP(word)
 	}
 	var known []string
-	paths := otherWords[word]
-	for answer, path := range map[string]string{"yes": "wake allow", "no": "wake revoke"} {
-		if isNumber(FirstOrEmpty(args)) && FirstOrEmpty(paths) == path {
-			paths = []string{"approvals " + answer}
-		}
-	}
-	for _, path := range paths {
+	for _, path := range otherWords[word] {
 		verb, left, err := root.Find(strings.Fields(path))
 		if len(left) > 0 && verb.Name() == "setup" { // the name of a program
 			known = append(known, "acpctl "+path)
@@ -147,9 +132,6 @@ func isPeer(arg string) bool {
 	return identity.CheckName(name) == nil
 }
 
-// isNumber reports whether an argument looks like the number of a message that waits for approval.
-func isNumber(arg string) bool { return arg != "" && strings.Trim(arg, "0123456789") == "" }
-
 // unfitArg is the error of an argument that is missing or empty.
 type unfitArg struct{ name, how string }
 
@@ -159,8 +141,6 @@ func (u unfitArg) Error() string { return u.name + " is " + u.how }
 func (f *Frame) withInstead(cmd *cobra.Command, args []string, err error) error {
 	names := ListArgNames(cmd)
 	unfit, isUnfit := errors.AsType[unfitArg](err)
-	_, isKnown := errors.AsType[Instead](err)
-	usual := findVerb(cmd, usualVerbs[cmd.Name()])
 	split := splitPeer(cmd, args)
 	peer, agent, _ := strings.Cut(FirstOrEmpty(args), ":")
 	switch {
@@ -168,8 +148,6 @@ func (f *Frame) withInstead(cmd *cobra.Command, args []string, err error) error 
 		return Instead{errors.New("PEER is a name without an agent"), split}
 	case len(args) == 2 && strings.Contains(cmd.Use, "PEER[/AGENT]") && identity.CheckName(peer) == nil && client.IsPlainAgentName(agent):
 		return Instead{fmt.Errorf("PEER: %q: an agent stands behind a slash", args[0]), formatTyped(cmd, []string{peer + "/" + agent, args[1]})}
-	case err != nil && !isKnown && usual != nil && len(args) > 0 && f.isMeant(cmd.Context(), usual, args[0]):
-		return Instead{fmt.Errorf("unknown verb %q", args[0]), formatTyped(usual, args)}
 	case len(args) == 2 && len(names) == 2 && names[0] == "PEER" && slices.Contains(textArgs, names[1]) && strings.ContainsAny(args[0], " ?") && isPeer(args[1]):
 		return Instead{UsageErrorf("PEER and %s are swapped", names[1]), formatTyped(cmd, []string{args[1], args[0]})}
 	case isUnfit && len(args) == 0 && unfit.name == "PEER":
@@ -221,17 +199,6 @@ func (f *Frame) listPeers(ctx context.Context) (names []string, err error) {
 	return names, err
 }
 
-// isMeant reports whether a word that is not a verb is an argument of a verb that was left out. A verb that allows a
-// peer something is meant only by the name of a trusted peer.
-func (f *Frame) isMeant(ctx context.Context, usual *cobra.Command, word string) bool {
-	if ListArgNames(usual)[0] != "PEER" {
-		return isNumber(word)
-	}
-	name, _, _ := strings.Cut(word, "/")
-	names, _ := f.listPeers(ctx)
-	return slices.Contains(names, name)
-}
-
 // reportUnknownVerb returns the error of a word that is not a verb.
 func reportUnknownVerb(cmd *cobra.Command, args []string) error {
 	problem := fmt.Sprintf("unknown verb %q", args[0])
@@ -246,18 +213,10 @@ func reportUnknownVerb(cmd *cobra.Command, args []string) error {
 			return Instead{errors.New(problem), hint}
 		}
 	}
-	for verb, words := range wordsBelow[cmd.Name()] {
-		if slices.Contains(strings.Fields(words), strings.ToLower(args[0])) {
-			return Instead{errors.New(problem), formatTyped(findVerb(cmd, verb), args[1:])}
-		}
-	}
 	cmd.SuggestionsMinimumDistance = 2
 	near := slices.DeleteFunc(cmd.SuggestionsFor(args[0]), func(verb string) bool { return verb[0] != args[0][0] })
 	if len(near) > 0 {
 		return errors.New(problem + ": did you mean " + strings.Join(near, " or ") + "?")
-	}
-	if usualVerbs[cmd.Name()] != "" {
-		problem += ": there are " + strings.Join(cmd.SuggestionsFor(""), ", ")
 	}
 	return errors.New(problem)
 }
