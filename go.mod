@@ -32,7 +32,6 @@ require (
 	golang.org/x/time v0.16.0
 	golang.org/x/tools v0.51.0
 	modernc.org/sqlite v1.60.0
-	rsc.io/qr v0.2.0
 )
 
 require (

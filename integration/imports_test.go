@@ -159,7 +159,6 @@ var importers = map[string][]string{
 	"golang.org/x/term":            {"internal/app/cli/ui"},
 	"filippo.io/age":               {"internal/app/backup"},
 	"golang.org/x/crypto/ssh":      {"identity"},
-	"rsc.io/qr":                    {"internal/app/cli/ui"},
 	"github.com/coder/websocket":   {"harness"},
 	"github.com/tailscale/hujson":  {"harness/setup"},
 	"github.com/pelletier/go-toml": {"harness/setup"},
@@ -237,7 +236,6 @@ var notInDaemon = []string{
 	"github.com/modelcontextprotocol",
 	"github.com/spf13/cobra",
 	"golang.org/x/term",
-	"rsc.io/qr",
 	"filippo.io/age",
 }
 

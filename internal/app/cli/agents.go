@@ -1,8 +1,9 @@
 package cli
 
 import (
-	"cmp"
+	"context"
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
@@ -15,6 +16,8 @@ import (
 )
 
 func (a *app) newAgentsCmd() *cobra.Command {
+	var spent bool
+	var days int
 	cmd := &cobra.Command{
 		Use:   "agents",
 		Short: "List the agents here and at connected peers: when they answer, and who woke those here",
@@ -23,7 +26,7 @@ func (a *app) newAgentsCmd() *cobra.Command {
   acpctl agents --json`,
 		Long: `Lists whom others can ask here, and below them whom you can ask at connected peers, as those
 say: an agent answers now; it is a session that your question wakes; or the question waits for its
-next turn, or for its owner's yes, if that one is asked. What an agent says that it is for stands last, in quotes. "?"
+next turn, or earlier, if its owner is asked and says yes. What an agent says that it is for stands last, in quotes. "?"
 stands for what an older peer does not say.
 
 Of the agents here, PROGRAM is that of a session, which
@@ -31,14 +34,15 @@ answers only while it has a turn. HOUR and DAY say how many turns of it peers ha
 in the last hour and the last 24 hours: 20 and 100 at most, half of them one peer, unless
 turns under agents in config.yaml says otherwise. BY says which peers those were, and STATE
 until when the turns of one are used up.`,
-		Args: func(cmd *cobra.Command, args []string) error {
-			if frame.FirstOrEmpty(args) == "unmute" {
-				return fmt.Errorf("unknown verb \"unmute\": a mute ends with acpctl agents mute %s 0s", cmp.Or(strings.Join(args[1:], " "), "NAME"))
-			}
-			return frame.NamedArgs()(cmd, args)
-		},
+		Args: frame.NamedArgs(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx := cmd.Context()
+			switch {
+			case spent:
+				return a.showSpent(ctx, days)
+			case cmd.Flags().Changed("days"):
+				return frame.UsageErrorf("--days is for --spent: give that too, or leave it out")
+			}
 			agents, err := a.Daemon.Agents(ctx)
 			if err != nil {
 				return err
@@ -80,6 +84,8 @@ until when the turns of one are used up.`,
 			})
 		},
 	}
+	cmd.Flags().BoolVar(&spent, "spent", false, "instead, what headless runs of agent programs have cost, and what they may cost a day")
+	cmd.Flags().IntVar(&days, "days", 1, "with --spent: how many days back, today among them")
 	cmd.AddCommand(a.newMuteAgentCmd())
 	return cmd
 }
@@ -133,6 +139,7 @@ func (a *app) newMuteAgentCmd() *cobra.Command {
   acpctl agents mute claude 0s      it may be woken again`,
 		Long: `Nothing wakes the session for that time, 1h unless DURATION says otherwise, at most 720h:
 what comes for it waits for its next turn. A restart of acpd does not end it.`,
+		ValidArgsFunction: a.completeAgents,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			d := time.Hour
 			if len(args) > 1 {
@@ -154,4 +161,24 @@ what comes for it waits for its next turn. A restart of acpd does not end it.`,
 			})
 		},
 	}
+}
+
+// showSpent prints what headless runs have cost on the last days, and what they may cost today.
+func (a *app) showSpent(ctx context.Context, days int) error {
+	if days < 1 || days > 31 {
+		return frame.UsageErrorf("--days: %d: expected a number from 1 to 31", days)
+	}
+	spent, err := a.Daemon.Spent(ctx, client.SpentParams{Days: days})
+	if err != nil {
+		return err
+	}
+	var lines [][]string
+	for _, r := range spent.Rows {
+		lines = append(lines, []string{r.Day, client.Line(r.Name), r.Profile, strconv.FormatUint(r.Runs, 10), strconv.FormatUint(r.Tokens, 10), fmt.Sprintf("%.2f", r.Cost)})
+	}
+	l := spent.Limits
+	most := strconv.FormatUint
+	lines = append(lines, []string{"a day", "(each)", "(all)", most(l.Runs, 10), most(l.Tokens, 10), fmt.Sprintf("%.2f", l.Cost)},
+		[]string{"a day", "(all)", "(all)", "-", "-", fmt.Sprintf("%.2f", l.CostAll)})
+	return a.PrintList(spent, []string{"DAY", "PEER", "PROFILE", "RUNS", "TOKENS", "USD"}, lines)
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -96,9 +95,6 @@ func (a *app) printPeerAgents(peers []peerAgents) {
 		a.PrintLine("")
 	}
 	a.PrintTable([]string{"AT PEERS", "ANSWERS", "ABOUT"}, rows)
-	if slices.ContainsFunc(rows, func(row []string) bool { return row[1] == formatAnswers(kinds.AnswersTurn) }) {
-		a.PrintForPerson("at its next turn: or earlier, if its owner is asked and says yes")
-	}
 }
 
 // formatAnswers returns when an agent answers, in words for a person.
@@ -120,16 +116,4 @@ func quoteAbout(about string) string {
 		return ""
 	}
 	return `"` + strings.ReplaceAll(client.Line(about), `"`, "'") + `"`
-}
-
-// countAgents returns how many agents each connected peer says it has, by its id.
-func (a *app) countAgents(ctx context.Context, peers []client.Peer) map[identity.ID]string {
-	counts := make(map[identity.ID]string)
-	for _, p := range a.askPeersForAgents(ctx, peers) {
-		counts[p.ID] = strconv.Itoa(len(p.Agents))
-		if p.Error != nil {
-			counts[p.ID] = "?"
-		}
-	}
-	return counts
 }

@@ -10,41 +10,8 @@ import (
 	"github.com/acpd/acpd/kinds"
 )
 
-// flagValues has the values of flags that take one of a few, by the verb's path below acpctl and the
-// flag's name.
-var flagValues = map[string]map[string][]string{
-	"wake allow":  {"kinds": kinds.ListNames(kinds.Wakes)},
-	"wake revoke": {"kinds": kinds.ListNames(kinds.Wakes)},
-}
-
-// addValueCompletions completes values of flags, and arguments that name what the daemon knows: sessions and
-// approvals.
-func (a *app) addValueCompletions(root *cobra.Command) {
-	for path, flags := range flagValues {
-		cmd := findVerb(root, path)
-		for name, values := range flags {
-			cmd.RegisterFlagCompletionFunc(name, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))
-		}
-	}
-	for _, path := range []string{"wake allow", "wake revoke", "wake answers"} {
-		findVerb(root, path).RegisterFlagCompletionFunc("agent", func(cmd *cobra.Command, _ []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
-			return a.completeAgents(cmd, nil, begun)
-		})
-	}
-	findVerb(root, "agents mute").ValidArgsFunction = a.completeAgents
-	for _, path := range []string{"approvals yes", "approvals always", "approvals no"} {
-		findVerb(root, path).ValidArgsFunction = a.completeApprovals
-	}
-}
-
-// findVerb returns the verb at a path below root. It panics if the path is wrong: the paths are ours.
-func findVerb(root *cobra.Command, path string) *cobra.Command {
-	cmd, left, err := root.Find(strings.Fields(path))
-	if err != nil || len(left) > 0 {
-		panic("no verb " + path)
-	}
-	return cmd
-}
+// completeKinds completes the value of a flag by the kinds that may wake a session.
+var completeKinds = cobra.FixedCompletions(kinds.ListNames(kinds.Wakes), cobra.ShellCompDirectiveNoFileComp)
 
 // completeAgents completes a first argument by the names of the sessions that are attached.
 func (a *app) completeAgents(cmd *cobra.Command, args []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
@@ -57,6 +24,11 @@ func (a *app) completeAgents(cmd *cobra.Command, args []string, begun string) ([
 		}
 		return found
 	})
+}
+
+// completeAgentFlag completes the value of a flag as completeAgents does.
+func (a *app) completeAgentFlag(cmd *cobra.Command, _ []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	return a.completeAgents(cmd, nil, begun)
 }
 
 // completeApprovals completes a first argument by the ids of the messages that wait for the owner's approval.

@@ -7,7 +7,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/acpd/acpd/client"
-	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/internal/app/cli/ui"
 )
 
@@ -29,9 +28,7 @@ func (a *app) newPeersCmd() *cobra.Command {
 vouches for the peer; such a peer is dialled when somebody calls it. A name in quotes is what a stranger calls itself, and
 proves nothing.
 
-AGENTS shows how many agents a connected peer has, and "?" if it does not answer within 2 s. acpctl agents lists them.
-
-SOURCE shows where the first address comes from: worked (connected there), worked before (SEEN shows when), static
+SOURCE shows where the first address comes from: worked (connected there, SEEN shows when), static
 (config.yaml, trust --addr, an invitation), mdns (announced on the network), call (the stranger called from there). A narrow
 terminal cuts the addresses; --json has all.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -39,14 +36,13 @@ terminal cuts the addresses; --json has all.`,
 			if err != nil {
 				return err
 			}
-			return a.PrintData(client.Peers{Peers: peers}, func() { a.printPeers(peers, a.countAgents(cmd.Context(), peers)) })
+			return a.PrintData(client.Peers{Peers: peers}, func() { a.printPeers(peers) })
 		},
 	}
 }
 
-// printPeers prints a table of peers, with how many agents those have that are connected, and tells a person
-// what to do next.
-func (a *app) printPeers(peers []client.Peer, agents map[identity.ID]string) {
+// printPeers prints a table of peers, and tells a person what to do next.
+func (a *app) printPeers(peers []client.Peer) {
 	var rows [][]string
 	for _, p := range peers {
 		state, rtt := string(p.State), "-"
@@ -62,9 +58,9 @@ func (a *app) printPeers(peers []client.Peer, agents map[identity.ID]string) {
 		if p.RTTUS != nil {
 			rtt = ui.FormatMilliseconds(*p.RTTUS)
 		}
-		rows = append(rows, []string{ui.FormatPeerName(&p), p.ID.Label(), state, ui.DashIfEmpty(agents[p.ID]), rtt, a.FormatAge(p.LastSeen.Time), formatAddrSource(&p), client.Line(formatAddrs(p.Addrs))})
+		rows = append(rows, []string{ui.FormatPeerName(&p), p.ID.Label(), state, rtt, a.FormatAge(p.LastSeen.Time), ui.DashIfEmpty(string(p.Source)), client.Line(formatAddrs(p.Addrs))})
 	}
-	a.PrintTable([]string{"NAME", "ID", "STATE", "AGENTS", "RTT", "SEEN", "SOURCE", "ADDRESSES"}, rows)
+	a.PrintTable([]string{"NAME", "ID", "STATE", "RTT", "SEEN", "SOURCE", "ADDRESSES"}, rows)
 	for _, p := range peers {
 		if p.NameConflict && p.Name == "" {
 			a.PrintForPerson("%s is no trusted peer: it claims the name of one", p.ID.Label())
@@ -79,15 +75,6 @@ func (a *app) printPeers(peers []client.Peer, agents map[identity.ID]string) {
 	case slices.ContainsFunc(peers, ui.IsStranger):
 		a.PrintForPerson("to connect a stranger, on both sides: acpctl trust NAME")
 	}
-}
-
-// formatAddrSource returns where the first address of a peer comes from. That it worked is said of
-// the past, unless the peer is connected.
-func formatAddrSource(p *client.Peer) string {
-	if p.Source == client.SourceWorked && p.State != client.PeerConnected {
-		return "worked before"
-	}
-	return ui.DashIfEmpty(string(p.Source))
 }
 
 // formatAddrs returns addresses in a line. One on a relay it shows without the id, which the line

@@ -25,22 +25,6 @@ func TestPeersThatRefuse(t *testing.T) {
 	}
 }
 
-// An address that has worked is not shown as one that works while its peer is away.
-func TestPeersThatAreAway(t *testing.T) {
-	f := newDaemon(t)
-	f.SetAnswer(client.MethodPeers, &client.Peers{Peers: []client.Peer{
-		{ID: clitest.DeskID, Name: "desk", State: client.PeerTrusted, Source: client.SourceWorked},
-		{ID: clitest.MyID, Name: "office", State: client.PeerConnected, Source: client.SourceWorked},
-		{ID: clitest.MyID, Name: "reviewer", State: client.PeerTrusted, Source: client.SourceStatic},
-	}})
-	got := f.Run("peers")
-	for i, want := range []string{"worked before", "worked", "static"} {
-		if line := strings.Split(got.Out, "\n")[i]; !strings.Contains(line, "\t"+want+"\t") {
-			t.Errorf("%q: want %s", line, want)
-		}
-	}
-}
-
 // A path that is not the direct one is named; the id in an address on a relay is not repeated.
 func TestPeersByOtherPaths(t *testing.T) {
 	f := newDaemon(t)

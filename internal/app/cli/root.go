@@ -64,13 +64,12 @@ error of the peer, 130 interrupted.`,
 	f.SetUpRoot(root, slices.Concat(operate.NewCmds(f, a.version), (&meet.Verbs{Frame: f}).NewCmds(), talk.NewCmds(f), watch.NewCmds(f), []*cobra.Command{
 		a.newStatusCmd(), a.newPeersCmd(),
 		up.NewCmd(f), (&connect.Verbs{Frame: f}).NewCmd(), a.newPingCmd(), a.newDiscoverCmd(), serve.NewCmd(f), a.newMCPCmd(),
-		a.addSpentFlag(a.newAgentsCmd()), a.newWakeCmd(), a.newApprovalsCmd(),
+		a.newAgentsCmd(), a.newWakeCmd(), a.newApprovalsCmd(),
 		a.newPipeCmd(),
 		channel.NewChannelCmd(f), oacp.NewOACPCmd(f),
 		a.newCompletionCmd(), a.newVersionCmd(),
 	})...)
 	root.RunE = func(cmd *cobra.Command, _ []string) error { return a.showGroups(cmd) }
 	a.addVersionFlag(root)
-	a.addValueCompletions(root)
 	return root
 }

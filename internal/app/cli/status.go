@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"maps"
@@ -20,24 +21,20 @@ import (
 )
 
 func (a *app) newStatusCmd() *cobra.Command {
-	var patience, interval time.Duration
-	var budget, watch, check, quiet bool
+	var patience time.Duration
+	var budget, check, quiet bool
 	cmd := &cobra.Command{
 		Use:   "status",
 		Short: "Show what the own daemon is doing",
 		Example: `  acpctl status
   acpctl status --wait 5s           wait for a daemon that is starting
   acpctl status --budget            what peers may cost it, and what they do
-  acpctl status --watch             until interrupted
   acpctl status --check --quiet     for a script or a container: the exit code says it
   acpctl status --json`,
 		Long: `It shows the daemon, its agents, how many peers are connected, and how many delegations are open, given and taken.
 
 --budget shows what peers may use, in the columns ROW (what is counted), PEER (who, or all together), HELD (what is used now),
 BOUND (what may be used) and REFUSED (how often more was refused).
-
---watch shows the status again every --interval. A terminal is drawn anew; a script gets blocks that end with an empty line,
-or with --json one line each. If the daemon goes away it says so, and goes on. Only an interrupt ends it, with exit code 130.
 
 --check says in one line whether the daemon is ready: its accept loops and the writer of its store run, its UDP socket answers,
 and its disks have room for what peers send. It takes at most 2 s. The exit code is 0 if the daemon is ready, 1 if it is not,
@@ -47,21 +44,15 @@ and 6 if no daemon answers.`,
 			switch {
 			case patience < 0:
 				return frame.UsageErrorf("--wait: expected a duration like 5s")
-			case interval < shortestWatch || interval > longestWatch:
-				return frame.UsageErrorf("--interval: expected a duration of %s to %s", kinds.FormatDuration(shortestWatch), kinds.FormatDuration(longestWatch))
-			case cmd.Flags().Changed("interval") && !watch:
-				return frame.UsageErrorf("--interval is the pace of --watch: add that, or leave it out")
 			case quiet && !check:
 				return frame.UsageErrorf("--quiet is for --check: add that, or leave it out")
 			}
-			if names := frame.ListGiven(cmd, "budget", "wait", "watch", "check"); len(names) > 1 {
+			if names := frame.ListGiven(cmd, "budget", "wait", "check"); len(names) > 1 {
 				return frame.UsageErrorf("--%s and --%s: leave one of them out", names[0], names[1])
 			}
 			switch {
 			case budget:
 				return operate.ShowBudget(ctx, a.Frame)
-			case watch:
-				return a.watchStatus(ctx, interval)
 			case check:
 				return a.checkStatus(ctx, quiet)
 			}
@@ -81,8 +72,6 @@ and 6 if no daemon answers.`,
 		},
 	}
 	cmd.Flags().DurationVar(&patience, "wait", 0, "how long to wait for the daemon")
-	cmd.Flags().BoolVarP(&watch, "watch", "w", false, "show it again and again")
-	cmd.Flags().DurationVar(&interval, "interval", 2*time.Second, "time from one look of --watch to the next")
 	cmd.Flags().BoolVar(&check, "check", false, "say whether the daemon is ready")
 	cmd.Flags().BoolVarP(&quiet, "quiet", "q", false, "with --check, say nothing if it is")
 	cmd.Flags().BoolVar(&budget, "budget", false, "show what peers may cost, what they hold, and how often they were refused more")
@@ -106,7 +95,7 @@ func formatStatus(s *client.Status) [][2]string {
 	for _, g := range s.Agents {
 		what := fmt.Sprintf("%s: %d of %d active", client.Line(g.Name), g.Active, g.MaxConcurrent)
 		if len(g.Domains) > 0 {
-			what += ", " + client.Line(formatDomains(g.Domains))
+			what += ", " + client.Line(strings.Join(g.Domains, " "))
 		}
 		rows = append(rows, [2]string{"agent", what})
 	}
@@ -149,28 +138,10 @@ func formatRelay(r *client.Relay) string {
 // formatOpenTasks returns how many delegations are open, and that some wait for an answer.
 func formatOpenTasks(s *client.Status) string {
 	open := fmt.Sprintf("%d given, %d taken", s.TasksGiven, s.TasksTaken)
-	switch {
-	case s.QuestionsOpen == 1:
-		open += "; 1 waits for an answer: see acpctl tasks"
-	case s.QuestionsOpen > 1:
-		open += fmt.Sprintf("; %d wait for an answer: see acpctl tasks", s.QuestionsOpen)
+	if s.QuestionsOpen > 0 {
+		open += fmt.Sprintf("; waiting for an answer: %d, see acpctl tasks", s.QuestionsOpen)
 	}
 	return open
-}
-
-// maxDomains is how many bytes of an agent's domains status shows, without the first one.
-const maxDomains = 200
-
-// formatDomains returns the first of an agent's domains, and how many more there are.
-func formatDomains(all []string) string {
-	text := all[0]
-	for i, d := range all[1:] {
-		if len(text)+1+len(d) > maxDomains {
-			return fmt.Sprintf("%s and %d more", text, len(all)-1-i)
-		}
-		text += " " + d
-	}
-	return text
 }
 
 func formatCounts(by map[string]uint64) string {
@@ -181,4 +152,51 @@ func formatCounts(by map[string]uint64) string {
 		}
 	}
 	return strings.Join(all, ", ")
+}
+
+// formatUnready returns what keeps a daemon from its work, without what a warning says too.
+func formatUnready(s *client.Status) (rows [][2]string) {
+	said := make(map[string]bool)
+	for _, w := range s.Warnings {
+		said[w] = true
+	}
+	for _, why := range s.Unready {
+		if !said[why] {
+			rows = append(rows, [2]string{"not ready", client.Line(why)})
+		}
+	}
+	return rows
+}
+
+// checkPatience bounds how long status --check waits for the daemon.
+const checkPatience = 2 * time.Second
+
+// checkStatus prints in one line whether the daemon is ready, with quiet only if it is not. The exit
+// code is [frame.ExitLocal] if it is not.
+func (a *app) checkStatus(ctx context.Context, quiet bool) error {
+	a.Daemon.Patience = checkPatience
+	s, err := a.Daemon.Status(ctx)
+	if err != nil {
+		return err
+	}
+	if !s.Ready && len(s.Unready) == 0 {
+		return kinds.Errorf(kinds.Internal, "acpd %s does not say whether it is ready: update it", client.Line(s.Version))
+	}
+	if s.Ready && quiet {
+		return nil
+	}
+	err = a.PrintData(struct {
+		Ready   bool     `json:"ready"`
+		Unready []string `json:"unready"`
+	}{s.Ready, s.Unready}, func() {
+		if s.Ready {
+			a.PrintLine("ready")
+			return
+		}
+		a.Warn("not ready: %s", strings.Join(s.Unready, "; "))
+	})
+	if err == nil && !s.Ready {
+		err = frame.Exit(frame.ExitLocal)
+	}
+	return err
 }

@@ -3,7 +3,6 @@ package cli
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -65,41 +64,20 @@ by its own rules what runs without asking you.`,
 				return err
 			}
 			a.tellOfSessions(cmd.Context(), &p)
-			a.tellOfOtherKinds(&p, rules)
-			if !p.Ask {
-				return nil
+			if p.Ask {
+				a.PrintForPerson("%s", frame.HintOwnerNotify)
 			}
-			return a.OfferOwnerNotify(cmd.Context())
+			return nil
 		},
 	}
 	f := cmd.Flags()
 	f.StringSliceVar(&p.Kinds, "kinds", nil, "only for these: "+strings.Join(kinds.ListNames(kinds.Wakes), ", ")+" (default: all of them)")
 	f.StringVar(&p.Agent, "agent", "", "only the session of this name (default: every session)")
+	cmd.RegisterFlagCompletionFunc("kinds", completeKinds)
+	cmd.RegisterFlagCompletionFunc("agent", a.completeAgentFlag)
 	f.BoolVar(&p.Ask, "ask", false, "acpctl approvals asks you before a message begins a turn")
 	f.BoolVar(&p.Unattended, "unattended", false, "also if nobody is there to be asked for permissions")
 	return cmd
-}
-
-// tellOfOtherKinds tells a person who names kinds which other ones the peer was allowed before, and how
-// to take them back.
-func (a *app) tellOfOtherKinds(p *client.WakeAllowParams, rules *client.WakeRules) {
-	if len(p.Kinds) == 0 {
-		return
-	}
-	var others []string
-	name, configured := p.Peer, ""
-	for _, r := range rules.Rules {
-		switch {
-		case slices.Contains(p.Kinds, r.Kind) || slices.Contains(others, r.Kind):
-		case r.Since.IsZero():
-			configured = " What config.yaml allows is changed there."
-		default:
-			name, others = r.Name, append(others, r.Kind)
-		}
-	}
-	if len(others) > 0 {
-		a.TellLine("Allowed before, and still: " + strings.Join(others, ", ") + ". To take that back: acpctl wake revoke " + name + " --kinds " + strings.Join(others, ",") + "." + configured)
-	}
 }
 
 // tellOfSessions tells a person which sessions a new permission concerns, whether each could be woken now,
@@ -111,38 +89,24 @@ func (a *app) tellOfSessions(ctx context.Context, p *client.WakeAllowParams) {
 	}
 	concerned := 0
 	for _, g := range agents {
-		if g.Session == nil || g.Woken == nil || p.Agent != "" && p.Agent != g.Name {
-			continue
+		if g.Session != nil && g.Woken != nil && (p.Agent == "" || p.Agent == g.Name) {
+			concerned++
+			a.TellLine(g.Name + " " + a.describeWakeable(&g, p))
 		}
-		concerned++
-		a.TellLine(g.Name + " " + a.describeWakeable(&g, p))
 	}
-	remedy := "To have one: " + kinds.RemedyNoSession
-	if len(agents) > 0 {
-		remedy = "acpctl agents lists those that are."
-	}
-	switch {
-	case p.Agent != "" && !slices.ContainsFunc(agents, func(g client.AgentState) bool { return g.Name == p.Agent }):
-		a.TellLine("No agent " + p.Agent + " is attached: the rule waits for one. " + remedy)
-	case p.Agent != "" && concerned == 0:
-		a.TellLine(p.Agent + " answers by itself, so nothing wakes it: the rule is for a session of that name.")
-	case concerned == 0:
-		a.TellLine("No session is attached now: the rule waits for one. To have one: " + kinds.RemedyNoSession)
+	if concerned == 0 {
+		who := strings.TrimSpace("No session " + p.Agent)
+		a.TellLine(who + " is attached now: the rule waits for one. To have one: " + kinds.RemedyNoSession)
 	}
 }
 
 // describeWakeable says whether a session could be woken now by what a new permission allows.
 func (a *app) describeWakeable(g *client.AgentState, p *client.WakeAllowParams) string {
-	usedUp := slices.IndexFunc(g.Woken.By, func(by client.WokenBy) bool {
-		return (by.Name == p.Peer || by.Peer.String() == p.Peer) && !by.UsedUpUntil.IsZero()
-	})
 	switch {
 	case g.Session.Unwakeable != "":
 		return "cannot be woken: " + g.Session.Unwakeable
 	case !g.Woken.MutedUntil.IsZero():
 		return "is muted until " + a.FormatTime(g.Woken.MutedUntil.Time) + ": acpctl agents mute " + g.Name + " 0s ends that"
-	case usedUp >= 0:
-		return "can be woken by it again from " + a.FormatTime(g.Woken.By[usedUp].UsedUpUntil.Time) + " on: its turns are used up (turns of agents in config.yaml)"
 	case g.Woken.Refused != "":
 		return "was not woken a moment ago: " + g.Woken.Refused
 	case p.Ask:
@@ -214,6 +178,8 @@ session. Rules in config.yaml are changed there.`,
 	}
 	cmd.Flags().StringSliceVar(&p.Kinds, "kinds", nil, "only for these (default: all of them)")
 	cmd.Flags().StringVar(&p.Agent, "agent", "", "only the rules of the session of this name (default: all rules of the peer)")
+	cmd.RegisterFlagCompletionFunc("kinds", completeKinds)
+	cmd.RegisterFlagCompletionFunc("agent", a.completeAgentFlag)
 	return cmd
 }
 
@@ -243,6 +209,7 @@ and so does a question about it, whichever peer was asked. Partial results wake 
 		},
 	}
 	cmd.Flags().StringVar(&p.Agent, "agent", "", "only the session of this name (default: every session)")
+	cmd.RegisterFlagCompletionFunc("agent", a.completeAgentFlag)
 	cmd.Flags().BoolVar(&p.Unattended, "unattended", false, "also if nobody is there to be asked for permissions")
 	return cmd
 }
@@ -348,9 +315,10 @@ for its turn, or for room within the bounds of turns. Until then no takes it bac
 		"no":     "Decline a query or delegation, or leave another message in the inbox",
 	} {
 		cmd.AddCommand(&cobra.Command{
-			Use:     answer + " ID",
-			Short:   short,
-			Example: "  acpctl approvals\n  acpctl approvals " + answer + " 482913",
+			Use:               answer + " ID",
+			Short:             short,
+			Example:           "  acpctl approvals\n  acpctl approvals " + answer + " 482913",
+			ValidArgsFunction: a.completeApprovals,
 			RunE: func(cmd *cobra.Command, args []string) error {
 				decided, err := a.Daemon.Approve(cmd.Context(), client.ApproveParams{ID: args[0], Answer: answer})
 				if err != nil {
@@ -371,8 +339,6 @@ for its turn, or for room within the bounds of turns. Until then no takes it bac
 // describeApproval says what a message waits for.
 func (a *app) describeApproval(p client.Approval) string {
 	switch {
-	case !p.Approved && p.Again:
-		return "your word, asked again after a restart"
 	case !p.Approved:
 		return "your word"
 	case p.KeptBy == "":

@@ -7,6 +7,7 @@ import (
 
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/internal/app/cli/clitest"
+	"github.com/acpd/acpd/internal/app/cli/frame"
 	"github.com/acpd/acpd/kinds"
 )
 
@@ -20,7 +21,7 @@ func TestUnwakeableSessionsAreTold(t *testing.T) {
 	f.SetAnswer(client.MethodWakeAllow, &client.WakeRules{Rules: []client.WakeRule{{Peer: clitest.DeskID, Name: "desk", Kind: kinds.KindQuery}}})
 	told := "codex cannot be woken: it has no folder ~/.codex here\n"
 	can, asks := "claude can be woken now. To try it: acpctl wake test claude\n", "codex-2 can be woken now. To try it: acpctl wake test codex-2\n"
-	for agent, err := range map[string]string{"": can + asks + told, "codex": told, "claude": can, "serve": "serve answers by itself, so nothing wakes it: the rule is for a session of that name.\n"} {
+	for agent, err := range map[string]string{"": can + asks + told, "codex": told, "claude": can, "serve": "No session serve is attached now: the rule waits for one. To have one: start a program that acpctl setup has connected\n"} {
 		if got := f.Run("wake", "allow", "desk", "--agent", agent); got.Code != 0 || got.Err != err {
 			t.Errorf("for %q: %+v", agent, got)
 		}
@@ -37,10 +38,9 @@ func TestWhatKeepsASessionFromBeingWokenIsTold(t *testing.T) {
 	f.SetAnswer(client.MethodWakeAllow, &client.WakeRules{})
 	later := client.Time{Time: time.Date(2026, 11, 29, 3, 0, 0, 0, time.UTC)}
 	for want, woken := range map[string]client.Woken{
-		"claude is muted until 2026-11-29T03:00:00Z: acpctl agents mute claude 0s ends that\n":                                   {MutedUntil: later},
-		"claude can be woken by it again from 2026-11-29T03:00:00Z on: its turns are used up (turns of agents in config.yaml)\n": {By: []client.WokenBy{{Name: "other"}, {Name: "desk", UsedUpUntil: later}}},
-		"claude was not woken a moment ago: the session is unattended\n":                                                         {Refused: "the session is unattended"},
-		"claude can be woken, after your yes: acpctl approvals\n":                                                                {By: []client.WokenBy{{Name: "other", UsedUpUntil: later}}},
+		"claude is muted until 2026-11-29T03:00:00Z: acpctl agents mute claude 0s ends that\n": {MutedUntil: later},
+		"claude was not woken a moment ago: the session is unattended\n":                       {Refused: "the session is unattended"},
+		"claude can be woken, after your yes: acpctl approvals\n":                              {By: []client.WokenBy{{Name: "other", UsedUpUntil: later}}},
 	} {
 		f.SetAnswer(client.MethodAgents, client.Agents{Agents: []client.AgentState{{Agent: client.Agent{Name: "claude", Session: &client.SessionInfo{Harness: "claude"}}, Woken: &woken}}})
 		if got := f.Run("wake", "allow", "desk", "--ask"); got.Code != 0 || got.Err != want {
@@ -49,30 +49,16 @@ func TestWhatKeepsASessionFromBeingWokenIsTold(t *testing.T) {
 	}
 }
 
-// Who allows some kinds hears which other ones stay allowed, and how to take them back.
-func TestKindsThatStayAllowedAreTold(t *testing.T) {
+// Where nobody can be woken yet, that is said too, and a person who wants to be asked reads how to be told.
+func TestARuleWaitsForASession(t *testing.T) {
 	f := newDaemon(t)
-	rule := func(kind, agent string, since time.Time) client.WakeRule {
-		return client.WakeRule{Peer: clitest.DeskID, Name: "desk", Kind: kind, Agent: agent, Since: client.Time{Time: since}}
-	}
-	now := time.Now()
 	f.SetAnswer(client.MethodAgents, client.Agents{Agents: []client.AgentState{}})
-	for want, rules := range map[string][]client.WakeRule{
-		"": {rule(kinds.KindQuery, "", now), rule(kinds.KindQuery, "claude", now)},
-		"Allowed before, and still: notify, error. To take that back: acpctl wake revoke desk --kinds notify,error.\n":                              {rule(kinds.KindNotify, "", now), rule(kinds.KindNotify, "claude", now), rule(kinds.KindQuery, "", now), rule(kinds.KindError, "claude", now)},
-		"Allowed before, and still: notify. To take that back: acpctl wake revoke desk --kinds notify. What config.yaml allows is changed there.\n": {rule(kinds.KindQuery, "", now), rule(kinds.KindNotify, "", now), rule(kinds.KindError, "claude", time.Time{})},
-	} {
-		f.SetAnswer(client.MethodWakeAllow, &client.WakeRules{Rules: rules})
-		const nobody = "No session is attached now: the rule waits for one. To have one: start a program that acpctl setup has connected\n"
-		if got := f.Run("wake", "allow", "desk", "--kinds", "query"); got.Code != 0 || got.Err != nobody+want {
-			t.Errorf("%+v, want %q", got, want)
-		}
-		if got := f.Run("wake", "allow", "desk"); got.Code != 0 || got.Err != nobody {
-			t.Errorf("without kinds: %+v", got)
-		}
-		if got := f.Run("wake", "allow", "desk", "--agent", "claude"); got.Code != 0 || got.Err != strings.Replace(nobody, "session is attached now", "agent claude is attached", 1) {
-			t.Errorf("for one session: %+v", got)
-		}
+	f.SetAnswer(client.MethodWakeAllow, &client.WakeRules{})
+	const remedy = ": the rule waits for one. To have one: start a program that acpctl setup has connected\n"
+	f.WantResult(f.Run("wake", "allow", "desk"), 0, "", "No session is attached now"+remedy)
+	f.WantResult(f.Run("wake", "allow", "desk", "--agent", "claude"), 0, "", "No session claude is attached now"+remedy)
+	if got := f.RunInteractive("", "wake", "allow", "desk", "--ask"); !strings.HasSuffix(got.Err, remedy+frame.HintOwnerNotify+"\n") {
+		t.Errorf("%+v", got)
 	}
 }
 

@@ -22,8 +22,8 @@ import (
 
 // setupFlags are the flags of setup.
 type setupFlags struct {
-	wake, project, dryRun, undo, yes bool
-	name                             string
+	project, dryRun, undo, yes bool
+	name                       string
 }
 
 // Verbs has the verb of one run, and what acpctl up does as it does.
@@ -79,7 +79,6 @@ broken, or other: their server acp is something else), and the file that says so
 		RunE: func(cmd *cobra.Command, args []string) error { return v.runSetup(cmd, args, &flags) },
 	}
 	f := cmd.Flags()
-	f.BoolVar(&flags.wake, "wake", false, "also let answers to what a session asked wake it; with --undo, let them no more")
 	f.BoolVar(&flags.project, "project", false, "only for the project in this folder, in its own files")
 	f.BoolVar(&flags.dryRun, "dry-run", false, "show what would be written, and write nothing")
 	f.BoolVar(&flags.undo, "undo", false, "take out again what setup wrote")
@@ -100,8 +99,6 @@ func (v *Verbs) runSetup(cmd *cobra.Command, args []string, flags *setupFlags) e
 	case len(args) == 0:
 		v.PrintForPerson("Asking each program for its version…")
 		return v.listPrograms(cmd.Context(), o)
-	case flags.wake && flags.yes && !flags.undo:
-		return frame.UsageErrorf("--wake: only a person can say that messages begin turns of a session: leave out --yes")
 	}
 	if flags.project {
 		if o.Project, err = os.Getwd(); err != nil {
@@ -170,20 +167,12 @@ func (v *Verbs) setUp(ctx context.Context, name string, o setup.Options, flags *
 		v.TellLine(fmt.Sprintf("%s is not installed here, or not in PATH: setup prepares its configuration all the same.", plan.Title))
 	}
 	asks := !flags.yes && !flags.dryRun
-	if asks && !v.InTTY && flags.wake {
-		return frame.UsageErrorf("--wake asks a question, and standard input is no terminal: run it at one; for the rest: acpctl setup %s --yes", name)
-	}
 	if asks && !v.InTTY {
-		return v.refuseToAsk(plan)
+		return errNobodyToAsk
 	}
 	shown, accepted, err := v.acceptSteps(ctx, plan, name, flags)
 	if err != nil {
 		return fmt.Errorf("setup: nothing was written: %w", err)
-	}
-	if flags.dryRun && flags.wake {
-		step := setup.Step{Name: stepWake, Question: formatWakeQuestion(o.Agent)}
-		shown = append(shown, shownStep{Name: step.Name, Question: step.Question})
-		v.showStep(&step, "", "", flags)
 	}
 	if flags.dryRun {
 		return v.printSteps(shown)
@@ -199,9 +188,6 @@ func (v *Verbs) setUp(ctx context.Context, name string, o setup.Options, flags *
 		v.TellLine(setup.DescribeRestart(&setup.Status{Program: name, Title: plan.Title}))
 	}
 	v.tellOfDaemon(ctx)
-	if flags.wake {
-		return v.askForAnswers(ctx, name, o.Agent)
-	}
 	return nil
 }
 
@@ -278,21 +264,8 @@ func explainUnwritable(err error) error {
 	return told
 }
 
-// refuseToAsk shows what setup would write and returns the error that nobody can be asked.
-func (v *Verbs) refuseToAsk(plan *setup.Plan) error {
-	for i := range plan.Steps {
-		step := &plan.Steps[i]
-		diff, note, err := plan.Preview(step)
-		if err != nil {
-			return fmt.Errorf("setup: nothing was written: %w", err)
-		}
-		if diff != "" && step.IsDefault {
-			v.showStep(step, diff, note, &setupFlags{})
-			plan.Accept(step)
-		}
-	}
-	return frame.UsageErrorf("setup asks before it writes, and standard input is no terminal: --yes writes what is shown above")
-}
+// errNobodyToAsk is the error of a run that asks, where nobody can answer.
+var errNobodyToAsk = frame.UsageErrorf("setup asks before it writes, and standard input is no terminal: --dry-run shows what it would write, and --yes writes it")
 
 // showStep shows what a yes would write, and below it, where it is not scrolled away, the question: on standard
 // output if that is all that is wanted.
@@ -371,8 +344,7 @@ func (v *Verbs) undoSetup(ctx context.Context, name string, o setup.Options, fla
 	case flags.yes:
 		v.showStep(step, diff, "", flags)
 	case !v.InTTY:
-		v.showStep(step, diff, "", flags)
-		return frame.UsageErrorf("setup asks before it writes, and standard input is no terminal: --yes writes what is shown above")
+		return errNobodyToAsk
 	default:
 		v.showStep(step, diff, "", flags)
 		if err := v.requireYes(ctx); err != nil {
@@ -383,13 +355,12 @@ func (v *Verbs) undoSetup(ctx context.Context, name string, o setup.Options, fla
 	if told := v.printWritten(written, true); err == nil {
 		err = told
 	}
-	switch {
-	case err != nil:
+	if err != nil {
 		return explainUnwritable(err)
-	case flags.wake:
-		return v.takeBackAnswers(ctx, o.Agent)
 	}
-	v.tellOfAnswers(ctx, name)
+	if rules, err := v.Daemon.WakeRules(ctx); err == nil && len(rules.Answers) > 0 {
+		v.TellLine("Answers still wake sessions of other programs: acpctl wake answers off ends that.")
+	}
 	return nil
 }
 

@@ -14,11 +14,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/acpd/acpd/client"
-	"github.com/acpd/acpd/client/jsonrpc"
 	"github.com/acpd/acpd/internal/app/cli/clitest"
 	"github.com/acpd/acpd/internal/app/cli/frame"
 	"github.com/acpd/acpd/internal/app/cli/ui"
-	"github.com/acpd/acpd/kinds"
 )
 
 // newSetupDaemon returns a daemon, and the home directory of a user with no agent program.
@@ -128,66 +126,6 @@ func TestSetupAsksOnceMore(t *testing.T) {
 	got = f.Run("setup", "claude", "--yes")
 	if got.Code != 0 || !strings.Contains(got.Err, "--yes does not answer this question: May Claude Code use acp_query") {
 		t.Errorf("%+v", got)
-	}
-}
-
-// --dry-run shows the question of --wake, which names all programs, and asks no daemon.
-func TestSetupShowsTheQuestionOfWake(t *testing.T) {
-	f, _ := newSetupDaemon(t)
-	f.SetAnswer(client.MethodWakeList, kinds.Errorf(kinds.Internal, "asked"))
-	const question = "May answers wake any session here? This concerns the sessions of all programs, not only of this one."
-	if got := f.Run("setup", "codex", "--wake", "--dry-run"); got.Code != 0 || !strings.Contains(got.Out, "\n"+question) {
-		t.Errorf("%+v", got)
-	}
-	if got := f.Run("setup", "codex", "--wake", "--dry-run", "--json"); got.Code != 0 || !strings.Contains(got.Out, `{"name":"wake","question":"`+question) {
-		t.Errorf("%+v", got)
-	}
-}
-
-// --wake has a question of its own, and tells the daemon.
-func TestSetupWake(t *testing.T) {
-	f, home := newSetupDaemon(t)
-	var told []client.WakeAnswersParams
-	f.SetAnswer(client.MethodWakeList, &client.WakeRules{})
-	f.SetHandler(client.MethodWakeAnswers, func(r *jsonrpc.Request) (any, error) {
-		var p client.WakeAnswersParams
-		if err := r.ReadParams(&p); err != nil {
-			return nil, err
-		}
-		told = append(told, p)
-		return &client.WakeRules{}, nil
-	})
-	if got := f.Run("setup", "codex", "--yes", "--wake"); got.Code != 2 || len(told) > 0 {
-		t.Errorf("--yes --wake: %+v, %+v", got, told)
-	}
-	if got := f.Run("setup", "codex", "--wake"); got.Code != 2 || !strings.Contains(got.Err, "for the rest: acpctl setup codex --yes") {
-		t.Errorf("without a terminal: %+v", got)
-	}
-	got := f.RunInteractive("yes\nyes\nno\nno\nno\n", "setup", "codex", "--wake")
-	if got.Code != 1 || len(told) > 0 || !strings.Contains(got.Err, "the answer was not yes, so answers wake no session") {
-		t.Errorf("a no: %+v, %+v", got, told)
-	}
-	if !strings.Contains(readText(t, filepath.Join(home, ".codex", "config.toml")), "[mcp_servers.acp]") {
-		t.Error("what was accepted before is not written")
-	}
-	got = f.RunInteractive("no\nno\nyes\n", "setup", "codex", "--wake")
-	if got.Code != 0 || len(told) != 1 || told[0] != (client.WakeAnswersParams{On: true}) {
-		t.Errorf("a yes: %+v, %+v", got, told)
-	}
-	got = f.RunInteractive("yes\nno\nno\nyes\n", "setup", "codex", "--wake", "--name", "reviewer")
-	if got.Code != 0 || len(told) != 2 || told[1] != (client.WakeAnswersParams{On: true, Agent: "reviewer"}) || !strings.Contains(got.Err, "May answers wake the session reviewer?") {
-		t.Errorf("of one session: %+v, %+v", got, told)
-	}
-	f.SetAnswer(client.MethodWakeList, &client.WakeRules{Answers: []client.WakeAnswersRule{{}}})
-	if got = f.RunInteractive("no\nno\n", "setup", "codex", "--wake", "--name", "reviewer"); got.Code != 0 || len(told) != 2 || !strings.Contains(got.Err, "Answers wake sessions already.") {
-		t.Errorf("on already: %+v, %+v", got, told)
-	}
-	if got = f.Run("setup", "codex", "--undo", "--yes", "--wake"); got.Code != 0 || len(told) != 3 || told[2].On {
-		t.Errorf("taken back: %+v, %+v", got, told)
-	}
-	f.SetAnswer(client.MethodWakeList, kinds.Errorf(kinds.NotAuthorized, "wake.list is the owner's"))
-	if got = f.RunInteractive("yes\nno\nno\nno\n", "setup", "codex", "--wake"); got.Code != 4 || !strings.Contains(got.Err, "wake.list is the owner's") {
-		t.Errorf("an agent: %+v", got)
 	}
 }
 

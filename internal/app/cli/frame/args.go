@@ -157,13 +157,11 @@ func adviseTooMany(names []string) string {
 		return "leave it out"
 	}
 	last := strings.Trim(names[len(names)-1], "[]")
-	switch isText := slices.Contains(textArgs, last); {
-	case len(names) == 1 && isText:
-		return "expected one " + last + ", in quotes if it contains spaces"
+	switch {
+	case slices.Contains(textArgs, last):
+		return "put what contains spaces in quotes"
 	case len(names) == 1:
 		return "expected one " + last
-	case isText:
-		return "put what contains spaces in quotes"
 	}
 	return "the last one is " + last
 }

@@ -21,9 +21,6 @@ import (
 // another one was meant.
 var timeFlags = []string{"deadline", "timeout", "expires", "wait"}
 
-// settingsOfDaemon has the lines of config.yaml that say what flags of acpd say.
-var settingsOfDaemon = map[string]string{"no-mdns": "discovery: {mdns: off}", "listen": "listen: HOST:PORT"}
-
 // explainUnknownFlag adds to the error of a flag that cmd does not have what may have been meant:
 // a flag of another name, or text.
 func (f *Frame) explainUnknownFlag(cmd *cobra.Command, unknown *pflag.NotExistError) error {
@@ -38,9 +35,6 @@ func (f *Frame) explainUnknownFlag(cmd *cobra.Command, unknown *pflag.NotExistEr
 	}
 	if err := reportRemoved(cmd, "--"+unknown.GetSpecifiedName()); err != nil {
 		return err
-	}
-	if setting := settingsOfDaemon[unknown.GetSpecifiedName()]; setting != "" && cmd.Name() == "up" {
-		return Instead{fmt.Errorf("%w, which is one of acpd", unknown), "acpctl up, once config.yaml in the state directory has the line " + setting}
 	}
 	if slices.Contains(timeFlags, unknown.GetSpecifiedName()) {
 		for _, name := range timeFlags {
@@ -68,13 +62,7 @@ func (f *Frame) explainFlagError(cmd *cobra.Command, err error) error {
 	if bare, ok := errors.AsType[*pflag.ValueRequiredError](err); ok {
 		flag := bare.GetFlag()
 		_, usage := pflag.UnquoteUsage(flag)
-		err = fmt.Errorf("--%s: its value is missing: %s", flag.Name, usage)
-		for line := range strings.Lines(cmd.Example) {
-			if words := strings.Fields(line); slices.Contains(words, "--"+flag.Name) || flag.Shorthand != "" && slices.Contains(words, "-"+flag.Shorthand) {
-				return Instead{err, strings.TrimSpace(explained.Split(strings.TrimLeft(line, " "), 2)[0])}
-			}
-		}
-		return err
+		return fmt.Errorf("--%s: its value is missing: %s", flag.Name, usage)
 	}
 	wrong, ok := errors.AsType[*pflag.InvalidValueError](err)
 	if !ok {

@@ -142,12 +142,9 @@ func (f *Frame) withInstead(cmd *cobra.Command, args []string, err error) error 
 	names := ListArgNames(cmd)
 	unfit, isUnfit := errors.AsType[unfitArg](err)
 	split := splitPeer(cmd, args)
-	peer, agent, _ := strings.Cut(FirstOrEmpty(args), ":")
 	switch {
 	case split != "":
 		return Instead{errors.New("PEER is a name without an agent"), split}
-	case len(args) == 2 && strings.Contains(cmd.Use, "PEER[/AGENT]") && identity.CheckName(peer) == nil && client.IsPlainAgentName(agent):
-		return Instead{fmt.Errorf("PEER: %q: an agent stands behind a slash", args[0]), formatTyped(cmd, []string{peer + "/" + agent, args[1]})}
 	case len(args) == 2 && len(names) == 2 && names[0] == "PEER" && slices.Contains(textArgs, names[1]) && strings.ContainsAny(args[0], " ?") && isPeer(args[1]):
 		return Instead{UsageErrorf("PEER and %s are swapped", names[1]), formatTyped(cmd, []string{args[1], args[0]})}
 	case isUnfit && len(args) == 0 && unfit.name == "PEER":

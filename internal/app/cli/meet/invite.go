@@ -21,7 +21,7 @@ func (v *Verbs) newInviteCmd() *cobra.Command {
 	var name, revoke string
 	var expires time.Duration
 	var uses int
-	var list, drawsQR, noRelay, withCredential bool
+	var list, noRelay, withCredential bool
 	cmd := &cobra.Command{
 		Use:   "invite",
 		Short: "Invite another machine, or several, to become peers",
@@ -32,7 +32,7 @@ func (v *Verbs) newInviteCmd() *cobra.Command {
   acpctl invite --list              which invitations are open, and who has used them
   acpctl invite --revoke all        ends all open invitations`,
 		Long: `It prints an invitation for one other daemon: paste it there into acpctl join. The invitation is a secret until it is used
-or expires. --qr shows it as a QR code first. At most 8 invitations are open at a time.
+or expires. At most 8 invitations are open at a time.
 
 With --uses N, N daemons can use it to join. Anybody who reads the line can be one of them, so give it a short --expires, and
 look with --list who came. The second daemon of a name is called NAME-2.
@@ -45,7 +45,7 @@ leaves them out and writes the invitation in a longer form, the only one that ac
 away the token of each relay that is marked for it (relay add --share): whoever has seen it can use the relay until its
 operator changes it.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			opens := cmd.Flags().Changed("expires") || cmd.Flags().Changed("name") || cmd.Flags().Changed("uses") || drawsQR || noRelay || withCredential
+			opens := cmd.Flags().Changed("expires") || cmd.Flags().Changed("name") || cmd.Flags().Changed("uses") || noRelay || withCredential
 			revokes := cmd.Flags().Changed("revoke")
 			switch {
 			case list && revokes, opens && (list || revokes):
@@ -61,16 +61,15 @@ operator changes it.`,
 				return frame.UsageErrorf("--uses: expected a number from 1 to %d", client.MaxInvitationUses)
 			}
 			p := client.InviteParams{ExpiresSecs: uint64(expires / time.Second), Name: name, NoRelay: noRelay, WithCredential: withCredential}
-			if uses > 1 { // an older daemon does not know it
+			if uses > 1 {
 				p.Uses = uint64(uses)
 			}
-			return v.createInvitation(cmd, p, expires, drawsQR)
+			return v.createInvitation(cmd, p, expires)
 		},
 	}
 	cmd.Flags().DurationVar(&expires, "expires", 0, "how long it can be used, at most 24h (default 10m)")
 	cmd.Flags().StringVar(&name, "name", "", "name that the other one gets here (default: what it calls itself)")
 	cmd.Flags().IntVar(&uses, "uses", 1, "how many daemons can join by it, at most 64")
-	cmd.Flags().BoolVar(&drawsQR, "qr", false, "show the invitation as a QR code too, about 40 lines high")
 	cmd.Flags().BoolVar(&noRelay, "no-relay", false, "name no relay, in the longer form that acpd 0.1.0 reads")
 	cmd.Flags().BoolVar(&withCredential, "with-credential", false, "give the tokens of relays away that are marked for it, for good")
 	cmd.Flags().BoolVar(&list, "list", false, "list the open invitations")
@@ -79,7 +78,7 @@ operator changes it.`,
 	return cmd
 }
 
-func (v *Verbs) createInvitation(cmd *cobra.Command, p client.InviteParams, expires time.Duration, drawsQR bool) error {
+func (v *Verbs) createInvitation(cmd *cobra.Command, p client.InviteParams, expires time.Duration) error {
 	if cmd.Flags().Changed("expires") && (expires < time.Second || expires > client.MaxInvitation) {
 		return frame.UsageErrorf("--expires: expected a duration of 1s to 24h")
 	}
@@ -93,9 +92,6 @@ func (v *Verbs) createInvitation(cmd *cobra.Command, p client.InviteParams, expi
 		return err
 	}
 	v.SetDoneNote("the invitation is open: acpctl invite --revoke %s ends it", inv.ID)
-	if drawsQR {
-		v.showQRCode(inv.URI)
-	}
 	return v.PrintData(inv, func() {
 		v.PrintLine("%s", inv.URI)
 		if v.ErrTTY {
@@ -146,11 +142,7 @@ func (v *Verbs) listInvitations(ctx context.Context) error {
 	}
 	var rows [][]string
 	for _, o := range open {
-		left := ""
-		if o.Uses > 0 { // else the daemon is older
-			left = strconv.Itoa(o.Left)
-		}
-		rows = append(rows, []string{o.ID, v.FormatTime(o.Expires), ui.DashIfEmpty(o.Name), ui.DashIfEmpty(formatJoined(&o)), ui.DashIfEmpty(left)})
+		rows = append(rows, []string{o.ID, v.FormatTime(o.Expires), ui.DashIfEmpty(o.Name), ui.DashIfEmpty(formatJoined(&o)), strconv.Itoa(o.Left)})
 	}
 	return v.PrintList(client.Invitations{Invitations: open}, []string{"ID", "EXPIRES", "FOR", "USED BY", "LEFT"}, rows)
 }
@@ -158,14 +150,10 @@ func (v *Verbs) listInvitations(ctx context.Context) error {
 // formatJoined returns the names of those who have used an invitation, the first eight if they are
 // more.
 func formatJoined(o *client.OpenInvitation) string {
-	joined := o.Joined
-	if joined == nil && o.UsedBy != nil {
-		joined = []client.NamedPeer{*o.UsedBy}
-	}
 	var names []string
-	for i, p := range joined {
+	for i, p := range o.Joined {
 		if i == maxListed {
-			names = append(names, fmt.Sprintf("and %d more", len(joined)-i))
+			names = append(names, fmt.Sprintf("and %d more", len(o.Joined)-i))
 			break
 		}
 		names = append(names, p.Name)
@@ -201,27 +189,8 @@ func (v *Verbs) completeInvitations(cmd *cobra.Command, _ []string, begun string
 	})
 }
 
-// showQRCode shows an invitation as a QR code on standard error, or says why it cannot.
-func (v *Verbs) showQRCode(uri string) {
-	code, columns, err := ui.DrawQRCode(uri, v.Colours)
-	switch {
-	case err != nil:
-		v.Warn("--qr: %v: use the line below", err)
-	case columns > v.ErrWidth():
-		v.Warn("--qr: the code has %d columns, and the terminal %d: make it wider, or use the line below", columns, v.ErrWidth())
-	default:
-		fmt.Fprint(v.Err, code, "\n")
-	}
-}
-
 // printInvitationHelp tells a person what to do with an invitation.
 func (v *Verbs) printInvitationHelp(inv *client.Invitation, uses uint64) {
-	for _, url := range inv.Relays {
-		fmt.Fprintf(v.Err, "\nIt names the relay %s. acpd 0.1.0 cannot read it: for that, --no-relay.", client.Line(url))
-	}
-	if len(inv.Relays) > 0 {
-		fmt.Fprintln(v.Err)
-	}
 	who := "one other machine"
 	if uses > 1 {
 		who = fmt.Sprintf("%d other machines", uses)

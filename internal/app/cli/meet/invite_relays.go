@@ -2,7 +2,6 @@ package meet
 
 import (
 	"context"
-	"fmt"
 	"slices"
 
 	"github.com/acpd/acpd/client"
@@ -49,20 +48,10 @@ func (v *Verbs) warnNamedRelay(inv *client.Invitation, r *client.Relay) {
 // tellOfRelayLogin says what a machine needs to join over a relay whose login is not in the invitation. With nkeys
 // that is its own, which join shows if it is missing.
 func (v *Verbs) tellOfRelayLogin(r *client.Relay) {
-	needs, remedy := "", ""
 	switch {
 	case r.Login == client.LoginToken && r.Share:
-		needs, remedy = "its token", "acpctl invite --with-credential puts it in"
-	case r.Login == client.LoginToken && r.Source == client.RelayOfConfig:
-		needs, remedy = "its token", "to put it in: share: true in config.yaml, acpctl reload, then acpctl invite --with-credential"
-	case r.Login == client.LoginToken:
-		needs, remedy = "its token", fmt.Sprintf("to put it in: acpctl relay remove %s, relay add it again with --token-file FILE --share, then acpctl invite --with-credential", r.Name)
-	case r.Login == client.LoginPassword:
-		needs, remedy = "a user and password", fmt.Sprintf("before it joins, acpctl relay add %s --user USER --password-file FILE there", r.URL)
-	case r.Login == client.LoginCredentials:
-		needs, remedy = "credentials", fmt.Sprintf("before it joins, acpctl relay add %s --credentials FILE there", r.URL)
-	default:
-		return
+		v.Warn("a machine that joins over %s needs its token, which the invitation does not have: acpctl invite --with-credential puts it in", r.Name)
+	case r.Login == client.LoginToken, r.Login == client.LoginPassword, r.Login == client.LoginCredentials:
+		v.Warn("a machine that joins over %s needs a login there, which the invitation does not have: before it joins, acpctl relay add %s there, as relay add --help says", r.Name, r.URL)
 	}
-	v.Warn("a machine that joins over %s needs %s, which the invitation does not have: %s", r.Name, needs, remedy)
 }

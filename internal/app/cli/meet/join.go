@@ -3,7 +3,6 @@ package meet
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -14,7 +13,6 @@ import (
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/internal/app/cli/frame"
-	"github.com/acpd/acpd/kinds"
 )
 
 func (v *Verbs) newJoinCmd() *cobra.Command {
@@ -31,7 +29,7 @@ are ignored. A script reads the peer's name on standard output; what to do next 
 
 An invitation may name a relay, a server that passes packets on between daemons. If this daemon does not use it yet, acpctl
 asks. A script says it beforehand: --keep-relay uses the relay from now on, --no-relay joins without it. If you already use
-that relay and it rejects your saved token, join asks whether to replace it. A relay of config.yaml is not changed.`,
+that relay and it rejects your saved token, --keep-relay replaces it. A relay of config.yaml is not changed.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if keepRelay && noRelay {
 				return frame.UsageErrorf("--keep-relay and --no-relay: leave one of them out")
@@ -71,10 +69,10 @@ that relay and it rejects your saved token, join asks whether to replace it. A r
 // Join joins an invitation, by its relays or without them, or as a person chooses.
 func (v *Verbs) Join(ctx context.Context, inv identity.Invitation, keepRelay, noRelay bool) (peer *client.NamedPeer, err error) {
 	p := client.JoinParams{URI: inv.LongString()} // an older daemon takes it too
-	remedy := "type " + v.Verb + " again and answer yes"
 	switch {
 	case noRelay:
-		p, remedy = withoutRelays(inv), "leave --no-relay out"
+		inv.Relays = nil
+		p.URI = inv.LongString()
 	case keepRelay:
 		p.Relay = client.JoinKeepsRelay
 	case len(inv.Relays) > 0:
@@ -83,7 +81,7 @@ func (v *Verbs) Join(ctx context.Context, inv identity.Invitation, keepRelay, no
 		}
 	}
 	if peer, err = v.Daemon.JoinWith(ctx, p); err != nil {
-		return nil, addLeftOutRelay(err, inv, p, remedy)
+		return nil, err
 	}
 	if peer.Warning != "" {
 		v.Warn("%s", peer.Warning)
@@ -146,94 +144,46 @@ func (v *Verbs) parsePastedInvitation(text string) (identity.Invitation, error) 
 	return inv, err
 }
 
-// withoutRelays returns the params that join by an invitation as if it named no relay. An older
-// daemon takes them too.
-func withoutRelays(inv identity.Invitation) client.JoinParams {
-	inv.Relays = nil
-	return client.JoinParams{URI: inv.LongString()}
-}
-
-// addLeftOutRelay adds to the error of a join how the relay is used that was left out, if the invitation names no
-// other way.
-func addLeftOutRelay(err error, inv identity.Invitation, p client.JoinParams, remedy string) error {
-	tried, parseErr := identity.ParseInvitation(p.URI)
-	e, ok := errors.AsType[*kinds.Error](err)
-	if parseErr != nil || len(inv.Addrs) > 0 || len(tried.Relays) == len(inv.Relays) || !ok || e.From != "" || e.Code != kinds.Invalid && e.Code != kinds.Unreachable {
-		return err
-	}
-	told := *e
-	told.Message += "; or use the relay that it names: " + remedy
-	return &told
-}
-
 // chooseJoinRelay asks a person whether the daemon is to use the relays that an invitation names, unless it does
-// already, and then whether it is to log in with tokens of the invitation at those that refuse it. A no to the one is
-// no answer to the other. It returns a usage error if no person can be asked for a relay.
+// already. It returns a usage error if no person can be asked.
 func (v *Verbs) chooseJoinRelay(ctx context.Context, inv identity.Invitation) (client.JoinParams, error) {
 	p := client.JoinParams{URI: inv.LongString()}
 	used, err := v.Daemon.Relays(ctx)
 	if err != nil && !client.IsOlderDaemon(err) {
 		return p, err
 	}
-	var unknown, refused, agreed []string // URLs, and the names of the second
-	var names []string
+	var unknown []string
 	for _, r := range inv.Relays {
-		i := slices.IndexFunc(used, func(u client.Relay) bool { return u.URL == r.URL && u.State != client.RelayUnused })
-		switch {
-		case i < 0:
+		if !slices.ContainsFunc(used, func(u client.Relay) bool { return u.URL == r.URL && u.State != client.RelayUnused }) {
 			unknown = append(unknown, r.URL)
-		case r.Token != "" && takesNewToken(&used[i]):
-			refused, names = append(refused, r.URL), append(names, used[i].Name)
 		}
 	}
-	if text := client.Line(strings.Join(unknown, " and ")); len(unknown) > 0 && !v.InTTY {
+	if len(unknown) == 0 {
+		return p, nil
+	}
+	text := client.Line(strings.Join(unknown, " and "))
+	if !v.InTTY {
 		return p, frame.UsageErrorf("the invitation names the relay %s, which this daemon does not use: --keep-relay uses it from now on, --no-relay joins without it", text)
-	} else if len(unknown) > 0 {
-		yes, err := v.confirmRelay(ctx, fmt.Sprintf("The invitation names the relay %s, which this daemon does not use yet.\n"+
-			"A relay passes packets on. It can see who talks to whom and how much, but not what they say.\nUse it from now on?", text))
-		if err != nil {
-			return p, err
-		}
-		if yes {
-			agreed = append(agreed, unknown...)
-		} else {
-			inv.Relays = slices.DeleteFunc(slices.Clone(inv.Relays), func(r identity.InvitedRelay) bool { return slices.Contains(unknown, r.URL) })
-		}
 	}
-	if len(refused) > 0 && v.InTTY {
-		yes, err := v.confirmRelay(ctx, fmt.Sprintf("The relay %s refuses this daemon, and the invitation has a token for it.\nUse that token from now on?", client.Line(strings.Join(names, " and "))))
-		if err != nil {
-			return p, err
-		}
-		if yes {
-			agreed = append(agreed, refused...)
-		}
+	yes, err := v.Confirm(ctx, fmt.Sprintf("The invitation names the relay %s, which this daemon does not use yet.\n"+
+		"A relay passes packets on. It can see who talks to whom and how much, but not what they say.\nUse it from now on?", text))
+	if err != nil {
+		return p, err
 	}
-	if len(agreed) > 0 {
+	inv.Relays = slices.Clone(inv.Relays)
+	if yes {
 		p.Relay = client.JoinKeepsRelay
-		inv.Relays = slices.Clone(inv.Relays)
 		for i, r := range inv.Relays {
-			if !slices.Contains(agreed, r.URL) { // keep would take its token too, if it refuses the daemon by then
+			if !slices.Contains(unknown, r.URL) { // keep would take its token too, if it refuses the daemon by then
 				inv.Relays[i].Token = ""
 			}
 		}
+	} else {
+		v.PrintForPerson("The answer was not yes: joining without it.")
+		inv.Relays = slices.DeleteFunc(inv.Relays, func(r identity.InvitedRelay) bool { return slices.Contains(unknown, r.URL) })
 	}
 	p.URI = inv.LongString()
 	return p, nil
-}
-
-// takesNewToken reports whether the daemon would log in at a relay with the token of an invitation, if its
-// owner wants it.
-func takesNewToken(r *client.Relay) bool {
-	return r.State == client.RelayRefused && r.Source == client.RelayKept && (r.Login == client.LoginToken || r.Login == client.LoginNkey)
-}
-
-// confirmRelay asks a person a question about relays, and says what a no means.
-func (v *Verbs) confirmRelay(ctx context.Context, question string) (yes bool, err error) {
-	if yes, err = v.Confirm(ctx, question); err == nil && !yes {
-		v.PrintForPerson("The answer was not yes: joining without it.")
-	}
-	return yes, err
 }
 
 // tellOfJoin prints the state after a join, and what to do next. It does so also if no person reads:

@@ -112,24 +112,8 @@ func (v *Verbs) trustPeer(ctx context.Context, ref string, yes bool, p client.Tr
 		if peer.Warning != "" {
 			v.Warn("%s", peer.Warning)
 		}
-		if v.ErrTTY {
-			v.PrintForPerson("%s", v.describeMutualTrust(ctx, peer))
-		}
+		v.PrintForPerson("messages pass once the other side trusts this daemon too: acpctl ping %s", peer.Name)
 	})
-}
-
-// describeMutualTrust says whether the peer trusts this daemon too, and else what to do next.
-func (v *Verbs) describeMutualTrust(ctx context.Context, peer *client.NamedPeer) string {
-	_, err := v.Daemon.Ping(ctx, client.PingParams{To: peer.ID.String(), TimeoutMS: 1000})
-	switch {
-	case err == nil:
-		return "it trusts this daemon too: try acpctl ping " + peer.Name
-	case errors.Is(err, &kinds.Error{Code: kinds.NotTrusted}):
-		if who, err := v.Daemon.Whoami(ctx); err == nil {
-			return "messages pass once the other side trusts this daemon too; there: acpctl trust " + client.Line(who.Name)
-		}
-	}
-	return "messages pass once it is reached and trusts this daemon too: acpctl ping " + peer.Name
 }
 
 // printTrusted prints the name of a peer that is trusted now. A person also sees its

@@ -92,14 +92,11 @@ func checkNoneRefused(file *roster.Roster, plan *client.Roster) error {
 	if len(refused) == 0 {
 		return nil
 	}
-	if more := len(refused) - maxRefusedListed; more > 0 {
-		refused = append(refused[:maxRefusedListed], fmt.Errorf("and %d more", more))
+	if more := len(refused) - maxListed; more > 0 {
+		refused = append(refused[:maxListed], fmt.Errorf("and %d more", more))
 	}
 	return frame.UsageErrorf("nothing was changed:\n%w", errors.Join(refused...))
 }
-
-// maxRefusedListed bounds the refused entries that an error lists.
-const maxRefusedListed = 20
 
 // confirmRoster shows what a roster changes, and returns an error unless yes is typed. If nothing
 // changes it does not ask.

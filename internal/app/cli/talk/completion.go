@@ -11,9 +11,6 @@ import (
 	"github.com/acpd/acpd/internal/app/cli/ui"
 )
 
-// maxTasksOffered bounds how many tasks a shell offers: the newest.
-const maxTasksOffered = 20
-
 // completeTasks completes a first argument by the ids of delegations that go on; acpctl wait takes
 // those that have ended too.
 func (v *verbs) completeTasks(cmd *cobra.Command, args []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
@@ -22,7 +19,7 @@ func (v *verbs) completeTasks(cmd *cobra.Command, args []string, begun string) (
 		tasks = slices.DeleteFunc(tasks, func(t client.Task) bool {
 			return t.State.IsFinal() && cmd.Name() != "wait" || !strings.HasPrefix(t.ID.String(), begun)
 		})
-		for _, t := range tasks[:min(len(tasks), maxTasksOffered)] {
+		for _, t := range tasks {
 			found = append(found, cobra.CompletionWithDesc(t.ID.String(), ui.ShortenText(client.Line(string(t.State)+", "+t.Peer+": "+t.Task), 60)))
 		}
 		return found

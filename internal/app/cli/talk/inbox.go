@@ -5,13 +5,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strconv"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/internal/app/cli/frame"
 	"github.com/acpd/acpd/internal/app/cli/ui"
 	"github.com/acpd/acpd/kinds"
@@ -99,54 +99,47 @@ func (v *verbs) printInbox(ctx context.Context, inbox *client.Inbox, taken bool)
 	if v.JSON {
 		return v.PrintJSON(inbox)
 	}
-	var peers []client.Peer
+	names := make(map[identity.ID]string)
 	if len(inbox.Messages) > 0 {
-		var err error
-		if peers, err = v.Daemon.Peers(ctx); err != nil {
+		peers, err := v.Daemon.Peers(ctx)
+		if err != nil {
 			return err
+		}
+		for _, p := range peers {
+			names[p.ID] = p.Name
 		}
 	}
 	if v.ForModel {
-		v.printInboxForModel(inbox, peers)
+		v.printInboxForModel(inbox, names)
 		v.tellOfMore(inbox, taken)
 		return nil
 	}
 	var rows [][]string
 	for _, m := range inbox.Messages {
-		from := m.Envelope.From.Label()
-		if i := slices.IndexFunc(peers, func(p client.Peer) bool { return p.ID == m.Envelope.From }); i >= 0 {
-			from = cmp.Or(peers[i].Name, from)
-		}
+		from := cmp.Or(names[m.Envelope.From], m.Envelope.From.Label())
 		sent := time.UnixMilli(int64(m.Envelope.TS))
-		row := []string{strconv.FormatUint(m.Seq, 10), from, v.FormatAge(sent), client.Line(m.Envelope.Kind)}
-		if taken {
-			row = append(row, client.Line(m.Agent), v.FormatAge(m.TakenAt.Time), describeEnvelope(&m.Envelope))
-		} else {
-			row = append(row, ui.DashIfEmpty(m.Agent), describeEnvelope(&m.Envelope))
-		}
-		rows = append(rows, row)
+		rows = append(rows, []string{
+			strconv.FormatUint(m.Seq, 10), from, v.FormatAge(sent), client.Line(m.Envelope.Kind), ui.DashIfEmpty(m.Agent), describeEnvelope(&m.Envelope),
+		})
 	}
-	head := []string{"NUMBER", "FROM", "SENT", "KIND", "FOR", "WHAT"}
+	agent := "FOR"
 	if taken {
-		head = []string{"NUMBER", "FROM", "SENT", "KIND", "TAKEN BY", "AT", "WHAT"}
+		agent = "TAKEN BY"
 	}
-	v.PrintTable(head, rows)
+	v.PrintTable([]string{"NUMBER", "FROM", "SENT", "KIND", agent, "WHAT"}, rows)
 	v.tellOfMore(inbox, taken)
 	return nil
 }
 
 // printInboxForModel prints each message whole, as data for a model.
-func (v *verbs) printInboxForModel(inbox *client.Inbox, peers []client.Peer) {
+func (v *verbs) printInboxForModel(inbox *client.Inbox, names map[identity.ID]string) {
 	for _, m := range inbox.Messages {
 		shown := client.PeerMessage{
-			ID: m.Envelope.From, Agent: m.Envelope.FromAgent, Kind: m.Envelope.Kind, Message: m.Envelope.ID, Payload: m.Envelope.Payload,
+			ID: m.Envelope.From, Peer: names[m.Envelope.From], Agent: m.Envelope.FromAgent, Kind: m.Envelope.Kind, Message: m.Envelope.ID, Payload: m.Envelope.Payload,
 			Answer: fmt.Sprintf("No answer is due; it is number %d of the inbox.", m.Seq),
 		}
 		if m.Envelope.Ref != nil {
 			shown.Ref = *m.Envelope.Ref
-		}
-		if i := slices.IndexFunc(peers, func(p client.Peer) bool { return p.ID == m.Envelope.From }); i >= 0 {
-			shown.Peer = peers[i].Name
 		}
 		v.PrintForModel(shown)
 	}

@@ -12,7 +12,6 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/spf13/cobra"
-	"golang.org/x/sync/errgroup"
 
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/internal/app/cli/frame"
@@ -34,7 +33,7 @@ func (v *verbs) newNotifyCmd() *cobra.Command {
 DATA that begins with { or [ and is not valid JSON is an error. With --text it is always text.
 
 It prints what became of the notice: handed (an agent has confirmed it), held (it is stored in the peer's inbox) or, with --no-wait,
-sent. With --wait-online acpctl waits for peers that cannot be reached, and sends the message once to each.`,
+sent. With --wait-online acpctl waits for a peer that cannot be reached, and sends the message once.`,
 		Args: m.checkArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if isText && m.payload != "" {
@@ -62,8 +61,11 @@ sent. With --wait-online acpctl waits for peers that cannot be reached, and send
 				if m.id != "" {
 					return frame.UsageErrorf("--id: each of several peers gets a message with an id of its own")
 				}
+				if m.patience > 0 {
+					return frame.UsageErrorf("--wait-online: it waits for one peer: send the notice to each by itself")
+				}
 				params.ID, params.To = wire.MessageID{}, client.ToAll(peers...)
-				return v.notifyAll(ctx, params, m.patience)
+				return v.notifyAll(ctx, params)
 			}
 			return v.notifyPeer(ctx, params, m.patience)
 		},
@@ -123,52 +125,11 @@ var receiptMeanings = map[client.ReceiptState]string{
 	client.Sent:     "It is on its way; leave out --no-wait to see whether it arrives.",
 }
 
-// maxAwaitedPeers bounds the peers for which one command waits at the same time.
-const maxAwaitedPeers = 64
-
-// notifyAbsent waits for those peers whose receipts prove that nothing was sent, all at the same
-// time, and notes in the receipts what became of their messages.
-func (v *verbs) notifyAbsent(ctx context.Context, params client.NotifyParams, receipts []client.Receipt, patience time.Duration) {
-	var waiting errgroup.Group
-	waiting.SetLimit(maxAwaitedPeers)
-	for i := range receipts {
-		first := receipts[i].Error
-		if first == nil || !isUnsent(first) {
-			continue
-		}
-		waiting.Go(func() error {
-			r := &receipts[i]
-			one, sent := params, false
-			one.ID, one.To = r.ID, client.To(r.To)
-			err := v.sendOnline(ctx, r.To, patience, func() error {
-				if !sent { // by NotifyAll
-					sent = true
-					return first
-				}
-				got, err := v.Daemon.Notify(ctx, one)
-				if err == nil {
-					r.State = got.State
-				}
-				return err
-			})
-			if r.Error = nil; err != nil {
-				r.Error, _ = v.ClassifyError(ctx, err)
-			}
-			return nil
-		})
-	}
-	waiting.Wait()
-}
-
-// notifyAll prints a line for each recipient. It waits for those that are unreachable as long as
-// patience says. The exit code is that of the first error.
-func (v *verbs) notifyAll(ctx context.Context, params client.NotifyParams, patience time.Duration) error {
+// notifyAll prints a line for each recipient. The exit code is that of the first error.
+func (v *verbs) notifyAll(ctx context.Context, params client.NotifyParams) error {
 	receipts, err := v.Daemon.NotifyAll(ctx, params)
 	if err != nil {
 		return err
-	}
-	if patience > 0 {
-		v.notifyAbsent(ctx, params, receipts, patience)
 	}
 	var sent []string
 	for _, r := range receipts {

@@ -3,17 +3,15 @@ package talk
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/internal/app/cli/frame"
-	"github.com/acpd/acpd/internal/pace"
+	"github.com/acpd/acpd/internal/app/cli/ui"
 	"github.com/acpd/acpd/kinds"
 )
 
@@ -35,7 +33,7 @@ func (v *verbs) newQueryCmd() *cobra.Command {
   git diff | acpctl query desk -
   acpctl query desk --json --payload '{"question": "Status?", "max_tokens": 50}'
   acpctl query --ref "$ACP_ID" 'Which branch?'         while working on a delegation`,
-		Long: `It asks an agent at PEER, and prints the answer to standard output: its summary, and below that its data as JSON. QUESTION may be - (standard input) or @file; at a terminal acpctl asks for it if it is missing.
+		Long: `It asks an agent at PEER, and prints the answer to standard output: its summary, and below that its data as JSON. QUESTION may be - (standard input) or @file.
 An interrupt ends the question at the other side too. A question that is sent again, even under the same --id, is asked
 again. With --wait-online acpctl waits for a peer that cannot be reached, and sends the question once.
 
@@ -45,11 +43,7 @@ long as the delegation lasts, and asks again after a daemon was away. The answer
 			if q.ref != "" {
 				args = append([]string{"none"}, args...) // the daemon knows who it is
 			}
-			err := q.checkArgs(cmd, args)
-			if err != nil && len(args) == 1 && v.InTTY && q.checkArgs(cmd, append(args, "asked for")) == nil {
-				return nil
-			}
-			return err
+			return q.checkArgs(cmd, args)
 		},
 		RunE: func(cmd *cobra.Command, args []string) error { return v.runQuery(cmd, args, &q) },
 	}
@@ -84,23 +78,16 @@ func (v *verbs) runQuery(cmd *cobra.Command, args []string, q *queryFlags) error
 	} else {
 		params.To, args = args[0], args[1:]
 	}
-	if len(args) == 0 && q.payload == "" {
-		if _, err := v.Daemon.Discover(ctx, client.DiscoverParams{To: params.To, TimeoutMS: 1000}); err != nil && kinds.AsError(err).Code == kinds.UnknownPeer {
-			return err
-		}
-		fmt.Fprintf(v.Err, "Question for %s: ", client.Line(params.To))
-		question, err := v.ReadLine(ctx)
-		if err != nil {
-			return err
-		}
-		args = []string{question}
-	}
 	h, p, err := q.composeMessage(ctx, v.Frame, func() (_ any, err error) {
 		if q.query.Question, err = v.ReadArgument(ctx, "QUESTION", args[0]); err != nil {
 			return nil, err
 		}
 		q.query.DeadlineMS, err = frame.ReadMilliseconds(cmd, "deadline", q.deadline, kinds.MaxQueryDeadline)
-		if err == nil && q.query.DeadlineMS == 0 && (q.ref != "" || v.waitsForTurn(ctx, params.To)) {
+		waits := err == nil && q.query.DeadlineMS == 0 && q.ref == "" && v.waitsForTurn(ctx, params.To)
+		if waits {
+			v.PrintForPerson("%s answers when its session has a turn: waiting for that", client.Line(params.To))
+		}
+		if waits || q.ref != "" && q.query.DeadlineMS == 0 {
 			q.query.DeadlineMS = uint64(kinds.MaxQueryDeadline.Milliseconds())
 		}
 		return &q.query, err
@@ -116,9 +103,6 @@ func (v *verbs) runQuery(cmd *cobra.Command, args []string, q *queryFlags) error
 		return v.sendOnline(ctx, params.To, q.patience, ask)
 	})
 }
-
-// turnPatience is how long a person waits for the turn of a session before acpctl reports that it waits.
-var turnPatience = 5 * time.Second
 
 // waitsForTurn reports whether a question waits for a turn of a session, as its peer says: it names a
 // session, or names no agent and sessions are all that the peer has.
@@ -138,32 +122,14 @@ func (v *verbs) waitsForTurn(ctx context.Context, to string) bool {
 	})
 }
 
-// tellOfWaiting tells a person that an answer may take a while, if the question waits for a turn of a
-// session. The caller calls end when the question is over.
-func (v *verbs) tellOfWaiting(ctx context.Context, to string) (end func()) {
-	if to == "" || v.JSON {
-		return func() {}
-	}
-	ctx, cancel := context.WithCancel(ctx)
-	var telling sync.WaitGroup
-	telling.Go(func() {
-		if pace.Sleep(ctx, turnPatience) == nil && v.waitsForTurn(ctx, to) && ctx.Err() == nil {
-			v.TellLine(to + " answers when its session has a turn: waiting for that")
-		}
-	})
-	return func() { cancel(); telling.Wait() }
-}
-
 // queryAgent asks a question, by retry, which calls its argument until it succeeds or there is no
 // point in it, and returns its error.
 func (v *verbs) queryAgent(ctx context.Context, params client.QueryParams, retry func(ask func() error) error) error {
-	endTelling := v.tellOfWaiting(ctx, params.To)
 	var answer *client.Answer
 	err := retry(func() (err error) {
 		answer, err = v.Daemon.Query(ctx, params)
 		return err
 	})
-	endTelling()
 	if err != nil {
 		return frame.WithRepeatID(err, params.ID)
 	}
@@ -198,18 +164,11 @@ func (v *verbs) formatAnswerer(ctx context.Context, answer *client.Answer) strin
 	if name := v.FindPetname(ctx, answer.From.String()); name != answer.From.String() {
 		who = name
 	}
-	switch {
-	case answer.FromAgent == "":
-	case client.IsPlainAgentName(answer.FromAgent):
-		who += "/" + answer.FromAgent
-	default:
-		who += "/?"
+	if answer.FromAgent != "" {
+		who += "/" + ui.FormatAgentNames([]string{answer.FromAgent}, 1)
 	}
 	took := time.Duration(answer.RTTUS) * time.Microsecond
-	if took < time.Second {
-		return fmt.Sprintf("%s · %.1f ms", who, took.Seconds()*1000)
-	}
-	return fmt.Sprintf("%s · %s", who, took.Round(time.Second/10))
+	return who + " · " + kinds.FormatDuration(took.Round(100*time.Microsecond))
 }
 
 // newAskAgain returns a function that reports whether a question about a delegation is to be

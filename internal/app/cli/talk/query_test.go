@@ -1,16 +1,13 @@
 package talk
 
 import (
-	"io"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/client/jsonrpc"
-	"github.com/acpd/acpd/integration/await"
 	"github.com/acpd/acpd/internal/app/cli/clitest"
 	"github.com/acpd/acpd/internal/app/cli/ui"
 	"github.com/acpd/acpd/kinds"
@@ -88,69 +85,8 @@ func TestParentThatHasEnded(t *testing.T) {
 	f.WantResult(f.Run("query", "desk", "hi"), 1, "", "acpctl query: the request that this follows from ended; --parent '' names none; delivered: unknown\n")
 }
 
-// writtenLines sends what is written, as a terminal's lines.
-type writtenLines chan string
-
-func (w writtenLines) Write(b []byte) (int, error) {
-	w <- string(b)
-	return len(b), nil
-}
-
-// Who asks a session is told that the answer waits for a turn; and nobody is who asks another agent, or gets an
-// answer soon.
-func TestWhoWaitsForASessionIsTold(t *testing.T) {
-	patience := turnPatience
-	t.Cleanup(func() { turnPatience = patience })
-	f := newDaemon(t)
-	asked, release := make(chan string, 9), make(chan struct{}, 9)
-	f.SetHandler(client.MethodQuery, func(*jsonrpc.Request) (any, error) {
-		<-release
-		return &client.Answer{ID: clitest.SomeID, From: clitest.DeskID, Kind: "response", Payload: wire.Payload(`{"summary":"here"}`)}, nil
-	})
-	f.SetHandler(client.MethodDiscover, func(r *jsonrpc.Request) (any, error) {
-		var p client.DiscoverParams
-		err := r.ReadParams(&p)
-		asked <- p.To
-		return &client.Answer{ID: clitest.SomeID, From: clitest.DeskID, Kind: "capabilities", Payload: wire.Payload(`{"agent_name":"desk","agents":["claude","serve"],"sessions":["claude"],"details":[{"name":"serve","answers":"now"}]}`)}, err
-	})
-	told, ended := make(writtenLines, 9), make(chan int, 1)
-	run := func(to string) {
-		go func() {
-			ended <- f.RunWithoutHome(t.Context(), ui.Terminal{In: strings.NewReader(""), Out: io.Discard, Err: told}, "--home", f.Home, "query", to, "hi")
-		}()
-	}
-	wantAsked := func(to string, times int) {
-		t.Helper()
-		for range times {
-			if got := await.Receive(t, "a discover", asked); got != to {
-				t.Errorf("asked about %q", got)
-			}
-		}
-	}
-	wantEnd := func(to string) {
-		t.Helper()
-		release <- struct{}{}
-		if code := await.Receive(t, "the end", ended); code != 0 || len(told) != 0 || len(asked) != 0 {
-			t.Errorf("%q ends with %d; %d lines are told", to, code, len(told))
-		}
-	}
-	turnPatience = time.Millisecond
-	run("desk/claude")
-	if got := await.Receive(t, "what is told", told); got != "desk/claude answers when its session has a turn: waiting for that\n" {
-		t.Errorf("told %q", got)
-	}
-	wantAsked("desk/claude", 2) // for its deadline, and to tell
-	wantEnd("desk/claude")
-	run("desk/serve")
-	wantAsked("desk/serve", 2)
-	wantEnd("desk/serve")
-	turnPatience = time.Hour
-	run("desk/claude")
-	wantAsked("desk/claude", 1)
-	wantEnd("desk/claude")
-}
-
-// A question without a deadline has ten minutes where a session answers it, as far as the peer says.
+// A question without a deadline has ten minutes where a session answers it, as far as the peer says, and a person
+// reads that it waits for a turn.
 func TestDeadlineOfASession(t *testing.T) {
 	f := newDaemon(t)
 	var asked kinds.Query
@@ -187,7 +123,8 @@ func TestDeadlineOfASession(t *testing.T) {
 			f.SetAnswer(client.MethodDiscover, kinds.Errorf(kinds.NotAuthorized, "no"))
 		}
 		asked.DeadlineMS = 1
-		if got := f.Run(append([]string{"query"}, append(strings.Fields(c.args), "hi")...)...); got.Code != 0 || asked.DeadlineMS != c.want {
+		got := f.RunAtTerminal(ui.Terminal{ErrTTY: true}, "", append([]string{"query"}, append(strings.Fields(c.args), "hi")...)...)
+		if told := strings.Contains(got.Err, " answers when its session has a turn: waiting for that\n"); got.Code != 0 || asked.DeadlineMS != c.want || told != (c.want == 600_000) {
 			t.Errorf("%s, where the peer says %s: %d ms, want %d; %+v", c.args, c.says, asked.DeadlineMS, c.want, got)
 		}
 	}

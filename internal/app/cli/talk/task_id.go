@@ -8,16 +8,11 @@ import (
 
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/internal/app/cli/frame"
-	"github.com/acpd/acpd/internal/app/cli/ui"
 	"github.com/acpd/acpd/kinds"
 	"github.com/acpd/acpd/wire"
 )
 
-const (
-	leastIDPrefix = 6  // characters with which an id can be abbreviated, as a peer's
-	maxCandidates = 10 // that an error lists
-	candidateText = 50 // characters of what a candidate says
-)
+const leastIDPrefix = 6 // characters with which an id can be abbreviated, as a peer's
 
 // taskChoice says which delegations an argument may mean.
 type taskChoice struct {
@@ -33,14 +28,8 @@ var (
 	repliedTask = taskChoice{noun: "delegation, and no open question about one,", fits: anyTask.fits, questions: true}
 )
 
-// taskCandidate is a delegation, or a question about one, whose id begins as an argument does.
-type taskCandidate struct {
-	id   wire.MessageID
-	what string
-}
-
 // findTaskID returns the id that an argument means: a whole one, or the beginning of one that may be meant.
-// It asks the daemon only about a beginning. The error names the argument, and lists what it may mean.
+// It asks the daemon only about a beginning. The error names the argument.
 func (v *verbs) findTaskID(ctx context.Context, name, text string, among taskChoice) (wire.MessageID, error) {
 	id, err := frame.ParseMessageID(name, text)
 	if err == nil {
@@ -59,33 +48,25 @@ func (v *verbs) findTaskID(ctx context.Context, name, text string, among taskCho
 	case 0:
 		return id, kinds.Errorf(kinds.NotFound, "%s: no %s has an id that begins with %s: see acpctl tasks", name, among.noun, begun)
 	case 1:
-		return found[0].id, nil
+		return found[0], nil
 	}
-	list := ""
-	for _, c := range found[:min(len(found), maxCandidates)] {
-		list += "\n  " + c.id.String() + "  " + c.what
-	}
-	if more := len(found) - maxCandidates; more > 0 {
-		list += fmt.Sprintf("\n  and %d more", more)
-	}
-	return id, frame.UsageErrorf("%s: %s begins %d ids: write more of the one that is meant:%s", name, begun, len(found), list)
+	return id, frame.UsageErrorf("%s: %s begins %d ids: write more of the one that is meant: acpctl tasks lists them", name, begun, len(found))
 }
 
-// find returns what may be meant and has an id that begins so, each id once, in the order of tasks.
-func (c *taskChoice) find(tasks []client.Task, begun string) (found []taskCandidate) {
-	add := func(id wire.MessageID, what string) {
-		isSame := func(c taskCandidate) bool { return c.id == id }
-		if strings.HasPrefix(id.String(), begun) && !slices.ContainsFunc(found, isSame) {
-			found = append(found, taskCandidate{id, what})
+// find returns the ids of what may be meant that begin so, each once.
+func (c *taskChoice) find(tasks []client.Task, begun string) (found []wire.MessageID) {
+	add := func(id wire.MessageID) {
+		if strings.HasPrefix(id.String(), begun) && !slices.Contains(found, id) {
+			found = append(found, id)
 		}
 	}
 	for i := range tasks {
 		t := &tasks[i]
 		if c.fits(t) {
-			add(t.ID, fmt.Sprintf("%s, %s, %s: %s", t.Direction, client.Line(formatTaskPeer(t)), formatTaskState(t), ui.ShortenText(client.Line(t.Task), candidateText)))
+			add(t.ID)
 		}
 		if c.questions && t.Question != nil {
-			add(t.Question.ID, fmt.Sprintf("question of %s: %s", client.Line(t.Peer), ui.ShortenText(client.Line(t.Question.Text), candidateText)))
+			add(t.Question.ID)
 		}
 	}
 	return found

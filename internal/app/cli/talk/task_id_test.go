@@ -64,10 +64,7 @@ func TestTaskIDsByTheirBeginning(t *testing.T) {
 		t.Errorf("the list was asked for %d times, for two ids that are not whole", listed)
 	}
 	cancelled = nil
-	const candidates = "ID: 3f2b8c1e begins 2 ids: write more of the one that is meant:\n" +
-		"  " + given + "  given, desk, accepted: Run the test suite\n" +
-		"  " + near + "  given, desk, completed: long long long long long long long long long long…\n"
-	f.WantResult(f.Run("cancel", "3f2b8c1e"), frame.ExitUsage, "", "acpctl cancel: "+candidates+"See: acpctl cancel --help\n")
+	f.WantResult(f.Run("cancel", "3f2b8c1e"), frame.ExitUsage, "", "acpctl cancel: ID: 3f2b8c1e begins 2 ids: write more of the one that is meant: acpctl tasks lists them\nSee: acpctl cancel --help\n")
 	f.WantResult(f.Run("cancel", "9e0000"), frame.ExitLocal, "", "acpctl cancel: "+missing+"9e0000: see acpctl tasks\n") // it was taken
 	f.WantResult(f.Run("cancel", "3f2b8c1e-7"), frame.ExitLocal, "", "acpctl cancel: "+missing+"3f2b8c1e-7: see acpctl tasks\n")
 	for _, text := range []string{"3f2b8", "3f2b8c1e6f0a", "3f2b8c1-", "planner", "", given + "0", "3f2b8c1e-6f0a-4d3c-9e57-0c1d2e3f4a5x", "3f2b8c1e--"} {
@@ -88,7 +85,7 @@ func TestTaskIDsByTheirBeginning(t *testing.T) {
 	if got := f.Run("wait", "9e0000"); got.Code != 0 || waited.ID.String() != alone {
 		t.Errorf("%+v, %s", got, waited.ID)
 	}
-	if got := f.Run("wait", "3f2b8c1e"); got.Code != frame.ExitUsage || !strings.Contains(got.Err, "begins 3 ids") || !strings.Contains(got.Err, "\n  "+taken+"  taken, laptop/planner, accepted: Review\n") {
+	if got := f.Run("wait", "3f2b8c1e"); got.Code != frame.ExitUsage || !strings.Contains(got.Err, "begins 3 ids") {
 		t.Errorf("%+v", got)
 	}
 
@@ -114,23 +111,5 @@ func TestTaskIDsByTheirBeginning(t *testing.T) {
 	})
 	if got := f.Run("query", "--ref", "3f2b8c1e", "Which branch?"); got.Code != 0 || asks.Ref.String() != taken {
 		t.Errorf("%+v, %s", got, asks.Ref)
-	}
-}
-
-func TestManyCandidates(t *testing.T) {
-	f := newDaemon(t)
-	var tasks client.Tasks
-	for i := range 13 {
-		id := clitest.SomeID
-		id[15] = byte(i)
-		tasks.Tasks = append(tasks.Tasks, client.Task{ID: id, Peer: "desk", Direction: client.Given, State: client.TaskAccepted})
-	}
-	f.SetAnswer(client.MethodTasks, &tasks)
-	if got := f.Run("wait", "3f2b8c"); got.Code != frame.ExitUsage || strings.Count(got.Err, "\n  3f2b8c1e-") != 10 || !strings.Contains(got.Err, "\n  and 3 more\n") {
-		t.Errorf("%+v", got)
-	}
-	f.SetAnswer(client.MethodTasks, kinds.Errorf(kinds.DaemonUnavailable, "no daemon"))
-	if got := f.Run("wait", "3f2b8c"); got.Code != frame.ExitNoDaemon {
-		t.Errorf("%+v", got)
 	}
 }

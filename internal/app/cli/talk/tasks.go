@@ -62,7 +62,9 @@ func (v *verbs) printTasks(tasks []client.Task) {
 		if t.Outcome != "" {
 			became += ": " + client.Line(t.Outcome)
 		}
-		became += ui.JoinNotes(v.DescribeAgentAway(t.Agent, t.AgentAwaySince))
+		if !t.AgentAwaySince.IsZero() {
+			became += " (" + v.DescribeAgentAway(t.Agent, t.AgentAwaySince) + ")"
+		}
 		what, became = ui.ShareCells(what, became, room)
 		if !v.OutTTY {
 			rows[i] = []string{shown[i], string(t.Direction), formatTaskPeer(t), formatTaskState(t), v.FormatTime(t.Deadline.Time), what + became, v.FormatTime(t.Began.Time), ui.DashIfEmpty(t.Agent)}

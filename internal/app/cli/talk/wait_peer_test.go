@@ -221,30 +221,3 @@ func TestSendOnline(t *testing.T) {
 		}
 	}
 }
-
-// TestNotifyAllOnline: each of several peers is waited for, and the others have their message at once.
-func TestNotifyAllOnline(t *testing.T) {
-	f := newDaemon(t)
-	var sentTo []string
-	f.SetHandler(client.MethodNotify, func(r *jsonrpc.Request) (any, error) {
-		var p client.NotifyParams
-		if err := r.ReadParams(&p); err != nil {
-			return nil, err
-		}
-		if p.To.List {
-			return []client.Receipt{{To: "desk", ID: clitest.SomeID, Error: newAway()}, {To: "office", ID: clitest.SomeID, State: client.Handed}, {To: "nobody", ID: clitest.SomeID, Error: kinds.Errorf(kinds.UnknownPeer, "to: who?")}}, nil
-		}
-		sentTo = append(sentTo, p.To.Names[0]+" "+p.ID.String())
-		return &client.Receipt{ID: p.ID, State: client.Held}, nil
-	})
-	pings := peerAnswers(f, client.MethodPing, kinds.KindPong, newAway(), &kinds.Pong{Status: "idle"})
-	f.WantResult(f.Run("notify", "desk,office,nobody", "built", "true", "--wait-online", "20s"), 5, "desk\theld\noffice\thanded\n", "acpctl notify: nobody: who?\n")
-	if len(sentTo) != 1 || sentTo[0] != "desk "+clitest.SomeID.String() || pings.Load() != 2 {
-		t.Errorf("sent to %q after %d pings", sentTo, pings.Load())
-	}
-	peerAnswers(f, client.MethodPing, kinds.KindPong, newAway())
-	got := f.Run("notify", "desk,office,nobody", "built", "true", "--wait-online", "200ms")
-	if got.Code != 5 || got.Out != "office\thanded\n" || !strings.Contains(got.Err, "waited 200ms for it, and nothing was sent") || len(sentTo) != 1 {
-		t.Errorf("%+v", got)
-	}
-}

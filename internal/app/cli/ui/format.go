@@ -21,14 +21,6 @@ func (t *Terminal) FormatTime(at time.Time) string {
 	return at.UTC().Format(time.RFC3339)
 }
 
-// FormatClock writes for a person the time of day of a time within a day from now; else it does as FormatTime.
-func (t *Terminal) FormatClock(at time.Time) string {
-	if t.OutTTY && time.Since(at).Abs() < 24*time.Hour {
-		return at.Local().Format("15:04:05")
-	}
-	return t.FormatTime(at)
-}
-
 // FormatAge writes for a person how long ago a time of the last day was; else it does as
 // FormatTime.
 func (t *Terminal) FormatAge(at time.Time) string {
@@ -97,4 +89,9 @@ func FormatAgentNames(names []string, most int) string {
 // IsStranger reports whether a peer is neither trusted nor blocked.
 func IsStranger(p client.Peer) bool {
 	return p.State == client.PeerPending || p.State == client.PeerDiscovered
+}
+
+// DescribeAgentAway says that the agent that has accepted an open delegation is not attached.
+func (t *Terminal) DescribeAgentAway(agent string, since client.Time) string {
+	return client.Line(agent) + " is not attached, seen last " + t.FormatAge(since.Time) + ": acpctl doctor"
 }

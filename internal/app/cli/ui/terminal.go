@@ -1,4 +1,4 @@
-// Package ui prints what acpctl says: lines, tables, JSON, colours, times and QR codes.
+// Package ui prints what acpctl says: lines, tables, JSON, colours and times.
 // The streams of a run decide what a person sees and what a script reads. The package knows
 // the daemon's types, but asks no daemon.
 package ui

@@ -48,9 +48,6 @@ func (u *run) tellAll(ctx context.Context) error {
 		for j := range programs {
 			u.printSummary("  %s", describeWaking(rules, &p, &programs[j]))
 		}
-		if work := describeWork(rules, &p); work != "" && len(programs) > 0 {
-			u.printSummary("  %s", work)
-		}
 	}
 	for _, what := range u.left {
 		u.printSummary("Left out: %s", what)
@@ -68,9 +65,6 @@ func (u *run) tellAll(ctx context.Context) error {
 	}
 	return nil
 }
-
-// maxNamed bounds the agents of a peer that are named.
-const maxNamed = 8
 
 // peerSummary is what the summary says of a peer.
 type peerSummary struct {
@@ -100,7 +94,7 @@ func (u *run) describePeer(ctx context.Context, p client.Peer) peerSummary {
 	case len(c.Agents) == 0:
 		s.text, s.before = s.text+", and has no agent yet.", "At "+p.Name+", "+kinds.RemedyNoAgent+". Then: "
 	default:
-		s.text += ". Its agents: " + ui.FormatAgentNames(c.Agents, maxNamed) + "."
+		s.text += ". Its agents: " + ui.FormatAgentNames(c.Agents, kinds.MaxDetails) + "."
 		s.whom += findSession(c)
 	}
 	return s

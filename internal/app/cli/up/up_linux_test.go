@@ -1,7 +1,6 @@
 package up
 
 import (
-	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -12,13 +11,10 @@ import (
 
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/client/jsonrpc"
-	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/integration/await"
 	"github.com/acpd/acpd/integration/live"
-	"github.com/acpd/acpd/internal/app/cli/clitest"
 	"github.com/acpd/acpd/internal/app/cli/frame"
 	"github.com/acpd/acpd/internal/app/cli/ui"
-	"github.com/acpd/acpd/kinds"
 )
 
 // newServiceMachine returns a daemon that answers only after systemctl has started it, and the calls of systemctl and
@@ -136,52 +132,4 @@ func TestUpTakesNoEnterFromBefore(t *testing.T) {
 		master.Close()
 		slave.Close()
 	}
-}
-
-// Up breaks its lines between words, so that none is wider than the terminal, but for the line of an invitation.
-func TestUpHasTheWidthOfItsTerminal(t *testing.T) {
-	const columns = 80
-	d := newUpDaemon(t, "claude")
-	d.connect(t, "claude")
-	stranger := client.Peer{ID: identity.ID{9}, Claim: strings.Repeat("stranger-", 6), State: client.PeerPending, Addrs: []string{"192.0.2.1:7117", "[2001:db8::1]:7117"}}
-	d.setState([]client.Peer{stranger})
-	d.setOpen(client.OpenInvitation{ID: "1"})
-	d.SetAnswer(client.MethodInvite, &client.Invitation{URI: deskLine.String(), ID: "1", Expires: time.Now().Add(time.Hour)})
-	d.SetAnswer(client.MethodRevoke, &client.Revoked{})
-	d.SetAnswer(client.MethodWhoami, &client.Whoami{ID: clitest.MyID, Name: "laptop", Listen: []string{"127.0.0.1:7117"}})
-	d.SetAnswer(client.MethodDiscover, &client.Answer{ID: clitest.SomeID, From: clitest.DeskID, Kind: "capabilities", Payload: kinds.EncodePayload(&kinds.Capabilities{})})
-	master, slave, err := live.OpenTerminal(50, columns)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer master.Close()
-	var shown await.Output
-	read := make(chan struct{})
-	go func() { // ends with the last who has the terminal
-		defer close(read)
-		io.Copy(&shown, master)
-	}()
-	keys, typed := io.Pipe()
-	defer typed.Close()
-	code := make(chan int, 1)
-	go func() {
-		code <- d.RunWithoutHome(t.Context(), ui.Terminal{In: keys, Out: slave, Err: slave, InTTY: true, OutTTY: true, ErrTTY: true}, "--home", d.Home, "up")
-		slave.Close()
-	}()
-	s := upTerminal{t: t, typed: typed, code: code}
-	for _, text := range []string{"\n", deskLine.String() + "\n", "y\n", "y\n"} {
-		if _, err := io.WriteString(s.typed, text); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if code := await.Receive(t, "exit code", s.code); code != 0 {
-		t.Errorf("exit code %d", code)
-	}
-	await.Receive(t, "what is shown", read)
-	for line := range strings.Lines(shown.String()) {
-		if line = strings.Trim(line, "\a\r\n"); ui.CountCells(line) > columns && !strings.HasPrefix(line, "acp://") {
-			t.Errorf("%d cells: %q", ui.CountCells(line), line)
-		}
-	}
-	wantAll(t, clitest.Result{Out: strings.ReplaceAll(shown.String(), "\r\n", "\n")}, "now\n  and later. They also do so in a Claude Code", "or acpctl serve.\n  Then: Say to Claude Code")
 }

@@ -56,7 +56,6 @@ func newUpDaemon(t *testing.T, programs ...string) *upDaemon {
 	d.handle(client.MethodWakeList, func(*jsonrpc.Request) (any, error) {
 		return &client.WakeRules{Rules: slices.Clone(d.rules), Answers: []client.WakeAnswersRule{}}, nil
 	})
-	d.SetAnswer(client.MethodWakeNotify, client.OwnerNotify{Command: []string{"notify-send"}})
 	d.handle(client.MethodWakeAllow, func(r *jsonrpc.Request) (any, error) {
 		var p client.WakeAllowParams
 		err := r.ReadParams(&p)
@@ -381,33 +380,6 @@ func TestUpLeavesAnInvitationOpen(t *testing.T) {
 	}
 }
 
-// A line that is pasted while up waits for the other machine is taken as before, instead of the line that was shown.
-func TestUpTakesALineWhileItWaits(t *testing.T) {
-	d := newUpDaemon(t)
-	d.setOpen(client.OpenInvitation{ID: "1"})
-	d.SetAnswer(client.MethodInvite, &client.Invitation{URI: "acp://first", ID: "1", Expires: time.Now().Add(time.Hour)})
-	d.handle(client.MethodRevoke, func(r *jsonrpc.Request) (any, error) {
-		var p client.RevokeParams
-		err := r.ReadParams(&p)
-		d.did = append(d.did, "revoke "+p.ID)
-		return &client.Revoked{Revoked: 1}, err
-	})
-	s := d.startUp(t)
-	s.types("press Enter to make one: ", "\n")
-	line := deskLine.String()
-	s.types("q leaves it", line[:40]+"\n"+line[40:]+"\n")
-	s.types("Trust it? Type yes or no: ", "n\n")
-	s.types("Type yes or no: ", line+"\n")
-	s.types("This makes desk (claimed name), fingerprint de5c 0000 0000 0000 0000 0000 0000 0000, a trusted peer: its agents may send messages to yours. Trust it? Type yes or no: ", "y\n")
-	if code := await.Receive(t, "exit code", s.code); code != 0 {
-		t.Errorf("exit code %d", code)
-	}
-	if did := d.takeDone(); did != "join de5c; revoke 1" {
-		t.Errorf("%q:\n%s", did, s.shown.String())
-	}
-	wantAll(t, clitest.Result{Out: s.shown.String()}, "desk answers in")
-}
-
 // Once the other machine is a peer, up goes on to its last step also if the line that it made cannot be revoked.
 func TestUpGoesOnIfItsLineStays(t *testing.T) {
 	d := newUpDaemon(t, "claude")
@@ -424,25 +396,4 @@ func TestUpGoesOnIfItsLineStays(t *testing.T) {
 		t.Errorf("exit code %d", code)
 	}
 	wantAll(t, clitest.Result{Out: s.shown.String()}, "acpctl up: the line that was shown here is still good (the disk is full): acpctl invite --revoke all ends it\n", "This machine is laptop.")
-}
-
-// What other verbs warn of, up says as up.
-func TestUpWarnsAsItself(t *testing.T) {
-	d := newUpDaemon(t)
-	d.SetAnswer(client.MethodWhoami, &client.Whoami{ID: clitest.MyID, Name: "laptop", Listen: []string{"127.0.0.1:7117"}})
-	d.SetAnswer(client.MethodRelayList, &client.Relays{Relays: []client.Relay{{Name: "hub", URL: "tls://nats.example.com:4222", State: client.RelayUnused, Error: "do this"}}})
-	d.SetAnswer(client.MethodInvite, &client.Invitation{URI: "acp://first", ID: "1", Expires: time.Now().Add(time.Hour)})
-	d.SetAnswer(client.MethodJoin, &client.NamedPeer{ID: clitest.DeskID, Name: "desk", Warning: "not on disk"})
-	got := d.RunInteractive("\n"+deskLine.String()+"\ny\n", "up")
-	wantAll(t, got, "acpctl up: the daemon listens only on loopback (127.0.0.1:7117): no other machine can use the invitation\n", "acpctl up: warning: hub is left out: do this\n")
-	d.setOpen(client.OpenInvitation{ID: "1"})
-	got = d.RunInteractive(deskLine.String()+"\ny\n", "up")
-	wantAll(t, got, "acpctl up: not on disk\n")
-	d.setState([]client.Peer{{ID: clitest.DeskID, Claim: "desk", State: client.PeerDiscovered, Addrs: []string{"192.0.2.1:7117"}}})
-	d.SetAnswer(client.MethodTrust, &client.NamedPeer{ID: clitest.DeskID, Name: "desk", Warning: "not on disk"})
-	got = d.RunInteractive("1\ny\n", "up")
-	wantAll(t, got, "acpctl up: not on disk\n")
-	if strings.Contains(got.Err, "acpctl join: ") || strings.Contains(got.Err, "acpctl invite: ") {
-		t.Errorf("%+v", got)
-	}
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/harness/setup"
 	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/internal/app/cli/frame"
 	"github.com/acpd/acpd/kinds"
 )
 
@@ -18,7 +19,7 @@ const wakeMeaning = "In a turn your model reads the question and answers it, whi
 	"no (n): a question is refused, or waits for the session's next turn if it names the session. The next acpctl up asks again."
 
 // forWork says what lets a peer's work wake sessions too: the question is only about questions.
-const forWork = "To let work that it delegates begin turns too: acpctl wake allow %s --kinds delegate%s"
+const forWork = "To let work that it delegates begin turns too: acpctl wake allow %s --kinds delegate"
 
 // askWhoMayWake asks whether questions of the peer that was found may begin a turn of the sessions here. Without a new
 // peer it asks about the only one. It does not ask if a rule for that peer's questions is there, because a yes is for
@@ -46,7 +47,7 @@ func (u *run) askWhoMayWake(ctx context.Context) error {
 	question := fmt.Sprintf("May %s's questions begin a turn of your sessions?", peers[i].Name)
 	answer := ""
 	if u.asks {
-		if answer, err = u.Choose(ctx, question+"\n"+fmt.Sprintf(wakeMeaning, ofClaude)+"\n"+fmt.Sprintf(forWork, peers[i].Name, ""), "yes", "ask", "no"); err != nil {
+		if answer, err = u.Choose(ctx, question+"\n"+fmt.Sprintf(wakeMeaning, ofClaude)+"\n"+fmt.Sprintf(forWork, peers[i].Name), "yes", "ask", "no"); err != nil {
 			return err
 		}
 	}
@@ -62,7 +63,8 @@ func (u *run) askWhoMayWake(ctx context.Context) error {
 		return err
 	}
 	u.Tell("acpctl approvals lists the questions that may begin a turn after your yes.")
-	return u.OfferOwnerNotify(ctx)
+	u.Tell("%s", frame.HintOwnerNotify)
+	return nil
 }
 
 // findRule returns a rule by which messages of a kind may wake an agent, or nil.
@@ -86,19 +88,4 @@ func findWakeRule(rules *client.WakeRules, peer identity.ID, kind, agent string)
 		}
 	}
 	return nil
-}
-
-// describeWork says what lets the work of a peer wake sessions too, if only its questions may. Else it returns "".
-func describeWork(rules *client.WakeRules, p *client.Peer) string {
-	r, flags := findRule(rules, p.ID, kinds.KindQuery), ""
-	if r == nil || findRule(rules, p.ID, kinds.KindDelegate) != nil {
-		return ""
-	}
-	if r.Agent != "" {
-		flags = " --agent " + r.Agent
-	}
-	if r.Ask {
-		flags += " --ask"
-	}
-	return fmt.Sprintf(forWork, p.Name, flags)
 }

@@ -44,37 +44,21 @@ func joinChains(open []client.TrafficEntry, joined bool) []waitingRow {
 	return rows
 }
 
-// party is one of the two that a call is between.
-type party struct {
-	peer  string // "": this daemon
-	agent string // "": it is not known
-}
-
-// String returns the party as a person sees it.
-func (p party) String() string {
-	switch {
-	case p.peer != "":
-		return joinAgent(p.peer, p.agent)
-	case p.agent != "":
-		return joinAgent("here", p.agent)
-	}
-	return "a program here"
-}
-
 // findWho returns who waits.
-func findWho(e *client.TrafficEntry) party {
-	if e.Direction == client.In {
-		return party{formatPeerOf(e), e.FromAgent}
-	}
-	return party{agent: e.FromAgent}
-}
+func findWho(e *client.TrafficEntry) string { return formatParty(e, client.In, e.FromAgent) }
 
 // findWhom returns for whom.
-func findWhom(e *client.TrafficEntry) party {
-	if e.Direction == client.Out {
-		return party{formatPeerOf(e), e.Agent}
+func findWhom(e *client.TrafficEntry) string { return formatParty(e, client.Out, e.Agent) }
+
+// formatParty returns one of the two that a call is between: for calls of that direction its peer, else this daemon.
+func formatParty(e *client.TrafficEntry, ofPeer client.MessageDirection, agent string) string {
+	switch {
+	case e.Direction == ofPeer:
+		return joinAgent(formatPeerOf(e), agent)
+	case agent != "":
+		return joinAgent("here", agent)
 	}
-	return party{agent: e.Agent}
+	return "a program here"
 }
 
 const deepest = 8 // levels of calls; deeper ones are drawn at this level

@@ -1,6 +1,7 @@
 package watch
 
 import (
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -30,7 +31,7 @@ func (t *tail) printItem(i *tailItem) {
 			Lost  uint64               `json:"lost,omitzero"`
 		}{i.entry, i.event, i.lost})
 	case i.lost > 0:
-		t.PrintLine("%s", t.ColourText(ui.Yellow, t.describeLost(i.lost)))
+		t.PrintLine("%s", t.ColourText(ui.Yellow, fmt.Sprintf("lost %d", i.lost)))
 	case i.event != nil:
 		e := i.event
 		t.printLine(&tailLine{at: e.At, sign: "·", there: formatPeerOfEvent(e), kind: client.Line(string(e.Type)), text: e.DescribeDetails()})
@@ -62,15 +63,6 @@ func formatPeerOfEvent(e *client.Event) string {
 	default:
 		return name
 	}
-}
-
-// describeLost says how many messages were lost, and to a person why.
-func (t *tail) describeLost(n uint64) string {
-	lost := "lost " + strconv.FormatUint(n, 10)
-	if t.OutTTY {
-		lost += ": they passed faster than they were read here"
-	}
-	return lost
 }
 
 func newEntryLine(e *client.TrafficEntry) *tailLine {
@@ -146,18 +138,9 @@ func describeIDs(e *client.TrafficEntry) string {
 		text += " ref " + e.Ref.String()
 	}
 	if e.Thread != "" {
-		text += " thread " + quoteUnlessPlain(e.Thread)
+		text += " thread " + strconv.Quote(e.Thread)
 	}
 	return text
-}
-
-// quoteUnlessPlain returns a label as it is, or quoted if a terminal would not show all of it, so that two
-// labels never look the same.
-func quoteUnlessPlain(label string) string {
-	if client.Line(label) != label || strings.ContainsAny(label, " \"\\") {
-		return strconv.Quote(label)
-	}
-	return label
 }
 
 // printPayload prints a payload on a line below its message.
@@ -167,21 +150,14 @@ func (t *tail) printPayload(before string, p wire.Payload) {
 	}
 }
 
-// formatTook returns a duration in three digits or so, in at most seven characters.
+// formatTook returns a duration in about three digits.
 func formatTook(d time.Duration) string {
-	switch {
-	case d < time.Microsecond:
+	if d < time.Microsecond {
 		return "<1µs"
-	case d < time.Millisecond:
-		return d.Round(time.Microsecond).String()
-	case d < 10*time.Millisecond:
-		return d.Round(10 * time.Microsecond).String()
-	case d < time.Second:
-		return d.Round(time.Millisecond).String()
-	case d < time.Minute:
-		return kinds.FormatDuration(d.Round(100 * time.Millisecond))
-	case d < time.Hour:
-		return kinds.FormatDuration(d.Round(time.Second))
 	}
-	return kinds.FormatDuration(d.Round(time.Minute))
+	unit := time.Microsecond
+	for d/unit >= 1000 {
+		unit *= 10
+	}
+	return kinds.FormatDuration(d.Round(unit))
 }

@@ -1,11 +1,8 @@
 package watch
 
 import (
-	"cmp"
 	"context"
 	"errors"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/go-json-experiment/json"
@@ -18,10 +15,6 @@ import (
 const (
 	daemonIsAway = "the daemon is away; tail goes on when it is back"
 	daemonIsBack = "the daemon is back"
-
-	// settleTime is longer than client.Subscribe pauses before it subscribes anew. A connection that is made after
-	// that is reported as an event; earlier ones are not.
-	settleTime = 3 * time.Second
 )
 
 // say has a line told, unless ctx ends.
@@ -30,22 +23,6 @@ func (t *tail) say(ctx context.Context, line string) {
 	case t.talk <- line:
 	case <-ctx.Done():
 	}
-}
-
-// tellConnected tells which of the wanted peers are connected.
-func (t *tail) tellConnected(ctx context.Context) {
-	peers, err := t.Daemon.Peers(ctx)
-	if err != nil {
-		return // it is away again, and that is reported
-	}
-	var names []string
-	for _, p := range peers {
-		isWanted := func(ref string) bool { return ref == p.Name || strings.HasPrefix(p.ID.String(), strings.ToLower(ref)) }
-		if p.State == client.PeerConnected && (len(t.params.Peers) == 0 || slices.ContainsFunc(t.params.Peers, isWanted)) {
-			names = append(names, client.Line(cmp.Or(p.Name, p.ID.Label())))
-		}
-	}
-	t.say(ctx, "connected by now: "+cmp.Or(strings.Join(names, ", "), "nobody"))
 }
 
 // readAnswers passes on what the daemon answers, again and again, until ctx ends or another error than

@@ -109,7 +109,6 @@ func (t *tail) follow(ctx context.Context) error {
 		}
 	})
 	unread := t.WatchReader(ctx)
-	var settled <-chan time.Time // when the connections of a daemon that was away are looked at
 	for {
 		select {
 		case <-unread:
@@ -124,12 +123,6 @@ func (t *tail) follow(ctx context.Context) error {
 		case <-t.nextRelease():
 		case line := <-t.talk:
 			t.Warn("%s", line)
-			if line == daemonIsBack && t.wantsEvents() {
-				settled = time.After(settleTime)
-			}
-		case <-settled:
-			settled = nil
-			running.Go(func() { t.tellConnected(ctx) })
 		case err := <-failed:
 			t.printHeld(time.Time{})
 			if ctx.Err() != nil {

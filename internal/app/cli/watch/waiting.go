@@ -22,8 +22,8 @@ func newWaitingCmd(f *frame.Frame) *cobra.Command {
   acpctl waiting desk/reviewer      an agent there
   acpctl waiting --json`,
 		Long: `It lists the queries and delegations that are open now, the oldest first, at most 1,000. WHO waits for the one in the next
-column: here/planner is an agent of this daemon, "a program here" one without a name. After the text it says if the peer is
-not connected or the agent not attached, and when a delegation must be done.
+column: here/planner is an agent of this daemon, "a program here" one without a name. Behind the text, on a
+terminal below it, stands whether the peer is not connected or the agent not attached.
 
 The calls that a call led to are listed below it: with └ if whoever asked has said so, with ┊ if acpctl mcp has guessed it.
 With --json, "chain" is the name of the chain that a call belongs to, which is the same on each machine.
@@ -47,9 +47,9 @@ ends with its answer or its deadline, or with ^C where it was asked. acpctl tail
 			if open == nil {
 				open = []client.TrafficEntry{}
 			}
-			notes := new(callNotes)
-			if !f.JSON {
-				if notes, err = readCallNotes(cmd.Context(), f, open); err != nil {
+			var peers []client.Peer
+			if len(open) > 0 && !f.JSON {
+				if peers, err = f.Daemon.Peers(cmd.Context()); err != nil {
 					return err
 				}
 			}
@@ -61,7 +61,7 @@ ends with its answer or its deadline, or with ^C where it was asked. acpctl tail
 					f.PrintForPerson("nobody waits for %s, and nobody there waits for anybody here: acpctl waiting lists all", args[0])
 					return
 				}
-				printWaiting(f, open, notes)
+				printWaiting(f, open, peers)
 				if answer.OpenMore > 0 {
 					f.Warn("%d more calls are open than have room in one answer: name a peer, as acpctl waiting PEER does", answer.OpenMore)
 				}
@@ -71,7 +71,7 @@ ends with its answer or its deadline, or with ^C where it was asked. acpctl tail
 }
 
 // printWaiting prints a table of open calls: for a person by chains, for a script the oldest first.
-func printWaiting(f *frame.Frame, open []client.TrafficEntry, notes *callNotes) {
+func printWaiting(f *frame.Frame, open []client.TrafficEntry, peers []client.Peer) {
 	if len(open) == 0 {
 		f.PrintForPerson("nobody waits: no query and no delegation is open")
 		return
@@ -82,18 +82,31 @@ func printWaiting(f *frame.Frame, open []client.TrafficEntry, notes *callNotes) 
 		ids[i] = c.ID
 	}
 	shown := f.ShortenIDs(ids)
-	head := []string{"SINCE", "WHO", "WAITS FOR", "KIND", "ID", "TEXT"}
 	rows := make([][]string, len(calls))
 	for i, c := range calls {
-		who := c.indent() + findWho(c.TrafficEntry).String()
-		rows[i] = []string{f.FormatAge(c.At), who, findWhom(c.TrafficEntry).String(), c.Kind, shown[i]}
+		rows[i] = []string{f.FormatAge(c.At), c.indent() + findWho(c.TrafficEntry), findWhom(c.TrafficEntry), c.Kind, shown[i], ui.DashIfEmpty(c.Text)}
+		if away := describeAway(f, peers, c.TrafficEntry); away != "" {
+			rows[i] = append(rows[i], away)
+		}
 	}
-	room := f.MeasureTextRoom(head, rows)
-	for i, c := range calls {
-		text, note := ui.ShareCells(ui.DashIfEmpty(setApart(client.Line(c.Text))), notes.describeCall(c.TrafficEntry), room)
-		rows[i] = append(rows[i], text+note)
+	f.PrintTable([]string{"SINCE", "WHO", "WAITS FOR", "KIND", "ID", "TEXT"}, rows)
+}
+
+// describeAway says that the peer of a call or the agent here is away. It returns "" if both are there.
+func describeAway(f *frame.Frame, peers []client.Peer, e *client.TrafficEntry) string {
+	var notes []string
+	i := slices.IndexFunc(peers, func(p client.Peer) bool { return p.ID == e.Peer })
+	if i < 0 || peers[i].State != client.PeerConnected {
+		note := "not connected" // the row tells which peer
+		if i >= 0 && !peers[i].LastSeen.IsZero() && peers[i].LastSeen.Unix() > 0 {
+			note += ", seen last " + f.FormatAge(peers[i].LastSeen.Time)
+		}
+		notes = append(notes, note)
 	}
-	f.PrintTable(head, rows)
+	if !e.AgentAwaySince.IsZero() {
+		notes = append(notes, f.DescribeAgentAway(e.Agent, e.AgentAwaySince))
+	}
+	return strings.Join(notes, "; ")
 }
 
 // selectPeer has p select the messages of the peer that the first argument names, if there is one. Of
