@@ -12,7 +12,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/integration/await"
 	"github.com/acpd/acpd/integration/live"
 )
@@ -24,7 +23,7 @@ type newcomer struct {
 	env              []string
 }
 
-func newNewcomer(t *testing.T, name string, moreHomes ...string) *newcomer {
+func newNewcomer(t *testing.T, name string) *newcomer {
 	t.Helper()
 	user := live.MakeTempDir(t)
 	n := &newcomer{t: t, user: user, home: filepath.Join(user, ".acp"), path: filepath.Join(user, "bin")}
@@ -45,16 +44,13 @@ func newNewcomer(t *testing.T, name string, moreHomes ...string) *newcomer {
 			t.Fatal(err)
 		}
 	}
-	for _, home := range append(moreHomes, ".acp") {
-		if err := os.Mkdir(filepath.Join(user, home), 0o700); err != nil {
-			t.Fatal(err)
-		}
-		text := "name: " + name + strings.TrimPrefix(home, ".acp") + "\nlisten: 127.0.0.1:0\ndiscovery: {mdns: off}\n"
-		if err := os.WriteFile(filepath.Join(user, home, "config.yaml"), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { n.run("--home", filepath.Join(user, home), "drain", "--timeout", "1ms") })
+	if err := os.Mkdir(n.home, 0o700); err != nil {
+		t.Fatal(err)
 	}
+	if err := os.WriteFile(filepath.Join(n.home, "config.yaml"), []byte("name: "+name+"\nlisten: 127.0.0.1:0\ndiscovery: {mdns: off}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { n.run("drain", "--timeout", "1ms") })
 	n.env = []string{"HOME=" + user, "PATH=" + n.path, "TERM=dumb", "GORACE=atexit_sleep_ms=0"}
 	return n
 }
@@ -294,40 +290,5 @@ func TestUpIsInterrupted(t *testing.T) {
 	s.ends(0)
 	if now := who(); now != first {
 		t.Errorf("another daemon: %s, then %s", first, now)
-	}
-}
-
-// Two state directories of one user are two daemons, which meet each other as two machines do.
-func TestUpInTwoHomes(t *testing.T) {
-	t.Parallel()
-	n := newNewcomer(t, "desk", ".acp-planner")
-	if out := n.run("up", "--yes"); !strings.Contains(out, "this machine is desk.") {
-		t.Fatal(out)
-	}
-	planner := n.up("--home", filepath.Join(n.user, ".acp-planner"))
-	planner.answers(aPeer, "\n")
-	line := planner.shows(`acp://\S+`)
-	desk := n.up(line) // as an argument
-	desk.shows("Shells remember what they were given")
-	desk.answers(`This makes desk-planner \(claimed name\)`, "y\n")
-	desk.answers(mayWake, "n\n")
-	desk.ends(0)
-	planner.answers(mayWake, "n\n")
-	planner.ends(0)
-	desk = n.up()
-	desk.answers(mayWake, "n\n") // what was refused is no setting
-	desk.ends(0)
-	var ids []string
-	for _, home := range []string{".acp", ".acp-planner"} {
-		c := client.Client{Socket: filepath.Join(n.user, home, client.SocketName)}
-		me, err := c.Whoami(await.NewContext(t))
-		c.Close()
-		if err != nil {
-			t.Fatal(err)
-		}
-		ids = append(ids, me.Name+" "+me.ID.String())
-	}
-	if ids[0] == ids[1] {
-		t.Errorf("one daemon: %q", ids)
 	}
 }

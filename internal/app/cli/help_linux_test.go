@@ -1,18 +1,43 @@
 package cli
 
 import (
-	"os"
+	"bytes"
+	"io"
 	"regexp"
 	"strings"
 	"testing"
 
 	"github.com/spf13/cobra"
 
-	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/integration/live"
 	"github.com/acpd/acpd/internal/app/cli/clitest"
 	"github.com/acpd/acpd/internal/app/cli/frame"
 	"github.com/acpd/acpd/internal/app/cli/ui"
 )
+
+// runAtWidth runs a command line at a terminal of so many columns until it ends, and returns the lines
+// that it has written.
+func runAtWidth(t *testing.T, f *clitest.FakeDaemon, columns int, args ...string) (lines []string) {
+	t.Helper()
+	master, slave, err := live.OpenTerminal(50, uint16(columns))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer master.Close()
+	var seen bytes.Buffer
+	read := make(chan struct{})
+	go func() { // ends with the last who has the terminal
+		defer close(read)
+		io.Copy(&seen, master)
+	}()
+	code := f.RunWithoutHome(t.Context(), ui.Terminal{In: strings.NewReader(""), Out: slave, Err: io.Discard, OutTTY: true}, append([]string{"--home", f.Home}, args...)...)
+	slave.Close()
+	<-read
+	if code != 0 {
+		t.Errorf("%q at %d columns: exit code %d", args, columns, code)
+	}
+	return strings.Split(strings.TrimSuffix(strings.ReplaceAll(seen.String(), "\r\n", "\n"), "\n"), "\n")
+}
 
 // The help of each verb begins with one sentence, has examples below it, and fits a terminal of 80 columns.
 func TestHelpFitsItsTerminal(t *testing.T) {
@@ -51,40 +76,5 @@ func TestHelpListsAllVerbs(t *testing.T) {
 		if verb.IsAvailableCommand() && (!word.MatchString(strings.ReplaceAll(bare.Out, ",\n  ", ", ")) || !word.MatchString(all.Out)) {
 			t.Errorf("%s is not listed", verb.Name())
 		}
-	}
-}
-
-// What doctor has found is broken between words, below its text and not below its mark.
-func TestDoctorFitsItsTerminal(t *testing.T) {
-	user := t.TempDir()
-	t.Setenv("HOME", user)
-	t.Setenv("PATH", user)
-	f := newDaemon(t)
-	if err := os.Chmod(f.Home, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	f.SetAnswer(client.MethodStatus, &client.Status{Whoami: client.Whoami{ID: clitest.MyID, Name: "desk", Listen: []string{"127.0.0.1:7117"}}})
-	f.SetAnswer(client.MethodPeers, &client.Peers{})
-	f.SetHTTPAnswers(map[string]string{"GET unsent": "[]"})
-	begin := regexp.MustCompile(`^(\[.\]| {3}) \S`)
-	lines := runAtWidth(t, f, 60, "doctor", "-v")
-	for _, line := range lines[:len(lines)-1] {
-		if ui.CountCells(line) > 60 || !begin.MatchString(line) {
-			t.Errorf("%q", line)
-		}
-	}
-}
-
-// Why a session cannot be woken is whole, on a line of its own.
-func TestAgentsFitTheirTerminal(t *testing.T) {
-	f := newDaemon(t)
-	why := "its thread has not begun, and it answers nothing before: say something to it once"
-	f.SetAnswer(client.MethodPeers, &client.Peers{})
-	f.SetAnswer(client.MethodAgents, &client.Agents{Agents: []client.AgentState{{
-		Agent: client.Agent{Name: "codex", MaxConcurrent: 1, Session: &client.SessionInfo{Harness: "codex", Unwakeable: why}}, Woken: &client.Woken{},
-	}}})
-	lines := runAtWidth(t, f, 80, "agents")
-	if got := strings.Join(strings.Fields(strings.Join(lines[2:], " ")), " "); got != "cannot be woken: "+why || strings.Contains(lines[1], "woken") {
-		t.Errorf("%q", lines)
 	}
 }

@@ -3,7 +3,6 @@ package serve
 import (
 	"context"
 	"errors"
-	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -231,18 +230,41 @@ func TestDeliver(t *testing.T) {
 	}
 }
 
-// A daemon that sends what a real one would not.
-func TestServeTakesWhatComes(t *testing.T) {
-	f := newDaemon(t)
+// serving is a run of acpctl serve.
+type serving struct {
+	attached  chan client.AttachParams
+	out, talk await.Output
+	interrupt context.CancelFunc
+	ended     chan int
+}
+
+// startServe runs a command line of serve at a daemon that lets it attach.
+func startServe(t *testing.T, f *clitest.FakeDaemon, args ...string) *serving {
+	s := &serving{attached: make(chan client.AttachParams, 2), ended: make(chan int, 1)}
 	f.SetAnswer(client.MethodStatus, &client.Status{})
 	f.SetAnswer(client.MethodTasks, &client.Tasks{})
-	attached := make(chan client.AttachParams, 1)
 	f.SetHandler(client.MethodAttach, func(r *jsonrpc.Request) (any, error) {
 		var p client.AttachParams
 		err := r.ReadParams(&p)
-		attached <- p
+		s.attached <- p
 		return nil, err
 	})
+	var ctx context.Context
+	ctx, s.interrupt = context.WithCancel(t.Context())
+	go func() {
+		s.ended <- f.RunWithoutHome(ctx, ui.Terminal{Out: &s.out, Err: &s.talk}, append([]string{"--home", f.Home}, args...)...)
+	}()
+	return s
+}
+
+// newWork returns a message of desk for an agent here.
+func newWork(kind, payload string) *client.Inbound {
+	return &client.Inbound{Name: "desk", Envelope: wire.Envelope{V: 1, ID: clitest.SomeID, From: clitest.DeskID, To: clitest.MyID, Kind: kind, Payload: wire.Payload(payload)}}
+}
+
+// A daemon that sends what a real one would not.
+func TestServeTakesWhatComes(t *testing.T) {
+	f := newDaemon(t)
 	results := make(chan client.ResultParams, 1)
 	f.SetHandler(client.MethodResult, func(r *jsonrpc.Request) (any, error) {
 		var p client.ResultParams
@@ -251,19 +273,14 @@ func TestServeTakesWhatComes(t *testing.T) {
 		results <- p
 		return &client.Receipt{ID: p.ID, State: client.Handed}, err
 	})
-	ctx, interrupt := context.WithCancel(t.Context())
-	var out, talk strings.Builder
-	ended := make(chan int, 1)
-	go func() {
-		ended <- f.RunWithoutHome(ctx, ui.Terminal{Out: &out, Err: &talk}, "--home", f.Home, "--json", "serve", "--name", "x", "--domain", "a,b", "--concurrency", "7", "--about", "reviews Go code", "--",
-			"sh", "-c", `printf '%s|%s|%s' "$ACP_THREAD" "$ACP_DOMAIN" "$ACP_DEADLINE_MS"`)
-	}()
-	p := <-attached
+	s := startServe(t, f, "--json", "serve", "--name", "x", "--domain", "a,b", "--concurrency", "7", "--about", "reviews Go code", "--",
+		"sh", "-c", `printf '%s|%s|%s' "$ACP_THREAD" "$ACP_DOMAIN" "$ACP_DEADLINE_MS"`)
+	p := await.Receive(t, "the agent", s.attached)
 	if p.Name != "x" || strings.Join(p.Domains, " ") != "a b" || p.MaxConcurrent != 7 || len(p.Kinds) != 3 || p.About != "reviews Go code" {
 		t.Errorf("attached as %+v", p)
 	}
-	in := &client.Inbound{Name: "desk", Envelope: wire.Envelope{V: 1, ID: clitest.SomeID, From: clitest.DeskID, To: clitest.MyID, Kind: "query", Thread: "t\x00\x1b[2Ju",
-		Payload: wire.Payload(`{"question":"q","domain":"d\u0000e"}`)}}
+	in := newWork("query", `{"question":"q","domain":"d\u0000e"}`)
+	in.Thread = "t\x00\x1b[2Ju"
 	conn := f.AttachedConn()
 	var answer jsontext.Value
 	if err := conn.Call(t.Context(), "query", in, &answer); err != nil || string(answer) != `{"summary":"tu|de|"}` {
@@ -290,15 +307,15 @@ func TestServeTakesWhatComes(t *testing.T) {
 	if err := conn.Call(t.Context(), "notify", in, nil); err == nil {
 		t.Error("a notification was confirmed")
 	}
-	interrupt()
-	if code := <-ended; code != frame.ExitInterrupted {
-		t.Errorf("exit code %d: %s", code, talk.String())
+	s.interrupt()
+	if code := await.Receive(t, "the end", s.ended); code != frame.ExitInterrupted {
+		t.Errorf("exit code %d: %s", code, s.talk.String())
 	}
-	if want := "acpctl serve: serving as x: query, delegate; Ctrl-C ends\n"; !strings.HasPrefix(talk.String(), want) {
-		t.Errorf("told %q", talk.String())
+	if want := "acpctl serve: serving as x: query, delegate; Ctrl-C ends\n"; !strings.HasPrefix(s.talk.String(), want) {
+		t.Errorf("told %q", s.talk.String())
 	}
-	if !strings.Contains(out.String(), `{"id":"`+clitest.SomeID.String()+`","from":"desk","kind":"delegate","state":"completed","took_ms":`) {
-		t.Errorf("told %s", out.String())
+	if !strings.Contains(s.out.String(), `{"id":"`+clitest.SomeID.String()+`","from":"desk","kind":"delegate","state":"completed","took_ms":`) {
+		t.Errorf("told %s", s.out.String())
 	}
 }
 
@@ -312,31 +329,19 @@ func TestACommandThatCannotBeStarted(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			f := newDaemon(t)
-			f.SetAnswer(client.MethodStatus, &client.Status{})
-			f.SetAnswer(client.MethodTasks, &client.Tasks{})
-			attached := make(chan bool, 1)
-			f.SetHandler(client.MethodAttach, func(*jsonrpc.Request) (any, error) {
-				attached <- true
-				return nil, nil
-			})
 			path := filepath.Join(t.TempDir(), "answer.sh")
 			if err := os.WriteFile(path, []byte(c.text), 0o700); err != nil {
 				t.Fatal(err)
 			}
-			ctx, interrupt := context.WithCancel(t.Context())
-			var talk strings.Builder
-			ended := make(chan int, 1)
-			go func() {
-				ended <- f.RunWithoutHome(ctx, ui.Terminal{Out: io.Discard, Err: &talk}, "--home", f.Home, "serve", "--name", "x", "--stderr", "last", "--", path)
-			}()
-			await.Receive(t, "the agent", attached)
-			in := &client.Inbound{Name: "desk", Envelope: wire.Envelope{V: 1, ID: clitest.SomeID, From: clitest.DeskID, To: clitest.MyID, Kind: "query", Payload: wire.Payload(`{"question":"q"}`)}}
+			s := startServe(t, f, "serve", "--name", "x", "--stderr", "last", "--", path)
+			await.Receive(t, "the agent", s.attached)
+			in := newWork("query", `{"question":"q"}`)
 			if err := f.AttachedConn().Call(t.Context(), "query", in, nil); err == nil || kinds.AsError(err).Message != "the command could not be started" {
 				t.Errorf("the peer hears %v", err)
 			}
-			interrupt()
-			await.Receive(t, "the end", ended)
-			if said := talk.String(); !strings.Contains(said, "acpctl serve: the command could not be started: ") || !strings.Contains(said, path) || !strings.Contains(said, c.want) {
+			s.interrupt()
+			await.Receive(t, "the end", s.ended)
+			if said := s.talk.String(); !strings.Contains(said, "acpctl serve: the command could not be started: ") || !strings.Contains(said, path) || !strings.Contains(said, c.want) {
 				t.Errorf("the owner hears %s", said)
 			}
 		})
@@ -346,31 +351,19 @@ func TestACommandThatCannotBeStarted(t *testing.T) {
 // Serve says what becomes of a result while the daemon is away, and sends it when the agent is attached again.
 func TestServeKeepsAResultWhileTheDaemonIsAway(t *testing.T) {
 	f := newDaemon(t)
-	f.SetAnswer(client.MethodStatus, &client.Status{})
-	f.SetAnswer(client.MethodTasks, &client.Tasks{})
-	attached := make(chan struct{}, 2)
-	f.SetHandler(client.MethodAttach, func(*jsonrpc.Request) (any, error) {
-		attached <- struct{}{}
-		return nil, nil
-	})
+	s := startServe(t, f, "serve", "--name", "x", "cat")
+	await.Receive(t, "attach", s.attached)
 	results := make(chan struct{}, 2)
 	f.SetHandler(client.MethodResult, func(*jsonrpc.Request) (any, error) {
 		results <- struct{}{}
-		if len(attached) == 0 {
+		if len(s.attached) == 0 {
 			away := kinds.Errorf(kinds.DaemonUnavailable, "away")
 			away.RetryAfterMS = uint64((time.Hour).Milliseconds())
 			return nil, away
 		}
 		return &client.Receipt{ID: clitest.SomeID, State: client.Handed}, nil
 	})
-	ctx, interrupt := context.WithCancel(t.Context())
-	talk := new(await.Output)
-	ended := make(chan int, 1)
-	go func() {
-		ended <- f.RunWithoutHome(ctx, ui.Terminal{Out: io.Discard, Err: talk}, "--home", f.Home, "serve", "--name", "x", "cat")
-	}()
-	await.Receive(t, "attach", attached)
-	in := &client.Inbound{Name: "desk", Envelope: wire.Envelope{V: 1, ID: clitest.SomeID, From: clitest.DeskID, To: clitest.MyID, Kind: "delegate", Payload: wire.Payload(`{"task":"t"}`)}}
+	in := newWork("delegate", `{"task":"t"}`)
 	conn := f.AttachedConn()
 	if err := conn.Call(t.Context(), "delegate", in, nil); err != nil {
 		t.Fatal(err)
@@ -378,13 +371,13 @@ func TestServeKeepsAResultWhileTheDaemonIsAway(t *testing.T) {
 	await.Receive(t, "the result", results)
 	about := "acpctl serve: delegate " + clitest.SomeID.String() + " from desk: "
 	await.Until(t, "the words", func() bool {
-		return strings.Contains(talk.String(), about+"the daemon is away: the result is kept here, and sent when the daemon is back\n")
+		return strings.Contains(s.talk.String(), about+"the daemon is away: the result is kept here, and sent when the daemon is back\n")
 	})
 	conn.Close()
 	await.Receive(t, "the result again", results)
-	await.Until(t, "the words", func() bool { return strings.Contains(talk.String(), about+"the result is taken now\n") })
-	interrupt()
-	await.Receive(t, "the end", ended)
+	await.Until(t, "the words", func() bool { return strings.Contains(s.talk.String(), about+"the result is taken now\n") })
+	s.interrupt()
+	await.Receive(t, "the end", s.ended)
 }
 
 // An agent that may not attach ends with the daemon's reason.
