@@ -34,10 +34,20 @@ func (a *app) showGroups(cmd *cobra.Command) error {
 func (a *app) describeDaemon(ctx context.Context) string {
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
-	s, err := a.Daemon.Status(ctx)
+	who, err := a.Daemon.Whoami(ctx)
 	if err != nil {
 		e, _ := a.ClassifyError(context.WithoutCancel(ctx), err)
 		return client.Line(e.Message)
 	}
-	return fmt.Sprintf("The daemon %s runs; connected peers: %d", client.Line(s.Name), s.PeersConnected)
+	about := fmt.Sprintf("The daemon %s runs", client.Line(who.Name))
+	if peers, err := a.Daemon.Peers(ctx); err == nil {
+		connected := 0
+		for _, p := range peers {
+			if p.State == client.PeerConnected {
+				connected++
+			}
+		}
+		about += fmt.Sprintf("; connected peers: %d", connected)
+	}
+	return about
 }

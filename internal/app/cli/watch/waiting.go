@@ -22,8 +22,8 @@ func newWaitingCmd(f *frame.Frame) *cobra.Command {
   acpctl waiting desk/reviewer      an agent there
   acpctl waiting --json`,
 		Long: `It lists the queries and delegations that are open now, the oldest first, at most 1,000. WHO waits for the one in the next
-column: here/planner is an agent of this daemon, "a program here" one without a name. Behind the text, on a
-terminal below it, stands whether the peer is not connected or the agent not attached.
+column: here/planner is an agent of this daemon, "a program here" one without a name. If the peer is not
+connected or the agent not attached, that is said behind the text, or on a terminal below the row.
 
 The calls that a call led to are listed below it: with └ if whoever asked has said so, with ┊ if acpctl mcp has guessed it.
 With --json, "chain" is the name of the chain that a call belongs to, which is the same on each machine.
