@@ -13,8 +13,8 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"github.com/acpd/acpd/integration/await"
-	"github.com/acpd/acpd/openintent"
 	"github.com/acpd/acpd/openintent/api"
+	channelObject "github.com/acpd/acpd/openintent/object"
 )
 
 type object = map[string]any
@@ -84,7 +84,7 @@ func TestChannelsSurviveARestart(t *testing.T) {
 	desk := start(t, stateDir(t), "desk")
 	planner := desk.web("planner")
 	intent := planner.must(201, "POST", "intents", object{"title": "Ship it"})["id"].(string)
-	if host, _ := openintent.HostOfID(intent); !strings.HasPrefix(desk.ID().String(), host) {
+	if host, _ := channelObject.HostOfID(intent); !strings.HasPrefix(desk.ID().String(), host) {
 		t.Errorf("intent %s does not name its host %s", intent, desk.ID())
 	}
 	path := "intents/" + intent + "/channels/build/messages"

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/acpd/acpd/openintent/chain"
+	"github.com/acpd/acpd/openintent/object"
 )
 
 // accessLevel says how much an agent may do with an intent.
@@ -23,15 +24,11 @@ func parseAccessLevel(name string) accessLevel {
 	return accessLevel(max(slices.Index(levelNames, name), 0))
 }
 
-// policies are the default policies that may be set. The SDK knows only open and closed, so
-// answers say one of these two.
-var policies = []string{"open", "closed", "restricted", "private"}
-
 // access says who may do what with an intent.
 type access struct {
-	Policy      string       `json:"policy"`
-	Entries     []Entry      `json:"entries"`
-	Assignments []Assignment `json:"assignments"`
+	Policy      string              `json:"policy"`
+	Entries     []object.Entry      `json:"entries"`
+	Assignments []object.Assignment `json:"assignments"`
 }
 
 const maxAccess = 1 << 20 // bytes of it
@@ -41,22 +38,6 @@ func (a access) clone() access {
 	a.Entries, a.Assignments = slices.Clone(a.Entries), slices.Clone(a.Assignments)
 	return a
 }
-
-// Entry is one entry of an access list (RFC-0011).
-type Entry struct {
-	ID            string     `json:"id"`
-	PrincipalID   string     `json:"principal_id"`
-	PrincipalType string     `json:"principal_type"`
-	Permission    string     `json:"permission"`
-	GrantedBy     string     `json:"granted_by"`
-	GrantedAt     chain.Time `json:"granted_at"`
-	ExpiresAt     chain.Time `json:"expires_at"`
-	Reason        *string    `json:"reason"`
-	Home          string     `json:"home,omitzero"` // of the agent, or of those that have the role; "" is here
-}
-
-// isForRole reports whether the entry is for the agents that have a role.
-func (p *Entry) isForRole() bool { return p.PrincipalType == "role" || p.PrincipalType == "group" }
 
 // callerAccessLevel returns the level of a caller. The world is read-locked, or this is a write.
 func (w *world) callerAccessLevel(in *intentRecord, who Caller, at chain.Time) accessLevel {
@@ -138,17 +119,17 @@ func (e *Engine) recordFirstUse(c *Call, in *intentRecord) error {
 // caller's agent has not used the intent before. The world is read-locked, or this is a write.
 func (w *world) authorizeForIntent(id string, who Caller, need accessLevel, at chain.Time) (in *intentRecord, firstUse bool, err error) {
 	if in = w.intents[id]; in == nil {
-		return nil, false, newNotFoundError("intent")
+		return nil, false, object.NewNotFoundError("intent")
 	}
 	have := w.callerAccessLevel(in, who, at)
 	switch {
 	case have == levelNone && in.Policy == "open" && w.isOpenToHome(who.Home):
-		return nil, false, NewError("agent_homed_elsewhere",
+		return nil, false, object.NewError("agent_homed_elsewhere",
 			"another daemon has this agent id here: choose another id, or let the intent's owner grant access to yours, with its home")
 	case have == levelNone:
-		return nil, false, newNotFoundError("intent")
+		return nil, false, object.NewNotFoundError("intent")
 	case have < need:
-		return nil, false, NewError("no_permission", "this needs %s access to the intent: ask its creator", levelNames[need])
+		return nil, false, object.NewError("no_permission", "this needs %s access to the intent: ask its creator", levelNames[need])
 	}
 	return in, !who.Operator && !in.wasUsedBy(agentKey{who.Home, who.Agent}), nil
 }
@@ -188,7 +169,7 @@ func (w *world) isCoordinator(in *intentRecord, who Caller, at chain.Time) bool 
 	if who.Operator {
 		return true
 	}
-	if i := in.assignmentIndex(agentKey{who.Home, who.Agent}); i >= 0 && in.Assignments[i].Role == roleCoordinator {
+	if i := in.assignmentIndex(agentKey{who.Home, who.Agent}); i >= 0 && in.Assignments[i].Role == object.RoleCoordinator {
 		return true
 	}
 	for _, co := range in.coords {
@@ -203,7 +184,7 @@ func (w *world) isCoordinator(in *intentRecord, who Caller, at chain.Time) bool 
 // intent, or may not see the channel's messages. The world is read-locked, or this is a write.
 func (w *world) authorizeChannelReader(ch *channelRecord, who Caller) error {
 	if _, _, err := w.authorizeForIntent(ch.in.id, who, levelRead, now()); err != nil {
-		return replaceIntentNotFound(err, "channel")
+		return object.ReplaceIntentNotFound(err, "channel")
 	}
 	return ch.checkReader(who)
 }
@@ -221,15 +202,15 @@ func (ch *channelRecord) checkMember(name string) error {
 	switch {
 	case ch.isMember(name):
 		return nil
-	case !ch.opt.discoverable:
-		return newNotFoundError("channel")
+	case !ch.opt.Discoverable:
+		return object.NewNotFoundError("channel")
 	}
-	return NewError(codeNotMember, "the channel is for its members: ask its creator to add you")
+	return object.NewError(object.CodeNotMember, "the channel is for its members: ask its creator to add you")
 }
 
 // isMember reports whether the channel admits an agent that has access to the intent.
 func (ch *channelRecord) isMember(name string) bool {
-	return ch.doc.Policy == policyIntent || slices.Contains(ch.doc.Members, name)
+	return ch.doc.Policy == object.PolicyIntent || slices.Contains(ch.doc.Members, name)
 }
 
 // mayReadChannel reports whether the caller may read the channel, as authorizeChannelReader

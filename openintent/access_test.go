@@ -8,6 +8,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/acpd/acpd/openintent/object"
 )
 
 func TestDirectMessagesReachTheirRecipientAlone(t *testing.T) {
@@ -216,7 +218,7 @@ func TestAnyAccessMayTakePart(t *testing.T) {
 	h.as("writer").post("/intents/"+in+"/channels", obj{"name": "mine"}).ok(201)
 	h.as("writer").post("/intents/"+in+"/acl/entries", obj{"principal_id": "friend"}).refused(403, "no_permission")
 	// Every policy is understood; the SDK is told the two that it knows.
-	for _, policy := range policies {
+	for _, policy := range object.Policies {
 		want := "closed"
 		if policy == "open" {
 			want = "open"
@@ -289,7 +291,7 @@ func TestCallersSayWhoTheyAre(t *testing.T) {
 
 	handler := h.handler(front.agents(func(agent string, _ *http.Request) error {
 		if agent == "desk" {
-			return NewError("not_yours", "it is another's")
+			return object.NewError("not_yours", "it is another's")
 		}
 		return nil
 	}))

@@ -8,39 +8,12 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/go-json-experiment/json/jsontext"
-
 	"github.com/acpd/acpd/openintent/chain"
+	"github.com/acpd/acpd/openintent/object"
 )
 
-// Agent is the record of RFC-0016 as it is answered and stored.
-type Agent struct {
-	AgentID      string         `json:"agent_id"`
-	Status       string         `json:"status"`
-	RoleID       *string        `json:"role_id"`
-	Name         *string        `json:"name"`
-	Capabilities []string       `json:"capabilities"`
-	Capacity     jsontext.Value `json:"capacity"`
-	Endpoint     *string        `json:"endpoint"`
-	Heartbeat    heartbeats     `json:"heartbeat_config"`
-	Metadata     jsontext.Value `json:"metadata"`
-	RegisteredAt chain.Time     `json:"registered_at"`
-	LastSeen     chain.Time     `json:"last_heartbeat_at"`
-	DrainTimeout *int64         `json:"drain_timeout_seconds"`
-	PublicKey    *string        `json:"public_key"`
-	Version      int64          `json:"version"`
-	RegisteredBy string         `json:"registered_by"`
-	Host         string         `json:"host,omitzero"` // the daemon at which the agent is at home, if it is another
-}
-
-type heartbeats struct {
-	Interval  int64 `json:"interval_seconds"`
-	Unhealthy int64 `json:"unhealthy_after_seconds"`
-	Dead      int64 `json:"dead_after_seconds"`
-}
-
 type agentRecord struct {
-	doc  Agent
+	doc  object.Agent
 	size int          // of the record, of one that is at home elsewhere
 	seen atomic.Int64 // a chain.Time: its last request; not kept over a restart, which counts as one
 }
@@ -48,7 +21,7 @@ type agentRecord struct {
 func (a *agentRecord) key() agentKey { return agentKey{a.doc.Host, a.doc.AgentID} }
 
 // addAgentToWorld makes doc the object of an agent, and adds the agent to the world.
-func (t *tx) addAgentToWorld(a *agentRecord, doc Agent) {
+func (t *tx) addAgentToWorld(a *agentRecord, doc object.Agent) {
 	e := t.e
 	set(t, &a.doc, doc)
 	k := a.key()
@@ -76,11 +49,11 @@ func (t *tx) adjustAgentCounts(a *agentRecord, home string, more, size int) {
 }
 
 // agentRecordBytes returns the bytes that are charged for an agent's object, 0 of an agent here.
-func agentRecordBytes(doc Agent) int {
+func agentRecordBytes(doc object.Agent) int {
 	if doc.Host == "" {
 		return 0
 	}
-	return len(encodeJSONText(doc))
+	return len(object.EncodeJSONText(doc))
 }
 
 // dropAgentFromWorld takes an agent out of the world, if it is there.
@@ -102,33 +75,23 @@ func (t *tx) dropAgentFromWorld(a *agentRecord) {
 	}
 }
 
-const (
-	agentActive       = "active"
-	agentDraining     = "draining"
-	agentUnhealthy    = "unhealthy"
-	agentDead         = "dead"
-	agentDeregistered = "deregistered"
-)
-
-var agentStatuses = []string{"registering", agentActive, agentDraining, agentUnhealthy, agentDead, agentDeregistered}
-
 // statusAt returns the status that was set, or, for a silent agent here, the one that follows
 // from its silence. Whether an agent of another daemon is silent, that daemon tells.
 func (a *agentRecord) statusAt(at chain.Time) string {
-	if a.doc.Host != "" || a.doc.Status != agentActive && a.doc.Status != agentDraining {
+	if a.doc.Host != "" || a.doc.Status != object.AgentActive && a.doc.Status != object.AgentDraining {
 		return a.doc.Status
 	}
 	switch silent := at - chain.Time(a.seen.Load()); {
 	case silent >= chain.Time(0).Add(time.Duration(a.doc.Heartbeat.Dead)*time.Second):
-		return agentDead
+		return object.AgentDead
 	case silent >= chain.Time(0).Add(time.Duration(a.doc.Heartbeat.Unhealthy)*time.Second):
-		return agentUnhealthy
+		return object.AgentUnhealthy
 	}
 	return a.doc.Status
 }
 
 // docAt returns the agent's object as it is answered.
-func (a *agentRecord) docAt(at chain.Time) Agent {
+func (a *agentRecord) docAt(at chain.Time) object.Agent {
 	doc := a.doc
 	doc.Status = a.statusAt(at)
 	doc.LastSeen = chain.Time(a.seen.Load())
@@ -143,7 +106,7 @@ func (w *world) liveRoleOf(k agentKey, at chain.Time) string {
 		return ""
 	}
 	switch a.statusAt(at) {
-	case agentActive, agentDraining, agentUnhealthy:
+	case object.AgentActive, object.AgentDraining, object.AgentUnhealthy:
 		return *a.doc.RoleID
 	}
 	return ""
@@ -159,14 +122,14 @@ func (e *Engine) MarkAgentSeen(who Caller) {
 }
 
 // agentDoc returns the agent's object as it is answered now.
-func (e *Engine) agentDoc(a *agentRecord) Agent {
+func (e *Engine) agentDoc(a *agentRecord) object.Agent {
 	e.mu.RLock()
 	defer e.mu.RUnlock()
 	return a.docAt(now())
 }
 
 // mayChangeAgent reports whether the caller may change the record.
-func (c *Call) mayChangeAgent(a *Agent) bool {
+func (c *Call) mayChangeAgent(a *object.Agent) bool {
 	return c.Caller.Operator || a.AgentID == c.Caller.Agent || a.RegisteredBy == c.Caller.Agent
 }
 
@@ -196,12 +159,12 @@ func (w *world) findAgent(who Caller, text string) *agentRecord {
 }
 
 // GetAgent returns the record of an agent, by its id or name.
-func (e *Engine) GetAgent(c *Call, agent string) (Agent, error) {
+func (e *Engine) GetAgent(c *Call, agent string) (object.Agent, error) {
 	e.mu.RLock()
 	defer e.mu.RUnlock()
 	a := e.findAgent(c.Caller, agent)
 	if a == nil {
-		return Agent{}, NewError("not_found", "no such agent is registered")
+		return object.Agent{}, object.NewError("not_found", "no such agent is registered")
 	}
 	return a.docAt(now()), nil
 }
@@ -209,17 +172,17 @@ func (e *Engine) GetAgent(c *Call, agent string) (Agent, error) {
 // ListAgents returns a page of the records of the agents with the status and the role ("": any)
 // that the caller may know, those here first. others returns what other hosts say of their
 // agents now, which takes the place of what they once told.
-func (e *Engine) ListAgents(c *Call, status, role string, p Page, others func(status, role string) map[string][]Agent) ([]Agent, error) {
-	if err := p.checkBounds(); err != nil {
+func (e *Engine) ListAgents(c *Call, status, role string, p object.Page, others func(status, role string) map[string][]object.Agent) ([]object.Agent, error) {
+	if err := p.CheckBounds(); err != nil {
 		return nil, err
 	}
 	if status != "" {
-		if err := checkOneOf("status", status, agentStatuses); err != nil {
+		if err := object.CheckOneOf("status", status, object.AgentStatuses); err != nil {
 			return nil, err
 		}
 	}
 	at, open := now(), e.isOpenToHome(c.Caller.Home)
-	list := []Agent{}
+	list := []object.Agent{}
 	e.withReadLock(func() {
 		for key, known := range e.agents {
 			if c.Caller.Home != "" && (key.home != "" || !open) {
@@ -232,65 +195,65 @@ func (e *Engine) ListAgents(c *Call, status, role string, p Page, others func(st
 		}
 	})
 	for host, theirs := range others(status, role) {
-		list = append(slices.DeleteFunc(list, func(a Agent) bool { return a.Host == host }), theirs...)
+		list = append(slices.DeleteFunc(list, func(a object.Agent) bool { return a.Host == host }), theirs...)
 	}
 	sort.Slice(list, func(i, j int) bool {
 		a, b := &list[i], &list[j]
 		return cmp.Or(cmp.Compare(min(len(a.Host), 1), min(len(b.Host), 1)), cmp.Compare(a.AgentID, b.AgentID), cmp.Compare(a.Host, b.Host)) < 0
 	})
-	return cutPage(list, p), nil
+	return object.CutPage(list, p), nil
 }
 
 // SetAgentStatus changes the status of an agent.
-func (e *Engine) SetAgentStatus(c *Call, agent string, want *StatusChange) (Agent, error) {
-	if err := want.checkStatus(agentStatuses); err != nil {
-		return Agent{}, err
+func (e *Engine) SetAgentStatus(c *Call, agent string, want *object.StatusChange) (object.Agent, error) {
+	if err := want.CheckStatus(object.AgentStatuses); err != nil {
+		return object.Agent{}, err
 	}
 	return e.changeAgentStatus(c, agent, want.Status, want.Reason)
 }
 
 // DeregisterAgent deregisters an agent, which then leaves all channels.
-func (e *Engine) DeregisterAgent(c *Call, agent string) (Agent, error) {
-	return e.changeAgentStatus(c, agent, agentDeregistered, "deregistered")
+func (e *Engine) DeregisterAgent(c *Call, agent string) (object.Agent, error) {
+	return e.changeAgentStatus(c, agent, object.AgentDeregistered, "deregistered")
 }
 
 // changeAgentStatus changes the status of an agent. An operator may also deregister an agent of
 // another daemon.
-func (e *Engine) changeAgentStatus(c *Call, id, status, reason string) (Agent, error) {
+func (e *Engine) changeAgentStatus(c *Call, id, status, reason string) (object.Agent, error) {
 	var a *agentRecord
 	key := agentKey{c.Caller.Home, id}
 	// Its notices may go to audited channels.
-	err := e.runTransaction(c.Context(), status == agentDeregistered, func(t *tx) error {
-		if a = e.agents[key]; a == nil && c.Caller.Operator && status == agentDeregistered {
+	err := e.runTransaction(c.Context(), status == object.AgentDeregistered, func(t *tx) error {
+		if a = e.agents[key]; a == nil && c.Caller.Operator && status == object.AgentDeregistered {
 			if a = e.agents[e.agentKeyOf(id)]; a != nil {
 				key = a.key()
 				return errors.Join(t.deleteAgent(a), t.beginDeparture(a, reason))
 			}
 		}
 		if a == nil {
-			return NewError("not_found", "no such agent is registered")
+			return object.NewError("not_found", "no such agent is registered")
 		}
 		if !c.mayChangeAgent(&a.doc) {
-			return NewError("not_yours", "only the agent, or who has registered it, may change its status")
+			return object.NewError("not_yours", "only the agent, or who has registered it, may change its status")
 		}
-		if a.doc.Status == agentDeregistered {
-			if status == agentDeregistered {
+		if a.doc.Status == object.AgentDeregistered {
+			if status == object.AgentDeregistered {
 				return nil
 			}
-			return NewError("agent_deregistered", "the agent is deregistered: register it again")
+			return object.NewError("agent_deregistered", "the agent is deregistered: register it again")
 		}
 		doc := a.doc
 		doc.Status = status
 		if err := t.saveAgent(a, doc); err != nil {
 			return err
 		}
-		if status == agentDeregistered {
+		if status == object.AgentDeregistered {
 			return t.beginDeparture(a, reason)
 		}
 		return nil
 	})
 	if err != nil {
-		return Agent{}, err
+		return object.Agent{}, err
 	}
 	e.awaitDeparture(c.Context(), key)
 	return e.agentDoc(a), nil
@@ -298,28 +261,28 @@ func (e *Engine) changeAgentStatus(c *Call, id, status, reason string) (Agent, e
 
 // RecordAgentHeartbeat takes a sign of life of an agent, as every other request is one. If it
 // comes too late, the error tells the agent to register again.
-func (e *Engine) RecordAgentHeartbeat(c *Call, agent string) (Agent, error) {
+func (e *Engine) RecordAgentHeartbeat(c *Call, agent string) (object.Agent, error) {
 	e.mu.RLock()
 	defer e.mu.RUnlock()
 	a := e.agents[agentKey{c.Caller.Home, agent}]
 	if a == nil {
-		return Agent{}, NewError("not_found", "no such agent is registered")
+		return object.Agent{}, object.NewError("not_found", "no such agent is registered")
 	}
 	if !c.mayChangeAgent(&a.doc) {
-		return Agent{}, NewError("not_yours", "only the agent, or who has registered it, may report its life")
+		return object.Agent{}, object.NewError("not_yours", "only the agent, or who has registered it, may report its life")
 	}
 	at := now()
-	if s := a.statusAt(at); s == agentDead || s == agentDeregistered {
-		return Agent{}, NewError("agent_gone", "the agent is %s: register it again", s)
+	if s := a.statusAt(at); s == object.AgentDead || s == object.AgentDeregistered {
+		return object.Agent{}, object.NewError("agent_gone", "the agent is %s: register it again", s)
 	}
 	a.seen.Store(int64(at))
 	return a.docAt(at), nil
 }
 
 // saveAgent makes doc the next version of an agent's object. The agent is alive then.
-func (t *tx) saveAgent(a *agentRecord, doc Agent) error {
+func (t *tx) saveAgent(a *agentRecord, doc object.Agent) error {
 	doc.Version++
-	if err := t.execute("INSERT INTO openintent_agent (home, id, doc) VALUES (?, ?, ?) ON CONFLICT (home, id) DO UPDATE SET doc = excluded.doc", doc.Host, doc.AgentID, encodeJSONText(doc)); err != nil {
+	if err := t.execute("INSERT INTO openintent_agent (home, id, doc) VALUES (?, ?, ?) ON CONFLICT (home, id) DO UPDATE SET doc = excluded.doc", doc.Host, doc.AgentID, object.EncodeJSONText(doc)); err != nil {
 		return err
 	}
 	t.e.withLock(func() {
@@ -339,7 +302,7 @@ func (t *tx) deleteAgent(a *agentRecord) error {
 	t.e.withLock(func() {
 		t.dropAgentFromWorld(a)
 		keep(t, &a.doc)
-		a.doc.Status = agentDeregistered
+		a.doc.Status = object.AgentDeregistered
 	})
 	return nil
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/acpd/acpd/openintent/chain"
+	"github.com/acpd/acpd/openintent/object"
 )
 
 // departure is an agent that was deregistered and has not left all channels yet. It is one row
@@ -26,11 +27,11 @@ type departure struct {
 // it out of its channels.
 func (t *tx) beginDeparture(a *agentRecord, reason string) error {
 	if reason == "" {
-		reason = agentDeregistered
+		reason = object.AgentDeregistered
 	}
 	l := departure{Home: a.doc.Host, ID: a.doc.AgentID, RoleID: a.doc.RoleID, Reason: reason, number: t.e.nextDepartureNumber()}
 	name := t.e.agentNameOf(agentKey{l.Home, l.ID})
-	if err := t.execute("INSERT OR REPLACE INTO openintent_leaver (name, doc) VALUES (?, ?)", name, encodeJSONText(l)); err != nil {
+	if err := t.execute("INSERT OR REPLACE INTO openintent_leaver (name, doc) VALUES (?, ?)", name, object.EncodeJSONText(l)); err != nil {
 		return err
 	}
 	t.e.withLock(func() { put(t, t.e.leavers, name, l) })
@@ -153,8 +154,8 @@ func (e *Engine) leaveChannel(ctx context.Context, ch *channelRecord, name strin
 				return nil // there is no notice without room for it
 			}
 		}
-		_, err := t.storeMessage(ch, &messageDraft{kind: kindNotify, sender: system, to: toAll, metadata: jsontext.Value("{}"), payer: l.Home,
-			payload: encodeJSONObjectWithHome(l.Home, "event", "agent_departed", "agent_id", l.ID, "role_id", l.RoleID, "reason", l.Reason)})
+		_, err := t.storeMessage(ch, &messageDraft{kind: object.KindNotify, sender: object.System, to: object.ToAll, metadata: jsontext.Value("{}"), payer: l.Home,
+			payload: object.EncodeJSONObjectWithHome(l.Home, "event", "agent_departed", "agent_id", l.ID, "role_id", l.RoleID, "reason", l.Reason)})
 		return err
 	})
 	return more, err

@@ -5,6 +5,7 @@ import (
 	"sort"
 
 	"github.com/acpd/acpd/openintent/chain"
+	"github.com/acpd/acpd/openintent/object"
 )
 
 // adjustReservedIDs notes that more grants, or fewer, name agents. As long as a grant names an agent
@@ -24,7 +25,7 @@ func (t *tx) adjustReservedIDs(in *intentRecord, agents []agentKey, more int) {
 // grantees returns the agents that the access list and the assignments name.
 func (a *access) grantees() (all []agentKey) {
 	for _, p := range a.Entries {
-		if !p.isForRole() {
+		if !p.IsForRole() {
 			all = append(all, agentKey{p.Home, p.PrincipalID})
 		}
 	}
@@ -54,9 +55,9 @@ func (t *tx) setIntentAccess(in *intentRecord, a access) {
 }
 
 // setChannelDoc makes doc the channel's object. The world is locked.
-func (t *tx) setChannelDoc(ch *channelRecord, doc Channel) {
+func (t *tx) setChannelDoc(ch *channelRecord, doc object.Channel) {
 	t.adjustMemberCounts(ch, -1)
-	t.adjustCreatedCounts(doc.Home, 0, 0, doc.size()-ch.doc.size())
+	t.adjustCreatedCounts(doc.Home, 0, 0, doc.Size()-ch.doc.Size())
 	set(t, &ch.doc, doc)
 	t.adjustMemberCounts(ch, 1)
 }
@@ -188,14 +189,14 @@ func (t *tx) recordFirstUse(in *intentRecord, who Caller) error {
 		return nil
 	}
 	// A kind that clients know: they read the log with a closed enumeration.
-	_, err := t.appendEventToLog(in, eventDraft{kind: "access_granted", actor: who.name, payload: EncodeJSONObject("agent_id", who.Agent, "home", who.Home)})
+	_, err := t.appendEventToLog(in, eventDraft{kind: "access_granted", actor: who.name, payload: object.EncodeJSONObject("agent_id", who.Agent, "home", who.Home)})
 	return err
 }
 
 // checkRoomForUser refuses one more agent of a daemon as a user of the intent. Agents here have
 // room of their own.
 func (in *intentRecord) checkRoomForUser(home string) error {
-	const most = 10 * maxEntries
+	const most = 10 * object.MaxEntries
 	others := 0
 	for h, ids := range in.used {
 		if h != "" && home != "" {
@@ -203,32 +204,26 @@ func (in *intentRecord) checkRoomForUser(home string) error {
 		}
 	}
 	switch theirs := len(in.used[home]); {
-	case home != "" && theirs >= maxEntries:
-		return newTooManyError("agents of that daemon in this intent", maxEntries, "let the intent's owner free some ids")
+	case home != "" && theirs >= object.MaxEntries:
+		return object.NewTooManyError("agents of that daemon in this intent", object.MaxEntries, "let the intent's owner free some ids")
 	case max(theirs, others) >= most:
-		return newTooManyError("agents of this intent", most, "let its owner free some ids")
+		return object.NewTooManyError("agents of this intent", most, "let its owner free some ids")
 	}
 	return nil
 }
 
-// Home names the daemon at which an agent that has used an intent is at home.
-type Home struct {
-	AgentID string `json:"agent_id"`
-	Home    string `json:"home"` // "" is the intent's daemon
-}
-
 // ListIntentUsers returns the agents that have used the intent.
-func (e *Engine) ListIntentUsers(c *Call, intentID string) ([]Home, error) {
+func (e *Engine) ListIntentUsers(c *Call, intentID string) ([]object.Home, error) {
 	in, err := e.findIntentForList(c, intentID)
 	if err != nil {
 		return nil, err
 	}
-	homes := []Home{}
+	homes := []object.Home{}
 	e.mu.RLock()
 	defer e.mu.RUnlock()
 	for home, ids := range in.used {
 		for id := range ids {
-			homes = append(homes, Home{AgentID: id, Home: home})
+			homes = append(homes, object.Home{AgentID: id, Home: home})
 		}
 	}
 	sort.Slice(homes, func(i, j int) bool {
@@ -250,13 +245,13 @@ func (e *Engine) ForgetIntentUser(c *Call, intentID, agent string) error {
 			k.home = in.soleHomeUsingID(k.id)
 		}
 		if !in.wasUsedBy(k) {
-			return newNotFoundError("agent on this intent, or there are several: name it with its home")
+			return object.NewNotFoundError("agent on this intent, or there are several: name it with its home")
 		}
 		if err := t.execute("DELETE FROM openintent_used WHERE intent = ? AND home = ? AND id = ?", in.row, k.home, k.id); err != nil {
 			return err
 		}
 		e.withLock(func() { t.setFirstUse(in, k, 0) })
-		_, err = t.appendEventToLog(in, eventDraft{kind: "access_revoked", actor: c.Caller.name, payload: encodeJSONObjectWithHome(k.home, "agent_id", k.id)})
+		_, err = t.appendEventToLog(in, eventDraft{kind: "access_revoked", actor: c.Caller.name, payload: object.EncodeJSONObjectWithHome(k.home, "agent_id", k.id)})
 		return err
 	})
 }

@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 
 	"github.com/acpd/acpd/openintent/chain"
+	"github.com/acpd/acpd/openintent/object"
 )
 
 // A message without a home goes to who is here, else to the one that a daemon in
@@ -152,7 +153,7 @@ func TestProofsAcrossDaemons(t *testing.T) {
 	h.learned(desk, "reviewer", obj{"status": "active", "public_key": key})
 	h.as("planner").register(obj{"public_key": key}).ok(201)
 	proven := func(sender, to string) obj {
-		v := EncodeJSONObject("channel_id", strings.TrimPrefix(ch, "/channels/"), "sender", sender, "to", to, "message_type", "notify", "correlation_id", nil,
+		v := object.EncodeJSONObject("channel_id", strings.TrimPrefix(ch, "/channels/"), "sender", sender, "to", to, "message_type", "notify", "correlation_id", nil,
 			"payload", obj{"n": 1}, "expires_at", nil, "metadata", obj{})
 		if err := v.Canonicalize(); err != nil {
 			t.Fatal(err)
@@ -188,7 +189,7 @@ func TestStreamsShowOnesOwnName(t *testing.T) {
 		planner.post("/intents/"+in+"/agents", obj{"agent_id": "reviewer"}).ok(201)
 		for agent, s := range map[string]*stream{"reviewer": own, "desk": other} {
 			planner.say(ch, obj{"to": at(nearHome, agent)})
-			if f := s.next(); f.name != kindMessage || f.data["to"] != agent || f.data["sender"] != "planner" {
+			if f := s.next(); f.name != object.KindMessage || f.data["to"] != agent || f.data["sender"] != "planner" {
 				t.Errorf("%+v", f)
 			}
 		}

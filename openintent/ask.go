@@ -4,9 +4,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/go-json-experiment/json/jsontext"
-
 	"github.com/acpd/acpd/openintent/chain"
+	"github.com/acpd/acpd/openintent/object"
 )
 
 // openAsk is a request whose sender waits for the responses.
@@ -20,43 +19,15 @@ type openAsk struct {
 	bell      bell
 }
 
-// AskMessage asks to send a request and to wait for the responses.
-type AskMessage struct {
-	Sender   string         `json:"sender"`
-	To       *string        `json:"to"`
-	Home     string         `json:"home,omitzero"` // of the agent that To names
-	Payload  jsontext.Value `json:"payload"`
-	Metadata jsontext.Value `json:"metadata"`
-	Timeout  float64        `json:"timeout"`       // seconds
-	Min      int            `json:"min_responses"` // answer with so many
-	All      bool           `json:"all"`           // answer once all have responded, or at the timeout with what there is
-}
-
 // AskResult tells the outcome of an ask, as JSON.
 type AskResult struct {
-	JSON
-	Short *Error // why responses are missing; may be nil
-}
-
-const (
-	askTimeout    = 30 * time.Second
-	maxAskTimeout = time.Hour
-)
-
-// ParseTimeout returns how long the sender waits.
-func (m *AskMessage) ParseTimeout() (time.Duration, error) {
-	switch {
-	case m.Timeout == 0:
-		return askTimeout, nil
-	case !(m.Timeout >= 0.001 && m.Timeout <= maxAskTimeout.Seconds()):
-		return 0, NewFieldError("timeout", "0.001 to %d seconds", int(maxAskTimeout.Seconds()))
-	}
-	return time.Duration(m.Timeout * float64(time.Second)), nil
+	object.JSON
+	Short *object.Error // why responses are missing; may be nil
 }
 
 // Ask sends a request and returns when its responses are there, in one round trip. It takes the
 // payload out of body. An ask with a key, which is an Idempotency-Key, is refused.
-func (e *Engine) Ask(c *Call, channelID string, body *AskMessage, key string) (*AskResult, error) {
+func (e *Engine) Ask(c *Call, channelID string, body *object.AskMessage, key string) (*AskResult, error) {
 	ch, _, err := e.findChannel(c, channelID)
 	if err != nil {
 		return nil, err
@@ -65,10 +36,10 @@ func (e *Engine) Ask(c *Call, channelID string, body *AskMessage, key string) (*
 	if err != nil {
 		return nil, err
 	}
-	if body.Min < 0 || body.Min > maxEntries {
-		return nil, NewFieldError("min_responses", "1 to %d", maxEntries)
+	if body.Min < 0 || body.Min > object.MaxEntries {
+		return nil, object.NewFieldError("min_responses", "1 to %d", object.MaxEntries)
 	}
-	o, err := c.PrepareMessage(&SendMessage{Sender: body.Sender, Kind: kindRequest, To: body.To, Home: body.Home,
+	o, err := c.PrepareMessage(&object.SendMessage{Sender: body.Sender, Kind: object.KindRequest, To: body.To, Home: body.Home,
 		Payload: body.Payload, Metadata: body.Metadata, ExpiresAt: now().Add(timeout)})
 	if err != nil {
 		return nil, err
@@ -79,7 +50,7 @@ func (e *Engine) Ask(c *Call, channelID string, body *AskMessage, key string) (*
 	timer := time.NewTimer(timeout)
 	defer timer.Stop()
 	if key != "" {
-		return nil, NewError("bad_key", headerKey+": an ask cannot be repeated: send a request and list its responses")
+		return nil, object.NewError("bad_key", headerKey+": an ask cannot be repeated: send a request and list its responses")
 	}
 	if _, err := e.storeOutgoingMessage(c, o, ch.needsDurableWrites(e), func(t *tx) (*channelRecord, error) { return t.refindChannel(channelID) }); err != nil {
 		return nil, err
@@ -110,9 +81,9 @@ func (e *Engine) Ask(c *Call, channelID string, body *AskMessage, key string) (*
 			case <-rung:
 				continue
 			case <-timer.C:
-				err = NewError("ask_timeout", "no sufficient response came in time: the request has expired; see whether whom it is for runs, then ask again, with more time if need be")
+				err = object.NewError("ask_timeout", "no sufficient response came in time: the request has expired; see whether whom it is for runs, then ask again, with more time if need be")
 			case <-e.done:
-				err = NewError("stopping", "the intent's host stops: list the responses when it is back")
+				err = object.NewError("stopping", "the intent's host stops: list the responses when it is back")
 			case <-c.Context().Done():
 				return nil, c.Context().Err()
 			}
@@ -126,7 +97,7 @@ func (e *Engine) Ask(c *Call, channelID string, body *AskMessage, key string) (*
 
 // checkOutcome reports whether all responses that were asked for are there. It returns an error
 // if they will never be.
-func (a *openAsk) checkOutcome(e *Engine, body *AskMessage) (bool, error) {
+func (a *openAsk) checkOutcome(e *Engine, body *object.AskMessage) (bool, error) {
 	if len(a.responses) >= max(1, body.Min) {
 		if !body.All || a.isFull() {
 			return true, nil
@@ -142,16 +113,16 @@ func (a *openAsk) checkOutcome(e *Engine, body *AskMessage) (bool, error) {
 	m := a.request
 	switch ch := e.channels[m.ch.id]; {
 	case ch == nil || !ch.isOpen(at):
-		return false, NewError(codeClosed, "the channel was closed before the response came")
+		return false, object.NewError(object.CodeClosed, "the channel was closed before the response came")
 	case m.isExpired(at) && m.deadline < m.expires:
-		return false, NewError("request_expired", "the recipient has left before it answered")
+		return false, object.NewError("request_expired", "the recipient has left before it answered")
 	}
 	return false, nil
 }
 
 // isFull reports whether no more responses are taken. One agent may give many.
 func (a *openAsk) isFull() bool {
-	return len(a.responses) >= MaxList || a.bytes >= MaxListBytes || a.over != nil
+	return len(a.responses) >= object.MaxList || a.bytes >= object.MaxListBytes || a.over != nil
 }
 
 // addResponse adds a response that was published, if the asker's daemon has room for it. It
@@ -162,7 +133,7 @@ func (a *openAsk) addResponse(e *Engine, m *message) {
 	}
 	if a.home != "" {
 		if err := e.unread.Reserve(peerAccountKey(a.home), int64(len(m.head))); err != nil {
-			a.over = convertBudgetError(err, codeOverloaded, "responses have come that there is no room for: list them")
+			a.over = convertBudgetError(err, object.CodeOverloaded, "responses have come that there is no room for: list them")
 			a.bell.ring()
 			return
 		}
@@ -183,24 +154,24 @@ func (a *openAsk) expectedRespondents() []string {
 
 // result returns the outcome of an ask that has ended. err says why responses are missing. The world
 // is read-locked.
-func (a *openAsk) result(who Caller, body *AskMessage, err error) (*AskResult, error) {
+func (a *openAsk) result(who Caller, body *object.AskMessage, err error) (*AskResult, error) {
 	at := now()
-	r, refused := err.(*Error)
+	r, refused := err.(*object.Error)
 	switch enough := len(a.responses) >= max(1, body.Min); {
 	case err != nil && (!refused || len(a.responses) == 0):
 		return nil, err
 	case err != nil && !(enough && body.All): // the responses that there are, and why some are missing
-		text := EncodeJSONObject("detail", r.Message, "message", r.Message, "error", r.Code)
-		return &AskResult{a.appendResponses(JSON{text[:len(text)-1], []byte(`,"responses":[`)}, who, at), r}, nil
+		text := object.EncodeJSONObject("detail", r.Message, "message", r.Message, "error", r.Code)
+		return &AskResult{a.appendResponses(object.JSON{text[:len(text)-1], []byte(`,"responses":[`)}, who, at), r}, nil
 	case !body.All && body.Min == 0:
 		return &AskResult{a.responses[0].appendJSONParts(nil, true, who.name, at), nil}, nil
 	}
-	p := a.request.appendJSONParts(JSON{[]byte(`{"request":`)}, true, who.name, at)
+	p := a.request.appendJSONParts(object.JSON{[]byte(`{"request":`)}, true, who.name, at)
 	return &AskResult{a.appendResponses(append(p, []byte(`,"responses":[`)), who, at), nil}, nil
 }
 
 // appendResponses appends the responses, and closes their array and the object around it.
-func (a *openAsk) appendResponses(p JSON, who Caller, at chain.Time) JSON {
+func (a *openAsk) appendResponses(p object.JSON, who Caller, at chain.Time) object.JSON {
 	for i, m := range a.responses {
 		p = m.appendJSONParts(p, i == 0, who.name, at)
 	}

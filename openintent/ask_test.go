@@ -7,6 +7,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/acpd/acpd/openintent/object"
 )
 
 func TestAskAnswersWithTheResponse(t *testing.T) {
@@ -74,7 +76,7 @@ func TestAskAllCollects(t *testing.T) {
 		if got := senders(a.ok(200)); fmt.Sprint(got) != "[one two three]" || took != 3*time.Second {
 			t.Errorf("%v after %v", got, took)
 		}
-		if a.at("request").(obj)["message_type"] != kindRequest {
+		if a.at("request").(obj)["message_type"] != object.KindRequest {
 			t.Errorf("%s", a.raw)
 		}
 		// Some have when the time is over.
@@ -108,7 +110,7 @@ func sdkAsk(c *client, ch, to string, timeout time.Duration) (response obj, took
 	id := c.request(ch, to)
 	for time.Since(began) < timeout {
 		for _, m := range c.get(ch + "/messages").ok(200).body.([]any) {
-			if m := m.(obj); m["correlation_id"] == id && m["message_type"] == kindResponse {
+			if m := m.(obj); m["correlation_id"] == id && m["message_type"] == object.KindResponse {
 				return m, time.Since(began)
 			}
 		}
@@ -128,7 +130,7 @@ func TestHeldListMakesPollingFast(t *testing.T) {
 			for {
 				select {
 				case f := <-s.events:
-					if f.data["message_type"] == kindRequest {
+					if f.data["message_type"] == object.KindRequest {
 						time.Sleep(50 * time.Millisecond)
 						r.respond(ch, f.data["id"].(string)).ok(201)
 					}
@@ -220,7 +222,7 @@ func TestResponsesToAnAskAreBounded(t *testing.T) {
 func TestRefusedRequestsEndNoAsks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h, in, ch := team(t, toOthers)
-		for i := range maxEntries {
+		for i := range object.MaxEntries {
 			h.from(laptop, fmt.Sprint("worker", i)).get(ch).ok(200)
 		}
 		asked := make(chan *answer, 1)

@@ -4,69 +4,45 @@ import (
 	"slices"
 
 	"github.com/acpd/acpd/openintent/chain"
+	"github.com/acpd/acpd/openintent/object"
 )
 
-// Assignment tells that an agent works on an intent.
-type Assignment struct {
-	ID         string     `json:"id"`
-	IntentID   string     `json:"intent_id"`
-	AgentID    string     `json:"agent_id"`
-	Role       string     `json:"role"`
-	AssignedAt chain.Time `json:"assigned_at"`
-	Home       string     `json:"home,omitzero"`
-}
-
-const roleCoordinator = "coordinator"
-
-// Assign asks to assign an agent.
-type Assign struct {
-	AgentID string `json:"agent_id"`
-	Role    string `json:"role"`
-	Home    string `json:"home,omitzero"`
-}
-
 // AssignAgent assigns an agent to the intent, or gives one that is assigned another role.
-func (e *Engine) AssignAgent(c *Call, intentID string, want *Assign) (done Assignment, err error) {
-	if want.Role == "" {
-		want.Role = "worker"
-	}
-	if !isValidAgentName(want.AgentID) {
-		return done, NewAgentIDError("agent_id")
-	}
-	if len(want.Role) > maxAgentID {
-		return done, NewFieldError("role", "at most %d bytes", maxAgentID)
+func (e *Engine) AssignAgent(c *Call, intentID string, want *object.Assign) (done object.Assignment, err error) {
+	if err := want.Check(); err != nil {
+		return done, err
 	}
 	need := levelWrite
-	if want.Role == roleCoordinator {
+	if want.Role == object.RoleCoordinator {
 		need = levelAdmin // a coordinator manages every channel
 	}
 	err = e.changeAccess(c, intentID, need, func(in *intentRecord, a *access, at chain.Time) (*eventDraft, error) {
 		if in.isTerminal() {
-			return nil, NewError("intent_terminal", "the intent is %s: nobody works on it any more", in.status)
+			return nil, object.NewError("intent_terminal", "the intent is %s: nobody works on it any more", in.status)
 		}
 		k, err := c.resolveGrantee(in, "agent_id", want.AgentID, want.Home)
 		if err != nil {
 			return nil, err
 		}
-		done = Assignment{ID: e.newID(idAssignment, at), IntentID: in.id, AgentID: k.id, Role: want.Role, AssignedAt: at, Home: k.home}
+		done = object.Assignment{ID: e.newID(object.IDAssignment, at), IntentID: in.id, AgentID: k.id, Role: want.Role, AssignedAt: at, Home: k.home}
 		if i := in.assignmentIndex(k); i >= 0 {
 			old := a.Assignments[i]
-			if old.Role == roleCoordinator && e.callerAccessLevel(in, c.Caller, at) < levelAdmin {
-				return nil, NewError("no_permission", "changing a coordinator's role needs admin access to the intent")
+			if old.Role == object.RoleCoordinator && e.callerAccessLevel(in, c.Caller, at) < levelAdmin {
+				return nil, object.NewError("no_permission", "changing a coordinator's role needs admin access to the intent")
 			}
 			done.ID, done.AssignedAt = old.ID, old.AssignedAt
 			a.Assignments[i] = done
 		} else {
 			a.Assignments = append(a.Assignments, done)
 		}
-		return &eventDraft{kind: "agent_assigned", payload: encodeJSONObjectWithHome(k.home, "agent_id", k.id, "role", want.Role)}, nil
+		return &eventDraft{kind: "agent_assigned", payload: object.EncodeJSONObjectWithHome(k.home, "agent_id", k.id, "role", want.Role)}, nil
 	})
 	return done, err
 }
 
 // ListAssignments returns the assignments of the intent.
-func (e *Engine) ListAssignments(c *Call, intentID string) ([]Assignment, error) {
-	return viewIntent(e, c, intentID, nil, func(in *intentRecord) []Assignment { return append([]Assignment{}, in.Assignments...) })
+func (e *Engine) ListAssignments(c *Call, intentID string) ([]object.Assignment, error) {
+	return viewIntent(e, c, intentID, nil, func(in *intentRecord) []object.Assignment { return append([]object.Assignment{}, in.Assignments...) })
 }
 
 // UnassignAgent takes back the assignment of an agent, which is called by its id or name.
@@ -82,9 +58,9 @@ func (e *Engine) UnassignAgent(c *Call, intentID, agent string) error {
 		}
 		i := in.assignmentIndex(k)
 		if i < 0 {
-			return nil, newNotFoundError("assignment")
+			return nil, object.NewNotFoundError("assignment")
 		}
 		a.Assignments = slices.Delete(a.Assignments, i, i+1)
-		return &eventDraft{kind: "agent_unassigned", payload: encodeJSONObjectWithHome(k.home, "agent_id", k.id)}, nil
+		return &eventDraft{kind: "agent_unassigned", payload: object.EncodeJSONObjectWithHome(k.home, "agent_id", k.id)}, nil
 	})
 }

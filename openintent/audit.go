@@ -5,6 +5,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/acpd/acpd/openintent/chain"
+	"github.com/acpd/acpd/openintent/object"
 	"github.com/acpd/acpd/store"
 )
 
@@ -13,7 +14,7 @@ import (
 // for which all others wait.
 func (d *messageDraft) readProofAndTrace(audit bool) (err error) {
 	if d.proof, err = chain.FindProof(d.metadata); err != nil {
-		return convertProofError(err)
+		return object.ConvertProofError(err)
 	}
 	if (audit || d.proof != nil) && d.canonical == nil {
 		if d.canonical, err = chain.CanonicalizeJSON(d.payload); err != nil {
@@ -29,10 +30,10 @@ func (d *messageDraft) readProofAndTrace(audit bool) (err error) {
 	}
 	// Metadata is the sender's own, so anything else there is no error.
 	if json.Unmarshal(d.metadata, &trace) == nil {
-		if isHex(trace.TraceID, traceDigits) {
+		if object.IsHex(trace.TraceID, object.TraceDigits) {
 			d.trace = trace.TraceID
 		}
-		if len(trace.Parent) <= maxAgentID {
+		if len(trace.Parent) <= object.MaxAgentID {
 			d.parent = trace.Parent
 		}
 	}
@@ -41,7 +42,7 @@ func (d *messageDraft) readProofAndTrace(audit bool) (err error) {
 
 // appendMessageToLog copies the message to the intent's log.
 func (t *tx) appendMessageToLog(m *message, d *messageDraft) error {
-	ev := eventDraft{kind: kindMessage, actor: m.sender, payload: m.encodeAuditPayload(d.payload), trace: d.trace, parent: d.parent, payer: d.payer}
+	ev := eventDraft{kind: object.KindMessage, actor: m.sender, payload: m.encodeAuditPayload(d.payload), trace: d.trace, parent: d.parent, payer: d.payer}
 	if d.canonical != nil {
 		ev.canonical = m.encodeAuditPayload(d.canonical)
 	}
@@ -58,7 +59,7 @@ func (m *message) encodeAuditPayload(payload jsontext.Value) jsontext.Value {
 	if m.correlation != "" {
 		b = chain.AppendJSONString(append(b, `,"correlation_id":`...), m.correlation)
 	}
-	if m.ch.doc.Policy == policyExplicit {
+	if m.ch.doc.Policy == object.PolicyExplicit {
 		b = append(b, `,"members_only":true`...)
 	}
 	b = chain.AppendJSONString(append(b, `,"message_id":`...), m.id)
@@ -99,7 +100,7 @@ func (e *Engine) redactAuditedEvent(stx *store.Tx, l *readQuota, in *intentRecor
 	if err != nil {
 		return nil, err
 	}
-	ev.Payload = EncodeJSONObject("payload_hash", chain.HashCanonicalJSON(payload))
+	ev.Payload = object.EncodeJSONObject("payload_hash", chain.HashCanonicalJSON(payload))
 	return ev.Encode(), nil
 }
 
@@ -111,7 +112,7 @@ func (e *Engine) maySeeAuditedMessage(stx *store.Tx, l *readQuota, in *intentRec
 	m := &message{ch: ch, kind: of.Kind, sender: sender, to: of.To, messageState: &messageState{}}
 	if ch == nil {
 		m.ch = &channelRecord{in: in}
-	} else if _, _, _, number, ok := parseID(of.Message); ok && m.isToRole() { // the message has the agents that had the role then
+	} else if _, _, _, number, ok := object.ParseID(of.Message); ok && m.isToRole() { // the message has the agents that had the role then
 		kept, err := readMessage(stx, ch, of.Message, number)
 		if err != nil {
 			return false, err

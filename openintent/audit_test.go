@@ -11,6 +11,7 @@ import (
 
 	"github.com/acpd/acpd/integration/statedb"
 	"github.com/acpd/acpd/openintent/chain"
+	"github.com/acpd/acpd/openintent/object"
 )
 
 const trace = "0af7651916cd43dd8448eb211c80319c"
@@ -27,11 +28,11 @@ func TestAuditedMessagesAreEvents(t *testing.T) {
 	payloads := a.list("payload")
 	first := payloads[2].(obj)
 	want := obj{"channel_id": strings.TrimPrefix(ch, "/channels/"), "channel_name": "talk", "message_id": request, "message_type": "request", "to": "reviewer", "payload": obj{"question": "which?"}}
-	if encodeJSONText(first) != encodeJSONText(want) {
-		t.Errorf("got %s, want %s", encodeJSONText(first), encodeJSONText(want))
+	if object.EncodeJSONText(first) != object.EncodeJSONText(want) {
+		t.Errorf("got %s, want %s", object.EncodeJSONText(first), object.EncodeJSONText(want))
 	}
 	if second := payloads[1].(obj); second["message_id"] != reply || second["correlation_id"] != request {
-		t.Errorf("got %s", encodeJSONText(second))
+		t.Errorf("got %s", object.EncodeJSONText(second))
 	}
 	// A refused message leaves no event.
 	p.send(ch, obj{"message_type": "request", "to": nil}).refused(422, "invalid")
@@ -151,7 +152,7 @@ func TestProofsAreChecked(t *testing.T) {
 // Events that only the server writes cannot be forged.
 func TestReservedEvents(t *testing.T) {
 	h, in, _ := team(t)
-	for _, kind := range ownKinds {
+	for _, kind := range object.OwnKinds {
 		h.as("planner").post("/intents/"+in+"/events", obj{"event_type": kind}).refused(403, "reserved_event")
 	}
 	h.as("planner").post("/intents/"+in+"/events", obj{"event_type": "Bad Type"}).refused(422, "invalid")
@@ -174,9 +175,9 @@ func TestNobodyReadsOthersMessages(t *testing.T) {
 func TestPayloadsAreBoundedObjects(t *testing.T) {
 	h, _, ch := team(t)
 	p := h.as("planner")
-	p.send(ch, obj{"payload": obj{"a": strings.Repeat("x", MaxPayload-8)}}).ok(201)
-	p.send(ch, obj{"payload": obj{"a": strings.Repeat("x", MaxPayload-7)}}).refused(413, "too_large")
-	p.send(ch, obj{"payload": obj{"a": strings.Repeat("x", MaxPayload+bodyRoom)}}).refused(413, "too_large")
+	p.send(ch, obj{"payload": obj{"a": strings.Repeat("x", object.MaxPayload-8)}}).ok(201)
+	p.send(ch, obj{"payload": obj{"a": strings.Repeat("x", object.MaxPayload-7)}}).refused(413, "too_large")
+	p.send(ch, obj{"payload": obj{"a": strings.Repeat("x", object.MaxPayload+bodyRoom)}}).refused(413, "too_large")
 	p.send(ch, obj{"metadata": obj{"a": strings.Repeat("x", 70<<10)}}).refused(413, "too_large")
 	p.post(ch+"/messages", `{"payload":`+strings.Repeat(`{"a":`, 20_000)+`1`+strings.Repeat(`}`, 20_000)+`}`).refused(400, "bad_json")
 }
@@ -233,10 +234,10 @@ func TestAuditedMessagesAreSeenByWhoSeesThem(t *testing.T) {
 				continue
 			}
 			if got = append(got, "-"); len(v) != 1 || !strings.HasPrefix(hash, "sha256:") || len(hash) != len("sha256:")+43 {
-				t.Errorf("hidden is %s", encodeJSONText(v))
+				t.Errorf("hidden is %s", object.EncodeJSONText(v))
 			}
 		}
-		if encodeJSONText(got) != encodeJSONText(want) {
+		if object.EncodeJSONText(got) != object.EncodeJSONText(want) {
 			t.Errorf("%s sees %v, want %v", c.agent, got, want)
 		}
 		c.get("/intents/" + in + "/events/verify").ok(200).has(obj{"valid": true})
@@ -257,7 +258,7 @@ func TestAuditedMessagesAreSeenByWhoSeesThem(t *testing.T) {
 	}
 	// The hash is that of the payload's RFC 8785 form.
 	full := h.as("planner").get("/intents/" + in + "/events?event_type=channel_message").ok(200).list("payload")[3]
-	form := jsontext.Value(encodeJSONText(full))
+	form := jsontext.Value(object.EncodeJSONText(full))
 	if err := form.Canonicalize(); err != nil {
 		t.Fatal(err)
 	}

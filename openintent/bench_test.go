@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"github.com/go-json-experiment/json"
+
+	"github.com/acpd/acpd/openintent/object"
 )
 
 // wire is an agent over a unix socket, as agents are.
@@ -132,7 +134,7 @@ func answerAll(w *wire, ch string) (ready chan struct{}) {
 					ID   string `json:"id"`
 					Kind string `json:"message_type"`
 				}
-				if json.Unmarshal(data, &m) == nil && m.Kind == kindRequest {
+				if json.Unmarshal(data, &m) == nil && m.Kind == object.KindRequest {
 					w.do("POST", ch+"/messages/"+m.ID+"/reply", `{"payload":{"answer":42}}`)
 				}
 			}

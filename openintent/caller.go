@@ -3,6 +3,8 @@ package openintent
 import (
 	"context"
 	"log/slog"
+
+	"github.com/acpd/acpd/openintent/object"
 )
 
 // Caller identifies the agent or operator that makes a request, as the receiver of the request
@@ -20,21 +22,6 @@ type Caller struct {
 
 	name string // of the agent, on intents that live here
 }
-
-// Daemon is the agent as which a daemon asks another for subscribe/home.
-const Daemon = system
-
-// ErrNoAgent refuses a request that needs an agent and names none.
-var ErrNoAgent = NewError("no_agent", "%s: name an agent; what an operator may do, it may do at the intent's host only", "X-Agent-ID")
-
-// NewAgentIDError refuses the agent id in a field or header.
-func NewAgentIDError(field string) *Error {
-	return NewError("bad_agent_id",
-		"%s: an agent id has at most %d letters, digits and . _ @ + ~ : -, begins with a letter or digit, and is neither \"system\", \"operator\" nor a role", field, maxAgentID)
-}
-
-// Operator is the id under which an operator acts that names no agent. No agent has it.
-const Operator = "operator"
 
 // Call is one request to the engine. It holds the caller, and what the caller's daemon and other
 // hosts are charged for until the caller has its answer. One goroutine uses it.
@@ -79,7 +66,7 @@ func (c *Call) ListByteLimit() int {
 	if c.Caller.Home != "" {
 		return maxGathered
 	}
-	return MaxListBytes
+	return object.MaxListBytes
 }
 
 // resolveActingCaller returns the caller on whose behalf a body that names an agent acts: the
@@ -89,10 +76,10 @@ func (c *Call) resolveActingCaller(field, agent string) (Caller, error) {
 		return c.Caller, nil
 	}
 	if !c.Caller.Operator {
-		return Caller{}, NewError("sender_mismatch", "%s: you are another agent", field)
+		return Caller{}, object.NewError("sender_mismatch", "%s: you are another agent", field)
 	}
-	if !IsAgentID(agent) {
-		return Caller{}, NewAgentIDError(field)
+	if !object.IsAgentID(agent) {
+		return Caller{}, object.NewAgentIDError(field)
 	}
 	return c.e.fillCallerName(Caller{Agent: agent}), nil
 }

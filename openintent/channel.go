@@ -3,49 +3,20 @@ package openintent
 import (
 	"cmp"
 	"iter"
-	"slices"
 
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/acpd/acpd/openintent/chain"
+	"github.com/acpd/acpd/openintent/object"
 )
 
-// Channel is the object of RFC-0021 section 1.1. Options holds what was set,
-// without the defaults.
-type Channel struct {
-	ID            string         `json:"id"`
-	IntentID      string         `json:"intent_id"`
-	TaskID        *string        `json:"task_id"`
-	Name          string         `json:"name"`
-	CreatedBy     string         `json:"created_by"`
-	Home          string         `json:"home,omitzero"` // of its creator, if that is another daemon
-	Members       []string       `json:"members"`
-	Policy        string         `json:"member_policy"`
-	Options       jsontext.Value `json:"options"`
-	Status        string         `json:"status"`
-	CreatedAt     chain.Time     `json:"created_at"`
-	ClosedAt      chain.Time     `json:"closed_at"`
-	MessageCount  int64          `json:"message_count"`
-	LastMessageAt chain.Time     `json:"last_message_at"`
-	Restricted    bool           `json:"restricted,omitzero"` // the caller is no member and sees a stub
-}
-
-const (
-	MaxName = 128 // bytes of a channel's name, or of a key
-
-	policyExplicit = "explicit"
-	policyIntent   = "intent"
-	statusOpen     = "open"
-	statusClosed   = "closed"
-)
-
-// channelRecord keeps a [Channel], and those of its messages that are in memory.
+// channelRecord keeps a [object.Channel], and those of its messages that are in memory.
 type channelRecord struct {
 	row int64
 	id  string
-	in  *intentRecord // this and those above never change
-	doc Channel       // without its counters, which are below
-	opt channelOptions
+	in  *intentRecord  // this and those above never change
+	doc object.Channel // without its counters, which are below
+	opt object.ChannelOptions
 
 	over  chain.Time // when its intent or its task ended, 0 while they continue
 	count int64      // messages ever sent, which is the number of the last
@@ -76,7 +47,7 @@ func (ch *channelRecord) isOpen(at chain.Time) bool { return ch.closedAt(at) == 
 // closedAt returns when the channel was closed, 0 while it is open. A channel whose intent,
 // task or ttl is over is closed before that is written to its object.
 func (ch *channelRecord) closedAt(at chain.Time) chain.Time {
-	if ch.doc.Status == statusClosed {
+	if ch.doc.Status == object.StatusClosed {
 		return ch.doc.ClosedAt
 	}
 	if ch.isTTLOver(at) && (ch.over == 0 || ch.ttlEnd() < ch.over) {
@@ -86,35 +57,35 @@ func (ch *channelRecord) closedAt(at chain.Time) chain.Time {
 }
 
 // isTTLOver reports whether the ttl has closed the channel.
-func (ch *channelRecord) isTTLOver(at chain.Time) bool { return ch.opt.ttl > 0 && ch.ttlEnd() <= at }
+func (ch *channelRecord) isTTLOver(at chain.Time) bool { return ch.opt.TTL > 0 && ch.ttlEnd() <= at }
 
 // ttlEnd returns when the ttl closes the channel.
-func (ch *channelRecord) ttlEnd() chain.Time { return max(ch.used, ch.doc.CreatedAt).Add(ch.opt.ttl) }
+func (ch *channelRecord) ttlEnd() chain.Time { return max(ch.used, ch.doc.CreatedAt).Add(ch.opt.TTL) }
 
 // lastEvictedNumber returns the number of the last message that max_messages has evicted.
-func (ch *channelRecord) lastEvictedNumber() int64 { return max(0, ch.count-ch.opt.max) }
+func (ch *channelRecord) lastEvictedNumber() int64 { return max(0, ch.count-ch.opt.MaxMessages) }
 
 // docWithDefaults returns the channel's object as it is answered.
-func (ch *channelRecord) docWithDefaults(at chain.Time) Channel {
+func (ch *channelRecord) docWithDefaults(at chain.Time) object.Channel {
 	doc := ch.docAt(at)
-	doc.Options = ch.opt.withDefaults(doc.Options)
+	doc.Options = ch.opt.WithDefaults(doc.Options)
 	return doc
 }
 
 // docAt returns the channel's object, whose options lack the defaults.
-func (ch *channelRecord) docAt(at chain.Time) Channel {
+func (ch *channelRecord) docAt(at chain.Time) object.Channel {
 	doc := ch.doc
 	doc.MessageCount, doc.LastMessageAt = ch.count, ch.last
 	if closed := ch.closedAt(at); closed != 0 {
-		doc.Status, doc.ClosedAt = statusClosed, closed
+		doc.Status, doc.ClosedAt = object.StatusClosed, closed
 	}
 	return doc
 }
 
 // restrictedViewAt returns the part of the object that an agent sees which is no member.
-func (ch *channelRecord) restrictedViewAt(at chain.Time) Channel {
+func (ch *channelRecord) restrictedViewAt(at chain.Time) object.Channel {
 	full := ch.docAt(at)
-	return Channel{ID: full.ID, IntentID: full.IntentID, Name: full.Name, Status: full.Status, Policy: full.Policy, CreatedAt: full.CreatedAt,
+	return object.Channel{ID: full.ID, IntentID: full.IntentID, Name: full.Name, Status: full.Status, Policy: full.Policy, CreatedAt: full.CreatedAt,
 		Members: []string{}, Options: jsontext.Value("{}"), Restricted: true}
 }
 
@@ -133,50 +104,45 @@ func (e *Engine) findChannelAndRecordUse(c *Call, id string) (*channelRecord, er
 func (e *Engine) findChannel(c *Call, id string) (ch *channelRecord, firstUse bool, err error) {
 	e.withReadLock(func() { ch = e.channels[id] })
 	if ch == nil {
-		return nil, false, newNotFoundError("channel")
+		return nil, false, object.NewNotFoundError("channel")
 	}
 	_, firstUse, err = e.findIntent(c, ch.in.id, levelRead)
-	return ch, firstUse, replaceIntentNotFound(err, "channel")
-}
-
-// CreateChannel asks for a new channel.
-type CreateChannel struct {
-	Name    string         `json:"name"`
-	Members []AgentRef     `json:"members"`
-	Policy  string         `json:"member_policy"`
-	TaskID  *string        `json:"task_id"`
-	Options jsontext.Value `json:"options"`
+	return ch, firstUse, object.ReplaceIntentNotFound(err, "channel")
 }
 
 // CreateChannel creates a channel of the intent.
-func (e *Engine) CreateChannel(c *Call, intentID string, want *CreateChannel) (Channel, error) {
+func (e *Engine) CreateChannel(c *Call, intentID string, want *object.CreateChannel) (object.Channel, error) {
 	if want.Policy == "" {
-		want.Policy = policyIntent
+		want.Policy = object.PolicyIntent
 	}
-	ch := &channelRecord{doc: Channel{Name: want.Name, CreatedBy: c.Caller.Agent, Home: c.Caller.Home, Policy: want.Policy, TaskID: want.TaskID, Options: want.Options}}
-	if err := cmp.Or(checkAgentNames("members", want.Members), ch.checkNew()); err != nil {
-		return Channel{}, err
+	ch := &channelRecord{doc: object.Channel{Name: want.Name, CreatedBy: c.Caller.Agent, Home: c.Caller.Home, Policy: want.Policy, TaskID: want.TaskID, Options: want.Options}}
+	err := object.CheckAgentNames("members", want.Members)
+	if err == nil {
+		_, err = ch.doc.CheckNew()
 	}
-	err := e.writeIfAuthorized(c, intentID, levelWrite, func(t *tx, in *intentRecord) (err error) {
+	if err != nil {
+		return object.Channel{}, err
+	}
+	err = e.writeIfAuthorized(c, intentID, levelWrite, func(t *tx, in *intentRecord) (err error) {
 		if ch.doc.Members, err = c.appendAgentNames(in, "members", []string{}, want.Members); err != nil {
 			return err
 		}
-		if ch.doc.Policy == policyExplicit && len(ch.doc.Members) == 0 {
+		if ch.doc.Policy == object.PolicyExplicit && len(ch.doc.Members) == 0 {
 			ch.doc.Members = []string{c.Caller.name}
 		}
-		if ch.opt, err = ch.doc.parseCheckedOptions(); err != nil {
+		if ch.opt, err = ch.doc.ParseCheckedOptions(); err != nil {
 			return err
 		}
 		return t.openChannel(in, ch)
 	})
 	if err != nil {
-		return Channel{}, err
+		return object.Channel{}, err
 	}
 	return e.channelDocEchoingOptions(ch, want.Options), nil
 }
 
 // channelDocEchoingOptions returns the channel as a caller sees it that has just sent its options.
-func (e *Engine) channelDocEchoingOptions(ch *channelRecord, sent jsontext.Value) Channel {
+func (e *Engine) channelDocEchoingOptions(ch *channelRecord, sent jsontext.Value) object.Channel {
 	e.mu.RLock()
 	defer e.mu.RUnlock()
 	doc := ch.docWithDefaults(now())
@@ -186,71 +152,6 @@ func (e *Engine) channelDocEchoingOptions(ch *channelRecord, sent jsontext.Value
 		}
 	}
 	return doc
-}
-
-// checkNew checks a new channel but for its members, and parses its options.
-func (ch *channelRecord) checkNew() (err error) {
-	if ch.doc.Name == "" || len(ch.doc.Name) > MaxName {
-		return NewFieldError("name", "1 to %d bytes are needed", MaxName)
-	}
-	if ch.doc.TaskID != nil && len(*ch.doc.TaskID) > maxAgentID {
-		return NewFieldError("task_id", "at most %d bytes", maxAgentID)
-	}
-	ch.doc.Members = []string{}
-	if err := cmp.Or(checkMemberPolicy(ch.doc.Policy), NormalizeJSONObject("options", &ch.doc.Options), ch.doc.checkOptionsSize()); err != nil {
-		return err
-	}
-	ch.opt, err = ch.doc.parseCheckedOptions()
-	return err
-}
-
-const (
-	maxChannel = 32 << 10 // bytes of a channel's object
-	maxOptions = 4 << 10  // of these, of its options
-)
-
-// channelBytes are charged for a channel's object without its name, options and members.
-const channelBytes = 512
-
-// size returns about how many bytes the object has.
-func (doc *Channel) size() int {
-	n := channelBytes + len(doc.Name) + len(doc.Options)
-	for _, m := range doc.Members {
-		n += len(m) + len(`"",`)
-	}
-	return n
-}
-
-// checkOptionsSize refuses options that are too long to be set.
-func (doc *Channel) checkOptionsSize() error {
-	if len(doc.Options) > maxOptions {
-		return NewError("too_large", "options: %d bytes, at most %d are kept: put larger data into a message", len(doc.Options), maxOptions)
-	}
-	return nil
-}
-
-// parseCheckedOptions returns the options of a channel that is not too large to keep.
-func (doc *Channel) parseCheckedOptions() (channelOptions, error) {
-	if size := len(encodeJSONText(*doc)); size > maxChannel {
-		return channelOptions{}, NewError("too_large", "the channel has %d bytes: at most %d are kept: name fewer members, or shorter options", size, maxChannel)
-	}
-	return parseOptions(doc.Options)
-}
-
-// checkMemberPolicy refuses a member policy that there is not.
-func checkMemberPolicy(policy string) error {
-	if policy != policyExplicit && policy != policyIntent {
-		return NewFieldError("member_policy", "explicit or intent")
-	}
-	return nil
-}
-
-// checkAgentNames checks a list of agents as far as that needs no intent.
-func checkAgentNames(field string, list []AgentRef) error {
-	if len(list) <= maxEntries && slices.ContainsFunc(list, func(n AgentRef) bool { return !isValidAgentName(n.AgentID) }) {
-		return NewFieldError(field, "each is the id of an agent, or its name, or an object with its agent_id and home")
-	}
-	return checkAtMost(field, len(list), maxEntries, "")
 }
 
 // newNameSet returns the names as a set.
@@ -263,7 +164,7 @@ func newNameSet(names []string) map[string]bool {
 }
 
 // appendAgentNames appends to members the names of the agents that a list means and members lacks.
-func (c *Call) appendAgentNames(in *intentRecord, field string, members []string, list []AgentRef) ([]string, error) {
+func (c *Call) appendAgentNames(in *intentRecord, field string, members []string, list []object.AgentRef) ([]string, error) {
 	has := newNameSet(members)
 	for _, n := range list {
 		k, err := c.resolveGrantee(in, field, n.AgentID, n.Home)
@@ -275,20 +176,20 @@ func (c *Call) appendAgentNames(in *intentRecord, field string, members []string
 			members = append(members, name)
 		}
 	}
-	return members, checkAtMost(field, len(members), maxEntries, "")
+	return members, object.CheckAtMost(field, len(members), object.MaxEntries, "")
 }
 
 // openChannel adds a channel that was checked to the intent.
 func (t *tx) openChannel(in *intentRecord, ch *channelRecord) error {
 	if in.isTerminal() {
-		return NewError("intent_terminal", "the intent is %s: its channels are closed for good", in.status)
+		return object.NewError("intent_terminal", "the intent is %s: its channels are closed for good", in.status)
 	}
 	if old := in.findOpenChannel(ch.doc.Name, t.now); old != nil {
-		return NewError("channel_name_conflict", "an open channel of the intent has this name already").WithMember("channel_id", old.id)
+		return object.NewError("channel_name_conflict", "an open channel of the intent has this name already").WithMember("channel_id", old.id)
 	}
 	if ch.doc.TaskID != nil {
-		if k := t.e.tasks[*ch.doc.TaskID]; k != nil && k.in == in && isTaskOver(k.doc.Status) {
-			return NewError("task_over", "the task is %s, so a channel for it would be closed", k.doc.Status)
+		if k := t.e.tasks[*ch.doc.TaskID]; k != nil && k.in == in && object.IsTaskOver(k.doc.Status) {
+			return object.NewError("task_over", "the task is %s, so a channel for it would be closed", k.doc.Status)
 		}
 	}
 	var open roomTally
@@ -298,7 +199,7 @@ func (t *tx) openChannel(in *intentRecord, ch *channelRecord) error {
 			open.countForHome(ch.doc.Home, home)
 		}
 	}
-	if err := cmp.Or(open.checkRoom(home, "open channels in this intent", maxEntries, "close some"),
+	if err := cmp.Or(open.checkRoom(home, "open channels in this intent", object.MaxEntries, "close some"),
 		checkRoomForLocalAgents(home, t.e.guests[""].channels, "channels", maxChannels, "delete some")); err != nil {
 		return err
 	}
@@ -306,8 +207,8 @@ func (t *tx) openChannel(in *intentRecord, ch *channelRecord) error {
 		return err
 	}
 	ch.row, ch.in = t.nextRowNumber(), in
-	ch.id = t.e.newID(idChannel, t.now)
-	ch.doc.ID, ch.doc.IntentID, ch.doc.Status, ch.doc.CreatedAt = ch.id, in.id, statusOpen, t.now
+	ch.id = t.e.newID(object.IDChannel, t.now)
+	ch.doc.ID, ch.doc.IntentID, ch.doc.Status, ch.doc.CreatedAt = ch.id, in.id, object.StatusOpen, t.now
 	if err := t.saveChannel(ch, ch.doc); err != nil {
 		return err
 	}
@@ -315,7 +216,7 @@ func (t *tx) openChannel(in *intentRecord, ch *channelRecord) error {
 		set(t, &in.channels, append(in.channels, ch))
 		put(t, t.e.channels, ch.id, ch)
 		t.adjustMemberCounts(ch, 1)
-		t.adjustCreatedCounts(home, 1, 0, ch.doc.size())
+		t.adjustCreatedCounts(home, 1, 0, ch.doc.Size())
 		t.setAlarm(ch)
 	})
 	return nil
@@ -334,17 +235,17 @@ func (in *intentRecord) findOpenChannel(name string, at chain.Time) *channelReco
 // ListChannels returns a page of the intent's channels that the caller may know of, the open
 // ones first. Each is completed when it is taken, so that a list that is refused for its size
 // costs no more than what was taken of it.
-func (e *Engine) ListChannels(c *Call, intentID string, p Page) (iter.Seq[Channel], error) {
+func (e *Engine) ListChannels(c *Call, intentID string, p object.Page) (iter.Seq[object.Channel], error) {
 	in, err := e.findIntentForList(c, intentID)
 	if err != nil {
 		return nil, err
 	}
-	if err := p.checkBounds(); err != nil {
+	if err := p.CheckBounds(); err != nil {
 		return nil, err
 	}
 	var list, closed []*channelRecord
-	var page []Channel
-	var opts []channelOptions
+	var page []object.Channel
+	var opts []object.ChannelOptions
 	at := now()
 	full := func(ch *channelRecord) bool {
 		return c.Caller.Operator || ch.isMember(c.Caller.name) || e.mayManageChannel(ch, c.Caller, at)
@@ -352,15 +253,15 @@ func (e *Engine) ListChannels(c *Call, intentID string, p Page) (iter.Seq[Channe
 	e.withReadLock(func() {
 		for _, ch := range in.channels {
 			switch {
-			case !full(ch) && !ch.opt.discoverable:
+			case !full(ch) && !ch.opt.Discoverable:
 			case ch.isOpen(at):
 				list = append(list, ch)
 			default:
 				closed = append(closed, ch)
 			}
 		}
-		list = cutPage(append(list, closed...), p)
-		page, opts = make([]Channel, 0, len(list)), make([]channelOptions, 0, len(list))
+		list = object.CutPage(append(list, closed...), p)
+		page, opts = make([]object.Channel, 0, len(list)), make([]object.ChannelOptions, 0, len(list))
 		for _, ch := range list {
 			if full(ch) {
 				page = append(page, ch.docAt(at))
@@ -370,10 +271,10 @@ func (e *Engine) ListChannels(c *Call, intentID string, p Page) (iter.Seq[Channe
 			opts = append(opts, ch.opt)
 		}
 	})
-	return func(yield func(Channel) bool) {
+	return func(yield func(object.Channel) bool) {
 		for i, doc := range page {
 			if !doc.Restricted {
-				doc.Options = opts[i].withDefaults(doc.Options)
+				doc.Options = opts[i].WithDefaults(doc.Options)
 			}
 			if !yield(doc) {
 				return
@@ -382,37 +283,18 @@ func (e *Engine) ListChannels(c *Call, intentID string, p Page) (iter.Seq[Channe
 	}, nil
 }
 
-// Page selects a part of a list: at most Limit elements, after the first Offset.
-type Page struct{ Limit, Offset int }
-
-// checkBounds returns an error unless the list may have such a page.
-func (p Page) checkBounds() error {
-	switch {
-	case p.Limit < 1 || p.Limit > MaxList:
-		return NewFieldError("limit", "1 to %d", MaxList)
-	case p.Offset < 0 || p.Offset > 1<<30:
-		return NewFieldError("offset", "0 or more")
-	}
-	return nil
-}
-
-// cutPage returns the part of a list that the page has.
-func cutPage[T any](list []T, p Page) []T {
-	return list[min(p.Offset, len(list)):min(p.Offset+p.Limit, len(list))]
-}
-
 // GetChannel returns a channel.
-func (e *Engine) GetChannel(c *Call, id string) (Channel, error) {
+func (e *Engine) GetChannel(c *Call, id string) (object.Channel, error) {
 	ch, err := e.findChannelAndRecordUse(c, id)
 	if err != nil {
-		return Channel{}, err
+		return object.Channel{}, err
 	}
 	e.mu.RLock()
 	defer e.mu.RUnlock()
 	at := now()
 	if !e.mayManageChannel(ch, c.Caller, at) {
 		if err := ch.checkReader(c.Caller); err != nil {
-			return Channel{}, err
+			return object.Channel{}, err
 		}
 	}
 	return ch.docWithDefaults(at), nil
@@ -422,10 +304,10 @@ func (e *Engine) GetChannel(c *Call, id string) (Channel, error) {
 func (ch *channelRecord) needsDurableWrites(e *Engine) bool {
 	e.mu.RLock()
 	defer e.mu.RUnlock()
-	return ch.opt.audit
+	return ch.opt.Audit
 }
 
 // saveChannel writes the channel's object to the store.
-func (t *tx) saveChannel(ch *channelRecord, doc Channel) error {
-	return t.execute("INSERT INTO openintent_channel (row, id, intent, doc) VALUES (?, ?, ?, ?) ON CONFLICT (row) DO UPDATE SET doc = excluded.doc", ch.row, doc.ID, ch.in.row, encodeJSONText(doc))
+func (t *tx) saveChannel(ch *channelRecord, doc object.Channel) error {
+	return t.execute("INSERT INTO openintent_channel (row, id, intent, doc) VALUES (?, ?, ?, ?) ON CONFLICT (row) DO UPDATE SET doc = excluded.doc", ch.row, doc.ID, ch.in.row, object.EncodeJSONText(doc))
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/acpd/acpd/internal/pace"
 	"github.com/acpd/acpd/openintent/chain"
+	"github.com/acpd/acpd/openintent/object"
 )
 
 // channelAlarm says when a channel may have to be closed or removed. It may come too early, because
@@ -38,10 +39,10 @@ func (a *alarmHeap) Pop() any {
 
 // timeFor returns when the channel is to be closed or removed, 0 for never.
 func (a *channelAlarms) timeFor(ch *channelRecord) chain.Time {
-	switch over := ch.doc.Status == statusClosed || ch.over != 0; {
+	switch over := ch.doc.Status == object.StatusClosed || ch.over != 0; {
 	case over:
 		return ch.closedAt(now()).Add(retention)
-	case !over && ch.opt.ttl > 0:
+	case !over && ch.opt.TTL > 0:
 		return ch.ttlEnd()
 	}
 	return 0

@@ -7,16 +7,11 @@ import (
 	"time"
 
 	"github.com/acpd/acpd/openintent/chain"
+	"github.com/acpd/acpd/openintent/object"
 )
 
-// ClosedChannel tells that a channel was closed and deleted.
-type ClosedChannel struct {
-	Status    string `json:"status"`
-	ChannelID string `json:"channel_id"`
-}
-
 // DeleteChannel closes a channel and deletes it with its messages.
-func (e *Engine) DeleteChannel(c *Call, id string) (ClosedChannel, error) {
+func (e *Engine) DeleteChannel(c *Call, id string) (object.ClosedChannel, error) {
 	ch, err := e.writeIfManager(c, id, true, func(t *tx, ch *channelRecord) error {
 		if err := t.closeChannel(ch, t.now); err != nil {
 			return err
@@ -24,19 +19,19 @@ func (e *Engine) DeleteChannel(c *Call, id string) (ClosedChannel, error) {
 		return t.purgeChannel(ch)
 	})
 	if err != nil {
-		return ClosedChannel{}, err
+		return object.ClosedChannel{}, err
 	}
-	return ClosedChannel{Status: statusClosed, ChannelID: ch.id}, nil
+	return object.ClosedChannel{Status: object.StatusClosed, ChannelID: ch.id}, nil
 }
 
 // closeChannel closes a channel, whose open requests expire with it. Closing it twice changes
 // nothing.
 func (t *tx) closeChannel(ch *channelRecord, at chain.Time) error {
-	if ch.doc.Status == statusClosed {
+	if ch.doc.Status == object.StatusClosed {
 		return nil
 	}
 	doc := ch.doc
-	doc.Status, doc.ClosedAt = statusClosed, at
+	doc.Status, doc.ClosedAt = object.StatusClosed, at
 	if err := t.saveChannel(ch, doc); err != nil {
 		return err
 	}
@@ -90,7 +85,7 @@ func (t *tx) purgeChannel(ch *channelRecord) error {
 		t.setAlarm(ch) // for an undo
 		drop(t, t.e.channels, ch.id)
 		t.adjustMemberCounts(ch, -1)
-		t.adjustCreatedCounts(ch.doc.Home, -1, 0, -ch.doc.size())
+		t.adjustCreatedCounts(ch.doc.Home, -1, 0, -ch.doc.Size())
 		set(t, &ch.in.channels, slices.DeleteFunc(slices.Clone(ch.in.channels), func(c *channelRecord) bool { return c == ch }))
 		set(t, &t.e.graves, append(t.e.graves, grave{ch.row, ch.doc.Home}))
 		keep(t, &ch.doc)
@@ -112,7 +107,7 @@ func (e *Engine) closeOrPurgeChannel(ctx context.Context, ch *channelRecord) err
 		case e.channels[ch.id] != ch:
 		case !ch.isOpen(t.now) && ch.closedAt(t.now).Add(retention) <= t.now:
 			return t.purgeChannel(ch)
-		case ch.doc.Status == statusOpen && ch.over == 0 && ch.isTTLOver(t.now):
+		case ch.doc.Status == object.StatusOpen && ch.over == 0 && ch.isTTLOver(t.now):
 			return t.closeChannel(ch, ch.ttlEnd())
 		}
 		return nil

@@ -1,28 +1,13 @@
 package openintent
 
 import (
-	"errors"
 	"slices"
 
-	"github.com/go-json-experiment/json"
-	"github.com/go-json-experiment/json/jsontext"
+	"github.com/acpd/acpd/openintent/object"
 )
 
-// PatchChannel asks for a change of a channel. Members that are nil stay.
-type PatchChannel struct {
-	Members *[]AgentRef    `json:"members"`
-	Add     []AgentRef     `json:"add_members"`
-	Remove  []AgentRef     `json:"remove_members"`
-	Policy  *string        `json:"member_policy"`
-	Options jsontext.Value `json:"options"`
-	Status  *string        `json:"status"`
-}
-
-// closesChannel reports whether the patch closes the channel.
-func (p *PatchChannel) closesChannel() bool { return p.Status != nil && *p.Status == statusClosed }
-
-// applyTo makes the caller's patch in a copy of the channel's object.
-func (p *PatchChannel) applyTo(c *Call, in *intentRecord, doc *Channel) (opt channelOptions, err error) {
+// patchDoc makes the caller's patch in a copy of the channel's object.
+func (c *Call) patchDoc(in *intentRecord, doc *object.Channel, p *object.PatchChannel) (opt object.ChannelOptions, err error) {
 	doc.Members = slices.Clone(doc.Members)
 	if p.Members != nil {
 		if doc.Members, err = c.appendAgentNames(in, "members", []string{}, *p.Members); err != nil {
@@ -40,28 +25,8 @@ func (p *PatchChannel) applyTo(c *Call, in *intentRecord, doc *Channel) (opt cha
 	doc.Members = slices.DeleteFunc(doc.Members, func(m string) bool { return leaves[m] })
 	if p.Policy != nil {
 		doc.Policy = *p.Policy
-		if err := checkMemberPolicy(doc.Policy); err != nil {
-			return opt, err
-		}
 	}
-	if p.Options != nil && p.Options.Kind() != 'n' {
-		var all, patch map[string]jsontext.Value
-		if err := errors.Join(json.Unmarshal(doc.Options, &all), json.Unmarshal(p.Options, &patch)); err != nil {
-			return opt, NewFieldError("options", "an object is needed")
-		}
-		for name, v := range patch { // RFC 7396
-			if v.Kind() == 'n' {
-				delete(all, name)
-			} else {
-				all[name] = v
-			}
-		}
-		doc.Options = EncodeJSON(all)
-		if err := doc.checkOptionsSize(); err != nil {
-			return opt, err
-		}
-	}
-	return doc.parseCheckedOptions()
+	return doc.PatchOptions(p.Options)
 }
 
 // writeIfManager runs fn on a channel in a write, if the caller manages the channel. If closes is
@@ -77,10 +42,10 @@ func (e *Engine) writeIfManager(c *Call, id string, closes bool, fn func(*tx, *c
 		}
 		_, firstUse, err := t.authorizeForIntent(ch.in.id, c.Caller, levelRead)
 		if err != nil {
-			return replaceIntentNotFound(err, "channel")
+			return object.ReplaceIntentNotFound(err, "channel")
 		}
 		if !e.mayManageChannel(ch, c.Caller, t.now) && !(closes && e.callerAccessLevel(ch.in, c.Caller, t.now) == levelAdmin) {
-			return NewError("not_manager", "only the channel's creator and the intent's coordinators may do this")
+			return object.NewError("not_manager", "only the channel's creator and the intent's coordinators may do this")
 		}
 		if err := fn(t, ch); err != nil || !firstUse {
 			return err
@@ -91,31 +56,24 @@ func (e *Engine) writeIfManager(c *Call, id string, closes bool, fn func(*tx, *c
 }
 
 // PatchChannel changes a channel.
-func (e *Engine) PatchChannel(c *Call, id string, p *PatchChannel) (Channel, error) {
-	if p.Status != nil && *p.Status != statusOpen && *p.Status != statusClosed {
-		return Channel{}, NewFieldError("status", "open or closed")
+func (e *Engine) PatchChannel(c *Call, id string, p *object.PatchChannel) (object.Channel, error) {
+	if err := p.Check(); err != nil {
+		return object.Channel{}, err
 	}
-	members := []AgentRef{}
-	if p.Members != nil {
-		members = *p.Members
-	}
-	if err := errors.Join(checkAgentNames("members", members), checkAgentNames("add_members", p.Add), checkAgentNames("remove_members", p.Remove)); err != nil {
-		return Channel{}, err
-	}
-	onlyCloses := p.closesChannel() && p.Members == nil && p.Add == nil && p.Remove == nil && p.Policy == nil && p.Options == nil
+	onlyCloses := p.ClosesChannel() && p.Members == nil && p.Add == nil && p.Remove == nil && p.Policy == nil && p.Options == nil
 	ch, err := e.writeIfManager(c, id, onlyCloses, func(t *tx, ch *channelRecord) error {
 		if !ch.isOpen(t.now) {
 			if onlyCloses {
 				return nil
 			}
-			return NewError(codeClosed, "a closed channel cannot be changed or opened again: create another")
+			return object.NewError(object.CodeClosed, "a closed channel cannot be changed or opened again: create another")
 		}
 		doc := ch.doc
-		opt, err := p.applyTo(c, ch.in, &doc)
+		opt, err := c.patchDoc(ch.in, &doc, p)
 		if err != nil {
 			return err
 		}
-		if err := t.checkDiskShareForGrowth(ch.in, c.Caller, doc.Home, doc.size()-ch.doc.size()); err != nil {
+		if err := t.checkDiskShareForGrowth(ch.in, c.Caller, doc.Home, doc.Size()-ch.doc.Size()); err != nil {
 			return err
 		}
 		if err := t.saveChannel(ch, doc); err != nil {
@@ -126,13 +84,13 @@ func (e *Engine) PatchChannel(c *Call, id string, p *PatchChannel) (Channel, err
 			set(t, &ch.opt, opt)
 			t.setAlarm(ch)
 		})
-		if p.closesChannel() {
+		if p.ClosesChannel() {
 			return t.closeChannel(ch, t.now)
 		}
 		return nil
 	})
 	if err != nil {
-		return Channel{}, err
+		return object.Channel{}, err
 	}
 	return e.channelDocEchoingOptions(ch, p.Options), nil
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/acpd/acpd/integration/statedb"
+	"github.com/acpd/acpd/openintent/object"
 )
 
 func TestCreateAnswers201WithAServersID(t *testing.T) {
@@ -20,7 +21,7 @@ func TestCreateAnswers201WithAServersID(t *testing.T) {
 	if !regexp.MustCompile(`^chan_` + hostID + `_[0-9A-Z]{26}$`).MatchString(a.id()) {
 		t.Errorf("id %s", a.id())
 	}
-	if host, ok := HostOfID(a.id()); !ok || host != hostID {
+	if host, ok := object.HostOfID(a.id()); !ok || host != hostID {
 		t.Errorf("host of %s: %s, %v", a.id(), host, ok)
 	}
 }
@@ -253,7 +254,7 @@ func TestTTLCountsFromTheLastMessage(t *testing.T) {
 		p.get(ch).has(obj{"status": "closed"})
 		p.get(quiet).has(obj{"status": "closed", "closed_at": end})
 		synctest.Wait()
-		if h.e.channels[strings.TrimPrefix(ch, "/channels/")].doc.Status != statusClosed {
+		if h.e.channels[strings.TrimPrefix(ch, "/channels/")].doc.Status != object.StatusClosed {
 			t.Error("the timer has not closed the channel")
 		}
 	})
@@ -327,10 +328,10 @@ func TestObjectsAreBounded(t *testing.T) {
 	p.post("/tasks", obj{"intent_id": in, "name": "n", "input": obj{"x": large}}).refused(413, "too_large")
 	p.register(obj{"metadata": obj{"x": large}}).refused(413, "too_large")
 	// A channel at the bound can still be closed, also one of an earlier version.
-	full := p.post("/intents/"+in+"/channels", obj{"name": "c", "options": obj{"x": strings.Repeat("x", maxOptions-8)}, "members": longMembers(270)}).ok(201).id()
+	full := p.post("/intents/"+in+"/channels", obj{"name": "c", "options": obj{"x": strings.Repeat("x", object.MaxOptions-8)}, "members": longMembers(270)}).ok(201).id()
 	p.patch("/channels/"+full, obj{"status": "closed"}).ok(200).has(obj{"status": "closed"})
 	full = p.post("/intents/"+in+"/channels", obj{"name": "d"}).ok(201).id()
-	h.e.channels[full].doc.Options = jsontext.Value(`{"x":"` + strings.Repeat("x", 2*maxOptions) + `"}`)
+	h.e.channels[full].doc.Options = jsontext.Value(`{"x":"` + strings.Repeat("x", 2*object.MaxOptions) + `"}`)
 	p.patch("/channels/"+full, obj{"status": "closed"}).ok(200).has(obj{"status": "closed"})
 	h.restart()
 	h.as("planner").get("/channels/" + full).ok(200)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/acpd/acpd/budget"
 	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/openintent/object"
 )
 
 // Package budget bounds what other daemons may hold of this one, by their keys. Agents here are
@@ -63,8 +64,8 @@ func (e *Engine) NewHostCharge() (hold func(host string, bytes int) error, letGo
 // convertAnswerError makes a refusal of an error about a host's answer. What was asked may be
 // done all the same.
 func convertAnswerError(err error) error {
-	err = convertBudgetError(err, codeOverloaded, "the intent's host has too many answers on their way here; look what was done when they have come, then try again")
-	if e, ok := errors.AsType[*Error](err); ok {
+	err = convertBudgetError(err, object.CodeOverloaded, "the intent's host has too many answers on their way here; look what was done when they have come, then try again")
+	if e, ok := errors.AsType[*object.Error](err); ok {
 		return e.WithMember("delivered", "unknown")
 	}
 	return err
@@ -72,11 +73,6 @@ func convertAnswerError(err error) error {
 
 // RefundHosts takes back all that hosts are charged for.
 func (c *Call) RefundHosts() { c.told.refundAll(c.e.unread) }
-
-const (
-	codeOverloaded = "overloaded"
-	codeTooMany    = "too_many"
-)
 
 // peerAccountKey returns the key of another daemon, or a hash if home is no id.
 func peerAccountKey(home string) identity.ID {
@@ -94,12 +90,12 @@ func convertBudgetError(err error, code, remedy string) error {
 	if !ok {
 		return err
 	}
-	return NewError(code, "%v: %s", x, remedy).WithMember("row", x.Row.Name)
+	return object.NewError(code, "%v: %s", x, remedy).WithMember("row", x.Row.Name)
 }
 
 // AnswerRoom bounds by how much the answer to a change is longer than the request: it holds the
 // object that was changed.
-const AnswerRoom = maxTask
+const AnswerRoom = object.MaxTask
 
 // ChargeCaller charges the caller's daemon for memory that the request needs until its answer has
 // been taken.
@@ -108,7 +104,7 @@ func (c *Call) ChargeCaller(n int) error {
 		return nil
 	}
 	if err := c.e.unread.Reserve(peerAccountKey(c.Caller.Home), int64(n)); err != nil {
-		return convertBudgetError(err, codeOverloaded, "take the answers to your other requests, then come again")
+		return convertBudgetError(err, object.CodeOverloaded, "take the answers to your other requests, then come again")
 	}
 	c.held += n
 	return nil

@@ -12,6 +12,7 @@ import (
 	"github.com/acpd/acpd/budget"
 	"github.com/acpd/acpd/integration/await"
 	"github.com/acpd/acpd/integration/statedb"
+	"github.com/acpd/acpd/openintent/object"
 )
 
 // quarter is a message's text of 250 kB.
@@ -123,7 +124,7 @@ func TestEntriesThatWaitAreCharged(t *testing.T) {
 		h.e.entries = waitingEntries{new(budget.Book).OpenAccount(row)}
 		in := h.intent("planner")
 		ch := h.channel("planner", in, "talk")
-		worker, daemon := h.from(desk, "worker"), h.from(desk, Daemon)
+		worker, daemon := h.from(desk, "worker"), h.from(desk, object.Daemon)
 		worker.get(ch).ok(200)
 		var ended []chan struct{}
 		var slow []*slowReader
@@ -215,7 +216,7 @@ func TestLongEntriesAreToldInBrief(t *testing.T) {
 		short := h.as("planner").say(ch, obj{"message_type": "broadcast"})
 		statedb.Exec(t, h.db, "UPDATE openintent_message SET head = CAST(replace(CAST(head AS TEXT), 'short', ?) AS BLOB)", strings.Repeat("x", 1<<20))
 		h.restart()
-		s := h.followFrom(h.from(desk, Daemon), "/subscribe/home", "0")
+		s := h.followFrom(h.from(desk, object.Daemon), "/subscribe/home", "0")
 		data := obj{}
 		for data["id"] != long {
 			data = s.next().data["data"].(obj)

@@ -3,37 +3,15 @@ package openintent
 import (
 	"slices"
 
-	"github.com/go-json-experiment/json/jsontext"
-
 	"github.com/acpd/acpd/openintent/chain"
+	"github.com/acpd/acpd/openintent/object"
 )
 
-// Coordinator is a coordinator's lease (RFC-0013), as far as channels need it.
-type Coordinator struct {
-	ID            string         `json:"id"`
-	IntentID      string         `json:"intent_id"`
-	AgentID       string         `json:"agent_id"`
-	Home          string         `json:"home,omitzero"`
-	Role          string         `json:"role"`
-	Type          string         `json:"coordinator_type"`
-	Scope         string         `json:"scope"`
-	Status        string         `json:"status"`
-	Interval      int64          `json:"heartbeat_interval_seconds"`
-	LastHeartbeat chain.Time     `json:"last_heartbeat"`
-	GrantedAt     chain.Time     `json:"granted_at"`
-	ExpiresAt     chain.Time     `json:"expires_at"`
-	Version       int64          `json:"version"`
-	Metadata      jsontext.Value `json:"metadata"`
-}
-
-// coordinatorRecord keeps a [Coordinator].
+// coordinatorRecord keeps a [object.Coordinator].
 type coordinatorRecord struct {
 	in  *intentRecord
-	doc Coordinator
+	doc object.Coordinator
 }
-
-// missedHeartbeats is how many heartbeats a coordinator must miss to lose its role.
-const missedHeartbeats = 3
 
 func (co *coordinatorRecord) intent() *intentRecord { return co.in }
 
@@ -41,7 +19,7 @@ func (co *coordinatorRecord) intent() *intentRecord { return co.in }
 func (co *coordinatorRecord) isLive(at chain.Time) bool { return co.doc.ExpiresAt > at }
 
 // docAt returns the coordinator's object as it is answered.
-func (co *coordinatorRecord) docAt(at chain.Time) Coordinator {
+func (co *coordinatorRecord) docAt(at chain.Time) object.Coordinator {
 	doc := co.doc
 	if !co.isLive(at) {
 		doc.Status = "unresponsive"
@@ -49,46 +27,14 @@ func (co *coordinatorRecord) docAt(at chain.Time) Coordinator {
 	return doc
 }
 
-var coordinatorTypes = []string{"llm", "human", "composite", "system"}
-
-// Appoint asks for a coordinator.
-type Appoint struct {
-	AgentID  string         `json:"agent_id"`
-	Home     string         `json:"home,omitzero"`
-	IntentID string         `json:"intent_id"`
-	Role     string         `json:"role"`
-	Type     string         `json:"coordinator_type"`
-	Interval int64          `json:"heartbeat_interval_seconds"`
-	Metadata jsontext.Value `json:"metadata"`
-}
-
-// Check checks what can be checked without the intent.
-func (a *Appoint) Check() error {
-	if !isValidAgentName(a.AgentID) {
-		return NewAgentIDError("agent_id")
-	}
-	if err := checkOneOf("coordinator_type", a.Type, coordinatorTypes); err != nil {
-		return err
-	}
-	if a.Interval < 1 || a.Interval > 86400 || len(a.Role) > maxAgentID {
-		return NewFieldError("heartbeat_interval_seconds", "1 to 86400 seconds")
-	}
-	return checkMetadata(&a.Metadata)
-}
-
-// NewAppoint returns an appointment of the caller with the default values.
-func NewAppoint(c *Call) *Appoint {
-	return &Appoint{AgentID: c.Caller.Agent, Role: roleCoordinator, Type: "llm", Interval: 60}
-}
-
 // AppointCoordinator appoints a coordinator of an intent. The caller has run want.Check.
-func (e *Engine) AppointCoordinator(c *Call, want *Appoint) (doc Coordinator, err error) {
+func (e *Engine) AppointCoordinator(c *Call, want *object.Appoint) (doc object.Coordinator, err error) {
 	// A coordinator manages every channel of the intent, so only an admin appoints one.
 	err = e.writeIfAuthorized(c, want.IntentID, levelAdmin, func(t *tx, in *intentRecord) error {
 		if in.isTerminal() {
-			return NewError("intent_terminal", "the intent is %s: there is nothing to coordinate", in.status)
+			return object.NewError("intent_terminal", "the intent is %s: there is nothing to coordinate", in.status)
 		}
-		if len(in.coords) >= maxEntries {
+		if len(in.coords) >= object.MaxEntries {
 			if err := t.dropSilentCoordinator(in); err != nil {
 				return err
 			}
@@ -97,8 +43,8 @@ func (e *Engine) AppointCoordinator(c *Call, want *Appoint) (doc Coordinator, er
 		if err != nil {
 			return err
 		}
-		doc = Coordinator{ID: e.newID(idCoordinator, t.now), IntentID: in.id, AgentID: k.id, Home: k.home, Role: want.Role, Type: want.Type,
-			Scope: "intent", Status: "active", Interval: want.Interval, GrantedAt: t.now, Metadata: want.Metadata}.afterHeartbeat(t.now)
+		doc = object.Coordinator{ID: e.newID(object.IDCoordinator, t.now), IntentID: in.id, AgentID: k.id, Home: k.home, Role: want.Role, Type: want.Type,
+			Scope: "intent", Status: "active", Interval: want.Interval, GrantedAt: t.now, Metadata: want.Metadata}.AfterHeartbeat(t.now)
 		if err := t.saveCoordinator(in, doc); err != nil {
 			return err
 		}
@@ -118,7 +64,7 @@ func (e *Engine) AppointCoordinator(c *Call, want *Appoint) (doc Coordinator, er
 func (t *tx) dropSilentCoordinator(in *intentRecord) error {
 	i := slices.IndexFunc(in.coords, func(co *coordinatorRecord) bool { return !co.isLive(t.now) })
 	if i < 0 {
-		return newTooManyError("coordinators of this intent", maxEntries, "let one of them go on")
+		return object.NewTooManyError("coordinators of this intent", object.MaxEntries, "let one of them go on")
 	}
 	co := in.coords[i]
 	if err := t.execute("DELETE FROM openintent_coordinator WHERE id = ?", co.doc.ID); err != nil {
@@ -132,18 +78,11 @@ func (t *tx) dropSilentCoordinator(in *intentRecord) error {
 	return nil
 }
 
-// afterHeartbeat returns the object after a heartbeat.
-func (d Coordinator) afterHeartbeat(at chain.Time) Coordinator {
-	d.LastHeartbeat, d.Version = at, d.Version+1
-	d.ExpiresAt = at + chain.Time(d.Interval*missedHeartbeats*1e6)
-	return d
-}
-
 // GetCoordinator returns a coordinator.
-func (e *Engine) GetCoordinator(c *Call, id string) (Coordinator, error) {
+func (e *Engine) GetCoordinator(c *Call, id string) (object.Coordinator, error) {
 	co, err := findAndRecordUse(c, e.coords, id, "coordinator")
 	if err != nil {
-		return Coordinator{}, err
+		return object.Coordinator{}, err
 	}
 	e.mu.RLock()
 	defer e.mu.RUnlock()
@@ -151,10 +90,10 @@ func (e *Engine) GetCoordinator(c *Call, id string) (Coordinator, error) {
 }
 
 // ListCoordinators returns a page of the intent's coordinators.
-func (e *Engine) ListCoordinators(c *Call, intentID string, p Page) ([]Coordinator, error) {
-	return viewIntent(e, c, intentID, p.checkBounds, func(in *intentRecord) (list []Coordinator) {
+func (e *Engine) ListCoordinators(c *Call, intentID string, p object.Page) ([]object.Coordinator, error) {
+	return viewIntent(e, c, intentID, p.CheckBounds, func(in *intentRecord) (list []object.Coordinator) {
 		at := now()
-		for _, co := range cutPage(in.coords, p) {
+		for _, co := range object.CutPage(in.coords, p) {
 			list = append(list, co.docAt(at))
 		}
 		return list
@@ -162,22 +101,22 @@ func (e *Engine) ListCoordinators(c *Call, intentID string, p Page) ([]Coordinat
 }
 
 // RecordCoordinatorHeartbeat takes a heartbeat of a coordinator, from the coordinator itself.
-func (e *Engine) RecordCoordinatorHeartbeat(c *Call, id string) (doc Coordinator, err error) {
+func (e *Engine) RecordCoordinatorHeartbeat(c *Call, id string) (doc object.Coordinator, err error) {
 	if _, err := findAndRecordUse(c, e.coords, id, "coordinator"); err != nil {
 		return doc, err
 	}
 	err = e.runTransaction(c.Context(), false, func(t *tx) error {
 		co := e.coords[id]
 		if co == nil { // it has made room for another
-			return newNotFoundError("coordinator")
+			return object.NewNotFoundError("coordinator")
 		}
 		if !c.Caller.Operator && (co.doc.AgentID != c.Caller.Agent || co.doc.Home != c.Caller.Home) {
-			return NewError("not_yours", "only the coordinator may report its life")
+			return object.NewError("not_yours", "only the coordinator may report its life")
 		}
 		if !co.isLive(t.now) {
-			return NewError("coordinator_gone", "the coordinator has been silent for too long: let an admin of the intent appoint it again")
+			return object.NewError("coordinator_gone", "the coordinator has been silent for too long: let an admin of the intent appoint it again")
 		}
-		doc = co.doc.afterHeartbeat(t.now)
+		doc = co.doc.AfterHeartbeat(t.now)
 		if err := t.saveCoordinator(co.in, doc); err != nil {
 			return err
 		}
@@ -188,6 +127,6 @@ func (e *Engine) RecordCoordinatorHeartbeat(c *Call, id string) (doc Coordinator
 }
 
 // saveCoordinator writes a coordinator's object to the store.
-func (t *tx) saveCoordinator(in *intentRecord, doc Coordinator) error {
-	return t.execute("INSERT INTO openintent_coordinator (id, intent, doc) VALUES (?, ?, ?) ON CONFLICT (id) DO UPDATE SET doc = excluded.doc", doc.ID, in.row, encodeJSONText(doc))
+func (t *tx) saveCoordinator(in *intentRecord, doc object.Coordinator) error {
+	return t.execute("INSERT INTO openintent_coordinator (id, intent, doc) VALUES (?, ?, ?) ON CONFLICT (id) DO UPDATE SET doc = excluded.doc", doc.ID, in.row, object.EncodeJSONText(doc))
 }

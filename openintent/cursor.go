@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/acpd/acpd/openintent/object"
 )
 
 // cursor says how far a stream has come: in the feed here, and in the feed of each host whose entries
@@ -29,7 +31,7 @@ func parseCursor(text string) cursor {
 		part, rest, _ = strings.Cut(rest, ",")
 		host, number, _ := strings.Cut(part, ":")
 		at, err := strconv.ParseInt(number, 10, 64)
-		if err != nil || at < 0 || !isHex(host, HostDigits) {
+		if err != nil || at < 0 || !object.IsHex(host, object.HostDigits) {
 			return none
 		}
 		c.hosts[host] = at

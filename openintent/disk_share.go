@@ -3,6 +3,7 @@ package openintent
 import (
 	"github.com/acpd/acpd/budget"
 	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/openintent/object"
 )
 
 // Another daemon is charged for what its agents have written: the objects of channels that they
@@ -13,8 +14,6 @@ import (
 // the bytes of messages, receipts and events of the log, and the number of events. The notices
 // of a channel are charged to the daemon whose agent has created the channel.
 type diskShare struct{ bytes, events int64 }
-
-const codeDiskShare = "disk_share"
 
 // headRoom is how many bytes a message or an event has in addition to what its sender has written.
 const headRoom = 1 << 10
@@ -28,7 +27,7 @@ func (t *tx) checkDiskShare(in *intentRecord, who Caller, bytes int) error {
 	if err := t.e.checkIntentDiskShare(in, who.Home, bytes); err != nil {
 		return err
 	}
-	return checkAccountRoom(t.e.disk, who.Home, bytes, codeDiskShare, "delete channels of yours, or let them keep fewer messages; events of logs are kept for good")
+	return checkAccountRoom(t.e.disk, who.Home, bytes, object.CodeDiskShare, "delete channels of yours, or let them keep fewer messages; events of logs are kept for good")
 }
 
 // checkIntentDiskShare is the part of checkDiskShare that looks at the share of the intent. A caller
@@ -43,7 +42,7 @@ func (e *Engine) checkIntentDiskShare(in *intentRecord, home string, bytes int) 
 	if has.events >= most.events {
 		remedy = "events of a log are kept for good, so use another intent"
 	}
-	return NewError(codeDiskShare, "agents of your daemon have written %d bytes and %d events on this intent, of at most %d and %d: %s",
+	return object.NewError(object.CodeDiskShare, "agents of your daemon have written %d bytes and %d events on this intent, of at most %d and %d: %s",
 		has.bytes, has.events, most.bytes, most.events, remedy).WithMember("row", e.disk.Row().Name)
 }
 
@@ -92,7 +91,7 @@ func setAccountHolding(a *budget.Account, who identity.ID, n int64) {
 // payingHomeOf returns the daemon that a message or an event of the sender is charged to. Those of
 // the system are charged to the daemon whose agent has created the channel.
 func (w *world) payingHomeOf(sender, channelHome string) string {
-	if sender == system {
+	if sender == object.System {
 		return channelHome
 	}
 	return w.agentKeyOf(sender).home

@@ -9,6 +9,7 @@ import (
 	"github.com/acpd/acpd/budget"
 	"github.com/acpd/acpd/integration/await"
 	"github.com/acpd/acpd/integration/statedb"
+	"github.com/acpd/acpd/openintent/object"
 	"github.com/acpd/acpd/store"
 )
 
@@ -54,14 +55,14 @@ func (h *host) objects(home string) (bytes int64) {
 	h.t.Helper()
 	if err := h.db.Read(h.t.Context(), func(stx *store.Tx) error {
 		return errors.Join(stx.EachRow("SELECT doc FROM openintent_channel WHERE doc ->> '$.home' = ? AND row NOT IN (SELECT channel FROM openintent_grave)", func(scan func(...any) error) error {
-			var doc Channel
+			var doc object.Channel
 			err := scanDoc(scan, &doc)
-			bytes += int64(doc.size())
+			bytes += int64(doc.Size())
 			return err
 		}, home), stx.EachRow("SELECT doc FROM openintent_task WHERE coalesce(doc ->> '$.charged_to', doc ->> '$.home') = ?", func(scan func(...any) error) error {
-			var doc Task
+			var doc object.Task
 			err := scanDoc(scan, &doc)
-			bytes += int64(doc.size())
+			bytes += int64(doc.Size())
 			return err
 		}, home))
 	}); err != nil {
@@ -85,9 +86,9 @@ func TestObjectsAreInAShare(t *testing.T) {
 	}
 	restrict()
 	worker, in := h.from(desk, "worker"), h.intent("planner")
-	options := obj{"note": strings.Repeat("x", maxOptions-20)}
+	options := obj{"note": strings.Repeat("x", object.MaxOptions-20)}
 	var channels, tasks []string
-	for i := range 10 * small.Peer / maxOptions {
+	for i := range 10 * small.Peer / object.MaxOptions {
 		if a := worker.post("/intents/"+in+"/channels", obj{"name": fmt.Sprint("c", i), "options": options}); a.status == 201 {
 			channels = append(channels, "/channels/"+a.id())
 		} else {
@@ -100,15 +101,15 @@ func TestObjectsAreInAShare(t *testing.T) {
 			t.Fatalf("%d bytes are there", n)
 		}
 	}
-	if n := len(channels); n < 50 || n >= int(small.Peer/maxOptions) {
+	if n := len(channels); n < 50 || n >= int(small.Peer/object.MaxOptions) {
 		t.Errorf("%d channels with the largest options were made", n)
 	}
 	for _, ch := range channels[:len(channels)/2] {
 		worker.do("DELETE", ch, nil).ok(200)
 		h.accounted(desk)
 	}
-	long := obj{"text": strings.Repeat("x", maxTask/2)}
-	for range 10 * small.Peer / maxTask {
+	long := obj{"text": strings.Repeat("x", object.MaxTask/2)}
+	for range 10 * small.Peer / object.MaxTask {
 		if a := worker.post("/tasks", obj{"intent_id": in, "name": "t", "input": long}); a.status == 201 {
 			tasks = append(tasks, "/tasks/"+a.id())
 		} else {
@@ -123,7 +124,7 @@ func TestObjectsAreInAShare(t *testing.T) {
 	}
 	for worker.post("/intents/"+in+"/events", obj{"event_type": "comment", "payload": obj{}}).status == 201 {
 	}
-	worker.with("If-Match", "1").patch(tasks[0], obj{"output": strings.Repeat("x", maxTask/2-2048)}).refused(429, "disk_share")
+	worker.with("If-Match", "1").patch(tasks[0], obj{"output": strings.Repeat("x", object.MaxTask/2-2048)}).refused(429, "disk_share")
 	worker.do("DELETE", channels[len(channels)/2], nil).ok(200)
 	worker.with("If-Match", "1").patch(tasks[0], obj{"input": obj{}}).ok(200)
 	h.accounted(desk)
@@ -145,13 +146,13 @@ func TestObjectsOfManyHomes(t *testing.T) {
 	h := start(t, toOthers)
 	small := budget.Row{Name: "channel_bytes", Unit: budget.Bytes, Peer: 256 << 10, All: 1 << 20}
 	h.e.disk = new(budget.Book).OpenAccount(small)
-	in, long := h.intent("planner"), obj{"text": strings.Repeat("x", maxTask-4<<10)}
+	in, long := h.intent("planner"), obj{"text": strings.Repeat("x", object.MaxTask-4<<10)}
 	var homes []string
 	for n := range 10 * small.All / small.Peer {
 		homes = append(homes, fmt.Sprintf("%010x", n+1)+idRest)
 	}
 	made, refused := 0, 0
-	for range small.Peer / maxTask {
+	for range small.Peer / object.MaxTask {
 		for n, home := range homes {
 			a := h.from(home, fmt.Sprint("worker", n)).post("/tasks", obj{"intent_id": in, "name": "t", "input": long})
 			if a.status == 201 {
@@ -194,7 +195,7 @@ func TestWhoMakesATaskLongerPays(t *testing.T) {
 	create := func(a *client) string {
 		return "/tasks/" + a.post("/tasks", obj{"intent_id": in, "name": "t", "charged_to": laptop}).ok(201).id()
 	}
-	long := obj{"output": strings.Repeat("x", maxTask/2)}
+	long := obj{"output": strings.Repeat("x", object.MaxTask/2)}
 	theirs, ours := create(worker), create(h.as("planner"))
 	before, none := h.accounted(desk), h.accounted(laptop)
 	if none != 0 {
@@ -206,7 +207,7 @@ func TestWhoMakesATaskLongerPays(t *testing.T) {
 	if now := h.accounted(desk); now >= before {
 		t.Errorf("%d bytes are charged for what another has made longer, %d before", now, before)
 	}
-	if now := h.accounted(laptop); now < maxTask {
+	if now := h.accounted(laptop); now < object.MaxTask {
 		t.Errorf("%d bytes are charged to who has made two tasks longer", now)
 	}
 	h.restart()
@@ -215,7 +216,7 @@ func TestWhoMakesATaskLongerPays(t *testing.T) {
 	h.accounted(desk)
 	h.accounted(laptop)
 	refused := 0
-	for range 10 * small.Peer / maxTask * 2 { // ten times its share
+	for range 10 * small.Peer / object.MaxTask * 2 { // ten times its share
 		if a := tester.with("If-Match", "1").patch(create(h.as("planner")), long); a.status != 200 {
 			a.refused(429, "disk_share").has(obj{"row": "channel_bytes"})
 			refused++

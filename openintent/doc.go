@@ -16,7 +16,7 @@
 // request. A message is shown after it was committed, to its sender and its
 // recipients only. A message that has expired is not delivered.
 //
-// A refusal is an [*Error] with a code. Every input is bounded. No credential is in any
+// A refusal is an [*object.Error] with a code. Every input is bounded. No credential is in any
 // answer, event or log.
 //
 // # How it works
@@ -34,9 +34,9 @@
 //
 // # What it leaves to others
 //
-// Package openintent/api speaks HTTP and decides which host answers a request. Package
-// openintent/remote carries requests between machines. Both say who the caller is: a [Call] gets
-// a [Caller]. The ids of an intent and of everything that belongs to it carry the digits of its
-// host ([HostOfID]). A host tells the agents here of its events in one stream, which
+// Package openintent/object says which form requests and objects have, and checks it. Package
+// openintent/api speaks HTTP and decides which host answers a request. Package openintent/remote
+// carries requests between machines. Both say who the caller is: a [Call] gets a [Caller]. The ids of an intent and of everything that belongs to it carry the digits of its
+// host ([object.HostOfID]). A host tells the agents here of its events in one stream, which
 // [Engine.ReceiveHostStream] hands on to their streams.
 package openintent

@@ -12,6 +12,7 @@ import (
 	"github.com/acpd/acpd/budget"
 	"github.com/acpd/acpd/internal/pace"
 	"github.com/acpd/acpd/openintent/chain"
+	"github.com/acpd/acpd/openintent/object"
 	"github.com/acpd/acpd/store"
 )
 
@@ -96,8 +97,8 @@ type Engine struct {
 
 // NewEngine returns an Engine for the intents in the store. [Engine.Run] runs its timers.
 func NewEngine(ctx context.Context, cfg Config) (*Engine, error) {
-	if !isHome(cfg.Self) {
-		return nil, fmt.Errorf("openintent: %q is no daemon's id: give its %d hex digits", cfg.Self, homeDigits)
+	if !object.IsHome(cfg.Self) {
+		return nil, fmt.Errorf("openintent: %q is no daemon's id: give its %d hex digits", cfg.Self, object.HomeDigits)
 	}
 	if cfg.Log == nil {
 		cfg.Log = slog.Default()
@@ -148,7 +149,7 @@ func now() chain.Time { return chain.Time(time.Now().UnixMicro()) }
 func (e *Engine) Config() *Config { return &e.cfg }
 
 // Host returns the digits that the ids made here carry.
-func (e *Engine) Host() string { return e.cfg.Self[:HostDigits] }
+func (e *Engine) Host() string { return e.cfg.Self[:object.HostDigits] }
 
 // Done returns a channel that is closed when Run returns.
 func (e *Engine) Done() <-chan struct{} { return e.done }

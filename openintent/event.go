@@ -3,12 +3,11 @@ package openintent
 import (
 	"errors"
 	"math"
-	"regexp"
-	"slices"
 
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/acpd/acpd/openintent/chain"
+	"github.com/acpd/acpd/openintent/object"
 	"github.com/acpd/acpd/store"
 )
 
@@ -37,15 +36,9 @@ func (ev *eventDraft) canonicalize() (err error) {
 	return err
 }
 
-const kindMessage = "channel_message"
-
-// ownKinds are the types of events that only the server writes, so that the log can be
-// believed.
-var ownKinds = []string{"intent_created", "status_changed", "state_patched", "agent_assigned", "agent_unassigned", "access_granted", "access_revoked", kindMessage}
-
 // appendEventToLog appends an event to the intent's log.
 func (t *tx) appendEventToLog(in *intentRecord, ev eventDraft) (*chain.Event, error) {
-	doc := &chain.Event{ID: t.e.newID(idEvent, t.now), IntentID: in.id, Type: ev.kind, Actor: ev.actor, Payload: ev.payload, CreatedAt: t.now, Sequence: in.sequence + 1}
+	doc := &chain.Event{ID: t.e.newID(object.IDEvent, t.now), IntentID: in.id, Type: ev.kind, Actor: ev.actor, Payload: ev.payload, CreatedAt: t.now, Sequence: in.sequence + 1}
 	if before := in.hash; before != "" {
 		doc.Previous = &before
 	}
@@ -75,44 +68,14 @@ func (t *tx) appendEventToLog(in *intentRecord, ev eventDraft) (*chain.Event, er
 	return doc, nil
 }
 
-// PostEvent asks to log an event.
-type PostEvent struct {
-	Type    string         `json:"event_type"`
-	Actor   string         `json:"actor"`
-	Payload jsontext.Value `json:"payload"`
-	TraceID *string        `json:"trace_id"`
-	Parent  *string        `json:"parent_event_id"`
-}
-
-const maxEvent = 256 << 10 // bytes of an event's payload
-
-const (
-	maxEventType = 64
-	traceDigits  = 32
-)
-
-var eventForm = regexp.MustCompile(`^[a-z][a-z0-9_.]*$`)
-
-// isEventType reports whether s may be the type of an event.
-func isEventType(s string) bool { return len(s) <= maxEventType && eventForm.MatchString(s) }
-
 // LogEvent appends an event to the intent's log.
-func (e *Engine) LogEvent(c *Call, intentID string, want *PostEvent) (doc *chain.Event, err error) {
+func (e *Engine) LogEvent(c *Call, intentID string, want *object.PostEvent) (doc *chain.Event, err error) {
 	who, err := c.resolveActingCaller("actor", want.Actor)
 	if err != nil {
 		return nil, err
 	}
-	if !isEventType(want.Type) {
-		return nil, NewFieldError("event_type", "lower-case letters, digits, _ and . are needed, at most 64")
-	}
-	if slices.Contains(ownKinds, want.Type) {
-		return nil, NewError("reserved_event", "only the server writes events of this type: log a comment")
-	}
-	if err := NormalizeJSONObject("payload", &want.Payload); err != nil {
+	if err := want.Check(); err != nil {
 		return nil, err
-	}
-	if len(want.Payload) > maxEvent {
-		return nil, NewError("too_large", "payload: %d bytes, at most %d are logged: put large data elsewhere and refer to it", len(want.Payload), maxEvent)
 	}
 	ev, err := newEventDraft(want.Type, want.Payload)
 	if err != nil {
@@ -120,14 +83,10 @@ func (e *Engine) LogEvent(c *Call, intentID string, want *PostEvent) (doc *chain
 	}
 	ev.actor = who.name
 	if want.TraceID != nil {
-		if ev.trace = *want.TraceID; ev.trace != "" && !isHex(ev.trace, traceDigits) {
-			return nil, NewFieldError("trace_id", "32 lower-case hex digits are needed")
-		}
+		ev.trace = *want.TraceID
 	}
 	if want.Parent != nil {
-		if ev.parent = *want.Parent; len(ev.parent) > maxAgentID {
-			return nil, NewFieldError("parent_event_id", "at most %d bytes", maxAgentID)
-		}
+		ev.parent = *want.Parent
 	}
 	err = e.writeIfAuthorized(c, intentID, levelWrite, func(t *tx, in *intentRecord) (err error) {
 		doc, err = t.appendEventToLog(in, *ev)
@@ -138,12 +97,12 @@ func (e *Engine) LogEvent(c *Call, intentID string, want *PostEvent) (doc *chain
 
 // eventSearch collects a list of events.
 type eventSearch struct {
-	EventFilter            // Offset counts down while events are skipped
-	after       chain.Time // Since
+	object.EventFilter            // Offset counts down while events are skipped
+	after              chain.Time // Since
 
 	show func(*store.Tx, *readQuota, []byte) ([]byte, error) // returns an audited message's event as the caller may see it
 
-	list        JSON // an array without its end
+	list        object.JSON // an array without its end
 	found, size int
 }
 
@@ -161,29 +120,22 @@ func (f *eventSearch) addEvent(doc []byte) (full bool) {
 	f.list = f.list.AppendMember(f.found == 0, doc)
 	f.found++
 	f.size += len(doc)
-	return f.found >= f.Limit || f.size >= MaxListBytes
-}
-
-// EventFilter selects the events of a log that a list holds.
-type EventFilter struct {
-	Type, TraceID string // "": any
-	Since         string // those of a later time; "": any
-	Page
+	return f.found >= f.Limit || f.size >= object.MaxListBytes
 }
 
 // ListEvents returns events of the intent's log, the newest first, as a JSON array.
-func (e *Engine) ListEvents(c *Call, intentID string, which EventFilter) (JSON, error) {
+func (e *Engine) ListEvents(c *Call, intentID string, which object.EventFilter) (object.JSON, error) {
 	in, err := e.findIntentAndRecordUse(c, intentID, levelRead)
 	if err != nil {
 		return nil, err
 	}
-	if err := which.checkBounds(); err != nil {
+	if err := which.CheckBounds(); err != nil {
 		return nil, err
 	}
-	f := &eventSearch{EventFilter: which, list: JSON{[]byte("[")}}
+	f := &eventSearch{EventFilter: which, list: object.JSON{[]byte("[")}}
 	if which.Since != "" {
 		if f.after, err = chain.ParseTime(which.Since); err != nil {
-			return nil, NewError("bad_cursor", "since: %v", err)
+			return nil, object.NewError("bad_cursor", "since: %v", err)
 		}
 	}
 	f.show = func(stx *store.Tx, l *readQuota, doc []byte) ([]byte, error) {
@@ -217,7 +169,7 @@ func (f *eventSearch) searchBackward(c *Call, stx *store.Tx, l *readQuota, inten
 		if err := stx.QueryRow("SELECT doc FROM openintent_event WHERE seq = ?", seq).Scan(&doc); err != nil {
 			return false, err
 		}
-		if more = l.spend(0, len(doc)) && more; kind == kindMessage {
+		if more = l.spend(0, len(doc)) && more; kind == object.KindMessage {
 			if doc, err = f.show(stx, l, doc); err != nil {
 				return false, err
 			}

@@ -9,26 +9,9 @@ import (
 
 	"github.com/acpd/acpd/internal/pace"
 	"github.com/acpd/acpd/openintent/chain"
+	"github.com/acpd/acpd/openintent/object"
 	"github.com/acpd/acpd/store"
 )
-
-// ChainVerification tells the outcome of recomputing a log (RFC-0019).
-type ChainVerification struct {
-	IntentID string       `json:"intent_id"`
-	Valid    bool         `json:"valid"`
-	Chain    bool         `json:"chain_valid"` // the same
-	Count    int64        `json:"event_count"`
-	First    int64        `json:"first_sequence"`
-	Last     int64        `json:"last_sequence"`
-	Breaks   []ChainBreak `json:"breaks"` // at most 100
-}
-
-// ChainBreak is an event that does not follow from those before it.
-type ChainBreak struct {
-	Sequence int64  `json:"sequence"`
-	EventID  string `json:"event_id"`
-	Problem  string `json:"problem"`
-}
 
 // So many events, and so many bytes of them, are read and checked at a time. That takes about a
 // millisecond, for which everybody else waits if there is one processor.
@@ -38,7 +21,7 @@ const (
 )
 
 // VerifyEvents recomputes the intent's log.
-func (e *Engine) VerifyEvents(c *Call, intentID string) (v ChainVerification, err error) {
+func (e *Engine) VerifyEvents(c *Call, intentID string) (v object.ChainVerification, err error) {
 	in, err := e.findIntentAndRecordUse(c, intentID, levelRead)
 	if err != nil {
 		return v, err
@@ -66,7 +49,7 @@ func (e *Engine) VerifyEvents(c *Call, intentID string) (v ChainVerification, er
 	}
 	broken := func(sequence int64, id, problem string) {
 		if len(v.Breaks) < 100 {
-			v.Breaks = append(v.Breaks, ChainBreak{sequence, id, problem})
+			v.Breaks = append(v.Breaks, object.ChainBreak{Sequence: sequence, EventID: id, Problem: problem})
 		}
 	}
 	check := func(found loggedEvent) {
@@ -133,7 +116,7 @@ type logVerifier struct {
 
 // verifyResult is the last answer to a daemon about a log that is valid.
 type verifyResult struct {
-	v    ChainVerification
+	v    object.ChainVerification
 	hash string    // of the last event
 	at   time.Time // when the first event was looked at
 }
@@ -166,7 +149,7 @@ func (v *logVerifier) lastResult(home, intent string) verifyResult {
 	if last, ok := v.last[home]; ok && last.v.IntentID == intent && time.Since(last.at) < verifiedTime {
 		return last
 	}
-	return verifyResult{v: ChainVerification{IntentID: intent, Breaks: []ChainBreak{}}, at: time.Now()}
+	return verifyResult{v: object.ChainVerification{IntentID: intent, Breaks: []object.ChainBreak{}}, at: time.Now()}
 }
 
 // storeResult keeps the last answer to a home other than this daemon.

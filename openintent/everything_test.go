@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/acpd/acpd/integration/await"
+	"github.com/acpd/acpd/openintent/object"
 )
 
 // crowd does random things with one daemon.
@@ -40,7 +41,7 @@ func (c *crowd) act() *answer {
 	if len(c.channels) == 0 || r.IntN(20) == 0 {
 		body := obj{"name": fmt.Sprint("c", r.IntN(5)), "options": obj{"audit": r.IntN(2) == 0, "max_messages": 2 + r.IntN(9)}}
 		if r.IntN(3) == 0 {
-			body["member_policy"], body["members"] = policyExplicit, []string{who.agent, pick(r, c.agents)}
+			body["member_policy"], body["members"] = object.PolicyExplicit, []string{who.agent, pick(r, c.agents)}
 		}
 		if r.IntN(3) == 0 {
 			body["options"].(obj)["ttl_seconds"] = 1 + r.IntN(100)
@@ -88,9 +89,9 @@ func (c *crowd) act() *answer {
 		c.intents = append(c.intents, c.intent("planner"))
 		return c.as("planner").with("If-Match", "1").post("/intents/"+in+"/status", obj{"status": "completed"})
 	}
-	kind := pick(r, []string{kindRequest, kindRequest, kindNotify, kindBroadcast})
+	kind := pick(r, []string{object.KindRequest, object.KindRequest, object.KindNotify, object.KindBroadcast})
 	body := obj{"message_type": kind, "payload": obj{"n": r.IntN(100)}}
-	if kind != kindBroadcast {
+	if kind != object.KindBroadcast {
 		body["to"] = pick(r, append([]string{"role:tester"}, c.agents...))
 	}
 	if r.IntN(4) == 0 {

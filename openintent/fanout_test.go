@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/acpd/acpd/openintent/object"
 	"github.com/acpd/acpd/store"
 )
 
@@ -82,8 +83,8 @@ func TestAHomeHasOneStream(t *testing.T) {
 		ch := h.channel("planner", in, "talk")
 		h.as("planner").post("/intents/"+in+"/agents", obj{"agent_id": "worker", "home": desk}).ok(201)
 		h.from(desk, "worker").get(ch).ok(200)
-		daemon := h.from(desk, Daemon)
-		defer h.follow(h.from(laptop, Daemon), "/subscribe/home").stop() // another's has its own
+		daemon := h.from(desk, object.Daemon)
+		defer h.follow(h.from(laptop, object.Daemon), "/subscribe/home").stop() // another's has its own
 		var before *stream
 		for range 10 * maxHomeStreams {
 			s := h.follow(daemon, "/subscribe/home")
@@ -145,7 +146,7 @@ func TestRelayIsPaced(t *testing.T) {
 		writes := 0
 		h.db.ObserveWrites(func(store.Cost) { writes++ })
 		const n = 6*relayRate + 1
-		far := strings.Replace("intent_"+hostID+"_"+strings.Repeat("0", ulidLen), hostID, farID, 1)
+		far := strings.Replace("intent_"+hostID+"_"+strings.Repeat("0", object.ULIDLength), hostID, farID, 1)
 		for what, entry := range map[string]string{"places": "", "entries": fmt.Sprintf("data: {\"event\":\"comment\",\"intent_id\":%q,\"for\":[\"reviewer\"],\"own\":[],\"data\":{\"intent_id\":%q}}\n", far, far)} {
 			var text strings.Builder
 			for i := range n {

@@ -30,7 +30,7 @@ type ForwardedRequest struct {
 	Wait time.Duration
 
 	// Hold charges the host for bytes of its answer that are kept here, until the request
-	// is over. Its error is an [*Error], which is the answer to the caller.
+	// is over. Its error is an [*object.Error], which is the answer to the caller.
 	Hold func(host string, bytes int) error
 
 	// MessageID is the id of the message that the request sends, "" if it sends none. The

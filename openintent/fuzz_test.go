@@ -12,6 +12,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/acpd/acpd/openintent/chain"
+	"github.com/acpd/acpd/openintent/object"
 )
 
 // FuzzHandler sends anything to every route. The answer is JSON, a stream, or
@@ -87,7 +88,7 @@ func FuzzTimesAndIDs(f *testing.F) {
 				t.Errorf("%q is %s, and that is %v, %v", s, text, again, err)
 			}
 		}
-		if prefix, host, _, number, ok := parseID(s); ok {
+		if prefix, host, _, number, ok := object.ParseID(s); ok {
 			if !strings.HasPrefix(s, prefix+"_"+host+"_") || number < 0 {
 				t.Errorf("%q: %s, %s, %d", s, prefix, host, number)
 			}

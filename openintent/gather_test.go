@@ -13,6 +13,7 @@ import (
 
 	"github.com/acpd/acpd/budget"
 	"github.com/acpd/acpd/openintent/chain"
+	"github.com/acpd/acpd/openintent/object"
 )
 
 // telling lets a host of that id give these answers to lists.
@@ -27,7 +28,8 @@ func telling(home string, answers map[string]string) func(*Config) {
 
 // theirID is the id of an intent of a host, made at that time.
 func theirID(home string, at time.Time, n int) string {
-	return (&world{self: home}).encodeID(idIntent, chain.Time(at.UnixMicro()), [16]byte{15: byte(n), 14: byte(n >> 8)})
+	id := object.NewID(home, object.IDIntent, chain.Time(at.UnixMicro()))
+	return id[:len(id)-16] + fmt.Sprintf("%016d", n) // sorts by time, then by n
 }
 
 // What a host lists takes room in a list as far as the list may need it: an intent once,
@@ -66,18 +68,18 @@ func TestHostsDoNotCrowdOutWhatIsHere(t *testing.T) {
 	if got := list(); len(got) != 50 || got[0] != here {
 		t.Errorf("a list of %d begins with %s", len(got), got[0])
 	}
-	for n := range 3 * MaxList {
+	for n := range 3 * object.MaxList {
 		agents = append(agents, fmt.Sprintf(`{"agent_id":"a%d","name":%q}`, n/2, strings.Repeat("x", 1000)))
 	}
 	answers["agents"] = "[" + strings.Join(agents, ",") + "]"
 	got := h.as("planner").get("/agents").ok(200).list("agent_id")
-	if len(got) != MaxList/2+1 || got[0] != "zoe" {
+	if len(got) != object.MaxList/2+1 || got[0] != "zoe" {
 		t.Errorf("a list of %d agents begins with %v", len(got), got[0])
 	}
 }
 
 func theirsFrom(doc string) string {
-	var in Intent
+	var in object.Intent
 	if err := json.Unmarshal([]byte(doc), &in); err != nil {
 		panic(err)
 	}

@@ -5,6 +5,7 @@ import (
 	"math"
 
 	"github.com/acpd/acpd/openintent/chain"
+	"github.com/acpd/acpd/openintent/object"
 )
 
 // grants indexes an intent's access by the agents and roles that it names.
@@ -50,7 +51,7 @@ func (a *access) indexGrants() grants {
 	}
 	for _, p := range a.Entries {
 		k := agentKey{p.Home, p.PrincipalID}
-		if p.isForRole() {
+		if p.IsForRole() {
 			addAccessLevelEnd(g.roles, k, parseAccessLevel(p.Permission), p.ExpiresAt)
 			continue
 		}
@@ -134,8 +135,8 @@ func (in *intentRecord) computeAccessChange(c *Call, change accessChange, at cha
 		return made, err
 	}
 	made.ev.actor = c.Caller.name
-	if len(made.Entries) > maxEntries || len(made.Assignments) > maxEntries {
-		return made, newTooManyError("entries", maxEntries, "take some back")
+	if len(made.Entries) > object.MaxEntries || len(made.Assignments) > object.MaxEntries {
+		return made, object.NewTooManyError("entries", object.MaxEntries, "take some back")
 	}
 	return made, nil
 }
@@ -145,8 +146,8 @@ func (m *nextAccess) encodeForStore() error {
 	if m.ev == nil {
 		return nil
 	}
-	if m.text = encodeJSONText(m.access); len(m.text) > maxAccess {
-		return NewError("too_large", "the access list would have %d bytes: at most %d are kept: give shorter reasons, or take entries back", len(m.text), maxAccess)
+	if m.text = object.EncodeJSONText(m.access); len(m.text) > maxAccess {
+		return object.NewError("too_large", "the access list would have %d bytes: at most %d are kept: give shorter reasons, or take entries back", len(m.text), maxAccess)
 	}
 	return m.ev.canonicalize()
 }

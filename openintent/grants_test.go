@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/acpd/acpd/integration/statedb"
+	"github.com/acpd/acpd/openintent/object"
 )
 
 // Access lists are made and encoded before the write, also those that many agents use,
@@ -16,7 +17,7 @@ func TestAccessIsMadeOutsideOfTheWrite(t *testing.T) {
 	h := startInside(t)
 	in := h.intent("planner")
 	h.grant(in, obj{"principal_id": "boss", "home": desk, "permission": "admin"}).ok(201)
-	for i := range maxEntries - 1 {
+	for i := range object.MaxEntries - 1 {
 		h.from(desk, fmt.Sprint("worker", i)).get("/intents/" + in).ok(200)
 	}
 	h.most("agents that come", 64<<10)
@@ -24,7 +25,7 @@ func TestAccessIsMadeOutsideOfTheWrite(t *testing.T) {
 	boss.get("/intents/" + in).ok(200)
 	h.most("the last that may come", 64<<10)
 	var entries []any
-	for i := range maxEntries - 1 {
+	for i := range object.MaxEntries - 1 {
 		entries = append(entries, obj{"principal_id": fmt.Sprint("p", i), "permission": "read", "home": laptop})
 	}
 	entries = append(entries, obj{"principal_id": "boss", "permission": "admin", "home": desk})
@@ -33,7 +34,7 @@ func TestAccessIsMadeOutsideOfTheWrite(t *testing.T) {
 	boss.do("DELETE", "/intents/"+in+"/acl/entries/"+list[0].(obj)["id"].(string), nil).ok(204)
 	h.most("one entry of it", 5<<20/2)
 	h.restart()
-	if n := len(h.as("planner").get("/intents/" + in + "/homes").ok(200).body.([]any)); n != maxEntries+1 {
+	if n := len(h.as("planner").get("/intents/" + in + "/homes").ok(200).body.([]any)); n != object.MaxEntries+1 {
 		t.Errorf("%d agents have used the intent", n)
 	}
 }
@@ -44,7 +45,7 @@ func TestAccessIsBounded(t *testing.T) {
 	in := h.intent("planner")
 	taken, long := 0, strings.Repeat("x", 4096)
 	for range maxAccess/4096 - 20 { // most of them without the way there
-		h.e.intents[in].Entries = append(h.e.intents[in].Entries, Entry{ID: "e", PrincipalID: "p", PrincipalType: "agent", Permission: "read", GrantedBy: "planner", Home: laptop, Reason: &long})
+		h.e.intents[in].Entries = append(h.e.intents[in].Entries, object.Entry{ID: "e", PrincipalID: "p", PrincipalType: "agent", Permission: "read", GrantedBy: "planner", Home: laptop, Reason: &long})
 	}
 	for range 20 {
 		a := h.grant(in, obj{"principal_id": "p", "home": laptop, "reason": long})
@@ -54,7 +55,7 @@ func TestAccessIsBounded(t *testing.T) {
 		}
 		taken++
 	}
-	if size := len(encodeJSONText(h.e.intents[in].access)); size > maxAccess || size < maxAccess-8192 {
+	if size := len(object.EncodeJSONText(h.e.intents[in].access)); size > maxAccess || size < maxAccess-8192 {
 		t.Errorf("%d entries of %d bytes are taken", taken, size)
 	}
 }
@@ -106,7 +107,7 @@ func (h *host) enrol(role, home string, n int) {
 	for i := range n {
 		a := &agentRecord{}
 		a.seen.Store(int64(now()))
-		(&tx{e: h.e, loading: true}).addAgentToWorld(a, Agent{AgentID: fmt.Sprint("agent", i), Host: home, Status: agentActive, RoleID: &role, Heartbeat: heartbeats{30, 90, 300}})
+		(&tx{e: h.e, loading: true}).addAgentToWorld(a, object.Agent{AgentID: fmt.Sprint("agent", i), Host: home, Status: object.AgentActive, RoleID: &role, Heartbeat: object.Heartbeats{Interval: 30, Unhealthy: 90, Dead: 300}})
 	}
 }
 
@@ -114,10 +115,10 @@ func (h *host) enrol(role, home string, n int) {
 // role costs the others nothing.
 func TestRoleMessagesAreBounded(t *testing.T) {
 	h, _, ch := team(t)
-	h.enrol("welder", "", maxEntries)
+	h.enrol("welder", "", object.MaxEntries)
 	p := h.as("planner")
 	id := p.request(ch, "role:welder")
-	if n := len(h.e.channels[strings.TrimPrefix(ch, "/channels/")].findRecentMessage(1).recipients); n != maxEntries {
+	if n := len(h.e.channels[strings.TrimPrefix(ch, "/channels/")].findRecentMessage(1).recipients); n != object.MaxEntries {
 		t.Errorf("%d agents get the message", n)
 	}
 	h.as("agent999").get(ch + "/messages/" + id).ok(200)

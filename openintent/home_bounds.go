@@ -1,6 +1,9 @@
 package openintent
 
-import "github.com/acpd/acpd/budget"
+import (
+	"github.com/acpd/acpd/budget"
+	"github.com/acpd/acpd/openintent/object"
+)
 
 // roomTally counts the things of one kind in one place. Agents of other daemons may have half of
 // the room together, and those of one daemon a quarter.
@@ -21,11 +24,11 @@ func (p *roomTally) countForHome(home, wants string) {
 func (p *roomTally) checkRoom(home, what string, most int, remedy string) error {
 	switch {
 	case p.all >= most:
-		return newTooManyError(what, most, remedy)
+		return object.NewTooManyError(what, most, remedy)
 	case home != "" && p.theirs >= most/4:
-		return newTooManyError(what+", of your daemon's agents", most/4, remedy)
+		return object.NewTooManyError(what+", of your daemon's agents", most/4, remedy)
 	case home != "" && p.others >= most/2:
-		return newTooManyError(what+", of other daemons' agents", most/2, remedy)
+		return object.NewTooManyError(what+", of other daemons' agents", most/2, remedy)
 	}
 	return nil
 }
@@ -34,7 +37,7 @@ func (p *roomTally) checkRoom(home, what string, most int, remedy string) error 
 // of them.
 func checkRoomForLocalAgents(home string, has int, what string, most int, remedy string) error {
 	if home == "" && has >= most {
-		return newTooManyError(what, most, remedy)
+		return object.NewTooManyError(what, most, remedy)
 	}
 	return nil
 }
@@ -42,7 +45,7 @@ func checkRoomForLocalAgents(home string, has int, what string, most int, remedy
 // checkRoomForGuests refuses one more thing to an agent of another daemon, if the account has
 // no room.
 func checkRoomForGuests(a *budget.Account, home, remedy string) error {
-	return checkAccountRoom(a, home, 1, codeTooMany, remedy)
+	return checkAccountRoom(a, home, 1, object.CodeTooMany, remedy)
 }
 
 // checkAccountRoom refuses n more of what an account counts to an agent of another daemon, if there
@@ -65,7 +68,5 @@ const (
 	maxChannels = 100_000 // of agents here, as the next two; the others' are in the budget
 	maxAgents   = 10_000
 	maxTasks    = 50_000
-	maxEntries  = 1_000    // of one intent: access, assignments, coordinators, tasks, open channels, agents of one other daemon; members of one channel; agents of one other daemon
-	maxTask     = 64 << 10 // bytes
 	maxOpen     = 10_000
 )

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/acpd/acpd/budget"
+	"github.com/acpd/acpd/openintent/object"
 )
 
 // A channel has as many open requests as it may, and one more when one has expired.
@@ -67,14 +68,14 @@ func TestChannelsAreBounded(t *testing.T) {
 	p, far := h.as("planner"), h.from(desk, "reviewer")
 	for _, c := range []*client{p, far} {
 		for _, a := range []*answer{
-			c.post("/intents/"+in+"/channels", obj{"name": "a", "options": obj{"x": strings.Repeat("x", maxOptions)}}),
+			c.post("/intents/"+in+"/channels", obj{"name": "a", "options": obj{"x": strings.Repeat("x", object.MaxOptions)}}),
 			c.post("/intents/"+in+"/channels", obj{"name": "a", "member_policy": "explicit", "members": longMembers(320)}),
 		} {
 			a.refused(413, "too_large")
 		}
 	}
-	ch := h.channel("planner", in, "talk", obj{"options": obj{"x": strings.Repeat("x", maxOptions/2)}})
-	p.patch(ch, obj{"options": obj{"y": strings.Repeat("y", maxOptions/2)}}).refused(413, "too_large")
+	ch := h.channel("planner", in, "talk", obj{"options": obj{"x": strings.Repeat("x", object.MaxOptions/2)}})
+	p.patch(ch, obj{"options": obj{"y": strings.Repeat("y", object.MaxOptions/2)}}).refused(413, "too_large")
 	p.patch(ch, obj{"options": obj{"y": 1}}).ok(200)
 	// One daemon's agents have a quarter, others together a half.
 	refuses := func(c *client) {
@@ -82,15 +83,15 @@ func TestChannelsAreBounded(t *testing.T) {
 		c.post("/intents/"+in+"/channels", obj{"name": "another"}).refused(429, "too_many")
 		c.post("/intents/"+in+"/channels/another/messages", obj{}).refused(429, "too_many")
 	}
-	for i := range maxEntries / 4 {
+	for i := range object.MaxEntries / 4 {
 		far.post("/intents/"+in+"/channels", obj{"name": fmt.Sprint(i)}).ok(201).has(obj{"home": desk})
 	}
 	refuses(far)
-	for i := range maxEntries / 4 {
+	for i := range object.MaxEntries / 4 {
 		h.from(strings.Repeat("cd", 32), "writer").post("/intents/"+in+"/channels", obj{"name": fmt.Sprint("w", i)}).ok(201)
 	}
 	refuses(h.from(strings.Repeat("ab", 32), "tester"))
-	for i := range maxEntries/2 - 1 {
+	for i := range object.MaxEntries/2 - 1 {
 		p.post("/intents/"+in+"/channels", obj{"name": fmt.Sprint("p", i)}).ok(201)
 	}
 	refuses(p)
@@ -100,12 +101,12 @@ func TestChannelsAreBounded(t *testing.T) {
 	last := "/channels/" + far.post("/intents/"+in+"/channels/another/messages", obj{}).ok(201).str("channel_id")
 	// Of the agents of one other daemon there are so many, closed ones too.
 	for range 2 {
-		if n := h.e.guests[desk].channels; n != maxEntries/4+1 {
+		if n := h.e.guests[desk].channels; n != object.MaxEntries/4+1 {
 			t.Fatalf("%d channels are counted", n)
 		}
 		h.restart()
 	}
-	(&tx{e: h.e, loading: true}).adjustCreatedCounts(desk, int(budget.Channels.Peer)-maxEntries/4-1, int(budget.Tasks.Peer), 0)
+	(&tx{e: h.e, loading: true}).adjustCreatedCounts(desk, int(budget.Channels.Peer)-object.MaxEntries/4-1, int(budget.Tasks.Peer), 0)
 	other := h.intent("planner")
 	far = h.from(desk, "reviewer")
 	far.post("/intents/"+other+"/channels", obj{"name": "a"}).refused(429, "too_many")
@@ -118,7 +119,7 @@ func TestChannelsAreBounded(t *testing.T) {
 	if n := h.e.guests[laptop]; n != (guestCounts{channels: 1, tasks: 1}) {
 		t.Errorf("counted %+v", n)
 	}
-	far.post("/intents/"+other+"/events", obj{"event_type": "comment", "payload": obj{"x": strings.Repeat("x", maxEvent)}}).refused(413, "too_large")
+	far.post("/intents/"+other+"/events", obj{"event_type": "comment", "payload": obj{"x": strings.Repeat("x", object.MaxEvent)}}).refused(413, "too_large")
 	h.as("planner").post("/intents/"+other+"/channels", obj{"name": "c"}).ok(201)
 	far.do("DELETE", last, nil).ok(200)
 	far.post("/intents/"+other+"/channels", obj{"name": "a"}).ok(201)
@@ -131,7 +132,7 @@ func TestTasksOfOthersLeaveRoom(t *testing.T) {
 	in := h.intent("planner")
 	far := h.from(desk, "reviewer")
 	task := obj{"intent_id": in, "name": "n"}
-	for range maxEntries / 4 {
+	for range object.MaxEntries / 4 {
 		far.post("/tasks", task).ok(201)
 	}
 	far.post("/tasks", task).refused(429, "too_many")
@@ -172,7 +173,7 @@ func TestListsOfChannelsAreBounded(t *testing.T) {
 		var all []any
 		for pages := 0; len(all) < n; pages++ {
 			a := c.get(fmt.Sprintf("/intents/%s/channels?offset=%d", in, len(all))).ok(200)
-			if len(a.raw) > MaxListBytes+maxChannel || pages > 1 {
+			if len(a.raw) > object.MaxListBytes+object.MaxChannel || pages > 1 {
 				t.Fatalf("%d bytes in page %d", len(a.raw), pages)
 			}
 			all = append(all, a.list("name")...)
@@ -213,7 +214,7 @@ func TestAgentsOfOneDaemonAreBounded(t *testing.T) {
 	h := start(t, toOthers)
 	in := h.intent("planner")
 	ch := h.channel("planner", in, "talk")
-	for i := range maxEntries {
+	for i := range object.MaxEntries {
 		h.from(desk, fmt.Sprint("worker", i)).get(ch).ok(200)
 	}
 	h.from(desk, "another").get(ch).refused(429, "too_many")
@@ -228,7 +229,7 @@ func TestAgentsOfOneDaemonAreBounded(t *testing.T) {
 func TestRecipientsAreBounded(t *testing.T) {
 	h, in, ch := team(t, toOthers)
 	h.as("planner").post("/intents/"+in+"/acl/entries", obj{"principal_id": "tester", "principal_type": "role", "home": desk}).ok(201)
-	const holders, n = maxEntries, 600
+	const holders, n = object.MaxEntries, 600
 	h.enrol("tester", desk, holders)
 	for range n {
 		h.as("planner").request(ch, "role:tester")
@@ -253,7 +254,7 @@ func TestChannelsThatAreGoneLeaveNoMemory(t *testing.T) {
 	in := h.intent("planner")
 	far := h.from(desk, "reviewer")
 	members := append(longMembers(100), "reviewer")
-	long := obj{"ttl_seconds": maxTTL}
+	long := obj{"ttl_seconds": object.MaxTTL}
 	for range 4 * spareAlarms {
 		ch := far.post("/intents/"+in+"/channels", obj{"name": "c", "member_policy": "explicit", "members": members, "options": long}).ok(201).id()
 		far.say("/channels/"+ch, obj{})

@@ -3,13 +3,15 @@ package openintent
 import (
 	"context"
 	"slices"
+
+	"github.com/acpd/acpd/openintent/object"
 )
 
 // ForgetHost removes what is kept of another daemon when it is trusted no more: the place in its
 // feed and the records of its agents. Grants and members that name its agents stay, because the
 // daemon may be trusted again. A failed call may be repeated.
 func (e *Engine) ForgetHost(ctx context.Context, home string) error {
-	e.withLock(func() { delete(e.reached, home[:min(HostDigits, len(home))]) })
+	e.withLock(func() { delete(e.reached, home[:min(object.HostDigits, len(home))]) })
 	e.verifies.deleteResult(home)
 	return e.deleteAgentsOfHome(ctx, home)
 }

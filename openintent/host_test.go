@@ -15,6 +15,7 @@ import (
 
 	"github.com/go-json-experiment/json"
 
+	"github.com/acpd/acpd/openintent/object"
 	"github.com/acpd/acpd/store"
 )
 
@@ -242,8 +243,8 @@ func (a *answer) id() string {
 func (a *answer) has(want obj) *answer {
 	a.t.Helper()
 	for name, v := range want {
-		if got := a.at(name); encodeJSONText(got) != encodeJSONText(v) {
-			a.t.Fatalf("%s: %s is %s, want %s, in %s", a.what, name, encodeJSONText(got), encodeJSONText(v), a.raw)
+		if got := a.at(name); object.EncodeJSONText(got) != object.EncodeJSONText(v) {
+			a.t.Fatalf("%s: %s is %s, want %s, in %s", a.what, name, object.EncodeJSONText(got), object.EncodeJSONText(v), a.raw)
 		}
 	}
 	return a
@@ -359,8 +360,8 @@ func read(t testing.TB, r io.Reader) string {
 // learn stores what the home of an agent says of it.
 func (h *host) learn(home, agent string, record obj) error {
 	h.t.Helper()
-	var g guest
-	if err := json.Unmarshal([]byte(encodeJSONText(record)), &g); err != nil {
+	var g object.Guest
+	if err := json.Unmarshal([]byte(object.EncodeJSONText(record)), &g); err != nil {
 		h.t.Fatal(err)
 	}
 	return h.e.storeGuest(h.t.Context(), agentKey{home, agent}, g)

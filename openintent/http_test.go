@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/acpd/acpd/openintent/object"
 )
 
 func TestErrorsAreJSON(t *testing.T) {
@@ -26,7 +28,7 @@ func TestErrorsAreJSON(t *testing.T) {
 	if !ok || fmt.Sprint(detail[0].(obj)["loc"]) != "[body title]" {
 		t.Errorf("detail %v", a.at("detail"))
 	}
-	p.post("/intents", strings.Repeat(" ", MaxPayload+bodyRoom+1)).refused(413, "too_large")
+	p.post("/intents", strings.Repeat(" ", object.MaxPayload+bodyRoom+1)).refused(413, "too_large")
 	// A GET may say that it has a JSON body and have none.
 	p.with("Content-Type", "application/json").get("/intents").ok(200)
 }
@@ -191,25 +193,25 @@ func TestIDs(t *testing.T) {
 	h := start(t)
 	at := now()
 	id := h.e.newMessageID(at, 123_456_789_012)
-	prefix, host, when, number, ok := parseID(id)
-	if !ok || prefix != idMessage || host != hostID || when != at/1000*1000 || number != 123_456_789_012 {
+	prefix, host, when, number, ok := object.ParseID(id)
+	if !ok || prefix != object.IDMessage || host != hostID || when != at/1000*1000 || number != 123_456_789_012 {
 		t.Errorf("%s: %s %s %v %d %v", id, prefix, host, when, number, ok)
 	}
 	if later := h.e.newMessageID(at, 123_456_789_013); later <= id {
 		t.Errorf("%s does not sort after %s", later, id)
 	}
 	for _, bad := range []string{"", "_", "msg_", id[1:], id + "0", strings.ToLower(id), strings.Replace(id, hostID, "012345678G", 1), id[:len(id)-1] + "U"} {
-		if _, ok := HostOfID(bad); ok && !strings.HasPrefix(bad, "sg_") {
+		if _, ok := object.HostOfID(bad); ok && !strings.HasPrefix(bad, "sg_") {
 			t.Errorf("%q is taken for an id", bad)
 		}
 	}
 	for _, agent := range []string{"a", "research-agent-01", "a.b_c@d+e~f", "team:a", strings.Repeat("a", 128)} {
-		if !IsAgentID(agent) {
+		if !object.IsAgentID(agent) {
 			t.Errorf("%q is refused", agent)
 		}
 	}
 	for _, agent := range []string{"", "a b", "*", "role:x", "system", "a/b", "é", "a:", strings.Repeat("a", 129), "a\n"} {
-		if IsAgentID(agent) {
+		if object.IsAgentID(agent) {
 			t.Errorf("%q is accepted", agent)
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/acpd/acpd/openintent/chain"
+	"github.com/acpd/acpd/openintent/object"
 	"github.com/acpd/acpd/store"
 )
 
@@ -43,8 +44,8 @@ type answeredSend struct {
 // body is refused.
 func (o *Outgoing) SetIdempotencyKey(key, id, path string, body []byte) error {
 	if o.key = key; id != "" && o.who.Home != "" {
-		if prefix, host, _, number, ok := parseID(id); !ok || prefix != idMessage || !strings.HasPrefix(o.who.Home, host) || number != 0 {
-			return NewError("bad_id", "%s: a home chooses ids with its own digits and the number 0", headerID)
+		if prefix, host, _, number, ok := object.ParseID(id); !ok || prefix != object.IDMessage || !strings.HasPrefix(o.who.Home, host) || number != 0 {
+			return object.NewError("bad_id", "%s: a home chooses ids with its own digits and the number 0", headerID)
 		}
 		o.given, o.key = id, cmp.Or(o.key, id)
 	}
@@ -57,7 +58,7 @@ func (o *Outgoing) SetIdempotencyKey(key, id, path string, body []byte) error {
 
 // findEarlierSend returns the outcome of an earlier send with the same key, if there was one. It
 // does so whatever has become of the channel and the sender's access since.
-func (e *Engine) findEarlierSend(c *Call, o *Outgoing) (out Sent, err error) {
+func (e *Engine) findEarlierSend(c *Call, o *Outgoing) (out object.Sent, err error) {
 	if o.key == "" {
 		return out, nil
 	}
@@ -80,7 +81,7 @@ func (o *Outgoing) findRepeatedSend(stx *store.Tx, channel string, at chain.Time
 		reused = reused || s.channel == channel
 	})
 	if err == nil && doc == nil && reused {
-		err = NewFieldError(headerKey, "it was used with another message: take a new one")
+		err = object.NewFieldError(headerKey, "it was used with another message: take a new one")
 	}
 	return doc, err
 }
@@ -106,7 +107,7 @@ func (t *tx) findMessageByGivenID(ch *channelRecord, who Caller, id string) (jso
 		return nil, err
 	}
 	if m == nil || m.sender != who.name {
-		return nil, NewError("id_taken", "%s: another message has this id: choose another", headerID)
+		return nil, object.NewError("id_taken", "%s: another message has this id: choose another", headerID)
 	}
 	return m.appendJSON(nil, who.name, t.now, false), nil
 }

@@ -14,30 +14,11 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/acpd/acpd/openintent/chain"
+	"github.com/acpd/acpd/openintent/object"
 	"github.com/acpd/acpd/store"
 )
 
-// Intent is the object of RFC-0001, as it is answered and stored.
-type Intent struct {
-	ID          string         `json:"id"`
-	Title       string         `json:"title"`
-	Description string         `json:"description"`
-	Version     int64          `json:"version"`
-	Status      string         `json:"status"`
-	State       jsontext.Value `json:"state"`
-	Constraints jsontext.Value `json:"constraints"`
-	Parent      *string        `json:"parent_intent_id"`
-	ParentID    *string        `json:"parent_id"` // the same: servers and clients differ in its name
-	DependsOn   []string       `json:"depends_on"`
-	CreatedBy   string         `json:"created_by"`
-	CreatedAt   chain.Time     `json:"created_at"`
-	UpdatedAt   chain.Time     `json:"updated_at"`
-	Confidence  int64          `json:"confidence"`
-	Governance  jsontext.Value `json:"governance_policy"`
-	Host        string         `json:"host,omitzero"` // in lists: the daemon on which it lives, if that is another
-}
-
-// intentRecord keeps what rules need of an [Intent], whose object is only in the store, and
+// intentRecord keeps what rules need of an [object.Intent], whose object is only in the store, and
 // everything that belongs to the intent.
 type intentRecord struct {
 	row     int64
@@ -67,77 +48,30 @@ func newIntentRecord() *intentRecord {
 	return &intentRecord{access: access{Policy: "open"}, used: make(map[string]map[string]chain.Time), reserved: make(map[string]int)}
 }
 
-const (
-	statusDraft     = "draft"
-	statusCompleted = "completed"
-	statusAbandoned = "abandoned"
-)
-
-var intentStatuses = []string{statusDraft, "active", "blocked", "suspended_awaiting_input", statusCompleted, statusAbandoned}
-
 // isTerminal reports whether the intent is over for good.
-func (in *intentRecord) isTerminal() bool { return isTerminalStatus(in.status) }
-
-// isTerminalStatus reports whether an intent with that status is over for good.
-func isTerminalStatus(status string) bool {
-	return status == statusCompleted || status == statusAbandoned
-}
-
-// CreateIntent asks for a new intent.
-type CreateIntent struct {
-	Title       string         `json:"title"`
-	Description string         `json:"description"`
-	Constraints jsontext.Value `json:"constraints"`
-	State       jsontext.Value `json:"state"`
-	CreatedBy   string         `json:"created_by"`
-	Parent      *string        `json:"parent_intent_id"`
-	DependsOn   []string       `json:"depends_on"`
-	Confidence  int64          `json:"confidence"`
-	Governance  jsontext.Value `json:"governance_policy"`
-}
+func (in *intentRecord) isTerminal() bool { return object.IsTerminalStatus(in.status) }
 
 // CreateIntent creates an intent, which lives here.
-func (e *Engine) CreateIntent(c *Call, want *CreateIntent) (doc Intent, err error) {
+func (e *Engine) CreateIntent(c *Call, want *object.CreateIntent) (doc object.Intent, err error) {
 	if c.Caller.Home != "" {
-		return doc, NewError("not_here", "an intent is created at its creator's own daemon")
+		return doc, object.NewError("not_here", "an intent is created at its creator's own daemon")
 	}
 	who, err := c.resolveActingCaller("created_by", want.CreatedBy)
 	if err != nil {
 		return doc, err
 	}
 	creator := who.Agent
-	if want.Title == "" || len(want.Title) > 1024 {
-		return doc, NewFieldError("title", "1 to 1024 bytes are needed")
-	}
-	if err := checkAtMost("depends_on", len(want.DependsOn), maxEntries, ""); err != nil {
+	if doc, err = want.NewIntent(creator); err != nil {
 		return doc, err
-	}
-	if want.Constraints.Kind() == '[' { // the form of older clients
-		want.Constraints = jsontext.Value(`{"rules":` + string(want.Constraints) + `}`)
-	}
-	if err := cmp.Or(NormalizeJSONObject("state", &want.State), NormalizeJSONObject("constraints", &want.Constraints)); err != nil {
-		return doc, err
-	}
-	if want.Governance == nil || want.Governance.Kind() == 'n' {
-		want.Governance = jsontext.Value("null")
-	} else if err := NormalizeJSONObject("governance_policy", &want.Governance); err != nil {
-		return doc, err
-	}
-	if len(want.State) > maxState {
-		return doc, NewError("too_large", "state: %d bytes, at most %d are kept; put large data elsewhere and refer to it", len(want.State), maxState)
-	}
-	doc = Intent{
-		Title: want.Title, Description: want.Description, Version: 1, Status: statusDraft, State: want.State, Constraints: want.Constraints,
-		Parent: want.Parent, ParentID: want.Parent, DependsOn: append([]string{}, want.DependsOn...), CreatedBy: creator, Confidence: want.Confidence, Governance: want.Governance,
 	}
 	err = e.runTransaction(c.Context(), false, func(t *tx) error {
 		if len(e.intents) >= maxIntents {
-			return newTooManyError("intents", maxIntents, "use those that there are")
+			return object.NewTooManyError("intents", maxIntents, "use those that there are")
 		}
-		doc.ID, doc.CreatedAt, doc.UpdatedAt = e.newID(idIntent, t.now), t.now, t.now
+		doc.ID, doc.CreatedAt, doc.UpdatedAt = e.newID(object.IDIntent, t.now), t.now, t.now
 		in := newIntentRecord()
 		in.row, in.id, in.creator, in.status, in.version = t.nextRowNumber(), doc.ID, creator, doc.Status, doc.Version
-		if err := t.execute("INSERT INTO openintent_intent (row, id, doc, access) VALUES (?, ?, ?, ?)", in.row, in.id, encodeJSONText(doc), encodeJSONText(in.access)); err != nil {
+		if err := t.execute("INSERT INTO openintent_intent (row, id, doc, access) VALUES (?, ?, ?, ?)", in.row, in.id, object.EncodeJSONText(doc), object.EncodeJSONText(in.access)); err != nil {
 			return err
 		}
 		if k := (agentKey{"", creator}); !who.Operator {
@@ -147,7 +81,7 @@ func (e *Engine) CreateIntent(c *Call, want *CreateIntent) (doc Intent, err erro
 			t.setFirstUse(in, k, t.now)
 		}
 		e.withLock(func() { put(t, e.intents, in.id, in) })
-		_, err := t.appendEventToLog(in, eventDraft{kind: "intent_created", actor: who.name, payload: EncodeJSONObject("title", doc.Title, "status", doc.Status)})
+		_, err := t.appendEventToLog(in, eventDraft{kind: "intent_created", actor: who.name, payload: object.EncodeJSONObject("title", doc.Title, "status", doc.Status)})
 		return err
 	})
 	return doc, err
@@ -177,26 +111,21 @@ func (e *Engine) GetIntent(c *Call, id string) (jsontext.Value, error) {
 	return e.readIntentDoc(c.Context(), in, c.ChargeCaller)
 }
 
-// IntentList describes a list of intents.
-type IntentList struct {
-	Intents []Intent `json:"intents"`
-}
-
 // ListIntents returns the objects of a page of the intents with the status ("": any) that the
 // caller may read, the newest first. others returns the intents of other hosts, of each host
 // the first ones, at least as many as need says.
-func (e *Engine) ListIntents(c *Call, status string, p Page, others func(status string, need int) []Intent) ([]jsontext.Value, error) {
-	if err := p.checkBounds(); err != nil {
+func (e *Engine) ListIntents(c *Call, status string, p object.Page, others func(status string, need int) []object.Intent) ([]jsontext.Value, error) {
+	if err := p.CheckBounds(); err != nil {
 		return nil, err
 	}
 	if status != "" {
-		if err := checkOneOf("status", status, intentStatuses); err != nil {
+		if err := object.CheckOneOf("status", status, object.IntentStatuses); err != nil {
 			return nil, err
 		}
 	}
 	var all []listedIntent
 	for _, in := range others(status, p.Offset+p.Limit) {
-		all = append(all, listedIntent{ulid: in.ID[len(in.ID)-ulidLen:], doc: jsontext.Value(encodeJSONText(in))})
+		all = append(all, listedIntent{ulid: in.ID[len(in.ID)-object.ULIDLength:], doc: jsontext.Value(object.EncodeJSONText(in))})
 	}
 	here := 0
 	at := now()
@@ -209,7 +138,7 @@ func (e *Engine) ListIntents(c *Call, status string, p Page, others func(status 
 				continue
 			}
 			if _, _, err := e.authorizeForIntent(in.id, c.Caller, levelRead, at); err == nil {
-				all = append(all, listedIntent{ulid: in.id[len(in.id)-ulidLen:], row: in.row})
+				all = append(all, listedIntent{ulid: in.id[len(in.id)-object.ULIDLength:], row: in.row})
 				here++
 			}
 		}
@@ -217,7 +146,7 @@ func (e *Engine) ListIntents(c *Call, status string, p Page, others func(status 
 	if len(all) > here {
 		sort.Slice(all, func(i, j int) bool { return all[i].ulid > all[j].ulid })
 	}
-	return e.readIntentDocs(c.Context(), cutPage(all, p), c.ListByteLimit(), c.ChargeCaller)
+	return e.readIntentDocs(c.Context(), object.CutPage(all, p), c.ListByteLimit(), c.ChargeCaller)
 }
 
 // listedIntent is an intent in a list.
@@ -227,33 +156,43 @@ type listedIntent struct {
 	doc  jsontext.Value // of one that lives elsewhere
 }
 
-// StatusChange asks for a new status of an intent, an agent or a message.
-type StatusChange struct {
-	Status string `json:"status"`
-	Reason string `json:"reason,omitzero"`
-}
-
-// checkStatus refuses a status that is not in the list, and a reason that is too long.
-func (s *StatusChange) checkStatus(statuses []string) error {
-	return cmp.Or(checkOneOf("status", s.Status, statuses), checkAtMost("reason", len(s.Reason), 4096, " bytes"))
-}
-
 // SetIntentStatus changes the status of the intent, if the intent has the version that version
 // returns. An error of version is returned after want has been checked.
-func (e *Engine) SetIntentStatus(c *Call, id string, version func() (int64, error), want *StatusChange) (jsontext.Value, error) {
-	if err := want.checkStatus(intentStatuses); err != nil {
+func (e *Engine) SetIntentStatus(c *Call, id string, version func() (int64, error), want *object.StatusChange) (jsontext.Value, error) {
+	if err := want.CheckStatus(object.IntentStatuses); err != nil {
 		return nil, err
 	}
-	return e.changeIntent(c, id, version, func(doc *Intent) (*eventDraft, error) {
+	return e.changeIntent(c, id, version, func(doc *object.Intent) (*eventDraft, error) {
 		if doc.Status == want.Status {
 			return nil, nil
 		}
-		if isTerminalStatus(doc.Status) {
-			return nil, NewError("intent_terminal", "the intent is %s, which is final: create another", doc.Status)
+		if object.IsTerminalStatus(doc.Status) {
+			return nil, object.NewError("intent_terminal", "the intent is %s, which is final: create another", doc.Status)
 		}
-		payload := EncodeJSONObject("old_status", doc.Status, "new_status", want.Status, "reason", want.Reason)
+		payload := object.EncodeJSONObject("old_status", doc.Status, "new_status", want.Status, "reason", want.Reason)
 		doc.Status = want.Status
 		return newEventDraft("status_changed", payload)
+	})
+}
+
+// PatchState changes the state of the intent, if the intent has the version that version returns.
+// An error of version is returned after s has been checked.
+func (e *Engine) PatchState(c *Call, id string, version func() (int64, error), s *object.StatePatch) (jsontext.Value, error) {
+	if err := s.CheckPatches(); err != nil {
+		return nil, err
+	}
+	return e.changeIntent(c, id, version, func(doc *object.Intent) (*eventDraft, error) {
+		if object.IsTerminalStatus(doc.Status) {
+			return nil, object.NewError("intent_terminal", "the intent is %s: its state is final", doc.Status)
+		}
+		if len(s.Patches) == 0 {
+			return nil, nil
+		}
+		payload, err := s.ApplyTo(doc)
+		if err != nil {
+			return nil, err
+		}
+		return newEventDraft("state_patched", payload)
 	})
 }
 
@@ -261,7 +200,7 @@ func (e *Engine) SetIntentStatus(c *Call, id string, version func() (int64, erro
 // the present one. change returns the event to log, or nil if nothing changes. It runs outside
 // of the write, on an object that was read before. The write keeps the outcome only if the
 // intent still has that version.
-func (e *Engine) changeIntent(c *Call, id string, version func() (int64, error), change func(*Intent) (*eventDraft, error)) (jsontext.Value, error) {
+func (e *Engine) changeIntent(c *Call, id string, version func() (int64, error), change func(*object.Intent) (*eventDraft, error)) (jsontext.Value, error) {
 	known, err := version()
 	if err != nil {
 		return nil, err
@@ -275,7 +214,7 @@ func (e *Engine) changeIntent(c *Call, id string, version func() (int64, error),
 		ev.actor = c.Caller.name
 		doc.Version++
 		doc.UpdatedAt = now()
-		next = encodeJSONText(doc)
+		next = object.EncodeJSONText(doc)
 	}
 	err = e.writeIfAuthorized(c, in.id, levelWrite, func(t *tx, in *intentRecord) error {
 		if in.version != known {
@@ -303,14 +242,14 @@ func (e *Engine) changeIntent(c *Call, id string, version func() (int64, error),
 		return nil, err
 	}
 	if ev == nil {
-		next = encodeJSONText(doc)
+		next = object.EncodeJSONText(doc)
 	}
 	return jsontext.Value(next), nil
 }
 
 // prepareIntentChange reads the intent's object and runs change on it. It refuses what it can
 // before it reads the object.
-func (e *Engine) prepareIntentChange(c *Call, id string, version int64, change func(*Intent) (*eventDraft, error)) (in *intentRecord, ev *eventDraft, doc Intent, err error) {
+func (e *Engine) prepareIntentChange(c *Call, id string, version int64, change func(*object.Intent) (*eventDraft, error)) (in *intentRecord, ev *eventDraft, doc object.Intent, err error) {
 	if in, _, err = e.findIntent(c, id, levelWrite); err != nil {
 		return nil, nil, doc, err
 	}
@@ -339,18 +278,18 @@ func (e *Engine) prepareIntentChange(c *Call, id string, version int64, change f
 }
 
 // newVersionConflict refuses a change that was made of another version than the current one.
-func newVersionConflict(current int64) *Error {
-	return NewError("version_conflict", "the version is %s by now: read it again and repeat the change", strconv.FormatInt(current, 10)).WithMember("current_version", current)
+func newVersionConflict(current int64) *object.Error {
+	return object.NewError("version_conflict", "the version is %s by now: read it again and repeat the change", strconv.FormatInt(current, 10)).WithMember("current_version", current)
 }
 
 // readIntentDoc reads the object of an intent, once take has accepted its length.
 func (e *Engine) readIntentDoc(ctx context.Context, in *intentRecord, take func(int) error) (jsontext.Value, error) {
-	docs, err := e.readIntentDocs(ctx, []listedIntent{{row: in.row}}, MaxListBytes, take)
+	docs, err := e.readIntentDocs(ctx, []listedIntent{{row: in.row}}, object.MaxListBytes, take)
 	if err != nil {
 		return nil, err
 	}
 	if len(docs) == 0 {
-		return nil, newNotFoundError("intent")
+		return nil, object.NewNotFoundError("intent")
 	}
 	return docs[0], nil
 }

@@ -5,6 +5,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/acpd/acpd/openintent/object"
 )
 
 func TestResolutionClosesTheChannels(t *testing.T) {
@@ -69,8 +71,8 @@ func TestDepartedAgents(t *testing.T) {
 				for _, ch := range []string{member, asked} {
 					a := p.get(ch+"/messages?types=notify").is("sender", "system").is("to", "*")
 					want := obj{"event": "agent_departed", "agent_id": "reviewer", "role_id": "tester", "reason": "deregistered"}
-					if got := a.list("payload")[0]; encodeJSONText(got) != encodeJSONText(want) {
-						t.Errorf("notice %s", encodeJSONText(got))
+					if got := a.list("payload")[0]; object.EncodeJSONText(got) != object.EncodeJSONText(want) {
+						t.Errorf("notice %s", object.EncodeJSONText(got))
 					}
 				}
 				p.messages(neither).is("id")
@@ -158,7 +160,7 @@ func TestIntents(t *testing.T) {
 	set("3", obj{"op": "set", "path": "x"}).refused(422, "invalid")
 	set("3", obj{"op": "set", "path": strings.Repeat("/a", 40), "value": 1}).refused(422, "invalid")
 	p.with("If-Match", "3").post(in+"/state", obj{"state": obj{"whole": true}}).ok(200).has(obj{"version": 4})
-	set("4", obj{"op": "set", "path": "big", "value": strings.Repeat("x", maxState)}).refused(413, "too_large")
+	set("4", obj{"op": "set", "path": "big", "value": strings.Repeat("x", object.MaxState)}).refused(413, "too_large")
 	p.with("If-Match", "4").post(in+"/status", obj{"status": "done"}).refused(422, "invalid")
 	p.with("If-Match", "4").post(in+"/status", obj{"status": "draft"}).ok(200).has(obj{"version": 4})
 	p.with("If-Match", "4").post(in+"/status", obj{"status": "completed", "reason": "finished"}).ok(200)

@@ -8,22 +8,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/acpd/acpd/openintent/chain"
-)
-
-const (
-	kindRequest   = "request"
-	kindResponse  = "response"
-	kindNotify    = "notify"
-	kindBroadcast = "broadcast"
-
-	statusDelivered = "delivered"
-	statusRead      = "read"
-	statusExpired   = "expired"
-)
-
-var (
-	messageKinds    = []string{kindRequest, kindResponse, kindNotify, kindBroadcast}
-	messageStatuses = []string{statusDelivered, statusRead, statusExpired}
+	"github.com/acpd/acpd/openintent/object"
 )
 
 // message is a message of a channel. It has no field for its status, which follows from
@@ -71,7 +56,7 @@ type receipt struct {
 // expires with its channel.
 func (m *message) isExpired(at chain.Time) bool {
 	late := m.deadline != 0 && m.deadline <= at
-	if m.kind == kindRequest {
+	if m.kind == object.KindRequest {
 		return !m.answered && (late || !m.ch.isOpen(at))
 	}
 	if !late {
@@ -82,11 +67,11 @@ func (m *message) isExpired(at chain.Time) bool {
 
 // isDirect reports whether the message is for one agent.
 func (m *message) isDirect() bool {
-	return m.to != "" && m.to != toAll && !m.isToRole()
+	return m.to != "" && m.to != object.ToAll && !m.isToRole()
 }
 
 // isToRole reports whether the message is for the agents that hold a role.
-func (m *message) isToRole() bool { return strings.HasPrefix(m.to, toRole) }
+func (m *message) isToRole() bool { return strings.HasPrefix(m.to, object.ToRole) }
 
 // pinTime is the time that the first response to a request stays after it was evicted, so that an
 // agent that asks by polling finds it.
@@ -118,14 +103,14 @@ func (m *message) isVisibleTo(who Caller) bool {
 // state, of a message to several the viewer's own.
 func (m *message) statusForViewer(viewer string, at chain.Time) (string, chain.Time) {
 	if m.isExpired(at) {
-		return statusExpired, 0
+		return object.StatusExpired, 0
 	}
 	for _, r := range m.reads {
 		if r.agent == viewer || m.isDirect() {
-			return statusRead, r.at
+			return object.StatusRead, r.at
 		}
 	}
-	return statusDelivered, 0
+	return object.StatusDelivered, 0
 }
 
 // appendJSON appends the message as the agent with the name viewer sees it, its own name without
@@ -138,7 +123,7 @@ func (m *message) appendJSON(b []byte, viewer string, at chain.Time, pushed bool
 // headForViewer returns the head as viewer sees it, in two parts: one that was made for viewer,
 // and one that shares the message's memory.
 func (m *message) headForViewer(viewer string) (first, rest []byte) {
-	if _, _, far := splitAgentName(viewer); far {
+	if _, _, far := object.SplitAgentName(viewer); far {
 		return m.appendHeadBegin(nil, viewer), m.head[len(m.appendHeadBegin(nil, "")):]
 	}
 	return nil, m.head
@@ -146,7 +131,7 @@ func (m *message) headForViewer(viewer string) (first, rest []byte) {
 
 // appendJSONParts appends the message as appendJSON does, but in parts; the longest shares
 // the message's memory.
-func (m *message) appendJSONParts(p JSON, first bool, viewer string, at chain.Time) JSON {
+func (m *message) appendJSONParts(p object.JSON, first bool, viewer string, at chain.Time) object.JSON {
 	begin, rest := m.headForViewer(viewer)
 	return p.AppendMember(first, begin, rest, m.appendViewerTail(nil, viewer, at, false))
 }
@@ -162,7 +147,7 @@ func (m *message) appendViewerTail(b []byte, viewer string, at chain.Time, pushe
 			if i > 0 {
 				b = append(b, ',')
 			}
-			b = chain.AppendJSONString(b, shortenOwnName(r.agent, viewer))
+			b = chain.AppendJSONString(b, object.ShortenOwnName(r.agent, viewer))
 			b = r.at.AppendJSON(append(b, ':'))
 		}
 		b = append(b, '}')
@@ -189,8 +174,8 @@ func (m *message) encodeHead(payload, metadata jsontext.Value) {
 func (m *message) appendHeadBegin(b []byte, viewer string) []byte {
 	b = chain.AppendJSONString(append(b, `{"id":`...), m.id)
 	b = chain.AppendJSONString(append(b, `,"channel_id":`...), m.ch.id)
-	b = chain.AppendJSONString(append(b, `,"sender":`...), shortenOwnName(m.sender, viewer))
-	return chain.AppendJSONStringOrNull(append(b, `,"to":`...), shortenOwnName(m.to, viewer))
+	b = chain.AppendJSONString(append(b, `,"sender":`...), object.ShortenOwnName(m.sender, viewer))
+	return chain.AppendJSONStringOrNull(append(b, `,"to":`...), object.ShortenOwnName(m.to, viewer))
 }
 
 // recipientIDBytes returns how long the ids of the message's recipients are together.

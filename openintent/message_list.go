@@ -10,30 +10,19 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/acpd/acpd/openintent/chain"
+	"github.com/acpd/acpd/openintent/object"
 	"github.com/acpd/acpd/store"
 )
-
-// MessageFilter selects the messages of a channel that a list holds. A field that is "" or nil
-// selects nothing.
-type MessageFilter struct {
-	Since  string // those after the message with this id, or after this time
-	To     string // those to this agent
-	Types  []string
-	Status string
-	Limit  int
-	Wait   time.Duration // for the first message, if there is none
-	Plain  bool          // the caller has said none of this: if it waits for a response, it gets that at once
-}
 
 // ListUnsentMessages returns messages of the caller (the operator: of all agents here) that wait for
 // other hosts or were refused by them: a page in the order of their numbers, from the first
 // after that one.
-func (e *Engine) ListUnsentMessages(c *Call, p Page, after int64) ([]jsontext.Value, error) {
-	if err := p.checkBounds(); err != nil {
+func (e *Engine) ListUnsentMessages(c *Call, p object.Page, after int64) ([]jsontext.Value, error) {
+	if err := p.CheckBounds(); err != nil {
 		return nil, err
 	}
 	if after < 0 {
-		return nil, NewFieldError("after", "the seq of a message of the list is needed")
+		return nil, object.NewFieldError("after", "the seq of a message of the list is needed")
 	}
 	if e.cfg.Unsent == nil || c.Caller.Home != "" {
 		return nil, nil
@@ -41,8 +30,16 @@ func (e *Engine) ListUnsentMessages(c *Call, p Page, after int64) ([]jsontext.Va
 	return e.cfg.Unsent(c.Context(), c.Caller, p.Limit, after)
 }
 
+const (
+	maxGathered = 2 << 20 // bytes, after which nothing more is put into a list for another daemon, which puts several together
+
+	// heldList is how long a plain list of messages waits for the response to an open request of
+	// its caller. It makes clients that ask by polling fast.
+	heldList = time.Second
+)
+
 // ListMessages returns messages of a channel as the caller sees them, as a JSON array.
-func (e *Engine) ListMessages(c *Call, id string, which *MessageFilter) (JSON, error) {
+func (e *Engine) ListMessages(c *Call, id string, which *object.MessageFilter) (object.JSON, error) {
 	ch, err := e.findChannelAndRecordUse(c, id)
 	if err != nil {
 		return nil, err
@@ -63,7 +60,7 @@ func (e *Engine) ListMessages(c *Call, id string, which *MessageFilter) (JSON, e
 		var err error
 		e.withReadLock(func() {
 			if ch = e.channels[id]; ch == nil {
-				err = newNotFoundError("channel")
+				err = object.NewNotFoundError("channel")
 				return
 			}
 			err = e.authorizeChannelReader(ch, c.Caller)
@@ -114,7 +111,7 @@ func (e *Engine) shouldHoldList(ch *channelRecord, agent string, at chain.Time) 
 		if m.seq <= e.settled {
 			break
 		}
-		if m.kind == kindResponse && m.to == agent {
+		if m.kind == object.KindResponse && m.to == agent {
 			return true
 		}
 	}
@@ -127,34 +124,23 @@ func (e *Engine) shouldHoldList(ch *channelRecord, agent string, at chain.Time) 
 }
 
 // newMessageSearch begins a list of the channel's messages.
-func (e *Engine) newMessageSearch(c *Call, ch *channelRecord, which *MessageFilter) (*messageSearch, error) {
+func (e *Engine) newMessageSearch(c *Call, ch *channelRecord, which *object.MessageFilter) (*messageSearch, error) {
 	f := &messageSearch{who: c.Caller, to: which.To, status: which.Status, kinds: which.Types, limit: which.Limit}
 	if err := f.resolveRecipientFilter(e, ch); err != nil {
 		return nil, err
 	}
-	if f.status != "" && !slices.Contains(messageStatuses, f.status) {
-		return nil, NewFieldError("status", "one of %s", strings.Join(messageStatuses, ", "))
-	}
-	for _, k := range f.kinds {
-		if !slices.Contains(messageKinds, k) {
-			return nil, NewFieldError("types", "some of %s, with commas", strings.Join(messageKinds, ", "))
-		}
-	}
-	if err := (Page{Limit: f.limit}).checkBounds(); err != nil {
+	if err := which.Check(); err != nil {
 		return nil, err
-	}
-	if which.Wait < 0 || which.Wait > MaxWait {
-		return nil, NewFieldError("wait", "0 to %d seconds", int(MaxWait.Seconds()))
 	}
 	since := which.Since
 	if since == "" {
 		f.newest = true
 		return f, nil
 	}
-	if strings.HasPrefix(since, idMessage+"_") {
-		prefix, _, at, number, ok := parseID(since)
-		if !ok || prefix != idMessage {
-			return nil, NewError("bad_cursor", "since: neither the id of a message nor a time")
+	if strings.HasPrefix(since, object.IDMessage+"_") {
+		prefix, _, at, number, ok := object.ParseID(since)
+		if !ok || prefix != object.IDMessage {
+			return nil, object.NewError("bad_cursor", "since: neither the id of a message nor a time")
 		}
 		if number > 0 {
 			f.since = number
@@ -170,16 +156,16 @@ func (e *Engine) newMessageSearch(c *Call, ch *channelRecord, which *MessageFilt
 	}
 	var err error
 	if f.after, err = chain.ParseTime(since); err != nil {
-		err = NewError("bad_cursor", "since: neither the id of a message nor a time: %v", err)
+		err = object.NewError("bad_cursor", "since: neither the id of a message nor a time: %v", err)
 	}
 	return f, err
 }
 
 // searchMessages returns the messages that f matches as a JSON array, and their number. It reads
 // the store only if the messages in memory do not reach back far enough.
-func (e *Engine) searchMessages(c *Call, ch *channelRecord, f *messageSearch) (JSON, int, error) {
+func (e *Engine) searchMessages(c *Call, ch *channelRecord, f *messageSearch) (object.JSON, int, error) {
 	at := now()
-	var list JSON
+	var list object.JSON
 	done := false
 	e.withReadLock(func() {
 		if done = e.searchRecentMessages(ch, f, at); done {
@@ -254,24 +240,13 @@ func (e *Engine) searchRecentMessages(ch *channelRecord, f *messageSearch, at ch
 }
 
 // encodeFoundMessages returns the messages that were found as a JSON array.
-func (f *messageSearch) encodeFoundMessages(at chain.Time) JSON {
-	p := append(make(JSON, 0, 3*len(f.found)+2), []byte("["))
+func (f *messageSearch) encodeFoundMessages(at chain.Time) object.JSON {
+	p := append(make(object.JSON, 0, 3*len(f.found)+2), []byte("["))
 	for i, m := range f.found {
 		p = m.appendJSONParts(p, i == 0, f.who.name, at)
 	}
 	return append(p, []byte("]"))
 }
-
-const (
-	MaxList      = 1000    // messages in one list
-	MaxListBytes = 8 << 20 // after which nothing more is put into a list
-	maxGathered  = 2 << 20 // the same, of a list that goes to another daemon, which puts several together
-	MaxWait      = 60 * time.Second
-
-	// heldList is how long a plain list of messages waits for the response to an open request of
-	// its caller. It makes clients that ask by polling fast.
-	heldList = time.Second
-)
 
 // messageSearch collects a list of messages of a channel.
 type messageSearch struct {
@@ -294,7 +269,7 @@ type messageSearch struct {
 func (f *messageSearch) addMessage(m *message) (full bool) {
 	f.found = append(f.found, m)
 	f.bytes += len(m.head)
-	return len(f.found) >= f.limit || f.bytes >= MaxListBytes
+	return len(f.found) >= f.limit || f.bytes >= object.MaxListBytes
 }
 
 // resolveRecipientFilter makes a name of the recipient that the list is for. The caller's own id
@@ -302,8 +277,8 @@ func (f *messageSearch) addMessage(m *message) (full bool) {
 func (f *messageSearch) resolveRecipientFilter(e *Engine, ch *channelRecord) (err error) {
 	switch {
 	case f.to == "":
-	case !isValidAgentName(f.to):
-		return NewFieldError("to", "the id of an agent is needed")
+	case !object.IsValidAgentName(f.to):
+		return object.NewFieldError("to", "the id of an agent is needed")
 	case f.to == f.who.Agent:
 		f.to = f.who.name
 	default:
@@ -327,7 +302,7 @@ func (f *messageSearch) matches(e *Engine, m *message, at chain.Time) bool {
 	}
 	status, _ := m.statusForViewer(f.who.name, at)
 	if f.status == "" {
-		return status != statusExpired
+		return status != object.StatusExpired
 	}
 	return status == f.status
 }

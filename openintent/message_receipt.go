@@ -5,6 +5,8 @@ import (
 	"slices"
 
 	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/acpd/acpd/openintent/object"
 )
 
 // GetMessage returns a message as the caller sees it.
@@ -25,16 +27,16 @@ func (e *Engine) GetMessage(c *Call, channelID, id string) (jsontext.Value, erro
 	e.mu.RLock()
 	defer e.mu.RUnlock()
 	if m == nil || !m.isStillListed(at) || !m.isVisibleTo(c.Caller) {
-		return nil, newNotFoundError("message")
+		return nil, object.NewNotFoundError("message")
 	}
 	return m.appendJSON(nil, c.Caller.name, at, false), nil
 }
 
 // SetMessageStatus notes that a recipient has read a message. read is the one status that can
 // be set.
-func (e *Engine) SetMessageStatus(c *Call, channelID, id string, want *StatusChange) (doc jsontext.Value, err error) {
-	if want.Status != statusRead {
-		return nil, NewFieldError("status", "only read can be set")
+func (e *Engine) SetMessageStatus(c *Call, channelID, id string, want *object.StatusChange) (doc jsontext.Value, err error) {
+	if want.Status != object.StatusRead {
+		return nil, object.NewFieldError("status", "only read can be set")
 	}
 	ch, err := e.findChannelAndRecordUse(c, channelID)
 	if err != nil {
@@ -54,15 +56,15 @@ func (e *Engine) SetMessageStatus(c *Call, channelID, id string, want *StatusCha
 		}
 		switch {
 		case m == nil || !m.isVisibleTo(c.Caller):
-			return newNotFoundError("message")
+			return object.NewNotFoundError("message")
 		case !m.isAddressedTo(c.Caller.name) || !ch.isMember(c.Caller.name):
-			return NewError("not_recipient", "the message is for another agent, and only that agent marks it as read")
+			return object.NewError("not_recipient", "the message is for another agent, and only that agent marks it as read")
 		case m.isExpired(t.now):
-			return NewError("message_expired", "the message has expired unread")
+			return object.NewError("message_expired", "the message has expired unread")
 		}
 		if !slices.ContainsFunc(m.reads, func(r receipt) bool { return r.agent == c.Caller.name }) {
-			if len(m.reads) >= maxEntries {
-				return newTooManyError("receipts of this message", maxEntries, "read it without one")
+			if len(m.reads) >= object.MaxEntries {
+				return object.NewTooManyError("receipts of this message", object.MaxEntries, "read it without one")
 			}
 			r := receipt{c.Caller.name, t.now}
 			size := len(r.agent) + receiptBytes

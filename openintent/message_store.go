@@ -12,6 +12,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/acpd/acpd/openintent/chain"
+	"github.com/acpd/acpd/openintent/object"
 	"github.com/acpd/acpd/store"
 )
 
@@ -40,16 +41,16 @@ func (t *tx) storeMessage(ch *channelRecord, d *messageDraft) (*message, error) 
 	at := max(t.now, ch.last) // the clock may go back; ids and cursors do not
 	m := &message{ch: ch, number: ch.count + 1, kind: d.kind, sender: d.sender, to: d.to, correlation: d.correlation, at: at, expires: d.expires, messageState: &messageState{deadline: d.expires}}
 	var request *message
-	if d.kind == kindResponse {
+	if d.kind == object.KindResponse {
 		var err error
 		if request, err = t.checkResponse(ch, d); err != nil {
 			return nil, err
 		}
-		m.to, m.lead = request.sender, request.kind == kindRequest && !request.answered
+		m.to, m.lead = request.sender, request.kind == object.KindRequest && !request.answered
 	} else if err := t.resolveRecipients(ch, m, d); err != nil {
 		return nil, err
 	}
-	if m.kind == kindRequest && m.deadline == 0 {
+	if m.kind == object.KindRequest && m.deadline == 0 {
 		m.deadline = at.Add(requestTTL)
 	}
 	if d.proof != nil {
@@ -57,12 +58,12 @@ func (t *tx) storeMessage(ch *channelRecord, d *messageDraft) (*message, error) 
 		if a := e.agents[e.agentKeyOf(d.sender)]; a != nil && a.doc.PublicKey != nil {
 			key = *a.doc.PublicKey
 		}
-		if d.kind == kindResponse {
-			said = shortenOwnName(m.to, m.sender)
+		if d.kind == object.KindResponse {
+			said = object.ShortenOwnName(m.to, m.sender)
 		}
-		if err := d.proof.CheckSignature(key, &chain.Message{ChannelID: m.ch.id, Sender: shortenOwnName(m.sender, m.sender), To: said, Kind: m.kind, Correlation: m.correlation,
+		if err := d.proof.CheckSignature(key, &chain.Message{ChannelID: m.ch.id, Sender: object.ShortenOwnName(m.sender, m.sender), To: said, Kind: m.kind, Correlation: m.correlation,
 			ExpiresAt: m.expires, Payload: d.canonical}); err != nil {
-			return nil, convertProofError(err)
+			return nil, object.ConvertProofError(err)
 		}
 	}
 	if ch.row == 0 {
@@ -88,7 +89,7 @@ func (t *tx) storeMessage(ch *channelRecord, d *messageDraft) (*message, error) 
 	}
 	e.withLock(func() { t.addMessageToWorld(m, request, d.ask) })
 	t.out = append(t.out, feedEntry{seq: m.seq, in: ch.in, message: m})
-	if ch.opt.audit {
+	if ch.opt.Audit {
 		return m, t.appendMessageToLog(m, d)
 	}
 	return m, nil
@@ -100,14 +101,14 @@ func (t *tx) addMessageToWorld(m, request *message, ask *openAsk) {
 	ch := m.ch
 	set(t, &ch.count, m.number)
 	set(t, &ch.last, m.at)
-	if m.sender != system {
+	if m.sender != object.System {
 		set(t, &ch.used, m.at)
 	}
 	if m.lead {
 		set(t, &request.answered, true)
 		drop(t, ch.open, request.id)
 	}
-	if m.kind == kindRequest && !m.isExpired(m.at) {
+	if m.kind == object.KindRequest && !m.isExpired(m.at) {
 		if ch.open == nil {
 			ch.open = make(map[string]*message)
 		}
@@ -132,14 +133,14 @@ func (t *tx) checkResponse(ch *channelRecord, d *messageDraft) (*message, error)
 		return nil, err
 	}
 	switch {
-	case request == nil || request.sender != d.sender && !request.isAddressedTo(d.sender) && d.sender != Operator:
-		return nil, NewFieldError("correlation_id", "there is no such request in this channel that you can see: the list of its messages has their ids")
-	case request.kind != kindRequest && !t.e.cfg.Lenient:
-		return nil, NewFieldError("correlation_id", "only requests are answered: this is a %s; send a message instead", request.kind)
+	case request == nil || request.sender != d.sender && !request.isAddressedTo(d.sender) && d.sender != object.Operator:
+		return nil, object.NewFieldError("correlation_id", "there is no such request in this channel that you can see: the list of its messages has their ids")
+	case request.kind != object.KindRequest && !t.e.cfg.Lenient:
+		return nil, object.NewFieldError("correlation_id", "only requests are answered: this is a %s; send a message instead", request.kind)
 	case !request.isAddressedTo(d.sender):
-		return nil, NewError("not_recipient", "the request is for somebody else: reply as the agent that it is for (acpctl: --as)")
-	case request.deadline != 0 && request.deadline <= t.now && (request.kind == kindRequest && !request.answered || request.expires != 0):
-		return nil, NewError("request_expired", "the request has expired: its sender waits no more; send a message instead")
+		return nil, object.NewError("not_recipient", "the request is for somebody else: reply as the agent that it is for (acpctl: --as)")
+	case request.deadline != 0 && request.deadline <= t.now && (request.kind == object.KindRequest && !request.answered || request.expires != 0):
+		return nil, object.NewError("request_expired", "the request has expired: its sender waits no more; send a message instead")
 	}
 	return request, nil
 }
@@ -156,9 +157,9 @@ func (t *tx) resolveRecipients(ch *channelRecord, m *message, d *messageDraft) (
 			return e.newRecipientError(ch, k)
 		}
 	}
-	if role, ok := strings.CutPrefix(m.to, toRole); ok {
+	if role, ok := strings.CutPrefix(m.to, object.ToRole); ok {
 		var members map[string]bool // nil: everybody
-		if ch.doc.Policy != policyIntent {
+		if ch.doc.Policy != object.PolicyIntent {
 			members = newNameSet(ch.doc.Members)
 		}
 		for key := range e.roles[role] {
@@ -166,13 +167,13 @@ func (t *tx) resolveRecipients(ch *channelRecord, m *message, d *messageDraft) (
 			if name == m.sender || members != nil && !members[name] || !e.agentHasRole(ch.in, key, role, t.now) || e.agentAccessLevel(ch.in, key, t.now) == levelNone {
 				continue
 			}
-			if len(m.recipients) >= maxEntries {
-				return newTooManyError("agents that would get this message", maxEntries, "send it to a role that fewer have, or to a channel of some members")
+			if len(m.recipients) >= object.MaxEntries {
+				return object.NewTooManyError("agents that would get this message", object.MaxEntries, "send it to a role that fewer have, or to a channel of some members")
 			}
 			m.recipients = append(m.recipients, name)
 		}
 	}
-	if m.kind == kindRequest {
+	if m.kind == object.KindRequest {
 		return t.checkRoomForOpenRequest(ch, e.agentKeyOf(m.sender).home)
 	}
 	return nil
@@ -183,13 +184,13 @@ func (w *world) newRecipientError(ch *channelRecord, k agentKey) error {
 	const code = "recipient_not_member"
 	switch {
 	case !ch.isMember(w.agentNameOf(k)):
-		return NewError(code, "to: the recipient is no member of the channel: ask the channel's creator to add it, with its home if it is another daemon's agent")
+		return object.NewError(code, "to: the recipient is no member of the channel: ask the channel's creator to add it, with its home if it is another daemon's agent")
 	case k.home == "" || ch.in.Policy != "open":
-		return NewError(code, "to: the recipient has no access to the intent: ask the intent's creator to grant it some, with its home if it is another daemon's agent")
+		return object.NewError(code, "to: the recipient has no access to the intent: ask the intent's creator to grant it some, with its home if it is another daemon's agent")
 	case w.isOpenToHome(k.home):
-		return NewError(code, "to: the recipient's id is another agent's on this intent: ask the intent's creator to grant it access with its home, or to free the id (acpctl channel homes)")
+		return object.NewError(code, "to: the recipient's id is another agent's on this intent: ask the intent's creator to grant it access with its home, or to free the id (acpctl channel homes)")
 	}
-	return NewError(code, "to: the intent is not open to agents of the recipient's daemon: let channels.open_to in config.yaml on the intent's machine name that daemon, or ask the intent's creator to grant the recipient access with its home")
+	return object.NewError(code, "to: the intent is not open to agents of the recipient's daemon: let channels.open_to in config.yaml on the intent's machine name that daemon, or ask the intent's creator to grant the recipient access with its home")
 }
 
 // sweepTime passes before expired requests are removed again from a channel that is full of open
@@ -212,7 +213,7 @@ func (t *tx) checkRoomForOpenRequest(ch *channelRecord, home string) error {
 	var open roomTally
 	if n := len(ch.open); home != "" && n >= t.e.openMost/4 && n < t.e.openMost { // else the number decides
 		for _, r := range ch.open {
-			if at := len(r.sender) - homeDigits - 1; at > 0 && r.sender[at] == '@' && r.sender[at+1:] != t.e.self && !r.isExpired(t.now) {
+			if at := len(r.sender) - object.HomeDigits - 1; at > 0 && r.sender[at] == '@' && r.sender[at+1:] != t.e.self && !r.isExpired(t.now) {
 				open.countForHome(r.sender[at+1:], home)
 			}
 		}
@@ -223,8 +224,8 @@ func (t *tx) checkRoomForOpenRequest(ch *channelRecord, home string) error {
 
 // findMessage finds a message of the channel by its id, or nil.
 func (t *tx) findMessage(ch *channelRecord, id string) (*message, error) {
-	prefix, _, _, number, ok := parseID(id)
-	if !ok || prefix != idMessage {
+	prefix, _, _, number, ok := object.ParseID(id)
+	if !ok || prefix != object.IDMessage {
 		return nil, nil
 	}
 	if m := ch.findRecentMessage(number); m != nil && m.id == id {
@@ -298,8 +299,8 @@ func readMessage(stx *store.Tx, ch *channelRecord, id string, number int64) (*me
 
 // findMessage finds a message that was published, in memory or in the store.
 func (e *Engine) findMessage(ctx context.Context, ch *channelRecord, id string) (*message, error) {
-	prefix, _, _, number, ok := parseID(id)
-	if !ok || prefix != idMessage {
+	prefix, _, _, number, ok := object.ParseID(id)
+	if !ok || prefix != object.IDMessage {
 		return nil, nil
 	}
 	var m *message
@@ -331,7 +332,7 @@ func (e *Engine) findMessage(ctx context.Context, ch *channelRecord, id string) 
 func (t *tx) insertMessage(m *message) error {
 	recipients := ""
 	if m.recipients != nil {
-		recipients = encodeJSONText(m.recipients)
+		recipients = object.EncodeJSONText(m.recipients)
 	}
 	return t.execute(`INSERT INTO openintent_message
 		(seq, channel, number, id, kind, sender, recipient, correlation, at, expires, deadline, answered, lead, recipients, receipts, given, head)

@@ -6,6 +6,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/acpd/acpd/openintent/object"
 )
 
 // team is an open intent of planner's with a channel.
@@ -258,7 +260,7 @@ func TestRepliesArePushedAndRefusedWhenLate(t *testing.T) {
 		s := h.follow(p, "/subscribe"+ch)
 		id := p.request(ch, "reviewer")
 		reply := r.respond(ch, id).ok(201).id()
-		if got := s.next(); got.name != kindMessage || got.data["id"] != reply || got.data["correlation_id"] != id {
+		if got := s.next(); got.name != object.KindMessage || got.data["id"] != reply || got.data["correlation_id"] != id {
 			t.Errorf("pushed %+v", got)
 		}
 		s.stop()

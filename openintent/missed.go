@@ -9,6 +9,7 @@ import (
 
 	"github.com/go-json-experiment/json"
 
+	"github.com/acpd/acpd/openintent/object"
 	"github.com/acpd/acpd/store"
 )
 
@@ -132,7 +133,7 @@ func (s *subscriber) appendMissedFrames(b []byte, host string, page *MissedEntri
 
 // follows reports whether the stream shows entries of a host.
 func (s *subscriber) follows(host string) bool {
-	maker, ok := HostOfID(s.intent)
+	maker, ok := object.HostOfID(s.intent)
 	return s.who.Home == "" && (s.agent || ok && maker == host)
 }
 

@@ -1,6 +1,9 @@
 package openintent
 
-import "github.com/acpd/acpd/openintent/chain"
+import (
+	"github.com/acpd/acpd/openintent/chain"
+	"github.com/acpd/acpd/openintent/object"
+)
 
 // feedEntry is a message or an event with its number in the feed.
 type feedEntry struct {
@@ -62,7 +65,7 @@ func (e *Engine) publishEntries(first, last int64, out []feedEntry) {
 func (e *Engine) announceEntry(n *feedEntry) {
 	if m := n.message; m != nil {
 		m.ch.bell.ring()
-		if m.kind == kindResponse {
+		if m.kind == object.KindResponse {
 			if a := m.ch.asks[m.correlation]; a != nil {
 				a.addResponse(e, m)
 			}

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/acpd/acpd/openintent/object"
 	"github.com/acpd/acpd/store"
 )
 
@@ -106,7 +107,7 @@ func TestReadsAreBounded(t *testing.T) {
 		}
 		seen.bounded(t, "verify", reads)
 		all := who.get(ch + "/messages?since=2020-01-01T00:00:00Z").ok(200).list("created_at")
-		if len(all) != MaxList {
+		if len(all) != object.MaxList {
 			t.Errorf("%d messages in a list", len(all))
 		}
 		seen.bounded(t, "a list", 1)
@@ -146,7 +147,7 @@ func TestReadsOfLongTextsAreBounded(t *testing.T) {
 	h.repeat(ch, texts)
 	seen := h.looks()
 	all := h.as("reviewer").get(ch + "/messages").ok(200).list("id")
-	if size := len(all) * 250_000; size < MaxListBytes || size > MaxListBytes+250_000 {
+	if size := len(all) * 250_000; size < object.MaxListBytes || size > object.MaxListBytes+250_000 {
 		t.Errorf("a list of %d bytes", size)
 	}
 	seen.bounded(t, "a list", 1)

@@ -1,5 +1,7 @@
 package openintent
 
+import "github.com/acpd/acpd/openintent/object"
+
 // resolveRecipient finds the agent that a message to text goes to now. Without a home, that is an
 // agent here that there is, or else the agent of a daemon in open_to that has used the intent, or
 // else an agent here that there may be.
@@ -16,7 +18,7 @@ func (w *world) resolveRecipient(ch *channelRecord, text, home string) (string, 
 	}
 	for home := range homes {
 		if k.home != "" {
-			return "", NewError("ambiguous", "to: several daemons have an agent of this id: say home, the 64 digits of one of them")
+			return "", object.NewError("ambiguous", "to: several daemons have an agent of this id: say home, the 64 digits of one of them")
 		}
 		k.home = home
 	}

@@ -8,7 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/acpd/acpd/openintent"
+	"github.com/acpd/acpd/openintent/object"
 )
 
 func scriptChannels(r *recorder) {
@@ -54,7 +54,7 @@ func scriptMessages(r *recorder) {
 	talk, club, dark := "/v1/channels/"+r.talk, "/v1/channels/"+r.club, "/v1/channels/"+r.dark
 	for _, body := range append(badBodies()[:4], `{}`, `{"payload":null}`, `{"payload":[]}`, `{"payload":{},"metadata":null}`, `{"payload":{},"metadata":"x"}`, `{"payload":{},"message_type":"shout"}`, `{"payload":{},"to":"a b"}`, `{"payload":{},"to":7}`, `{"payload":{},"to":"role:"}`, `{"payload":{},"to":"reviewer","home":"attic"}`, `{"payload":{},"home":"`+near+`"}`, `{"payload":{},"to":"reviewer@attic"}`,
 		`{"payload":{},"message_type":"request"}`, `{"payload":{},"message_type":"request","to":"*"}`, `{"payload":{},"message_type":"broadcast","to":"reviewer"}`, `{"payload":{},"message_type":"response"}`, `{"payload":{},"correlation_id":"x"}`, `{"payload":{},"message_type":"response","correlation_id":"x"}`, `{"payload":{},"expires_at":"soon"}`, `{"payload":{},"expires_at":5}`,
-		`{"payload":{},"sender":"reviewer"}`, `{"payload":{},"intent_id":"x"}`, `{"payload":{"a":"`+strings.Repeat("a", openintent.MaxPayload)+`"}}`, `{"payload":{},"metadata":{"proof":{"type":"x"}}}`, `{"payload":{},"metadata":{"proof":{"type":"Ed25519Signature2026","signature":"x"}}}`) {
+		`{"payload":{},"sender":"reviewer"}`, `{"payload":{},"intent_id":"x"}`, `{"payload":{"a":"`+strings.Repeat("a", object.MaxPayload)+`"}}`, `{"payload":{},"metadata":{"proof":{"type":"x"}}}`, `{"payload":{},"metadata":{"proof":{"type":"Ed25519Signature2026","signature":"x"}}}`) {
 		r.do(planner, "POST "+talk+"/messages", body)
 	}
 	r.note = r.do(planner, "POST "+talk+"/messages", `{"payload":{"text":"é \u2028 <&>","n":1.0,"big":12345678901234567890},"colour":1}`).id()

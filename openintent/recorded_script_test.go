@@ -5,7 +5,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/acpd/acpd/openintent"
+	"github.com/acpd/acpd/openintent/object"
 )
 
 // script is what TestRecorded sends, in order.
@@ -115,7 +115,7 @@ func scriptMethods(r *recorder) {
 // badBodies are bodies that no route that needs one takes.
 func badBodies() []string {
 	return []string{"", " \n", "not json", "[]", "null", `"text"`, "7", `{"title":"a"} trailing`, `{"title":"a","title":"b"}`, "{\"title\":\"\xff\"}", `{"title":5}`, `{"Title":"a"}`, `{"title":"a"`, "\xef\xbb\xbf{\"title\":\"a\"}",
-		`{"state":` + strings.Repeat(`{"a":`, 256) + "1" + strings.Repeat("}", 257), strings.Repeat(" ", openintent.MaxPayload+320<<10+1)}
+		`{"state":` + strings.Repeat(`{"a":`, 256) + "1" + strings.Repeat("}", 257), strings.Repeat(" ", object.MaxPayload+320<<10+1)}
 }
 
 func scriptIntents(r *recorder) {

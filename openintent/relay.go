@@ -18,6 +18,7 @@ import (
 	"github.com/acpd/acpd/internal/jsonscan"
 	"github.com/acpd/acpd/internal/pace"
 	"github.com/acpd/acpd/openintent/chain"
+	"github.com/acpd/acpd/openintent/object"
 )
 
 // A home follows each host of its agents by one stream, subscribe/home, and hands the entries to
@@ -104,7 +105,7 @@ func (w *world) newRelayedEntry(s *subscriber, n *feedEntry, at chain.Time) (*re
 // toRelayed returns the entry as the agent with the name viewer gets it.
 func (n *feedEntry) toRelayed(viewer string, at chain.Time) *relayedEntry {
 	if m := n.message; m != nil {
-		return &relayedEntry{Event: kindMessage, IntentID: n.in.id, ChannelID: m.ch.id, Data: m.appendJSON(nil, viewer, at, true)}
+		return &relayedEntry{Event: object.KindMessage, IntentID: n.in.id, ChannelID: m.ch.id, Data: m.appendJSON(nil, viewer, at, true)}
 	}
 	return &relayedEntry{Event: n.event.Type, IntentID: n.in.id, Data: appendEventData(nil, n.event)}
 }
@@ -114,7 +115,7 @@ func (r *relayedEntry) checkRelayedBy(host string) error {
 	if !isIDMadeBy(host, r.IntentID) {
 		return fmt.Errorf("openintent: relay: %s sent an event of an intent that is not its own", host)
 	}
-	if !isEventType(r.Event) || r.Data.Kind() != '{' || jsonscan.IsNestedDeeper(r.Data, 2*MaxDepth) || len(r.For) > 10*maxEntries || len(r.Own) > 10*maxEntries {
+	if !object.IsEventType(r.Event) || r.Data.Kind() != '{' || jsonscan.IsNestedDeeper(r.Data, 2*object.MaxDepth) || len(r.For) > 10*object.MaxEntries || len(r.Own) > 10*object.MaxEntries {
 		return fmt.Errorf("openintent: relay: %s tells what is no event", host)
 	}
 	var said struct {
@@ -124,7 +125,7 @@ func (r *relayedEntry) checkRelayedBy(host string) error {
 	if err := json.Unmarshal(r.Data, &said); err != nil {
 		return fmt.Errorf("openintent: relay: %s: %w", host, err)
 	}
-	isMessage := r.Event == kindMessage
+	isMessage := r.Event == object.KindMessage
 	if said.Intent != r.IntentID || isMessage && (said.Channel != r.ChannelID || !isIDMadeBy(host, said.Channel)) {
 		return fmt.Errorf("openintent: relay: %s sent an event that is not its own: intent %.80q, channel %.80q", host, said.Intent, said.Channel)
 	}
@@ -133,7 +134,7 @@ func (r *relayedEntry) checkRelayedBy(host string) error {
 
 // isIDMadeBy reports whether the daemon with these digits has made an id.
 func isIDMadeBy(host, id string) bool {
-	maker, ok := HostOfID(id)
+	maker, ok := object.HostOfID(id)
 	return ok && maker == host
 }
 
@@ -145,7 +146,7 @@ func (r *relayedEntry) concernsStream(s *subscriber) bool {
 	case s.agent:
 		return slices.Contains(r.Own, s.who.Agent)
 	}
-	return s.intent == r.IntentID && (s.channel == "" || r.Event == kindMessage && s.channel == r.ChannelID) && slices.Contains(r.For, s.who.Agent)
+	return s.intent == r.IntentID && (s.channel == "" || r.Event == object.KindMessage && s.channel == r.ChannelID) && slices.Contains(r.For, s.who.Agent)
 }
 
 // FollowHostBriefly follows a host, or all, for a stream that should miss nothing from its start. It
@@ -181,7 +182,7 @@ func (e *Engine) HostPlace(host string) string {
 }
 
 // ReceiveHostStream reads the body of the subscribe/home of the host with that id, requested by this
-// daemon as the agent [Daemon], and hands its entries to the streams of the agents here. It calls
+// daemon as the agent [object.Daemon], and hands its entries to the streams of the agents here. It calls
 // begun, unless that is nil, once the stream has said where it begins. It blocks until the stream
 // ends, and returns an error if the host sends what it must not.
 func (e *Engine) ReceiveHostStream(ctx context.Context, host string, stream io.Reader, begun func()) error {
@@ -190,7 +191,7 @@ func (e *Engine) ReceiveHostStream(ctx context.Context, host string, stream io.R
 	var r *relayedEntry
 	var rate relayPace
 	payer := peerAccountKey(host)
-	host = host[:HostDigits]
+	host = host[:object.HostDigits]
 	for lines.Scan() {
 		line := lines.Bytes()
 		if data, ok := bytes.CutPrefix(line, []byte("data: ")); ok {

@@ -10,6 +10,8 @@ import (
 	"sync"
 	"testing"
 	"testing/synctest"
+
+	"github.com/acpd/acpd/openintent/object"
 )
 
 // pair is two daemons: intents live on far, agents talk to near.
@@ -77,7 +79,7 @@ func (p *pair) follow(t *testing.T) {
 		if err != nil {
 			t.Error(err)
 		}
-		req.Header.Set(headerAgent, Daemon)
+		req.Header.Set(headerAgent, object.Daemon)
 		req.Header.Set("Last-Event-ID", place)
 		p.fromNear().ServeHTTP(out, req)
 	}()
@@ -129,14 +131,14 @@ func TestOneStreamServesAHomesAgents(t *testing.T) {
 		var cursor string
 		for _, s := range []*stream{own, reviewer} {
 			f := s.next()
-			if f.name != kindMessage || f.data["id"] != all || f.data["channel_name"] != "talk" || f.data["intent_id"] != in {
+			if f.name != object.KindMessage || f.data["id"] != all || f.data["channel_name"] != "talk" || f.data["intent_id"] != in {
 				t.Errorf("%+v", f)
 			}
 			cursor = f.id
 			if f := s.next(); f.data["id"] != direct {
 				t.Errorf("%+v", f)
 			}
-			if f := s.next(); f.name != "STATE_CHANGED" || encodeJSONText(f.data["new_state"]) != `{"a":1}` {
+			if f := s.next(); f.name != "STATE_CHANGED" || object.EncodeJSONText(f.data["new_state"]) != `{"a":1}` {
 				t.Errorf("%+v", f)
 			}
 		}
@@ -183,8 +185,8 @@ func TestOnlyDaemonsFollowHomes(t *testing.T) {
 	h, _, ch := team(t)
 	h.as("planner").get("/subscribe/home").refused(403, "not_an_agent")
 	h.as("").get("/subscribe/home").refused(403, "not_an_agent")
-	h.from(nearHome, Daemon).get(ch).refused(403, "not_an_agent")
-	h.from(nearHome, Daemon).send(ch, obj{}).refused(403, "not_an_agent")
+	h.from(nearHome, object.Daemon).get(ch).refused(403, "not_an_agent")
+	h.from(nearHome, object.Daemon).send(ch, obj{}).refused(403, "not_an_agent")
 }
 
 // holds: security.md#in-channels
@@ -204,7 +206,7 @@ func TestRelayRefusesWhatIsNotTheHosts(t *testing.T) {
 		`data: {"event":"channel_message","intent_id":"` + far + `","channel_id":"` + ch + `","for":["reviewer"],"own":[],"data":{"intent_id":"` + far + `","channel_id":"` + ch + `","sender":"planner"}}` + "\nid: 8\n\n",
 		`data: {"event":"channel_message","intent_id":"` + far + `","channel_id":"` + strings.Replace(ch, hostID, farID, 1) + `","for":["reviewer"],"own":[],"data":{"intent_id":"` + far + `","channel_id":"` + ch + `","sender":"planner"}}` + "\nid: 8\n\n",
 		strings.Replace(good, `"comment"`, `"a\nid: 1"`, 1), strings.Replace(good, `{"intent_id":"`+far+`","a":1}`, `1`, 1),
-		strings.Replace(good, `"a":1`, `"a":`+nested(2*MaxDepth), 1),
+		strings.Replace(good, `"a":1`, `"a":`+nested(2*object.MaxDepth), 1),
 		strings.Replace(good, "id: 7", "id: x", 1), strings.Replace(good, "id: 7", "id: -1", 1), "data: {\n", "data: []\n", strings.Repeat("x", maxRelayed+1),
 	} {
 		if err := h.e.ReceiveHostStream(t.Context(), farID, strings.NewReader(bad), nil); err == nil {

@@ -9,6 +9,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/acpd/acpd/budget"
+	"github.com/acpd/acpd/openintent/object"
 )
 
 // Guests are agents that are at home at another daemon. Their home tells who they are and
@@ -44,20 +45,9 @@ func (e *Engine) syncGuestAccounts(home string) {
 
 // checkRoomForAgentRecord refuses a record of another daemon's agent if it is longer than the one
 // before, and there is no room for it.
-func (g *guestAccounts) checkRoomForAgentRecord(a *agentRecord, doc Agent) error {
-	return checkAccountRoom(g.records, doc.Host, agentRecordBytes(doc)-a.size, codeTooMany, "give shorter records, or use fewer agent ids")
+func (g *guestAccounts) checkRoomForAgentRecord(a *agentRecord, doc object.Agent) error {
+	return checkAccountRoom(g.records, doc.Host, agentRecordBytes(doc)-a.size, object.CodeTooMany, "give shorter records, or use fewer agent ids")
 }
-
-// guest is an agent's record as its home sends it to hosts.
-type guest struct {
-	Status    string  `json:"status"`
-	RoleID    *string `json:"role_id"`
-	Name      *string `json:"name"`
-	PublicKey *string `json:"public_key"` // checks the agent's proofs
-}
-
-// guest returns the part of a record that hosts get.
-func (a *Agent) guest() guest { return guest{a.Status, a.RoleID, a.Name, a.PublicKey} }
 
 // EncodeAgentRecord returns the record of an agent here that goes to hosts with each of its
 // requests, "" if the agent is not registered. A header can have the text.
@@ -69,14 +59,14 @@ func (e *Engine) EncodeAgentRecord(agent string) string {
 		return ""
 	}
 	doc := a.docAt(now())
-	return strings.ReplaceAll(encodeJSONText(doc.guest()), "\x7f", `\u007f`)
+	return strings.ReplaceAll(object.EncodeJSONText(doc.Guest()), "\x7f", `\u007f`)
 }
 
 // StoreCallerRecord stores the record that has come with a request of another daemon's agent.
 func (e *Engine) StoreCallerRecord(c *Call, record string) error {
-	var g guest
+	var g object.Guest
 	if err := json.Unmarshal([]byte(record), &g); err != nil {
-		return NewError("bad_json", "the agent's record is not valid JSON: %v", err)
+		return object.NewError("bad_json", "the agent's record is not valid JSON: %v", err)
 	}
 	return e.storeGuest(c.Context(), agentKey{c.Caller.Home, c.Caller.Agent}, g)
 }
@@ -113,26 +103,10 @@ func (e *Engine) ListAwaitedAgents() map[string][]string {
 	return byHome
 }
 
-// ListOf is a list of agents by their ids.
-type ListOf struct {
-	Agents []string `json:"agents"`
-}
-
-// AgentState is a home's answer about an agent.
-type AgentState struct {
-	Status string  `json:"status"`
-	RoleID *string `json:"role_id"`
-}
-
-// AgentStates has the states of agents by their ids.
-type AgentStates struct {
-	Agents map[string]AgentState `json:"agents"`
-}
-
 // ListAgentStates returns the states of those of the named agents that are registered here.
-func (e *Engine) ListAgentStates(named *ListOf) (AgentStates, error) {
-	known := AgentStates{Agents: make(map[string]AgentState)}
-	if err := checkAtMost("agents", len(named.Agents), MaxAsked, ""); err != nil {
+func (e *Engine) ListAgentStates(named *object.ListOf) (object.AgentStates, error) {
+	known := object.AgentStates{Agents: make(map[string]object.AgentState)}
+	if err := object.CheckAtMost("agents", len(named.Agents), object.MaxAsked, ""); err != nil {
 		return known, err
 	}
 	at := now()
@@ -140,28 +114,25 @@ func (e *Engine) ListAgentStates(named *ListOf) (AgentStates, error) {
 	defer e.mu.RUnlock()
 	for _, id := range named.Agents {
 		if a := e.agents[agentKey{"", id}]; a != nil {
-			known.Agents[id] = AgentState{a.statusAt(at), a.doc.RoleID}
+			known.Agents[id] = object.AgentState{Status: a.statusAt(at), RoleID: a.doc.RoleID}
 		}
 	}
 	return known, nil
 }
 
-// MaxAsked bounds the agents in one question of a host.
-const MaxAsked = maxEntries
-
 // StoreAgentStates stores what a home has said of agents, of those that it was asked for. It waits
 // until agents that are deregistered have left their channels.
-func (e *Engine) StoreAgentStates(ctx context.Context, home string, asked []string, said AgentStates) error {
+func (e *Engine) StoreAgentStates(ctx context.Context, home string, asked []string, said object.AgentStates) error {
 	for _, id := range asked {
 		state, ok := said.Agents[id]
 		if !ok {
 			continue
 		}
 		key := agentKey{home, id}
-		var g guest
+		var g object.Guest
 		e.withReadLock(func() {
 			if a := e.agents[key]; a != nil {
-				g = a.doc.guest()
+				g = a.doc.Guest()
 			}
 		})
 		g.Status, g.RoleID = state.Status, state.RoleID
@@ -174,13 +145,13 @@ func (e *Engine) StoreAgentStates(ctx context.Context, home string, asked []stri
 
 // storeGuest makes g the record of another daemon's agent, if it is not. If the agent is
 // deregistered, it leaves all channels.
-func (e *Engine) storeGuest(ctx context.Context, key agentKey, g guest) error {
-	r := Register{AgentID: key.id, RoleID: g.RoleID, Name: g.Name, PublicKey: g.PublicKey}
-	if err := cmp.Or(checkOneOf("status", g.Status, agentStatuses), r.fillDefaultsAndCheck()); err != nil {
+func (e *Engine) storeGuest(ctx context.Context, key agentKey, g object.Guest) error {
+	r := object.Register{AgentID: key.id, RoleID: g.RoleID, Name: g.Name, PublicKey: g.PublicKey}
+	if err := cmp.Or(object.CheckOneOf("status", g.Status, object.AgentStatuses), r.FillDefaultsAndCheck()); err != nil {
 		return err
 	}
-	text := encodeJSONText(g)
-	isKnown := func(a *agentRecord) bool { return a != nil && encodeJSONText(a.doc.guest()) == text }
+	text := object.EncodeJSONText(g)
+	isKnown := func(a *agentRecord) bool { return a != nil && object.EncodeJSONText(a.doc.Guest()) == text }
 	known := false
 	if e.withReadLock(func() { known = isKnown(e.agents[key]) }); known {
 		return nil
@@ -189,19 +160,19 @@ func (e *Engine) storeGuest(ctx context.Context, key agentKey, g guest) error {
 		return err
 	}
 	e.awaitDeparture(ctx, key) // before it is back
-	gone := g.Status == agentDeregistered
+	gone := g.Status == object.AgentDeregistered
 	err := e.runTransaction(ctx, gone, func(t *tx) error {
 		a := e.agents[key]
 		switch {
 		case isKnown(a):
 			return nil
 		case a == nil && gone: // of an agent that has never come, there is no record
-			return t.beginDeparture(&agentRecord{doc: Agent{AgentID: key.id, Host: key.home}}, agentDeregistered)
+			return t.beginDeparture(&agentRecord{doc: object.Agent{AgentID: key.id, Host: key.home}}, object.AgentDeregistered)
 		case a == nil:
 			if err := e.checkRoomForAgent(key.home); err != nil {
 				return err
 			}
-			a = &agentRecord{doc: Agent{AgentID: key.id, Capabilities: []string{}, Capacity: r.Capacity, Heartbeat: *r.Heartbeat, Metadata: jsontext.Value("{}"),
+			a = &agentRecord{doc: object.Agent{AgentID: key.id, Capabilities: []string{}, Capacity: r.Capacity, Heartbeat: *r.Heartbeat, Metadata: jsontext.Value("{}"),
 				RegisteredAt: t.now, RegisteredBy: key.id, Host: key.home}}
 		}
 		doc, before := a.doc, a.doc.Status
@@ -214,8 +185,8 @@ func (e *Engine) storeGuest(ctx context.Context, key agentKey, g guest) error {
 		if err := t.saveAgent(a, doc); err != nil {
 			return err
 		}
-		if gone && before != agentDeregistered {
-			return t.beginDeparture(a, agentDeregistered)
+		if gone && before != object.AgentDeregistered {
+			return t.beginDeparture(a, object.AgentDeregistered)
 		}
 		return nil
 	})

@@ -7,6 +7,7 @@ import (
 
 	"github.com/acpd/acpd/budget"
 	"github.com/acpd/acpd/integration/statedb"
+	"github.com/acpd/acpd/openintent/object"
 )
 
 // What other daemons' agents make is a share for each of them, whatever those before have
@@ -135,7 +136,7 @@ func TestSilentCoordinatorsMakeRoom(t *testing.T) {
 		return h.as("planner").post("/coordinators", obj{"agent_id": "leader", "intent_id": id})
 	}
 	first := appoint().ok(201).id()
-	for range maxEntries - 1 {
+	for range object.MaxEntries - 1 {
 		appoint().ok(201)
 	}
 	appoint().refused(429, "too_many")
@@ -148,7 +149,7 @@ func TestSilentCoordinatorsMakeRoom(t *testing.T) {
 		h.as("planner").get("/coordinators/"+silent).refused(404, "not_found")
 		h.as("planner").get("/coordinators/" + first).ok(200)
 		h.as("planner").get("/coordinators/" + last).ok(200)
-		if in := h.e.intents[id]; len(in.coords) != maxEntries || in.reserved["leader"] != maxEntries {
+		if in := h.e.intents[id]; len(in.coords) != object.MaxEntries || in.reserved["leader"] != object.MaxEntries {
 			t.Errorf("%d coordinators, the id is reserved %d times", len(in.coords), in.reserved["leader"])
 		}
 		h.restart()

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"github.com/acpd/acpd/openintent/object"
 )
 
 // nested is JSON that nests so many arrays.
@@ -17,7 +19,7 @@ func TestWhatIsTakenIsReadAgain(t *testing.T) {
 	ch := h.channel("planner", in, "talk", obj{"options": obj{"audit": true}})
 	over := h.channel("planner", in, "over")
 	p, far := h.as("planner"), h.from(desk, "worker")
-	path := strings.Repeat("/a", maxSteps)
+	path := strings.Repeat("/a", object.MaxSteps)
 	for what, c := range map[string]struct {
 		room int // levels that the body has beside the value
 		send func(value string) *answer
@@ -37,16 +39,16 @@ func TestWhatIsTakenIsReadAgain(t *testing.T) {
 		}},
 		"an agent": {2, func(v string) *answer { return p.post("/agents/register", `{"metadata":{"a":`+v+`}}`) }},
 	} {
-		if a := c.send(nested(MaxDepth - c.room)); a.status >= 300 {
+		if a := c.send(nested(object.MaxDepth - c.room)); a.status >= 300 {
 			t.Errorf("%s: %d %s", what, a.status, a.raw)
 		}
-		for _, n := range []int{MaxDepth - c.room + 1, 2000, 9990} {
+		for _, n := range []int{object.MaxDepth - c.room + 1, 2000, 9990} {
 			if a := c.send(nested(n)); a.status != 400 || a.at("error") != "bad_json" {
 				t.Errorf("%s of %d levels: %d %.200s", what, n, a.status, a.raw)
 			}
 		}
 	}
-	p.post(ch+"/messages", obj{"payload": obj{"a": `\"` + nested(2*MaxDepth), "b": nested(9)}}).ok(201)
+	p.post(ch+"/messages", obj{"payload": obj{"a": `\"` + nested(2*object.MaxDepth), "b": nested(9)}}).ok(201)
 	p.do("DELETE", over, nil).ok(200)
 	for _, at := range []string{"9999-12-31T23:59:59-01:00", "1970-01-01T00:00:00+01:00"} {
 		p.post("/intents/"+in+"/acl/entries", obj{"principal_id": "welder", "permission": "read", "expires_at": at}).refused(422, "invalid")

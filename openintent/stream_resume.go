@@ -6,6 +6,7 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"github.com/acpd/acpd/openintent/chain"
+	"github.com/acpd/acpd/openintent/object"
 	"github.com/acpd/acpd/store"
 )
 
@@ -123,7 +124,7 @@ func (e *Engine) newEntryForPlace(s *subscriber, p feedPlace) (n feedEntry, may 
 	defer e.mu.RUnlock()
 	if p.table == placeEvent {
 		n.in, n.event = e.intents[p.about], &chain.Event{Type: p.kind}
-		return n, n.in != nil && s.channel == "" && p.kind != kindMessage && (s.intent == "" || s.intent == n.in.id)
+		return n, n.in != nil && s.channel == "" && p.kind != object.KindMessage && (s.intent == "" || s.intent == n.in.id)
 	}
 	ch := e.channels[p.about]
 	if ch == nil || s.channel != "" && s.channel != ch.id || s.intent != "" && s.intent != ch.in.id {

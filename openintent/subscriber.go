@@ -11,6 +11,7 @@ import (
 	"github.com/acpd/acpd/budget"
 	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/openintent/chain"
+	"github.com/acpd/acpd/openintent/object"
 )
 
 // subscriber is an open event stream.
@@ -189,12 +190,12 @@ func (e *Engine) addSubscriber(s *subscriber) error {
 	defer e.mu.Unlock()
 	all, about, count := e.streamGroupOf(s)
 	if *count >= maxStreams {
-		return newTooManyError("event streams", maxStreams, "end some")
+		return object.NewTooManyError("event streams", maxStreams, "end some")
 	}
 	if s.home {
 		before := all[about]
 		if len(before) >= maxHomeStreams {
-			return newTooManyError("streams of your daemon", maxHomeStreams, "one is enough; come again when the others have ended")
+			return object.NewTooManyError("streams of your daemon", maxHomeStreams, "one is enough; come again when the others have ended")
 		}
 		for old := range before {
 			old.endStream()
@@ -252,7 +253,7 @@ func (w *world) streamShowsEntry(s *subscriber, n *feedEntry, at chain.Time) boo
 			w.channels[m.ch.id] == m.ch && w.mayReadChannel(m.ch, s.who, at) &&
 			(s.who.Operator && !s.agent || m.isAddressedTo(s.who.name))
 	}
-	if s.channel != "" || n.event.Type == kindMessage {
+	if s.channel != "" || n.event.Type == object.KindMessage {
 		return false // an audited message is shown as a message
 	}
 	if !s.agent {
@@ -262,8 +263,8 @@ func (w *world) streamShowsEntry(s *subscriber, n *feedEntry, at chain.Time) boo
 		return false
 	}
 	if n.event.Type == "agent_assigned" {
-		var whom Home
-		if json.Unmarshal(n.event.Payload, &whom) != nil || whom != (Home{s.who.Agent, s.who.Home}) {
+		var whom object.Home
+		if json.Unmarshal(n.event.Payload, &whom) != nil || whom != (object.Home{AgentID: s.who.Agent, Home: s.who.Home}) {
 			return false
 		}
 	}
@@ -280,16 +281,16 @@ func (w *world) appendEntryFrame(b []byte, s *subscriber, n *feedEntry, at chain
 		if !ok {
 			return b
 		}
-		if name, data = "relay", []byte(encodeJSONText(r)); len(data) > maxRelayed-relayHead {
+		if name, data = "relay", []byte(object.EncodeJSONText(r)); len(data) > maxRelayed-relayHead {
 			r.Data = n.encodeWithoutPayload()
-			data = []byte(encodeJSONText(r))
+			data = []byte(object.EncodeJSONText(r))
 		}
 	case !w.streamShowsEntry(s, n, at):
 		return b
 	case n.relayed != nil:
 		name, data = n.relayed.Event, n.relayed.Data
 	case n.message != nil:
-		name, data = kindMessage, n.message.appendJSON(nil, s.who.name, at, true)
+		name, data = object.KindMessage, n.message.appendJSON(nil, s.who.name, at, true)
 	default:
 		name, data = n.event.Type, appendEventData(nil, n.event)
 	}
@@ -308,7 +309,7 @@ func appendEventData(b []byte, ev *chain.Event) []byte {
 	b = chain.AppendJSONString(append(b, `,"actor":`...), ev.Actor)
 	b = ev.CreatedAt.AppendJSON(append(b, `,"created_at":`...))
 	switch {
-	case !slices.Contains(ownKinds, ev.Type):
+	case !slices.Contains(object.OwnKinds, ev.Type):
 		b = append(append(b, `,"payload":`...), ev.Payload...)
 	case len(ev.Payload) > len("{}"):
 		b = append(append(b, ','), ev.Payload[1:len(ev.Payload)-1]...)
@@ -320,9 +321,9 @@ func appendEventData(b []byte, ev *chain.Event) []byte {
 // It has all members but the payload.
 func (n *feedEntry) encodeWithoutPayload() jsontext.Value {
 	if m := n.message; m != nil {
-		return EncodeJSONObject("id", m.id, "channel_id", m.ch.id, "sender", shortenOwnName(m.sender, m.to), "to", nullable(shortenOwnName(m.to, m.to)), "message_type", m.kind, "correlation_id", nullable(m.correlation),
+		return object.EncodeJSONObject("id", m.id, "channel_id", m.ch.id, "sender", object.ShortenOwnName(m.sender, m.to), "to", object.Nullable(object.ShortenOwnName(m.to, m.to)), "message_type", m.kind, "correlation_id", object.Nullable(m.correlation),
 			"payload", nil, "metadata", nil, "created_at", m.at, "expires_at", m.expires, "intent_id", m.ch.in.id, "channel_name", m.ch.doc.Name, "truncated", true)
 	}
 	ev := *n.event
-	return EncodeJSONObject("intent_id", ev.IntentID, "event_id", ev.ID, "event_type", ev.Type, "actor", ev.Actor, "created_at", ev.CreatedAt, "truncated", true)
+	return object.EncodeJSONObject("intent_id", ev.IntentID, "event_id", ev.ID, "event_type", ev.Type, "actor", ev.Actor, "created_at", ev.CreatedAt, "truncated", true)
 }

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/go-json-experiment/json"
+
+	"github.com/acpd/acpd/openintent/object"
 )
 
 // stream is an open event stream without a network: the handler writes into a pipe.
@@ -173,11 +175,11 @@ func TestStreamsTellTheFullMessage(t *testing.T) {
 		var ids []string
 		for path, s := range streams {
 			f := s.next()
-			if f.name != kindMessage || f.data["id"] != a.id() || f.data["intent_id"] != in || f.data["channel_name"] != "talk" {
+			if f.name != object.KindMessage || f.data["id"] != a.id() || f.data["intent_id"] != in || f.data["channel_name"] != "talk" {
 				t.Errorf("%s: %+v", path, f)
 			}
 			for name, v := range a.body.(obj) {
-				if encodeJSONText(f.data[name]) != encodeJSONText(v) {
+				if object.EncodeJSONText(f.data[name]) != object.EncodeJSONText(v) {
 					t.Errorf("%s: %s is %v, want %v", path, name, f.data[name], v)
 				}
 			}
@@ -198,7 +200,7 @@ func TestStreamsTellTheFullMessage(t *testing.T) {
 			if strings.HasSuffix(path, "/subscribe") {
 				want = []string{"STATE_CHANGED", "STATUS_CHANGED"}
 			}
-			if changed.name != want[0] || encodeJSONText(changed.data["new_state"]) != `{"progress":1}` || encodeJSONText(changed.data["old_state"]) != `{}` || changed.data["intent_id"] != in {
+			if changed.name != want[0] || object.EncodeJSONText(changed.data["new_state"]) != `{"progress":1}` || object.EncodeJSONText(changed.data["old_state"]) != `{}` || changed.data["intent_id"] != in {
 				t.Errorf("%s: %+v", path, changed)
 			}
 			if done.name != want[1] || done.data["new_status"] != "completed" || done.data["intent_id"] != in {

@@ -93,8 +93,8 @@ const evictStep = 16
 // and comes back to them. It removes a slice at most; if that is not all, the channel is behind,
 // and its next write continues.
 func (t *tx) evictMessages(ch *channelRecord, last int64) error {
-	floor := last - ch.opt.max
-	if floor <= 0 || !ch.behind && last%min(evictStep, ch.opt.max) != 0 {
+	floor := last - ch.opt.MaxMessages
+	if floor <= 0 || !ch.behind && last%min(evictStep, ch.opt.MaxMessages) != 0 {
 		return nil
 	}
 	from, passed, behind := ch.evicted, ch.passed, false

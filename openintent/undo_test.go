@@ -9,6 +9,7 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"github.com/acpd/acpd/openintent/object"
 	"github.com/acpd/acpd/store"
 )
 
@@ -20,7 +21,7 @@ func (e *Engine) told() (all []string) {
 	for id, in := range e.intents {
 		reserved, shares := maps.Clone(in.reserved), maps.Clone(in.shares)
 		maps.DeleteFunc(shares, func(_ string, s diskShare) bool { return s == diskShare{} })
-		line("intent %s %s %d %s %v %v %v %d %s", id, in.status, in.version, encodeJSONText(in.access), in.used, reserved, shares, in.sequence, in.hash)
+		line("intent %s %s %d %s %v %v %v %d %s", id, in.status, in.version, object.EncodeJSONText(in.access), in.used, reserved, shares, in.sequence, in.hash)
 		for i, ch := range in.channels {
 			line("intent %s channel %d %s", id, i, ch.id)
 		}
@@ -32,7 +33,7 @@ func (e *Engine) told() (all []string) {
 		}
 	}
 	for id, ch := range e.channels {
-		line("channel %s %s %+v over %d count %d last %d used %d open %v", id, encodeJSONText(ch.doc), ch.opt, ch.over, ch.count, ch.last, ch.used, slices.Sorted(maps.Keys(ch.open)))
+		line("channel %s %s %+v over %d count %d last %d used %d open %v", id, object.EncodeJSONText(ch.doc), ch.opt, ch.over, ch.count, ch.last, ch.used, slices.Sorted(maps.Keys(ch.open)))
 	}
 	for home, n := range e.guests {
 		if n != (guestCounts{}) {
@@ -52,16 +53,16 @@ func (e *Engine) told() (all []string) {
 	for key, a := range e.agents {
 		doc := a.doc
 		doc.LastSeen = 0
-		line("agent %v %s", key, encodeJSONText(doc))
+		line("agent %v %s", key, object.EncodeJSONText(doc))
 	}
 	for id, k := range e.tasks {
-		line("task %s %s", id, encodeJSONText(k.doc))
+		line("task %s %s", id, object.EncodeJSONText(k.doc))
 	}
 	for id, co := range e.coords {
-		line("coordinator %s %s", id, encodeJSONText(co.doc))
+		line("coordinator %s %s", id, object.EncodeJSONText(co.doc))
 	}
 	for name, l := range e.leavers {
-		line("leaver %s %s", name, encodeJSONText(l))
+		line("leaver %s %s", name, object.EncodeJSONText(l))
 	}
 	line("graves %v", slices.SortedFunc(slices.Values(e.graves), func(a, b grave) int { return int(a.row - b.row) }))
 	slices.Sort(all)
@@ -362,7 +363,7 @@ func TestALostNumberIsGivenOutAgain(t *testing.T) {
 	last := fmt.Sprint(h.e.settled) // with which the stream of a daemon begins
 	h.restart()
 	said := h.as("planner").say(ch, obj{})
-	events := h.followFrom(h.from(desk, Daemon), "/subscribe/home", last)
+	events := h.followFrom(h.from(desk, object.Daemon), "/subscribe/home", last)
 	defer events.stop()
 	if f := events.next(); f.data["data"].(obj)["id"] != said {
 		t.Errorf("the stream tells of %v, not of %s", f.data, said)

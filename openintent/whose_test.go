@@ -3,6 +3,8 @@ package openintent
 import (
 	"slices"
 	"testing"
+
+	"github.com/acpd/acpd/openintent/object"
 )
 
 // at is the name of an agent of another daemon.
@@ -112,7 +114,7 @@ func TestRolesOfOthersAreGranted(t *testing.T) {
 	early := p.say(ch, obj{"to": "role:leads"})
 	declare := func(role string) {
 		t.Helper()
-		guest.with("X-Agent-Record", encodeJSONText(obj{"status": "active", "role_id": role})).get("/intents/" + in).ok(200)
+		guest.with("X-Agent-Record", object.EncodeJSONText(obj{"status": "active", "role_id": role})).get("/intents/" + in).ok(200)
 	}
 	declare("leads")
 	guest.do("PUT", "/intents/"+in+"/acl", obj{"default_policy": "open"}).refused(403, "no_permission")
@@ -259,7 +261,7 @@ func TestAwaitedAgentsDepart(t *testing.T) {
 		h.restart()
 	}
 	role := "smiths"
-	said := AgentStates{map[string]AgentState{"worker": {Status: "deregistered"}, "welder": {Status: "deregistered"}, "smith": {"dead", &role}, "idle": {Status: "deregistered"}, "odd": {Status: "odd"}}}
+	said := object.AgentStates{Agents: map[string]object.AgentState{"worker": {Status: "deregistered"}, "welder": {Status: "deregistered"}, "smith": {Status: "dead", RoleID: &role}, "idle": {Status: "deregistered"}, "odd": {Status: "odd"}}}
 	if err := h.e.StoreAgentStates(t.Context(), desk, []string{"worker", "welder", "smith", "nobody"}, said); err != nil {
 		t.Fatal(err)
 	}
@@ -267,8 +269,8 @@ func TestAwaitedAgentsDepart(t *testing.T) {
 	p.get(ch).has(obj{"members": []string{"planner", at(laptop, "worker")}})
 	p.get(ch + "/messages/" + asked).has(obj{"status": "expired"})
 	p.get(all + "/messages/" + also).has(obj{"status": "expired"})
-	if notice := p.get(ch + "/messages?types=notify").list("payload"); len(notice) != 1 || encodeJSONText(notice[0]) != encodeJSONText(obj{"event": "agent_departed", "agent_id": "worker", "role_id": nil, "reason": "deregistered", "home": desk}) {
-		t.Errorf("notices %s", encodeJSONText(notice))
+	if notice := p.get(ch + "/messages?types=notify").list("payload"); len(notice) != 1 || object.EncodeJSONText(notice[0]) != object.EncodeJSONText(obj{"event": "agent_departed", "agent_id": "worker", "role_id": nil, "reason": "deregistered", "home": desk}) {
+		t.Errorf("notices %s", object.EncodeJSONText(notice))
 	}
 	awaited("smith")
 	h.as("").get("/agents/" + at(desk, "smith")).ok(200).has(obj{"status": "dead"})
@@ -289,8 +291,8 @@ func TestStatesOfNamedAgents(t *testing.T) {
 		h.as(id).register(obj{"role_id": "tester"}).ok(201)
 	}
 	h.as("gone").do("DELETE", "/agents/gone", nil).ok(200)
-	h.from(desk, Daemon).post("/departed", obj{"agents": []string{"here", "gone", "never"}}).ok(200).has(obj{"agents": obj{"here": obj{"status": "active", "role_id": "tester"}, "gone": obj{"status": "deregistered", "role_id": "tester"}}})
-	h.from(desk, Daemon).post("/departed", obj{"agents": longMembers(maxEntries + 1)}).refused(422, "invalid")
+	h.from(desk, object.Daemon).post("/departed", obj{"agents": []string{"here", "gone", "never"}}).ok(200).has(obj{"agents": obj{"here": obj{"status": "active", "role_id": "tester"}, "gone": obj{"status": "deregistered", "role_id": "tester"}}})
+	h.from(desk, object.Daemon).post("/departed", obj{"agents": longMembers(object.MaxEntries + 1)}).refused(422, "invalid")
 	h.as("planner").post("/departed", obj{"agents": []string{}}).refused(403, "not_an_agent")
 	h.from(desk, "worker").post("/departed", obj{"agents": []string{}}).refused(403, "not_an_agent")
 }

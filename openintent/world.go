@@ -7,6 +7,7 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"github.com/acpd/acpd/openintent/chain"
+	"github.com/acpd/acpd/openintent/object"
 	"github.com/acpd/acpd/store"
 )
 
@@ -69,6 +70,14 @@ func (e *Engine) loadWorld(ctx context.Context) error {
 	})
 }
 
+// newID makes an id of this daemon.
+func (w *world) newID(prefix string, at chain.Time) string { return object.NewID(w.self, prefix, at) }
+
+// newMessageID makes a message's id, which carries its number in its channel.
+func (w *world) newMessageID(at chain.Time, number int64) string {
+	return object.NewMessageID(w.self, at, number)
+}
+
 // fillWorldFromStore fills the world from the store. The world is locked.
 func (t *tx) fillWorldFromStore() error {
 	e, at := t.e, t.now
@@ -127,7 +136,7 @@ func (t *tx) fillWorldFromStore() error {
 			return nil
 		}),
 		each("SELECT doc FROM openintent_agent", func(scan func(...any) error) error {
-			var doc Agent
+			var doc object.Agent
 			if err := scanDoc(scan, &doc); err != nil {
 				return err
 			}
@@ -137,7 +146,7 @@ func (t *tx) fillWorldFromStore() error {
 			return nil
 		}),
 		each("SELECT doc, intent FROM openintent_task ORDER BY id", func(scan func(...any) error) error {
-			k := &taskRecord{doc: new(Task)}
+			k := &taskRecord{doc: new(object.Task)}
 			var row int64
 			if err := scanDoc(scan, k.doc, &row); err != nil {
 				return err
@@ -146,7 +155,7 @@ func (t *tx) fillWorldFromStore() error {
 			k.in.tasks = append(k.in.tasks, k)
 			e.tasks[k.doc.ID] = k
 			t.adjustCreatedCounts(k.doc.Home, 0, 1, 0)
-			t.adjustCreatedCounts(k.doc.payingHome(), 0, 0, k.doc.size())
+			t.adjustCreatedCounts(k.doc.PayingHome(), 0, 0, k.doc.Size())
 			return nil
 		}),
 		each("SELECT doc, intent FROM openintent_coordinator ORDER BY id", func(scan func(...any) error) error {
@@ -172,7 +181,7 @@ func (t *tx) fillWorldFromStore() error {
 					return err
 				}
 				var err error
-				if ch.opt, err = parseOptions(ch.doc.Options); err != nil {
+				if ch.opt, err = object.ParseOptions(ch.doc.Options); err != nil {
 					return err
 				}
 				if ch.count > 0 {
@@ -180,7 +189,7 @@ func (t *tx) fillWorldFromStore() error {
 				}
 				ch.in = byRow[row]
 				if ch.over = ch.in.ended; ch.doc.TaskID != nil {
-					if k := e.tasks[*ch.doc.TaskID]; k != nil && k.in == ch.in && isTaskOver(k.doc.Status) && (ch.over == 0 || k.doc.CompletedAt < ch.over) {
+					if k := e.tasks[*ch.doc.TaskID]; k != nil && k.in == ch.in && object.IsTaskOver(k.doc.Status) && (ch.over == 0 || k.doc.CompletedAt < ch.over) {
 						ch.over = k.doc.CompletedAt
 					}
 				}
@@ -188,7 +197,7 @@ func (t *tx) fillWorldFromStore() error {
 				t.adjustMemberCounts(ch, 1)
 				ch.id = ch.doc.ID
 				e.channels[ch.id], channels[ch.row] = ch, ch
-				t.adjustCreatedCounts(ch.doc.Home, 1, 0, ch.doc.size())
+				t.adjustCreatedCounts(ch.doc.Home, 1, 0, ch.doc.Size())
 				e.rows = max(e.rows, ch.row)
 				return nil
 			}),

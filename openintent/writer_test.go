@@ -10,6 +10,7 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"github.com/acpd/acpd/integration/statedb"
+	"github.com/acpd/acpd/openintent/object"
 	"github.com/acpd/acpd/store"
 )
 
@@ -61,7 +62,7 @@ func TestStatePatchesAreMadeOutsideOfTheWrite(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	path := strings.Repeat("/a", maxSteps-1)
+	path := strings.Repeat("/a", object.MaxSteps-1)
 	patch := func(version, n int, value string) *answer {
 		patches := make([]string, n)
 		for i := range patches {
@@ -80,7 +81,7 @@ func TestStatePatchesAreMadeOutsideOfTheWrite(t *testing.T) {
 	h.most("1,000 patches", 5<<20)
 	// The last one counts, and the rest is as it was.
 	at := far.get("/intents/" + in).ok(200).at("state")
-	for range maxSteps - 1 {
+	for range object.MaxSteps - 1 {
 		at = at.(obj)["a"]
 	}
 	if got := at.(obj); len(got) != len(many)+1 || got["x"] != 999.0 {
@@ -96,20 +97,20 @@ func TestStatePatchesAreBounded(t *testing.T) {
 	set := func(version string, patches ...obj) *answer {
 		return p.with("If-Match", version).post("/intents/"+in+"/state", obj{"patches": patches})
 	}
-	long := strings.Repeat("x", maxPatches/2)
+	long := strings.Repeat("x", object.MaxPatches/2)
 	set("1", obj{"op": "set", "path": "a", "value": long}, obj{"op": "set", "path": "a", "value": long}).refused(413, "too_large")
 	deep := func(size int) string {
-		return strings.Repeat(`{"a":`, maxSteps) + `"` + strings.Repeat("x", size) + `"` + strings.Repeat("}", maxSteps)
+		return strings.Repeat(`{"a":`, object.MaxSteps) + `"` + strings.Repeat("x", size) + `"` + strings.Repeat("}", object.MaxSteps)
 	}
 	raw := func(version string, patches ...string) *answer {
 		return p.with("If-Match", version).post("/intents/"+in+"/state", `{"patches":[`+strings.Join(patches, ",")+`]}`)
 	}
-	through := fmt.Sprintf(`{"op":"set","path":%q,"value":1}`, strings.Repeat("/a", maxSteps))
+	through := fmt.Sprintf(`{"op":"set","path":%q,"value":1}`, strings.Repeat("/a", object.MaxSteps))
 	again := `{"op":"set","path":"/a","value":` + deep(200<<10) + `}`
 	raw("1", again).ok(200)
 	raw("2", through, again, through).refused(413, "too_large")
 	raw("2", through, through).ok(200)
-	p.post("/intents", obj{"title": "t", "state": obj{"x": strings.Repeat("x", maxState)}}).refused(413, "too_large")
+	p.post("/intents", obj{"title": "t", "state": obj{"x": strings.Repeat("x", object.MaxState)}}).refused(413, "too_large")
 }
 
 // Two changes of one version: one is made, whatever the other was computed from.
@@ -345,7 +346,7 @@ func TestLargestInputsAreReadOutsideOfTheWrite(t *testing.T) {
 	far.send(ch, obj{"payload": many}).ok(201)
 	h.most("a large message that is logged", 3<<20)
 	task := far.post("/tasks", obj{"intent_id": in, "name": "n"}).ok(201).id()
-	far.with("If-Match", "1").patch("/tasks/"+task, obj{"input": obj{"x": strings.Repeat("x", maxTask-2000)}, "ignored": many}).ok(200)
+	far.with("If-Match", "1").patch("/tasks/"+task, obj{"input": obj{"x": strings.Repeat("x", object.MaxTask-2000)}, "ignored": many}).ok(200)
 	h.most("a large task", 1<<20)
 }
 

@@ -4,10 +4,10 @@ import (
 	"net/http"
 	"slices"
 
-	"github.com/acpd/acpd/openintent"
+	"github.com/acpd/acpd/openintent/object"
 )
 
-func registerAgent(r *request, body *openintent.Register) (any, error) {
+func registerAgent(r *request, body *object.Register) (any, error) {
 	doc, isNew, err := r.e.RegisterAgent(r.Call, body)
 	if !isNew {
 		r.status = http.StatusOK
@@ -17,10 +17,10 @@ func registerAgent(r *request, body *openintent.Register) (any, error) {
 
 func listAgents(r *request) (any, error) {
 	q := r.parseQuery()
-	list, err := r.e.ListAgents(r.Call, q.Get("status"), q.Get("role_id"), q.readPage(openintent.MaxList), r.gatherRemoteAgents)
+	list, err := r.e.ListAgents(r.Call, q.Get("status"), q.Get("role_id"), q.readPage(object.MaxList), r.gatherRemoteAgents)
 	return encodeList(r, r.ListByteLimit(), slices.Values(list), err)
 }
 
-func listAgentStates(r *request, body *openintent.ListOf) (any, error) {
+func listAgentStates(r *request, body *object.ListOf) (any, error) {
 	return r.e.ListAgentStates(body)
 }

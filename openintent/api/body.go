@@ -13,6 +13,7 @@ import (
 	"github.com/acpd/acpd/internal/jsonscan"
 	"github.com/acpd/acpd/openintent"
 	"github.com/acpd/acpd/openintent/chain"
+	"github.com/acpd/acpd/openintent/object"
 )
 
 // bodyRoom bounds the bytes of a body without its payload.
@@ -43,9 +44,9 @@ func (r *request) readBody(limit int64) (err error) {
 	case err != nil && WriteIfRefusal(&r.w, err): // it is not the caller who has left
 		return errAnswered
 	case err != nil:
-		return openintent.NewError("bad_body", "the body could not be read")
+		return object.NewError("bad_body", "the body could not be read")
 	case int64(len(r.body)) > limit:
-		return openintent.NewError("too_large", "the body has more than %d bytes: send less, or a reference to it", limit)
+		return object.NewError("too_large", "the body has more than %d bytes: send less, or a reference to it", limit)
 	}
 	return nil
 }
@@ -72,10 +73,10 @@ func readChargedBody(from io.Reader, length int) ([]byte, error) {
 // decodeBody decodes the body into v.
 func (r *request) decodeBody(v any) error {
 	if len(bytes.TrimSpace(r.body)) == 0 {
-		return openintent.NewError("no_body", "the body is empty: send a JSON object, as /openapi.json describes it")
+		return object.NewError("no_body", "the body is empty: send a JSON object, as /openapi.json describes it")
 	}
-	if jsonscan.IsNestedDeeper(r.body, openintent.MaxDepth) {
-		return openintent.NewError("bad_json", "the body nests more than %d objects and arrays in each other: send what is so deep as a text, or put it elsewhere and refer to it", openintent.MaxDepth)
+	if jsonscan.IsNestedDeeper(r.body, object.MaxDepth) {
+		return object.NewError("bad_json", "the body nests more than %d objects and arrays in each other: send what is so deep as a text, or put it elsewhere and refer to it", object.MaxDepth)
 	}
 	return newBodyRefusal(json.Unmarshal(r.body, v, json.RejectUnknownMembers(r.route.strict)))
 }
@@ -85,22 +86,22 @@ func newBodyRefusal(err error) error {
 	if err == nil {
 		return nil
 	}
-	if e, ok := errors.AsType[*openintent.Error](err); ok {
+	if e, ok := errors.AsType[*object.Error](err); ok {
 		return e
 	}
 	if s, ok := errors.AsType[*json.SemanticError](err); ok {
 		field := cmp.Or(strings.TrimPrefix(string(s.JSONPointer), "/"), "body")
-		field = strings.ToValidUTF8(field[:min(len(field), openintent.MaxName)], "")
+		field = strings.ToValidUTF8(field[:min(len(field), object.MaxName)], "")
 		if errors.Is(s, json.ErrUnknownName) {
-			return openintent.NewFieldError(field, "nothing was changed: there is no such member here: /openapi.json describes those that there are")
+			return object.NewFieldError(field, "nothing was changed: there is no such member here: /openapi.json describes those that there are")
 		}
 		if errors.Is(s, chain.ErrTime) {
-			return openintent.NewFieldError(field, "%v", chain.ErrTime)
+			return object.NewFieldError(field, "%v", chain.ErrTime)
 		}
-		return openintent.NewFieldError(field, "a value of another type is needed")
+		return object.NewFieldError(field, "a value of another type is needed")
 	}
 	if s, ok := errors.AsType[*jsontext.SyntacticError](err); ok {
-		return openintent.NewError("bad_json", "the body is not valid JSON, from byte %d on (counted from 0): names must not repeat, and text must be UTF-8", s.ByteOffset)
+		return object.NewError("bad_json", "the body is not valid JSON, from byte %d on (counted from 0): names must not repeat, and text must be UTF-8", s.ByteOffset)
 	}
-	return openintent.NewError("bad_json", "the body is not valid JSON: names must not repeat, and text must be UTF-8")
+	return object.NewError("bad_json", "the body is not valid JSON: names must not repeat, and text must be UTF-8")
 }

@@ -7,6 +7,7 @@ import (
 	"net/http"
 
 	"github.com/acpd/acpd/openintent"
+	"github.com/acpd/acpd/openintent/object"
 )
 
 const (
@@ -19,7 +20,7 @@ const (
 	HeaderRecord = "X-Agent-Record"
 )
 
-// Identify returns who makes a request. Its error is an [*openintent.Error] or an [*Error].
+// Identify returns who makes a request. Its error is an [*object.Error] or an [*Error].
 type Identify = func(*http.Request) (openintent.Caller, error)
 
 // IdentifyLocalCaller identifies callers whose transport has shown that they are this daemon's user.
@@ -29,15 +30,15 @@ func IdentifyLocalCaller(r *http.Request) (openintent.Caller, error) {
 	agent := r.Header.Get(headerAgent)
 	switch said := r.Header.Get(headerOperator); {
 	case said == "" && agent == "":
-		return openintent.Caller{}, openintent.NewError("no_caller", "%s: say who you are: %[1]s: NAME for an agent, or %s: true for the operator", headerAgent, headerOperator)
+		return openintent.Caller{}, object.NewError("no_caller", "%s: say who you are: %[1]s: NAME for an agent, or %s: true for the operator", headerAgent, headerOperator)
 	case said == "":
 		return newAgentCaller(agent)
 	case said != "true":
-		return openintent.Caller{}, openintent.NewError("bad_operator", "%s: its one value is true: send that, or leave the header out", headerOperator)
+		return openintent.Caller{}, object.NewError("bad_operator", "%s: its one value is true: send that, or leave the header out", headerOperator)
 	case agent != "":
-		return openintent.Caller{}, openintent.NewError("two_callers", "%s: the operator is no agent: send this header or %s; to act as an agent, name it as sender in the body", headerOperator, headerAgent)
+		return openintent.Caller{}, object.NewError("two_callers", "%s: the operator is no agent: send this header or %s; to act as an agent, name it as sender in the body", headerOperator, headerAgent)
 	}
-	return openintent.Caller{Agent: openintent.Operator, Operator: true}, nil
+	return openintent.Caller{Agent: object.Operator, Operator: true}, nil
 }
 
 // NewAgentIdentifier returns a function that identifies callers that can be agents only. The caller
@@ -47,10 +48,10 @@ func NewAgentIdentifier(vouch func(agent string, r *http.Request) error) Identif
 	return func(r *http.Request) (openintent.Caller, error) {
 		agent := r.Header.Get(headerAgent)
 		if r.Header.Get(headerOperator) != "" {
-			return openintent.Caller{}, openintent.NewError("no_operator", "%s: there is no operator on the agents' socket: leave the header out, and say in %s which agent you are", headerOperator, headerAgent)
+			return openintent.Caller{}, object.NewError("no_operator", "%s: there is no operator on the agents' socket: leave the header out, and say in %s which agent you are", headerOperator, headerAgent)
 		}
 		if agent == "" {
-			return openintent.Caller{}, openintent.NewError("no_caller", "%s: say which agent you are: %[1]s: NAME", headerAgent)
+			return openintent.Caller{}, object.NewError("no_caller", "%s: say which agent you are: %[1]s: NAME", headerAgent)
 		}
 		who, err := newAgentCaller(agent)
 		if err != nil {
@@ -65,18 +66,18 @@ func NewAgentIdentifier(vouch func(agent string, r *http.Request) error) Identif
 func IdentifyRemoteCaller(home string, r *http.Request) (openintent.Caller, error) {
 	agent := r.Header.Get(headerAgent)
 	if agent == "" {
-		return openintent.Caller{}, openintent.ErrNoAgent
+		return openintent.Caller{}, object.ErrNoAgent
 	}
-	if agent != openintent.Daemon && !openintent.IsAgentID(agent) {
-		return openintent.Caller{}, openintent.NewAgentIDError(headerAgent)
+	if agent != object.Daemon && !object.IsAgentID(agent) {
+		return openintent.Caller{}, object.NewAgentIDError(headerAgent)
 	}
 	return openintent.Caller{Agent: agent, Home: home}, nil
 }
 
 // newAgentCaller returns the caller that is an agent here, and refuses what is no id of an agent.
 func newAgentCaller(agent string) (openintent.Caller, error) {
-	if !openintent.IsAgentID(agent) {
-		return openintent.Caller{}, openintent.NewAgentIDError(headerAgent)
+	if !object.IsAgentID(agent) {
+		return openintent.Caller{}, object.NewAgentIDError(headerAgent)
 	}
 	return openintent.Caller{Agent: agent}, nil
 }
@@ -101,7 +102,7 @@ func NewKeyIdentifier(keys []Key) Identify {
 	return func(r *http.Request) (openintent.Caller, error) {
 		given := r.Header.Get(headerAPIKey)
 		if given == "" {
-			return openintent.Caller{}, openintent.NewError("no_key", "this listener needs an API key in the header %s", headerAPIKey)
+			return openintent.Caller{}, object.NewError("no_key", "this listener needs an API key in the header %s", headerAPIKey)
 		}
 		hash := []byte(HashAPIKey(given))
 		found := -1
@@ -118,10 +119,10 @@ func NewKeyIdentifier(keys []Key) Identify {
 			return IdentifyLocalCaller(r)
 		}
 		if r.Header.Get(headerOperator) != "" {
-			return openintent.Caller{}, openintent.NewError("no_operator", "%s: the API key is for an agent: leave the header out", headerOperator)
+			return openintent.Caller{}, object.NewError("no_operator", "%s: the API key is for an agent: leave the header out", headerOperator)
 		}
 		if agent := r.Header.Get(headerAgent); agent != "" && agent != bound {
-			return openintent.Caller{}, openintent.NewError("agent_mismatch", "the API key is for another agent than %s names", headerAgent)
+			return openintent.Caller{}, object.NewError("agent_mismatch", "the API key is for another agent than %s names", headerAgent)
 		}
 		return openintent.Caller{Agent: bound}, nil
 	}

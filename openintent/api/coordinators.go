@@ -3,12 +3,12 @@ package api
 import (
 	"slices"
 
-	"github.com/acpd/acpd/openintent"
+	"github.com/acpd/acpd/openintent/object"
 )
 
 // decodeAppointmentForRouting reads the appointment of a coordinator, and returns the id of its intent.
 func decodeAppointmentForRouting(r *request) (string, error) {
-	want := openintent.NewAppoint(r.Call)
+	want := object.NewAppoint(r.Caller.Agent)
 	if err := r.decodeBody(want); err != nil {
 		return "", err
 	}
@@ -17,6 +17,6 @@ func decodeAppointmentForRouting(r *request) (string, error) {
 }
 
 func listCoordinators(r *request) (any, error) {
-	list, err := r.e.ListCoordinators(r.Call, r.args[0], r.parseQuery().readPage(openintent.MaxList))
-	return encodeList(r, openintent.MaxListBytes, slices.Values(list), err)
+	list, err := r.e.ListCoordinators(r.Call, r.args[0], r.parseQuery().readPage(object.MaxList))
+	return encodeList(r, object.MaxListBytes, slices.Values(list), err)
 }

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"net/http"
 
-	"github.com/acpd/acpd/openintent"
+	"github.com/acpd/acpd/openintent/object"
 )
 
 // Error is a refusal as it is answered. Those of the engine get their status from their code.
@@ -23,7 +23,7 @@ func newStatusError(status int, code, format string, args ...any) *Error {
 	return &Error{Status: status, Code: code, Message: fmt.Sprintf(format, args...)}
 }
 
-// statuses are the HTTP statuses of the codes of [openintent.Error].
+// statuses are the HTTP statuses of the codes of [object.Error].
 var statuses = map[string]int{
 	"bad_agent_id": 400, "bad_body": 400, "bad_cursor": 400, "bad_id": 400, "bad_json": 400, "bad_key": 400, "bad_operator": 400, "bad_version": 400,
 	"no_body": 400, "no_caller": 400, "two_callers": 400,
@@ -49,14 +49,14 @@ func toAPIError(err error) *Error {
 	if e, ok := errors.AsType[*Error](err); ok {
 		return e
 	}
-	if e, ok := errors.AsType[*openintent.Error](err); ok {
+	if e, ok := errors.AsType[*object.Error](err); ok {
 		return &Error{statuses[e.Code], e.Code, e.Message, e.More}
 	}
 	return nil
 }
 
 // WriteIfRefusal answers a request with the refusal that err is: an [*Error] or an
-// [*openintent.Error]. It reports false, and answers nothing, if err is neither.
+// [*object.Error]. It reports false, and answers nothing, if err is neither.
 func WriteIfRefusal(w http.ResponseWriter, err error) bool {
 	e := toAPIError(err)
 	if e != nil {
@@ -81,5 +81,5 @@ func (r *Error) WriteAnswer(w http.ResponseWriter) {
 	if r.Code == "overloaded" {
 		w.Header().Set("Retry-After", "1")
 	}
-	writeAnswer(w, r.Status, openintent.JSON{openintent.EncodeJSONObject(pairs...)})
+	writeAnswer(w, r.Status, object.JSON{object.EncodeJSONObject(pairs...)})
 }

@@ -5,12 +5,13 @@ import (
 	"io"
 
 	"github.com/acpd/acpd/openintent"
+	"github.com/acpd/acpd/openintent/object"
 )
 
 // forwardIfElsewhere passes the request on if another host has made id. Then it returns
 // errAnswered, or why the request was not passed on.
 func (r *request) forwardIfElsewhere(id string) error {
-	host, ok := openintent.HostOfID(id)
+	host, ok := object.HostOfID(id)
 	if !ok || host == r.e.Host() || r.forward == nil || r.Caller.Home != "" {
 		return nil // what another daemon asks goes no further
 	}
@@ -23,7 +24,7 @@ func (r *request) forwardIfElsewhere(id string) error {
 	switch in := r.input.(type) {
 	case *messageToSend:
 		err = in.FillPendingAnswer(&p, r.e, in.channel, in.intent, in.name)
-	case *openintent.AskMessage:
+	case *object.AskMessage:
 		p.Wait, err = in.ParseTimeout()
 	default:
 		p.Wait, err = r.parseQuery().readWait()

@@ -12,8 +12,8 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
-	"github.com/acpd/acpd/openintent"
 	"github.com/acpd/acpd/openintent/chain"
+	"github.com/acpd/acpd/openintent/object"
 )
 
 // gatherHostLists gets a list from each other host in reach, if the caller is an agent here. list
@@ -88,22 +88,22 @@ func skipToJSONList(d *jsontext.Decoder, name string) bool {
 const aheadTime = 24 * time.Hour
 
 // gatherRemoteIntents returns the intents of other hosts, as many of each as the page may need.
-func (r *request) gatherRemoteIntents(status string, need int) []openintent.Intent {
-	need = min(need, openintent.MaxList)
+func (r *request) gatherRemoteIntents(status string, need int) []object.Intent {
+	need = min(need, object.MaxList)
 	query := url.Values{"limit": {strconv.Itoa(need)}, "status": {status}}
 	latest := chain.Time(time.Now().UnixMicro()).Add(aheadTime)
-	lists := gatherHostLists(r, "intents", query, "intents", need, func(host string, in *openintent.Intent) (string, bool) {
+	lists := gatherHostLists(r, "intents", query, "intents", need, func(host string, in *object.Intent) (string, bool) {
 		in.Host = host
-		return in.ID, openintent.IsIntentIDOf(host, in.ID, latest)
+		return in.ID, object.IsIntentIDOf(host, in.ID, latest)
 	})
 	return slices.Concat(slices.Collect(maps.Values(lists))...)
 }
 
 // gatherRemoteAgents returns the agents of other daemons, by the id of their daemon.
-func (r *request) gatherRemoteAgents(status, role string) map[string][]openintent.Agent {
+func (r *request) gatherRemoteAgents(status, role string) map[string][]object.Agent {
 	query := url.Values{"status": {status}, "role_id": {role}}
-	return gatherHostLists(r, "agents", query, "", openintent.MaxList, func(host string, a *openintent.Agent) (string, bool) {
-		if a.Host != "" || !openintent.IsAgentID(a.AgentID) {
+	return gatherHostLists(r, "agents", query, "", object.MaxList, func(host string, a *object.Agent) (string, bool) {
+		if a.Host != "" || !object.IsAgentID(a.AgentID) {
 			return "", false
 		}
 		a.Host = host

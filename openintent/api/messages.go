@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/acpd/acpd/openintent"
+	"github.com/acpd/acpd/openintent/object"
 )
 
 const (
@@ -43,7 +44,7 @@ func decodeReplyForRouting(r *request) (string, error) {
 // decodeMessageToSend reads the body, prepares the message for s and keeps s as the request's input. It
 // returns the id that names the host.
 func (r *request) decodeMessageToSend(s *messageToSend) (id string, err error) {
-	var body openintent.SendMessage
+	var body object.SendMessage
 	if err := r.decodeBody(&body); err != nil {
 		return "", err
 	}
@@ -57,11 +58,11 @@ func (r *request) decodeMessageToSend(s *messageToSend) (id string, err error) {
 		return "", err
 	}
 	key := r.http.Header.Get(headerKey)
-	if len(key) > openintent.MaxName {
-		return "", openintent.NewError("bad_key", "%s: at most %d bytes", headerKey, openintent.MaxName)
+	if len(key) > object.MaxName {
+		return "", object.NewError("bad_key", "%s: at most %d bytes", headerKey, object.MaxName)
 	}
 	r.input, id = s, s.channel
-	if _, isID := openintent.HostOfID(id); !isID {
+	if _, isID := object.HostOfID(id); !isID {
 		id = s.intent
 	}
 	return id, s.SetIdempotencyKey(key, r.http.Header.Get(headerID), r.http.URL.Path, r.body)
@@ -69,7 +70,7 @@ func (r *request) decodeMessageToSend(s *messageToSend) (id string, err error) {
 
 // decodeAskForRouting reads a request that waits for its responses, and returns the id of its channel.
 func decodeAskForRouting(r *request) (string, error) {
-	body := new(openintent.AskMessage)
+	body := new(object.AskMessage)
 	r.input = body
 	return r.args[0], r.decodeBody(body)
 }
@@ -90,14 +91,14 @@ func replyToRequest(r *request) (any, error) {
 }
 
 // makeSendAnswer returns the answer to a send. A repeat gets the first answer, and a header says so.
-func (r *request) makeSendAnswer(out openintent.Sent, err error) (any, error) {
+func (r *request) makeSendAnswer(out object.Sent, err error) (any, error) {
 	if err == nil && out.Repeated {
 		r.w.Header().Set("Idempotency-Replayed", "true")
 	}
 	return out.Message, err
 }
 
-func askForResponses(r *request, body *openintent.AskMessage) (any, error) {
+func askForResponses(r *request, body *object.AskMessage) (any, error) {
 	r.body = nil // body has it
 	out, err := r.e.Ask(r.Call, r.args[0], body, r.http.Header.Get(headerKey))
 	if err != nil {
@@ -111,7 +112,7 @@ func askForResponses(r *request, body *openintent.AskMessage) (any, error) {
 
 func listMessages(r *request) (any, error) {
 	q := r.parseQuery()
-	which := &openintent.MessageFilter{Since: q.Get("since"), To: q.Get("to"), Status: q.Get("status"), Limit: q.readNumber("limit", openintent.MaxList), Plain: r.http.URL.RawQuery == ""}
+	which := &object.MessageFilter{Since: q.Get("since"), To: q.Get("to"), Status: q.Get("status"), Limit: q.readNumber("limit", object.MaxList), Plain: r.http.URL.RawQuery == ""}
 	if types := q.Get("types"); types != "" {
 		which.Types = strings.Split(types, ",")
 	}
@@ -124,7 +125,7 @@ func listMessages(r *request) (any, error) {
 
 func getMessage(r *request) (any, error) { return r.e.GetMessage(r.Call, r.args[0], r.args[1]) }
 
-func setMessageStatus(r *request, body *openintent.StatusChange) (any, error) {
+func setMessageStatus(r *request, body *object.StatusChange) (any, error) {
 	return r.e.SetMessageStatus(r.Call, r.args[0], r.args[1], body)
 }
 
@@ -134,7 +135,7 @@ func listUnsent(r *request) (any, error) {
 		after = -1 // the engine refuses it, in the order of its checks
 	}
 	list, err := r.e.ListUnsentMessages(r.Call, r.parseQuery().readPage(100), after)
-	return encodeList(r, openintent.MaxListBytes, slices.Values(list), err)
+	return encodeList(r, object.MaxListBytes, slices.Values(list), err)
 }
 
 // readWait reads the seconds for which a list may wait for a message.
@@ -144,8 +145,8 @@ func (q query) readWait() (time.Duration, error) {
 		return 0, nil
 	}
 	s, err := strconv.ParseFloat(text, 64)
-	if err != nil || !(s >= 0 && s <= openintent.MaxWait.Seconds()) {
-		return 0, openintent.NewFieldError("wait", "0 to %d seconds", int(openintent.MaxWait.Seconds()))
+	if err != nil || !(s >= 0 && s <= object.MaxWait.Seconds()) {
+		return 0, object.NewFieldError("wait", "0 to %d seconds", int(object.MaxWait.Seconds()))
 	}
 	return time.Duration(s * float64(time.Second)), nil
 }

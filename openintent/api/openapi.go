@@ -7,8 +7,8 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
-	"github.com/acpd/acpd/openintent"
 	"github.com/acpd/acpd/openintent/chain"
+	"github.com/acpd/acpd/openintent/object"
 )
 
 // wellKnown describes this server.
@@ -93,7 +93,7 @@ func buildOpenAPIDocument() jsontext.Value {
 		paths[path][strings.ToLower(rt.method)] = d.describeOperation(&rt, path)
 	}
 	d.schemas["Problem"] = d.describeMembers(reflect.TypeFor[problem]())
-	return openintent.EncodeJSON(map[string]any{
+	return object.EncodeJSON(map[string]any{
 		"openapi": "3.1.0",
 		"info": map[string]any{"title": "OpenIntent channels", "version": "1.0.0", "license": map[string]any{"name": "Apache-2.0", "identifier": "Apache-2.0"},
 			"description": "Agent-to-agent messaging (RFC-0021) and what it needs. Every path below /api/v1/ is served below /v1/ too."},
@@ -174,7 +174,7 @@ func (d *openAPIBuilder) describeType(t reflect.Type) map[string]any {
 		return map[string]any{"type": []any{"string", "null"}, "format": "date-time"}
 	case reflect.TypeFor[jsontext.Value]():
 		return map[string]any{}
-	case reflect.TypeFor[openintent.AgentRef]():
+	case reflect.TypeFor[object.AgentRef]():
 		return map[string]any{"type": []any{"string", "object"}, "description": "an agent's id or name, or an object with its agent_id and home"}
 	}
 	switch t.Kind() {

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/acpd/acpd/openintent"
+	"github.com/acpd/acpd/openintent/object"
 )
 
 // request is a request on its way through a handler.
@@ -33,8 +34,8 @@ func (r *request) parseQuery() query { return query{r.http.URL.Query()} }
 
 // readPage reads limit and offset. Text that is no number is read as -1, which the engine
 // refuses.
-func (q query) readPage(usual int) openintent.Page {
-	return openintent.Page{Limit: q.readNumber("limit", usual), Offset: q.readNumber("offset", 0)}
+func (q query) readPage(usual int) object.Page {
+	return object.Page{Limit: q.readNumber("limit", usual), Offset: q.readNumber("offset", 0)}
 }
 
 // readNumber reads a parameter: usual if there is none, -1 if it is no number.
@@ -62,7 +63,7 @@ func (r *request) readIfMatch(missing int) (int64, error) {
 	}
 	v, err := strconv.ParseInt(text, 10, 64)
 	if err != nil {
-		return 0, openintent.NewError("bad_version", "If-Match: the version is a number")
+		return 0, object.NewError("bad_version", "If-Match: the version is a number")
 	}
 	return v, nil
 }

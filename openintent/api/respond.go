@@ -7,7 +7,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
-	"github.com/acpd/acpd/openintent"
+	"github.com/acpd/acpd/openintent/object"
 )
 
 // encodeList encodes a list, up to the element with which it has room bytes.
@@ -15,9 +15,9 @@ func encodeList[T any](r *request, room int, list iter.Seq[T], err error) (any, 
 	if err != nil {
 		return nil, err
 	}
-	p, size := openintent.JSON{[]byte("[")}, 0
+	p, size := object.JSON{[]byte("[")}, 0
 	for v := range list {
-		doc := openintent.EncodeJSON(v)
+		doc := object.EncodeJSON(v)
 		if err := r.ChargeCaller(len(doc)); err != nil {
 			return nil, err
 		}
@@ -50,18 +50,18 @@ func (a *answerWriter) Write(b []byte) (int, error) {
 func (a *answerWriter) Unwrap() http.ResponseWriter { return a.ResponseWriter }
 
 // encodeAnswer returns the body of an answer.
-func encodeAnswer(body any) openintent.JSON {
+func encodeAnswer(body any) object.JSON {
 	switch b := body.(type) {
-	case openintent.JSON:
+	case object.JSON:
 		return b
 	case jsontext.Value:
-		return openintent.JSON{b}
+		return object.JSON{b}
 	}
-	return openintent.JSON{openintent.EncodeJSON(body)}
+	return object.JSON{object.EncodeJSON(body)}
 }
 
 // writeAnswer writes an answer, up to the first write that fails.
-func writeAnswer(w http.ResponseWriter, status int, answer openintent.JSON) {
+func writeAnswer(w http.ResponseWriter, status int, answer object.JSON) {
 	if status == http.StatusNoContent {
 		w.WriteHeader(status)
 		return

@@ -11,6 +11,7 @@ import (
 	"github.com/acpd/acpd/budget"
 	"github.com/acpd/acpd/disk"
 	"github.com/acpd/acpd/openintent"
+	"github.com/acpd/acpd/openintent/object"
 )
 
 // Handlers that answer by themselves return errAnswered, or errBroken if the answer has not come
@@ -66,12 +67,12 @@ func (a *API) newRouteHandler(table routeTable, identify Identify) http.Handler 
 			if r.Caller.Home != "" {
 				stops = "the intent's host"
 			}
-			WriteIfRefusal(w, openintent.NewError("cancelled", "%s stops, or who asked has left: what was asked may be done; look, then try again", stops).WithMember("delivered", "unknown"))
+			WriteIfRefusal(w, object.NewError("cancelled", "%s stops, or who asked has left: what was asked may be done; look, then try again", stops).WithMember("delivered", "unknown"))
 		default:
 			switch {
 			case toAPIError(err) != nil:
 			case disk.IsFullError(err):
-				err = openintent.NewError("disk_full", "the daemon's disk is full, and nothing was kept: free some space, then try again")
+				err = object.NewError("disk_full", "the daemon's disk is full, and nothing was kept: free some space, then try again")
 			default:
 				r.e.Config().Log.Error("openintent: a request failed", "method", in.Method, "path", rt.path, "error", err)
 				err = newInternalRefusal()
@@ -85,14 +86,14 @@ func (a *API) newRouteHandler(table routeTable, identify Identify) http.Handler 
 }
 
 // newInternalRefusal returns the refusal of a request that has failed here.
-func newInternalRefusal() *openintent.Error {
-	return openintent.NewError("internal", "the daemon failed to do this: its log says why")
+func newInternalRefusal() *object.Error {
+	return object.NewError("internal", "the daemon failed to do this: its log says why")
 }
 
 // handleAndEncode does what the request asks for, and returns the encoded answer. If a handler panics,
 // the request fails and nothing else: no request must end this daemon. A handler may break off
 // with [http.ErrAbortHandler], for example if a host ends in the middle of its answer.
-func (r *request) handleAndEncode() (answer openintent.JSON, err error) {
+func (r *request) handleAndEncode() (answer object.JSON, err error) {
 	defer func() {
 		switch v := recover(); v {
 		case nil:
@@ -122,11 +123,11 @@ func (r *request) handleOrForward() (answer any, err error) {
 	}
 	if r.http.Method != http.MethodGet && !isDelete {
 		if err := r.e.CheckDiskRoom(r.Caller.Home); err != nil {
-			return nil, openintent.NewError("disk_low", "the disk of the intent's host is almost full: its owner has to free some space; try again later").WithMember("row", budget.FreeSpace.Name)
+			return nil, object.NewError("disk_low", "the disk of the intent's host is almost full: its owner has to free some space; try again later").WithMember("row", budget.FreeSpace.Name)
 		}
 	}
 	if r.route.in != nil {
-		if err := r.readBody(openintent.MaxPayload + bodyRoom); err != nil {
+		if err := r.readBody(object.MaxPayload + bodyRoom); err != nil {
 			return nil, err
 		}
 	}
@@ -165,11 +166,11 @@ func (r *request) identifyAndAdmitCaller() error {
 		return err
 	}
 	r.SetCaller(who)
-	if r.route.home != (who.Agent == openintent.Daemon && who.Home != "") {
-		return openintent.NewError("not_an_agent", "this is for daemons; all else is for agents")
+	if r.route.home != (who.Agent == object.Daemon && who.Home != "") {
+		return object.NewError("not_an_agent", "this is for daemons; all else is for agents")
 	}
-	if !r.route.home && !who.Operator && !openintent.IsAgentID(who.Agent) {
-		return openintent.NewAgentIDError(headerAgent)
+	if !r.route.home && !who.Operator && !object.IsAgentID(who.Agent) {
+		return object.NewAgentIDError(headerAgent)
 	}
 	if record := r.http.Header.Get(HeaderRecord); record != "" && who.Home != "" && !r.route.home {
 		if err := r.e.StoreCallerRecord(r.Call, record); err != nil { // if the agent needs it, its request fails and says why

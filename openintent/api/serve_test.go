@@ -16,6 +16,7 @@ import (
 	"github.com/acpd/acpd/integration/await"
 	"github.com/acpd/acpd/integration/statedb"
 	"github.com/acpd/acpd/openintent"
+	"github.com/acpd/acpd/openintent/object"
 )
 
 // desk is another daemon.
@@ -74,7 +75,7 @@ func failing(t *testing.T, change func(*route)) (ask func(rt *route, who openint
 // callers are who may ask for a route.
 func (rt *route) callers() []openintent.Caller {
 	if rt.home {
-		return []openintent.Caller{{Agent: openintent.Daemon, Home: desk}}
+		return []openintent.Caller{{Agent: object.Daemon, Home: desk}}
 	}
 	return []openintent.Caller{{Agent: "planner"}, {Agent: "worker", Home: desk}}
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"github.com/acpd/acpd/openintent"
+	"github.com/acpd/acpd/openintent/object"
 )
 
 // eventStream writes an answer of server-sent events.
@@ -41,7 +42,7 @@ func listMissedEntries(r *request) (any, error) {
 	q := r.parseQuery()
 	after, err := strconv.ParseInt(q.Get("after"), 10, 64)
 	if err != nil || after < 0 {
-		return nil, openintent.NewFieldError("after", "the number of an entry is needed")
+		return nil, object.NewFieldError("after", "the number of an entry is needed")
 	}
 	return r.e.ListMissedEntries(r.Call, q.Get("intent"), q.Get("channel"), after)
 }
@@ -116,7 +117,7 @@ func escapeLineEnds(b []byte) []byte {
 func (r *request) streamFromHost(host string) error {
 	id := r.args[0]
 	path := "intents/" + id
-	if openintent.IsChannelID(id) {
+	if object.IsChannelID(id) {
 		path = "channels/" + id
 	}
 	ask := r.http.Clone(r.Context())

@@ -7,12 +7,12 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
-	"github.com/acpd/acpd/openintent"
+	"github.com/acpd/acpd/openintent/object"
 )
 
 // decodeTaskForRouting reads a task, and returns the id of its intent.
 func decodeTaskForRouting(r *request) (string, error) {
-	want := openintent.NewTask()
+	want := object.NewTask()
 	if err := r.decodeBody(want); err != nil {
 		return "", err
 	}
@@ -23,7 +23,7 @@ func decodeTaskForRouting(r *request) (string, error) {
 func listTasks(r *request) (any, error) {
 	q := r.parseQuery()
 	list, err := r.e.ListTasks(r.Call, r.args[0], q.Get("status"), q.readPage(100))
-	return encodeList(r, openintent.MaxListBytes, slices.Values(list), err)
+	return encodeList(r, object.MaxListBytes, slices.Values(list), err)
 }
 
 func patchTask(r *request) (any, error) {
@@ -35,10 +35,10 @@ func patchTask(r *request) (any, error) {
 	if err := r.decodeBody(&raw); err != nil {
 		return nil, err
 	}
-	if err := openintent.NormalizeJSONObject("body", &raw); err != nil {
+	if err := object.NormalizeJSONObject("body", &raw); err != nil {
 		return nil, err
 	}
-	return r.e.PatchTask(r.Call, r.args[0], version, func(doc *openintent.Task) error {
+	return r.e.PatchTask(r.Call, r.args[0], version, func(doc *object.Task) error {
 		return newBodyRefusal(json.Unmarshal(raw, doc))
 	})
 }

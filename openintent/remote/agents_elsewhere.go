@@ -10,7 +10,7 @@ import (
 
 	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/internal/ownwords"
-	"github.com/acpd/acpd/openintent"
+	"github.com/acpd/acpd/openintent/object"
 	"github.com/acpd/acpd/store"
 )
 
@@ -47,7 +47,7 @@ func (g *Gateway) takeArrived() []identity.ID {
 
 // askHome asks one home, in requests about as many agents as one may have.
 func (g *Gateway) askHome(ctx context.Context, home identity.ID) error {
-	for agents := range slices.Chunk(g.Engine.ListAwaitedAgents()[home.String()], openintent.MaxAsked) {
+	for agents := range slices.Chunk(g.Engine.ListAwaitedAgents()[home.String()], object.MaxAsked) {
 		if err := g.askAboutAgents(ctx, home, agents); err != nil {
 			return err
 		}
@@ -57,17 +57,17 @@ func (g *Gateway) askHome(ctx context.Context, home identity.ID) error {
 
 // askAboutAgents asks a home about these agents, and stores its answer.
 func (g *Gateway) askAboutAgents(ctx context.Context, home identity.ID, agents []string) error {
-	body, err := json.Marshal(openintent.ListOf{Agents: agents})
+	body, err := json.Marshal(object.ListOf{Agents: agents})
 	if err != nil {
 		return err
 	}
 	within, cancel := context.WithTimeout(ctx, stateTime)
 	defer cancel()
-	status, answer, err := g.fetchFromHost(within, maxStates, nil, home, openintent.Daemon, http.MethodPost, apiPath+"departed", body)
+	status, answer, err := g.fetchFromHost(within, maxStates, nil, home, object.Daemon, http.MethodPost, apiPath+"departed", body)
 	if err == nil && status != http.StatusOK {
 		err = ownwords.Errorf("it answered with status %d", status)
 	}
-	var said openintent.AgentStates
+	var said object.AgentStates
 	if err == nil {
 		err = json.Unmarshal(answer, &said)
 	}

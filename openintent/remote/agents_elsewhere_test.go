@@ -43,12 +43,12 @@ func TestDeparturesAreWrittenInTheirHomesTurn(t *testing.T) {
 		t.Fatal(err)
 	}
 	run(t, c)
-	status, intent := local[object](t, c, "planner", http.MethodPost, "intents", `{"title":"Ship it"}`)
+	status, intent := local[obj](t, c, "planner", http.MethodPost, "intents", `{"title":"Ship it"}`)
 	if status != 201 {
 		t.Fatal(status, intent)
 	}
 	home := desk.ID.String()
-	status, channel := local[object](t, c, "planner", http.MethodPost, "intents/"+intent["id"].(string)+"/channels", `{"name":"build","members":["planner","ghost@`+home+`"]}`)
+	status, channel := local[obj](t, c, "planner", http.MethodPost, "intents/"+intent["id"].(string)+"/channels", `{"name":"build","members":["planner","ghost@`+home+`"]}`)
 	if status != 201 {
 		t.Fatal(status, channel)
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/acpd/acpd/internal/ownwords"
 	"github.com/acpd/acpd/openintent"
+	"github.com/acpd/acpd/openintent/object"
 )
 
 // answerHeaders are the headers of a host's answer that agents here get.
@@ -91,7 +92,7 @@ func checkAnswerIDs(body []byte, host string) error {
 // checkIDsMadeBy returns an error unless the host with these digits has made the ids that are not "".
 func checkIDsMadeBy(host string, ids ...string) error {
 	for _, id := range ids {
-		if maker, ok := openintent.HostOfID(id); id != "" && (!ok || maker != host) {
+		if maker, ok := object.HostOfID(id); id != "" && (!ok || maker != host) {
 			return ownwords.Errorf("it calls %.80q its own, which it has not made", id)
 		}
 	}

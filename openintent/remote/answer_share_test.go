@@ -17,8 +17,8 @@ import (
 
 	"github.com/acpd/acpd/budget"
 	"github.com/acpd/acpd/identity"
-	"github.com/acpd/acpd/openintent"
 	"github.com/acpd/acpd/openintent/api"
+	"github.com/acpd/acpd/openintent/object"
 )
 
 // Ids of what two hosts say, one at a time.
@@ -74,7 +74,7 @@ func TestAnswersOfAHostAreCharged(t *testing.T) {
 	// Alone: it looks at the memory of all.
 	book := new(budget.Book)
 	const begun = 8 << 20 // of each answer, before its host is silent
-	first, digits := identity.ID{1}, func(id identity.ID) string { return id.String()[:openintent.HostDigits] }
+	first, digits := identity.ID{1}, func(id identity.ID) string { return id.String()[:object.HostDigits] }
 	c, first, second := sayers(t, book, func(host identity.ID, _ string, w io.Writer, stop <-chan struct{}) {
 		if host == first {
 			fmt.Fprintf(w, "HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n", begun+1)
@@ -139,7 +139,7 @@ func TestOneObjectIsNoList(t *testing.T) {
 		}
 		fmt.Fprintf(w, "HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s", len(body), body)
 	})
-	digits := first.String()[:openintent.HostDigits]
+	digits := first.String()[:object.HostDigits]
 	intent, channel := fmt.Sprintf(sayerIntent, digits), fmt.Sprintf(sayerChannel, digits)
 	for path, status := range map[string]int{"intents/" + intent: 502, "channels/" + channel: 502, "intents/" + intent + "/channels": 200} {
 		if a := c.asks(t.Context(), path); a.Code != status || (a.Header().Get(headerHost) != "") != (status == 200) {
@@ -155,7 +155,7 @@ func TestTrailersOfAHostEndHere(t *testing.T) {
 	c, first, _ := sayers(t, new(budget.Book), func(_ identity.ID, _ string, w io.Writer, _ <-chan struct{}) {
 		fmt.Fprintf(w, "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nTrailer: %s\r\n\r\n2\r\n[]\r\n0\r\n%s: here\r\nX-Other: there\r\n\r\n", headerHost, headerHost)
 	})
-	a := c.asks(t.Context(), "intents/"+fmt.Sprintf(sayerIntent, first.String()[:openintent.HostDigits])+"/channels")
+	a := c.asks(t.Context(), "intents/"+fmt.Sprintf(sayerIntent, first.String()[:object.HostDigits])+"/channels")
 	if said := a.Result(); a.Code != http.StatusOK || a.Body.String() != "[]" || len(said.Trailer) > 0 || said.Header.Get(headerHost) != first.String() {
 		t.Errorf("%d %v %v %s", a.Code, said.Header, said.Trailer, a.Body)
 	}

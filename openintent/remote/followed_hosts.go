@@ -13,6 +13,7 @@ import (
 	"github.com/acpd/acpd/internal/pace"
 	"github.com/acpd/acpd/kinds"
 	"github.com/acpd/acpd/openintent"
+	"github.com/acpd/acpd/openintent/object"
 	"github.com/acpd/acpd/store"
 )
 
@@ -150,7 +151,7 @@ func (g *Gateway) readHostEvents(ctx context.Context, host identity.ID, begun fu
 	if _, ok := g.cfg.Trusted(host); !ok {
 		return errUntrusted
 	}
-	digits := host.String()[:openintent.HostDigits]
+	digits := host.String()[:object.HostDigits]
 	if _, refusal := g.findHostByDigits(digits); refusal != nil {
 		return refusal // it could send events of another host's intents
 	}
@@ -158,7 +159,7 @@ func (g *Gateway) readHostEvents(ctx context.Context, host identity.ID, begun fu
 	defer cancel()
 	silence := time.AfterFunc(answerTime, cancel)
 	defer silence.Stop()
-	answer, err := g.sendHostRequest(ctx, host, openintent.Daemon, http.MethodGet, apiPath+"subscribe/home", nil, "Last-Event-ID", g.Engine.HostPlace(digits))
+	answer, err := g.sendHostRequest(ctx, host, object.Daemon, http.MethodGet, apiPath+"subscribe/home", nil, "Last-Event-ID", g.Engine.HostPlace(digits))
 	if err != nil {
 		return err
 	}

@@ -11,7 +11,7 @@ import (
 	"testing"
 
 	"github.com/acpd/acpd/integration/await"
-	"github.com/acpd/acpd/openintent"
+	"github.com/acpd/acpd/openintent/object"
 )
 
 // leaving is a stream of a connection that another may replace.
@@ -55,7 +55,7 @@ func followedHome(t *testing.T, says ...func(to net.Conn, leave func())) (c *Gat
 // place returns the Last-Event-ID of the next request for the host's events.
 func (g *Gateway) place(t *testing.T) string {
 	t.Helper()
-	return g.Engine.HostPlace(desk.ID.String()[:openintent.HostDigits])
+	return g.Engine.HostPlace(desk.ID.String()[:object.HostDigits])
 }
 
 // placed says where the host's feed is, and nothing more.
@@ -129,7 +129,7 @@ func TestWhoWantsToMissNothingWaitsForTheNextTry(t *testing.T) {
 	if got := c.place(t); got != "" {
 		t.Errorf("who does not wait had it tried again: the place %q is kept", got)
 	}
-	tried := c.Engine.Config().Follow(desk.ID.String()[:openintent.HostDigits])
+	tried := c.Engine.Config().Follow(desk.ID.String()[:object.HostDigits])
 	await.Receive(t, "the next try", tried[0])
 	if got := c.place(t); len(tried) != 1 || got != "7" {
 		t.Errorf("the next try of %d is over, and the place %q is kept", len(tried), got)

@@ -18,6 +18,7 @@ import (
 	"github.com/acpd/acpd/kinds"
 	"github.com/acpd/acpd/openintent"
 	"github.com/acpd/acpd/openintent/api"
+	"github.com/acpd/acpd/openintent/object"
 )
 
 // This daemon as the home of agents that have to do with intents elsewhere.
@@ -70,7 +71,7 @@ func (g *Gateway) routeRequest(p openintent.ForwardedRequest, to identity.ID, w 
 	case openintent.MessageRequest:
 		// The host does not have a message that waits here, or was refused.
 		id := path.Base(r.URL.Path)
-		if maker, ok := openintent.HostOfID(id); ok && strings.HasPrefix(g.cfg.Self.String(), maker) {
+		if maker, ok := object.HostOfID(id); ok && strings.HasPrefix(g.cfg.Self.String(), maker) {
 			if message, err := g.messages.findAgentMessage(ctx, id, who.Agent); err == nil && message != nil {
 				writeAnswer(w, http.StatusOK, message)
 				return nil

@@ -26,20 +26,20 @@ func TestHostsKnowTheirGuests(t *testing.T) {
 	t.Parallel()
 	desk, laptop := pair(t)
 	planner, reviewer := desk.agent("planner"), laptop.agent("reviewer")
-	reviewer.must(201, "POST", "agents/register", object{"role_id": "review"})
-	intent := planner.must(201, "POST", "intents", object{"title": "Ship it"})["id"].(string)
-	channel := "channels/" + planner.must(201, "POST", "intents/"+intent+"/channels", object{"name": "build", "members": []string{"planner", "reviewer@" + laptop.key.ID().String()}})["id"].(string)
+	reviewer.must(201, "POST", "agents/register", obj{"role_id": "review"})
+	intent := planner.must(201, "POST", "intents", obj{"title": "Ship it"})["id"].(string)
+	channel := "channels/" + planner.must(201, "POST", "intents/"+intent+"/channels", obj{"name": "build", "members": []string{"planner", "reviewer@" + laptop.key.ID().String()}})["id"].(string)
 	reviewer.must(200, "GET", channel, nil)
-	planner.must(201, "POST", "intents/"+intent+"/acl/entries", object{"principal_id": "review", "principal_type": "role", "home": laptop.key.ID().String()})
-	guest := func() object { return find(planner.list("agents"), "agent_id", "reviewer") }
+	planner.must(201, "POST", "intents/"+intent+"/acl/entries", obj{"principal_id": "review", "principal_type": "role", "home": laptop.key.ID().String()})
+	guest := func() obj { return find(planner.list("agents"), "agent_id", "reviewer") }
 	if g := guest(); g["host"] != laptop.key.ID().String() || g["role_id"] != "review" || g["status"] != "active" {
 		t.Errorf("%v", g)
 	}
-	planner.must(201, "POST", channel+"/messages", object{"message_type": "request", "to": "role:review", "payload": object{}})
+	planner.must(201, "POST", channel+"/messages", obj{"message_type": "request", "to": "role:review", "payload": obj{}})
 	if got := reviewer.list(channel + "/messages"); len(got) != 1 {
 		t.Errorf("by its role it got %v", got)
 	}
-	reviewer.must(200, "PATCH", "agents/reviewer/status", object{"status": "draining"})
+	reviewer.must(200, "PATCH", "agents/reviewer/status", obj{"status": "draining"})
 	await.Until(t, "the change", func() bool { return guest()["status"] == "draining" })
 	desk.stop()
 	reviewer.must(200, "DELETE", "agents/reviewer", nil)
@@ -48,13 +48,13 @@ func TestHostsKnowTheirGuests(t *testing.T) {
 	planner = desk.agent("planner")
 	await.Until(t, "its end", func() bool {
 		notice := find(planner.list(channel+"/messages?wait=0"), "sender", "system")
-		return notice != nil && notice["payload"].(object)["agent_id"] == "reviewer"
+		return notice != nil && notice["payload"].(obj)["agent_id"] == "reviewer"
 	})
 	if members := planner.must(200, "GET", channel, nil)["members"].([]any); len(members) != 1 {
 		t.Errorf("members %v", members)
 	}
 	for _, r := range []struct{ method, path string }{{"POST", "departed"}, {"GET", "subscribe/home"}} {
-		planner.must(403, r.method, r.path, object{"status": "active"})
+		planner.must(403, r.method, r.path, obj{"status": "active"})
 	}
 }
 
@@ -63,16 +63,16 @@ func TestOneThatNeverCameLeaves(t *testing.T) {
 	t.Parallel()
 	desk, laptop := pair(t)
 	planner, worker := desk.agent("planner"), laptop.agent("worker")
-	worker.must(201, "POST", "agents/register", object{})
-	intent := planner.must(201, "POST", "intents", object{"title": "Ship it"})["id"].(string)
+	worker.must(201, "POST", "agents/register", obj{})
+	intent := planner.must(201, "POST", "intents", obj{"title": "Ship it"})["id"].(string)
 	name := "worker@" + laptop.key.ID().String()
-	channel := "channels/" + planner.must(201, "POST", "intents/"+intent+"/channels", object{"name": "build", "members": []string{"planner", name}})["id"].(string)
-	planner.must(201, "POST", "intents/"+intent+"/agents", object{"agent_id": "worker", "home": laptop.key.ID().String()})
+	channel := "channels/" + planner.must(201, "POST", "intents/"+intent+"/channels", obj{"name": "build", "members": []string{"planner", name}})["id"].(string)
+	planner.must(201, "POST", "intents/"+intent+"/agents", obj{"agent_id": "worker", "home": laptop.key.ID().String()})
 	worker.must(200, "DELETE", "agents/worker", nil)
 	desk.SetPeerConnected(laptop.key.ID(), true) // as if it came into reach
 	await.Until(t, "its end", func() bool {
 		notice := find(planner.list(channel+"/messages?wait=0"), "sender", "system")
-		return notice != nil && notice["payload"].(object)["agent_id"] == "worker"
+		return notice != nil && notice["payload"].(obj)["agent_id"] == "worker"
 	})
 	if members := planner.must(200, "GET", channel, nil)["members"].([]any); len(members) != 1 {
 		t.Errorf("members %v", members)
@@ -83,19 +83,19 @@ func TestListsHaveWhatLivesElsewhere(t *testing.T) {
 	t.Parallel()
 	desk, laptop := pair(t)
 	planner, reviewer := desk.agent("planner"), laptop.agent("reviewer")
-	planner.must(201, "POST", "agents/register", object{})
-	reviewer.must(201, "POST", "agents/register", object{})
+	planner.must(201, "POST", "agents/register", obj{})
+	reviewer.must(201, "POST", "agents/register", obj{})
 	var ids []any
 	for i, at := range []*agent{planner, reviewer, planner} {
 		before := time.Now().UnixMilli()
 		await.Until(t, "the next millisecond", func() bool { return time.Now().UnixMilli() > before })
-		ids = append([]any{at.must(201, "POST", "intents", object{"title": strings.Repeat("x", i+1)})["id"]}, ids...)
+		ids = append([]any{at.must(201, "POST", "intents", obj{"title": strings.Repeat("x", i+1)})["id"]}, ids...)
 	}
-	closed := planner.must(201, "POST", "intents", object{"title": "closed"})["id"].(string)
-	planner.must(200, "PUT", "intents/"+closed+"/acl", object{"default_policy": "closed", "entries": []any{}})
+	closed := planner.must(201, "POST", "intents", obj{"title": "closed"})["id"].(string)
+	planner.must(200, "PUT", "intents/"+closed+"/acl", obj{"default_policy": "closed", "entries": []any{}})
 	intents := func(w *agent, query string) (all []any, hosts []any) {
 		for _, in := range w.must(200, "GET", "intents"+query, nil)["intents"].([]any) {
-			all, hosts = append(all, in.(object)["id"]), append(hosts, in.(object)["host"])
+			all, hosts = append(all, in.(obj)["id"]), append(hosts, in.(obj)["host"])
 		}
 		return all, hosts
 	}
@@ -135,12 +135,12 @@ func TestManyStreamsAreOne(t *testing.T) {
 	desk, laptop := pair(t)
 	planner, reviewer := desk.agent("planner"), laptop.agent("reviewer")
 	own := reviewer.events("agents/reviewer/subscribe") // it has never been at the desk
-	intent := planner.must(201, "POST", "intents", object{"title": "Ship it"})["id"].(string)
-	planner.must(201, "POST", "intents/"+intent+"/agents", object{"agent_id": "reviewer", "home": laptop.key.ID().String()})
+	intent := planner.must(201, "POST", "intents", obj{"title": "Ship it"})["id"].(string)
+	planner.must(201, "POST", "intents/"+intent+"/agents", obj{"agent_id": "reviewer", "home": laptop.key.ID().String()})
 	if e := await.Receive(t, "the assignment", own); e["event"] != "AGENT_ASSIGNED" || e["intent_id"] != intent {
 		t.Errorf("%v", e)
 	}
-	streams := []<-chan object{own}
+	streams := []<-chan obj{own}
 	for range 100 { // more than a peer may have streams
 		streams = append(streams, reviewer.events("intents/"+intent+"/subscribe"))
 	}
@@ -151,14 +151,14 @@ func TestManyStreamsAreOne(t *testing.T) {
 			for m["event"] != "channel_message" {
 				m = await.Receive(t, "a message", s)
 			}
-			if m["payload"].(object)["n"] != n {
+			if m["payload"].(obj)["n"] != n {
 				t.Errorf("%v, want %v", m, n)
 			}
 		}
 	}
 	say := func(w *agent, n int) {
 		t.Helper()
-		w.must(201, "POST", "intents/"+intent+"/channels/build/messages", object{"message_type": "notify", "payload": object{"n": n}})
+		w.must(201, "POST", "intents/"+intent+"/channels/build/messages", obj{"message_type": "notify", "payload": obj{"n": n}})
 	}
 	say(planner, 1)
 	hear(1)
@@ -170,8 +170,8 @@ func TestManyStreamsAreOne(t *testing.T) {
 	for n := 2; n < 5; n++ {
 		hear(float64(n))
 	}
-	closed := planner.must(201, "POST", "intents", object{"title": "closed"})["id"].(string)
-	planner.must(200, "PUT", "intents/"+closed+"/acl", object{"default_policy": "closed", "entries": []any{}})
+	closed := planner.must(201, "POST", "intents", obj{"title": "closed"})["id"].(string)
+	planner.must(200, "PUT", "intents/"+closed+"/acl", obj{"default_policy": "closed", "entries": []any{}})
 	reviewer.must(404, "GET", "intents/"+closed+"/subscribe", nil)
 }
 
@@ -180,8 +180,8 @@ func TestAHostMayRefuseChannels(t *testing.T) {
 	t.Parallel()
 	desk, laptop := pair(t)
 	reviewer := laptop.agent("reviewer")
-	reviewer.must(201, "POST", "agents/register", object{"role_id": "review"})
-	intent := desk.agent("planner").must(201, "POST", "intents", object{"title": "Ship it"})["id"].(string)
+	reviewer.must(201, "POST", "agents/register", obj{"role_id": "review"})
+	intent := desk.agent("planner").must(201, "POST", "intents", obj{"title": "Ship it"})["id"].(string)
 	reviewer.events("intents/" + intent + "/subscribe")
 	streams := func() int {
 		desk.Gateway.mu.Lock()
@@ -194,7 +194,7 @@ func TestAHostMayRefuseChannels(t *testing.T) {
 	await.Until(t, "its end", func() bool { return streams() == 0 })
 	send := "intents/" + intent + "/channels/build/messages"
 	for _, r := range []struct{ method, path string }{{"GET", "intents/" + intent}, {"POST", send}, {"GET", "intents/" + intent + "/subscribe"}} {
-		if e := reviewer.must(403, r.method, r.path, object{"payload": object{}}); e["error"] != "not_authorized" || e["message"] != "no channels" {
+		if e := reviewer.must(403, r.method, r.path, obj{"payload": obj{}}); e["error"] != "not_authorized" || e["message"] != "no channels" {
 			t.Errorf("%s %s: %v", r.method, r.path, e)
 		}
 	}
@@ -206,7 +206,7 @@ func TestAHostMayRefuseChannels(t *testing.T) {
 		t.Errorf("%v", e)
 	}
 	desk.deny(nil)
-	reviewer.must(201, "POST", send, object{"payload": object{}})
+	reviewer.must(201, "POST", send, obj{"payload": obj{}})
 }
 
 // A name may have signs that mean something in a path; a client may ask before it
@@ -215,10 +215,10 @@ func TestWhatIsPassedOnArrivesAsItWas(t *testing.T) {
 	t.Parallel()
 	desk, laptop := pair(t)
 	reviewer := laptop.agent("reviewer")
-	intent := "intents/" + desk.agent("planner").must(201, "POST", "intents", object{"title": "Ship it"})["id"].(string)
+	intent := "intents/" + desk.agent("planner").must(201, "POST", "intents", obj{"title": "Ship it"})["id"].(string)
 	names := []string{"100%", "a/b", "a b?c#d", "..", "café", `"&=+;`}
 	for _, name := range names {
-		m := reviewer.must(201, "POST", intent+"/channels/"+url.PathEscape(name)+"/messages", object{"payload": object{}})
+		m := reviewer.must(201, "POST", intent+"/channels/"+url.PathEscape(name)+"/messages", obj{"payload": obj{}})
 		if m["status"] != "delivered" {
 			t.Errorf("%s: %v", name, m)
 		}
@@ -240,11 +240,11 @@ func TestWhatIsPassedOnArrivesAsItWas(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer answer.Body.Close()
-	var made object
+	var made obj
 	if err := json.UnmarshalRead(answer.Body, &made); err != nil || answer.StatusCode != 201 || made["created_by"] != "reviewer" {
 		t.Errorf("%s: %v %v", answer.Status, made, err)
 	}
-	if e := laptop.agent("").must(403, "POST", intent+"/channels/build/messages", object{"payload": object{}}); e["error"] != "no_agent" {
+	if e := laptop.agent("").must(403, "POST", intent+"/channels/build/messages", obj{"payload": obj{}}); e["error"] != "no_agent" {
 		t.Errorf("an operator from elsewhere: %v", e)
 	}
 }
@@ -254,8 +254,8 @@ func TestTooManyRequestsForAHost(t *testing.T) {
 	t.Parallel()
 	desk, laptop := pair(t)
 	planner, reviewer := desk.agent("planner"), laptop.agent("reviewer")
-	intent := planner.must(201, "POST", "intents", object{"title": "Ship it"})["id"].(string)
-	channel := planner.must(201, "POST", "intents/"+intent+"/channels", object{"name": "build"})["id"].(string)
+	intent := planner.must(201, "POST", "intents", obj{"title": "Ship it"})["id"].(string)
+	channel := planner.must(201, "POST", "intents/"+intent+"/channels", obj{"name": "build"})["id"].(string)
 	ctx, cancel := context.WithCancel(t.Context())
 	var polls sync.WaitGroup
 	refused := make(chan struct{}, 10)
@@ -282,7 +282,7 @@ func TestTooManyRequestsForAHost(t *testing.T) {
 	}
 	reviewer.must(503, "GET", "channels/"+channel+"/messages?wait=0.001", nil)
 	reviewer.must(200, "GET", "intents/"+intent, nil) // what does not wait has room
-	if m := reviewer.must(201, "POST", "channels/"+channel+"/messages", object{"payload": object{}}); m["status"] != "delivered" {
+	if m := reviewer.must(201, "POST", "channels/"+channel+"/messages", obj{"payload": obj{}}); m["status"] != "delivered" {
 		t.Errorf("%v", m)
 	}
 	cancel()
@@ -321,27 +321,27 @@ func TestAsksLeaveRoomForTheirReplies(t *testing.T) {
 	t.Parallel()
 	desk, laptop := pair(t)
 	planner, reviewer := laptop.agent("planner"), laptop.agent("reviewer")
-	intent := "intents/" + desk.agent("desk").must(201, "POST", "intents", object{"title": "Ship it"})["id"].(string)
-	channel := "channels/" + planner.must(201, "POST", intent+"/channels", object{"name": "build"})["id"].(string)
+	intent := "intents/" + desk.agent("desk").must(201, "POST", "intents", obj{"title": "Ship it"})["id"].(string)
+	channel := "channels/" + planner.must(201, "POST", intent+"/channels", obj{"name": "build"})["id"].(string)
 	reviewer.must(200, "GET", channel, nil)
 	requests := reviewer.events(channel + "/subscribe")
 	asks := make(chan int, maxWaiting)
 	for range maxWaiting {
 		go func() {
-			answer := planner.do("POST", channel+"/ask", object{"to": "reviewer", "payload": object{}, "timeout": await.Patience.Seconds()})
+			answer := planner.do("POST", channel+"/ask", obj{"to": "reviewer", "payload": obj{}, "timeout": await.Patience.Seconds()})
 			answer.Body.Close()
 			asks <- answer.StatusCode
 		}()
 	}
-	var waiting []object
+	var waiting []obj
 	for range maxWaiting {
 		waiting = append(waiting, await.Receive(t, "a request", requests))
 	}
-	if e := planner.must(503, "POST", channel+"/ask", object{"to": "reviewer"}); e["error"] != "overloaded" {
+	if e := planner.must(503, "POST", channel+"/ask", obj{"to": "reviewer"}); e["error"] != "overloaded" {
 		t.Errorf("one more: %v", e)
 	}
 	for _, m := range waiting {
-		if r := reviewer.must(201, "POST", channel+"/messages/"+m["id"].(string)+"/reply", object{"payload": object{}}); r["status"] != "delivered" {
+		if r := reviewer.must(201, "POST", channel+"/messages/"+m["id"].(string)+"/reply", obj{"payload": obj{}}); r["status"] != "delivered" {
 			t.Errorf("%v", r)
 		}
 	}
@@ -351,9 +351,9 @@ func TestAsksLeaveRoomForTheirReplies(t *testing.T) {
 		}
 	}
 	reviewer.header.Set("Idempotency-Key", strings.Repeat("k", 10_000))
-	reviewer.must(400, "POST", channel+"/messages", object{"payload": object{}})
+	reviewer.must(400, "POST", channel+"/messages", obj{"payload": obj{}})
 	desk.stop()
-	if e := reviewer.must(400, "POST", channel+"/messages", object{"payload": object{}}); e["error"] != "bad_key" {
+	if e := reviewer.must(400, "POST", channel+"/messages", obj{"payload": obj{}}); e["error"] != "bad_key" {
 		t.Errorf("%v", e)
 	}
 }
@@ -364,9 +364,9 @@ func TestMessagesWaitForTheirHost(t *testing.T) {
 	t.Parallel()
 	desk, laptop := pair(t)
 	planner, reviewer := desk.agent("planner"), laptop.agent("reviewer")
-	intent := planner.must(201, "POST", "intents", object{"title": "Ship it"})["id"].(string)
-	channel := "channels/" + planner.must(201, "POST", "intents/"+intent+"/channels", object{"name": "build"})["id"].(string)
-	notify := func(n int) object { return object{"message_type": "notify", "payload": object{"n": n}} }
+	intent := planner.must(201, "POST", "intents", obj{"title": "Ship it"})["id"].(string)
+	channel := "channels/" + planner.must(201, "POST", "intents/"+intent+"/channels", obj{"name": "build"})["id"].(string)
+	notify := func(n int) obj { return obj{"message_type": "notify", "payload": obj{"n": n}} }
 	sent := []string{reviewer.must(201, "POST", channel+"/messages", notify(0))["id"].(string)}
 	desk.stop()
 	for n := 1; n < 20; n++ {
@@ -376,8 +376,8 @@ func TestMessagesWaitForTheirHost(t *testing.T) {
 		}
 		sent = append(sent, m["id"].(string))
 	}
-	reviewer.must(422, "POST", channel+"/messages", object{"message_type": "request", "payload": object{}}) // the host is not needed for that
-	closed := "intents/" + intent + "/channels/" + strings.Repeat("x", 200) + "/messages"                   // the host will refuse it
+	reviewer.must(422, "POST", channel+"/messages", obj{"message_type": "request", "payload": obj{}}) // the host is not needed for that
+	closed := "intents/" + intent + "/channels/" + strings.Repeat("x", 200) + "/messages"             // the host will refuse it
 	refused := reviewer.must(201, "POST", closed, notify(20))["id"].(string)
 	laptop.again()
 	reviewer = laptop.agent("reviewer")
@@ -391,17 +391,17 @@ func TestMessagesWaitForTheirHost(t *testing.T) {
 		return len(got) == len(sent)
 	})
 	for i, m := range planner.list(channel + "/messages") {
-		if m["id"] != sent[i] || m["payload"].(object)["n"] != float64(i) || m["status"] != "delivered" {
+		if m["id"] != sent[i] || m["payload"].(obj)["n"] != float64(i) || m["status"] != "delivered" {
 			t.Errorf("%d: %v, want %s", i, m, sent[i])
 		}
 	}
 	await.Until(t, "the refusal", func() bool {
 		m := reviewer.must(200, "GET", channel+"/messages/"+refused, nil)
-		why, _ := m["refusal"].(object)
+		why, _ := m["refusal"].(obj)
 		return m["status"] == "refused" && why["status"] == 422.0
 	})
 	await.Until(t, "nothing waits", func() bool { // before more is sent, which would wait behind it
-		return !slices.ContainsFunc(reviewer.list("unsent"), func(m object) bool { return m["status"] == "pending" })
+		return !slices.ContainsFunc(reviewer.list("unsent"), func(m obj) bool { return m["status"] == "pending" })
 	})
 	await.Until(t, "a sender without waiting messages", func() bool {
 		return reviewer.must(201, "POST", channel+"/messages", notify(21))["status"] == "delivered"
@@ -430,7 +430,7 @@ func TestHostsThatLookAlikeAreRefused(t *testing.T) {
 	run(t, c)
 	intent := "intents/intent_0102030405_01M7WK708745SZDSQ20JGH2Z1P"
 	for _, r := range []struct{ method, path string }{{"GET", intent}, {"POST", intent + "/channels/build/messages"}, {"GET", intent + "/subscribe"}} {
-		status, e := local[object](t, c, "planner", r.method, r.path, `{"payload": {}}`)
+		status, e := local[obj](t, c, "planner", r.method, r.path, `{"payload": {}}`)
 		text, _ := e["message"].(string)
 		if status != 404 || e["error"] != "ambiguous_host" || !strings.Contains(text, "desk ("+twins[0].ID.String()) || !strings.Contains(text, "tower ("+twins[1].ID.String()) || !strings.Contains(text, "acpctl untrust") {
 			t.Errorf("%s %s: %d %v", r.method, r.path, status, e)
@@ -440,10 +440,10 @@ func TestHostsThatLookAlikeAreRefused(t *testing.T) {
 		t.Error(err)
 	}
 	twins = twins[:1]
-	if status, m := local[object](t, c, "planner", "POST", intent+"/channels/build/messages", `{"payload": {}}`); status != 201 || m["status"] != "pending" {
+	if status, m := local[obj](t, c, "planner", "POST", intent+"/channels/build/messages", `{"payload": {}}`); status != 201 || m["status"] != "pending" {
 		t.Errorf("without the other: %d %v", status, m)
 	}
-	if status, e := local[object](t, c, "planner", "GET", intent, ""); status != 502 || e["error"] != "host_unreachable" {
+	if status, e := local[obj](t, c, "planner", "GET", intent, ""); status != 502 || e["error"] != "host_unreachable" {
 		t.Errorf("without the other: %d %v", status, e)
 	}
 }

@@ -113,12 +113,12 @@ type stage struct {
 func (s *stage) set() {
 	s.t.Helper()
 	made := func(path, body string) string {
-		_, made := local[object](s.t, s.Gateway, "planner", "POST", path, body)
+		_, made := local[obj](s.t, s.Gateway, "planner", "POST", path, body)
 		return made["id"].(string)
 	}
-	local[object](s.t, s.Gateway, "planner", "POST", "agents/register", `{}`)
+	local[obj](s.t, s.Gateway, "planner", "POST", "agents/register", `{}`)
 	s.open, s.closed = "intents/"+made("intents", `{"title":"open"}`), "intents/"+made("intents", `{"title":"closed"}`)
-	local[object](s.t, s.Gateway, "planner", "PUT", s.closed+"/acl", `{"default_policy":"closed","entries":[]}`)
+	local[obj](s.t, s.Gateway, "planner", "PUT", s.closed+"/acl", `{"default_policy":"closed","entries":[]}`)
 	channel := "channels/" + made(s.open+"/channels", `{"name":"build","options":{"audit":true}}`)
 	if answer, text := s.hear(s.t, other, "POST /api/v1/"+channel+"/messages HTTP/1.1\r\nHost: acpd\r\nX-Agent-ID: reviewer\r\nContent-Length: 14\r\n\r\n"+`{"payload":{}}`); answer.StatusCode != 201 {
 		s.t.Fatal(text)
@@ -128,13 +128,13 @@ func (s *stage) set() {
 }
 
 // list is a list as the operator sees it.
-func (s *stage) list(path string) []object {
+func (s *stage) list(path string) []obj {
 	s.t.Helper()
-	_, all := local[[]object](s.t, s.Gateway, "", "GET", path, "")
+	_, all := local[[]obj](s.t, s.Gateway, "", "GET", path, "")
 	return all
 }
 
-func (s *stage) events(intent string) []object {
+func (s *stage) events(intent string) []obj {
 	s.t.Helper()
 	return s.list(intent + "/events?limit=1000")
 }

@@ -15,8 +15,8 @@ import (
 
 	"github.com/acpd/acpd/budget"
 	"github.com/acpd/acpd/identity"
-	"github.com/acpd/acpd/openintent"
 	"github.com/acpd/acpd/openintent/api"
+	"github.com/acpd/acpd/openintent/object"
 )
 
 // A list that many hosts have a part in comes with what there is in time: a host that is
@@ -32,7 +32,7 @@ func TestListsOfManyHosts(t *testing.T) {
 			fmt.Fprintf(s, "HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s", len(body), body)
 		}
 		says := map[identity.ID]func(net.Conn){
-			{1}: func(s net.Conn) { answer(s, fmt.Sprintf(listed, identity.ID{1}.String()[:openintent.HostDigits])) },
+			{1}: func(s net.Conn) { answer(s, fmt.Sprintf(listed, identity.ID{1}.String()[:object.HostDigits])) },
 			{2}: func(net.Conn) {},
 			{3}: func(s net.Conn) {
 				_, err := io.WriteString(s, "HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n")

@@ -29,14 +29,14 @@ func TestListsOfAHostThatIsAway(t *testing.T) {
 	c := home(t, func(context.Context) (Stream, error) { return nil, away })
 	send := func(kind, to string) string {
 		t.Helper()
-		status, m := local[object](t, c, "planner", "POST", farChannel+"/messages", fmt.Sprintf(`{"message_type":%q,"to":%q,"payload":{"n":1}}`, kind, to))
+		status, m := local[obj](t, c, "planner", "POST", farChannel+"/messages", fmt.Sprintf(`{"message_type":%q,"to":%q,"payload":{"n":1}}`, kind, to))
 		if status != 201 || m["status"] != "pending" {
 			t.Fatal(status, m)
 		}
 		return m["id"].(string)
 	}
 	request, notice := send("request", "desk"), send("notify", "reviewer")
-	if status, m := local[object](t, c, "planner", "POST", farChannel+"/messages/"+request+"/reply", `{"payload":{}}`); status != 201 {
+	if status, m := local[obj](t, c, "planner", "POST", farChannel+"/messages/"+request+"/reply", `{"payload":{}}`); status != 201 {
 		t.Fatal(status, m)
 	}
 	other := strings.Replace(farChannel, "P", "Q", 1)
@@ -59,7 +59,7 @@ func TestListsOfAHostThatIsAway(t *testing.T) {
 		speak(r, l.agent)
 		w := httptest.NewRecorder()
 		c.API.NewHandler(api.IdentifyLocalCaller).ServeHTTP(w, r)
-		var list []object
+		var list []obj
 		if err := json.Unmarshal(w.Body.Bytes(), &list); err != nil || w.Code != 200 || w.Header().Get(headerIncomplete) != codeUnreachable {
 			t.Errorf("%s: %d %s %v", l.path, w.Code, w.Body, w.Header())
 		}
@@ -74,7 +74,7 @@ func TestListsOfAHostThatIsAway(t *testing.T) {
 			t.Errorf("%s of %s: %q, want %q", l.path, l.agent, got, l.want)
 		}
 	}
-	if status, m := local[object](t, c, "planner", "GET", farChannel+"/messages/"+notice, ""); status != 200 || m["status"] != "pending" {
+	if status, m := local[obj](t, c, "planner", "GET", farChannel+"/messages/"+notice, ""); status != 200 || m["status"] != "pending" {
 		t.Error(status, m)
 	}
 }
@@ -137,7 +137,7 @@ func TestAnAskWhoseHostIsLost(t *testing.T) {
 			}
 			return openAnsweringStream(ctx, func(*http.Request, net.Conn) {}), nil
 		})
-		status, e := local[object](t, c, "planner", "POST", farChannel+"/ask", `{"to":"desk","payload":{},"timeout":20}`)
+		status, e := local[obj](t, c, "planner", "POST", farChannel+"/ask", `{"to":"desk","payload":{},"timeout":20}`)
 		if status != want.status || e["error"] != want.code || e["delivered"] != want.delivered {
 			t.Errorf("%v: %d %v", reads, status, e)
 		}
@@ -150,18 +150,18 @@ func TestPollingOverAnAbsence(t *testing.T) {
 	t.Parallel()
 	desk, laptop := pair(t)
 	planner, reviewer := desk.agent("planner"), laptop.agent("reviewer")
-	intent := "intents/" + planner.must(201, "POST", "intents", object{"title": "Ship it"})["id"].(string)
-	channel := "channels/" + planner.must(201, "POST", intent+"/channels", object{"name": "build"})["id"].(string)
+	intent := "intents/" + planner.must(201, "POST", "intents", obj{"title": "Ship it"})["id"].(string)
+	channel := "channels/" + planner.must(201, "POST", intent+"/channels", obj{"name": "build"})["id"].(string)
 	reviewer.must(200, "GET", channel, nil)
 	desk.stop()
-	request := reviewer.must(201, "POST", channel+"/messages", object{"message_type": "request", "to": "planner", "payload": object{}})
+	request := reviewer.must(201, "POST", channel+"/messages", obj{"message_type": "request", "to": "planner", "payload": obj{}})
 	if request["status"] != "pending" {
 		t.Fatalf("%v", request)
 	}
 	answered := func() bool {
 		answer := reviewer.do("GET", channel+"/messages", nil)
 		defer answer.Body.Close()
-		var list []object
+		var list []obj
 		if err := json.UnmarshalRead(answer.Body, &list); err != nil || answer.StatusCode != 200 {
 			t.Fatalf("%s: %v", answer.Status, err)
 		}
@@ -173,6 +173,6 @@ func TestPollingOverAnAbsence(t *testing.T) {
 	desk.start()
 	planner = desk.agent("planner")
 	await.Until(t, "the request", func() bool { return find(planner.list(channel+"/messages?wait=0"), "id", request["id"]) != nil })
-	planner.must(201, "POST", channel+"/messages/"+request["id"].(string)+"/reply", object{"payload": object{}})
+	planner.must(201, "POST", channel+"/messages/"+request["id"].(string)+"/reply", obj{"payload": obj{}})
 	await.Until(t, "the response", answered)
 }

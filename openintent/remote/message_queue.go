@@ -18,8 +18,8 @@ import (
 	"github.com/acpd/acpd/internal/ownwords"
 	"github.com/acpd/acpd/internal/pace"
 	"github.com/acpd/acpd/kinds"
-	"github.com/acpd/acpd/openintent"
 	"github.com/acpd/acpd/openintent/api"
+	"github.com/acpd/acpd/openintent/object"
 	"github.com/acpd/acpd/store"
 )
 
@@ -117,7 +117,7 @@ func (q *messageQueue) sendOrQueue(ctx context.Context, p *outgoingMessage, w ht
 		status, answer, err := q.post(ctx, p)
 		if err == nil {
 			if status < 300 {
-				if err := checkSendAnswer(answer, p.host.String()[:openintent.HostDigits]); err != nil {
+				if err := checkSendAnswer(answer, p.host.String()[:object.HostDigits]); err != nil {
 					return err
 				}
 			}
@@ -194,7 +194,7 @@ func (q *messageQueue) storeMessage(ctx context.Context, k senderKey, p *outgoin
 
 // isHostOutOfReach reports whether err, of a request to a host, ends by itself when the host is back.
 func isHostOutOfReach(err error) bool {
-	if _, ok := errors.AsType[*openintent.Error](err); ok {
+	if _, ok := errors.AsType[*object.Error](err); ok {
 		return false // there was no room here for the host's answer
 	}
 	_, away := codeIfOutOfReach(err)

@@ -28,7 +28,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-type object = map[string]any
+type obj = map[string]any
 
 // side is a machine: a node, a database and its Gateway, whose engine is served on
 // loopback.
@@ -225,11 +225,11 @@ func (a *agent) do(method, path string, body any) *http.Response {
 }
 
 // must makes a request that is answered with the status, and returns its object.
-func (a *agent) must(status int, method, path string, body any) object {
+func (a *agent) must(status int, method, path string, body any) obj {
 	a.t.Helper()
 	answer := a.do(method, path, body)
 	defer answer.Body.Close()
-	var got object
+	var got obj
 	if err := json.UnmarshalRead(answer.Body, &got); err != nil || answer.StatusCode != status {
 		a.t.Fatalf("%s %s: %s, want %d: %v: %v", method, path, answer.Status, status, got, err)
 	}
@@ -237,7 +237,7 @@ func (a *agent) must(status int, method, path string, body any) object {
 }
 
 // list makes a request that is answered with a list.
-func (a *agent) list(path string) (all []object) {
+func (a *agent) list(path string) (all []obj) {
 	a.t.Helper()
 	answer := a.do("GET", path, nil)
 	defer answer.Body.Close()
@@ -248,7 +248,7 @@ func (a *agent) list(path string) (all []object) {
 }
 
 // events follows an event stream and returns what it tells, name and data.
-func (a *agent) events(path string) <-chan object {
+func (a *agent) events(path string) <-chan obj {
 	a.t.Helper()
 	answer := a.do("GET", path, nil)
 	if answer.StatusCode != http.StatusOK {
@@ -256,7 +256,7 @@ func (a *agent) events(path string) <-chan object {
 		a.t.Fatalf("%s: %s %s", path, answer.Status, text)
 	}
 	a.t.Cleanup(func() { answer.Body.Close() })
-	all := make(chan object, 100)
+	all := make(chan obj, 100)
 	go func() {
 		lines, name := bufio.NewScanner(answer.Body), ""
 		for lines.Scan() {
@@ -264,7 +264,7 @@ func (a *agent) events(path string) <-chan object {
 				name = event
 			}
 			data, ok := strings.CutPrefix(lines.Text(), "data: ")
-			var m object
+			var m obj
 			if ok && json.Unmarshal([]byte(data), &m) == nil {
 				m["event"] = name
 				all <- m
@@ -275,7 +275,7 @@ func (a *agent) events(path string) <-chan object {
 }
 
 // find returns the object of a list that has the value under the name.
-func find(all []object, name string, value any) object {
+func find(all []obj, name string, value any) obj {
 	for _, o := range all {
 		if o[name] == value {
 			return o

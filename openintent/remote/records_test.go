@@ -20,10 +20,10 @@ func TestRecordsGoWithTrust(t *testing.T) {
 			t.Parallel()
 			desk, laptop := pair(t)
 			planner, reviewer := desk.agent("planner"), laptop.agent("reviewer")
-			reviewer.must(201, "POST", "agents/register", object{"role_id": "review", "name": "The reviewer"})
-			intent := "intents/" + planner.must(201, "POST", "intents", object{"title": "Ship it"})["id"].(string)
+			reviewer.must(201, "POST", "agents/register", obj{"role_id": "review", "name": "The reviewer"})
+			intent := "intents/" + planner.must(201, "POST", "intents", obj{"title": "Ship it"})["id"].(string)
 			at := "reviewer@" + laptop.key.ID().String()
-			channel := "channels/" + planner.must(201, "POST", intent+"/channels", object{"name": "build", "members": []string{"planner", at}})["id"].(string)
+			channel := "channels/" + planner.must(201, "POST", intent+"/channels", obj{"name": "build", "members": []string{"planner", at}})["id"].(string)
 			reviewer.must(200, "GET", channel, nil)
 			if a := planner.must(200, "GET", "agents/"+at, nil); a["role_id"] != "review" || a["status"] != "active" {
 				t.Fatalf("before: %v", a)
@@ -64,7 +64,7 @@ func TestRecordsGoWithTrust(t *testing.T) {
 				reviewer.do("GET", channel, nil).Body.Close()  // while they are apart, it does not arrive
 				answer := planner.do("GET", "agents/"+at, nil) // of what is known here
 				defer answer.Body.Close()
-				var a object
+				var a obj
 				return answer.StatusCode == 200 && json.UnmarshalRead(answer.Body, &a) == nil && a["role_id"] == "review" && a["name"] == "The reviewer"
 			})
 			if ch := planner.must(200, "GET", channel, nil); !slices.Contains(ch["members"].([]any), any(at)) {
@@ -80,10 +80,10 @@ func TestWhatWaitedGoesOnceItsSenderIsKnownAgain(t *testing.T) {
 	t.Parallel()
 	desk, laptop := pair(t)
 	planner, reviewer := desk.agent("planner"), laptop.agent("reviewer")
-	reviewer.must(201, "POST", "agents/register", object{"role_id": "review"})
-	intent := "intents/" + planner.must(201, "POST", "intents", object{"title": "Ship it"})["id"].(string)
-	channel := "channels/" + planner.must(201, "POST", intent+"/channels", object{"name": "build"})["id"].(string)
-	planner.must(200, "PUT", intent+"/acl", object{"default_policy": "closed", "entries": []object{
+	reviewer.must(201, "POST", "agents/register", obj{"role_id": "review"})
+	intent := "intents/" + planner.must(201, "POST", "intents", obj{"title": "Ship it"})["id"].(string)
+	channel := "channels/" + planner.must(201, "POST", intent+"/channels", obj{"name": "build"})["id"].(string)
+	planner.must(200, "PUT", intent+"/acl", obj{"default_policy": "closed", "entries": []obj{
 		{"principal_id": "review", "principal_type": "role", "permission": "write", "home": laptop.key.ID().String()},
 	}})
 	reviewer.must(200, "GET", channel, nil)
@@ -95,7 +95,7 @@ func TestWhatWaitedGoesOnceItsSenderIsKnownAgain(t *testing.T) {
 		desk.node.Disconnect(peer.ID)
 		await.Until(t, "apart", func() bool { _, up := laptop.node.Peer(desk.key.ID()); return !up })
 		desk.stop() // nobody is there: its message waits
-		id := reviewer.must(201, "POST", channel+"/messages", object{"message_type": "notify", "payload": object{"n": n}})["id"].(string)
+		id := reviewer.must(201, "POST", channel+"/messages", obj{"message_type": "notify", "payload": obj{"n": n}})["id"].(string)
 		desk.start()
 		if err := desk.ForgetPeer(t.Context(), peer.ID); err != nil {
 			t.Fatal(err)
@@ -121,13 +121,13 @@ func TestRequestsCarryRecords(t *testing.T) {
 	t.Parallel()
 	desk, laptop := pair(t)
 	planner, reviewer := desk.agent("planner"), laptop.agent("reviewer")
-	intent := "intents/" + planner.must(201, "POST", "intents", object{"title": "Ship it"})["id"].(string)
-	known := func() object {
+	intent := "intents/" + planner.must(201, "POST", "intents", obj{"title": "Ship it"})["id"].(string)
+	known := func() obj {
 		t.Helper()
 		reviewer.must(200, "GET", intent, nil)
 		answer := planner.do("GET", "agents/reviewer@"+laptop.key.ID().String(), nil)
 		defer answer.Body.Close()
-		var a object
+		var a obj
 		if err := json.UnmarshalRead(answer.Body, &a); err != nil {
 			t.Fatal(err)
 		}
@@ -138,11 +138,11 @@ func TestRequestsCarryRecords(t *testing.T) {
 		t.Errorf("of an agent without a record the host has %v", a)
 	}
 	odd := "The \x7f\u0000\u2028 r\u00e9viewer\n"
-	reviewer.must(201, "POST", "agents/register", object{"role_id": "review", "name": odd})
+	reviewer.must(201, "POST", "agents/register", obj{"role_id": "review", "name": odd})
 	if a := known(); a["role_id"] != "review" || a["name"] != odd {
 		t.Errorf("the host has %v", a)
 	}
-	reviewer.must(200, "POST", "agents/register", object{"role_id": "lead"})
+	reviewer.must(200, "POST", "agents/register", obj{"role_id": "lead"})
 	if a := known(); a["role_id"] != "lead" || a["name"] != nil {
 		t.Errorf("the host has %v", a)
 	}

@@ -57,7 +57,7 @@ func TestRefusedOrLater(t *testing.T) {
 	} {
 		answer := fmt.Sprintf("HTTP/1.1 %d No\r\nConnection: close\r\n\r\n{\"error\":%q}", r.status, r.code)
 		c := home(t, func(context.Context) (Stream, error) { return &spoken{in: strings.NewReader(answer)}, nil })
-		status, got := local[object](t, c, "planner", "POST", send, `{"payload": {}}`)
+		status, got := local[obj](t, c, "planner", "POST", send, `{"payload": {}}`)
 		if status != r.want || (status == 201) != (got["status"] == "pending") || status != 201 && got["error"] != r.code {
 			t.Errorf("%d %s: %d %v, want %d", r.status, r.code, status, got, r.want)
 		}
@@ -67,7 +67,7 @@ func TestRefusedOrLater(t *testing.T) {
 func TestWhatIsKnownOfARequestThatFails(t *testing.T) {
 	t.Parallel()
 	c := home(t, func(context.Context) (Stream, error) { return &spoken{in: strings.NewReader("")}, nil })
-	status, got := local[object](t, c, "planner", "GET", "channels/chan_0102030405_01M7WK708745SZDSQ20JGH2Z1P", "")
+	status, got := local[obj](t, c, "planner", "GET", "channels/chan_0102030405_01M7WK708745SZDSQ20JGH2Z1P", "")
 	if status != 502 || got["error"] != "host_unreachable" || got["delivered"] != "unknown" {
 		t.Errorf("%d %v", status, got)
 	}
@@ -219,18 +219,18 @@ func TestAHostThatDoesNotTrustThisDaemon(t *testing.T) {
 		{"POST", farChannel + "/ask", `{"to":"desk","payload":{}}`}, {"GET", "intents/intent_0102030405_01M7WK708745SZDSQ20JGH2Z1P/channels", ""},
 		{"GET", "subscribe/" + farChannel, ""},
 	} {
-		status, e := local[object](t, c, "planner", r[0], r[1], r[2])
+		status, e := local[obj](t, c, "planner", r[0], r[1], r[2])
 		if message, _ := e["message"].(string); status != 403 || e["error"] != codeNotTrusted || e["delivered"] != "no" || !strings.Contains(message, "ask its owner to run acpctl trust there") {
 			t.Errorf("%s %s: %d %v", r[0], r[1], status, e)
 		}
 	}
 	trusts.Store(true)
-	_, m := local[object](t, c, "planner", "POST", farChannel+"/messages", `{"payload":{}}`)
+	_, m := local[obj](t, c, "planner", "POST", farChannel+"/messages", `{"payload":{}}`)
 	trusts.Store(false)
 	if err := c.messages.deliverWaitingMessages(t.Context(), desk.ID); kinds.AsError(err).Code != kinds.NotTrusted {
 		t.Errorf("it is sent: %v", err)
 	}
-	if status, list := local[[]object](t, c, "planner", "GET", "unsent", ""); status != 200 || len(list) != 1 || list[0]["id"] != m["id"] || list[0]["status"] != "pending" {
+	if status, list := local[[]obj](t, c, "planner", "GET", "unsent", ""); status != 200 || len(list) != 1 || list[0]["id"] != m["id"] || list[0]["status"] != "pending" {
 		t.Errorf("what waits: %d %v", status, list)
 	}
 }

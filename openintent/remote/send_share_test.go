@@ -15,8 +15,8 @@ import (
 	"github.com/acpd/acpd/budget"
 	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/integration/await"
-	"github.com/acpd/acpd/openintent"
 	"github.com/acpd/acpd/openintent/api"
+	"github.com/acpd/acpd/openintent/object"
 )
 
 // says makes a send of an agent here, with a key if there is one.
@@ -54,7 +54,7 @@ func TestAnswersToSendsAreCharged(t *testing.T) {
 		io.WriteString(w, "HTTP/1.1 201 Created\r\nContent-Length: 2\r\n\r\n{}")
 	})
 	path := func(id identity.ID) string {
-		return "channels/" + fmt.Sprintf(sayerChannel, id.String()[:openintent.HostDigits]) + "/messages"
+		return "channels/" + fmt.Sprintf(sayerChannel, id.String()[:object.HostDigits]) + "/messages"
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
@@ -95,7 +95,7 @@ func TestAnswersToWhatWaitedAreCharged(t *testing.T) {
 		fmt.Fprintf(w, "HTTP/1.1 201 Created\r\nContent-Length: %d\r\n\r\n%s", len(long), long)
 	})
 	k := senderKey{first, "planner"}
-	path := apiPath + "channels/" + fmt.Sprintf(sayerChannel, first.String()[:openintent.HostDigits]) + "/messages"
+	path := apiPath + "channels/" + fmt.Sprintf(sayerChannel, first.String()[:object.HostDigits]) + "/messages"
 	p := &outgoingMessage{id: "m1", host: first, agent: "planner", path: path, body: []byte(`{"payload": {}}`), answer: []byte("{}")}
 	if err := c.messages.storeMessage(t.Context(), k, p); err != nil {
 		t.Fatal(err)

@@ -23,8 +23,8 @@ import (
 	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/integration/await"
 	"github.com/acpd/acpd/kinds"
-	"github.com/acpd/acpd/openintent"
 	"github.com/acpd/acpd/openintent/api"
+	"github.com/acpd/acpd/openintent/object"
 )
 
 // spoken is a stream on which a peer has said something, and FIN.
@@ -139,7 +139,7 @@ func (g *Gateway) hear(t testing.TB, from identity.ID, text string) (*http.Respo
 func TestHalfARequestIsNoRequest(t *testing.T) {
 	t.Parallel()
 	c := alone(t, slog.DiscardHandler)
-	_, made := local[object](t, c, "planner", "POST", "intents", `{"title": "Ship it"}`)
+	_, made := local[obj](t, c, "planner", "POST", "intents", `{"title": "Ship it"}`)
 	channels, body := "intents/"+made["id"].(string)+"/channels", `{"name": "build"}`
 	whole := fmt.Sprintf("POST /api/v1/%s HTTP/1.1\r\nHost: acpd\r\nX-Agent-ID: reviewer\r\nContent-Length: %d\r\n\r\n%s", channels, len(body), body)
 	for n := range len(whole) {
@@ -156,21 +156,21 @@ func TestHalfARequestIsNoRequest(t *testing.T) {
 func TestAnAskOfAHostThatStops(t *testing.T) {
 	t.Parallel()
 	c := alone(t, slog.DiscardHandler)
-	_, made := local[object](t, c, "planner", "POST", "intents", `{"title": "Ship it"}`)
-	_, made = local[object](t, c, "planner", "POST", "intents/"+made["id"].(string)+"/channels", `{"name": "build"}`)
+	_, made := local[obj](t, c, "planner", "POST", "intents", `{"title": "Ship it"}`)
+	_, made = local[obj](t, c, "planner", "POST", "intents/"+made["id"].(string)+"/channels", `{"name": "build"}`)
 	channel, body := "channels/"+made["id"].(string), `{"to": "planner", "payload": {}}`
 	s := &spoken{in: strings.NewReader(fmt.Sprintf("POST /api/v1/%s/ask HTTP/1.1\r\nHost: acpd\r\nX-Agent-ID: reviewer\r\nContent-Length: %d\r\n\r\n%s", channel, len(body), body))}
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan bool)
 	go func() { defer close(ended); c.ServeStream(ctx, identity.ID{1}, s) }()
 	await.Until(t, "the request", func() bool {
-		_, got := local[[]object](t, c, "planner", "GET", channel+"/messages", "")
+		_, got := local[[]obj](t, c, "planner", "GET", channel+"/messages", "")
 		return len(got) == 1
 	})
 	stop()
 	await.Receive(t, "the end", ended)
 	_, text, _ := strings.Cut(s.said(), "\r\n\r\n")
-	var e object
+	var e obj
 	if err := json.Unmarshal([]byte(text), &e); err != nil || e["error"] != "cancelled" || e["delivered"] != "unknown" || !strings.HasPrefix(e["message"].(string), "the intent's host stops") {
 		t.Errorf("%s", s.said())
 	}
@@ -216,8 +216,8 @@ func TestRequestIsReadOnce(t *testing.T) {
 	t.Parallel()
 	c := alone(t, slog.DiscardHandler)
 	for _, text := range []string{
-		"GET /api/v1/subscribe/home HTTP/1.1\r\nHost: acpd\r\nX-Agent-ID: " + openintent.Daemon + "\r\n\r\n",
-		"POST /api/v1/departed HTTP/1.1\r\nHost: acpd\r\nX-Agent-ID: " + openintent.Daemon + "\r\nContent-Length: 13\r\n\r\n{\"agents\":[]}",
+		"GET /api/v1/subscribe/home HTTP/1.1\r\nHost: acpd\r\nX-Agent-ID: " + object.Daemon + "\r\n\r\n",
+		"POST /api/v1/departed HTTP/1.1\r\nHost: acpd\r\nX-Agent-ID: " + object.Daemon + "\r\nContent-Length: 13\r\n\r\n{\"agents\":[]}",
 	} {
 		here, there := net.Pipe()
 		s := &spoken{in: io.MultiReader(strings.NewReader(text), there)}
@@ -269,7 +269,7 @@ func TestRequestsOfOneHomeAreBounded(t *testing.T) {
 	}
 	const list = "GET /api/v1/intents HTTP/1.1\r\nHost: acpd\r\nX-Agent-ID: reviewer\r\n\r\n"
 	answer, text := c.hear(t, identity.ID{1}, list)
-	var e object
+	var e obj
 	if err := json.Unmarshal([]byte(text), &e); err != nil || answer.StatusCode != 429 || e["error"] != "overloaded" {
 		t.Errorf("one more: %d %s", answer.StatusCode, text)
 	}
@@ -295,7 +295,7 @@ func TestNothingIsMadeForWhoIsNotAdmitted(t *testing.T) {
 		for range 10 {
 			for _, path := range paths {
 				answer, text := c.hear(t, identity.ID{1}, "GET "+path+" HTTP/1.1\r\nHost: acpd\r\n\r\n")
-				var e object
+				var e obj
 				if err := json.Unmarshal([]byte(text), &e); err != nil || answer.StatusCode != status || e["error"] != code {
 					t.Errorf("%s: %d %.200s", path, answer.StatusCode, text)
 				}

@@ -190,7 +190,7 @@ func (b *bad) Read(p []byte) (int, error) {
 
 // ask makes a request at a machine; without one, or where its process ended, the
 // status is 0.
-func (m *machine) ask(agent, method, path, body string) (status int, answer object) {
+func (m *machine) ask(agent, method, path, body string) (status int, answer obj) {
 	c := m.GetRunning()
 	if c == nil {
 		return 0, nil
@@ -211,7 +211,7 @@ func (m *machine) ask(agent, method, path, body string) (status int, answer obje
 }
 
 // must is ask for what does not fail.
-func (m *machine) must(agent, method, path, body string) object {
+func (m *machine) must(agent, method, path, body string) obj {
 	status, answer := m.ask(agent, method, path, body)
 	if status/100 != 2 {
 		m.w.t.Fatalf("%s %s: %d %v", method, path, status, answer)
@@ -270,14 +270,14 @@ func (w *weather) reply(ctx context.Context, channel string) {
 		speak(r, "reviewer")
 		answer := httptest.NewRecorder()
 		c.API.NewHandler(api.IdentifyLocalCaller).ServeHTTP(answer, r)
-		var news []object
+		var news []obj
 		if answer.Code != http.StatusOK || json.Unmarshal(answer.Body.Bytes(), &news) != nil {
 			time.Sleep(100 * time.Millisecond)
 			continue
 		}
 		for _, m := range news {
 			since = "&since=" + m["id"].(string)
-			if token, ok := m["payload"].(object)["token"].(string); ok && m["message_type"] == "request" {
+			if token, ok := m["payload"].(obj)["token"].(string); ok && m["message_type"] == "request" {
 				w.host.ask("reviewer", "POST", "channels/"+channel+"/messages/"+m["id"].(string)+"/reply", fmt.Sprintf(`{"payload": {"re": %q}}`, token))
 			}
 		}
@@ -289,7 +289,7 @@ func (w *weather) call(agent, channel string) {
 	token := fmt.Sprintf("%s-%d-%d", agent, w.DrawBelow(1<<30), w.DrawBelow(1<<30))
 	ended := w.BeginCall()
 	var status int
-	var answer object
+	var answer obj
 	asks := w.DrawBelow(3) == 0
 	if asks {
 		status, answer = w.home.ask(agent, "POST", "channels/"+channel+"/ask", fmt.Sprintf(`{"to": "reviewer", "payload": {"token": %q}, "timeout": %d}`, token, 1+w.DrawBelow(5)))
@@ -307,7 +307,7 @@ func (w *weather) call(agent, channel string) {
 	case status/100 == 2 && asks:
 		said.there = true
 		end = storm.Succeeded
-		if re := answer["payload"].(object)["re"]; re != token {
+		if re := answer["payload"].(obj)["re"]; re != token {
 			w.t.Errorf("the answer to %s is %v", token, answer)
 		}
 	case status/100 == 2:
@@ -359,7 +359,7 @@ func (w *weather) settle(channel string) {
 	time.Sleep(5 * time.Minute)
 	there := make(map[string]int)
 	for since := "&since=1999-12-31T00:00:00Z"; ; {
-		var page []object
+		var page []obj
 		r := httptest.NewRequestWithContext(w.t.Context(), "GET", apiPath+"channels/"+channel+"/messages?wait=0&limit=1000"+since, nil)
 		speak(r, "")
 		answer := httptest.NewRecorder()
@@ -368,7 +368,7 @@ func (w *weather) settle(channel string) {
 			w.t.Fatalf("list: %d %s", answer.Code, answer.Body)
 		}
 		for _, m := range page {
-			if token, ok := m["payload"].(object)["token"].(string); ok {
+			if token, ok := m["payload"].(obj)["token"].(string); ok {
 				there[token]++
 			}
 		}

@@ -12,6 +12,7 @@ import (
 	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/openintent"
 	"github.com/acpd/acpd/openintent/api"
+	"github.com/acpd/acpd/openintent/object"
 	"github.com/acpd/acpd/store"
 )
 
@@ -41,11 +42,11 @@ func describeRefusedMessage(message []byte, status int, said []byte) []byte {
 	why.Status = status
 	why.Error = cmp.Or(why.Error, "refused")
 	why.Message = cmp.Or(why.Message, fmt.Sprintf("the host refused the message with status %d: look at the channel, then send another", status))
-	m["status"], m["refusal"] = jsontext.Value(`"refused"`), openintent.EncodeJSON(why)
+	m["status"], m["refusal"] = jsontext.Value(`"refused"`), object.EncodeJSON(why)
 	if len(message) > maxRefusal {
 		m["payload"], m["metadata"], m["truncated"] = jsontext.Value("null"), jsontext.Value("null"), jsontext.Value("true")
 	}
-	return openintent.EncodeJSON(m)
+	return object.EncodeJSON(m)
 }
 
 // storeRefusal stores the answer of a host to a message that the host did not take.
@@ -82,8 +83,8 @@ func (g *Gateway) listUnsentMessages(ctx context.Context, who openintent.Caller,
 			if err := json.Unmarshal(message, &m); err != nil {
 				return err
 			}
-			m["host"], m["seq"] = openintent.EncodeJSON(host.String()), openintent.EncodeJSON(seq)
-			list = append(list, openintent.EncodeJSON(m))
+			m["host"], m["seq"] = object.EncodeJSON(host.String()), object.EncodeJSON(seq)
+			list = append(list, object.EncodeJSON(m))
 			if size += len(message); size >= maxUnsent {
 				return errEnough
 			}

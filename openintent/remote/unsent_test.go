@@ -27,14 +27,14 @@ func TestWhatWasRefusedIsTold(t *testing.T) {
 	t.Parallel()
 	desk, laptop := pair(t)
 	planner, reviewer := desk.agent("planner"), laptop.agent("reviewer")
-	intent := planner.must(201, "POST", "intents", object{"title": "Ship it"})["id"].(string)
-	channel := "channels/" + planner.must(201, "POST", "intents/"+intent+"/channels", object{"name": "build"})["id"].(string)
+	intent := planner.must(201, "POST", "intents", obj{"title": "Ship it"})["id"].(string)
+	channel := "channels/" + planner.must(201, "POST", "intents/"+intent+"/channels", obj{"name": "build"})["id"].(string)
 	reviewer.must(200, "GET", channel, nil)
-	planner.must(200, "PUT", "intents/"+intent+"/acl", object{"policy": "closed"})
+	planner.must(200, "PUT", "intents/"+intent+"/acl", obj{"policy": "closed"})
 	desk.stop()
 	ids := []string{
-		reviewer.must(201, "POST", channel+"/messages", object{"message_type": "notify", "payload": object{"n": 1}})["id"].(string),
-		reviewer.must(201, "POST", "intents/"+intent+"/channels/build/messages", object{"payload": object{"text": strings.Repeat("x", maxRefusal)}})["id"].(string),
+		reviewer.must(201, "POST", channel+"/messages", obj{"message_type": "notify", "payload": obj{"n": 1}})["id"].(string),
+		reviewer.must(201, "POST", "intents/"+intent+"/channels/build/messages", obj{"payload": obj{"text": strings.Repeat("x", maxRefusal)}})["id"].(string),
 	}
 	told := func(want string) {
 		t.Helper()
@@ -68,7 +68,7 @@ func TestWhatWasRefusedIsTold(t *testing.T) {
 	told("refused")
 	for i, id := range ids {
 		m := reviewer.must(200, "GET", channel+"/messages/"+id, nil)
-		why, _ := m["refusal"].(object)
+		why, _ := m["refusal"].(obj)
 		text, _ := why["message"].(string)
 		if m["status"] != "refused" || why["status"] != 404.0 || why["error"] != "not_found" || text == "" || (m["truncated"] == true) != (i == 1) || (m["payload"] == nil) != (i == 1) {
 			t.Errorf("%d: %v", i, m)

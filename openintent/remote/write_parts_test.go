@@ -27,12 +27,12 @@ func TestAnswersThatNobodyReads(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		c := alone(t, slog.DiscardHandler)
-		_, made := local[object](t, c, "planner", "POST", "intents", `{"title": "Ship it"}`)
-		_, made = local[object](t, c, "planner", "POST", "intents/"+made["id"].(string)+"/channels", `{"name": "build"}`)
+		_, made := local[obj](t, c, "planner", "POST", "intents", `{"title": "Ship it"}`)
+		_, made = local[obj](t, c, "planner", "POST", "intents/"+made["id"].(string)+"/channels", `{"name": "build"}`)
 		messages := "channels/" + made["id"].(string) + "/messages"
 		large := fmt.Sprintf(`{"payload": {"text": %q}}`, strings.Repeat("x", 250_000))
 		for range 33 {
-			local[object](t, c, "planner", "POST", messages, large)
+			local[obj](t, c, "planner", "POST", messages, large)
 		}
 		list := fmt.Sprintf("GET /api/v1/%s?wait=0 HTTP/1.1\r\nHost: acpd\r\nX-Agent-ID: reviewer\r\n\r\n", messages)
 		send := fmt.Sprintf("POST /api/v1/%s HTTP/1.1\r\nHost: acpd\r\nX-Agent-ID: reviewer\r\nContent-Length: %d\r\n\r\n%s", messages, len(large), large)

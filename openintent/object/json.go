@@ -1,4 +1,4 @@
-package openintent
+package object
 
 import (
 	"github.com/go-json-experiment/json"
@@ -39,8 +39,8 @@ func EncodeJSON(v any) jsontext.Value {
 	return b
 }
 
-// encodeJSONText returns v as JSON, for a column of the store.
-func encodeJSONText(v any) string { return string(EncodeJSON(v)) }
+// EncodeJSONText returns v as JSON, for a column of the store.
+func EncodeJSONText(v any) string { return string(EncodeJSON(v)) }
 
 // EncodeJSONObject returns a JSON object of pairs of names and values, in their order.
 func EncodeJSONObject(pairs ...any) jsontext.Value {
@@ -55,9 +55,9 @@ func EncodeJSONObject(pairs ...any) jsontext.Value {
 	return append(b, '}')
 }
 
-// encodeJSONObjectWithHome is [EncodeJSONObject] with the member home, unless home is "", which
+// EncodeJSONObjectWithHome is [EncodeJSONObject] with the member home, unless home is "", which
 // is here.
-func encodeJSONObjectWithHome(home string, pairs ...any) jsontext.Value {
+func EncodeJSONObjectWithHome(home string, pairs ...any) jsontext.Value {
 	if home != "" {
 		pairs = append(pairs, "home", home)
 	}
@@ -81,9 +81,9 @@ func NormalizeJSONObject(field string, v *jsontext.Value) error {
 // patch at most; SQLite reads at most 1,000 levels when a daemon starts.
 const MaxDepth = 256
 
-// nullable is a string that is written as null in JSON if it is empty.
-type nullable string
+// Nullable is a string that is written as null in JSON if it is empty.
+type Nullable string
 
-func (s nullable) MarshalJSON() ([]byte, error) {
+func (s Nullable) MarshalJSON() ([]byte, error) {
 	return chain.AppendJSONStringOrNull(nil, string(s)), nil
 }

@@ -1,4 +1,4 @@
-package openintent
+package object
 
 import (
 	"crypto/rand"
@@ -14,46 +14,46 @@ import (
 // number in its channel in the five bytes after the time, so that it is a
 // cursor even when the message is gone.
 const (
-	idIntent      = "intent"
-	idChannel     = "chan"
-	idMessage     = "msg"
-	idEvent       = "evt"
-	idTask        = "task"
-	idCoordinator = "coord"
-	idEntry       = "acl"
-	idAssignment  = "asgn"
+	IDIntent      = "intent"
+	IDChannel     = "chan"
+	IDMessage     = "msg"
+	IDEvent       = "evt"
+	IDTask        = "task"
+	IDCoordinator = "coord"
+	IDEntry       = "acl"
+	IDAssignment  = "asgn"
 )
 
 // HostDigits is the number of hex digits in an id that tell the daemon that made it.
 const HostDigits = 10
 
 const (
-	ulidLen   = 26
-	crockford = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
+	ULIDLength = 26
+	crockford  = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 )
 
-// newID makes an id with a prefix and a random ULID.
-func (w *world) newID(prefix string, at chain.Time) string {
+// NewID makes an id with a prefix and a random ULID. self is the id of the daemon that makes it.
+func NewID(self, prefix string, at chain.Time) string {
 	var b [16]byte
 	rand.Read(b[6:])
-	return w.encodeID(prefix, at, b)
+	return encodeID(self, prefix, at, b)
 }
 
-// newMessageID makes a message's id, which carries its number in its channel.
-func (w *world) newMessageID(at chain.Time, number int64) string {
+// NewMessageID makes a message's id, which carries its number in its channel.
+func NewMessageID(self string, at chain.Time, number int64) string {
 	var b [16]byte
 	binary.BigEndian.PutUint64(b[3:], uint64(number))
 	rand.Read(b[11:])
-	return w.encodeID(idMessage, at, b)
+	return encodeID(self, IDMessage, at, b)
 }
 
 // encodeID makes an id of a prefix, the time, and the last ten bytes of b.
-func (w *world) encodeID(prefix string, at chain.Time, b [16]byte) string {
+func encodeID(self, prefix string, at chain.Time, b [16]byte) string {
 	var ms [8]byte
 	binary.BigEndian.PutUint64(ms[:], uint64(at/1000))
 	copy(b[:6], ms[2:])
-	id := make([]byte, 0, len(prefix)+HostDigits+ulidLen+2)
-	id = append(append(append(append(id, prefix...), '_'), w.self[:HostDigits]...), '_')
+	id := make([]byte, 0, len(prefix)+HostDigits+ULIDLength+2)
+	id = append(append(append(append(id, prefix...), '_'), self[:HostDigits]...), '_')
 	// 128 bits as 26 digits of 5, the first of 3.
 	hi, lo := binary.BigEndian.Uint64(b[:8]), binary.BigEndian.Uint64(b[8:])
 	for i := 125; i >= 0; i -= 5 {
@@ -72,15 +72,15 @@ func (w *world) encodeID(prefix string, at chain.Time, b [16]byte) string {
 	return string(id)
 }
 
-// parseID returns the parts of an id. Of a message's id these include its time and number; the
+// ParseID returns the parts of an id. Of a message's id these include its time and number; the
 // number is 0 if the maker of the id did not know it.
-func parseID(id string) (prefix, host string, at chain.Time, number int64, ok bool) {
+func ParseID(id string) (prefix, host string, at chain.Time, number int64, ok bool) {
 	prefix, rest, ok := strings.Cut(id, "_")
-	if !ok || len(rest) != HostDigits+1+ulidLen || rest[HostDigits] != '_' {
+	if !ok || len(rest) != HostDigits+1+ULIDLength || rest[HostDigits] != '_' {
 		return "", "", 0, 0, false
 	}
 	host = rest[:HostDigits]
-	if !isHostDigits(host) {
+	if !IsHex(host, HostDigits) {
 		return "", "", 0, 0, false
 	}
 	var hi, lo uint64
@@ -100,46 +100,33 @@ func parseID(id string) (prefix, host string, at chain.Time, number int64, ok bo
 // HostOfID returns the ten hex digits of the daemon that made id, and false if id has none of this
 // package's forms.
 func HostOfID(id string) (string, bool) {
-	_, host, _, _, ok := parseID(id)
+	_, host, _, _, ok := ParseID(id)
 	return host, ok
 }
 
 // IsChannelID reports whether id has the form of a channel's.
-func IsChannelID(id string) bool { return strings.HasPrefix(id, idChannel+"_") }
+func IsChannelID(id string) bool { return strings.HasPrefix(id, IDChannel+"_") }
 
 // IsIntentIDOf reports whether the daemon with that id can have made the id of an intent, no
 // later than latest.
 func IsIntentIDOf(home, id string, latest chain.Time) bool {
-	prefix, digits, at, _, ok := parseID(id)
-	return ok && prefix == idIntent && strings.HasPrefix(home, digits) && at <= latest
+	prefix, digits, at, _, ok := ParseID(id)
+	return ok && prefix == IDIntent && strings.HasPrefix(home, digits) && at <= latest
 }
 
-// isHostDigits reports whether s is the part of an id that tells its daemon.
-func isHostDigits(s string) bool {
-	if len(s) != HostDigits {
-		return false
-	}
-	for _, c := range []byte(s) {
-		if (c < '0' || c > '9') && (c < 'a' || c > 'f') {
-			return false
-		}
-	}
-	return true
-}
-
-// maxAgentID is the most bytes of an agent's id. Agent ids stand in URLs as they are, so they
+// MaxAgentID is the most bytes of an agent's id. Agent ids stand in URLs as they are, so they
 // consist of letters, digits and a few signs.
-const maxAgentID = 128
+const MaxAgentID = 128
 
 var agentForm = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._@+~-]*(:[A-Za-z0-9._@+~-]+)*$`)
 
 const (
-	system = "system" // the sender of notices; nobody can be it
-	toAll  = "*"
-	toRole = "role:"
+	System = "system" // the sender of notices; nobody can be it
+	ToAll  = "*"
+	ToRole = "role:"
 )
 
 // IsAgentID reports whether an agent may have the id.
 func IsAgentID(id string) bool {
-	return len(id) <= maxAgentID && agentForm.MatchString(id) && id != system && id != Operator && !strings.HasPrefix(id, toRole)
+	return len(id) <= MaxAgentID && agentForm.MatchString(id) && id != System && id != Operator && !strings.HasPrefix(id, ToRole)
 }

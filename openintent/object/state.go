@@ -1,4 +1,4 @@
-package openintent
+package object
 
 import (
 	"maps"
@@ -23,15 +23,15 @@ type Patch struct {
 }
 
 const (
-	maxState   = 256 << 10 // bytes of an intent's state
+	MaxState   = 256 << 10 // bytes of an intent's state
 	MaxIntent  = 1 << 20   // and of all of it, about: the rest was in the body that made it
-	maxPatches = 256 << 10 // bytes of the patches of one request
-	maxSteps   = 32        // members that a path leads through
+	MaxPatches = 256 << 10 // bytes of the patches of one request
+	MaxSteps   = 32        // members that a path leads through
 )
 
-// checkPatches makes patches of the members that are set, and checks all as far as that needs no
+// CheckPatches makes patches of the members that are set, and checks all as far as that needs no
 // intent.
-func (s *StatePatch) checkPatches() error {
+func (s *StatePatch) CheckPatches() error {
 	if s.State != nil {
 		var state map[string]jsontext.Value
 		if err := json.Unmarshal(s.State, &state); err != nil || state == nil {
@@ -41,38 +41,21 @@ func (s *StatePatch) checkPatches() error {
 			s.Patches = append(s.Patches, Patch{Op: "set", Path: name, Value: state[name]})
 		}
 	}
-	if len(s.Patches) > maxEntries {
-		return NewFieldError("patches", "at most %d", maxEntries)
+	if len(s.Patches) > MaxEntries {
+		return NewFieldError("patches", "at most %d", MaxEntries)
 	}
 	size := 0
 	for _, p := range s.Patches {
 		size += len(p.Path) + len(p.Value)
 	}
-	if size > maxPatches {
-		return NewError("too_large", "patches: %d bytes, at most %d are taken at once: make several changes, or put large data elsewhere and refer to it", size, maxPatches)
+	if size > MaxPatches {
+		return NewError("too_large", "patches: %d bytes, at most %d are taken at once: make several changes, or put large data elsewhere and refer to it", size, MaxPatches)
 	}
 	return nil
 }
 
-// PatchState changes the state of the intent, if the intent has the version that version returns.
-// An error of version is returned after s has been checked.
-func (e *Engine) PatchState(c *Call, id string, version func() (int64, error), s *StatePatch) (jsontext.Value, error) {
-	if err := s.checkPatches(); err != nil {
-		return nil, err
-	}
-	return e.changeIntent(c, id, version, func(doc *Intent) (*eventDraft, error) {
-		if isTerminalStatus(doc.Status) {
-			return nil, NewError("intent_terminal", "the intent is %s: its state is final", doc.Status)
-		}
-		if len(s.Patches) == 0 {
-			return nil, nil
-		}
-		return s.applyTo(doc)
-	})
-}
-
-// applyTo makes the patches in the intent's state and returns the event about them.
-func (s *StatePatch) applyTo(doc *Intent) (*eventDraft, error) {
+// ApplyTo makes the patches in the intent's state and returns the payload of the event about them.
+func (s *StatePatch) ApplyTo(doc *Intent) (event jsontext.Value, err error) {
 	state, err := newStateTree(doc.State)
 	if err != nil {
 		return nil, err
@@ -92,8 +75,8 @@ func (s *StatePatch) applyTo(doc *Intent) (*eventDraft, error) {
 		}
 	}
 	doc.State = state.appendJSON(nil)
-	if len(doc.State) > maxState {
-		return nil, NewError("too_large", "the state would have %d bytes: at most %d are kept; put large data elsewhere and refer to it", len(doc.State), maxState)
+	if len(doc.State) > MaxState {
+		return nil, NewError("too_large", "the state would have %d bytes: at most %d are kept; put large data elsewhere and refer to it", len(doc.State), MaxState)
 	}
 	for name := range after {
 		if v := state.members[name]; v != nil {
@@ -102,7 +85,7 @@ func (s *StatePatch) applyTo(doc *Intent) (*eventDraft, error) {
 			delete(after, name)
 		}
 	}
-	return newEventDraft("state_patched", EncodeJSONObject("patches", s.Patches, "old_state", before, "new_state", after))
+	return EncodeJSONObject("patches", s.Patches, "old_state", before, "new_state", after), nil
 }
 
 // pathSteps returns the members that a path leads through: those of a JSON pointer, or else one
@@ -133,8 +116,8 @@ func (p Patch) applyTo(state *stateTree) error {
 		return NewFieldError("patches", "op: one of set, add, replace, remove")
 	}
 	steps := p.pathSteps()
-	if len(steps) > maxSteps {
-		return NewFieldError("patches", "path: at most %d steps", maxSteps)
+	if len(steps) > MaxSteps {
+		return NewFieldError("patches", "path: at most %d steps", MaxSteps)
 	}
 	at := state
 	for _, name := range steps[:len(steps)-1] {

@@ -1,4 +1,4 @@
-package openintent
+package object
 
 import (
 	"maps"
@@ -21,7 +21,7 @@ type stateTree struct {
 // maxWork bounds the bytes that the patches of one request make the host decode: the whole state,
 // once for each step of the longest path. Values that patches set are included if later patches lead
 // into them.
-const maxWork = maxSteps * maxState
+const maxWork = MaxSteps * MaxState
 
 // newStateTree decodes the outermost object of text.
 func newStateTree(text jsontext.Value) (*stateTree, error) {

@@ -1,4 +1,4 @@
-package openintent
+package object
 
 import (
 	"errors"
@@ -23,9 +23,12 @@ func (e *Error) Error() string { return e.Message }
 
 // Codes that are used in several places.
 const (
-	codeClosed    = "channel_closed"
-	codeNotFound  = "not_found"
-	codeNotMember = "not_member"
+	CodeClosed     = "channel_closed"
+	CodeDiskShare  = "disk_share"
+	codeNotFound   = "not_found"
+	CodeNotMember  = "not_member"
+	CodeOverloaded = "overloaded"
+	CodeTooMany    = "too_many"
 )
 
 // WithMember adds a member to what the refusal tells, and returns the refusal.
@@ -48,25 +51,25 @@ func NewFieldError(field, format string, args ...any) *Error {
 	return e.WithMember("errors", []any{map[string]any{"loc": []any{"body", field}, "msg": e.Message, "type": "value_error"}})
 }
 
-// checkOneOf refuses the member field of a body unless its value is in list.
-func checkOneOf(field, value string, list []string) error {
+// CheckOneOf refuses the member field of a body unless its value is in list.
+func CheckOneOf(field, value string, list []string) error {
 	if slices.Contains(list, value) {
 		return nil
 	}
 	return NewFieldError(field, "one of %s", strings.Join(list, ", "))
 }
 
-// checkAtMost refuses the member field of a body if it has more than most of the unit, which
+// CheckAtMost refuses the member field of a body if it has more than most of the unit, which
 // is " bytes" or "", for elements.
-func checkAtMost(field string, n, most int, unit string) error {
+func CheckAtMost(field string, n, most int, unit string) error {
 	if n <= most {
 		return nil
 	}
 	return NewFieldError(field, "at most %d%s", most, unit)
 }
 
-// newNotFoundError refuses an id of a thing that is not there, or not for the caller.
-func newNotFoundError(what string) *Error {
+// NewNotFoundError refuses an id of a thing that is not there, or not for the caller.
+func NewNotFoundError(what string) *Error {
 	of := "its intent"
 	if what == "intent" {
 		of = "it"
@@ -74,15 +77,30 @@ func newNotFoundError(what string) *Error {
 	return NewError(codeNotFound, "there is no such %s, or you have no access to %s", what, of)
 }
 
-// newTooManyError refuses one more of a thing if there are already as many as are kept.
-func newTooManyError(what string, max int, remedy string) *Error {
-	return NewError(codeTooMany, "there are %d %s already, the most that are kept: %s", max, what, remedy)
+// NewTooManyError refuses one more of a thing if there are already as many as are kept.
+func NewTooManyError(what string, max int, remedy string) *Error {
+	return NewError(CodeTooMany, "there are %d %s already, the most that are kept: %s", max, what, remedy)
 }
 
-// convertProofError makes a refusal of an error about a proof, and returns other errors as they are.
-func convertProofError(err error) error {
+// ConvertProofError makes a refusal of an error about a proof, and returns other errors as they are.
+func ConvertProofError(err error) error {
 	if p, ok := errors.AsType[chain.ProofError](err); ok {
 		return NewError("bad_proof", "metadata.proof: %s", p)
 	}
 	return err
+}
+
+// ReplaceIntentNotFound makes the error about an intent that the caller cannot see one about a thing
+// of the intent. It returns other errors as they are.
+func ReplaceIntentNotFound(err error, what string) error {
+	if IsNotFound(err) {
+		return NewNotFoundError(what)
+	}
+	return err
+}
+
+// IsNotFound reports whether an error refuses an id of a thing that is not there.
+func IsNotFound(err error) bool {
+	r, ok := err.(*Error)
+	return ok && r.Code == codeNotFound
 }
