@@ -217,7 +217,7 @@ func (t *tx) openChannel(in *intentRecord, ch *channelRecord) error {
 		put(t, t.e.channels, ch.id, ch)
 		t.adjustMemberCounts(ch, 1)
 		t.adjustCreatedCounts(home, 1, 0, ch.doc.Size())
-		t.setAlarm(ch)
+		t.alarm = true
 	})
 	return nil
 }

@@ -82,7 +82,7 @@ func (e *Engine) PatchChannel(c *Call, id string, p *object.PatchChannel) (objec
 		e.withLock(func() {
 			t.setChannelDoc(ch, doc)
 			set(t, &ch.opt, opt)
-			t.setAlarm(ch)
+			t.alarm = true
 		})
 		if p.ClosesChannel() {
 			return t.closeChannel(ch, t.now)
