@@ -86,9 +86,9 @@ func TestObjectsAreInAShare(t *testing.T) {
 	}
 	restrict()
 	worker, in := h.from(desk, "worker"), h.intent("planner")
-	options := obj{"note": strings.Repeat("x", object.MaxOptions-20)}
+	options := obj{"note": strings.Repeat("x", longOptions-20)}
 	var channels, tasks []string
-	for i := range 10 * small.Peer / object.MaxOptions {
+	for i := range 10 * small.Peer / longOptions {
 		if a := worker.post("/intents/"+in+"/channels", obj{"name": fmt.Sprint("c", i), "options": options}); a.status == 201 {
 			channels = append(channels, "/channels/"+a.id())
 		} else {
@@ -101,7 +101,7 @@ func TestObjectsAreInAShare(t *testing.T) {
 			t.Fatalf("%d bytes are there", n)
 		}
 	}
-	if n := len(channels); n < 50 || n >= int(small.Peer/object.MaxOptions) {
+	if n := len(channels); n < 50 || n >= int(small.Peer/longOptions) {
 		t.Errorf("%d channels with the largest options were made", n)
 	}
 	for _, ch := range channels[:len(channels)/2] {

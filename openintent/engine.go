@@ -86,7 +86,7 @@ type Engine struct {
 	guestbook guestAccounts   // the accounts of what other daemons' agents have made
 	turn      chan struct{}   // holds one while something long is computed for another daemon
 	long      homeQueues      // for the turn
-	verifies  logVerifier
+	verifies  homeQueues      // for the verification of logs
 	openMost  int             // requests that are open in one channel
 	looked    func(readQuota) // called after each read, unless nil; for tests
 
@@ -112,7 +112,6 @@ func NewEngine(ctx context.Context, cfg Config) (*Engine, error) {
 		guestbook: guestAccounts{agents: cfg.Budget.OpenAccount(budget.ChannelAgents), records: cfg.Budget.OpenAccount(budget.ChannelAgentBytes), channels: cfg.Budget.OpenAccount(budget.Channels), tasks: cfg.Budget.OpenAccount(budget.Tasks)}}
 	e.feed = feed{next: 1, early: make(map[int64]writeOutcome), reached: make(map[string]int64), about: make(streams), ofAgents: make(streams), ofHomes: make(streams)}
 	e.turn = make(chan struct{}, 1)
-	e.verifies.turn, e.verifies.last = e.turn, make(map[string]verifyResult)
 	if err := e.db.Migrate(ctx, "openintent", schema); err != nil {
 		return nil, err
 	}

@@ -2,7 +2,6 @@ package openintent
 
 import (
 	"context"
-	"sync"
 	"time"
 
 	"github.com/go-json-experiment/json"
@@ -41,12 +40,8 @@ func (e *Engine) VerifyEvents(c *Call, intentID string) (v object.ChainVerificat
 		return v, err
 	}
 	defer leave()
-	last := e.verifies.lastResult(c.Caller.Home, in.id)
-	v = last.v
-	previous := last.hash
-	if v.Last > head || v.Last == head && previous == hash { // it may have grown, and been verified, since head was read
-		return v, nil
-	}
+	v = object.ChainVerification{IntentID: in.id, Breaks: []object.ChainBreak{}}
+	previous := ""
 	broken := func(sequence int64, id, problem string) {
 		if len(v.Breaks) < 100 {
 			v.Breaks = append(v.Breaks, object.ChainBreak{Sequence: sequence, EventID: id, Problem: problem})
@@ -84,7 +79,7 @@ func (e *Engine) VerifyEvents(c *Call, intentID string) (v object.ChainVerificat
 		if page == nil {
 			break
 		}
-		if err := e.verifies.checkPageInTurn(c.Context(), c.Caller.Home, took, func() {
+		if err := e.checkPageInTurn(c.Context(), c.Caller.Home, took, func() {
 			for _, ev := range page {
 				check(ev)
 			}
@@ -97,76 +92,24 @@ func (e *Engine) VerifyEvents(c *Call, intentID string) (v object.ChainVerificat
 	}
 	v.Valid = len(v.Breaks) == 0
 	v.Chain = v.Valid
-	if v.Valid {
-		e.verifies.storeResult(c.Caller.Home, verifyResult{v, hash, last.at})
-	}
 	return v, nil
 }
 
-// logVerifier bounds how other daemons' agents verify logs, which costs far more than to ask for
-// it. One verification of each daemon runs at a time, page by page in turns, and for half of
-// the time. Agents here wait for nobody. Daemons are known by their homes.
-type logVerifier struct {
-	homeQueues
-	turn chan struct{} // the engine's
-
-	mu   sync.Mutex // guards last
-	last map[string]verifyResult
-}
-
-// verifyResult is the last answer to a daemon about a log that is valid.
-type verifyResult struct {
-	v    object.ChainVerification
-	hash string    // of the last event
-	at   time.Time // when the first event was looked at
-}
-
-// verifiedTime passes before events that were found in order are checked again for another
-// daemon.
-const verifiedTime = time.Minute
-
-// checkPageInTurn runs check on one page when it is that home's turn. Then it rests for as long as
-// check took, and as reading the page took before. It returns the error of ctx when ctx ends.
-func (v *logVerifier) checkPageInTurn(ctx context.Context, home string, took time.Duration, check func()) error {
+// checkPageInTurn runs check on one page of a log. To verify a log costs far more than to ask for it. So for
+// another daemon it waits for the turn, and then rests for as long as check took, and as reading the page
+// took before. It returns the error of ctx when ctx ends. Agents here wait for nobody.
+func (e *Engine) checkPageInTurn(ctx context.Context, home string, took time.Duration, check func()) error {
 	if home == "" {
 		check()
 		return nil
 	}
-	if err := acquireSlot(ctx, v.turn); err != nil { // in their order, and of each home there is one
+	if err := acquireSlot(ctx, e.turn); err != nil { // in their order, and of each home there is one
 		return err
 	}
-	defer func() { <-v.turn }()
+	defer func() { <-e.turn }()
 	began := time.Now()
 	check()
 	return pace.Sleep(ctx, took+time.Since(began))
-}
-
-// lastResult returns the last answer to the home, if that was about this log, or else the
-// result for no events.
-func (v *logVerifier) lastResult(home, intent string) verifyResult {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	if last, ok := v.last[home]; ok && last.v.IntentID == intent && time.Since(last.at) < verifiedTime {
-		return last
-	}
-	return verifyResult{v: object.ChainVerification{IntentID: intent, Breaks: []object.ChainBreak{}}, at: time.Now()}
-}
-
-// storeResult keeps the last answer to a home other than this daemon.
-func (v *logVerifier) storeResult(home string, last verifyResult) {
-	if home == "" {
-		return
-	}
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	v.last[home] = last
-}
-
-// deleteResult forgets the last answer to a home.
-func (v *logVerifier) deleteResult(home string) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	delete(v.last, home)
 }
 
 // loggedEvent is an event in the store, with the columns by which lists find it.

@@ -68,14 +68,14 @@ func TestChannelsAreBounded(t *testing.T) {
 	p, far := h.as("planner"), h.from(desk, "reviewer")
 	for _, c := range []*client{p, far} {
 		for _, a := range []*answer{
-			c.post("/intents/"+in+"/channels", obj{"name": "a", "options": obj{"x": strings.Repeat("x", object.MaxOptions)}}),
+			c.post("/intents/"+in+"/channels", obj{"name": "a", "options": obj{"x": strings.Repeat("x", object.MaxChannel)}}),
 			c.post("/intents/"+in+"/channels", obj{"name": "a", "member_policy": "explicit", "members": longMembers(320)}),
 		} {
 			a.refused(413, "too_large")
 		}
 	}
-	ch := h.channel("planner", in, "talk", obj{"options": obj{"x": strings.Repeat("x", object.MaxOptions/2)}})
-	p.patch(ch, obj{"options": obj{"y": strings.Repeat("y", object.MaxOptions/2)}}).refused(413, "too_large")
+	ch := h.channel("planner", in, "talk", obj{"options": obj{"x": strings.Repeat("x", object.MaxChannel/2)}})
+	p.patch(ch, obj{"options": obj{"y": strings.Repeat("y", object.MaxChannel/2)}}).refused(413, "too_large")
 	p.patch(ch, obj{"options": obj{"y": 1}}).ok(200)
 	// One daemon's agents have a quarter, others together a half.
 	refuses := func(c *client) {

@@ -12,7 +12,6 @@ import (
 // daemon may be trusted again. A failed call may be repeated.
 func (e *Engine) ForgetHost(ctx context.Context, home string) error {
 	e.withLock(func() { delete(e.reached, home[:min(object.HostDigits, len(home))]) })
-	e.verifies.deleteResult(home)
 	return e.deleteAgentsOfHome(ctx, home)
 }
 

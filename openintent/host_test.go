@@ -21,6 +21,8 @@ import (
 
 type obj = map[string]any
 
+const longOptions = 4 << 10 // bytes of a channel's options in tests
+
 // host is a real engine on a real store.
 type host struct {
 	t    testing.TB

@@ -224,7 +224,7 @@ func TestAgents(t *testing.T) {
 	for _, bad := range []obj{{"agent_id": "a b"}, {"agent_id": "system"}, {"agent_id": "role:x"}, {"agent_id": strings.Repeat("a", 129)}} {
 		r.post("/agents", bad).refused(400, "bad_agent_id")
 	}
-	for _, bad := range []obj{{"role_id": "a b"}, {"heartbeat_config": obj{"interval_seconds": 0, "unhealthy_after_seconds": 1, "dead_after_seconds": 1}}, {"capacity": 1}, {"metadata": []int{}}, {"name": strings.Repeat("n", 5000)}} {
+	for _, bad := range []obj{{"role_id": "a b"}, {"heartbeat_config": obj{"interval_seconds": 0, "unhealthy_after_seconds": 1, "dead_after_seconds": 1}}, {"capacity": 1}, {"metadata": []int{}}} {
 		r.register(bad).refused(422, "invalid")
 	}
 	r.get("/agents").is("agent_id", "helper", "reviewer")

@@ -94,7 +94,7 @@ func TestWhoWaitsForAReaderHasNoTurn(t *testing.T) {
 				"verify": func() *answer { return far.doContext(busy, "GET", "/intents/"+in+"/events/verify", nil) },
 			}
 			if what == "verify" {
-				waiting = &h.e.verifies.homeQueues
+				waiting = &h.e.verifies
 			}
 			h.e.turn <- struct{}{} // something is computed
 			others.Go(func() {

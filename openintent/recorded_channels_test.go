@@ -14,7 +14,7 @@ import (
 func scriptChannels(r *recorder) {
 	in := "/v1/intents/" + r.work
 	for _, body := range append(badBodies()[:4], `{}`, `{"name":""}`, `{"name":"`+strings.Repeat("a", 129)+`"}`, `{"name":"a","member_policy":"bad"}`, `{"name":"a","members":"x"}`, `{"name":"a","members":["a b"]}`, `{"name":"a","members":[7]}`, `{"name":"a","members":[{"agent_id":"guest","home":"attic"}]}`, `{"name":"a","options":[]}`, `{"name":"a","options":{"ttl_seconds":0}}`, `{"name":"a","options":{"max_messages":10001}}`, `{"name":"a","options":{"audit":"yes"}}`,
-		`{"name":"a","options":{"x":"`+strings.Repeat("a", 4<<10)+`"}}`, `{"name":"a","task_id":"`+strings.Repeat("a", 129)+`"}`) {
+		`{"name":"a","options":{"x":"`+strings.Repeat("a", 32<<10)+`"}}`, `{"name":"a","task_id":7}`) {
 		r.do(planner, "POST "+in+"/channels", body)
 	}
 	r.talk = r.do(planner, "POST "+in+"/channels", `{"name":"talk","options":{"x":[1],"max_messages":50},"colour":1}`).id()

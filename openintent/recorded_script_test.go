@@ -191,7 +191,7 @@ func scriptIntents(r *recorder) {
 
 func scriptAccess(r *recorder) {
 	in, secret := "/v1/intents/"+r.work, "/v1/intents/"+r.secret
-	for _, body := range []string{"", `{}`, `{"agent_id":"a b"}`, `{"agent_id":"desk","home":"attic"}`, `{"agent_id":"desk@attic"}`, `{"agent_id":"desk","role":"` + strings.Repeat("a", 129) + `"}`, `{"agent_id":"desk","colour":1}`, `{"agent_id":"desk","role":"tester"}`, `{"agent_id":"guest","home":"` + near + `"}`, `{"agent_id":"planner","role":"coordinator"}`} {
+	for _, body := range []string{"", `{}`, `{"agent_id":"a b"}`, `{"agent_id":"desk","home":"attic"}`, `{"agent_id":"desk@attic"}`, `{"agent_id":"desk","role":7}`, `{"agent_id":"desk","colour":1}`, `{"agent_id":"desk","role":"tester"}`, `{"agent_id":"guest","home":"` + near + `"}`, `{"agent_id":"planner","role":"coordinator"}`} {
 		r.do(planner, "POST "+in+"/agents", body)
 	}
 	r.do(desk, "POST "+in+"/agents", `{"agent_id":"desk","role":"coordinator"}`)
@@ -284,7 +284,7 @@ func scriptTasks(r *recorder) {
 }
 
 func scriptAgents(r *recorder) {
-	for _, body := range append(badBodies()[:6], `{"agent_id":"a b"}`, `{"agent_id":"system"}`, `{"agent_id":"planner","role_id":"a b"}`, `{"agent_id":"planner","name":7}`, `{"agent_id":"planner","name":"`+strings.Repeat("a", 4097)+`"}`, `{"agent_id":"planner","public_key":"x"}`, `{"agent_id":"planner","capacity":[]}`, `{"agent_id":"planner","metadata":"x"}`,
+	for _, body := range append(badBodies()[:6], `{"agent_id":"a b"}`, `{"agent_id":"system"}`, `{"agent_id":"planner","role_id":"a b"}`, `{"agent_id":"planner","name":7}`, `{"agent_id":"planner","endpoint":7}`, `{"agent_id":"planner","public_key":"x"}`, `{"agent_id":"planner","capacity":[]}`, `{"agent_id":"planner","metadata":"x"}`,
 		`{"agent_id":"planner","heartbeat_config":{}}`, `{"agent_id":"planner","capabilities":"x"}`, `{"agent_id":"planner","metadata":{"a":"`+strings.Repeat("a", 32<<10)+`"}}`) {
 		r.do(planner, "POST /v1/agents", body)
 	}

@@ -94,11 +94,6 @@ func TestStatePatchesAreBounded(t *testing.T) {
 	h := start(t)
 	in := h.intent("planner")
 	p := h.as("planner")
-	set := func(version string, patches ...obj) *answer {
-		return p.with("If-Match", version).post("/intents/"+in+"/state", obj{"patches": patches})
-	}
-	long := strings.Repeat("x", object.MaxPatches/2)
-	set("1", obj{"op": "set", "path": "a", "value": long}, obj{"op": "set", "path": "a", "value": long}).refused(413, "too_large")
 	deep := func(size int) string {
 		return strings.Repeat(`{"a":`, object.MaxSteps) + `"` + strings.Repeat("x", size) + `"` + strings.Repeat("}", object.MaxSteps)
 	}

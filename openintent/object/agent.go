@@ -66,18 +66,10 @@ func (r *Register) FillDefaultsAndCheck() error {
 	if r.RoleID != nil && *r.RoleID != "" && !IsAgentID(*r.RoleID) {
 		return NewFieldError("role_id", "a role has the form of an agent id")
 	}
-	for field, s := range map[string]*string{"name": r.Name, "endpoint": r.Endpoint, "public_key": r.PublicKey} {
-		if s != nil && len(*s) > 4096 {
-			return NewFieldError(field, "at most 4096 bytes")
-		}
-	}
 	if r.PublicKey != nil && *r.PublicKey != "" {
 		if _, ok := chain.ParsePublicKey(*r.PublicKey); !ok {
 			return NewFieldError("public_key", "an Ed25519 key of 32 bytes in base64 is needed")
 		}
-	}
-	if err := CheckAtMost("capabilities", len(r.Capabilities), MaxEntries, ""); err != nil {
-		return err
 	}
 	if r.Heartbeat == nil {
 		r.Heartbeat = &Heartbeats{Interval: 30, Unhealthy: 90, Dead: 300}

@@ -54,20 +54,15 @@ func (doc *Channel) CheckNew() (ChannelOptions, error) {
 	if doc.Name == "" || len(doc.Name) > MaxName {
 		return ChannelOptions{}, NewFieldError("name", "1 to %d bytes are needed", MaxName)
 	}
-	if doc.TaskID != nil && len(*doc.TaskID) > MaxAgentID {
-		return ChannelOptions{}, NewFieldError("task_id", "at most %d bytes", MaxAgentID)
-	}
 	doc.Members = []string{}
-	if err := cmp.Or(checkMemberPolicy(doc.Policy), NormalizeJSONObject("options", &doc.Options), doc.checkOptionsSize()); err != nil {
+	if err := cmp.Or(checkMemberPolicy(doc.Policy), NormalizeJSONObject("options", &doc.Options)); err != nil {
 		return ChannelOptions{}, err
 	}
 	return doc.ParseCheckedOptions()
 }
 
-const (
-	MaxChannel = 32 << 10 // bytes of a channel's object
-	MaxOptions = 4 << 10  // of these, of its options
-)
+// MaxChannel bounds the bytes of a channel's object.
+const MaxChannel = 32 << 10
 
 // channelBytes are charged for a channel's object without its name, options and members.
 const channelBytes = 512
@@ -79,14 +74,6 @@ func (doc *Channel) Size() int {
 		n += len(m) + len(`"",`)
 	}
 	return n
-}
-
-// checkOptionsSize refuses options that are too long to be set.
-func (doc *Channel) checkOptionsSize() error {
-	if len(doc.Options) > MaxOptions {
-		return NewError("too_large", "options: %d bytes, at most %d are kept: put larger data into a message", len(doc.Options), MaxOptions)
-	}
-	return nil
 }
 
 // ParseCheckedOptions returns the options of a channel that is not too large to keep.
@@ -164,9 +151,6 @@ func (doc *Channel) PatchOptions(raw jsontext.Value) (ChannelOptions, error) {
 			}
 		}
 		doc.Options = EncodeJSON(all)
-		if err := doc.checkOptionsSize(); err != nil {
-			return ChannelOptions{}, err
-		}
 	}
 	return doc.ParseCheckedOptions()
 }

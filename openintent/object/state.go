@@ -23,10 +23,9 @@ type Patch struct {
 }
 
 const (
-	MaxState   = 256 << 10 // bytes of an intent's state
-	MaxIntent  = 1 << 20   // and of all of it, about: the rest was in the body that made it
-	MaxPatches = 256 << 10 // bytes of the patches of one request
-	MaxSteps   = 32        // members that a path leads through
+	MaxState  = 256 << 10 // bytes of an intent's state
+	MaxIntent = 1 << 20   // and of all of it, about: the rest was in the body that made it
+	MaxSteps  = 32        // members that a path leads through
 )
 
 // CheckPatches makes patches of the members that are set, and checks all as far as that needs no
@@ -43,13 +42,6 @@ func (s *StatePatch) CheckPatches() error {
 	}
 	if len(s.Patches) > MaxEntries {
 		return NewFieldError("patches", "at most %d", MaxEntries)
-	}
-	size := 0
-	for _, p := range s.Patches {
-		size += len(p.Path) + len(p.Value)
-	}
-	if size > MaxPatches {
-		return NewError("too_large", "patches: %d bytes, at most %d are taken at once: make several changes, or put large data elsewhere and refer to it", size, MaxPatches)
 	}
 	return nil
 }

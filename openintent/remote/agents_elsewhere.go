@@ -17,7 +17,6 @@ import (
 const (
 	askEvery  = 30 * time.Second // between two questions to a home in reach
 	stateTime = 10 * time.Second // in which a home must answer
-	maxStates = 1 << 20          // bytes of the answer: a thousand ids, statuses and roles
 )
 
 // askHomes asks the homes in reach what has become of their agents, until ctx ends: each when it
@@ -63,7 +62,7 @@ func (g *Gateway) askAboutAgents(ctx context.Context, home identity.ID, agents [
 	}
 	within, cancel := context.WithTimeout(ctx, stateTime)
 	defer cancel()
-	status, answer, err := g.fetchFromHost(within, maxStates, nil, home, object.Daemon, http.MethodPost, apiPath+"departed", body)
+	status, answer, err := g.fetchFromHost(within, maxNamed, nil, home, object.Daemon, http.MethodPost, apiPath+"departed", body)
 	if err == nil && status != http.StatusOK {
 		err = ownwords.Errorf("it answered with status %d", status)
 	}

@@ -22,8 +22,8 @@ var answerHeaders = []string{"Allow", "Content-Length", "Content-Type", "Idempot
 // daemon's own. No host can set it.
 const headerHost = "X-Answered-By"
 
-// Bounds, in bytes, of an answer that is checked before it is passed on. A host's lists end at
-// 8 MiB, an intent or a channel at 1 MiB.
+// Bounds, in bytes, of an answer that is checked before it is passed on: a list, and one object. A host's lists
+// end at 8 MiB, an intent or a channel at 1 MiB.
 const (
 	maxNamedList = 9 << 20
 	maxNamed     = 3 << 19

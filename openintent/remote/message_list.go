@@ -16,6 +16,7 @@ import (
 	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/kinds"
 	"github.com/acpd/acpd/openintent"
+	"github.com/acpd/acpd/openintent/object"
 	"github.com/acpd/acpd/store"
 )
 
@@ -26,9 +27,6 @@ const (
 
 	// headerIncomplete says why the host had no part in a list of messages.
 	headerIncomplete = "X-Incomplete"
-
-	maxKnown      = 1000    // pending messages in a list
-	maxKnownBytes = 8 << 20 // of these
 )
 
 // forwardMessageList passes a request for a list of messages on to a host. If the host is out of reach,
@@ -107,21 +105,21 @@ func (g *Gateway) announceConnection() {
 // many they are. list is the URL of the channel's messages; its query says which are wanted.
 func (q *messageQueue) encodeWaitingMessages(ctx context.Context, k senderKey, list *url.URL) (array []byte, n int, err error) {
 	query := list.Query()
-	since, limit := query.Get("since"), maxKnown
+	since, limit := query.Get("since"), object.MaxList
 	if n, err := strconv.Atoi(query.Get("limit")); err == nil && n > 0 {
 		limit = min(n, limit)
 	}
 	var found [][]byte
 	size := 0
 	err = q.db.Read(ctx, func(tx *store.Tx) error {
-		return sqlReadWaitingMessages(tx, k, list.EscapedPath(), maxKnown, func(p *outgoingMessage) bool {
+		return sqlReadWaitingMessages(tx, k, list.EscapedPath(), object.MaxList, func(p *outgoingMessage) bool {
 			if p.id == since { // and all before it are not wanted
 				found, size = nil, 0
 			} else if isWantedByQuery(p.answer, query) {
 				found = append(found, p.answer)
 				size += len(p.answer)
 			}
-			return size < maxKnownBytes
+			return size < object.MaxListBytes
 		})
 	})
 	if since == "" {

@@ -26,7 +26,6 @@ import (
 const (
 	maxMessages     = 10_000
 	maxMessageBytes = 64 << 20
-	maxAnswer       = 2 << 20
 	postTime        = 20 * time.Second // in which the host must answer one
 	deliverEvery    = 15 * time.Second // between attempts, unless the host is connected
 )
@@ -209,7 +208,7 @@ func (g *Gateway) postMessage(ctx context.Context, p *outgoingMessage) (status i
 		p.charge, p.endCharge = g.Engine.NewHostCharge()
 	}
 	room := func(bytes int) error { return p.charge(p.host.String(), bytes) }
-	status, answer, err = g.fetchFromHost(ctx, maxAnswer, room, p.host, p.agent, http.MethodPost, p.path, p.body, "Content-Type", "application/json", headerMessage, p.id, headerKey, p.idempotencyKey)
+	status, answer, err = g.fetchFromHost(ctx, maxNamed, room, p.host, p.agent, http.MethodPost, p.path, p.body, "Content-Type", "application/json", headerMessage, p.id, headerKey, p.idempotencyKey)
 	switch {
 	case err != nil:
 	case status == http.StatusServiceUnavailable, status == http.StatusTooManyRequests && readRefusalCode(answer) == kinds.Overloaded:

@@ -46,8 +46,8 @@ func TestAnswersToSendsAreCharged(t *testing.T) {
 	first := identity.ID{1}
 	c, first, second := sayers(t, book, func(host identity.ID, _ string, w io.Writer, stop <-chan struct{}) {
 		if host == first { // all but the end of the longest that is read
-			fmt.Fprintf(w, "HTTP/1.1 201 Created\r\nContent-Length: %d\r\n\r\n", maxAnswer)
-			io.WriteString(w, "{"+strings.Repeat(" ", maxAnswer-2))
+			fmt.Fprintf(w, "HTTP/1.1 201 Created\r\nContent-Length: %d\r\n\r\n", maxNamed)
+			io.WriteString(w, "{"+strings.Repeat(" ", maxNamed-2))
 			<-stop
 			return
 		}
@@ -59,7 +59,7 @@ func TestAnswersToSendsAreCharged(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	var asked sync.WaitGroup
-	share := int(budget.Answers.Peer / maxAnswer)
+	share := int(budget.Answers.Peer / maxNamed)
 	asks := 10 * share
 	answers := make(chan *httptest.ResponseRecorder, asks)
 	for n := range asks {

@@ -23,7 +23,6 @@ const (
 	maxRefused    = 500                // refused messages that are kept of one agent at one host, the newest
 	maxAllRefused = 5_000              // refused messages that are kept of all agents
 	maxRefusal    = 4 << 10            // bytes of the host's refusal, and of the message that is kept with its payload
-	maxUnsent     = 8 << 20            // bytes of a list
 
 	longRefusal = `{"detail":"the host refused the message","message":"the host refused the message: look at the channel, then send another","error":"refused"}`
 )
@@ -70,7 +69,7 @@ func (q *messageQueue) deleteOldRefused(ctx context.Context, before time.Time) e
 
 // listUnsentMessages returns a page of the messages of an agent (the operator: of all agents) that wait
 // here or were refused, in the order in which they were sent. The page begins after that seq.
-// Each message has the members host and seq. A page has about maxUnsent bytes at most.
+// Each message has the members host and seq. A page has about object.MaxListBytes bytes at most.
 func (g *Gateway) listUnsentMessages(ctx context.Context, who openintent.Caller, limit int, after int64) (list []jsontext.Value, err error) {
 	agent := who.Agent
 	if who.Operator {
@@ -85,7 +84,7 @@ func (g *Gateway) listUnsentMessages(ctx context.Context, who openintent.Caller,
 			}
 			m["host"], m["seq"] = object.EncodeJSON(host.String()), object.EncodeJSON(seq)
 			list = append(list, object.EncodeJSON(m))
-			if size += len(message); size >= maxUnsent {
+			if size += len(message); size >= object.MaxListBytes {
 				return errEnough
 			}
 			return nil

@@ -63,7 +63,7 @@ ACP_SOCKET is set.`,
 			if err := frame.CheckValuesNotEmpty(cmd, args); err != nil {
 				return err
 			}
-			return explainMisspeltID(cmd, args, explainRefusal(run(cmd, args)))
+			return explainRefusal(run(cmd, args))
 		}
 	}
 	return cmd

@@ -104,6 +104,12 @@ func (c *verbs) explainNotFound(ctx context.Context, arg string, missing []strin
 	return kinds.Errorf(kinds.Unreachable, "there is no open channel %q in reach; it may be on %s or another of the %d machines that gave no list: try again when they are back, or name it by its id", arg, petnameOrLabel(others[0]), len(away))
 }
 
+// What ids begin with.
+const (
+	intentPrefix  = "intent_"
+	channelPrefix = "chan_"
+)
+
 // splitChannelName splits INTENT/NAME. Any other name has no intent.
 func splitChannelName(arg string) (intent, name string) {
 	if intent, name, ok := strings.Cut(arg, "/"); ok && strings.HasPrefix(intent, intentPrefix) {

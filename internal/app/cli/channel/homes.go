@@ -46,24 +46,17 @@ or AGENT@PEER, has used the intent.`,
 }
 
 func (c *verbs) printHomes(ctx context.Context, intent string, list []channels.Home) error {
-	me, err := c.Daemon.Whoami(ctx)
-	if err != nil {
-		return err
-	}
-	peers, err := c.Daemon.Peers(ctx)
+	names, err := c.listDaemonNames(ctx)
 	if err != nil {
 		return err
 	}
 	var rows [][]string
 	for _, h := range list {
-		home := cmp.Or(h.Home, channels.HostDigits(intent))
-		where := home
-		if home != "" && strings.HasPrefix(me.ID.String(), home) {
-			where = "here"
-		}
-		for _, p := range peers {
-			if p.Name != "" && home != "" && strings.HasPrefix(p.ID.String(), home) {
-				where = p.Name
+		where := cmp.Or(h.Home, channels.HostDigits(intent))
+		for id, name := range names {
+			if where != "" && strings.HasPrefix(id.String(), where) {
+				where = name
+				break
 			}
 		}
 		rows = append(rows, []string{client.Line(h.Agent), client.Line(where)})

@@ -22,8 +22,12 @@ func explainRefusal(err error) error {
 	r := *refusal
 	r.Message = replaceFieldByFlag(r.Message)
 	e := r.ProtocolError()
-	if r.Host != "" && e.Code == kinds.NotFound {
+	switch {
+	case e.Code != kinds.NotFound:
+	case r.Host != "":
 		return frame.WithHint(e, "an open intent there is open to agents of this machine where its owner names it in channels.open_to, any intent where they are granted access with their home")
+	default:
+		return frame.WithHint(e, "acpctl channel list shows the ids of channels and intents, acpctl channel tail those of messages")
 	}
 	return e
 }

@@ -1,13 +1,9 @@
 package channel
 
 import (
-	"errors"
-
 	"github.com/spf13/cobra"
 
 	"github.com/acpd/acpd/client/channels"
-	"github.com/acpd/acpd/internal/app/cli/frame"
-	"github.com/acpd/acpd/kinds"
 )
 
 func (c *verbs) newReplyCmd() *cobra.Command {
@@ -33,10 +29,6 @@ TEXT may be - (standard input) or @file.`,
 				return err
 			}
 			sent, err := c.channelsClient().Reply(ctx, id, args[1], channels.ReplyParams{Payload: payload})
-			err = explainRefusal(err)
-			if e, ok := errors.AsType[*kinds.Error](err); ok && e.Code == kinds.NotFound && e.From == "" {
-				return frame.WithHint(e, "acpctl channel tail shows the requests that are for you, with their ids")
-			}
 			if err != nil {
 				return err
 			}
