@@ -81,7 +81,7 @@ func (e *Engine) Ask(c *Call, channelID string, body *object.AskMessage, key str
 			case <-rung:
 				continue
 			case <-timer.C:
-				err = object.NewError("ask_timeout", "no sufficient response came in time: the request has expired; see whether whom it is for runs, then ask again, with more time if need be")
+				err = object.NewError("ask_timeout", "nobody answered in time, or too few, and the request has expired: check that the agent it is for is running, then ask again")
 			case <-e.done:
 				err = object.NewError("stopping", "the intent's host stops: list the responses when it is back")
 			case <-c.Context().Done():

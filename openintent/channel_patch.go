@@ -45,7 +45,7 @@ func (e *Engine) writeIfManager(c *Call, id string, closes bool, fn func(*tx, *c
 			return object.ReplaceIntentNotFound(err, "channel")
 		}
 		if !e.mayManageChannel(ch, c.Caller, t.now) && !(closes && e.callerAccessLevel(ch.in, c.Caller, t.now) == levelAdmin) {
-			return object.NewError("not_manager", "only the channel's creator and the intent's coordinators may do this")
+			return object.NewError("not_manager", "only the channel's creator and the intent's coordinators may change it; the intent's admins may close it")
 		}
 		if err := fn(t, ch); err != nil || !firstUse {
 			return err

@@ -13,10 +13,10 @@ import (
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
+	"golang.org/x/time/rate"
 
 	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/internal/jsonscan"
-	"github.com/acpd/acpd/internal/pace"
 	"github.com/acpd/acpd/openintent/chain"
 	"github.com/acpd/acpd/openintent/object"
 )
@@ -189,7 +189,7 @@ func (e *Engine) ReceiveHostStream(ctx context.Context, host string, stream io.R
 	lines := bufio.NewScanner(stream)
 	lines.Buffer(make([]byte, 0, 4096), maxRelayed)
 	var r *relayedEntry
-	var rate relayPace
+	pace := rate.NewLimiter(relayRate, relayRate)
 	payer := peerAccountKey(host)
 	host = host[:object.HostDigits]
 	for lines.Scan() {
@@ -211,7 +211,7 @@ func (e *Engine) ReceiveHostStream(ctx context.Context, host string, stream io.R
 		if err != nil || at < 0 {
 			return fmt.Errorf("openintent: relay: %s numbers an entry %q", host, id)
 		}
-		if err := rate.awaitNext(ctx); err != nil {
+		if err := pace.Wait(ctx); err != nil {
 			return err
 		}
 		begins := r == nil
@@ -242,24 +242,4 @@ func (e *Engine) handOnRelayed(r *relayedEntry, at int64, begins bool) {
 	e.reached[r.host] = at
 	r.Number = at
 	e.pushEntryToStreams(&feedEntry{relayed: r})
-}
-
-// relayPace lets relayRate things happen in a second.
-type relayPace struct {
-	began time.Time
-	n     int
-}
-
-// awaitNext waits until one more thing may happen, or returns the error of ctx.
-func (p *relayPace) awaitNext(ctx context.Context) error {
-	if since := time.Since(p.began); since >= time.Second {
-		p.began, p.n = time.Now(), 0
-	} else if p.n >= relayRate {
-		if err := pace.Sleep(ctx, time.Second-since); err != nil {
-			return err
-		}
-		p.began, p.n = time.Now(), 0
-	}
-	p.n++
-	return nil
 }

@@ -76,8 +76,7 @@ func (c *Client) ChangeChannel(ctx context.Context, id string, change ChannelCha
 	return requestResult[Channel](ctx, c, Request{Method: http.MethodPatch, URL: JoinURL("channels", id), Body: &change})
 }
 
-// CloseChannel closes a channel for good. It stays readable for a time, 24 h unless its host
-// says otherwise.
+// CloseChannel closes a channel for good. It stays readable for 24 h.
 func (c *Client) CloseChannel(ctx context.Context, id string) (*Channel, error) {
 	return c.ChangeChannel(ctx, id, ChannelChange{Status: StatusClosed})
 }

@@ -19,29 +19,14 @@ const (
 	stateTime = 10 * time.Second // in which a home must answer
 )
 
-// askHomes asks the homes in reach what has become of their agents, until ctx ends: each when it
-// comes into reach, and all now and then. It asks about agents on which something here depends.
+// askHomes asks the homes in reach what has become of their agents, until ctx ends: when one comes
+// into reach, and now and then. It asks about agents on which something here depends.
 func (g *Gateway) askHomes(ctx context.Context) {
-	runHostWorkers(ctx, askEvery, g.arrival, func(onTime bool) []identity.ID {
-		arrived := g.takeArrived()
-		if onTime {
-			return g.cfg.Hosts()
-		}
-		return arrived
-	}, func(home identity.ID) {
+	runHostWorkers(ctx, askEvery, g.arrival, func(bool) []identity.ID { return g.cfg.Hosts() }, func(home identity.ID) {
 		if err := g.askHome(ctx, home); err != nil && ctx.Err() == nil {
 			g.log.Debug("what has become of agents elsewhere is not known", "home", home.Label(), "err", err)
 		}
 	})
-}
-
-// takeArrived returns the peers that have come into reach since the last call.
-func (g *Gateway) takeArrived() []identity.ID {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	all := g.arrived
-	g.arrived = nil
-	return all
 }
 
 // askHome asks one home, in requests about as many agents as one may have.

@@ -1,8 +1,6 @@
 package channel
 
 import (
-	"errors"
-	"fmt"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -10,7 +8,6 @@ import (
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/client/channels"
 	"github.com/acpd/acpd/internal/app/cli/frame"
-	"github.com/acpd/acpd/kinds"
 )
 
 func (c *verbs) newAskCmd() *cobra.Command {
@@ -49,7 +46,7 @@ if nobody replies in time.`,
 			if err != nil {
 				return err
 			}
-			id, err := c.findOpenChannel(ctx, args[0])
+			id, err := c.findChannel(ctx, args[0])
 			if err != nil {
 				return err
 			}
@@ -57,7 +54,7 @@ if nobody replies in time.`,
 			if !all && least == 0 {
 				m, err := c.channelsClient().Ask(ctx, id, ask)
 				if err != nil {
-					return explainNoAnswer(err, args[1], timeout)
+					return err
 				}
 				if c.JSON {
 					return c.PrintJSON(m.JSON)
@@ -84,16 +81,4 @@ if nobody replies in time.`,
 	f.IntVar(&least, "min", 0, "wait for so many replies")
 	f.BoolVar(&all, "all", false, "wait for everybody who was asked, or what there is at the timeout")
 	return cmd
-}
-
-// explainNoAnswer replaces the refusal of an ask that nobody has answered in time by one that names
-// whom it was for.
-func explainNoAnswer(err error, agent string, timeout time.Duration) error {
-	refusal, ok := errors.AsType[*channels.Refusal](err)
-	if !ok || refusal.Code != "ask_timeout" {
-		return err
-	}
-	r := *refusal
-	r.Message = fmt.Sprintf("nobody answered in %s, and the request has expired: check that the agent %s is running, then ask again", kinds.FormatDuration(timeout), client.Line(agent))
-	return &r
 }

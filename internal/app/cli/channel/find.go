@@ -12,30 +12,11 @@ import (
 	"github.com/acpd/acpd/kinds"
 )
 
-// findChannel returns the id of the channel that CHANNEL names. A channel of this daemon is preferred
+// findChannel returns the id of the open channel that CHANNEL names. A channel of this daemon is preferred
 // over one of the same name elsewhere; other daemons are asked only if this one has no such channel.
-func (c *verbs) findChannel(ctx context.Context, arg string) (string, error) {
-	id, closed, err := c.lookUpChannel(ctx, arg)
-	if closed != "" {
-		return "", kinds.Errorf(kinds.NotFound, "the channel %q is closed: name it by its id, %s", arg, closed)
-	}
-	return id, err
-}
-
-// findOpenChannel does as findChannel, for a verb that a closed channel refuses.
-func (c *verbs) findOpenChannel(ctx context.Context, arg string) (string, error) {
-	id, closed, err := c.lookUpChannel(ctx, arg)
-	if closed != "" {
-		return "", kinds.Errorf(kinds.NotFound, "the channel %q is closed: create another with acpctl channel create; acpctl channel tail %s shows what was said there", arg, closed)
-	}
-	return id, err
-}
-
-// lookUpChannel returns the id of the open channel that CHANNEL names. If there is only a closed one,
-// it returns the id of that as closed.
-func (c *verbs) lookUpChannel(ctx context.Context, arg string) (id, closed string, err error) {
+func (c *verbs) findChannel(ctx context.Context, arg string) (id string, err error) {
 	if strings.HasPrefix(arg, channelPrefix) {
-		return arg, "", nil
+		return arg, nil
 	}
 	intent, name := splitChannelName(arg)
 	all, own := new(channels.Overview), false
@@ -47,8 +28,9 @@ func (c *verbs) lookUpChannel(ctx context.Context, arg string) (id, closed strin
 		c.warnUnlistedIntents(ctx, all.Unlisted)
 	}
 	if err != nil {
-		return "", "", err
+		return "", err
 	}
+	closed := ""
 	var open []channels.Channel
 	for _, ch := range all.Channels {
 		switch {
@@ -61,15 +43,15 @@ func (c *verbs) lookUpChannel(ctx context.Context, arg string) (id, closed strin
 	}
 	switch {
 	case len(open) == 1:
-		return open[0].ID, "", nil
+		return open[0].ID, nil
 	case len(open) > 1:
-		return "", "", frame.UsageErrorf("CHANNEL: %d channels are called %q: name one as %s/%s or by its id", len(open), arg, client.Line(open[0].IntentID), name)
+		return "", frame.UsageErrorf("CHANNEL: %d channels are called %q: name one as %s/%s or by its id", len(open), arg, client.Line(open[0].IntentID), name)
 	case closed != "":
-		return "", closed, nil
+		return "", kinds.Errorf(kinds.NotFound, "the channel %q is closed: create another with acpctl channel create; acpctl channel tail %s shows what was said there", arg, closed)
 	}
 	if !own {
 		if err := c.explainNotFound(ctx, arg, all.MissingHosts); err != nil {
-			return "", "", frame.WithHint(err, fmt.Sprintf(`a machine in reach shows a channel only to agents that have an access entry there, and to machines in channels.open_to there.
+			return "", frame.WithHint(err, fmt.Sprintf(`a machine in reach shows a channel only to agents that have an access entry there, and to machines in channels.open_to there.
 A send waits for a machine that is away if it names the channel by its id, or as INTENT/%s.`, client.Line(name)))
 		}
 	}
@@ -81,7 +63,7 @@ A channel of another machine is among them if one of these is true:
 - channels.open_to there names this machine, and no other agent had the id %[1]s there first
   (there, acpctl channel homes INTENT says who).`, agent)
 	}
-	return "", "", frame.WithHint(kinds.Errorf(kinds.NotFound, "there is no open channel %q that you can see", arg), next)
+	return "", frame.WithHint(kinds.Errorf(kinds.NotFound, "there is no open channel %q that you can see", arg), next)
 }
 
 // explainNotFound returns an error if a channel that was not found may be on a machine that
@@ -91,11 +73,10 @@ func (c *verbs) explainNotFound(ctx context.Context, arg string, missing []strin
 	if err != nil || len(away) == 0 {
 		return err
 	}
-	refuses := slices.IndexFunc(away, func(p client.Peer) bool { return p.Refuses })
 	others := slices.DeleteFunc(slices.Clone(away), func(p client.Peer) bool { return p.Refuses })
 	switch {
 	case len(others) == 0:
-		return kinds.Errorf(kinds.NotTrusted, "there is no open channel %q in reach; it may be on %s, which does not trust this daemon: ask its owner to run acpctl trust there", arg, petnameOrLabel(away[refuses]))
+		return kinds.Errorf(kinds.NotTrusted, "there is no open channel %q in reach; it may be on %s, which does not trust this daemon: ask its owner to run acpctl trust there", arg, petnameOrLabel(away[0]))
 	case len(away) == 1 && others[0].State == client.PeerConnected:
 		return kinds.Errorf(kinds.Unreachable, "there is no open channel %q in reach; it may be on %s, which is connected and gave no list: try again, or name it by its id, or ask its owner whether its policy allows this daemon channels", arg, petnameOrLabel(others[0]))
 	case len(away) == 1:

@@ -62,7 +62,7 @@ func TestChannelHereIsFoundFirst(t *testing.T) {
 	if got := f.Run("channel", "list", "--as", "reviewer"); got.Code != 0 || !strings.Contains(got.Err, "not in this list: plan (out of reach)\n") || strings.Count(got.Out, "chan_") != 4 {
 		t.Errorf("list: %+v", got)
 	}
-	for name, words := range map[string]string{"old": "is closed: name it by its id, chan_2", here + "/old": "is closed: name it by its id, chan_2", here + "/none": "that you can see"} {
+	for name, words := range map[string]string{"old": "is closed: create another", here + "/old": "is closed: create another", here + "/none": "that you can see"} {
 		if got := f.Run("channel", "show", name, "--as", "reviewer"); got.Code != 1 || !strings.Contains(got.Err, words) {
 			t.Errorf("%s: %+v, want %q", name, got, words)
 		}

@@ -24,7 +24,7 @@ TEXT may be - (standard input) or @file.`,
 			if err != nil {
 				return err
 			}
-			id, err := c.findOpenChannel(ctx, args[0])
+			id, err := c.findChannel(ctx, args[0])
 			if err != nil {
 				return err
 			}

@@ -60,7 +60,7 @@ daemon sends it when that is back; "pending: …" on standard error tells of tha
 			if intent, name := splitChannelName(args[0]); intent != "" {
 				sent, err = c.channelsClient().SendByName(ctx, intent, name, body, key)
 			} else {
-				id, missing := c.findOpenChannel(ctx, args[0])
+				id, missing := c.findChannel(ctx, args[0])
 				if missing != nil {
 					return missing
 				}
