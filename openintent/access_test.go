@@ -8,23 +8,7 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"github.com/acpd/acpd/openintent/object"
 )
-
-func TestDirectMessagesReachTheirRecipientAlone(t *testing.T) {
-	h := start(t)
-	in, p := h.intent("planner"), h.as("planner")
-	ch := h.channel("planner", in, "talk", obj{"member_policy": "explicit", "members": []string{"planner", "reviewer", "desk"}})
-	id := p.say(ch, obj{"to": "reviewer"})
-	p.send(ch, obj{"to": "stranger"}).refused(403, "recipient_not_member")
-	h.as("reviewer").messages(ch).is("id", id)
-	h.as("desk").messages(ch).is("id")
-	closed := h.closedIntent("planner", "reviewer")
-	ch = h.channel("planner", closed, "talk")
-	p.send(ch, obj{"to": "stranger"}).refused(403, "recipient_not_member")
-	p.send(ch, obj{"to": "reviewer"}).ok(201)
-}
 
 func TestRolesAreResolvedWhenSent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -94,29 +78,6 @@ func TestBroadcastsReachTheMembers(t *testing.T) {
 	})
 }
 
-func TestWithoutAccessThereIsNothing(t *testing.T) {
-	h := start(t)
-	in := h.closedIntent("planner", "reviewer")
-	ch := h.channel("planner", in, "talk")
-	id := h.as("planner").say(ch, obj{})
-	s := h.as("stranger")
-	for _, path := range []string{"/intents/" + in, "/intents/" + in + "/channels", ch, ch + "/messages", ch + "/messages/" + id, "/intents/" + in + "/events",
-		"/intents/" + in + "/acl", "/intents/" + in + "/agents", "/intents/" + in + "/tasks", "/subscribe/intents/" + in, "/subscribe" + ch} {
-		s.get(path).refused(404, "not_found")
-	}
-	s.send(ch, obj{}).refused(404, "not_found")
-	s.patch(ch, obj{"status": "closed"}).refused(404, "not_found")
-	s.do("DELETE", ch, nil).refused(404, "not_found")
-	s.post(ch+"/ask", obj{"to": "planner"}).refused(404, "not_found")
-	s.get("/intents").has(obj{"intents": []any{}})
-	h.as("reviewer").messages(ch).is("id", id)
-	// Access ends when it is revoked, and when it expires.
-	acl := h.as("planner").get("/intents/" + in + "/acl").ok(200)
-	entry := acl.at("entries").([]any)[0].(obj)["id"].(string)
-	h.as("planner").do("DELETE", "/intents/"+in+"/acl/entries/"+entry, nil).ok(204)
-	h.as("reviewer").messages(ch).refused(404, "not_found")
-}
-
 func TestAccessExpires(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := start(t)
@@ -135,36 +96,6 @@ func TestAccessExpires(t *testing.T) {
 		}
 		s.stop()
 	})
-}
-
-func TestExplicitChannelsAreForMembers(t *testing.T) {
-	h := start(t)
-	in := h.intent("planner")
-	ch := h.channel("planner", in, "talk", obj{"member_policy": "explicit", "members": []string{"planner", "reviewer"}})
-	request := h.as("planner").request(ch, "reviewer")
-	d := h.as("desk")
-	d.get("/intents/" + in).ok(200)
-	for _, a := range []*answer{d.send(ch, obj{}), d.messages(ch), d.get(ch + "/messages/" + request), d.respond(ch, request),
-		d.patch(ch+"/messages/"+request, obj{"status": "read"}), d.get("/subscribe" + ch), d.post(ch+"/ask", obj{"to": "planner"}), d.get(ch)} {
-		a.refused(403, "not_member")
-	}
-	// In the list it is a stub; discoverable: false hides even that.
-	a := d.get("/intents/"+in+"/channels").is("restricted", true).is("message_count", 0.0).is("last_message_at", nil)
-	if m := a.list("members")[0].([]any); len(m) > 0 {
-		t.Errorf("members %v", m)
-	}
-	h.as("planner").patch(ch, obj{"options": obj{"discoverable": false}}).ok(200)
-	d.get("/intents/" + in + "/channels").is("id")
-	d.get(ch).refused(404, "not_found")
-	d.send(ch, obj{}).refused(404, "not_found")
-	// A creator who is no member keeps the management only.
-	p := h.as("planner")
-	p.patch(ch, obj{"members": []string{"reviewer"}}).ok(200)
-	p.get(ch).ok(200)
-	p.messages(ch).refused(404, "not_found")
-	p.send(ch, obj{}).refused(404, "not_found")
-	p.patch(ch, obj{"add_members": []string{"planner"}}).ok(200)
-	p.send(ch, obj{}).ok(201)
 }
 
 func TestCoordinatorsManage(t *testing.T) {
@@ -196,67 +127,6 @@ func TestCoordinatorsManage(t *testing.T) {
 	})
 }
 
-func TestNoMessagesBetweenIntents(t *testing.T) {
-	h := start(t)
-	one, two := h.intent("planner"), h.intent("planner")
-	a, b := h.channel("planner", one, "talk"), h.channel("planner", two, "talk")
-	id := h.as("planner").request(a, "reviewer")
-	h.as("reviewer").send(b, obj{"message_type": "response", "correlation_id": id}).refused(422, "invalid")
-	h.as("planner").send(a, obj{"intent_id": two}).refused(422, "invalid")
-}
-
-func TestAnyAccessMayTakePart(t *testing.T) {
-	h := start(t)
-	in, p := h.closedIntent("planner"), h.as("planner")
-	ch := h.channel("planner", in, "talk")
-	p.post("/intents/"+in+"/acl/entries", obj{"principal_id": "reader", "permission": "read"}).ok(201)
-	p.post("/intents/"+in+"/acl/entries", obj{"principal_id": "writer", "permission": "write"}).ok(201)
-	r := h.as("reader")
-	r.send(ch, obj{}).ok(201)
-	r.respond(ch, p.request(ch, "reader")).ok(201)
-	r.post("/intents/"+in+"/channels", obj{"name": "mine"}).refused(403, "no_permission")
-	h.as("writer").post("/intents/"+in+"/channels", obj{"name": "mine"}).ok(201)
-	h.as("writer").post("/intents/"+in+"/acl/entries", obj{"principal_id": "friend"}).refused(403, "no_permission")
-	// Every policy is understood; the SDK is told the two that it knows.
-	for _, policy := range object.Policies {
-		want := "closed"
-		if policy == "open" {
-			want = "open"
-		}
-		p.do("PUT", "/intents/"+in+"/acl", obj{"default_policy": policy}).ok(200).has(obj{"default_policy": want, "policy": policy, "entries": []any{}})
-	}
-	p.do("PUT", "/intents/"+in+"/acl", obj{"default_policy": "public"}).refused(422, "invalid")
-	// By role.
-	p.post("/intents/"+in+"/acl/entries", obj{"principal_id": "tester", "principal_type": "role"}).ok(201)
-	h.as("reviewer").messages(ch).refused(404, "not_found")
-	h.as("reviewer").register(obj{"role_id": "tester"}).ok(201)
-	h.as("reviewer").messages(ch).ok(200)
-}
-
-func TestKeysAreNeeded(t *testing.T) {
-	h := start(t)
-	handler := h.handler(front.keys(map[string]string{"bound": "planner", "any": ""}))
-	with := func(key, agent string) *client {
-		c := &client{host: h, handler: handler, agent: agent, header: map[string][]string{}}
-		if key != "" {
-			c = c.with("X-API-Key", key)
-		}
-		return c
-	}
-	with("", "planner").get("/intents").refused(401, "no_key")
-	with("wrong", "planner").get("/intents").refused(401, "bad_key")
-	with("bound", "reviewer").get("/intents").refused(403, "agent_mismatch")
-	with("bound", "").get("/intents").refused(403, "no_operator")
-	in := h.bare(handler, "X-API-Key", "bound").post("/intents", obj{"title": "t"}).ok(201).has(obj{"created_by": "planner"}).id()
-	with("bound", "planner").do("PUT", "/intents/"+in+"/acl", obj{"default_policy": "closed"}).ok(200)
-	with("any", "reviewer").get("/intents/"+in).refused(404, "not_found")
-	with("any", "").get("/intents/" + in).ok(200) // a key for any agent is the operator's too
-	h.bare(handler, "X-API-Key", "any").get("/intents/"+in).refused(400, "no_caller")
-	with("any", "bad agent").get("/intents").refused(400, "bad_agent_id")
-	with("", "").get("/.well-known/openintent.json").ok(200)
-	with("", "").get("/nowhere").refused(404, "not_found")
-}
-
 // bare is a caller that sends these headers and no others.
 func (h *host) bare(handler http.Handler, headers ...string) *client {
 	c := &client{host: h, handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -267,53 +137,6 @@ func (h *host) bare(handler http.Handler, headers ...string) *client {
 		handler.ServeHTTP(w, r)
 	}), header: http.Header{}}
 	return c
-}
-
-// A caller of this machine says who it is: nobody is the operator because a header
-// was forgotten, and where there are agents only nobody is it at all.
-// holds: security.md#agents-on-this-machine
-func TestCallersSayWhoTheyAre(t *testing.T) {
-	h := start(t)
-	in := h.as("planner").post("/intents", obj{"title": "t"}).ok(201).id()
-	h.as("planner").do("PUT", "/intents/"+in+"/acl", obj{"default_policy": "closed"}).ok(200)
-	local := func(headers ...string) *answer { return h.bare(h.h, headers...).get("/intents/" + in) }
-	local().refused(400, "no_caller")
-	local(headerAgent, "").refused(400, "no_caller")
-	local(headerOperator, "").refused(400, "no_caller")
-	local(headerOperator, "yes").refused(400, "bad_operator")
-	local(headerOperator, "true", headerAgent, "planner").refused(400, "two_callers")
-	local(headerOperator, "true").ok(200)
-	local(headerAgent, "planner").ok(200)
-	local(headerAgent, "reviewer").refused(404, "not_found")
-	if text := string(local().raw); !strings.Contains(text, "X-Agent-ID: NAME") || !strings.Contains(text, "X-Operator: true") {
-		t.Errorf("the refusal says not what to send: %s", text)
-	}
-
-	handler := h.handler(front.agents(func(agent string, _ *http.Request) error {
-		if agent == "desk" {
-			return object.NewError("not_yours", "it is another's")
-		}
-		return nil
-	}))
-	agents := func(headers ...string) *answer { return h.bare(handler, headers...).get("/intents/" + in) }
-	agents().refused(400, "no_caller")
-	agents(headerOperator, "true").refused(403, "no_operator")
-	agents(headerOperator, "true", headerAgent, "planner").refused(403, "no_operator")
-	agents(headerAgent, "operator").refused(400, "bad_agent_id")
-	agents(headerAgent, "system").refused(400, "bad_agent_id")
-	agents(headerAgent, "desk").refused(403, "not_yours")
-	agents(headerAgent, "planner").ok(200)
-}
-
-// What the operator has created is not for who calls itself operator.
-func TestNobodyIsTheOperatorByName(t *testing.T) {
-	h := start(t)
-	in := h.as("").post("/intents", obj{"title": "t"}).ok(201).has(obj{"created_by": "operator"}).id()
-	h.as("").do("PUT", "/intents/"+in+"/acl", obj{"default_policy": "closed"}).ok(200)
-	h.as("operator").get("/intents/"+in).refused(400, "bad_agent_id")
-	h.from(desk, "operator").get("/intents/"+in).refused(400, "bad_agent_id")
-	h.from(desk, "").get("/intents/"+in).refused(400, "bad_agent_id")
-	h.as("").get("/intents/" + in).ok(200)
 }
 
 const desk, laptop = "de5c000000" + idRest, "1a97090000" + idRest

@@ -12,28 +12,6 @@ import (
 	"github.com/acpd/acpd/openintent/object"
 )
 
-func TestCreateAnswers201WithAServersID(t *testing.T) {
-	h := start(t)
-	in := h.intent("planner")
-	a := h.as("planner").post("/intents/"+in+"/channels", obj{"name": "questions", "id": "mine"}).ok(201)
-	if !regexp.MustCompile(`^chan_` + hostID + `_[0-9A-Z]{26}$`).MatchString(a.id()) {
-		t.Errorf("id %s", a.id())
-	}
-	if host, ok := object.HostOfID(a.id()); !ok || host != hostID {
-		t.Errorf("host of %s: %s, %v", a.id(), host, ok)
-	}
-}
-
-func TestChannelNeedsAnIntent(t *testing.T) {
-	h := start(t)
-	p := h.as("planner")
-	p.post("/intents/nothing/channels", obj{"name": "a"}).refused(404, "not_found")
-	closed := h.closedIntent("planner")
-	h.as("stranger").post("/intents/"+closed+"/channels", obj{"name": "a"}).refused(404, "not_found")
-	p.with("If-Match", "1").post("/intents/"+closed+"/status", obj{"status": "abandoned"}).ok(200)
-	p.post("/intents/"+closed+"/channels", obj{"name": "a"}).refused(409, "intent_terminal")
-}
-
 func TestNameIsUniqueAmongOpenChannels(t *testing.T) {
 	h := start(t)
 	in, p := h.intent("planner"), h.as("planner")
@@ -77,13 +55,6 @@ func TestMembersAreAListWithoutRepetitions(t *testing.T) {
 	create(obj{"name": "d", "members": "planner"}).refused(422, "invalid")
 }
 
-func TestMemberPolicyIsChecked(t *testing.T) {
-	h := start(t)
-	in, p := h.intent("planner"), h.as("planner")
-	p.post("/intents/"+in+"/channels", obj{"name": "a"}).ok(201).has(obj{"member_policy": "intent"})
-	p.post("/intents/"+in+"/channels", obj{"name": "b", "member_policy": "public"}).refused(422, "invalid")
-}
-
 func TestOptionsAreMergedWithTheDefaults(t *testing.T) {
 	h := start(t)
 	in, p := h.intent("planner"), h.as("planner")
@@ -94,22 +65,10 @@ func TestOptionsAreMergedWithTheDefaults(t *testing.T) {
 	a := create("b", obj{"ttl_seconds": 3600, "color": "red"}).ok(201)
 	a.has(obj{"options": obj{"audit": false, "ttl_seconds": 3600, "max_messages": 1000, "color": "red"}})
 	p.get("/channels/" + a.id()).ok(200).has(obj{"options": a.at("options")})
-	for _, bad := range []obj{{"ttl_seconds": 0}, {"max_messages": 0}, {"max_messages": -1}, {"audit": "yes"}, {"ttl_seconds": 1.5}, {"max_messages": int64(1 << 40)}} {
-		create("c", bad).refused(422, "invalid")
-	}
-	create("c", []int{1}).refused(422, "invalid")
 
 	lenient := start(t, func(c *Config) { c.Lenient = true })
 	in = lenient.intent("planner")
 	lenient.as("planner").post("/intents/"+in+"/channels", obj{"name": "a", "options": obj{"audit": true}}).ok(201).has(obj{"options": obj{"audit": true}})
-}
-
-func TestTaskIsKept(t *testing.T) {
-	h := start(t)
-	in, p := h.intent("planner"), h.as("planner")
-	a := p.post("/intents/"+in+"/channels", obj{"name": "a", "task_id": "task_1"}).ok(201).has(obj{"task_id": "task_1"})
-	p.get("/channels/" + a.id()).has(obj{"task_id": "task_1"})
-	p.post("/intents/"+in+"/channels", obj{"name": "b"}).ok(201).has(obj{"task_id": nil})
 }
 
 var timeForm = regexp.MustCompile(`^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}\+00:00$`)
@@ -117,8 +76,11 @@ var timeForm = regexp.MustCompile(`^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}\+00:00
 func TestChannelHasAllItsFields(t *testing.T) {
 	h := start(t)
 	in, p := h.intent("planner"), h.as("planner")
-	ch := h.channel("planner", in, "a")
-	p.get(ch).ok(200).has(obj{"status": "open", "closed_at": nil, "message_count": 0, "last_message_at": nil, "intent_id": in, "name": "a"})
+	ch := h.channel("planner", in, "a", obj{"task_id": "task_1"})
+	if host, ok := object.HostOfID(strings.TrimPrefix(ch, "/channels/")); !ok || host != hostID {
+		t.Errorf("%s is of the host %s", ch, host)
+	}
+	p.get(ch).ok(200).has(obj{"task_id": "task_1", "member_policy": "intent", "status": "open", "closed_at": nil, "message_count": 0, "last_message_at": nil, "intent_id": in, "name": "a"})
 	p.say(ch, obj{})
 	a := p.patch(ch, obj{"status": "closed"}).ok(200).has(obj{"status": "closed", "message_count": 1})
 	for _, name := range []string{"created_at", "closed_at", "last_message_at"} {
@@ -126,20 +88,6 @@ func TestChannelHasAllItsFields(t *testing.T) {
 			t.Errorf("%s is %s", name, a.str(name))
 		}
 	}
-}
-
-func TestMessageCountNeverDecreases(t *testing.T) {
-	h := start(t)
-	in, p := h.intent("planner"), h.as("planner")
-	ch := h.channel("planner", in, "a", obj{"options": obj{"max_messages": 2}})
-	for range 5 {
-		p.say(ch, obj{})
-	}
-	r := p.request(ch, "reviewer", obj{"expires_at": "2020-01-01T00:00:00Z"})
-	p.get(ch + "/messages/" + r).ok(200).has(obj{"status": "expired"})
-	p.get(ch).has(obj{"message_count": 6})
-	h.restart()
-	h.as("planner").get(ch).has(obj{"message_count": 6})
 }
 
 func TestSendingToANameCreatesTheChannel(t *testing.T) {
@@ -170,17 +118,6 @@ func TestSendingToANameCreatesTheChannel(t *testing.T) {
 	h.as("reader").post("/intents/"+closed+"/channels/x/messages", obj{"payload": obj{}}).ok(201)
 }
 
-func TestClosedIsFinal(t *testing.T) {
-	h := start(t)
-	in, p := h.intent("planner"), h.as("planner")
-	ch := h.channel("planner", in, "a")
-	p.patch(ch, obj{"status": "half"}).refused(422, "invalid")
-	p.patch(ch, obj{"status": "open"}).ok(200)
-	p.patch(ch, obj{"status": "closed"}).ok(200)
-	p.patch(ch, obj{"status": "open"}).refused(409, "channel_closed")
-	p.patch(ch, obj{"status": "closed"}).ok(200)
-}
-
 func TestPatchIsForWhoManagesTheChannel(t *testing.T) {
 	h := start(t)
 	in, p := h.intent("planner"), h.as("planner")
@@ -195,22 +132,6 @@ func TestPatchIsForWhoManagesTheChannel(t *testing.T) {
 	b.patch(ch, obj{"options": obj{"max_messages": "many"}}).refused(422, "invalid")
 	b.get(ch).has(obj{"options": obj{"audit": false, "ttl_seconds": 60, "max_messages": 5}})
 	p.patch(ch, obj{"status": "closed"}).ok(200)
-}
-
-func TestDeleteClosesAndDeletes(t *testing.T) {
-	h := start(t)
-	in := h.intent("planner")
-	ch := h.channel("builder", in, "a")
-	b := h.as("builder")
-	b.say(ch, obj{})
-	h.as("desk").do("DELETE", ch, nil).refused(403, "not_manager")
-	b.do("DELETE", ch, nil).ok(200).has(obj{"status": "closed", "channel_id": strings.TrimPrefix(ch, "/channels/")})
-	b.get(ch).refused(404, "not_found")
-	b.messages(ch).refused(404, "not_found")
-	b.get("/intents/" + in + "/channels").is("name")
-	h.restart()
-	h.as("builder").get(ch).refused(404, "not_found")
-	h.channel("builder", in, "a")
 }
 
 func TestDeleteWakesWhoAsks(t *testing.T) {
@@ -290,6 +211,7 @@ func TestTheOldestMessagesAreEvicted(t *testing.T) {
 		}
 	}
 	p.messages(ch).ok(200).is("id", want...)
+	p.get(ch).has(obj{"message_count": 202})
 	p.get(ch+"/messages/"+evicted).refused(404, "not_found")
 	var rows int
 	statedb.Query(t, h.e.db, &rows, "SELECT count(*) FROM openintent_message")

@@ -139,46 +139,6 @@ func TestObjectsAreInAShare(t *testing.T) {
 	h.accounted(laptop)
 }
 
-// Ten times what all other daemons may have is refused to them, and keeps nothing from the
-// agents here.
-// holds: security.md#the-budget
-func TestObjectsOfManyHomes(t *testing.T) {
-	h := start(t, toOthers)
-	small := budget.Row{Name: "channel_bytes", Unit: budget.Bytes, Peer: 256 << 10, All: 1 << 20}
-	h.e.disk = new(budget.Book).OpenAccount(small)
-	in, long := h.intent("planner"), obj{"text": strings.Repeat("x", object.MaxTask-4<<10)}
-	var homes []string
-	for n := range 10 * small.All / small.Peer {
-		homes = append(homes, fmt.Sprintf("%010x", n+1)+idRest)
-	}
-	made, refused := 0, 0
-	for range small.Peer / object.MaxTask {
-		for n, home := range homes {
-			a := h.from(home, fmt.Sprint("worker", n)).post("/tasks", obj{"intent_id": in, "name": "t", "input": long})
-			if a.status == 201 {
-				made++
-			} else {
-				a.refused(429, "disk_share").has(obj{"row": "channel_bytes"})
-				refused++
-			}
-			var all int64
-			for _, home := range homes {
-				all += held(h.e.disk, home)
-			}
-			if all > small.All {
-				t.Fatalf("%d bytes are there of %d", all, small.All)
-			}
-		}
-	}
-	if made < 4 || refused < 100 {
-		t.Errorf("%d tasks were made, %d refused", made, refused)
-	}
-	for _, home := range homes {
-		h.accounted(home)
-	}
-	h.as("planner").post("/tasks", obj{"intent_id": in, "name": "t", "input": long}).ok(201)
-}
-
 // Who makes a task longer pays for it, whoever has created it.
 // holds: security.md#between-trusted-peers
 func TestWhoMakesATaskLongerPays(t *testing.T) {

@@ -23,6 +23,5 @@ func init() {
 			}
 			return api.NewKeyIdentifier(keys)
 		},
-		api.NewAgentIdentifier,
 	)
 }

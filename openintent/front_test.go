@@ -18,7 +18,6 @@ var front struct {
 
 	local, remote identifier // remote: of the agent that X-Agent-ID names, at nearHome
 	keys          func(agents map[string]string) identifier
-	agents        func(vouch func(agent string, r *http.Request) error) identifier
 }
 
 type (
@@ -37,8 +36,8 @@ const (
 )
 
 // SetFront sets the HTTP API.
-func SetFront(handler func(*Engine, forwarder, identifier) http.Handler, local, remote identifier, keys func(map[string]string) identifier, agents func(func(string, *http.Request) error) identifier) {
-	front.handler, front.local, front.remote, front.keys, front.agents = handler, local, remote, keys, agents
+func SetFront(handler func(*Engine, forwarder, identifier) http.Handler, local, remote identifier, keys func(map[string]string) identifier) {
+	front.handler, front.local, front.remote, front.keys = handler, local, remote, keys
 }
 
 const bodyRoom = 320 << 10 // what a body may have beyond the largest payload

@@ -62,6 +62,24 @@ func TestRequestsOfOthersLeaveRoom(t *testing.T) {
 	h.as("planner").request(ch, "reviewer")
 }
 
+// However much the agents of other daemons make of a thing, those here have room: all others have a half of it,
+// and those of one daemon a quarter.
+func TestRoomOfOthers(t *testing.T) {
+	for _, c := range []struct {
+		has          roomTally
+		here, theirs bool // may make one more
+	}{
+		{roomTally{}, true, true}, {roomTally{24, 24, 24}, true, true}, {roomTally{25, 25, 25}, true, false}, {roomTally{49, 49, 0}, true, true},
+		{roomTally{50, 50, 0}, true, false}, {roomTally{99, 0, 0}, true, true}, {roomTally{100, 0, 0}, false, false},
+	} {
+		for home, may := range map[string]bool{"": c.here, desk: c.theirs} {
+			if err := c.has.checkRoom(home, "things", 100, "wait"); (err == nil) != may {
+				t.Errorf("%+v, for %q: %v", c.has, home, err)
+			}
+		}
+	}
+}
+
 func TestChannelsAreBounded(t *testing.T) {
 	h := start(t, toOthers)
 	in := h.intent("planner")
@@ -123,21 +141,6 @@ func TestChannelsAreBounded(t *testing.T) {
 	h.as("planner").post("/intents/"+other+"/channels", obj{"name": "c"}).ok(201)
 	far.do("DELETE", last, nil).ok(200)
 	far.post("/intents/"+other+"/channels", obj{"name": "a"}).ok(201)
-}
-
-// However many tasks of an intent other daemons' agents create, those here have room
-// for theirs.
-func TestTasksOfOthersLeaveRoom(t *testing.T) {
-	h := start(t, toOthers)
-	in := h.intent("planner")
-	far := h.from(desk, "reviewer")
-	task := obj{"intent_id": in, "name": "n"}
-	for range object.MaxEntries / 4 {
-		far.post("/tasks", task).ok(201)
-	}
-	far.post("/tasks", task).refused(429, "too_many")
-	h.from(laptop, "worker").post("/tasks", task).ok(201)
-	h.as("planner").post("/tasks", task).ok(201)
 }
 
 // longMembers are the ids of n agents, 100 bytes each.

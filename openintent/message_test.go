@@ -30,48 +30,14 @@ func TestMessageHasAllTwelveFields(t *testing.T) {
 	if !timeForm.MatchString(a.str("created_at")) || !strings.Contains(string(a.raw), `"big":12345678901234567`) {
 		t.Errorf("%s", a.raw)
 	}
-	for _, bad := range []any{"text", 1, []int{1}, true} {
-		p.send(ch, obj{"payload": bad}).refused(422, "invalid")
-		p.send(ch, obj{"metadata": bad}).refused(422, "invalid")
-	}
+	want := obj{"priority": "high", "nested": obj{"a": []any{1, "é"}}}
+	h.as("reviewer").get(ch + "/messages/" + p.say(ch, obj{"metadata": want})).ok(200).has(obj{"metadata": want})
+	h.as("").send(ch, obj{"sender": "reviewer"}).ok(201).has(obj{"sender": "reviewer"}) // an operator may act as anybody
 	p.post(ch+"/messages", obj{}).ok(201).has(obj{"payload": obj{}, "message_type": "notify", "sender": "planner"})
 	p.post(ch+"/messages", `{"payload": { "a" : [ 1,
 		2 ] }}`).ok(201)
 	p.post(ch+"/messages", `{"payload": {"a":1,"a":2}}`).refused(400, "bad_json").has(obj{"message": "the body is not valid JSON, from byte 19 on (counted from 0): names must not repeat, and text must be UTF-8"})
 	p.post(ch+"/messages", `{"payload": `).refused(400, "bad_json")
-}
-
-func TestMessageTypeIsChecked(t *testing.T) {
-	h, _, ch := team(t)
-	p := h.as("planner")
-	p.send(ch, obj{"message_type": "weird"}).refused(422, "invalid")
-	// What the MCP bridge sends where it means nothing in particular.
-	p.send(ch, obj{"message_type": "message", "to": "reviewer"}).ok(201).has(obj{"message_type": "notify"})
-	p.send(ch, obj{"message_type": "message"}).ok(201).has(obj{"message_type": "broadcast", "to": "*"})
-}
-
-func TestSenderIsTheCaller(t *testing.T) {
-	h, _, ch := team(t)
-	h.as("stranger").send(ch, obj{"sender": "planner"}).refused(403, "sender_mismatch")
-	h.as("planner").post(ch+"/messages", obj{"payload": obj{}}).ok(201).has(obj{"sender": "planner"})
-	h.as("").send(ch, obj{"sender": "reviewer"}).ok(201).has(obj{"sender": "reviewer"}) // an operator may act as anybody
-	h.as("").send(ch, obj{"sender": "system"}).refused(400, "bad_agent_id")
-	h.as("system").get(ch).refused(400, "bad_agent_id")
-}
-
-func TestRequestNeedsARecipient(t *testing.T) {
-	h, _, ch := team(t)
-	p := h.as("planner")
-	for _, to := range []any{nil, "", "*", "role:", "a b"} {
-		p.send(ch, obj{"message_type": "request", "to": to}).refused(422, "invalid")
-	}
-	p.send(ch, obj{"message_type": "request", "to": "reviewer", "correlation_id": "msg_1"}).refused(422, "invalid")
-	p.send(ch, obj{"message_type": "request", "to": "reviewer"}).ok(201).has(obj{"correlation_id": nil})
-	p.send(ch, obj{"message_type": "request", "to": "role:tester"}).ok(201)
-
-	h, _, ch = team(t, func(c *Config) { c.Lenient = true })
-	id := h.as("planner").say(ch, obj{"message_type": "request"})
-	h.as("reviewer").respond(ch, id).ok(201)
 }
 
 func TestResponseReferencesARequestOfTheChannel(t *testing.T) {
@@ -83,6 +49,7 @@ func TestResponseReferencesARequestOfTheChannel(t *testing.T) {
 	request := p.request(ch, "reviewer")
 	respond(request).ok(201).has(obj{"correlation_id": request, "to": "planner"})
 	r.respond(ch, request).ok(201).has(obj{"message_type": "response", "correlation_id": request, "to": "planner"})
+	p.get(ch+"/messages?types=response").is("correlation_id", request, request)
 	respond(nil).refused(422, "invalid")
 	respond("msg_unknown").refused(422, "invalid")
 	respond(strings.Replace(request, hostID, "9999999999", 1)).refused(422, "invalid")
@@ -90,43 +57,19 @@ func TestResponseReferencesARequestOfTheChannel(t *testing.T) {
 	respond(notify).refused(422, "invalid")
 	r.respond(ch, notify).refused(422, "invalid")
 	r.respond(ch, "msg_unknown").refused(404, "not_found")
-	other := h.channel("planner", in, "other")
-	elsewhere := p.request(other, "reviewer")
-	respond(elsewhere).refused(422, "invalid")
-	r.respond(ch, elsewhere).refused(404, "not_found")
+	for _, in := range []string{in, h.intent("planner")} { // no message goes from intent to intent
+		other := h.channel("planner", in, "other")
+		elsewhere := p.request(other, "reviewer")
+		respond(elsewhere).refused(422, "invalid")
+		r.respond(ch, elsewhere).refused(404, "not_found")
+	}
 	h.as("desk").respond(ch, request).refused(404, "not_found") // it is not for desk, who does not see it
 	p.respond(ch, request).refused(403, "not_recipient")
 	h.as("").respond(ch, request).refused(403, "not_recipient") // the operator sees it, and replies as an agent alone
 
 	h, _, ch = team(t, func(c *Config) { c.Lenient = true })
 	h.as("reviewer").respond(ch, h.as("planner").say(ch, obj{})).ok(201)
-}
-
-func TestNotifyMayHaveARecipient(t *testing.T) {
-	h, _, ch := team(t)
-	p := h.as("planner")
-	for _, to := range []any{nil, "*", "reviewer", "role:tester"} {
-		p.send(ch, obj{"to": to}).ok(201).has(obj{"to": to})
-	}
-	p.send(ch, obj{"correlation_id": "msg_1"}).refused(422, "invalid")
-}
-
-func TestBroadcastGoesToAll(t *testing.T) {
-	h, _, ch := team(t)
-	p := h.as("planner")
-	p.send(ch, obj{"message_type": "broadcast"}).ok(201).has(obj{"to": "*"})
-	p.send(ch, obj{"message_type": "broadcast", "to": "*"}).ok(201).has(obj{"to": "*"})
-	p.send(ch, obj{"message_type": "broadcast", "to": "reviewer"}).refused(422, "invalid")
-}
-
-func TestDeliveredMeansStored(t *testing.T) {
-	h, _, ch := team(t)
-	a := h.as("planner").send(ch, obj{"to": "reviewer"}).ok(201).has(obj{"status": "delivered"})
-	h.restart()
-	b := h.as("reviewer").get(ch + "/messages/" + a.id()).ok(200)
-	if string(a.raw) != string(b.raw) {
-		t.Errorf("before the restart %s, after it %s", a.raw, b.raw)
-	}
+	h.as("reviewer").respond(ch, h.as("planner").say(ch, obj{"message_type": "request"})).ok(201)
 }
 
 func TestExpiredMessagesAreNotDelivered(t *testing.T) {
@@ -184,13 +127,6 @@ func TestOnlyARecipientMarksAsRead(t *testing.T) {
 	})
 }
 
-func TestMetadataIsPassedOn(t *testing.T) {
-	h, _, ch := team(t)
-	want := obj{"priority": "high", "nested": obj{"a": []any{1, "é"}}}
-	id := h.as("planner").say(ch, obj{"metadata": want})
-	h.as("reviewer").get(ch + "/messages/" + id).ok(200).has(obj{"metadata": want})
-}
-
 func TestListsHaveCursors(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := start(t)
@@ -218,12 +154,6 @@ func TestListsHaveCursors(t *testing.T) {
 			list("types=notify").is("id", ids[2:]...)
 			h.restart()
 		}
-		for _, bad := range []string{"since=garbage", "since=msg_1", "since=" + strings.TrimPrefix(ch, "/channels/")} {
-			p.get(ch+"/messages?"+bad).refused(400, "bad_cursor")
-		}
-		for _, bad := range []string{"limit=0", "limit=1001", "limit=x", "wait=-1", "wait=NaN", "wait=61", "types=all", "to=*"} {
-			p.get(ch+"/messages?"+bad).refused(422, "invalid")
-		}
 	})
 }
 
@@ -240,17 +170,6 @@ func TestToFiltersByEffectiveRecipient(t *testing.T) {
 	r.get(ch+"/messages?wait=0&to=reviewer").is("id", direct, role, all, none)
 	p.get(ch+"/messages?wait=0&to=reviewer").is("id", direct, role, all, none)
 	r.get(ch + "/messages?wait=0&to=planner").is("id")
-}
-
-func TestAMessageIsForThoseWhoSeeIt(t *testing.T) {
-	h, _, ch := team(t)
-	id := h.as("planner").say(ch, obj{"to": "reviewer"})
-	h.as("planner").get(ch + "/messages/" + id).ok(200)
-	h.as("reviewer").get(ch + "/messages/" + id).ok(200)
-	h.as("desk").get(ch+"/messages/"+id).refused(404, "not_found")
-	h.as("desk").messages(ch).is("id")
-	h.as("").get(ch + "/messages/" + id).ok(200)
-	h.as("planner").get(ch+"/messages/unknown").refused(404, "not_found")
 }
 
 func TestRepliesArePushedAndRefusedWhenLate(t *testing.T) {
@@ -271,22 +190,6 @@ func TestRepliesArePushedAndRefusedWhenLate(t *testing.T) {
 		p.patch(ch, obj{"status": "closed"}).ok(200)
 		r.respond(ch, open).refused(409, "channel_closed")
 	})
-}
-
-func TestARequestMayHaveSeveralResponses(t *testing.T) {
-	h, _, ch := team(t)
-	id := h.as("planner").request(ch, "reviewer")
-	a, b := h.as("reviewer").respond(ch, id).ok(201).id(), h.as("reviewer").respond(ch, id).ok(201).id()
-	h.as("planner").get(ch+"/messages?types=response").is("id", a, b).is("correlation_id", id, id)
-}
-
-func TestNothingIsSentOnAClosedChannel(t *testing.T) {
-	h, _, ch := team(t)
-	p := h.as("planner")
-	p.patch(ch, obj{"status": "closed"}).ok(200)
-	p.send(ch, obj{}).refused(409, "channel_closed")
-	p.post(ch+"/ask", obj{"to": "reviewer"}).refused(409, "channel_closed")
-	p.messages(ch).ok(200)
 }
 
 func TestAnAskThatTimesOutHasExpired(t *testing.T) {
@@ -411,19 +314,4 @@ func TestListsAreBounded(t *testing.T) {
 	h.as("reviewer").get(ch + "/messages/" + request).ok(200).has(large)
 	h.as("reviewer").patch(ch+"/messages/"+request, obj{"status": "read"}).ok(200).has(large)
 	h.as("reviewer").respond(ch, request).ok(201)
-}
-
-// Refusals change nothing, so the world is not read again for them.
-func TestRefusalsAreCheap(t *testing.T) {
-	h, in, ch := team(t)
-	before := h.e.channels[strings.TrimPrefix(ch, "/channels/")]
-	s := h.as("stranger")
-	s.post("/intents/"+in+"/channels/new/messages", obj{"message_type": "response", "correlation_id": "msg_1"}).refused(422, "invalid")
-	s.send(ch, obj{"message_type": "response", "correlation_id": "msg_1"}).refused(422, "invalid")
-	s.send(ch, obj{"metadata": obj{"proof": 1}}).refused(403, "bad_proof")
-	if h.e.channels[strings.TrimPrefix(ch, "/channels/")] != before {
-		t.Error("the world was read again")
-	}
-	h.as("planner").get("/intents/"+in+"/channels").is("name", "talk")
-	h.as("planner").get("/intents/"+in+"/homes").is("agent_id", "planner")
 }

@@ -53,6 +53,8 @@ func elsewhere(kind string) string {
 // TestRecorded compares how the whole API answers over HTTP/1.1 with what was recorded, under
 // a clock that moves only between requests and while they wait. A change of answers that is
 // meant is recorded by running this test with -update; then it is the diff that is reviewed.
+// Who may call, and how, is in scriptCallers.
+// holds: security.md#agents-on-this-machine
 func TestRecorded(t *testing.T) {
 	var got []string
 	synctest.Test(t, func(t *testing.T) {

@@ -45,11 +45,3 @@ func TestRefusedRecipientsHaveARemedy(t *testing.T) {
 		}
 	}
 }
-
-func TestNoSuchIntentIsSaidOfIt(t *testing.T) {
-	h := start(t)
-	in := h.closedIntent("planner")
-	if said := h.as("reviewer").get("/intents/"+in).refused(404, "not_found").str("message"); said != "there is no such intent, or you have no access to it" {
-		t.Error(said)
-	}
-}

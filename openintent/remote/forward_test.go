@@ -58,27 +58,6 @@ func TestHostsKnowTheirGuests(t *testing.T) {
 	}
 }
 
-// An agent that was named as a member and never made a request leaves like the others.
-func TestOneThatNeverCameLeaves(t *testing.T) {
-	t.Parallel()
-	desk, laptop := pair(t)
-	planner, worker := desk.agent("planner"), laptop.agent("worker")
-	worker.must(201, "POST", "agents/register", obj{})
-	intent := planner.must(201, "POST", "intents", obj{"title": "Ship it"})["id"].(string)
-	name := "worker@" + laptop.key.ID().String()
-	channel := "channels/" + planner.must(201, "POST", "intents/"+intent+"/channels", obj{"name": "build", "members": []string{"planner", name}})["id"].(string)
-	planner.must(201, "POST", "intents/"+intent+"/agents", obj{"agent_id": "worker", "home": laptop.key.ID().String()})
-	worker.must(200, "DELETE", "agents/worker", nil)
-	desk.SetPeerConnected(laptop.key.ID(), true) // as if it came into reach
-	await.Until(t, "its end", func() bool {
-		notice := find(planner.list(channel+"/messages?wait=0"), "sender", "system")
-		return notice != nil && notice["payload"].(obj)["agent_id"] == "worker"
-	})
-	if members := planner.must(200, "GET", channel, nil)["members"].([]any); len(members) != 1 {
-		t.Errorf("members %v", members)
-	}
-}
-
 func TestListsHaveWhatLivesElsewhere(t *testing.T) {
 	t.Parallel()
 	desk, laptop := pair(t)

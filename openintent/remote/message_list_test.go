@@ -14,7 +14,6 @@ import (
 
 	"github.com/go-json-experiment/json"
 
-	"github.com/acpd/acpd/integration/await"
 	"github.com/acpd/acpd/kinds"
 	"github.com/acpd/acpd/openintent/api"
 )
@@ -142,37 +141,4 @@ func TestAnAskWhoseHostIsLost(t *testing.T) {
 			t.Errorf("%v: %d %v", reads, status, e)
 		}
 	}
-}
-
-// The SDK's ask, as it is: a request, and then lists without a query. Its host is away at
-// first, then there, and the response comes.
-func TestPollingOverAnAbsence(t *testing.T) {
-	t.Parallel()
-	desk, laptop := pair(t)
-	planner, reviewer := desk.agent("planner"), laptop.agent("reviewer")
-	intent := "intents/" + planner.must(201, "POST", "intents", obj{"title": "Ship it"})["id"].(string)
-	channel := "channels/" + planner.must(201, "POST", intent+"/channels", obj{"name": "build"})["id"].(string)
-	reviewer.must(200, "GET", channel, nil)
-	desk.stop()
-	request := reviewer.must(201, "POST", channel+"/messages", obj{"message_type": "request", "to": "planner", "payload": obj{}})
-	if request["status"] != "pending" {
-		t.Fatalf("%v", request)
-	}
-	answered := func() bool {
-		answer := reviewer.do("GET", channel+"/messages", nil)
-		defer answer.Body.Close()
-		var list []obj
-		if err := json.UnmarshalRead(answer.Body, &list); err != nil || answer.StatusCode != 200 {
-			t.Fatalf("%s: %v", answer.Status, err)
-		}
-		return find(list, "correlation_id", request["id"]) != nil
-	}
-	if answered() {
-		t.Error("there is a response already")
-	}
-	desk.start()
-	planner = desk.agent("planner")
-	await.Until(t, "the request", func() bool { return find(planner.list(channel+"/messages?wait=0"), "id", request["id"]) != nil })
-	planner.must(201, "POST", channel+"/messages/"+request["id"].(string)+"/reply", obj{"payload": obj{}})
-	await.Until(t, "the response", answered)
 }

@@ -64,15 +64,6 @@ func TestRefusedOrLater(t *testing.T) {
 	}
 }
 
-func TestWhatIsKnownOfARequestThatFails(t *testing.T) {
-	t.Parallel()
-	c := home(t, func(context.Context) (Stream, error) { return &spoken{in: strings.NewReader("")}, nil })
-	status, got := local[obj](t, c, "planner", "GET", "channels/chan_0102030405_01M7WK708745SZDSQ20JGH2Z1P", "")
-	if status != 502 || got["error"] != "host_unreachable" || got["delivered"] != "unknown" {
-		t.Errorf("%d %v", status, got)
-	}
-}
-
 // sends returns messages that are sent by send once deliver is called: nobody is reached
 // while they are taken.
 func sends(t *testing.T, send postFunc, all ...outgoingMessage) *messageQueue {
