@@ -33,7 +33,6 @@ func (s *Service) serveInbox(ctx context.Context, c *local.Conn, p *client.Inbox
 	if err != nil {
 		return nil, err
 	}
-	s.saveSeenMarks(ctx)
 	if a := s.Registry.FindByName(c.Credential().Name); a != nil {
 		for i := range answer.Messages {
 			env := &answer.Messages[i].Envelope
@@ -43,12 +42,6 @@ func (s *Service) serveInbox(ctx context.Context, c *local.Conn, p *client.Inbox
 		}
 	}
 	return answer, nil
-}
-
-func (s *Service) saveSeenMarks(ctx context.Context) {
-	if err := s.Inbox.SaveSeenMarks(ctx); err != nil {
-		s.Log.Warn("inbox: what was read is not marked on disk yet", "err", err)
-	}
 }
 
 func (s *Service) serveShown(ctx context.Context, c *local.Conn, p *client.ShownParams) (any, error) {
@@ -62,7 +55,6 @@ func (s *Service) serveShown(ctx context.Context, c *local.Conn, p *client.Shown
 	if err := s.Inbox.MarkShown(ctx, p.Seqs, of); err != nil {
 		return nil, err
 	}
-	s.saveSeenMarks(ctx)
 	return local.NoParams{}, nil
 }
 
@@ -88,12 +80,7 @@ func (s *Service) serveAck(ctx context.Context, c *local.Conn, p *client.AckPara
 	if err != nil {
 		return nil, err
 	}
-	var gone []inbox.MessageKey
-	if of != nil {
-		gone, err = s.Inbox.AcknowledgeAsAgent(ctx, p, *of, peers)
-	} else {
-		gone, err = s.Inbox.AcknowledgeAsOwner(ctx, p, peers)
-	}
+	gone, err := s.Inbox.Acknowledge(ctx, p, of, peers)
 	if name := c.Credential().Name; name != "" { // the waker forgets them, and notifies the wait for this ack
 		for _, k := range gone {
 			s.Sessions.Waker.Acknowledge(name, k.Peer, k.ID)

@@ -50,9 +50,7 @@ type Inbox struct {
 	mu      sync.Mutex                     // guards what follows
 	held    map[MessageKey]heldSize        // what is held or about to be
 	senders map[wire.MessageID]identity.ID // of what is held
-	seen    map[uint64]struct{}            // what List has returned to the owner and the disk does not know of
-
-	shown showings // what List has returned to agents; guarded by mu
+	shown   showings                       // what List has returned
 
 	unrequested, requested accounts
 }
@@ -77,7 +75,7 @@ type MessageKey struct {
 // may be kept now.
 func OpenInbox(ctx context.Context, db *store.DB, book *budget.Book, maxMessage int, room func(identity.ID) error) (*Inbox, error) {
 	b := &Inbox{
-		db: db, checkRoom: room, held: make(map[MessageKey]heldSize), senders: make(map[wire.MessageID]identity.ID), seen: make(map[uint64]struct{}),
+		db: db, checkRoom: room, held: make(map[MessageKey]heldSize), senders: make(map[wire.MessageID]identity.ID),
 		unrequested: accounts{book.OpenAccount(budget.Inbox), book.OpenAccount(budget.NewInboxBytesRow(maxMessage))},
 		requested:   accounts{book.OpenAccount(budget.Results), book.OpenAccount(budget.NewResultsBytesRow(maxMessage))},
 	}
@@ -249,7 +247,6 @@ func (b *Inbox) List(ctx context.Context, p *client.InboxParams, of *string, pee
 		return nil, ownwords.Errorf("inbox: %w", err)
 	}
 	answer := &client.Inbox{Messages: []client.HeldMessage{}}
-	var unseen []uint64
 	shown := make(map[uint64]wire.MessageID)
 	for i, r := range rows {
 		env, err := wire.ParseEnvelope(r.envelope)
@@ -261,26 +258,25 @@ func (b *Inbox) List(ctx context.Context, p *client.InboxParams, of *string, pee
 			answer.Next = rows[i-1].seq
 			break
 		}
-		if of != nil {
+		if !p.Taken {
 			shown[r.seq] = env.ID
 		}
 		answer.Messages = append(answer.Messages, client.HeldMessage{Seq: r.seq, Envelope: *env, Agent: r.agent, TakenAt: client.Time{Time: store.FromMillis(r.taken)}})
-		if of == nil && !r.seen && r.taken == 0 {
-			unseen = append(unseen, r.seq)
-		}
 	}
-	if p.Peek {
-		return answer, nil
-	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	for _, seq := range unseen {
-		b.seen[seq] = struct{}{}
-	}
-	if of != nil {
-		b.shown.recordShown(*of, shown)
+	if !p.Peek {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		b.shown.recordShown(nameReader(of), shown)
 	}
 	return answer, nil
+}
+
+// nameReader returns the name under which the showings of an agent, or of the owner, are kept.
+func nameReader(of *string) string {
+	if of == nil {
+		return owner
+	}
+	return *of
 }
 
 // MarkShown lets the owner, or the agent of, acknowledge messages that it may see, as if
@@ -292,41 +288,7 @@ func (b *Inbox) MarkShown(ctx context.Context, seqs []uint64, of *string) error 
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if of != nil {
-		b.shown.recordShown(*of, shown)
-		return nil
-	}
-	for seq := range shown {
-		b.seen[seq] = struct{}{}
-	}
-	return nil
-}
-
-// SaveSeenMarks writes which messages List has returned to the owner, a few in each write. The next call
-// writes those that cannot be written now, as on a full disk: reading needs no space, and the
-// owner can acknowledge what it read in this run of the daemon.
-func (b *Inbox) SaveSeenMarks(ctx context.Context) error {
-	b.mu.Lock()
-	seen := slices.Collect(maps.Keys(b.seen))
-	b.mu.Unlock()
-	for some := range slices.Chunk(seen, MaxRowsPerWrite) {
-		err := b.db.Write(ctx, false, func(tx *store.Tx) error {
-			for _, seq := range some {
-				if err := markMessageSeen(tx, seq); err != nil {
-					return err
-				}
-			}
-			return nil
-		})
-		if err != nil {
-			return err
-		}
-		b.mu.Lock()
-		for _, seq := range some {
-			delete(b.seen, seq)
-		}
-		b.mu.Unlock()
-	}
+	b.shown.recordShown(nameReader(of), shown)
 	return nil
 }
 

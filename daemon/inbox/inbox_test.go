@@ -91,10 +91,7 @@ func TestRemovalsAreSmallWrites(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := b.SaveSeenMarks(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		gone, err := b.AcknowledgeAsOwner(t.Context(), &client.AckParams{UpTo: list.Messages[len(list.Messages)-1].Seq}, nil)
+		gone, err := b.Acknowledge(t.Context(), &client.AckParams{UpTo: list.Messages[len(list.Messages)-1].Seq}, nil, nil)
 		if err != nil || len(gone) == 0 {
 			t.Fatalf("%d removed: %v", len(gone), err)
 		}
@@ -159,7 +156,7 @@ func TestTakenIsBounded(t *testing.T) {
 				if _, err := b.List(t.Context(), &client.InboxParams{}, &planner, nil, 1<<30); err != nil {
 					t.Fatal(err)
 				}
-				if gone, err := b.AcknowledgeAsAgent(t.Context(), &client.AckParams{IDs: []wire.MessageID{env.ID}}, planner, nil); !slices.Equal(gone, []MessageKey{{env.From, env.ID}}) || err != nil {
+				if gone, err := b.Acknowledge(t.Context(), &client.AckParams{IDs: []wire.MessageID{env.ID}}, new(planner), nil); !slices.Equal(gone, []MessageKey{{env.From, env.ID}}) || err != nil {
 					t.Fatal(gone, err)
 				}
 			}

@@ -12,36 +12,13 @@ import (
 	"github.com/acpd/acpd/store"
 )
 
-// AcknowledgeAsOwner removes messages that List has returned to the owner, and returns which
-// ones. If it fails in the middle, some are gone, and a second call removes the others.
-func (b *Inbox) AcknowledgeAsOwner(ctx context.Context, p *client.AckParams, peers []identity.ID) (gone []MessageKey, err error) {
-	if err := b.SaveSeenMarks(ctx); err != nil {
-		return nil, ownwords.Errorf("ack: %w", err)
-	}
-	if p.UpTo > 0 {
-		where, args := appendSQLFilter(p.Kinds, peers, nil, []any{p.UpTo})
-		gone, err = b.removeHeldMatching(ctx, false, deleteHeldMessages, "seen = 1 AND seq <= ?"+where, args...)
-	}
-	for ids := range slices.Chunk(p.IDs, MaxRowsPerWrite) {
-		where, args := appendSQLFilter(nil, b.findSendersOf(ids, peers), ids, nil)
-		var some []MessageKey
-		if some, err = b.removeHeldMatching(ctx, false, deleteHeldMessages, "seen = 1"+where, args...); err != nil {
-			break
-		}
-		gone = append(gone, some...)
-	}
-	if err != nil {
-		return gone, ownwords.Errorf("ack: %w", err)
-	}
-	return gone, nil
-}
-
-// AcknowledgeAsAgent removes messages that List has returned to an agent, and returns which
-// ones. Messages for any agent are kept for takenKeptFor with the name of this agent, which
-// is responsible for what it has taken.
-func (b *Inbox) AcknowledgeAsAgent(ctx context.Context, p *client.AckParams, agent string, peers []identity.ID) (gone []MessageKey, err error) {
+// Acknowledge removes messages that List has returned to the owner, or to the agent of, and returns which ones. If it
+// fails in the middle, some are gone, and a second call removes the others. Messages for any agent that an agent
+// acknowledges are kept for takenKeptFor with its name: it is responsible for what it has taken.
+func (b *Inbox) Acknowledge(ctx context.Context, p *client.AckParams, of *string, peers []identity.ID) (gone []MessageKey, err error) {
+	reader := nameReader(of)
 	b.mu.Lock()
-	shown := b.shown.findAcknowledged(agent, p)
+	shown := b.shown.findAcknowledged(reader, p)
 	b.mu.Unlock()
 	taken := 0
 	for seqs := range slices.Chunk(shown, MaxRowsPerWrite-1) { // one more would be asked for again
@@ -51,14 +28,14 @@ func (b *Inbox) AcknowledgeAsAgent(ctx context.Context, p *client.AckParams, age
 		}
 		where, args := appendSQLFilter(p.Kinds, peers, nil, args)
 		where = "seq IN (?" + strings.Repeat(", ?", len(seqs)-1) + ")" + where
-		some, moved, err := b.takeMatching(ctx, agent, where, args...)
+		some, moved, err := b.takeMatching(ctx, of, where, args...)
 		gone, taken = append(gone, some...), taken+moved
 		if err != nil {
 			return gone, ownwords.Errorf("ack: %w", err)
 		}
 		if len(p.Kinds)+len(peers) == 0 {
 			b.mu.Lock()
-			b.shown.forgetShown(agent, seqs)
+			b.shown.forgetShown(reader, seqs)
 			b.mu.Unlock()
 		}
 	}
@@ -68,9 +45,14 @@ func (b *Inbox) AcknowledgeAsAgent(ctx context.Context, p *client.AckParams, age
 	return gone, err
 }
 
-// takeMatching removes the messages for an agent that match the SQL condition, and marks those
-// for any agent as taken by it. It returns all of them, and how many it has marked.
-func (b *Inbox) takeMatching(ctx context.Context, agent, where string, args ...any) (gone []MessageKey, moved int, err error) {
+// takeMatching removes the messages that match the SQL condition: for the owner all, for the agent of its own. It marks
+// those for any agent as taken by the agent. It returns all of them, and how many it has marked.
+func (b *Inbox) takeMatching(ctx context.Context, of *string, where string, args ...any) (gone []MessageKey, moved int, err error) {
+	if of == nil {
+		gone, err = b.removeHeldMatching(ctx, false, deleteHeldMessages, where, args...)
+		return gone, 0, err
+	}
+	agent := *of
 	own := func(tx *store.Tx, where string, most int, args ...any) ([]MessageKey, error) {
 		return deleteHeldMessages(tx, where+" AND agent = ?", most, append(args, agent)...)
 	}
@@ -93,14 +75,11 @@ func (b *Inbox) deleteOldTaken(ctx context.Context) error {
 // TakeMessage removes a message that an agent has read, as its ack would, and reports whether the
 // inbox had it. The name "" means the owner, who takes messages for any agent.
 func (b *Inbox) TakeMessage(ctx context.Context, k MessageKey, agent string) (removed bool, err error) {
-	const where = "peer = ? AND id = ?"
-	var gone []MessageKey
-	moved := 0
+	of, where := &agent, "peer = ? AND id = ?"
 	if agent == "" {
-		gone, err = b.removeHeldMatching(ctx, false, deleteHeldMessages, where+" AND agent = ''", k.Peer[:], k.ID[:])
-	} else {
-		gone, moved, err = b.takeMatching(ctx, agent, where, k.Peer[:], k.ID[:])
+		of, where = nil, where+" AND agent = ''"
 	}
+	gone, moved, err := b.takeMatching(ctx, of, where, k.Peer[:], k.ID[:])
 	if err == nil && moved > 0 {
 		err = b.deleteOldTaken(ctx)
 	}

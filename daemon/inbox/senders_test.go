@@ -36,7 +36,7 @@ func TestTheInboxKnowsSenders(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, env := range envs {
-		if n, err := b.AcknowledgeAsAgent(t.Context(), &client.AckParams{IDs: []wire.MessageID{env.ID}}, planner, nil); len(n) != 1 || err != nil {
+		if n, err := b.Acknowledge(t.Context(), &client.AckParams{IDs: []wire.MessageID{env.ID}}, new(planner), nil); len(n) != 1 || err != nil {
 			t.Fatal(n, err)
 		}
 	}
@@ -62,7 +62,7 @@ func TestTheSecondSenderOfAnIDHidesNotTheFirst(t *testing.T) {
 		acked identity.ID
 		known bool
 	}{{second, true}, {first, false}} {
-		if _, err := b.AcknowledgeAsAgent(t.Context(), &client.AckParams{IDs: []wire.MessageID{id}}, planner, []identity.ID{step.acked}); err != nil {
+		if _, err := b.Acknowledge(t.Context(), &client.AckParams{IDs: []wire.MessageID{id}}, new(planner), []identity.ID{step.acked}); err != nil {
 			t.Fatal(err)
 		}
 		if from, known := b.FindSender(id); known != step.known || known && from != first {

@@ -9,15 +9,18 @@ import (
 	"github.com/acpd/acpd/wire"
 )
 
+// owner is the name under which the showing of the owner is kept; no agent has it.
+const owner = ""
+
 // maxShowings bounds the agents whose showings are kept, as many as can be attached. The
-// agent that read least recently is forgotten first.
+// agent that read least recently is forgotten first, and the owner never.
 const maxShowings = registry.MaxAgents
 
 // maxShown bounds the messages in a showing, as many as can be held.
 const maxShown = 20000
 
-// showings holds what agents were shown of the inbox since the daemon started: they may
-// acknowledge only that. An agent that is forgotten has to read the inbox again.
+// showings holds what the owner and agents were shown of the inbox since the daemon started: they may
+// acknowledge only that. Who is forgotten has to read the inbox again.
 type showings struct{ agents []showing } // the one that read last is the last
 
 type showing struct {
@@ -34,8 +37,9 @@ func (s *showings) recordShown(agent string, seqs map[uint64]wire.MessageID) {
 		maps.Copy(now.seqs, seqs)
 	}
 	s.agents = append(s.agents, now)
-	if n := len(s.agents) - maxShowings; n > 0 {
-		s.agents = slices.Delete(s.agents, 0, n)
+	if len(s.agents) > maxShowings {
+		oldest := slices.IndexFunc(s.agents, func(o showing) bool { return o.agent != owner })
+		s.agents = slices.Delete(s.agents, oldest, oldest+1)
 	}
 	if n := len(now.seqs) - maxShown; n > 0 {
 		for _, seq := range slices.Sorted(maps.Keys(now.seqs))[:n] { // most of them held no more

@@ -88,7 +88,6 @@ func appendSQLFilter(kinds []string, peers []identity.ID, ids []wire.MessageID, 
 // heldRow is a row of the inbox.
 type heldRow struct {
 	seq      uint64
-	seen     bool
 	agent    string // the agent that it is for, "" for any, or that took it
 	taken    int64  // when; 0: it is held
 	envelope []byte
@@ -108,17 +107,17 @@ func newHeldQuery(p *client.InboxParams, of *string, peers []identity.ID, limit 
 	if of != nil {
 		where, args = where+" AND agent IN ('', ?)", append(args, *of)
 	}
-	return "SELECT seq, seen, agent, 0, envelope FROM daemon_inbox WHERE seq IN (SELECT seq FROM daemon_inbox WHERE seq > ? AND" + isHeld + where + " ORDER BY seq LIMIT ?) ORDER BY seq", append(args, limit)
+	return "SELECT seq, agent, 0, envelope FROM daemon_inbox WHERE seq IN (SELECT seq FROM daemon_inbox WHERE seq > ? AND" + isHeld + where + " ORDER BY seq LIMIT ?) ORDER BY seq", append(args, limit)
 }
 
 // readHeldIDs returns the ids of the held messages of seqs that the owner, or the agent named
-// of, may see. For the owner it leaves out those that are marked as seen.
+// of, may see.
 func readHeldIDs(tx *store.Tx, seqs []uint64, of *string) (map[uint64]wire.MessageID, error) {
 	args := make([]any, len(seqs), len(seqs)+1)
 	for i, seq := range seqs {
 		args[i] = seq
 	}
-	where := " AND seen = 0"
+	where := ""
 	if of != nil {
 		where, args = " AND agent IN ('', ?)", append(args, *of)
 	}
@@ -159,7 +158,7 @@ func readHeldKeysOf(tx *store.Tx, agent string, peer identity.ID, named []string
 // readTakenMessages returns the messages that agents took since a time, as many as readMessageRows does.
 func readTakenMessages(tx *store.Tx, p *client.InboxParams, since int64, peers []identity.ID, limit, room int) ([]heldRow, error) {
 	where, args := appendSQLFilter(p.Kinds, peers, p.IDs, []any{p.After, since})
-	return readMessageRows(tx, room, `SELECT seq, i.seen, t.agent, t.at, i.envelope FROM daemon_taken t JOIN daemon_inbox i USING (seq)
+	return readMessageRows(tx, room, `SELECT seq, t.agent, t.at, i.envelope FROM daemon_taken t JOIN daemon_inbox i USING (seq)
 		WHERE seq > ? AND t.at > ?`+where+" ORDER BY seq LIMIT ?", append(args, limit)...)
 }
 
@@ -168,7 +167,7 @@ func readTakenMessages(tx *store.Tx, p *client.InboxParams, since int64, peers [
 func readMessageRows(tx *store.Tx, room int, query string, args ...any) (rows []heldRow, err error) {
 	err = tx.EachRow(query, func(scan func(...any) error) error {
 		var r heldRow
-		if err := scan(&r.seq, &r.seen, &r.agent, &r.taken, &r.envelope); err != nil {
+		if err := scan(&r.seq, &r.agent, &r.taken, &r.envelope); err != nil {
 			return err
 		}
 		rows = append(rows, r)
@@ -185,11 +184,6 @@ func readMessageRows(tx *store.Tx, room int, query string, args ...any) (rows []
 
 // errEnough ends readMessageRows.
 var errEnough = ownwords.New("enough rows")
-
-func markMessageSeen(tx *store.Tx, seq uint64) error {
-	_, err := tx.Exec("UPDATE daemon_inbox SET seen = 1 WHERE seq = ?", seq)
-	return err
-}
 
 // deleteHeldMessages deletes the first held messages that match the SQL condition, at most so many,
 // and returns their keys.
