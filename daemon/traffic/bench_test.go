@@ -31,12 +31,12 @@ func BenchmarkRecord(b *testing.B) {
 			b.Run(name, func(b *testing.B) {
 				r := newTestRecorder()
 				if watched {
-					r.Watch("a", false)
+					r.Watch("a")
 				}
 				b.ReportAllocs()
 				for n := 0; b.Loop(); n++ {
 					if watched && n%4096 == 0 { // it is there still
-						r.Watch("a", false)
+						r.Watch("a")
 					}
 					r.Record(m)
 				}
@@ -87,7 +87,7 @@ func BenchmarkRecordOfPeers(b *testing.B) {
 // BenchmarkRead reads entries, a thousand at a time.
 func BenchmarkRead(b *testing.B) {
 	r := newTestRecorder()
-	r.Watch("a", false)
+	r.Watch("a")
 	begin := r.next - 1
 	env := wire.NewEnvelope(laptop, desk, kinds.KindQuery, kinds.EncodePayload(map[string]string{"question": strings.Repeat("x", 200)}))
 	m := message(b, env)

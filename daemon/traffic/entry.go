@@ -14,7 +14,7 @@ import (
 
 const (
 	maxWhole  = 64 << 10 // bytes of a payload that is kept whole
-	maxHead   = 1 << 10  // bytes that are kept of a longer one, or while nobody wants payloads, for its text; and of any other text
+	maxHead   = 1 << 10  // bytes that are kept of a longer one, for its text; and of any other text
 	entryCost = 640      // bytes of an entry without its texts and payloads, with the place in its ring
 )
 
@@ -28,19 +28,18 @@ type entry struct {
 	isPing                    bool   // it is a ping or a discover, which programs send by themselves and which says nothing
 }
 
-// newEntry returns the entry of a message without its number, with payloads up to a size, and the beginnings of
-// longer ones.
-func newEntry(m *peer.Passing, most int) *entry {
+// newEntry returns the entry of a message without its number.
+func newEntry(m *peer.Passing) *entry {
 	e := &entry{TrafficEntry: describeCall(m)}
 	e.Hops, e.Outcome = 0, nameOutcome(m)
 	e.isPing = !kinds.Has(e.Kind, kinds.Offered) // it asks the daemon itself
-	e.payload, e.isPayloadAll = copyPayload(m.Payload, most)
+	e.payload, e.isPayloadAll = copyPayload(m.Payload)
 	if m.Err != nil {
 		err := kinds.AsError(m.Err)
 		e.Outcome, e.answer = string(err.Code), []byte(clipText(err.Message))
 	} else if m.Reply != nil {
 		e.answerKind = m.Reply.Kind
-		e.answer, e.isAnswerAll = copyPayload(m.Reply.Payload, most)
+		e.answer, e.isAnswerAll = copyPayload(m.Reply.Payload)
 	}
 	for _, text := range e.texts() {
 		*text = strings.Clone(clipText(*text))
@@ -75,11 +74,11 @@ func measureTook(began time.Time) uint64 { return uint64(max(time.Since(began), 
 
 func clipText(s string) string { return s[:min(len(s), maxHead)] }
 
-func copyPayload(p wire.Payload, most int) (kept []byte, whole bool) {
-	if len(p) <= most {
+func copyPayload(p wire.Payload) (kept []byte, whole bool) {
+	if len(p) <= maxWhole {
 		return bytes.Clone(p), true
 	}
-	return bytes.Clone(p[:min(len(p), maxHead)]), false
+	return bytes.Clone(p[:maxHead]), false
 }
 
 // MeasureEntry returns about how many bytes of JSON an entry takes, not fewer.

@@ -15,7 +15,6 @@ type kept struct {
 	rings          []*ring // in no order
 	byPeer         map[identity.ID]*ring
 	entries, bytes int
-	evicted        uint64 // the highest number of an entry that was dropped
 }
 
 // ring is what is kept of the messages from and to one peer, each list in the order of the numbers.
@@ -111,7 +110,6 @@ func (k *kept) dropOldest(r *ring) {
 	(*list)[0] = nil
 	*list = (*list)[1:]
 	k.count(r, -1, -e.cost())
-	k.evicted = max(k.evicted, e.Seq)
 	if r.entries == 0 {
 		k.removeRing(r)
 	}

@@ -191,7 +191,7 @@ func TestWhatIsKeptAgrees(t *testing.T) {
 			case 0:
 				r.SetHistory(Bounds{1 + random.IntN(500), leastBytes << random.IntN(4)})
 			case 1:
-				if err := r.Watch("a", true); err != nil {
+				if err := r.Watch("a"); err != nil {
 					t.Fatal(err)
 				}
 			case 2:
@@ -223,7 +223,7 @@ func TestWhatIsKeptAgrees(t *testing.T) {
 func TestWhatWasWatchedIsDropped(t *testing.T) {
 	r := newTestRecorder()
 	r.SetHistory(Bounds{10, leastBytes})
-	if err := r.Watch("a", true); err != nil {
+	if err := r.Watch("a"); err != nil {
 		t.Fatal(err)
 	}
 	for i := range 4500 {
@@ -253,7 +253,7 @@ func TestTheCostOfAnEntry(t *testing.T) {
 		runtime.GC()
 		runtime.ReadMemStats(&before)
 		for i := range all {
-			all[i] = newEntry(m, maxWhole)
+			all[i] = newEntry(m)
 		}
 		runtime.GC()
 		runtime.ReadMemStats(&after)

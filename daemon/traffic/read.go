@@ -31,11 +31,6 @@ type Query struct {
 func (r *Recorder) Read(ctx context.Context, q *Query) (*client.TrafficAnswer, error) {
 	a := &client.TrafficAnswer{Entries: []client.TrafficEntry{}}
 	begin := r.beginRead(q, a)
-	defer func() {
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		r.watchers.endRead(q.Who, a.Next)
-	}()
 	end := time.Now().Add(q.Wait)
 	for {
 		left := time.Until(end)
@@ -55,7 +50,7 @@ func (r *Recorder) Read(ctx context.Context, q *Query) (*client.TrafficAnswer, e
 }
 
 // beginRead sets the cursor of a that a reader means by q.After, and returns up to which number
-// it has lost nothing: that of the last entry when it began without a cursor.
+// it has lost nothing: that of the last entry when it began without a cursor. A reader that does not watch may read, too.
 func (r *Recorder) beginRead(q *Query, a *client.TrafficAnswer) (begin uint64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -67,7 +62,11 @@ func (r *Recorder) beginRead(q *Query, a *client.TrafficAnswer) (begin uint64) {
 	default:
 		a.Next = max(q.After, r.start)
 	}
-	return r.watchers.beginRead(q.Who, begin)
+	if before, watches := r.watchers[q.Who]; watches {
+		begin = max(before, begin)
+		r.watchers[q.Who] = begin
+	}
+	return begin
 }
 
 // hasMany reports whether so many entries are behind a cursor.
@@ -101,46 +100,32 @@ func (r *Recorder) awaitNews(ctx context.Context, after uint64, limit time.Durat
 	return nil
 }
 
-// wideGap is how many lost entries in a row end an answer that has entries. So a reader learns where they
-// are missing.
-const wideGap = 64
-
 // collect adds to a what is behind its cursor, and moves that on.
 func (r *Recorder) collect(q *Query, a *client.TrafficAnswer, begin uint64) {
-	// countLost returns how many entries up to a number the cursor would pass over that are not there any more.
-	countLost := func(passed uint64) uint64 { return max(passed, begin, a.Next) - max(begin, a.Next) }
-	// moveTo moves the cursor, and adds the entries that it passes over and that no longer exist to the lost ones.
+	// moveTo moves the cursor, and adds the entries up to passed that no longer exist to the lost ones.
 	moveTo := func(number, passed uint64) {
-		a.Lost += countLost(passed)
+		a.Lost += max(passed, begin, a.Next) - max(begin, a.Next)
 		a.Next = number
 	}
 	all, newest := r.listAfter(a.Next)
 	room := q.Room
 	for _, e := range all {
-		if len(a.Entries) > 0 && countLost(e.Seq-1) >= wideGap {
-			return
-		}
-		if !q.Filter.Selects(&e.TrafficEntry) {
-			moveTo(e.Seq, e.Seq-1)
-			continue
-		}
-		if len(a.Entries) >= q.Limit {
-			return
-		}
-		t := e.describe(r.nameOf(e.Peer), q.Payloads)
-		size := MeasureEntry(&t)
-		if size > room {
-			if len(a.Entries) > 0 {
+		if q.Filter.Selects(&e.TrafficEntry) {
+			if len(a.Entries) >= q.Limit {
 				return
 			}
-			t.Payload, t.AnswerPayload = nil, nil // it would never fit
+			t := e.describe(r.nameOf(e.Peer), q.Payloads)
+			size := MeasureEntry(&t)
+			if size > room {
+				if len(a.Entries) > 0 {
+					return
+				}
+				t.Payload, t.AnswerPayload = nil, nil // it would never fit
+			}
+			a.Entries = append(a.Entries, t)
+			room -= size
 		}
 		moveTo(e.Seq, e.Seq-1)
-		a.Entries = append(a.Entries, t)
-		room -= size
-	}
-	if len(a.Entries) > 0 && countLost(newest) >= wideGap {
-		return
 	}
 	moveTo(newest, newest)
 }

@@ -2,9 +2,8 @@
 // watch: the history, unless the configuration turns it off, and more as long as somebody watches.
 //
 // A reader has a cursor and fetches what is behind it. A reader loses what it does not fetch in time, and gets the
-// number of lost entries. So recording never waits for a reader, and a reader that has stalled is forgotten when it
-// has lost something. While nobody watches and the history is off, messages are only counted, so that a reader that
-// comes back gets the number that it has missed. Before anybody has watched, they are not even counted.
+// number of lost entries. So recording never waits for a reader. While nobody watches and the history is off, messages
+// are only counted, so that a reader that comes back gets the number that it has missed.
 package traffic
 
 import (
@@ -27,18 +26,20 @@ var History = Bounds{1000, 4 << 20}
 // watched bounds what is kept while somebody watches.
 var watched = Bounds{8192, 4 << 20}
 
+// maxWatchers bounds those who watch at a time.
+const maxWatchers = 64
+
 // Recorder keeps the entries of messages that have passed. Any number of goroutines may use it.
 type Recorder struct {
 	Open *OpenCalls // queries
 
 	nameOf    func(identity.ID) string
 	isBlocked func(identity.ID) bool
-	keeps     atomic.Int64 // bytes of a payload that are kept, or 0 while nobody watches and the history is off. Set with mu held
-	begun     atomic.Bool  // somebody has watched: there may be cursors
+	isOn      atomic.Bool // entries are kept: somebody watches, or the history is on. Set with mu held
 
 	mu       sync.Mutex // guards what follows
 	history  Bounds
-	watchers watchers
+	watchers map[any]uint64 // those who watch, and up to which number entries were never theirs to read: they passed before the first read without a cursor
 	kept     kept
 	start    uint64        // before the number of the first entry that was ever recorded
 	next     uint64        // number of the entry that is recorded next
@@ -50,29 +51,11 @@ type Recorder struct {
 // the time, so that a cursor of an earlier process is not taken for one of this process.
 func NewRecorder(nameOf func(identity.ID) string, isBlocked func(identity.ID) bool) *Recorder {
 	start := uint64(time.Now().UnixMicro())
-	return &Recorder{Open: newOpenCalls(), nameOf: nameOf, isBlocked: isBlocked, watchers: watchers{all: make(map[any]*watcher)}, start: start, next: start + 1}
+	return &Recorder{Open: newOpenCalls(), nameOf: nameOf, isBlocked: isBlocked, watchers: make(map[any]uint64), start: start, next: start + 1}
 }
 
 // IsOn reports whether entries are kept.
-func (r *Recorder) IsOn() bool { return r.keeps.Load() > 0 }
-
-// skip returns false, and does nothing, if messages are kept. Otherwise it returns true, and counts the message
-// if anybody has watched before.
-func (r *Recorder) skip() bool {
-	switch {
-	case r.IsOn():
-		return false
-	case !r.begun.Load():
-		return true
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.kept.bounds.Entries > 0 {
-		return false
-	}
-	r.next++
-	return true
-}
+func (r *Recorder) IsOn() bool { return r.isOn.Load() }
 
 // SetHistory sets what is kept while nobody watches. It drops what is kept beyond that.
 func (r *Recorder) SetHistory(b Bounds) {
@@ -85,17 +68,10 @@ func (r *Recorder) SetHistory(b Bounds) {
 // adjust sets how much is kept, as is wanted now, and drops what is beyond that. The caller holds mu.
 func (r *Recorder) adjust() {
 	b := r.history
-	if len(r.watchers.all) > 0 {
+	if len(r.watchers) > 0 {
 		b = Bounds{max(b.Entries, watched.Entries), max(b.Bytes, watched.Bytes)}
 	}
-	keeps := 0
-	switch {
-	case r.history.Entries > 0, r.watchers.wantPayloads():
-		keeps = maxWhole
-	case b.Entries > 0:
-		keeps = maxHead
-	}
-	r.keeps.Store(int64(keeps))
+	r.isOn.Store(b.Entries > 0)
 	r.kept.setBounds(b)
 }
 
@@ -122,30 +98,54 @@ func (r *Recorder) Ended(p *peer.Passing) {
 }
 
 // Record keeps a copy of what m says, and drops old entries for it. It does not wait for a reader. If nothing is
-// kept, it only skips m.
+// kept, it only counts m.
 func (r *Recorder) Record(m *peer.Passing) {
-	if r.skip() {
-		return
+	var e *entry
+	if r.IsOn() {
+		e = newEntry(m)
 	}
-	e := newEntry(m, max(int(r.keeps.Load()), maxHead))
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	e.Seq = r.next
+	number := r.next
 	r.next++
-	if r.kept.bounds.Entries == 0 { // since the last moment
+	if e == nil || r.kept.bounds.Entries == 0 || r.isBlocked(e.Peer) { // maybe since the last moment
 		return
 	}
-	evicted := r.kept.evicted
-	if r.isBlocked(e.Peer) {
-		r.kept.evicted = e.Seq
-	} else {
-		r.kept.add(e)
-		if r.news != nil {
-			close(r.news)
-			r.news = nil
-		}
+	e.Seq = number
+	r.kept.add(e)
+	if r.news != nil {
+		close(r.news)
+		r.news = nil
 	}
-	if r.kept.evicted != evicted && r.watchers.dropStalled(r.kept.evicted) {
-		r.adjust()
+}
+
+// Watch has entries kept, from now on, until EndWatch is called with the same who. It may watch already.
+func (r *Recorder) Watch(who any) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if _, watches := r.watchers[who]; watches {
+		return nil
 	}
+	if len(r.watchers) >= maxWatchers {
+		return kinds.Errorf(kinds.Overloaded, "traffic: %d connections watch already, the most there can be: end one of them", maxWatchers)
+	}
+	r.watchers[who] = 0
+	r.adjust()
+	return nil
+}
+
+// EndWatch ends what Watch began. When nobody watches any more, only the history is kept.
+func (r *Recorder) EndWatch(who any) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.watchers, who)
+	r.adjust()
+}
+
+// IsWatching reports whether who watches.
+func (r *Recorder) IsWatching(who any) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	_, watches := r.watchers[who]
+	return watches
 }

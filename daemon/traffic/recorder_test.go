@@ -91,7 +91,7 @@ func TestNothingIsKeptForNobody(t *testing.T) {
 	if n := testing.AllocsPerRun(100, func() { r.Record(p) }); n != 0 {
 		t.Errorf("%v allocations", n)
 	}
-	if err := r.Watch("a", false); err != nil {
+	if err := r.Watch("a"); err != nil {
 		t.Fatal(err)
 	}
 	_, begin, _ := r.all(t, 0)
@@ -99,7 +99,7 @@ func TestNothingIsKeptForNobody(t *testing.T) {
 	if texts, next, lost := r.all(t, begin); !slices.Equal(texts, []string{"seen"}) || next != begin+1 || lost != 0 {
 		t.Error(texts, next, lost)
 	}
-	if err := r.Watch("a", false); err != nil { // again
+	if err := r.Watch("a"); err != nil { // again
 		t.Fatal(err)
 	}
 	r.EndWatch("a")
@@ -112,7 +112,7 @@ func TestNothingIsKeptForNobody(t *testing.T) {
 	if texts, next, lost := r.all(t, begin); texts != nil || next != begin+2 || lost != 2 {
 		t.Error(texts, next, lost)
 	}
-	if err := r.Watch("b", false); err != nil {
+	if err := r.Watch("b"); err != nil {
 		t.Fatal(err)
 	}
 	r.Record(passed(t, "seen"))
@@ -126,7 +126,7 @@ func TestNothingIsKeptForNobody(t *testing.T) {
 // holds: security.md#at-rest
 func TestAConnectionThatBreaks(t *testing.T) {
 	r := newTestRecorder()
-	if err := r.Watch(0, false); err != nil {
+	if err := r.Watch(0); err != nil {
 		t.Fatal(err)
 	}
 	q, got := &Query{Limit: 1000, Room: 1 << 20}, uint64(0)
@@ -160,7 +160,7 @@ func TestAConnectionThatBreaks(t *testing.T) {
 		}
 		read()
 		r.EndWatch(i)
-		if err := r.Watch(i+1, false); err != nil {
+		if err := r.Watch(i + 1); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -239,7 +239,7 @@ func TestBytesAreBounded(t *testing.T) {
 func TestAReaderThatStandsStill(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) { // so that it counts as gone on no machine
 		r := newTestRecorder()
-		if err := r.Watch("slow", false); err != nil {
+		if err := r.Watch("slow"); err != nil {
 			t.Fatal(err)
 		}
 		_, begin, _ := r.allAs(t, "slow", 0)
@@ -306,7 +306,7 @@ func TestReadersBesideWriters(t *testing.T) {
 func TestReadersWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newTestRecorder()
-		if err := r.Watch("a", false); err != nil {
+		if err := r.Watch("a"); err != nil {
 			t.Fatal(err)
 		}
 		_, begin, _ := r.all(t, 0)
@@ -349,4 +349,23 @@ func TestReadersWait(t *testing.T) {
 			t.Error(a, took, err)
 		}
 	})
+}
+
+func TestWatchersAreBounded(t *testing.T) {
+	r := newTestRecorder()
+	for i := range maxWatchers {
+		if err := r.Watch(i); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := r.Watch("one more"); kinds.AsError(err).Code != kinds.Overloaded || r.IsWatching("one more") {
+		t.Error(err)
+	}
+	if err := r.Watch(7); err != nil {
+		t.Error("one that watches:", err)
+	}
+	r.EndWatch(7)
+	if err := r.Watch("one more"); err != nil || !r.IsWatching("one more") || r.IsWatching(7) {
+		t.Error(err)
+	}
 }

@@ -20,7 +20,7 @@ func (s *Service) serveTraffic(ctx context.Context, c *local.Conn, p *client.Tra
 	if err != nil {
 		return nil, err
 	}
-	if err := s.Traffic.Watch(c, p.Payload); err != nil {
+	if err := s.Traffic.Watch(c); err != nil {
 		return nil, err
 	}
 	q.Who = c
