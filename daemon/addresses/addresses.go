@@ -70,7 +70,8 @@ func Open(ctx context.Context, deps Deps) (*Service, error) {
 func (s *Service) Run(ctx context.Context) error {
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return s.runDiscovery(ctx) })
-	g.Go(func() error { return s.last.run(ctx, s.Log) })
+	saver := pace.Saver{What: "the addresses of peers", Changed: s.last.changed, Pause: addrsPause, Save: s.last.save, Log: s.Log}
+	g.Go(func() error { return saver.Run(ctx) })
 	return g.Wait()
 }
 

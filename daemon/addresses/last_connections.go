@@ -3,7 +3,6 @@ package addresses
 import (
 	"cmp"
 	"context"
-	"log/slog"
 	"sync"
 	"time"
 
@@ -12,10 +11,8 @@ import (
 	"github.com/acpd/acpd/store"
 )
 
-const (
-	addrsPause    = time.Second // in which further new addresses may come before all are written
-	maxWritePause = time.Minute // between attempts to write what the disk did not take
-)
+// addrsPause is the time in which further new addresses may come before all are written.
+const addrsPause = time.Second
 
 // maxForgottenAddrs bounds oldAddrs. A peer that is trusted again after a mistake is among
 // the last.
@@ -124,29 +121,6 @@ func (s *lastConnections) takeOldAddr(id identity.ID) (addr string) {
 func (s *lastConnections) markDirty(id identity.ID) {
 	s.dirty[id] = true
 	s.changed.Set()
-}
-
-// run writes addresses until ctx ends, and then the rest. It tries again what cannot be
-// written.
-func (s *lastConnections) run(ctx context.Context, log *slog.Logger) error {
-	failing := false
-	for pause := addrsPause; ctx.Err() == nil; {
-		select {
-		case <-ctx.Done():
-		case <-s.changed:
-			_ = pace.Sleep(ctx, pause)
-		}
-		err := s.save(context.WithoutCancel(ctx))
-		if err != nil && !failing {
-			log.Warn("the addresses of peers are not on disk, and will be tried again", "err", err)
-		}
-		if failing = err != nil; failing {
-			pause = min(2*pause, maxWritePause)
-		} else {
-			pause = addrsPause
-		}
-	}
-	return nil
 }
 
 func (s *lastConnections) save(ctx context.Context) error {

@@ -2,19 +2,12 @@ package delegation
 
 import (
 	"context"
-	"time"
 
-	"github.com/acpd/acpd/internal/pace"
 	"github.com/acpd/acpd/store"
 )
 
-// Pauses between attempts to write; they double. The first failure is
-// logged, and its end.
-const (
-	firstWritePause  = time.Second
-	maxWritePause    = time.Minute
-	maxUnwrittenEnds = 256 // in one write, which then takes a few milliseconds
-)
+// maxUnwrittenEnds bounds the ends in one write, which then takes a few milliseconds.
+const maxUnwrittenEnds = 256
 
 // unwrittenEnd is an end of a delegation that the clock has brought about and that is not on disk yet.
 // Another goroutine writes it, because the clock does not wait for the disk, and tries again until it is
@@ -29,35 +22,6 @@ type unwrittenEnd struct {
 func (ts *Table) queueUnwrittenEnd(e unwrittenEnd) {
 	ts.unwrittenEnds = append(ts.unwrittenEnds, e)
 	ts.unwrittenAdded.Set()
-}
-
-// runUnwrittenEndSaver writes unwritten ends until ctx ends, and then once more.
-func (ts *Table) runUnwrittenEndSaver(ctx context.Context) {
-	failing := false
-	for pause := firstWritePause; ; {
-		select {
-		case <-ctx.Done():
-		case <-ts.unwrittenAdded:
-		}
-		err := ts.saveUnwrittenEnds(context.WithoutCancel(ctx))
-		switch {
-		case err == nil && failing:
-			ts.log.Info("delegations whose time was over are on disk again")
-			failing, pause = false, firstWritePause
-		case err != nil && !failing:
-			ts.log.Error("the ends of delegations are not on disk, and will be tried again", "err", err)
-			failing = true
-		}
-		if ctx.Err() != nil {
-			return
-		}
-		if err == nil {
-			continue
-		}
-		_ = pace.Sleep(ctx, pause)
-		pause = min(2*pause, maxWritePause)
-		ts.unwrittenAdded.Set()
-	}
 }
 
 // saveUnwrittenEnds writes the ends that wait, and applies those that only had to be written.

@@ -43,7 +43,10 @@ type Service struct {
 
 	own     atomic.Pointer[ownCertificate]
 	changed pace.Signal // set if own was set
-	pins    unsavedPins
+
+	// unsavedPins has the post-quantum keys of peers with certificates that the disk has not taken yet. Only the
+	// goroutine that saves them uses it, and Close after that.
+	unsavedPins map[identity.ID]identity.CertifiedPin
 }
 
 // Open reads the files that the settings name, and the keys on disk, and applies both.
@@ -63,14 +66,15 @@ func Open(ctx context.Context, deps Deps) (*Service, error) {
 }
 
 func newService(deps Deps) *Service {
-	return &Service{Deps: deps, changed: pace.NewSignal(), pins: unsavedPins{left: make(map[identity.ID]identity.CertifiedPin)}}
+	return &Service{Deps: deps, changed: pace.NewSignal(), unsavedPins: make(map[identity.ID]identity.CertifiedPin)}
 }
 
 // Run warns of the end of the daemon's certificate, and writes the keys of peers to disk, until ctx ends.
 func (s *Service) Run(ctx context.Context) error {
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return s.watchOwnCertificate(ctx) })
-	g.Go(func() error { return s.runPinSaver(ctx) })
+	saver := pace.Saver{What: "post-quantum keys of peers with certificates", Changed: s.Trust.UnsavedPins(), Pause: pinsPause, Save: s.savePins, Log: s.Log}
+	g.Go(func() error { return saver.Run(ctx) })
 	return g.Wait()
 }
 

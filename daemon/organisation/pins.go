@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/acpd/acpd/identity"
-	"github.com/acpd/acpd/internal/pace"
 	"github.com/acpd/acpd/store"
 )
 
@@ -35,29 +34,17 @@ func writePin(tx *store.Tx, pin identity.CertifiedPin) error {
 // pinsPause is the time in which further keys may come before all are written.
 const pinsPause = time.Second
 
-// unsavedPins has the post-quantum keys of peers with certificates that the disk has not taken yet. Only the
-// goroutine of runPinSaver uses it, and Close after that.
-type unsavedPins struct {
-	left    map[identity.ID]identity.CertifiedPin
-	failing bool
-}
-
-// runPinSaver writes the keys that are not on disk yet, until ctx ends. It tries again what the disk does
-// not take.
-func (s *Service) runPinSaver(ctx context.Context) error {
-	for pace.Gather(ctx, s.Trust.UnsavedPins(), pinsPause) == nil {
-		s.savePins()
-	}
-	return nil
-}
-
 // Close writes the keys that Run has left. The caller calls it when no connection brings another one, and
 // before it closes the database.
-func (s *Service) Close() { s.savePins() }
+func (s *Service) Close() {
+	if err := s.savePins(context.Background()); err != nil {
+		s.Log.Warn("post-quantum keys of peers with certificates are not on disk", "err", err)
+	}
+}
 
 // savePins writes what has changed since the last call, and what could not be written then.
-func (s *Service) savePins() {
-	left := s.pins.left
+func (s *Service) savePins(ctx context.Context) error {
+	left := s.unsavedPins
 	written, deleted := s.Trust.TakeUnsavedPins()
 	for _, pin := range written {
 		left[pin.ID] = pin
@@ -66,9 +53,9 @@ func (s *Service) savePins() {
 		left[id] = identity.CertifiedPin{ID: id}
 	}
 	if len(left) == 0 {
-		return
+		return nil
 	}
-	err := s.DB.Write(context.Background(), false, func(tx *store.Tx) error {
+	err := s.DB.Write(ctx, false, func(tx *store.Tx) error {
 		for _, pin := range left {
 			if err := writePin(tx, pin); err != nil {
 				return err
@@ -76,12 +63,8 @@ func (s *Service) savePins() {
 		}
 		return nil
 	})
-	switch {
-	case err == nil:
+	if err == nil {
 		clear(left)
-		s.pins.failing = false
-	case !s.pins.failing:
-		s.pins.failing = true
-		s.Log.Warn("post-quantum keys of peers with certificates are not on disk, and will be tried again with the next one", "err", err)
 	}
+	return err
 }

@@ -86,10 +86,14 @@ func Open(deps Deps) (*Service, error) {
 // ListLinks returns the names of the links other than UDP on which strangers may be.
 func (s *Service) ListLinks() []string { return append(s.Relays.ListLinks(), s.Pipes.Name()) }
 
-// Run writes the trust store, and removes what untrust could not remove, until ctx ends.
+// Run writes what is not in the trust store's files yet, which are pins of first meetings and what untrust could not
+// write, and removes what untrust could not remove, until ctx ends.
 func (s *Service) Run(ctx context.Context) error {
 	g, ctx := errgroup.WithContext(ctx)
-	g.Go(func() error { return s.runTrustSaver(ctx) })
+	saver := pace.Saver{What: "trust store", Changed: s.Trust.UnsavedSignal(), Pause: pinsPause, Log: s.Log, Save: func(context.Context) error {
+		return s.Reserve.RunWithReserve(s.Trust.Save)
+	}}
+	g.Go(func() error { return saver.Run(ctx) })
 	g.Go(func() error { return s.runLeftoverRemoval(ctx) })
 	return g.Wait()
 }

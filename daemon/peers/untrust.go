@@ -17,7 +17,7 @@ import (
 
 const (
 	pinsPause    = time.Second     // of a pin for others, before all of them are written
-	removalRetry = 2 * time.Second // between attempts to write what the disk did not take
+	removalRetry = 2 * time.Second // between attempts to remove what the disk still has
 )
 
 // Removal removes a part of what an untrusted peer has left on the disk.
@@ -214,23 +214,4 @@ func (s *Service) removeLeftoversOf(ctx context.Context, id identity.ID) error {
 		s.Log.Info("untrust: all that it left is removed", "peer", id.Label(), "name", name)
 	}
 	return parts.joinErrors()
-}
-
-// runTrustSaver writes what is not in the trust store's files yet, until ctx ends: pins of
-// first meetings, and what untrust could not write. The daemon then writes the rest. Peers that
-// come at the same time share a write.
-func (s *Service) runTrustSaver(ctx context.Context) error {
-	wait, failed := pinsPause, false
-	for pace.Gather(ctx, s.Trust.UnsavedSignal(), wait) == nil {
-		err := s.Reserve.RunWithReserve(s.Trust.Save)
-		switch {
-		case err == nil && failed:
-			s.Log.Info("trust store: written")
-			wait, failed = pinsPause, false
-		case err != nil && !failed:
-			s.Log.Error("trust store: not on disk yet, and tried again until it is; a restart forgets what is not", "err", err)
-			wait, failed = removalRetry, true
-		}
-	}
-	return nil
 }

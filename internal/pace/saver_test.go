@@ -1,0 +1,51 @@
+package pace
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"log/slog"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// Changes share a write. What fails is tried again without another change, and logged when it begins and ends. At the
+// end there is a last write.
+func TestSaver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		var log bytes.Buffer
+		var fails error
+		var saves []time.Duration
+		began, changed := time.Now(), NewSignal()
+		s := Saver{What: "the pins", Changed: changed, Pause: time.Second, Log: slog.New(slog.NewTextHandler(&log, nil)), Save: func(context.Context) error {
+			saves = append(saves, time.Since(began))
+			return fails
+		}}
+		ended := make(chan error)
+		go func() { ended <- s.Run(ctx) }()
+		changed.Set()
+		time.Sleep(time.Second / 2)
+		changed.Set()
+		time.Sleep(9*time.Second + time.Second/2)
+		fails = errors.New("full")
+		changed.Set()
+		time.Sleep(4 * time.Second) // at 11 and 13
+		fails = nil
+		time.Sleep(16 * time.Second) // at 15
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+		want := []time.Duration{time.Second, 2 * time.Second, 11 * time.Second, 13 * time.Second, 15 * time.Second, 30 * time.Second}
+		if !slices.Equal(saves, want) {
+			t.Errorf("saved at %v, want %v", saves, want)
+		}
+		if text := log.String(); strings.Count(text, "not on disk yet") != 1 || strings.Count(text, "on disk again: the pins") != 1 {
+			t.Error(text)
+		}
+	})
+}
