@@ -7,6 +7,20 @@ import (
 	"github.com/acpd/acpd/peer"
 )
 
+// observer notifies the services of each message that passes. It implements [peer.Observer].
+type observer struct{ d *Daemon }
+
+func (o observer) Began(p *peer.Passing) {
+	o.d.drain.Began(p)
+	o.d.watch.Began(p)
+}
+
+func (o observer) Ended(p *peer.Passing) {
+	o.d.drain.Ended(p)
+	o.d.watch.Ended(p)
+	o.d.measures.Ended(p)
+}
+
 // handlePeerEvent tells the services of an event of package peer. It does not block.
 func (d *Daemon) handlePeerEvent(e peer.Event) {
 	switch e.Type {

@@ -73,7 +73,7 @@ func (d *Daemon) newNodeConfig(cfg *config.Config, addr string) peer.Config {
 		Message: func(ctx context.Context, message *peer.Passing) (wire.ReceiptState, error) {
 			return d.incoming.HandleMessage(ctx, message)
 		},
-		Observer: d.listObservers(), Event: d.handlePeerEvent,
+		Observer: observer{d}, Event: d.handlePeerEvent,
 		Features: []string{peer.FeatureQuestions},
 		STUN:     cfg.Reach.STUN, NoUpgrade: cfg.Reach.Direct == config.Off, HasRelays: func() bool { return d.relays.HasRelays() },
 		AwaitsWork: d.delegations.HasOpenWith,

@@ -37,10 +37,9 @@ type MetricsServer struct {
 	http     *http.Server
 	guarded  bool // only programs of this host reach it
 
-	mu      sync.Mutex // guards the rest; held while a text is made
-	text    []byte
-	at      time.Time // when it was made
-	readers int       // answers that the text is being written to; meanwhile it does not change
+	mu   sync.Mutex // guards the rest; held while a text is made
+	text []byte     // never changes once it is made
+	at   time.Time  // when it was made
 }
 
 // MetricsConfig is what a [MetricsServer] serves, and to how many.
@@ -185,37 +184,23 @@ func (s *MetricsServer) serveReadiness(w http.ResponseWriter, r *http.Request) {
 
 // serveMetrics answers a scrape.
 func (s *MetricsServer) serveMetrics(w http.ResponseWriter, _ *http.Request) {
-	text := s.takeText()
-	defer s.returnText()
 	w.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
-	w.Write(text) // if that fails, nobody reads it
+	w.Write(s.takeText()) // if that fails, nobody reads it
 }
 
-// takeText returns the text of all metrics, which stays as it is until it is returned. Scrapes
-// that come within metricsFresh get the same one, so that many cost no more than one.
+// takeText returns the text of all metrics. Scrapes that come within metricsFresh get the same one, so that many cost
+// no more than one.
 func (s *MetricsServer) takeText() []byte {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.readers++
 	if time.Since(s.at) < metricsFresh {
 		return s.text
-	}
-	var text []byte
-	if s.readers == 1 {
-		text = s.text[:0]
 	}
 	// Not with the context of one scrape: others wait for the text too.
 	ctx, cancel := context.WithTimeout(context.Background(), metricsReadTime)
 	defer cancel()
-	s.text, s.at = metrics.AppendFamilies(text, s.ListFamilies(ctx)), time.Now()
+	s.text, s.at = metrics.AppendFamilies(make([]byte, 0, len(s.text)), s.ListFamilies(ctx)), time.Now()
 	return s.text
-}
-
-// returnText is called once for each call of takeText.
-func (s *MetricsServer) returnText() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.readers--
 }
 
 // Addr returns where the metrics are served.

@@ -2,9 +2,9 @@ package admin
 
 import (
 	"context"
-	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	systemd "github.com/coreos/go-systemd/v22/daemon"
@@ -33,14 +33,19 @@ func (s *Systemd) RunWatchdog(ctx context.Context, parts []MovingPart) error {
 // as of a full disk, is a move too: the daemon would be started again for nothing.
 func (s *Systemd) feedWatchdog(ctx context.Context, period time.Duration, parts []MovingPart, feed func()) {
 	for pace.Sleep(ctx, period/feedsPerPeriod) == nil {
-		var still standing
+		moved := make([]atomic.Bool, len(parts))
 		var moves sync.WaitGroup
-		for _, p := range parts {
-			still.add(p.Name)
-			moves.Go(func() { p.AwaitRound(ctx); still.remove(p.Name) })
+		for i, p := range parts {
+			moves.Go(func() { p.AwaitRound(ctx); moved[i].Store(true) })
 		}
 		late := time.AfterFunc(period/2, func() {
-			s.Log.Error("something stands still: systemd will start acpd again unless it moves", "what", still.String())
+			var still []string
+			for i, p := range parts {
+				if !moved[i].Load() {
+					still = append(still, p.Name)
+				}
+			}
+			s.Log.Error("something stands still: systemd will start acpd again unless it moves", "what", strings.Join(still, ", "))
 		})
 		moves.Wait()
 		late.Stop()
@@ -48,28 +53,4 @@ func (s *Systemd) feedWatchdog(ctx context.Context, period time.Duration, parts 
 			feed()
 		}
 	}
-}
-
-// standing lists the parts that have not moved yet.
-type standing struct {
-	mu    sync.Mutex // guards parts
-	parts []string
-}
-
-func (s *standing) add(part string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.parts = append(s.parts, part)
-}
-
-func (s *standing) remove(part string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.parts = slices.DeleteFunc(s.parts, func(p string) bool { return p == part })
-}
-
-func (s *standing) String() string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return strings.Join(s.parts, ", ")
 }

@@ -28,6 +28,7 @@ import (
 	"github.com/acpd/acpd/metrics"
 	"github.com/acpd/acpd/peer"
 	"github.com/acpd/acpd/wire"
+	"golang.org/x/time/rate"
 )
 
 // Deps is what a [Service] needs of the rest of the daemon.
@@ -57,13 +58,13 @@ type Service struct {
 	SlowTakers *budget.Account // of messages for which some agents still have time
 
 	places    *budget.Account
-	lines     agentLog
-	attaching sync.Mutex // held while an agent is attached or detached, so that each step finds what the last one left
+	lines     *rate.Limiter // of the log about agents that come and go, since a program may attach as often as it likes
+	attaching sync.Mutex    // held while an agent is attached or detached, so that each step finds what the last one left
 }
 
 // New returns a service to which no agent is attached.
 func New(d Deps) *Service {
-	return &Service{Deps: d, places: d.Budget.OpenAccount(budget.Places), SlowTakers: d.Budget.OpenAccount(budget.SlowTakers), lines: agentLog{to: d.Log}}
+	return &Service{Deps: d, places: d.Budget.OpenAccount(budget.Places), SlowTakers: d.Budget.OpenAccount(budget.SlowTakers), lines: rate.NewLimiter(1, 60)}
 }
 
 // Methods returns the methods by which agents attach, and read the inbox.
@@ -74,6 +75,13 @@ func (s *Service) Methods() map[string]local.Method {
 		client.MethodInbox:  local.ForAgents(s.serveInbox).WithVerbatimPayloads(),
 		client.MethodShown:  local.ForAgents(s.serveShown),
 		client.MethodAck:    local.ForAgents(s.serveAck).WithDiskReserve(s.Disk),
+	}
+}
+
+// logAgent writes a line about an agent that comes or goes, unless there were too many.
+func (s *Service) logAgent(msg string, args ...any) {
+	if s.lines.Allow() {
+		s.Log.Info(msg, args...)
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/internal/pace"
 	"github.com/acpd/acpd/store"
 )
 
@@ -23,7 +24,8 @@ func (ts *Table) Run(ctx context.Context, report func(context.Context, *Delegati
 	defer timer.Stop()
 	var parts sync.WaitGroup
 	defer parts.Wait()
-	parts.Go(func() { ts.runUnwrittenEndSaver(ctx) })
+	saver := pace.Saver{What: "the ends of delegations", Changed: ts.unwrittenAdded, Save: ts.saveUnwrittenEnds, Log: ts.log}
+	parts.Go(func() { saver.Run(ctx) })
 	var reports sync.WaitGroup
 	defer reports.Wait()
 	for {

@@ -90,10 +90,7 @@ func (ts *Table) AwaitOpenForQuestions(ctx context.Context, t *Delegation) error
 			ts.mu.Unlock()
 			return err
 		}
-		if t.changed == nil {
-			t.changed = make(chan struct{})
-		}
-		changed, left, acking := t.changed, time.Until(end), t.acking
+		changed, left, acking := t.awaitChange(), time.Until(end), t.acking
 		ts.mu.Unlock()
 		if left <= 0 && !acking {
 			return kinds.Errorf(kinds.NotFound, "ref: the delegation %s is not accepted yet: accept it first", t.ID)
@@ -241,10 +238,7 @@ func (ts *Table) WatchQuestion(t *Delegation, q *Question) (answered bool, chang
 	if q.answered || q.failure != nil {
 		return q.answered, nil, q.failure
 	}
-	if t.changed == nil {
-		t.changed = make(chan struct{})
-	}
-	return false, t.changed, nil
+	return false, t.awaitChange(), nil
 }
 
 // ReadAnswer returns the recorded answer to a question.

@@ -348,6 +348,14 @@ func (ts *Table) notifyWaiters(t *Delegation) {
 	}
 }
 
+// awaitChange returns a channel that is closed at the next change of t. The caller holds Table.mu.
+func (t *Delegation) awaitChange() <-chan struct{} {
+	if t.changed == nil {
+		t.changed = make(chan struct{})
+	}
+	return t.changed
+}
+
 // WaitForEnd blocks until t is final, or has more than *partials partial results, or more than
 // *questions were asked and the last is open, or ctx ends, whose cause it returns then.
 func (ts *Table) WaitForEnd(ctx context.Context, t *Delegation, partials, questions *uint64) error {
@@ -362,10 +370,7 @@ func (ts *Table) WaitForEnd(ctx context.Context, t *Delegation, partials, questi
 			ts.mu.Unlock()
 			return NewNotFoundError(t.ID)
 		}
-		if t.changed == nil {
-			t.changed = make(chan struct{})
-		}
-		changed := t.changed
+		changed := t.awaitChange()
 		ts.mu.Unlock()
 		select {
 		case <-changed:
@@ -480,4 +485,22 @@ func (ts *Table) List(by *registry.Credential, match func(*Delegation, client.Ta
 		}
 	}
 	return all
+}
+
+// ReadTasks returns the beginnings of the texts of delegations. It may wait for the database.
+func (ts *Table) ReadTasks(ctx context.Context, of []*Delegation) (tasks []string, err error) {
+	if len(of) == 0 {
+		return nil, nil
+	}
+	err = ts.db.Read(ctx, func(tx *store.Tx) error {
+		for _, t := range of {
+			text, err := readTaskText(tx, t.Row)
+			if err != nil {
+				return err
+			}
+			tasks = append(tasks, text)
+		}
+		return nil
+	})
+	return tasks, err
 }

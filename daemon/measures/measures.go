@@ -18,7 +18,7 @@ import (
 )
 
 // Measures holds what is shown only in metrics. Its methods may be called from any goroutine, and do not
-// block. It is nil while no metrics are served; CountDial and CountRequestsOf may be called all the same.
+// block. It is nil while no metrics are served; Ended, CountDial and CountRequestsOf may be called all the same.
 type Measures struct {
 	calls        *metrics.Counts // by direction, kind and outcome
 	callTime     *metrics.Histograms
@@ -77,13 +77,13 @@ var (
 	commitSizes   = []float64{1, 2, 4, 8, 16, 32, 64, 128, 256}
 )
 
-// Began does nothing. It is of [peer.Observer].
-func (m *Measures) Began(*peer.Passing) {}
-
 // Ended counts the outcome of a request or a message, and how long it took from its beginning. The outcome
 // of a sent one is the reply or receipt; the outcome of a received one is what is sent back. Ended also
 // counts the receipt, if there is one. An error of this daemon about its own message is not a receipt.
 func (m *Measures) Ended(p *peer.Passing) {
+	if m == nil {
+		return
+	}
 	outcome, direction := outcomeOK, string(traffic.DirectionOf(p.Inbound))
 	if p.Err != nil {
 		outcome = string(kinds.AsError(p.Err).Code)

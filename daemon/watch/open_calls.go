@@ -24,11 +24,10 @@ func (s *Service) listOpenCalls(ctx context.Context, f *traffic.Filter) (open []
 	for _, e := range queries {
 		all = append(all, call{entry: e})
 	}
-	for _, t := range s.Delegations.ListOpen(func(t *delegation.Delegation) bool {
-		e := describeOpenDelegation(t)
-		return f.Selects(&e)
-	}) {
-		all = append(all, call{describeOpenDelegation(t), t})
+	for _, t := range s.Delegations.List(nil, func(t *delegation.Delegation, state client.TaskState) bool { return !t.IsOver(state) }) {
+		if e := describeOpenDelegation(t); f.Selects(&e) {
+			all = append(all, call{e, t})
+		}
 	}
 	sort.SliceStable(all, func(i, j int) bool { return all[i].entry.At.Before(all[j].entry.At) })
 	taken := traffic.TakeTurns(len(all), client.MaxTrafficEntries, s.MaxListBytes()/2, func(i int) (identity.ID, int) {
