@@ -3,6 +3,8 @@ package daemon
 import (
 	"context"
 	"errors"
+	"fmt"
+	"io"
 	"io/fs"
 	"net"
 	"net/http"
@@ -37,8 +39,7 @@ func (d *running) guest(h handler) *program {
 func (d *running) guestAgent(p client.AttachParams, h handler) (*program, string) {
 	d.t.Helper()
 	l := d.guest(h)
-	var got client.Attached
-	l.must("attach", p, &got)
+	got := get[client.Attached](l, "attach", p)
 	return l, got.Key
 }
 
@@ -222,7 +223,7 @@ func TestAnAgentsInboxIsItsOwn(t *testing.T) {
 	laptop.dial().must("notify", client.NotifyParams{To: client.To("desk/planner"), Payload: wire.Payload(`{"topic":"t","data":"again"}`)}, nil)
 	is("who speaks as the planner", beside, "again")
 	planner.Close()
-	await.Until(t, "the planner has left", func() bool { return desk.agents.FindByName("planner") == nil })
+	desk.awaitLeft("planner")
 	beside.refused(kinds.NotAuthorized, "inbox", nil)
 
 	// After seven days, and when its peer is untrusted, nothing is left.
@@ -274,8 +275,7 @@ func TestAnAgentsDelegationsAreItsOwn(t *testing.T) {
 	none := delegateTo(stranger, "laptop", task1(""))
 	lists := func(l *program) int {
 		t.Helper()
-		var all client.Tasks
-		l.must("tasks", nil, &all)
+		all := get[client.Tasks](l, "tasks", nil)
 		return len(all.Tasks)
 	}
 	if p, r, s, o := lists(planner), lists(reviewer), lists(stranger), lists(owner); p != 2 || r != 0 || s != 1 || o != 3 {
@@ -315,7 +315,7 @@ func TestAnAgentsDelegationsAreItsOwn(t *testing.T) {
 
 	// What is over stays with who has the key, and goes to nobody who has the name.
 	planner.Close()
-	await.Until(t, "the planner has left", func() bool { return desk.agents.FindByName("planner") == nil })
+	desk.awaitLeft("planner")
 	next, _ := desk.guestAgent(client.AttachParams{Name: "planner"}, say(`{}`))
 	if n := lists(next); n != 0 {
 		t.Errorf("the next planner lists %d delegations of the last", n)
@@ -373,7 +373,7 @@ func TestChannelsInTheAgentsFolder(t *testing.T) {
 	is(200, "intents", "X-Agent-ID", "planner", "X-API-Key", key)
 	is(200, "intents", "X-Agent-ID", "reviewer", "X-API-Key", "any")
 	planner.Close()
-	await.Until(t, "the planner has left", func() bool { return desk.agents.FindByName("planner") == nil })
+	desk.awaitLeft("planner")
 	is(200, "intents", "X-Agent-ID", "planner")
 }
 
@@ -430,5 +430,53 @@ func TestTheAgentsFolder(t *testing.T) {
 	}
 	if _, err := OpenDaemon(t.Context(), Options{Home: dir, Listen: "127.0.0.1:0", Name: "desk", NoMDNS: true}); err == nil || !strings.Contains(err.Error(), "is no folder: move it away") {
 		t.Errorf("a link in place of the folder: %v", err)
+	}
+}
+
+// What agents have not sent whole, wait for or leave unread takes of the rooms of the folder's sockets. Packages
+// jsonrpc and channels hold the bounds of these.
+// holds: security.md#agents-on-this-machine
+func TestAgentsTakeOfTheFoldersRooms(t *testing.T) {
+	t.Parallel()
+	desk, laptop := pair(t)
+	laptop.agent(client.AttachParams{Name: "welder"}, say(accepted))
+	planner, key := desk.guestAgent(client.AttachParams{Name: "planner", Kinds: []string{"query"}}, say(`{}`))
+	given := delegateTo(planner, "laptop", task1(""))
+	sender := laptop.dial()
+	for range 16 {
+		sender.notify(client.NotifyParams{To: client.To("desk"), Payload: wire.Payload(`{"topic":"news","data":"` + long(60_000) + `"}`)})
+	}
+	speak := fmt.Sprintf(`{"jsonrpc":"2.0","id":"s","method":"speak","params":{"name":"planner","key":%q}}`+"\n", key)
+	for what, c := range map[string]struct {
+		socket, text string
+		isTaken      func() bool
+	}{
+		"a line without an end": {"acp.sock", long(1 << 20), func() bool { return desk.guests.InputLimit.HeldBytes() > 0 }},
+		"half a body": {
+			"http.sock", "POST /api/v1/intents HTTP/1.1\r\nHost: acpd\r\nX-Agent-ID: planner\r\nContent-Type: application/json\r\nContent-Length: 573440\r\n\r\n{\"title\":\"" + long(560_000),
+			func() bool { return desk.channels.Bodies.HeldBytes() > 0 },
+		},
+		"a long request": {
+			"acp.sock", speak + fmt.Sprintf(`{"jsonrpc":"2.0","id":"w","method":"wait","params":{"id":%q},"pad":"%s"}`+"\n", given.ID, long(1<<20)),
+			func() bool { _, bytes := desk.guests.RequestLimit.HeldLoad(); return bytes > 0 },
+		},
+		"unread answers": {"acp.sock", speak + strings.Repeat(`{"jsonrpc":"2.0","id":"i","method":"inbox","params":{"limit":16,"peek":true}}`+"\n", 4), func() bool {
+			free := desk.guests.UnreadRoom.TryAcquire(local.MaxUnreadBytes)
+			if free {
+				desk.guests.UnreadRoom.Release(local.MaxUnreadBytes)
+			}
+			return !free
+		}},
+	} {
+		conn, err := net.Dial("unix", filepath.Join(desk.dir, "agent", c.socket))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		conn.SetDeadline(time.Now().Add(await.Patience))
+		if _, err := io.WriteString(conn, c.text); err != nil {
+			t.Errorf("%s: %v", what, err)
+		}
+		await.Until(t, what+" takes room", c.isTaken)
 	}
 }

@@ -1,9 +1,16 @@
 package daemon
 
 import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 	"weak"
 
 	"github.com/acpd/acpd/client"
@@ -174,8 +181,7 @@ func TestTheOwnersNoReachesTheAsker(t *testing.T) {
 	s.next(false)
 	s.release <- wire.Payload(accepted)
 	laptop.decide(laptop.nextApproval().ID, "no")
-	var end client.Task
-	asker.must("wait", client.WaitParams{ID: given.ID}, &end)
+	end := get[client.Task](asker, "wait", client.WaitParams{ID: given.ID})
 	if e := parse[kinds.Error](t, end.Result); end.State != client.TaskFailed || !e.IsDeclined() || end.Outcome != "declined: the owner there has declined the delegate" {
 		t.Errorf("the delegation is %s %q: %s", end.State, end.Outcome, end.Result)
 	}
@@ -188,10 +194,7 @@ func TestTheOwnersNoReachesTheAsker(t *testing.T) {
 	s.release <- wire.Payload(accepted)
 	delegateTo(asker, "laptop/claude", task1(""))
 	s.nextRequest() // and it works on that
-	refuseLater := make(chan error, 1)
-	go func() {
-		refuseLater <- desk.dial().call("query", client.QueryParams{To: "laptop/claude", Payload: query("?")}, nil)
-	}()
+	refuseLater := later(desk.dial(), "query", client.QueryParams{To: "laptop/claude", Payload: query("?")})
 	a := laptop.nextApproval()
 	laptop.decide(a.ID, "yes")
 	laptop.decide(a.ID, "no")
@@ -208,8 +211,7 @@ func TestTheOwnersNoToAQuestion(t *testing.T) {
 	desk.allow(client.WakeAllowParams{Peer: "laptop", Ask: true})
 	s := desk.session("claude")
 	given := delegateTo(s.program, "laptop", task1(""))
-	failed := make(chan error, 1)
-	go func() { failed <- worker.call("query", client.QueryParams{Ref: given.ID, Payload: query("?")}, nil) }()
+	failed := later(worker, "query", client.QueryParams{Ref: given.ID, Payload: query("?")})
 	s.next(false)
 	desk.decide(desk.nextApproval().ID, "no")
 	if e := kinds.AsError(await.Receive(t, "the error", failed)); !e.IsDeclined() || e.From == "" {
@@ -226,8 +228,7 @@ func TestApprovalsEndWithTheirMessage(t *testing.T) {
 	owner, asker := laptop.dial(), desk.dial()
 	for what, remove := range map[string]func(){
 		"the owner": func() {
-			var in client.Inbox
-			owner.must("inbox", nil, &in)
+			in := get[client.Inbox](owner, "inbox", nil)
 			owner.must("ack", client.AckParams{UpTo: in.Messages[0].Seq}, nil)
 		},
 		"another session": func() {
@@ -292,5 +293,200 @@ func TestApprovalsOutliveARestart(t *testing.T) {
 	fresh := notify("laptop/claude")
 	if a := laptop.nextApproval(); a.Message != fresh || a.Again {
 		t.Errorf("after the answers: %+v", a)
+	}
+}
+
+// With ask, a message waits for the owner's word: yes, always, no.
+func TestApprovals(t *testing.T) {
+	t.Parallel()
+	desk, laptop := pair(t)
+	laptop.allow(client.WakeAllowParams{Peer: "desk", Ask: true})
+	s := laptop.session("claude")
+	asker, owner := desk.dial(), laptop.dial()
+	pending := func() []client.Approval {
+		t.Helper()
+		all := get[client.Approvals](owner, "approvals", nil)
+		return all.Approvals
+	}
+	decide := func(answer string) {
+		t.Helper()
+		all := pending()
+		if len(all) != 1 || all[0].Agent != "claude" || all[0].Name != "desk" {
+			t.Fatalf("approvals: %+v", all)
+		}
+		owner.must("approvals.decide", client.ApproveParams{ID: all[0].ID, Answer: answer}, nil)
+	}
+	ask := func() {
+		t.Helper()
+		if r := asker.notify(s.notice("laptop")); r.State != client.Held {
+			t.Errorf("%+v", r)
+		}
+		s.next(false)
+	}
+	proves := func(in *client.Inbound) client.WakeAnswer {
+		return client.WakeAnswer{Posted: in.Wake != nil, Proven: in.Wake != nil}
+	}
+	s.says(proves)
+	ask()
+	seen := pending()[0].ID
+	var state client.SessionState
+	if s.must("session", nil, &state); state.Unread != 1 || len(state.Notices) != 1 || !strings.Contains(state.Notices[0], "acpctl approvals") {
+		t.Errorf("the session hears %+v", state)
+	}
+	if pending()[0].Approved {
+		t.Error("approved before the owner has said anything")
+	}
+	decide("no")
+	if len(pending()) != 0 || len(s.told) != 0 {
+		t.Error("no is not no")
+	}
+	ask()
+	decide("yes")
+	s.next(true)
+	ask()
+	decide("always")
+	s.next(true)
+	time.Sleep(300 * time.Millisecond) // a session is woken every 250 ms at most
+	if r := asker.notify(s.notice("laptop")); r.State != client.Handed {
+		t.Errorf("after always: %+v", r)
+	}
+	s.next(true)
+	if n := len(s.unread()); n != 1 {
+		t.Errorf("%d are unread, want the one that was refused", n)
+	}
+	owner.refused(kinds.NotFound, "approvals.decide", client.ApproveParams{ID: seen, Answer: "yes"})
+	owner.refused(kinds.Invalid, "approvals.decide", client.ApproveParams{ID: seen, Answer: "perhaps"})
+}
+
+// Rules name one peer each.
+// holds: security.md#agents-on-this-machine
+func TestWakeRules(t *testing.T) {
+	t.Parallel()
+	_, laptop := pair(t)
+	owner := laptop.dial()
+	owner.refused(kinds.Invalid, "wake.allow", client.WakeAllowParams{Peer: "*"})
+	owner.refused(kinds.UnknownPeer, "wake.allow", client.WakeAllowParams{Peer: "planner"})
+	owner.refused(kinds.UnknownPeer, "wake.allow", client.WakeAllowParams{})
+	owner.refused(kinds.Invalid, "wake.allow", client.WakeAllowParams{Peer: "desk", Kinds: []string{"ping"}})
+	owner.refused(kinds.Invalid, "wake.allow", client.WakeAllowParams{Peer: "desk", Agent: "a/b"})
+	owner.refused(kinds.NotFound, "wake.revoke", client.WakeRevokeParams{Peer: "desk"})
+	laptop.allow(client.WakeAllowParams{Peer: "desk", Kinds: []string{"query", "notify"}, Unattended: true})
+	laptop.allow(client.WakeAllowParams{Peer: "desk", Kinds: []string{"query"}, Ask: true})
+	laptop.allow(client.WakeAllowParams{Peer: "desk", Agent: "claude"})
+	list := func() (all []string) {
+		rules := get[client.WakeRules](laptop.dial(), "wake.list", nil)
+		for _, r := range rules.Rules {
+			all = append(all, fmt.Sprintf("%s/%s %s ask=%v unattended=%v", r.Name, r.Agent, r.Kind, r.Ask, r.Unattended))
+		}
+		return all
+	}
+	want := []string{
+		"desk/ notify ask=false unattended=true", "desk/ query ask=true unattended=false",
+		"desk/claude query ask=false unattended=false", "desk/claude delegate ask=false unattended=false", "desk/claude notify ask=false unattended=false",
+		"desk/claude result ask=false unattended=false", "desk/claude error ask=false unattended=false",
+	}
+	if got := list(); !slices.Equal(got, want) {
+		t.Errorf("rules:\n%s", strings.Join(got, "\n"))
+	}
+	gone := get[client.Revoked](laptop.dial(), "wake.revoke", client.WakeRevokeParams{Peer: "desk", Agent: "claude", Kinds: []string{"result", "error"}})
+	laptop.dial().must("wake.revoke", client.WakeRevokeParams{Peer: "desk", Kinds: []string{"query"}}, nil)
+	if got := list(); gone.Revoked != 2 || len(got) != 3 {
+		t.Errorf("%d revoked, %q are left", gone.Revoked, got)
+	}
+}
+
+// What a revoke could not write, the next one writes, though it finds no rule any more.
+func TestARevokeThatIsTriedAgainIsWritten(t *testing.T) {
+	t.Parallel()
+	_, laptop := pair(t)
+	laptop.allow(client.WakeAllowParams{Peer: "desk"})
+	file := laptop.home.filePath("wake.yaml")
+	block := filepath.Join(file+".tmp", "x") // nothing can be written
+	if err := os.MkdirAll(block, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	revoke := client.WakeRevokeParams{Peer: "desk"}
+	laptop.dial().refused(kinds.Internal, "wake.revoke", revoke)
+	if err := os.RemoveAll(filepath.Dir(block)); err != nil {
+		t.Fatal(err)
+	}
+	laptop.dial().refused(kinds.NotFound, "wake.revoke", revoke)
+	if text, err := os.ReadFile(file); err != nil || bytes.Contains(text, []byte("query")) {
+		t.Errorf("after a restart the peer may wake again: %v\n%s", err, text)
+	}
+}
+
+// To switch answers off for a session says so where another rule leaves them on.
+func TestAnswersOffThatLeavesThemOnIsRefused(t *testing.T) {
+	t.Parallel()
+	_, laptop := pair(t)
+	owner := laptop.dial()
+	owner.must("wake.answers", client.WakeAnswersParams{Agent: "claude", On: true}, nil)
+	owner.must("wake.answers", client.WakeAnswersParams{On: true}, nil)
+	owner.refused(kinds.Invalid, "wake.answers", client.WakeAnswersParams{Agent: "claude"})
+	owner.must("wake.answers", client.WakeAnswersParams{}, nil)
+	owner.must("wake.answers", client.WakeAnswersParams{Agent: "claude"}, nil)
+}
+
+// Who asks a session that is not woken hears so at the deadline, and what helps; of a session that was
+// woken nothing is said.
+func TestATimeoutSaysThatTheSessionWasNotWoken(t *testing.T) {
+	t.Parallel()
+	desk, laptop := pair(t)
+	s := laptop.session("claude")
+	const unwoken = "the deadline passed, and claude was not woken: allow more time, or delegate it"
+	l, e := desk.dial(), new(kinds.Error)
+	for ms := 5000; e.From == "" && ms < int(await.Patience.Milliseconds()); ms *= 2 { // until the word comes before the asker's own deadline
+		e = l.refused(kinds.Timeout, "query", client.QueryParams{To: "laptop/claude", Payload: wire.Payload(fmt.Sprintf(`{"question":"?","deadline_ms":%d}`, ms))})
+	}
+	if e.From == "" || e.Message != unwoken+"; its owner lets a query of yours wake it by typing there, with your name there as PEER: acpctl wake allow PEER --kinds query" {
+		t.Error(e)
+	}
+	sender, _ := laptop.trust.FindPeer(desk.ID())
+	askFor := func(ms int) string { // without a way on which time is lost
+		t.Helper()
+		env := wire.NewEnvelope(desk.ID(), laptop.ID(), kinds.KindQuery, wire.Payload(fmt.Sprintf(`{"question":"?","deadline_ms":%d}`, ms)))
+		env.Agent = "claude"
+		query, err := kinds.CheckEnvelope(env)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = laptop.incoming.HandleExchange(t.Context(), &peer.Passing{Checked: query, Inbound: true, Sender: sender})
+		if !errors.Is(err, &kinds.Error{Code: kinds.Timeout}) {
+			t.Fatal(err)
+		}
+		await.Until(t, "the session has given it up", func() bool { return s.working.Load() == 0 })
+		return kinds.AsError(err).Message
+	}
+	ask := func() (said string) { // until the session has answered before the deadline
+		t.Helper()
+		for ms := 2000; ms < int(await.Patience.Milliseconds()); ms *= 2 {
+			if said = askFor(ms); said != "the deadline passed" {
+				break
+			}
+		}
+		return said
+	}
+	laptop.allow(client.WakeAllowParams{Peer: "desk", Ask: true})
+	if got := ask(); got != unwoken+"; its owner was asked, and has not answered" {
+		t.Error(got)
+	}
+	laptop.allow(client.WakeAllowParams{Peer: "desk"})
+	s.says(func(*client.Inbound) client.WakeAnswer { return client.WakeAnswer{Refused: "nobody is there"} })
+	if got := ask(); got != unwoken {
+		t.Error(got)
+	}
+	s.says(func(*client.Inbound) client.WakeAnswer { return client.WakeAnswer{Posted: true} })
+	if got := askFor(2000); strings.Contains(got, "not woken") {
+		t.Error(got)
+	}
+	// What is so of the session is declared anew, and takes the message out of nobody's hands.
+	s.must("attach", client.AttachParams{Name: "claude", Key: s.key, Session: &client.SessionInfo{Harness: "codex", Asks: "Codex"}}, nil)
+	if got := ask(); got != "the deadline passed: its owner was asked by Codex, and has not answered: allow more time, or delegate it" {
+		t.Error(got)
+	}
+	laptop.configure("agents: {claude: {turns: {hour: 2}}}")
+	if got := ask(); !strings.HasPrefix(got, unwoken+"; the turns that you may cause there are used up for ") {
+		t.Error(got)
 	}
 }

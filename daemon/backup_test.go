@@ -1,22 +1,24 @@
 package daemon
 
 import (
-	"context"
+	"bytes"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/daemon/admin"
+	"github.com/acpd/acpd/disk"
 	"github.com/acpd/acpd/integration/await"
 	"github.com/acpd/acpd/integration/statedb"
 	"github.com/acpd/acpd/internal/statedir"
 	"github.com/acpd/acpd/kinds"
 	"github.com/acpd/acpd/store"
-	"github.com/acpd/acpd/wire"
 )
 
 func isThere(path string) bool {
@@ -30,8 +32,7 @@ func TestCopyOfStateLastsAsLongAsItsConnection(t *testing.T) {
 	desk, laptop := pair(t)
 	laptop.dial().must("notify", client.NotifyParams{To: client.To("desk"), Payload: kinds.EncodePayload(&kinds.Notify{Topic: "build"})}, nil)
 	first, second := desk.dial(), desk.dial()
-	var got client.StateCopy
-	first.must("backup", nil, &got)
+	got := get[client.StateCopy](first, "backup", nil)
 	info, err := os.Stat(got.Path)
 	if err != nil || info.Mode() != 0o600 || uint64(info.Size()) != got.Bytes || got.Schema != statedir.StateVersion || got.Program != "test" {
 		t.Errorf("the copy is %+v with mode %v, %v", got, info.Mode(), err)
@@ -67,82 +68,6 @@ func countHeld(t *testing.T, path string) (held int) {
 	defer db.Close()
 	statedb.Query(t, db, &held, "SELECT count(*) FROM daemon_inbox")
 	return held
-}
-
-// TestCopyHasWhatWasConfirmed: while peers send all the time, a copy has every message that was held when
-// it was asked for.
-func TestCopyHasWhatWasConfirmed(t *testing.T) {
-	t.Parallel()
-	desk, laptop := pair(t)
-	ctx, stop := context.WithCancel(t.Context())
-	var senders sync.WaitGroup
-	var mu sync.Mutex
-	confirmed := make(map[wire.MessageID]bool)
-	for range 4 {
-		caller := laptop.dial()
-		senders.Go(func() {
-			for ctx.Err() == nil {
-				id := wire.NewMessageID()
-				var receipt client.Receipt
-				if err := caller.call("notify", client.NotifyParams{To: client.To("desk"), Head: client.Head{ID: id}, Payload: kinds.EncodePayload(&kinds.Notify{Topic: "build", Data: []byte(`"` + long(2000) + `"`)})}, &receipt); err != nil {
-					if kinds.AsError(err).Code == kinds.Overloaded { // the inbox is full: the test is long enough
-						return
-					}
-					t.Error(err)
-					return
-				}
-				mu.Lock()
-				confirmed[id] = true
-				mu.Unlock()
-			}
-		})
-	}
-	for range 5 {
-		mu.Lock()
-		before := make([]wire.MessageID, 0, len(confirmed))
-		for id := range confirmed {
-			before = append(before, id)
-		}
-		mu.Unlock()
-		owner := desk.dial()
-		var got client.StateCopy
-		owner.must("backup", nil, &got)
-		copied := filepath.Join(t.TempDir(), "state.db")
-		text, err := os.ReadFile(got.Path)
-		if err == nil {
-			err = os.WriteFile(copied, text, 0o600)
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		owner.Close()
-		await.Until(t, "the copy is gone", func() bool { return !isThere(got.Path) })
-		db, err := store.OpenDB(t.Context(), copied)
-		if err != nil {
-			t.Fatal(err)
-		}
-		missing := 0
-		err = db.Read(t.Context(), func(tx *store.Tx) error {
-			for _, id := range before {
-				var there bool
-				if err := tx.QueryRow("SELECT count(*) > 0 FROM daemon_inbox WHERE id = ?", id[:]).Scan(&there); err != nil {
-					return err
-				}
-				if !there {
-					missing++
-				}
-			}
-			return nil
-		})
-		if err := errors.Join(err, db.Close()); err != nil {
-			t.Fatal(err)
-		}
-		if missing > 0 {
-			t.Errorf("%d of %d confirmed messages are not in the copy", missing, len(before))
-		}
-	}
-	stop()
-	senders.Wait()
 }
 
 func TestNoCopyOnALowDisk(t *testing.T) {
@@ -213,4 +138,130 @@ func TestLockedByAcpctl(t *testing.T) {
 		t.Errorf("a directory with a daemon: %v", err)
 	}
 	desk.stop()
+}
+
+// changeState starts and ends a daemon on a directory, and then changes its state.db.
+func changeState(t *testing.T, dir string, statements ...string) {
+	t.Helper()
+	start(t, dir, "desk").stop()
+	db, err := store.OpenDB(t.Context(), filepath.Join(dir, statedir.StateName))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(db.Write(t.Context(), true, func(tx *store.Tx) error {
+		for _, s := range statements {
+			if _, err := tx.Exec(s); err != nil {
+				return err
+			}
+		}
+		return nil
+	}), db.Close()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// takeBack makes a state.db one that has taken a step less, as far as its version says.
+var takeBack = []string{
+	"INSERT INTO store_steps (user, done) VALUES ('test', -1)",
+	"INSERT INTO daemon_setting (name, value) VALUES ('test', 'before')",
+	"PRAGMA user_version = 1",
+}
+
+// readState returns a value of the settings, and the version of the tables.
+func readState(t *testing.T, path string) (setting string, version int) {
+	t.Helper()
+	db, err := store.OpenDB(t.Context(), path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	if version, err = db.ReadVersion(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	statedb.Query(t, db, &setting, "SELECT value FROM daemon_setting WHERE name = 'test'")
+	return setting, version
+}
+
+// TestOlderStateIsKept: the file as it was before an upgrade can be put back.
+func TestOlderStateIsKept(t *testing.T) {
+	t.Parallel()
+	dir := stateDir(t)
+	old := filepath.Join(dir, statedir.OldStateName)
+	changeState(t, dir, takeBack...)
+	if isThere(old) {
+		t.Error("a new file counts as an upgrade")
+	}
+	start(t, dir, "desk").stop()
+	if setting, version := readState(t, old); setting != "before" || version != statedir.StateVersion-1 {
+		t.Errorf("the file that is kept has %q and version %d", setting, version)
+	}
+	first, err := os.ReadFile(old)
+	if err != nil {
+		t.Fatal(err)
+	}
+	start(t, dir, "desk").stop()
+	if again, err := os.ReadFile(old); err != nil || !bytes.Equal(first, again) {
+		t.Errorf("a start without an upgrade writes it again: %v", err)
+	}
+}
+
+// TestInterruptedUpgradeKeepsTheOldState: a crash between two steps does not put half an upgrade
+// in the place of what was before it.
+func TestInterruptedUpgradeKeepsTheOldState(t *testing.T) {
+	t.Parallel()
+	dir := stateDir(t)
+	changeState(t, dir, append(slices.Clone(takeBack), fmt.Sprintf("PRAGMA user_version = %d", statedir.StateVersion))...)
+	start(t, dir, "desk").stop()
+	if isThere(filepath.Join(dir, statedir.OldStateName)) {
+		t.Error("half an upgrade counts as what was before it")
+	}
+}
+
+func TestUpgradeOnALowDisk(t *testing.T) {
+	t.Parallel()
+	dir := stateDir(t)
+	changeState(t, dir, takeBack...)
+	var log bytes.Buffer
+	low, err := OpenDaemon(t.Context(), Options{Home: dir, Listen: "127.0.0.1:0", Name: "desk", NoMDNS: true, Log: &log, measure: func(string) (disk.Space, error) {
+		return disk.Space{Free: 1<<30 + 1, Total: 1 << 41}, nil
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := low.Close(); err != nil { // it never ran, so nobody writes to the log now
+		t.Fatal(err)
+	}
+	if isThere(filepath.Join(dir, statedir.OldStateName)) || !strings.Contains(log.String(), "no copy is kept") {
+		t.Errorf("a copy takes the disk below its floor; the log: %s", log.String())
+	}
+}
+
+// TestNewerStateIsRefused names both versions and what to do, and leaves the file as it is.
+func TestNewerStateIsRefused(t *testing.T) {
+	t.Parallel()
+	dir := stateDir(t)
+	changeState(t, dir, "UPDATE store_steps SET done = done + 1 WHERE user = 'openintent'", "UPDATE daemon_setting SET value = '9.9.9' WHERE name = 'writer'")
+	path := filepath.Join(dir, statedir.StateName)
+	before, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d, err := OpenDaemon(t.Context(), Options{Home: dir, Listen: "127.0.0.1:0", Version: "0.1.0"})
+	newer, ok := errors.AsType[*admin.NewerStateError](err)
+	if !ok {
+		t.Errorf("it opens: %v", err)
+		d.Close()
+		return
+	}
+	if newer.Has != statedir.StateVersion+1 || newer.Knows != statedir.StateVersion {
+		t.Errorf("%+v", newer)
+	}
+	for _, want := range []string{"acpd 9.9.9", "acpd 0.1.0", "acpctl restore", path} {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("%q does not say %q", err, want)
+		}
+	}
+	if after, err := os.ReadFile(path); err != nil || !bytes.Equal(before, after) {
+		t.Errorf("the file has changed: %v", err)
+	}
 }

@@ -9,12 +9,13 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/go-json-experiment/json"
 
+	"github.com/acpd/acpd/daemon/local"
 	"github.com/acpd/acpd/integration/await"
 	"github.com/acpd/acpd/openintent/api"
-	channelObject "github.com/acpd/acpd/openintent/object"
 )
 
 type object = map[string]any
@@ -79,31 +80,11 @@ func (w *web) must(status int, method, path string, body any) object {
 	return got
 }
 
-func TestChannelsSurviveARestart(t *testing.T) {
-	t.Parallel()
-	desk := start(t, stateDir(t), "desk")
-	planner := desk.web("planner")
-	intent := planner.must(201, "POST", "intents", object{"title": "Ship it"})["id"].(string)
-	if host, _ := channelObject.HostOfID(intent); !strings.HasPrefix(desk.ID().String(), host) {
-		t.Errorf("intent %s does not name its host %s", intent, desk.ID())
-	}
-	path := "intents/" + intent + "/channels/build/messages"
-	sent := planner.must(201, "POST", path, object{"message_type": "notify", "payload": object{"n": 1}})
-	desk.stop()
-	desk = start(t, desk.dir, "desk")
-	got := desk.web("planner").must(200, "GET", "channels/"+sent["channel_id"].(string)+"/messages/"+sent["id"].(string), nil)
-	if got["status"] != "delivered" || got["payload"].(object)["n"] != 1.0 {
-		t.Errorf("after a restart: %v", got)
-	}
-}
-
 // Programs that cannot use a unix socket come over loopback, with a key that says
 // who they are.
 func TestChannelsOverTCPNeedAKey(t *testing.T) {
 	t.Parallel()
-	dir := stateDir(t)
-	writeConfig(t, dir, "channels:\n  listen: 127.0.0.1:0\n  keys:\n  - {sha256: "+api.HashAPIKey("bound")+", agent: planner}\n  - {sha256: "+api.HashAPIKey("any")+"}\n")
-	desk := start(t, dir, "desk")
+	desk := startConfigured(t, "desk", "channels:\n  listen: 127.0.0.1:0\n  keys:\n  - {sha256: "+api.HashAPIKey("bound")+", agent: planner}\n  - {sha256: "+api.HashAPIKey("any")+"}\n")
 	at := &web{t: t, base: "http://" + desk.channels.Listeners[2].Addr().String()}
 	for _, test := range []struct {
 		key, agent string
@@ -240,10 +221,7 @@ func TestAPolicyMayForbidChannels(t *testing.T) {
 	send()
 	await.Receive(t, "a message", here)
 	await.Receive(t, "a message elsewhere", there)
-	writeConfig(t, desk.dir, "channels: {open_to: [laptop]}\npolicy: {laptop: {kinds: [query]}}\n")
-	if _, err := desk.reloadConfig(); err != nil {
-		t.Fatal(err)
-	}
+	desk.configure("channels: {open_to: [laptop]}\npolicy: {laptop: {kinds: [query]}}\n")
 	send()
 	await.Receive(t, "a message", here)
 	for range 100 { // long enough for both ways
@@ -259,4 +237,37 @@ func TestAPolicyMayForbidChannels(t *testing.T) {
 	}
 	desk.openTo("laptop")
 	reviewer.must(200, "GET", intent, nil)
+}
+
+// TestKeylessConnections: of those without a key 64 are open, the newest; who has
+// one comes in beside them.
+// holds: security.md#in-channels
+func TestKeylessConnections(t *testing.T) {
+	t.Parallel()
+	desk := startConfigured(t, "desk", "channels:\n  listen: 127.0.0.1:0\n  keys:\n  - {sha256: "+api.HashAPIKey("bound")+", agent: planner}\n")
+	addr := desk.channels.Listeners[2].Addr().String()
+	var open []net.Conn
+	for range 10 * local.MaxKeylessConns {
+		c, err := net.Dial("tcp", addr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		open = append(open, c)
+	}
+	for i, c := range open {
+		c.SetReadDeadline(time.Now().Add(await.Patience))
+		if i < len(open)-local.MaxKeylessConns {
+			if _, err := c.Read(make([]byte, 1)); err != io.EOF && !strings.Contains(err.Error(), "reset") {
+				t.Fatalf("connection %d of %d: %v", i, len(open), err)
+			}
+			continue
+		}
+		io.WriteString(c, "GET /.well-known/openintent.json HTTP/1.1\r\nHost: acpd\r\n\r\n")
+		if line, err := bufio.NewReader(c).ReadString('\n'); err != nil || !strings.Contains(line, "200") {
+			t.Fatalf("connection %d of %d: %q, %v", i, len(open), line, err)
+		}
+	}
+	at := &web{t: t, base: "http://" + addr, key: "bound", agent: "planner"}
+	at.must(201, "POST", "intents", object{"title": "Ship it"})
 }

@@ -150,6 +150,9 @@ func TestFilesAreForTheirOwnerAlone(t *testing.T) {
 		t.Fatal(err)
 	}
 	d := start(t, dir, "desk")
+	if !d.HasNewIdentity() {
+		t.Error("a new identity is not called new")
+	}
 	for name, want := range map[string]fs.FileMode{"": 0o700, "acp.sock": 0o600, "http.sock": 0o600, "identity.key": 0o600, "state.db": 0o600, "lock": 0o600} {
 		info, err := os.Stat(filepath.Join(dir, name))
 		if err != nil {
@@ -161,6 +164,9 @@ func TestFilesAreForTheirOwnerAlone(t *testing.T) {
 	d.stop()
 	if _, err := os.Stat(d.home.ownerSocketPath()); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("the socket stays: %v", err)
+	}
+	if again := start(t, dir, "desk"); again.HasNewIdentity() || again.ID() != d.ID() {
+		t.Errorf("new: %v, %s and %s", again.HasNewIdentity(), again.ID(), d.ID())
 	}
 }
 
@@ -222,19 +228,6 @@ func TestLostKeyIsTold(t *testing.T) {
 	}
 }
 
-func TestIdentityIsMadeOnce(t *testing.T) {
-	t.Parallel()
-	d := start(t, stateDir(t), "desk")
-	if !d.HasNewIdentity() {
-		t.Error("a new identity is not called new")
-	}
-	d.stop()
-	again := start(t, d.dir, "desk")
-	if again.HasNewIdentity() || again.ID() != d.ID() {
-		t.Errorf("new: %v, %s and %s", again.HasNewIdentity(), again.ID(), d.ID())
-	}
-}
-
 func TestBadLinesAndWrongNames(t *testing.T) {
 	t.Parallel()
 	desk, laptop := pair(t)
@@ -285,26 +278,13 @@ func TestBadLinesAndWrongNames(t *testing.T) {
 	laptop.dial().must("whoami", nil, nil)
 }
 
-// TestHalfClose: who finishes writing still gets the answers.
-func TestHalfClose(t *testing.T) {
-	t.Parallel()
-	desk, _ := pair(t)
-	c := desk.raw()
-	c.Write([]byte(`{"jsonrpc":"2.0","id":1,"method":"ping","params":{"to":"laptop"}}` + "\n"))
-	c.Conn.(*net.UnixConn).CloseWrite()
-	if !c.Scan() || !strings.Contains(c.Scanner.Text(), "pong") {
-		t.Errorf("%q: %v", c.Scanner.Text(), c.Err())
-	}
-}
-
 func TestStatusAndWhoami(t *testing.T) {
 	t.Parallel()
 	desk, laptop := pair(t)
 	desk.agent(client.AttachParams{Name: "planner", Domains: []string{"plans"}}, nil)
 	asker := desk.dial()
 	asker.must("ping", client.PingParams{To: "laptop"}, nil)
-	var s client.Status
-	asker.must("status", nil, &s)
+	s := get[client.Status](asker, "status", nil)
 	if s.ID != desk.ID() || s.Name != "desk" || s.State != "idle" || s.PeersConnected != 1 || s.Home != desk.dir || s.Version != "test" ||
 		len(s.Agents) != 1 || s.Agents[0].MaxConcurrent != 4 || s.Messages.Out["ping"] != 1 || s.Messages.In["pong"] != 1 || len(s.Listen) == 0 {
 		t.Errorf("%+v", s)
@@ -330,45 +310,5 @@ func TestAgentNamesAreUnique(t *testing.T) {
 	second.must("attach", client.AttachParams{Name: "reviewer"}, nil) // a new one replaces the connection's own
 	if all := desk.agents.ListAgents(); len(all) != 1 || all[0].Name != "reviewer" {
 		t.Errorf("%+v", all)
-	}
-}
-
-func TestAckRemovesOnlyWhatWasSeen(t *testing.T) {
-	t.Parallel()
-	desk, laptop := pair(t)
-	asker, owner := desk.dial(), laptop.dial()
-	tell := func(topic string) wire.MessageID {
-		var r client.Receipt
-		asker.must("notify", client.NotifyParams{To: client.To("laptop"), Payload: kinds.EncodePayload(&kinds.Notify{Topic: topic})}, &r)
-		return r.ID
-	}
-	first, second := tell("a"), tell("b")
-	removed := func(p client.AckParams) int {
-		t.Helper()
-		var a client.Acked
-		owner.must("ack", p, &a)
-		return a.Removed
-	}
-	if n := removed(client.AckParams{IDs: []wire.MessageID{first}}); n != 0 {
-		t.Errorf("%d unseen messages were removed", n)
-	}
-	var in client.Inbox
-	owner.must("inbox", client.InboxParams{Limit: 1}, &in)
-	if len(in.Messages) != 1 || in.Next == 0 {
-		t.Fatalf("%+v", in)
-	}
-	if n := removed(client.AckParams{UpTo: 1 << 40}); n != 1 {
-		t.Errorf("%d were removed of one seen", n)
-	}
-	in = client.Inbox{}
-	owner.must("inbox", client.InboxParams{}, &in)
-	if len(in.Messages) != 1 || in.Messages[0].Envelope.ID != second || in.Next != 0 {
-		t.Fatalf("%+v", in)
-	}
-	if n := removed(client.AckParams{UpTo: in.Messages[0].Seq, Kinds: []string{"result"}}); n != 0 {
-		t.Errorf("%d were removed that the filter leaves out", n)
-	}
-	if n := removed(client.AckParams{IDs: []wire.MessageID{second}}); n != 1 {
-		t.Errorf("%d were removed", n)
 	}
 }

@@ -109,8 +109,7 @@ func TestDelegateIsAckedAndItsResultReceived(t *testing.T) {
 	}
 	// The first end wins, on both sides.
 	worker.refused(kinds.NotFound, "result", client.ResultParams{Ref: given.ID, Payload: final})
-	var c client.CancelAnswer
-	planner.must("cancel", client.CancelParams{Ref: given.ID}, &c)
+	c := get[client.CancelAnswer](planner, "cancel", client.CancelParams{Ref: given.ID})
 	if ack := parse[kinds.Ack](t, c.Payload); ack.Accepted || ack.Code != kinds.NotFound {
 		t.Errorf("%s", c.Payload)
 	}
@@ -133,8 +132,7 @@ func TestResultIsHeldWhereNobodyIsAttached(t *testing.T) {
 	if r.State != client.Held {
 		t.Errorf("%+v", r)
 	}
-	var in client.Inbox
-	asker.must("inbox", client.InboxParams{Kinds: []string{"result"}, Peers: []string{"laptop"}}, &in)
+	in := get[client.Inbox](asker, "inbox", client.InboxParams{Kinds: []string{"result"}, Peers: []string{"laptop"}})
 	if len(in.Messages) != 1 || in.Messages[0].Envelope.ID != id || in.Messages[0].Envelope.Payload == nil {
 		t.Errorf("%+v", in)
 	}
@@ -198,8 +196,7 @@ func TestWaitEnds(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	var s client.Task
-	asker.must("wait", client.WaitParams{ID: brief.ID}, &s)
+	s := get[client.Task](asker, "wait", client.WaitParams{ID: brief.ID})
 	if s.State != client.TaskExpired || !s.Over {
 		t.Errorf("%+v", s)
 	}
@@ -209,8 +206,7 @@ func TestWaitEnds(t *testing.T) {
 		t.Errorf("%+v", s)
 	}
 	// It is the daemon that ends, and not the caller.
-	waiting := make(chan error, 1)
-	go func() { waiting <- asker.call("wait", client.WaitParams{ID: given.ID}, nil) }()
+	waiting := later(asker, "wait", client.WaitParams{ID: given.ID})
 	asker.must("whoami", nil, nil) // answered after the wait has come
 	desk.stop()
 	if err := await.Receive(t, "the end of the wait", waiting); !errors.Is(err, &kinds.Error{Code: kinds.DaemonUnavailable}) {

@@ -11,22 +11,7 @@ import (
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/kinds"
-	"github.com/acpd/acpd/peer"
 )
-
-// TestDirectOff has a daemon that is told to stay on relays: its hello does not offer to look for
-// a direct path.
-func TestDirectOff(t *testing.T) {
-	dir := stateDir(t)
-	writeConfig(t, dir, "reach: {direct: off, stun: [\"127.0.0.1:3478\"]}\n")
-	desk, laptop := start(t, dir, "desk"), start(t, stateDir(t), "laptop")
-	befriend(t, desk, laptop)
-	off, _ := laptop.node.Peer(desk.ID())
-	on, _ := desk.node.Peer(laptop.ID())
-	if slices.Contains(off.Features, peer.FeaturePaths) || !slices.Contains(on.Features, peer.FeaturePaths) {
-		t.Errorf("features %v where it is off, %v where it is on", off.Features, on.Features)
-	}
-}
 
 // TestInvitationsWithoutAddresses has a daemon that is told to stay on relays invite: the invitation
 // names no address, unless no relay leads to the daemon.
@@ -41,8 +26,7 @@ func TestInvitationsWithoutAddresses(t *testing.T) {
 		owner := start(t, dir, "desk").dial()
 		hasAddrs := func(p client.InviteParams) bool {
 			t.Helper()
-			var out client.Invitation
-			owner.must("invite", p, &out)
+			out := get[client.Invitation](owner, "invite", p)
 			inv, err := identity.ParseInvitation(out.URI)
 			if err != nil {
 				t.Fatal(err)
@@ -70,8 +54,7 @@ func TestJoinStaysOnTheRelay(t *testing.T) {
 	desk := start(t, stateDir(t), "desk")
 	invite := func() string {
 		t.Helper()
-		var out client.Invitation
-		desk.dial().must("invite", nil, &out)
+		out := get[client.Invitation](desk.dial(), "invite", nil)
 		inv, err := identity.ParseInvitation(out.URI)
 		if err != nil {
 			t.Fatal(err)
@@ -148,8 +131,7 @@ func TestDirectOffForgetsWherePeersWere(t *testing.T) {
 		} else if desk.node.StaysOnRelays() {
 			owner.must("relay.remove", client.RelayRemoveParams{Name: "hub"}, nil)
 		}
-		var me client.Whoami
-		owner.must("whoami", nil, &me)
+		me := get[client.Whoami](owner, "whoami", nil)
 		if got := desk.addresses.TakeDialAddrs(id); !slices.Equal(got, want) || me.HidesAddrs != relay {
 			t.Errorf("with a relay %t: %q; it hides addresses: %t", relay, got, me.HidesAddrs)
 		}

@@ -33,8 +33,7 @@ func (d *running) row(of *running) client.Peer {
 
 func (l *program) row(of *running) client.Peer {
 	l.t.Helper()
-	var all client.Peers
-	l.must("peers", nil, &all)
+	all := get[client.Peers](l, "peers", nil)
 	i := slices.IndexFunc(all.Peers, func(p client.Peer) bool { return p.ID == of.ID() })
 	if i < 0 {
 		return client.Peer{}
@@ -127,8 +126,7 @@ func TestNamesOfDiscoveredPeersClash(t *testing.T) {
 	if !strings.Contains(e.Message, first.ID().String()) || !strings.Contains(e.Message, second.ID().String()) {
 		t.Errorf("%v", e)
 	}
-	var named client.NamedPeer
-	desk.dial().must("trust", client.TrustParams{Peer: first.ID().String()}, &named)
+	named := get[client.NamedPeer](desk.dial(), "trust", client.TrustParams{Peer: first.ID().String()})
 	if named.Name != name {
 		t.Errorf("%+v", named)
 	}
@@ -158,10 +156,7 @@ func TestDiscoveryIsReloaded(t *testing.T) {
 	told, own := desk.events(laptop), laptop.events(desk)
 	set := func(text string) {
 		t.Helper()
-		writeConfig(t, laptop.dir, text)
-		if _, err := laptop.reloadConfig(); err != nil {
-			t.Fatal(err)
-		}
+		laptop.configure(text)
 	}
 	set("discovery: {mdns: off}")
 	if e := await.Receive(t, "lost", told); e.Type != client.EventLost {
@@ -187,8 +182,7 @@ func TestJoinFindsTheInviter(t *testing.T) {
 	t.Parallel()
 	desk, laptop := discovering(t, stateDir(t), ownName("desk")), discovering(t, stateDir(t), ownName("laptop"))
 	laptop.becomes(client.PeerDiscovered, desk)
-	var inv client.Invitation
-	desk.dial().must("invite", nil, &inv)
+	inv := get[client.Invitation](desk.dial(), "invite", nil)
 	parsed, err := identity.ParseInvitation(inv.URI)
 	if err != nil {
 		t.Fatal(err)
@@ -296,19 +290,13 @@ func TestConfiguredAddressesFollow(t *testing.T) {
 			t.Errorf("%v, want %v", got, want)
 		}
 	}
-	writeConfig(t, desk.dir, "peers: {planner: {addrs: [planner.example:1]}, "+id.String()+": {addrs: [planner.example:2]}}")
-	if _, err := desk.reloadConfig(); err != nil {
-		t.Fatal(err)
-	}
+	desk.configure("peers: {planner: {addrs: [planner.example:1]}, " + id.String() + ": {addrs: [planner.example:2]}}")
 	expect()
 	desk.dial().must("trust", client.TrustParams{Peer: id.String(), Name: "reviewer", Addrs: []string{"planner.example:3"}}, nil)
 	expect("planner.example:2", "planner.example:3")
 	desk.dial().must("trust", client.TrustParams{Peer: "reviewer", Name: "planner"}, nil)
 	expect("planner.example:2", "planner.example:1", "planner.example:3")
-	writeConfig(t, desk.dir, "peers: {planner: {addrs: [planner.example:4]}}")
-	if _, err := desk.reloadConfig(); err != nil {
-		t.Fatal(err)
-	}
+	desk.configure("peers: {planner: {addrs: [planner.example:4]}}")
 	expect("planner.example:4", "planner.example:3")
 	desk.dial().must("untrust", client.UntrustParams{Peer: "planner"}, nil)
 	expect()

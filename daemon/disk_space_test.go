@@ -2,12 +2,15 @@ package daemon
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"os"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 
+	"github.com/acpd/acpd/budget"
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/client/jsonrpc"
 	"github.com/acpd/acpd/disk"
@@ -70,13 +73,11 @@ func TestPeersAreRefusedOnALowDisk(t *testing.T) {
 		t.Error("mail is taken on a low disk")
 	}
 	desk.web("planner").must(201, "POST", "intents", object{"title": "Also on a low disk"})
-	var held client.Inbox
-	desk.dial().must("inbox", client.InboxParams{}, &held)
+	held := get[client.Inbox](desk.dial(), "inbox", client.InboxParams{})
 	if len(held.Messages) != 1 {
 		t.Errorf("%d messages are held", len(held.Messages))
 	}
-	var budget client.Budget
-	desk.dial().must("budget", nil, &budget)
+	budget := get[client.Budget](desk.dial(), "budget", nil)
 	refused := uint64(0)
 	for _, u := range budget.Usage {
 		if u.Row == "free_space" && u.Peer == laptop.ID() {
@@ -161,4 +162,109 @@ func TestResultsAreRefusedOnALowDisk(t *testing.T) {
 	if s := asker.state(given.ID); s.State != client.TaskCompleted {
 		t.Errorf("with space again: %+v", s)
 	}
+}
+
+// Strangers are shown by the link on which they are, and under no id.
+func TestUsageOfStrangers(t *testing.T) {
+	t.Parallel()
+	desk := start(t, stateDir(t), "desk")
+	l := desk.dial()
+	l.must("relay.add", client.RelayAddParams{URL: "tls://127.0.0.1:1", Name: "hub", NoCheck: true}, nil)
+	account := desk.budget.OpenAccount(budget.LogLines)
+	for _, link := range []string{"", "relay:hub", "pipe", "relay:gone"} {
+		if err := account.Reserve(budget.StrangersOn(link), 1); err != nil {
+			t.Fatal(err)
+		}
+	}
+	b := get[client.Budget](l, "budget", nil)
+	shown := make(map[string]int)
+	for _, u := range b.Usage {
+		if u.Row == budget.LogLines.Name && u.Peer.IsZero() {
+			shown[u.Name]++
+		}
+	}
+	for _, name := range []string{"strangers", "strangers on relay:hub", "strangers on pipe", "strangers on a relay that was removed"} {
+		if shown[name] != 1 {
+			t.Errorf("%s: %d rows of %v", name, shown[name], shown)
+		}
+	}
+}
+
+// attachSlowReviewer attaches an agent with four places, which answers the question "slow" when leave is closed.
+func attachSlowReviewer(t *testing.T, to *running) (leave chan struct{}) {
+	t.Helper()
+	leave = make(chan struct{})
+	to.agent(client.AttachParams{Name: "reviewer", MaxConcurrent: 4}, func(ctx context.Context, r *jsonrpc.Request) {
+		if parse[kinds.Query](t, bind(t, r).Payload).Question == "slow" {
+			<-leave
+		}
+		r.Respond(wire.Payload(`{"summary":""}`))
+	})
+	return leave
+}
+
+// A peer that asks for ever leaves a place of the agent to another one.
+// holds: security.md#the-budget
+func TestPeerLeavesAPlaceToOthers(t *testing.T) {
+	t.Parallel()
+	hog, laptop := pair(t)
+	desk := start(t, stateDir(t), "planner")
+	befriend(t, desk, laptop)
+	desk.dial().must("ping", client.PingParams{To: "laptop"}, nil) // a place is left only while another peer is connected
+	leave := attachSlowReviewer(t, laptop)
+	var asking sync.WaitGroup
+	defer asking.Wait()
+	defer close(leave)
+	refused := make(chan error, 40)
+	asker := hog.dial()
+	for range 40 {
+		asking.Go(func() {
+			if err := asker.call("query", client.QueryParams{To: "laptop", Payload: query("slow")}, nil); err != nil {
+				refused <- err
+			}
+		})
+	}
+	for range 37 {
+		if err := await.Receive(t, "refusal", refused); !errors.Is(err, &kinds.Error{Code: kinds.Overloaded, RetryAfterMS: 1000}) {
+			t.Fatalf("the hog was refused with %v", err)
+		}
+	}
+	desk.dial().must("query", client.QueryParams{To: "laptop", Payload: query("quick")}, nil)
+	b := get[client.Budget](laptop.dial(), "budget", nil)
+	for _, u := range b.Usage {
+		if u.Row == budget.Places.Name && (u.Peer != hog.ID() || u.Name != "desk" || u.Refused != 37) {
+			t.Errorf("budget shows %+v, want 37 refusals of the hog", u)
+		}
+	}
+}
+
+// A peer that counts by its certificate has half of an agent's places, while one that the owner trusts is
+// connected.
+// holds: security.md#the-budget
+func TestACertifiedPeerLeavesHalfOfThePlaces(t *testing.T) {
+	t.Parallel()
+	_, hog, build := fleet(t, "", "policy: {desk.corp: {kinds: [ping, query]}}\n")
+	laptop := start(t, stateDir(t), "laptop")
+	befriend(t, laptop, build)
+	asker := hog.dial()
+	asker.reach("build-7.corp")
+	leave := attachSlowReviewer(t, build)
+	var asking sync.WaitGroup
+	defer asking.Wait()
+	defer close(leave)
+	refused := make(chan error, 10)
+	for range 10 {
+		asking.Go(func() {
+			if err := asker.call("query", client.QueryParams{To: "build-7.corp", Payload: query("slow")}, nil); err != nil {
+				refused <- err
+			}
+		})
+	}
+	for range 8 {
+		err := await.Receive(t, "refusal", refused)
+		if !errors.Is(err, &kinds.Error{Code: kinds.Overloaded, RetryAfterMS: 1000}) || !strings.Contains(err.Error(), "of certified peers") {
+			t.Fatalf("the certified peer was refused with %v", err)
+		}
+	}
+	laptop.dial().must("query", client.QueryParams{To: "build-7", Payload: query("quick")}, nil)
 }

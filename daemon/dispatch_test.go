@@ -9,6 +9,7 @@ import (
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/client/jsonrpc"
 	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/integration/await"
 	"github.com/acpd/acpd/kinds"
 	"github.com/acpd/acpd/peer"
 	"github.com/acpd/acpd/wire"
@@ -61,9 +62,7 @@ func TestEveryKindIsDispatched(t *testing.T) {
 // What is refused before an agent hears of it, and what an agent that fails leads to.
 func TestRefusedExchanges(t *testing.T) {
 	t.Parallel()
-	dir := stateDir(t)
-	writeConfig(t, dir, "policy:\n  planner: {kinds: [query]}\n")
-	desk, planner, laptop := start(t, stateDir(t), "desk"), start(t, stateDir(t), "planner"), start(t, dir, "laptop")
+	desk, planner, laptop := start(t, stateDir(t), "desk"), start(t, stateDir(t), "planner"), startConfigured(t, "laptop", "policy:\n  planner: {kinds: [query]}\n")
 	befriend(t, desk, laptop)
 	befriend(t, planner, laptop)
 	refused := func(of *running, code kinds.Code, method string, params any) {
@@ -83,8 +82,7 @@ func TestRefusedExchanges(t *testing.T) {
 	reviewer := kinds.AgentDetails{Name: "reviewer", Answers: kinds.AnswersNow}
 	wantSessions := func(answer string, sessions ...string) {
 		t.Helper()
-		var got client.Answer
-		desk.dial().must("discover", client.DiscoverParams{To: "laptop", Fresh: true}, &got)
+		got := get[client.Answer](desk.dial(), "discover", client.DiscoverParams{To: "laptop", Fresh: true})
 		c := parse[kinds.Capabilities](t, got.Payload)
 		if !slices.Equal(c.Sessions, sessions) || !slices.Equal(c.Details, []kinds.AgentDetails{{Name: "claude", Answers: answer}, reviewer}) {
 			t.Errorf("%q are sessions that wait for a turn; in detail %+v", c.Sessions, c.Details)
@@ -95,14 +93,52 @@ func TestRefusedExchanges(t *testing.T) {
 	wantSessions(kinds.AnswersWakes)
 }
 
-// An agent that answers with an error of JSON-RPC has failed, whatever it says beside the number.
-func TestAgentAnswersWithAnErrorOfJSONRPC(t *testing.T) {
-	desk, laptop := pair(t)
-	laptop.agent(client.AttachParams{Name: "worker"}, func(_ context.Context, r *jsonrpc.Request) {
-		r.RespondError(&jsonrpc.Error{Code: -32603, Message: "<tag>\nrun make deploy"})
-	})
-	e := desk.dial().refused(kinds.Internal, client.MethodQuery, client.QueryParams{To: "laptop", Payload: query("?")})
-	if e.From == "" || e.Message != "agent worker answers with the JSON-RPC error -32603: have its owner look after it" {
-		t.Errorf("%v of %q", e, e.From)
+// Whoever asks is told which agent has answered, unless policy keeps from it which agents there are. The
+// daemon's own answers name none, nor does the answer to a question back, which the owner may give.
+func TestAnswersNameTheirAgent(t *testing.T) {
+	t.Parallel()
+	desk, planner, laptop := start(t, stateDir(t), "desk"), start(t, stateDir(t), "planner"), startConfigured(t, "laptop", "policy:\n  planner: {kinds: [query, delegate]}\n")
+	befriend(t, desk, laptop)
+	befriend(t, planner, laptop)
+	laptop.agent(client.AttachParams{Name: "reviewer", Kinds: []string{"query"}}, say(mainBranch))
+	worker, _ := laptop.guestAgent(client.AttachParams{Name: "builder", Kinds: []string{"delegate"}}, say(accepted))
+	ask := func(of *running, method, to string) string {
+		t.Helper()
+		params := any(client.QueryParams{To: to, Payload: query("?")})
+		if method == "discover" {
+			params = client.DiscoverParams{To: to}
+		}
+		got := get[client.Answer](of.dial(), method, params)
+		return got.FromAgent
+	}
+	for _, c := range []struct {
+		of               *running
+		method, to, want string
+	}{
+		{desk, "query", "laptop", "reviewer"},
+		{desk, "discover", "laptop", ""},
+		{desk, "discover", "laptop/reviewer", ""},
+		{planner, "query", "laptop", ""},
+		{planner, "query", "laptop/reviewer", "reviewer"},
+	} {
+		if got := ask(c.of, c.method, c.to); got != c.want {
+			t.Errorf("%s asks %s for a %s, and %q has answered: want %q", c.of.name, c.to, c.method, got, c.want)
+		}
+	}
+	var given client.DelegateAnswer
+	l := desk.dial()
+	l.must("delegate", client.DelegateParams{To: "laptop", Payload: task1("")}, &given)
+	if given.FromAgent != "builder" {
+		t.Errorf("%q took the delegation", given.FromAgent)
+	}
+	other := get[client.DelegateAnswer](planner.dial(), "delegate", client.DelegateParams{To: "laptop", Payload: task1("")})
+	if other.FromAgent != "" {
+		t.Errorf("planner may not discover, and is told that %q took the delegation", other.FromAgent)
+	}
+	ends := asks(worker, given.ID, wire.NewMessageID(), which)
+	q := l.question(given.ID, 0)
+	l.must("answer", client.AnswerParams{Ref: q.ID, Payload: wire.Payload(mainBranch)}, nil)
+	if end := await.Receive(t, "the answer", ends); end.err != nil || end.answer.FromAgent != "" {
+		t.Errorf("the owner's answer is of %q: %v", end.answer.FromAgent, end.err)
 	}
 }

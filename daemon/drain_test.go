@@ -4,6 +4,9 @@ import (
 	"context"
 	"errors"
 	"net"
+	"os"
+	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -12,6 +15,7 @@ import (
 	"github.com/acpd/acpd/integration/await"
 	"github.com/acpd/acpd/kinds"
 	"github.com/acpd/acpd/peer"
+	"github.com/acpd/acpd/store"
 	"github.com/acpd/acpd/wire"
 )
 
@@ -68,8 +72,7 @@ func TestDrainFinishesWhatIsUnderWay(t *testing.T) {
 	go func() {
 		answers <- desk.dial().call("query", client.QueryParams{To: "laptop", Payload: query("slow")}, nil)
 	}()
-	var task client.DelegateAnswer
-	laptop.dial().must("delegate", client.DelegateParams{To: "desk", Payload: kinds.EncodePayload(&kinds.Delegate{Task: "work"})}, &task)
+	task := get[client.DelegateAnswer](laptop.dial(), "delegate", client.DelegateParams{To: "desk", Payload: kinds.EncodePayload(&kinds.Delegate{Task: "work"})})
 	for range 3 {
 		await.Receive(t, "work at an agent", began)
 	}
@@ -88,13 +91,11 @@ func TestDrainFinishesWhatIsUnderWay(t *testing.T) {
 	if e := desk.dial().refused(kinds.DaemonUnavailable, "query", own); !e.Retryable {
 		t.Errorf("query of a program: %+v", e)
 	}
-	var pong client.Answer
-	laptop.dial().must("ping", client.PingParams{To: "desk"}, &pong)
+	pong := get[client.Answer](laptop.dial(), "ping", client.PingParams{To: "desk"})
 	if said := parse[kinds.Pong](t, pong.Payload); said.Status != "overloaded" {
 		t.Errorf("pong says %+v", said)
 	}
-	var s client.Status
-	desk.dial().must("status", nil, &s)
+	s := get[client.Status](desk.dial(), "status", nil)
 	if s.State != client.DaemonDraining || s.Drain == nil || len(s.Drain.Open) != 2 ||
 		s.Drain.Open[0] != (client.OpenWork{Agent: "reviewer", Count: 2}) || s.Drain.Open[1] != (client.OpenWork{Count: 1}) {
 		t.Errorf("the status says %s and %+v", s.State, s.Drain)
@@ -114,8 +115,7 @@ func TestDrainFinishesWhatIsUnderWay(t *testing.T) {
 		t.Errorf("the drain ended with %+v", r)
 	}
 	await.Until(t, "the daemon has ended", desk.hasEnded)
-	var end client.Task
-	laptop.dial().must("wait", client.WaitParams{ID: task.ID}, &end)
+	end := get[client.Task](laptop.dial(), "wait", client.WaitParams{ID: task.ID})
 	if end.State != client.TaskCompleted {
 		t.Errorf("the delegation is %s", end.State)
 	}
@@ -130,10 +130,7 @@ func TestDrainEndsWithItsTime(t *testing.T) {
 		close(began)
 		<-ctx.Done()
 	})
-	asked := make(chan error, 1)
-	go func() {
-		asked <- laptop.dial().call("query", client.QueryParams{To: "desk", Payload: query("slow")}, nil)
-	}()
+	asked := later(laptop.dial(), "query", client.QueryParams{To: "desk", Payload: query("slow")})
 	await.Receive(t, "query", began)
 	first := desk.drained(client.DrainParams{TimeoutMS: uint64(time.Hour.Milliseconds())})
 	second := desk.drained(client.DrainParams{TimeoutMS: 1})
@@ -173,4 +170,104 @@ func TestDrainOfAnIdleDaemon(t *testing.T) {
 	if err := await.Receive(t, "the end of the call", broken); err == nil {
 		t.Error("a drain that a signal has cut short succeeded")
 	}
+}
+
+// awaitUnready waits until the daemon is unready for one reason, which has these words, and
+// says so in its status.
+func (d *running) awaitUnready(words string) {
+	d.t.Helper()
+	await.Until(d.t, "unready: "+words, func() bool {
+		unready := d.readiness.Check(d.t.Context())
+		return len(unready) == 1 && strings.Contains(unready[0], words)
+	})
+	s := get[client.Status](d.dial(), "status", nil)
+	if s.Ready || len(s.Unready) != 1 || !strings.Contains(s.Unready[0], words) {
+		d.t.Errorf("the status says ready: %t, %q", s.Ready, s.Unready)
+	}
+}
+
+func (d *running) awaitReady() {
+	d.t.Helper()
+	await.Until(d.t, "ready", func() bool { return len(d.readiness.Check(d.t.Context())) == 0 })
+}
+
+func TestReadyDaemon(t *testing.T) {
+	t.Parallel()
+	desk := start(t, stateDir(t), "desk")
+	desk.awaitReady()
+	var all sync.WaitGroup
+	for range 8 {
+		all.Go(func() {
+			for range 20 {
+				if unready := desk.readiness.Check(t.Context()); len(unready) > 0 {
+					t.Errorf("unready: %q", unready)
+				}
+			}
+		})
+	}
+	for range 50 { // and no connection is lost
+		desk.dial().must("whoami", nil, nil)
+	}
+	all.Wait()
+	s := get[client.Status](desk.dial(), "status", nil)
+	if !s.Ready || s.Unready == nil || len(s.Unready) > 0 {
+		t.Errorf("the status says ready: %t, %q", s.Ready, s.Unready)
+	}
+}
+
+func TestUnreadyOnALowDisk(t *testing.T) {
+	t.Parallel()
+	desk, free := startWithDisk(t)
+	desk.awaitReady()
+	free.Store(1<<30 - 1)
+	desk.awaitUnready("free some space")
+	free.Store(1 << 40)
+	desk.awaitReady()
+}
+
+func TestUnreadyWhileTheWriterIsStuck(t *testing.T) {
+	t.Parallel()
+	desk := start(t, stateDir(t), "desk")
+	begun, end, ended := make(chan struct{}), make(chan struct{}), make(chan error, 1)
+	go func() {
+		ended <- desk.store.Write(t.Context(), false, func(*store.Tx) error { close(begun); <-end; return nil })
+	}()
+	<-begun
+	desk.awaitUnready("writer of state.db")
+	close(end)
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+	desk.awaitReady()
+}
+
+func TestUnreadyWithoutItsSocket(t *testing.T) {
+	t.Parallel()
+	desk := start(t, stateDir(t), "desk")
+	desk.awaitReady()
+	caller := desk.dial()
+	path := desk.home.ownerSocketPath()
+	if err := os.Rename(path, path+".away"); err != nil {
+		t.Fatal(err)
+	}
+	s := get[client.Status](caller, "status", nil)
+	if s.Ready || len(s.Unready) != 1 || !strings.Contains(s.Unready[0], path) {
+		t.Errorf("the status says ready: %t, %q", s.Ready, s.Unready)
+	}
+	if err := os.Rename(path+".away", path); err != nil {
+		t.Fatal(err)
+	}
+	desk.awaitReady()
+	if err := os.Remove(desk.guests.Addr().String()); err != nil { // which an agent may do
+		t.Fatal(err)
+	}
+	desk.awaitReady()
+}
+
+func TestUnreadyWhileItDrains(t *testing.T) {
+	t.Parallel()
+	desk := start(t, stateDir(t), "desk")
+	desk.awaitReady()
+	desk.drain.BeginEnd()
+	desk.awaitUnready("shutting down")
 }

@@ -8,7 +8,6 @@ import (
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/client/jsonrpc"
 	"github.com/acpd/acpd/daemon/inbox"
-	"github.com/acpd/acpd/daemon/local"
 	"github.com/acpd/acpd/integration/await"
 	"github.com/acpd/acpd/kinds"
 	"github.com/acpd/acpd/wire"
@@ -36,8 +35,7 @@ func TestWhatWasShownIsEachCallersOwn(t *testing.T) {
 		}
 	}
 	send()
-	var all client.Inbox
-	planner.must("inbox", client.InboxParams{}, &all)
+	all := get[client.Inbox](planner, "inbox", client.InboxParams{})
 	id := []wire.MessageID{all.Messages[0].Envelope.ID}
 	removes("the owner, who was shown nothing,", owner, client.AckParams{UpTo: 999}, 0)
 	removes("the owner, by id,", owner, client.AckParams{IDs: id}, 0)
@@ -48,6 +46,7 @@ func TestWhatWasShownIsEachCallersOwn(t *testing.T) {
 	send()
 	owner.must("inbox", nil, nil)
 	removes("the planner, whom only the owner was shown it,", planner, client.AckParams{UpTo: 999}, 0)
+	removes("the owner, by a filter that leaves it out,", owner, client.AckParams{UpTo: 999, Kinds: []string{"result"}}, 0)
 	removes("the owner", owner, client.AckParams{UpTo: 999}, 1)
 
 	// More than one write takes.
@@ -72,8 +71,7 @@ func TestPeekingShowsNothing(t *testing.T) {
 	}
 	peeks := func(l *program) (seqs []uint64) {
 		t.Helper()
-		var all client.Inbox
-		l.must("inbox", client.InboxParams{Peek: true}, &all)
+		all := get[client.Inbox](l, "inbox", client.InboxParams{Peek: true})
 		for _, m := range all.Messages {
 			seqs = append(seqs, m.Seq)
 		}
@@ -133,39 +131,6 @@ func TestPeekingShowsNothing(t *testing.T) {
 	removes("the owner", owner, 1)
 }
 
-// Who knows a message's id reads that message alone, however much lies before it.
-func TestInboxByID(t *testing.T) {
-	t.Parallel()
-	desk, laptop := pair(t)
-	sender, owner := laptop.dial(), desk.dial()
-	var receipts [3]client.Receipt
-	for i := range receipts {
-		sender.must("notify", client.NotifyParams{To: client.To("desk"), Payload: wire.Payload(`{"topic":"t"}`)}, &receipts[i])
-	}
-	for _, peer := range []string{"", "laptop"} {
-		p := client.InboxParams{IDs: []wire.MessageID{receipts[2].ID, receipts[1].ID, wire.NewMessageID()}, Limit: 1}
-		if peer != "" {
-			p.Peers = []string{peer}
-		}
-		for _, want := range receipts[1:] {
-			var page client.Inbox
-			owner.must("inbox", p, &page)
-			if len(page.Messages) != 1 || page.Messages[0].Envelope.ID != want.ID {
-				t.Fatalf("got %+v, want %s alone", page.Messages, want.ID)
-			}
-			p.After = page.Next
-		}
-		if p.After != 0 {
-			t.Error("there is more than was named")
-		}
-	}
-	many := make([]wire.MessageID, local.MaxFilterItems+1)
-	for i := range many {
-		many[i] = receipts[0].ID
-	}
-	owner.refused(kinds.Invalid, "inbox", client.InboxParams{IDs: many})
-}
-
 // Who delegated and has waited removes the result from the inbox by the delegation: the owner what no
 // agent gave, an agent its own.
 func TestAResultIsAcknowledgedByItsDelegation(t *testing.T) {
@@ -222,8 +187,7 @@ func TestAResultIsAcknowledgedBeforeItIsHeld(t *testing.T) {
 	})
 	owner := desk.dial()
 	id := delegateTo(owner, "laptop", task1("")).ID
-	sent := make(chan error, 1)
-	go func() { sent <- worker.call("result", client.ResultParams{Ref: id, Payload: completed("done")}, nil) }()
+	sent := later(worker, "result", client.ResultParams{Ref: id, Payload: completed("done")})
 	await.Receive(t, "the agent is told", told)
 	owner.must("wait", client.WaitParams{ID: id}, nil)
 	acked := make(chan int, 1)

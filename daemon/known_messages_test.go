@@ -16,30 +16,9 @@ import (
 	"github.com/acpd/acpd/wire"
 )
 
-// No peer sends a message under the id of a delegation that was given from here, not even the peer
-// that has it: cancel, wait and reply name both by that id.
-// holds: security.md#agents-on-this-machine
-func TestIDsOfGivenDelegationsAreRefused(t *testing.T) {
-	t.Parallel()
-	desk, laptop := pair(t)
-	desk.agent(client.AttachParams{Name: "worker", Kinds: []string{"delegate"}}, func(_ context.Context, r *jsonrpc.Request) { r.Respond(wire.Payload(accepted)) })
-	given := client.DelegateParams{Head: client.Head{ID: wire.NewMessageID()}, To: "desk", Payload: task1("")}
-	if err := laptop.dial().call("delegate", given, nil); err != nil {
-		t.Fatal(err)
-	}
-	for method, params := range map[string]any{
-		"notify":   client.NotifyParams{Head: client.Head{ID: given.ID}, To: client.To("laptop"), Payload: wire.Payload(`{"topic":"t"}`)},
-		"query":    client.QueryParams{Head: client.Head{ID: given.ID}, To: "laptop", Payload: query("?")},
-		"delegate": client.DelegateParams{Head: client.Head{ID: given.ID}, To: "laptop", Payload: task1("")},
-	} {
-		if e := desk.dial().refused(kinds.Invalid, method, params); e.From == "" {
-			t.Errorf("%s: %v", method, e)
-		}
-	}
-}
-
 // A message whose id is that of another peer's message is refused as long as that one is known:
-// programs name messages by their ids.
+// programs name messages by their ids. The id of a delegation that was given from here is refused to all, also to
+// the peer that has it: cancel, wait and reply name both by that id.
 // holds: security.md#agents-on-this-machine
 func TestIDsOfOthersMessagesAreRefused(t *testing.T) {
 	t.Parallel()
@@ -56,14 +35,14 @@ func TestIDsOfOthersMessagesAreRefused(t *testing.T) {
 		<-answer
 		r.Respond(wire.Payload(mainBranch))
 	})
-	copies := func(when string, id wire.MessageID) {
+	copies := func(when string, by *running, id wire.MessageID) {
 		t.Helper()
 		for method, params := range map[string]any{
 			"notify":   client.NotifyParams{Head: client.Head{ID: id}, To: client.To("laptop"), Payload: wire.Payload(`{"topic":"t"}`)},
 			"query":    client.QueryParams{Head: client.Head{ID: id}, To: "laptop", Payload: query("?")},
 			"delegate": client.DelegateParams{Head: client.Head{ID: id}, To: "laptop", Payload: task1("")},
 		} {
-			if e := hostile.dial().refused(kinds.Invalid, method, params); e.From == "" {
+			if e := by.dial().refused(kinds.Invalid, method, params); e.From == "" {
 				t.Errorf("%s: %s: %v", when, method, e)
 			}
 		}
@@ -72,9 +51,9 @@ func TestIDsOfOthersMessagesAreRefused(t *testing.T) {
 
 	note := client.NotifyParams{Head: client.Head{ID: wire.NewMessageID()}, To: client.To("laptop"), Payload: wire.Payload(`{"topic":"t"}`)}
 	desk.dial().notify(note)
-	copies("a notice that has come", note.ID)
+	copies("a notice that has come", hostile, note.ID)
 	forget()
-	copies("a notice that lies in the inbox", note.ID)
+	copies("a notice that lies in the inbox", hostile, note.ID)
 	desk.dial().notify(note) // a repeat is none
 
 	open := client.QueryParams{Head: client.Head{ID: wire.NewMessageID()}, To: "laptop", Payload: query("?")}
@@ -83,7 +62,7 @@ func TestIDsOfOthersMessagesAreRefused(t *testing.T) {
 		go func() { answered <- desk.dial().call("query", open, nil) }()
 		await.Receive(t, "the query", asked)
 	}
-	copies("an open query", open.ID)
+	copies("an open query", hostile, open.ID)
 	close(answer)
 	for range 2 {
 		if err := await.Receive(t, "the answer", answered); err != nil {
@@ -92,9 +71,9 @@ func TestIDsOfOthersMessagesAreRefused(t *testing.T) {
 	}
 
 	given := delegateTo(desk.dial(), "laptop", task1(""))
-	copies("a delegation that has come", given.ID)
+	copies("a delegation that has come", hostile, given.ID)
 	forget()
-	copies("a delegation", given.ID)
+	copies("a delegation", hostile, given.ID)
 	asked2 := client.DelegateParams{Head: client.Head{ID: given.ID}, To: "laptop", Payload: task1("")}
 	desk.dial().must("delegate", asked2, nil)
 
@@ -102,7 +81,10 @@ func TestIDsOfOthersMessagesAreRefused(t *testing.T) {
 	shown := desk.dial().notify(s.notice("laptop"))
 	s.must("ack", client.AckParams{IDs: s.unread()}, nil)
 	forget()
-	copies("a notice that a session was shown", shown.ID)
+	copies("a notice that a session was shown", hostile, shown.ID)
+
+	desk.agent(client.AttachParams{Name: "worker", Kinds: []string{"delegate"}}, say(accepted))
+	copies("a delegation that was given to it", desk, delegateTo(laptop.dial(), "desk", task1("")).ID)
 }
 
 // Of two peers that send messages of one id at the same moment, one is refused.
@@ -143,9 +125,7 @@ func TestOneIDAtTheSameMoment(t *testing.T) {
 // A peer that may not send a message does not learn from its refusal which ids are known.
 func TestRefusedPeersLearnNoIDs(t *testing.T) {
 	t.Parallel()
-	dir := stateDir(t)
-	writeConfig(t, dir, "policy: {hostile: {kinds: [ping]}}\n")
-	laptop, desk, hostile := start(t, dir, "laptop"), start(t, stateDir(t), "desk"), start(t, stateDir(t), "hostile")
+	laptop, desk, hostile := startConfigured(t, "laptop", "policy: {hostile: {kinds: [ping]}}\n"), start(t, stateDir(t), "desk"), start(t, stateDir(t), "hostile")
 	befriend(t, desk, laptop)
 	befriend(t, hostile, laptop)
 	note := desk.dial().notify(client.NotifyParams{To: client.To("laptop"), Payload: wire.Payload(`{"topic":"t"}`)})
@@ -201,8 +181,7 @@ func TestHopsOfWhatWasShownLate(t *testing.T) {
 	s.must("notify", reply, nil)
 	laptop.known.ForgetPeer(desk.ID())
 	s.refused(kinds.NotFound, "notify", reply)
-	var in client.Inbox
-	asker.must("inbox", nil, &in)
+	in := get[client.Inbox](asker, "inbox", nil)
 	if len(in.Messages) != 2 || in.Messages[0].Envelope.Hops != 1 || in.Messages[1].Envelope.Hops != 1 {
 		t.Errorf("%+v", in.Messages)
 	}

@@ -6,7 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/acpd/acpd/client"
@@ -46,22 +45,19 @@ func TestLargeResultsAreReadBack(t *testing.T) {
 		final := completed(outcome)
 		report(given.ID, final)
 		for name, l := range map[string]*program{"wait": asker, "task": worker} {
-			var s client.Task
-			l.must(name, client.WaitParams{ID: given.ID}, &s)
+			s := get[client.Task](l, name, client.WaitParams{ID: given.ID})
 			if string(s.Result) != string(final) || s.Partial != nil || s.Task != s.Outcome || s.Outcome != "é"+long(client.MaxBeginning-5)+"…" {
 				t.Errorf("%s: %d and %d bytes, task %q, outcome %q", name, len(s.Result), len(s.Partial), s.Task, s.Outcome)
 			}
 		}
 	}
-	var all client.Tasks
-	asker.must("tasks", nil, &all)
+	all := get[client.Tasks](asker, "tasks", nil)
 	if len(all.Tasks) != 3 || all.Next != 0 {
 		t.Errorf("%d tasks, next %d", len(all.Tasks), all.Next)
 	}
 	n := 0
 	for p := (client.InboxParams{}); ; { // each of the three needs an answer of its own
-		var in client.Inbox
-		asker.must("inbox", p, &in)
+		in := get[client.Inbox](asker, "inbox", p)
 		n += len(in.Messages)
 		if p.After = in.Next; p.After == 0 {
 			break
@@ -76,9 +72,7 @@ func TestLargeResultsAreReadBack(t *testing.T) {
 // that fit the smallest line there is.
 func TestFullTablesAreListed(t *testing.T) {
 	t.Parallel()
-	dir := stateDir(t)
-	writeConfig(t, dir, "max_message: 65536\n")
-	d := start(t, dir, "desk")
+	d := startConfigured(t, "desk", "max_message: 65536\n")
 	for _, direction := range []client.TaskDirection{client.Given, client.Taken} {
 		for range delegation.MaxDelegations {
 			e, _, err := d.delegations.AddDelegation(t.Context(), &delegation.Delegation{Direction: direction, Peer: identity.ID{1}, ID: wire.NewMessageID(), Created: time.Now()}, strings.Repeat("\x00", 1000))
@@ -93,8 +87,7 @@ func TestFullTablesAreListed(t *testing.T) {
 	l := d.dial()
 	seen := make(map[wire.MessageID]bool)
 	for p := (client.TasksParams{}); ; {
-		var page client.Tasks
-		l.must("tasks", p, &page)
+		page := get[client.Tasks](l, "tasks", p)
 		for _, row := range page.Tasks {
 			seen[row.ID] = true
 		}
@@ -105,8 +98,7 @@ func TestFullTablesAreListed(t *testing.T) {
 	if len(seen) != 2*delegation.MaxDelegations {
 		t.Errorf("%d of %d are listed", len(seen), 2*delegation.MaxDelegations)
 	}
-	var page client.Tasks
-	l.must("tasks", client.TasksParams{Limit: 2, After: 10}, &page)
+	page := get[client.Tasks](l, "tasks", client.TasksParams{Limit: 2, After: 10})
 	if len(page.Tasks) != 2 || page.Next != 8 {
 		t.Errorf("%d tasks, next %d", len(page.Tasks), page.Next)
 	}
@@ -149,47 +141,4 @@ func TestPayloadsAreSpliced(t *testing.T) {
 	p.ID = wire.NewMessageID()
 	holds(asker, "delegate", p)
 	holds(asker, "cancel", client.CancelParams{Ref: p.ID})
-}
-
-// Rows have all their keys, whatever there is to say.
-func TestRowsHaveAllKeys(t *testing.T) {
-	t.Parallel()
-	desk, laptop := pair(t)
-	stranger := identity.ID{7}.String()
-	l := desk.dial()
-	l.must("untrust", client.UntrustParams{Peer: stranger}, nil)
-	l.must("trust", client.TrustParams{Peer: identity.ID{8}.String(), Name: "away"}, nil)
-	laptop.agent(client.AttachParams{Name: "reviewer"}, say(accepted))
-	delegateTo(l, "laptop", task1(""))
-	delegateTo(l, "laptop", task1(`,"deadline_ms":60000`))
-	rows := func(method, list string, keys ...string) (all []map[string]jsontext.Value) {
-		t.Helper()
-		var result map[string]jsontext.Value
-		l.must(method, nil, &result)
-		if err := json.Unmarshal(result[list], &all); err != nil {
-			t.Fatal(err)
-		}
-		for _, row := range all {
-			for _, k := range keys {
-				if row[k] == nil {
-					t.Errorf("%s: %v has no %s", method, row, k)
-				}
-			}
-		}
-		if _, ok := result["next"]; !ok && method != "peers" {
-			t.Errorf("%s has no next", method)
-		}
-		return all
-	}
-	for _, row := range rows("peers", "peers", "id", "name", "state", "addrs", "rtt_us", "source", "last_seen") {
-		connected := string(row["state"]) == `"connected"`
-		if (string(row["rtt_us"]) == "null") == connected || (string(row["last_seen"]) == "null") == connected {
-			t.Errorf("%s", row)
-		}
-	}
-	tasks := rows("tasks", "tasks", "id", "peer", "direction", "task", "state", "deadline", "outcome")
-	if len(tasks) != 2 || string(tasks[0]["deadline"]) == "null" || string(tasks[1]["deadline"]) != "null" || string(tasks[1]["outcome"]) != `""` {
-		t.Errorf("%s", tasks)
-	}
-	rows("inbox", "messages")
 }

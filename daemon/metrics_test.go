@@ -12,6 +12,7 @@ import (
 
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/config"
+	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/integration/await"
 	"github.com/acpd/acpd/kinds"
 	"github.com/acpd/acpd/metrics"
@@ -98,10 +99,7 @@ func TestMetricsCountMessages(t *testing.T) {
 	notify(client.Handed, "")
 	asker.must("query", client.QueryParams{To: "laptop", Payload: query("Is it safe?")}, nil)
 	asker.must("ping", client.PingParams{To: "laptop"}, nil)
-	writeConfig(t, laptop.dir, "metrics: {listen: \":0\"}\npolicy: {desk: {kinds: [query]}}\n")
-	if _, err := laptop.reloadConfig(); err != nil {
-		t.Fatal(err)
-	}
+	laptop.configure("metrics: {listen: \":0\"}\npolicy: {desk: {kinds: [query]}}\n")
 	notify("", kinds.NotAuthorized)
 
 	for direction, d := range map[string]*running{"out": desk, "in": laptop} {
@@ -238,23 +236,6 @@ func TestMetricsAreOffByDefault(t *testing.T) {
 	}
 }
 
-func TestHealthAndReadiness(t *testing.T) {
-	t.Parallel()
-	desk, _ := measuredPair(t, "")
-	if answer, body := desk.get("/healthz"); answer.StatusCode != 200 || body != "ok\n" {
-		t.Errorf("healthz: %d %q", answer.StatusCode, body)
-	}
-	if answer, body := desk.get("/readyz"); answer.StatusCode != 200 || body != "ready\n" {
-		t.Errorf("readyz: %d %q", answer.StatusCode, body)
-	}
-	if answer, body := desk.get("/metrics"); answer.StatusCode != 200 || !strings.Contains(answer.Header.Get("Content-Type"), "version=0.0.4") || !strings.Contains(body, "\nacpd_ready 1\n") {
-		t.Errorf("metrics: %d %v\n%s", answer.StatusCode, answer.Header, body)
-	}
-	if answer, _ := desk.get("/debug/pprof/"); answer.StatusCode != 404 {
-		t.Errorf("pprof: %d", answer.StatusCode)
-	}
-}
-
 // A daemon that is not ready says why in one line.
 func TestReadinessSaysWhy(t *testing.T) {
 	t.Parallel()
@@ -281,4 +262,73 @@ func BenchmarkScrape(b *testing.B) {
 	for b.Loop() {
 		text = metrics.AppendFamilies(text[:0], desk.listMetricFamilies(b.Context()))
 	}
+}
+
+// TestProbe: each address says what is there: the peer, another key, nothing. The connection in use
+// stays, and nobody becomes pending.
+func TestProbe(t *testing.T) {
+	desk, laptop := pair(t)
+	other := start(t, stateDir(t), "other")
+	at := func(r *running) string { return r.node.Addr().String() }
+	l := desk.dial()
+	const nothing, nowhere = "127.0.0.1:9", "no-such-host.invalid:7117"
+	l.must(client.MethodTrust, &client.TrustParams{Peer: laptop.ID().String(), Addrs: []string{at(laptop), at(other), nothing, nowhere}}, new(client.NamedPeer))
+	await.Until(t, "they are connected", func() bool { _, ok := desk.node.Peer(laptop.ID()); return ok })
+	before, _ := desk.node.Peer(laptop.ID())
+
+	got := get[client.Probe](l, client.MethodProbe, &client.ProbeParams{Peer: "laptop"})
+	found := make(map[string]client.ProbedAddr)
+	for _, a := range got.Addrs {
+		if _, twice := found[a.Addr]; twice {
+			t.Errorf("%s is there twice", a.Addr)
+		}
+		found[a.Addr] = a
+	}
+	if a := found[at(laptop)]; a.Error != nil || a.RTTUS == 0 {
+		t.Errorf("the peer: %+v", a)
+	}
+	for addr, want := range map[string]kinds.Code{at(other): kinds.IdentityConflict, nothing: kinds.Unreachable, nowhere: kinds.Unreachable} {
+		if a := found[addr]; a.Error == nil || a.Error.Code != want || a.RTTUS != 0 {
+			t.Errorf("%s: %+v", addr, a)
+		}
+	}
+	if after, ok := desk.node.Peer(laptop.ID()); !ok || after.Addr != before.Addr || after.Boot != before.Boot {
+		t.Errorf("the connection was %+v, and is %+v", before, after)
+	}
+	if n := len(other.node.Pending()); n != 0 {
+		t.Errorf("%d pending", n)
+	}
+	if e := l.refused(kinds.UnknownPeer, client.MethodProbe, &client.ProbeParams{Peer: "nobody"}); !strings.HasPrefix(e.Message, "peer: ") {
+		t.Errorf("the error begins with what no user has typed: %v", e)
+	}
+	l.refused(kinds.UnknownPeer, client.MethodProbe, &client.ProbeParams{Peer: other.ID().String()})
+}
+
+// TestStatusOfTheProcess: status says what the process has of its machine, and peers what a peer
+// runs and shows.
+func TestStatusOfTheProcess(t *testing.T) {
+	desk, laptop := pair(t)
+	l := desk.dial()
+	s := get[client.Status](l, client.MethodStatus, nil)
+	p := s.Process
+	if p.PID != os.Getpid() || p.Goroutines < 5 || p.HeapBytes == 0 || p.MaxDescriptors == 0 || p.Descriptors < 5 || p.Descriptors > p.MaxDescriptors || p.UDPReceiveBytes == 0 || p.UDPSendBytes == 0 {
+		t.Errorf("%+v", p)
+	}
+	peers := get[client.Peers](l, client.MethodPeers, nil)
+	if row := findRow(peers.Peers, laptop.ID()); row.Software != "acpd test" || !row.Pinned {
+		t.Errorf("%+v", row)
+	}
+	pong := get[client.PingAnswer](l, client.MethodPing, &client.PingParams{To: "laptop"})
+	if pong.TS == 0 {
+		t.Error("a pong without a time")
+	}
+}
+
+func findRow(rows []client.Peer, id identity.ID) client.Peer {
+	for _, row := range rows {
+		if row.ID == id {
+			return row
+		}
+	}
+	return client.Peer{}
 }

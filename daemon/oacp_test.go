@@ -35,8 +35,7 @@ func mailPair(t *testing.T, config string) (desk, laptop *running, out, in strin
 	befriend(t, desk, laptop)
 	mailDir(t, homes[0], "planner")
 	in = mailDir(t, homes[1], "reviewer")
-	var b client.OACPBinding
-	desk.dial().must(client.MethodOACPBind, client.OACPBindParams{Project: "demo", Agent: "reviewer", Peer: "laptop"}, &b)
+	b := get[client.OACPBinding](desk.dial(), client.MethodOACPBind, client.OACPBindParams{Project: "demo", Agent: "reviewer", Peer: "laptop"})
 	if want := (client.OACPBinding{Project: "demo", Agent: "reviewer", Peer: "laptop", Mode: "mirror"}); b != want {
 		t.Errorf("bound %+v", b)
 	}
@@ -110,8 +109,7 @@ func TestMailPolicy(t *testing.T) {
 	if files, err := os.ReadDir(in); err != nil || len(files) > 0 {
 		t.Errorf("%d files arrived, %v", len(files), err)
 	}
-	var p client.Policy
-	desk.dial().must(client.MethodPolicy, client.PolicyParams{Peer: "laptop", Kind: "mail"}, &p)
+	p := get[client.Policy](desk.dial(), client.MethodPolicy, client.PolicyParams{Peer: "laptop", Kind: "mail"})
 	if !p.Allowed {
 		t.Errorf("policy: %+v", p)
 	}
@@ -141,74 +139,14 @@ func TestMailQueuePages(t *testing.T) {
 			t.Fatalf("entry %d: %+v", i, q)
 		}
 	}
-	var page client.OACPQueue
-	desk.dial().must(client.MethodOACPQueue, client.OACPQueueParams{}, &page)
+	page := get[client.OACPQueue](desk.dial(), client.MethodOACPQueue, client.OACPQueueParams{})
 	if len(page.Entries) == files || page.Next == "" {
 		t.Errorf("one page holds %d", len(page.Entries))
-	}
-	if other, err := c.OACPQueue(t.Context(), "other"); err != nil || len(other) > 0 {
-		t.Errorf("another project: %d, %v", len(other), err)
-	}
-}
-
-// TestMailUntrusted: a binding outlives trust, and its mail waits with the reason.
-func TestMailUntrusted(t *testing.T) {
-	desk, laptop, out, in := mailPair(t, "")
-	l := desk.dial()
-	l.refused(kinds.UnknownPeer, client.MethodOACPBind, client.OACPBindParams{Project: "demo", Agent: "tester", Peer: "nobody"})
-	l.must("untrust", client.UntrustParams{Peer: "laptop"}, nil)
-	writeMail(t, out, "one.yaml")
-	var q client.OACPQueue
-	await.Until(t, "it waits", func() bool {
-		l.must(client.MethodOACPQueue, client.OACPQueueParams{}, &q)
-		return len(q.Entries) == 1 && q.Entries[0].State == client.MailWaiting && q.Entries[0].Reason != ""
-	})
-	if q.Entries[0].Peer != "laptop" {
-		t.Errorf("%+v", q.Entries[0])
-	}
-	befriend(t, desk, laptop)
-	await.Until(t, "it arrives", func() bool {
-		_, err := os.Stat(filepath.Join(in, "one.yaml"))
-		return err == nil
-	})
-}
-
-// TestMailTrace: one file is asked for by all of its names, and known when it is gone.
-func TestMailTrace(t *testing.T) {
-	desk, _, out, in := mailPair(t, "")
-	sent := desk.mailEvents(t)
-	writeMail(t, out, "one.yaml")
-	d := await.Receive(t, "the sender's word", sent)
-	if err := os.Remove(filepath.Join(in, "one.yaml")); err != nil {
-		t.Fatal(err)
-	}
-	await.Until(t, "the copy goes", func() bool {
-		_, err := os.Stat(filepath.Join(out, "one.yaml"))
-		return err != nil
-	})
-	c := &client.Client{Socket: desk.home.ownerSocketPath()}
-	defer c.Close()
-	if q, err := c.OACPFile(t.Context(), "demo", "reviewer", "one.yaml"); err != nil || q == nil || q.State != client.MailDelivered || q.SHA256 != d.SHA256 || q.Peer != "laptop" {
-		t.Errorf("%+v, %v", q, err)
-	}
-	if q, err := c.OACPFile(t.Context(), "demo", "reviewer", "two.yaml"); err != nil || q != nil {
-		t.Errorf("of a file that never was: %+v, %v", q, err)
 	}
 	for _, p := range []client.OACPQueueParams{{File: "one.yaml"}, {Project: "demo", Agent: "reviewer"}, {Project: "demo", File: "one.yaml"}} {
 		desk.dial().refused(kinds.Invalid, client.MethodOACPQueue, p)
 	}
-}
-
-// TestMailHome: whose mail is carried is told with the bindings and the queue.
-func TestMailHome(t *testing.T) {
-	dir, home := stateDir(t), t.TempDir()
-	writeConfig(t, dir, fmt.Sprintf("oacp: {home: %q}\n", home+"/"))
-	l := start(t, dir, "desk").dial()
-	var b client.OACPBindings
-	l.must(client.MethodOACPBindings, client.OACPBindingsParams{}, &b)
-	var q client.OACPQueue
-	l.must(client.MethodOACPQueue, client.OACPQueueParams{}, &q)
-	if b.Home != home || q.Home != home {
-		t.Errorf("the home is %q with the bindings and %q with the queue, want %q", b.Home, q.Home, home)
+	if other, err := c.OACPQueue(t.Context(), "other"); err != nil || len(other) > 0 {
+		t.Errorf("another project: %d, %v", len(other), err)
 	}
 }

@@ -1,7 +1,6 @@
 package daemon
 
 import (
-	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -43,8 +42,7 @@ func TestACertificateThatCannotBeReadLeavesTheOneBefore(t *testing.T) {
 	l := build.dial()
 	for name, text := range map[string]string{"half": good[:len(good)/2], "empty": "", "of another key": a.SignFile(desk.ID(), time.Hour, "acp:desk")} {
 		build.write("acpd-cert.pub", text)
-		var r client.Reloaded
-		l.must("reload", nil, &r)
+		r := get[client.Reloaded](l, "reload", nil)
 		if all := strings.Join(r.Warnings, "\n"); !strings.Contains(all, "organisation.certificate: acpd-cert.pub: certificate") || !strings.Contains(all, "until then the one before is shown") {
 			t.Errorf("%s: %q", name, all)
 		}
@@ -128,24 +126,6 @@ func stateDirOf(t *testing.T, dir string) string {
 		}
 	}
 	return to
-}
-
-// The log says once of each certificate that counts whose it is, by whose word and until when.
-func TestCertificatesThatCountAreLogged(t *testing.T) {
-	t.Parallel()
-	log := new(syncBuffer)
-	desk, build := startWith(t, Options{Home: stateDir(t), Listen: "127.0.0.1:0", Name: "desk", NoMDNS: true, Log: log}), start(t, stateDir(t), "build-7")
-	a := authority.New(t, "corp")
-	desk.joinFleet(a, "", "acp:desk")
-	build.joinFleet(a, fmt.Sprintf("peers: {%s: {addrs: [%q]}}\n", desk.ID(), desk.node.Addr()), "acp:build-7", "acp:group:ci")
-	for range 3 {
-		build.dial().reach("desk.corp")
-		build.node.Disconnect(desk.ID())
-	}
-	line := `msg="certificate taken" peer=` + build.ID().Label() + ` name=build-7.corp groups=ci.corp serial=7 key_id="" until=`
-	if n := strings.Count(log.String(), line); n != 1 {
-		t.Errorf("%d lines in\n%s", n, log)
-	}
 }
 
 // A key that shows a certificate and takes it back again and again writes no more into the log than
@@ -233,4 +213,31 @@ func TestReloadTellsOfFilesOfCertificates(t *testing.T) {
 	_, before := build.organisation.Certificate()
 	build.write("acpd-cert.pub", a.SignFile(build.ID(), 300*24*time.Hour, "acp:build-8"))
 	reload(build, "organisation.certificate", "build-7, until "+before.NotAfter.Format(time.RFC3339), "build-8, until 2")
+}
+
+// Pins that came while the last ones were written, or after the saver had ended, are on disk when the daemon is.
+func TestPinsOfTheLastMomentAreSaved(t *testing.T) {
+	t.Parallel()
+	dir := stateDir(t)
+	addTables(t, dir)
+	d, err := OpenDaemon(t.Context(), Options{Home: dir, Listen: "127.0.0.1:0", Name: "desk", Version: "test", NoMDNS: true, Log: logTo(t)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	corp, build, hash := authority.New(t, "corp"), identity.ID{1}, identity.HashPQ([]byte("a post-quantum key"))
+	d.trust.SetAuthorities([]identity.Authority{corp.Authority})
+	if _, err := d.trust.Certify(corp.Sign(build, time.Hour, "acp:build-7"), build, time.Now(), nil); err != nil {
+		t.Fatal(err)
+	}
+	if err := d.trust.PinPQ(build, hash); err != nil {
+		t.Fatal(err)
+	}
+	if err := d.Close(); err != nil {
+		t.Fatal(err)
+	}
+	pins, err := readPins(start(t, dir, "desk"))
+	if err != nil || len(pins) != 1 || pins[0].ID != build || pins[0].PQ != hash {
+		t.Errorf("%+v, %v", pins, err)
+	}
 }

@@ -34,6 +34,15 @@ type running struct {
 // reloadConfig reads the daemon's config.yaml again.
 func (r *running) reloadConfig() (*client.Reloaded, error) { return r.config.Reload() }
 
+// configure makes settings count.
+func (d *running) configure(text string) {
+	d.t.Helper()
+	writeConfig(d.t, d.dir, text)
+	if _, err := d.reloadConfig(); err != nil {
+		d.t.Fatal(err)
+	}
+}
+
 // stateDir makes a state directory with a path that a socket can have.
 func stateDir(t testing.TB) string {
 	t.Helper()
@@ -56,6 +65,14 @@ func writeConfig(t testing.TB, dir, text string) {
 func start(t testing.TB, dir, name string) *running {
 	t.Helper()
 	return startWith(t, Options{Home: dir, Listen: "127.0.0.1:0", Name: name, NoMDNS: true})
+}
+
+// startConfigured runs a daemon with a config.yaml.
+func startConfigured(t testing.TB, name, config string) *running {
+	t.Helper()
+	dir := stateDir(t)
+	writeConfig(t, dir, config)
+	return start(t, dir, name)
 }
 
 func startWith(t testing.TB, o Options) *running {
@@ -217,6 +234,12 @@ func (d *running) agent(p client.AttachParams, h handler) *program {
 	return l
 }
 
+// awaitLeft waits until no agent of a name is attached.
+func (d *running) awaitLeft(name string) {
+	d.t.Helper()
+	await.Until(d.t, name+" has left", func() bool { return d.agents.FindByName(name) == nil })
+}
+
 func (l *program) call(method string, params, result any) error {
 	ctx, cancel := context.WithTimeout(context.Background(), await.Patience)
 	defer cancel()
@@ -228,6 +251,28 @@ func (l *program) must(method string, params, result any) {
 	if err := l.call(method, params, result); err != nil {
 		l.t.Fatalf("%s: %v", method, err)
 	}
+}
+
+// caller is a program, or an agent that a test plays.
+type caller interface {
+	must(method string, params, result any)
+	tb() testing.TB
+}
+
+func (l *program) tb() testing.TB { return l.t }
+
+// get makes a call that must succeed, and returns its result.
+func get[T any](l caller, method string, params any) (result T) {
+	l.tb().Helper()
+	l.must(method, params, &result)
+	return result
+}
+
+// later makes a call in the background, and returns where its error comes.
+func later(l *program, method string, params any) <-chan error {
+	failed := make(chan error, 1)
+	go func() { failed <- l.call(method, params, nil) }()
+	return failed
 }
 
 // refused makes a call that must fail with a code.

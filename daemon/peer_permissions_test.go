@@ -15,63 +15,11 @@ import (
 	"github.com/acpd/acpd/wire"
 )
 
-func TestPolicyAndRates(t *testing.T) {
-	t.Parallel()
-	desk, laptop := start(t, stateDir(t), "desk"), start(t, stateDir(t), "laptop")
-	writeConfig(t, laptop.dir, `
-policy:
-  desk: {kinds: [query, ping], domains: [code]}
-`)
-	if _, err := laptop.reloadConfig(); err != nil {
-		t.Fatal(err)
-	}
-	befriend(t, desk, laptop)
-	laptop.agent(client.AttachParams{Name: "reviewer"}, say(`{"summary":""}`))
-	asker := desk.dial()
-	asker.must("query", client.QueryParams{To: "laptop", Payload: payload(`{"question":"?","domain":"code.go"}`)}, nil)
-	asker.refused(kinds.NotAuthorized, "query", client.QueryParams{To: "laptop", Payload: payload(`{"question":"?","domain":"codec"}`)})
-	asker.refused(kinds.NotAuthorized, "query", client.QueryParams{To: "laptop", Payload: query("?")})
-	asker.refused(kinds.NotAuthorized, "delegate", client.DelegateParams{To: "laptop", Payload: task1("")})
-	asker.refused(kinds.NotAuthorized, "notify", client.NotifyParams{To: client.To("laptop"), Payload: payload(`{"topic":"t"}`)})
-	var p client.Policy
-	laptop.dial().must("policy", client.PolicyParams{Peer: "desk", Kind: "delegate"}, &p)
-	if p.Allowed || p.Rule == "" {
-		t.Errorf("%+v", p)
-	}
-	for _, kind := range []string{"", "deligate", "*"} {
-		e := laptop.dial().refused(kinds.Invalid, "policy", client.PolicyParams{Peer: "desk", Kind: kind})
-		if !strings.Contains(e.Message, "expected one of ping, discover, query, delegate, notify, mail, channel, cancel, result, error") {
-			t.Errorf("kind %q: %v", kind, e)
-		}
-	}
-
-	writeConfig(t, laptop.dir, "limits:\n  rate:\n    - {peer: desk, kind: ping, per_second: 0.01, burst: 2}\n")
-	if _, err := laptop.reloadConfig(); err != nil {
-		t.Fatal(err)
-	}
-	asker.must("notify", client.NotifyParams{To: client.To("laptop"), Payload: payload(`{"topic":"t"}`)}, nil)
-	asker.must("ping", client.PingParams{To: "laptop"}, nil)
-	asker.must("ping", client.PingParams{To: "laptop"}, nil)
-	e := asker.refused(kinds.Overloaded, "ping", client.PingParams{To: "laptop"})
-	if e.RetryAfterMS < 50000 || e.RetryAfterMS > 100000 {
-		t.Errorf("retry after %d ms", e.RetryAfterMS)
-	}
-
-	writeConfig(t, laptop.dir, "polices: {}\n")
-	if _, err := laptop.reloadConfig(); err == nil {
-		t.Error("an unknown key was taken")
-	}
-	asker.refused(kinds.Overloaded, "ping", client.PingParams{To: "laptop"}) // the old one stays
-}
-
 // Mail and requests of channels count by rates of their own.
 func TestRatesOfMailAndChannels(t *testing.T) {
 	t.Parallel()
 	laptop := start(t, stateDir(t), "laptop")
-	writeConfig(t, laptop.dir, "limits:\n  rate:\n    - {kind: mail, per_second: 0.01, burst: 1}\n    - {kind: channel, per_second: 0.01, burst: 2}\n")
-	if _, err := laptop.reloadConfig(); err != nil {
-		t.Fatal(err)
-	}
+	laptop.configure("limits:\n  rate:\n    - {kind: mail, per_second: 0.01, burst: 1}\n    - {kind: channel, per_second: 0.01, burst: 2}\n")
 	p, err := laptop.trust.Trust(identity.Peer{ID: identity.ID{1}, Name: "desk"})
 	if err != nil {
 		t.Fatal(err)
@@ -92,15 +40,11 @@ func TestRatesOfMailAndChannels(t *testing.T) {
 func TestNamePassesToAnotherKey(t *testing.T) {
 	t.Parallel()
 	desk := start(t, stateDir(t), "desk")
-	writeConfig(t, desk.dir, "policy:\n  planner: {kinds: [ping]}\nlimits:\n  rate:\n    - {peer: reviewer, per_second: 1}\npeers:\n  planner: {addrs: [\"planner.example:7117\"]}\nchannels: {open_to: [reviewer]}\n")
-	if _, err := desk.reloadConfig(); err != nil {
-		t.Fatal(err)
-	}
+	desk.configure("policy:\n  planner: {kinds: [ping]}\nlimits:\n  rate:\n    - {peer: reviewer, per_second: 1}\npeers:\n  planner: {addrs: [\"planner.example:7117\"]}\nchannels: {open_to: [reviewer]}\n")
 	owner := desk.dial()
 	trust := func(n byte, name string) string {
 		t.Helper()
-		var p client.NamedPeer
-		owner.must("trust", client.TrustParams{Peer: identity.ID{n}.String(), Name: name}, &p)
+		p := get[client.NamedPeer](owner, "trust", client.TrustParams{Peer: identity.ID{n}.String(), Name: name})
 		return p.Warning
 	}
 	for i, tt := range []struct {
@@ -137,16 +81,14 @@ func TestRulesWaitForTheirPeer(t *testing.T) {
 	desk, laptop := start(t, deskDir, "desk"), start(t, laptopDir, "laptop")
 	join := func(joiner *running) (p client.NamedPeer) {
 		t.Helper()
-		var inv client.Invitation
-		desk.dial().must("invite", nil, &inv)
+		inv := get[client.Invitation](desk.dial(), "invite", nil)
 		joiner.dial().must("join", client.JoinParams{URI: inv.URI}, &p)
 		joiner.dial().must("ping", client.PingParams{To: p.Name}, nil)
 		return p
 	}
 	warnings := func() (told []string) {
 		t.Helper()
-		var status client.Status
-		desk.dial().must("status", nil, &status)
+		status := get[client.Status](desk.dial(), "status", nil)
 		return slices.DeleteFunc(status.Warnings, func(w string) bool { return !strings.Contains(w, "did not get that name") })
 	}
 	wantWarning := func(whole string) { // once the joiner is connected: on a loaded machine, a connection may end in between
@@ -257,8 +199,7 @@ func TestBudgetOfAPeer(t *testing.T) {
 		d.dial().must("notify", client.NotifyParams{To: client.To("desk"), Payload: wire.Payload(`{"topic":"t","data":1}`)}, nil)
 	}
 	l := desk.dial()
-	var b client.Budget
-	l.must("budget", client.BudgetParams{Peer: "laptop"}, &b)
+	b := get[client.Budget](l, "budget", client.BudgetParams{Peer: "laptop"})
 	inbox := false
 	for _, u := range b.Usage {
 		if u.Peer != laptop.ID() {

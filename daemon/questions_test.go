@@ -11,7 +11,6 @@ import (
 	"github.com/acpd/acpd/client/jsonrpc"
 	"github.com/acpd/acpd/integration/await"
 	"github.com/acpd/acpd/kinds"
-	"github.com/acpd/acpd/store"
 	"github.com/acpd/acpd/wire"
 )
 
@@ -95,8 +94,7 @@ func (l *program) question(ref wire.MessageID, after uint64) *client.QuestionBac
 // wantOpen checks how many delegations status says are open.
 func (r *running) wantOpen(when string, given, taken, questions int) {
 	r.t.Helper()
-	var s client.Status
-	r.dial().must("status", nil, &s)
+	s := get[client.Status](r.dial(), "status", nil)
 	if s.TasksGiven != given || s.TasksTaken != taken || s.QuestionsOpen != questions {
 		r.t.Errorf("%s: %d given, %d taken, %d questions: want %d, %d, %d", when, s.TasksGiven, s.TasksTaken, s.QuestionsOpen, given, taken, questions)
 	}
@@ -118,8 +116,7 @@ func TestTheDelegatorIsAskedBack(t *testing.T) {
 	bystander, _ := desk.guestAgent(client.AttachParams{Name: "bystander"}, func(_ context.Context, r *jsonrpc.Request) {
 		t.Errorf("the bystander got a %s", r.Method)
 	})
-	var given client.DelegateAnswer
-	planner.must("delegate", client.DelegateParams{Head: client.Head{Thread: "release"}, To: "laptop", Payload: task1(`,"deadline_ms":60000`)}, &given)
+	given := get[client.DelegateAnswer](planner, "delegate", client.DelegateParams{Head: client.Head{Thread: "release"}, To: "laptop", Payload: task1(`,"deadline_ms":60000`)})
 	speaker := laptop.guest(nil)
 	speaker.must("speak", client.SpeakParams{Name: "reviewer", Key: key}, nil)
 	id := wire.NewMessageID()
@@ -135,8 +132,7 @@ func TestTheDelegatorIsAskedBack(t *testing.T) {
 	if q.ID != id || q.Text != "Which branch?" || time.Since(q.Since.Time).Abs() > time.Minute {
 		t.Errorf("%+v", q)
 	}
-	var all client.Tasks
-	planner.must("tasks", nil, &all)
+	all := get[client.Tasks](planner, "tasks", nil)
 	if len(all.Tasks) != 1 || all.Tasks[0].Question == nil || all.Tasks[0].Question.Text != "Which branch?" || all.Tasks[0].State != client.TaskAccepted {
 		t.Errorf("%+v", all)
 	}
@@ -159,69 +155,6 @@ func TestTheDelegatorIsAskedBack(t *testing.T) {
 	if n := desk.questionBytes(); n != 0 {
 		t.Errorf("%d bytes are left", n)
 	}
-}
-
-// A person who delegated answers from the shell, whenever that is: whoever asked repeats the
-// question and has the answer at once, also after a restart of either daemon at each step.
-func TestAnAnswerWaitsForTheRepeat(t *testing.T) {
-	t.Parallel()
-	desk, laptop := pair(t)
-	worker := laptop.agent(client.AttachParams{Name: "reviewer"}, say(accepted))
-	given, id := delegateTo(desk.dial(), "laptop", task1("")), wire.NewMessageID()
-	restart := func(who **running, name string) {
-		t.Helper()
-		(*who).stop()
-		*who = start(t, (*who).dir, name)
-		desk.knows(laptop)
-		laptop.knows(desk)
-		if name == "laptop" {
-			worker = laptop.agent(client.AttachParams{Name: "reviewer"}, say(accepted))
-		}
-	}
-	asksBriefly(t, desk, worker, given.ID, id)
-	if q := desk.dial().question(given.ID, 0); q.ID != id {
-		t.Errorf("%+v", q)
-	}
-	ends := asks(worker, given.ID, id, brief)
-	wantCode(t, "a repeat", kinds.Timeout, ends)
-	for _, step := range []string{"desk", "laptop"} {
-		restart(map[string]**running{"desk": &desk, "laptop": &laptop}[step], step)
-		if s := desk.dial().state(given.ID); s.Question == nil || s.Question.ID != id || s.Question.Text != "Which branch?" || s.Questions != 1 {
-			t.Errorf("after a restart of %s: %+v", step, s)
-		}
-	}
-	// While the question waits there.
-	open := asks(worker, given.ID, id, brief[:len(brief)-3]+"600000}")
-	wantCode(t, "other content", kinds.Invalid, open)
-	other := wire.NewMessageID()
-	ends = asks(worker, given.ID, other, which)
-	await.Until(t, "the new question", func() bool { s := desk.dial().state(given.ID); return s.Question != nil && s.Question.ID == other })
-	desk.stop()
-	wantCode(t, "a restart of the delegator meanwhile", kinds.Timeout, ends)
-	restart(&desk, "desk")
-	ends = asks(worker, given.ID, other, which)
-	time.Sleep(10 * time.Millisecond)
-	var answered client.Answered
-	desk.dial().must("answer", client.AnswerParams{Ref: given.ID, Payload: wire.Payload(mainBranch)}, &answered)
-	if answered.ID != other || answered.Delegation != given.ID {
-		t.Errorf("%+v", answered)
-	}
-	wantAnswer(t, "the answer", ends)
-	for _, step := range []string{"desk", "laptop"} {
-		restart(map[string]**running{"desk": &desk, "laptop": &laptop}[step], step)
-		wantAnswer(t, "after a restart of "+step, asks(worker, given.ID, other, which))
-		if s := desk.dial().state(given.ID); s.Question != nil || s.Questions != 2 {
-			t.Errorf("after a restart of %s: %+v", step, s)
-		}
-	}
-	// The asker's daemon goes away while it waits, and the answer comes then.
-	third := wire.NewMessageID()
-	asks(worker, given.ID, third, which)
-	await.Until(t, "the third question", func() bool { return desk.dial().state(given.ID).Question != nil })
-	laptop.stop()
-	desk.dial().must("answer", client.AnswerParams{Ref: third, Payload: wire.Payload(mainBranch)}, nil)
-	restart(&laptop, "laptop")
-	wantAnswer(t, "the answer that came meanwhile", asks(worker, given.ID, third, which))
 }
 
 // An agent has as long as the delegation lasts, and is asked once, however often the question is
@@ -274,14 +207,14 @@ func TestAnAgentThatIsAwayOrFails(t *testing.T) {
 	ends := asks(worker, given.ID, wire.NewMessageID(), which)
 	await.Receive(t, "asked", gone)
 	planner.Close()
-	await.Until(t, "detached", func() bool { return desk.agents.FindByName("planner") == nil })
+	desk.awaitLeft("planner")
 	deaf := desk.agent(client.AttachParams{Name: "planner", Kinds: []string{"result"}}, nil)
 	deaf.Close()
-	await.Until(t, "detached", func() bool { return desk.agents.FindByName("planner") == nil })
+	desk.awaitLeft("planner")
 	planner = attach(say(mainBranch))
 	wantAnswer(t, "when it is back", ends)
 	planner.Close()
-	await.Until(t, "detached", func() bool { return desk.agents.FindByName("planner") == nil })
+	desk.awaitLeft("planner")
 
 	say := atomic.Pointer[func(r *jsonrpc.Request)]{}
 	attach(func(_ context.Context, r *jsonrpc.Request) { (*say.Load())(r) })
@@ -320,53 +253,43 @@ func TestAnAgentThatIsAwayOrFails(t *testing.T) {
 	wantAnswerInTime(t, "a person answers", worker, given.ID, id, brief)
 }
 
-// An agent asks in the moment in which it has accepted, while its daemon still writes that down.
-func TestAQuestionRightAfterTheAck(t *testing.T) {
-	t.Parallel()
-	desk, laptop := pair(t)
-	worker, asked := laptop.dial(), make(chan (<-chan questionEnd), 1)
-	written, begun := make(chan struct{}), make(chan struct{})
-	laptop.agent(client.AttachParams{Name: "reviewer"}, func(_ context.Context, r *jsonrpc.Request) {
-		in := bind(t, r)
-		go laptop.store.Write(context.Background(), false, func(*store.Tx) error { close(begun); <-written; return nil })
-		<-begun
-		r.Respond(wire.Payload(accepted))
-		asked <- asks(worker, in.ID, wire.NewMessageID(), which)
-	})
-	given := make(chan wire.MessageID, 1)
-	go func() { given <- delegateTo(desk.dial(), "laptop", task1("")).ID }()
-	ends := await.Receive(t, "asked", asked)
-	close(written)
-	id := await.Receive(t, "the ack", given)
-	desk.dial().question(id, 0)
-	desk.dial().must("answer", client.AnswerParams{Ref: id, Payload: wire.Payload(mainBranch)}, nil)
-	wantAnswer(t, "the answer", ends)
-}
-
-// A question wakes the session that is asked, and so does the next one if it was answered: by the
-// session itself, or by a person.
-func TestAnsweredQuestionsLetTheNextOneWake(t *testing.T) {
+// A question comes to the session that delegated, and wakes it if its owner lets answers do so. The next one does so
+// too if it was answered: by the session itself, or by a person.
+func TestQuestionsWakeWhoDelegated(t *testing.T) {
 	t.Parallel()
 	desk, laptop := pair(t)
 	worker := laptop.agent(client.AttachParams{Name: "reviewer"}, say(accepted))
-	desk.dial().must("wake.answers", client.WakeAnswersParams{On: true}, nil)
 	s := desk.session("claude")
 	given := delegateTo(s.program, "laptop", task1(""))
-	for i, answers := range []func(){
-		func() { s.release <- wire.Payload(mainBranch) },
+	answers := func() { s.release <- wire.Payload(mainBranch) }
+	for i, answer := range []func(){
+		answers,
+		answers,
 		func() {
 			desk.dial().must("answer", client.AnswerParams{Ref: given.ID, Payload: wire.Payload(mainBranch)}, nil)
 		},
-		func() { s.release <- wire.Payload(mainBranch) },
+		answers,
 	} {
-		time.Sleep(300 * time.Millisecond) // the pause between two wakes
-		ends := asks(worker, given.ID, wire.NewMessageID(), which)
-		if in := s.nextRequest(); in.Delegation == nil || in.Delegation.ID != given.ID {
+		next := s.nextRequest
+		switch i {
+		case 0:
+			next = func() *client.Inbound { return s.next(false) }
+		case 1:
+			desk.dial().must("wake.answers", client.WakeAnswersParams{On: true, Agent: "claude"}, nil)
+		default:
+			time.Sleep(300 * time.Millisecond) // the pause between two wakes
+		}
+		id := wire.NewMessageID()
+		ends := asks(worker, given.ID, id, which)
+		if in := next(); in.Kind != kinds.KindQuery || in.ID != id || in.Delegation == nil || in.Delegation.ID != given.ID {
 			t.Errorf("question %d: %+v", i, in)
 		}
-		answers()
+		answer()
 		wantAnswer(t, "the answer", ends)
 		await.Until(t, "the session is not asked any more", func() bool { return s.working.Load() == 0 })
+	}
+	if len(s.told) > 0 {
+		t.Errorf("it is told again: %+v", <-s.told)
 	}
 }
 
@@ -428,34 +351,5 @@ func TestAQuestionEndsWithItsDelegation(t *testing.T) {
 			}
 			desk.dial().refused(kinds.NotFound, "answer", client.AnswerParams{Ref: id, Payload: wire.Payload(mainBranch)})
 		})
-	}
-}
-
-// A question comes to the session that delegated, and wakes it if its owner lets answers do so.
-func TestAQuestionWakesWhoDelegated(t *testing.T) {
-	t.Parallel()
-	desk, laptop := pair(t)
-	worker := laptop.agent(client.AttachParams{Name: "reviewer"}, say(accepted))
-	s := desk.session("claude")
-	given := delegateTo(s.program, "laptop", task1(""))
-	for _, on := range []bool{false, true} {
-		if on {
-			desk.dial().must("wake.answers", client.WakeAnswersParams{On: true, Agent: "claude"}, nil)
-		}
-		id := wire.NewMessageID()
-		asksBriefly(t, desk, worker, given.ID, id)
-		next := s.nextRequest
-		if !on {
-			next = func() *client.Inbound { return s.next(false) }
-		}
-		if in := next(); in.Kind != kinds.KindQuery || in.ID != id || in.Delegation == nil || in.Delegation.ID != given.ID {
-			t.Errorf("it is told %+v", in)
-		}
-		s.release <- wire.Payload(mainBranch)
-		await.Until(t, "the answer is kept", func() bool { return s.state(given.ID).Question == nil })
-		wantAnswerInTime(t, "then", worker, given.ID, id, brief)
-	}
-	if len(s.told) > 0 {
-		t.Errorf("it is told again: %+v", <-s.told)
 	}
 }

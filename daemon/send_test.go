@@ -51,6 +51,8 @@ func TestQueryFailsAsTheAgentDoes(t *testing.T) {
 			r.RespondError(errors.New("out of paper"))
 		case "method":
 			r.RespondError(jsonrpc.NewMethodNotFound("query"))
+		case "rpc":
+			r.RespondError(&jsonrpc.Error{Code: -32603, Message: "run make deploy"})
 		case "malformed":
 			r.Respond(wire.Payload(`{"data":1}`))
 		case "broken":
@@ -59,9 +61,9 @@ func TestQueryFailsAsTheAgentDoes(t *testing.T) {
 	})
 	for question, code := range map[string]kinds.Code{
 		"coded": kinds.NotAuthorized, "local": kinds.Internal, "plain": kinds.Internal,
-		"method": kinds.UnknownKind, "malformed": kinds.Internal, "broken": kinds.Internal,
+		"rpc": kinds.Internal, "method": kinds.UnknownKind, "malformed": kinds.Internal, "broken": kinds.Internal,
 	} {
-		if e := asker.refused(code, "query", client.QueryParams{To: "laptop", Payload: query(question)}); e.From != laptop.ID().String() || strings.Contains(e.Message, "/home/me") {
+		if e := asker.refused(code, "query", client.QueryParams{To: "laptop", Payload: query(question)}); e.From != laptop.ID().String() || strings.Contains(e.Message, "/home/me") || strings.Contains(e.Message, "deploy") {
 			t.Errorf("%s: from %q: %s", question, e.From, e.Message)
 		}
 	}
@@ -75,22 +77,6 @@ func TestQueryFailsAsTheAgentDoes(t *testing.T) {
 		err := asker.call("query", client.QueryParams{To: "laptop", Payload: query("gone")}, nil)
 		return errors.Is(err, &kinds.Error{Code: kinds.NoAgent})
 	})
-}
-
-func TestPeerSlashAgentReachesTheOneThatIsMeant(t *testing.T) {
-	t.Parallel()
-	desk, laptop := pair(t)
-	for _, name := range []string{"planner", "reviewer"} {
-		laptop.agent(client.AttachParams{Name: name}, say(`{"summary":"`+name+`"}`))
-	}
-	asker := desk.dial()
-	for _, name := range []string{"planner", "reviewer", "planner"} {
-		var a client.Answer
-		asker.must("query", client.QueryParams{To: "laptop/" + name, Payload: query("who?")}, &a)
-		if got := parse[kinds.Response](t, a.Payload).Summary; got != name {
-			t.Errorf("laptop/%s was answered by %s", name, got)
-		}
-	}
 }
 
 func TestDiscoverShowsWhatIsAttached(t *testing.T) {
@@ -124,8 +110,7 @@ func TestPingSaysHowBusyTheAgentsAre(t *testing.T) {
 	desk, laptop := pair(t)
 	asker := desk.dial()
 	pong := func() *kinds.Pong {
-		var a client.Answer
-		asker.must("ping", client.PingParams{To: "laptop"}, &a)
+		a := get[client.Answer](asker, "ping", client.PingParams{To: "laptop"})
 		return parse[kinds.Pong](t, a.Payload)
 	}
 	if p := pong(); p.Status != "idle" || p.Attached != 0 {
@@ -179,8 +164,7 @@ func TestInterruptedQueryIsCancelledAtTheAgent(t *testing.T) {
 	})
 	t.Run("by closing the connection", func(t *testing.T) {
 		asker := desk.dial()
-		failed := make(chan error, 1)
-		go func() { failed <- asker.call("query", p, nil) }()
+		failed := later(asker, "query", p)
 		await.Receive(t, "query", began)
 		asker.Close()
 		if err := await.Receive(t, "error", failed); !errors.Is(err, jsonrpc.ErrClosed) {
@@ -229,21 +213,11 @@ func TestSlowQueriesHinderNobody(t *testing.T) {
 	for range slow {
 		await.Receive(t, "slow query", arrived)
 	}
-	var given client.DelegateAnswer
-	asker.must("delegate", client.DelegateParams{To: "laptop", Payload: kinds.EncodePayload(&kinds.Delegate{Task: "t"})}, &given)
+	given := get[client.DelegateAnswer](asker, "delegate", client.DelegateParams{To: "laptop", Payload: kinds.EncodePayload(&kinds.Delegate{Task: "t"})})
 	// The slow ones end after these: whoever waited for one of them would wait in vain.
 	asker.must("query", client.QueryParams{To: "laptop", Payload: query("quick")}, nil)
 	asker.must("ping", client.PingParams{To: "laptop"}, nil)
 	asker.must("cancel", client.CancelParams{Ref: given.ID}, nil)
-}
-
-// A call that says to nobody is wrong, and is told what is missing.
-func TestMissingRecipient(t *testing.T) {
-	t.Parallel()
-	desk := start(t, stateDir(t), "desk")
-	if e := desk.dial().refused(kinds.UnknownPeer, "query", client.QueryParams{Payload: query("?")}); !strings.HasPrefix(e.Message, "to: missing: name a trusted peer") {
-		t.Error(e)
-	}
 }
 
 // Who names this daemon, or an agent of it, hears what to name instead.
@@ -282,10 +256,7 @@ func TestAnAgentNamedWithoutItsPeer(t *testing.T) {
 	if !ask(owner, "reviewer") || !ask(guest, "reviewer") || ask(owner, "planner") || ask(owner, "reviewer/x") {
 		t.Error("the error does not name laptop/reviewer where it should, and nowhere else")
 	}
-	writeConfig(t, desk.dir, "agents: {\"*\": {to: []}}\n")
-	if _, err := desk.reloadConfig(); err != nil {
-		t.Fatal(err)
-	}
+	desk.configure("agents: {\"*\": {to: []}}\n")
 	if !ask(owner, "reviewer") || ask(guest, "reviewer") {
 		t.Error("a guest hears of a peer's agents that it may not call")
 	}
@@ -337,8 +308,7 @@ func TestAMessageNamesTheAgentThatSentIt(t *testing.T) {
 	if in := await.Receive(t, "delegate", got); in.FromAgent != "planner" {
 		t.Errorf("%+v", in)
 	}
-	var all client.Tasks
-	reviewer.must("tasks", nil, &all)
+	all := get[client.Tasks](reviewer, "tasks", nil)
 	if len(all.Tasks) != 1 || all.Tasks[0].FromAgent != "planner" {
 		t.Errorf("%+v", all)
 	}
@@ -356,12 +326,11 @@ func TestAMessageNamesTheAgentThatSentIt(t *testing.T) {
 
 	// What is held, and what a restart finds, says it too.
 	reviewer.Close()
-	await.Until(t, "detached", func() bool { return laptop.agents.FindByName("reviewer") == nil })
+	laptop.awaitLeft("reviewer")
 	planner.must("notify", client.NotifyParams{To: client.To("laptop"), Payload: wire.Payload(`{"topic":"t"}`)}, nil)
 	laptop.stop()
 	laptop = start(t, laptop.dir, "laptop")
-	var held client.Inbox
-	laptop.dial().must("inbox", nil, &held)
+	held := get[client.Inbox](laptop.dial(), "inbox", nil)
 	if len(held.Messages) != 1 || held.Messages[0].Envelope.FromAgent != "planner" {
 		t.Errorf("%+v", held)
 	}

@@ -8,11 +8,16 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/client/jsonrpc"
+	"github.com/acpd/acpd/daemon/delegation"
+	"github.com/acpd/acpd/daemon/sessions"
 	"github.com/acpd/acpd/integration/await"
+	"github.com/acpd/acpd/integration/statedb"
 	"github.com/acpd/acpd/kinds"
+	"github.com/acpd/acpd/store"
 	"github.com/acpd/acpd/wire"
 )
 
@@ -121,8 +126,7 @@ func (l *program) query(to string) <-chan client.Answer {
 // unread returns the messages in the inbox that are for the session, as its tool call does.
 func (s *liveSession) unread() (ids []wire.MessageID) {
 	s.t.Helper()
-	var in client.Inbox
-	s.must("inbox", client.InboxParams{Limit: 1000}, &in)
+	in := get[client.Inbox](s, "inbox", client.InboxParams{Limit: 1000})
 	for _, m := range in.Messages {
 		ids = append(ids, m.Envelope.ID)
 	}
@@ -142,8 +146,7 @@ func (d *running) allow(p client.WakeAllowParams) {
 
 func (l *program) notify(p client.NotifyParams) client.Receipt {
 	l.t.Helper()
-	var got client.Receipt
-	l.must("notify", p, &got)
+	got := get[client.Receipt](l, "notify", p)
 	return got
 }
 
@@ -167,7 +170,7 @@ func TestSessionsComeAfterAgentsThatAnswer(t *testing.T) {
 		t.Error("the session was told of a query")
 	}
 	serve.Close()
-	await.Until(t, "serve has left", func() bool { return laptop.agents.FindByName("serve") == nil })
+	laptop.awaitLeft("serve")
 	answer := asker.query("laptop")
 	if in := s.nextRequest(); in.Wake.Unattended {
 		t.Error("it may be woken unattended")
@@ -199,10 +202,7 @@ func TestASenderIsToldToNameASession(t *testing.T) {
 	if got := ask(); !strings.Contains(got, `name a session, such as "claude"`) {
 		t.Error(got)
 	}
-	writeConfig(t, laptop.dir, "policy: {desk: {kinds: [query]}}\n")
-	if _, err := laptop.reloadConfig(); err != nil {
-		t.Fatal(err)
-	}
+	laptop.configure("policy: {desk: {kinds: [query]}}\n")
 	if got := ask(); strings.Contains(got, "session") {
 		t.Error(got)
 	}
@@ -226,10 +226,7 @@ func TestAMistypedAgentIsNamed(t *testing.T) {
 			t.Error(got)
 		}
 	}
-	writeConfig(t, laptop.dir, "policy: {desk: {kinds: [query]}}\n")
-	if _, err := laptop.reloadConfig(); err != nil {
-		t.Fatal(err)
-	}
+	laptop.configure("policy: {desk: {kinds: [query]}}\n")
 	if got := ask("mien"); strings.Contains(got, "mine") {
 		t.Error(got)
 	}
@@ -285,8 +282,7 @@ func TestASessionThatEndsTellsItsAskers(t *testing.T) {
 			t.Errorf("the asker hears %v", err)
 		}
 	}
-	var end client.Task
-	asker.must("wait", client.WaitParams{ID: given.ID}, &end)
+	end := get[client.Task](asker, "wait", client.WaitParams{ID: given.ID})
 	if e := parse[kinds.Error](t, end.Result); end.State != client.TaskFailed || e.Code != kinds.NoAgent || e.Delivered() != kinds.DeliveredUnknown {
 		t.Errorf("the delegation is %+v: %s", end.State, end.Result)
 	}
@@ -306,4 +302,101 @@ func (d *running) subscribe(p client.SubscribeParams) <-chan *client.Event {
 	})
 	l.must("subscribe", p, nil)
 	return events
+}
+
+// woken returns the next message for which the session is woken.
+func (s *liveSession) woken() *client.Inbound {
+	s.t.Helper()
+	for {
+		if in := await.Receive(s.t, "what the session is woken for", s.told); in.Wake != nil {
+			return in
+		}
+	}
+}
+
+// A session that comes back while its old connection ends is a session.
+func TestTheEndOfAnOldConnectionEndsNoNewSession(t *testing.T) {
+	t.Parallel()
+	desk, laptop := pair(t)
+	laptop.allow(client.WakeAllowParams{Peer: "desk"})
+	s := laptop.session("claude")
+	sender, _ := laptop.trust.FindPeer(desk.ID())
+	laptop.agent(client.AttachParams{Name: "welder"}, say(accepted))
+	delegateTo(desk.dial(), "laptop/welder", task1(""))
+	done := make(chan struct{})
+	var holding sync.WaitGroup
+	holding.Go(func() { // the table is held most of the time, so that each step waits for it
+		for {
+			select {
+			case <-done:
+				return
+			default:
+				laptop.delegations.List(nil, func(*delegation.Delegation, client.TaskState) bool { time.Sleep(time.Millisecond); return false })
+			}
+		}
+	})
+	defer holding.Wait()
+	defer close(done)
+	for n := range 100 {
+		old := s
+		var closing sync.WaitGroup
+		closing.Go(func() { old.Close() })
+		s = laptop.sessionWith(client.AttachParams{Name: "claude", Session: claude, Key: old.key})
+		closing.Wait()
+		if !laptop.sessions.Waker.MayWake("claude", sender, kinds.KindNotify) {
+			t.Fatalf("the end of connection %d ended the session of the next one", n)
+		}
+	}
+}
+
+// A delegation whose ack cannot be written keeps its session from nothing else.
+func TestAnAckThatCannotBeWrittenFreesTheSession(t *testing.T) {
+	t.Parallel()
+	desk, laptop := pair(t)
+	laptop.allow(client.WakeAllowParams{Peer: "desk"})
+	s := laptop.session("claude")
+	statedb.Exec(t, laptop.store, "CREATE TRIGGER broken BEFORE UPDATE OF ack ON daemon_task BEGIN SELECT RAISE(ABORT, 'broken'); END")
+	s.release <- wire.Payload(accepted)
+	if err := desk.dial().call("delegate", client.DelegateParams{To: "laptop/claude", Payload: task1("")}, nil); err == nil {
+		t.Fatal("accepted")
+	}
+	statedb.Exec(t, laptop.store, "DROP TRIGGER broken")
+	for note := desk.dial().notify(s.notice("laptop")); s.woken().ID != note.ID; {
+	}
+}
+
+// The owner is asked nothing about a delegation whose time is over.
+func TestAnExpiredDelegationAsksNobody(t *testing.T) {
+	t.Parallel()
+	desk, laptop := pair(t)
+	laptop.allow(client.WakeAllowParams{Peer: "desk", Ask: true})
+	s := laptop.session("claude")
+	asked := laptop.subscribe(client.SubscribeParams{Events: client.EventFilter{Types: []client.EventType{client.EventApproval}}})
+	s.release <- wire.Payload(accepted)
+	delegateTo(desk.dial(), "laptop/claude", wire.Payload(`{"task":"t","deadline_ms":1000}`))
+	await.Receive(t, "the owner is asked", asked)
+	await.Until(t, "the owner is asked no more", func() bool { return len(laptop.sessions.Waker.Approvals()) == 0 })
+}
+
+// Messages that have woken a session, and that it left in the inbox, hide no others from it when
+// it comes back.
+func TestWhatHasWokenASessionHidesNothing(t *testing.T) {
+	t.Parallel()
+	desk, laptop := pair(t)
+	s := laptop.session("claude")
+	asker, id := desk.dial(), desk.ID()
+	dir := laptop.home
+	for range sessions.MaxRestored {
+		old := asker.notify(s.notice("laptop")).ID
+		statedb.Exec(t, laptop.store, "INSERT INTO daemon_turn (agent, peer, message, cause, at, sent) VALUES ('claude', ?, ?, ?, ?, 0)",
+			id[:], old[:], id[:], store.Millis(time.Now().Add(-2*time.Hour))) // it woke the session two hours ago
+	}
+	last := asker.notify(s.notice("laptop"))
+	laptop.allow(client.WakeAllowParams{Peer: "desk"})
+	laptop.stop()
+	laptop = start(t, string(dir), "laptop") // it reads the turns
+	again := laptop.sessionWith(client.AttachParams{Name: "claude", Session: claude, Key: s.key})
+	if in := again.woken(); in.ID != last.ID {
+		t.Errorf("woken for %s, want %s", in.ID, last.ID)
+	}
 }

@@ -1,13 +1,13 @@
 package daemon
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/daemon/registry"
-	"github.com/acpd/acpd/daemon/sessions"
 	"github.com/acpd/acpd/integration/await"
 	"github.com/acpd/acpd/kinds"
 	"github.com/acpd/acpd/wire"
@@ -111,8 +111,7 @@ func TestAnswersWakeWhoAsked(t *testing.T) {
 	s := desk.session("claude")
 	reports := func(given *client.DelegateAnswer, payload wire.Payload) client.Receipt {
 		t.Helper()
-		var got client.Receipt
-		worker.must("result", client.ResultParams{Ref: given.ID, Payload: payload}, &got)
+		got := get[client.Receipt](worker, "result", client.ResultParams{Ref: given.ID, Payload: payload})
 		return got
 	}
 	given := delegateTo(s.program, "laptop", task1(""))
@@ -145,8 +144,7 @@ func TestAnswersWakeWhoAsked(t *testing.T) {
 		t.Errorf("a notify: %+v", r)
 	}
 	s.next(false)
-	var agents client.Agents
-	desk.dial().must("agents", nil, &agents)
+	agents := get[client.Agents](desk.dial(), "agents", nil)
 	if w := agents.Agents[0].Woken; w == nil || w.Day != 1 || len(w.By) != 1 || w.By[0].Name != "laptop" {
 		t.Errorf("woken: %+v", w)
 	}
@@ -164,7 +162,7 @@ func TestASessionThatComesBackIsWokenForWhatIsHeld(t *testing.T) {
 	desk.dial().notify(s.notice("laptop")) // posted, and never read
 	s.next(true)
 	s.Close()
-	await.Until(t, "the session has ended", func() bool { return laptop.agents.FindByName("claude") == nil })
+	laptop.awaitLeft("claude")
 	second := desk.dial().notify(s.notice("laptop"))
 	laptop.stop()
 	laptop = start(t, dir, "laptop")
@@ -178,68 +176,39 @@ func TestASessionThatComesBackIsWokenForWhatIsHeld(t *testing.T) {
 	}
 }
 
-// One message is in a session at a time, and nothing wakes one that is muted.
-func TestOneMessageIsInASessionAtATime(t *testing.T) {
+// Nothing wakes a session that is muted. Who names no attached agent hears which one may be meant.
+func TestAMutedSessionIsNotWoken(t *testing.T) {
 	t.Parallel()
 	desk, laptop := pair(t)
 	laptop.allow(client.WakeAllowParams{Peer: "desk"})
 	s := laptop.session("claude")
-	asker := desk.dial()
-	done := make(chan client.Receipt, 3)
-	for range 3 {
-		go func() { done <- asker.notify(s.notice("laptop")) }()
-	}
-	var waiting []*client.Inbound
-	var first *client.Inbound
-	for range 3 {
-		if in := await.Receive(t, "wake", s.told); in.Wake != nil {
-			first = in
-		} else {
-			waiting = append(waiting, in)
-		}
-	}
-	if first == nil || len(waiting) != 2 || laptop.sessions.Waker.Describe("claude").Waiting != 2 {
-		t.Fatalf("%d wait, the first is %v", len(waiting), first)
-	}
-	s.unread()
-	s.must("ack", client.AckParams{IDs: []wire.MessageID{first.ID}}, nil)
-	next := s.next(true)
-	laptop.dial().must("agents.mute", client.MuteAgentParams{Name: "claude", Secs: 3600}, nil)
-	s.must("ack", client.AckParams{IDs: []wire.MessageID{next.ID}}, nil)
-	await.Until(t, "nothing waits", func() bool { return laptop.sessions.Waker.Describe("claude").Waiting == 0 })
-	if len(s.told) != 0 || len(s.unread()) != 1 {
-		t.Errorf("%d wakes of a muted session, %d unread", len(s.told), len(s.unread()))
-	}
-	var state client.SessionState
-	if s.must("session", nil, &state); len(state.Notices) != 1 || !strings.Contains(state.Notices[0], "muted") {
-		t.Errorf("%+v", state)
-	}
-	for range 3 {
-		await.Receive(t, "receipt", done)
-	}
+	asker, owner := desk.dial(), laptop.dial()
+	owner.must("agents.mute", client.MuteAgentParams{Name: "claude", Secs: 3600}, nil)
 	if r := asker.notify(s.notice("laptop")); r.State != client.Held {
 		t.Errorf("%+v", r)
 	}
 	s.next(false)
-	laptop.dial().must("agents.mute", client.MuteAgentParams{Name: "claude"}, nil)
+	var state client.SessionState
+	if s.must("session", nil, &state); len(state.Notices) != 1 || !strings.Contains(state.Notices[0], "muted") {
+		t.Errorf("%+v", state)
+	}
+	owner.must("agents.mute", client.MuteAgentParams{Name: "claude"}, nil)
+	asker.notify(s.notice("laptop"))
+	s.next(true)
 	for method, params := range map[string]any{"agents.mute": client.MuteAgentParams{Name: "nobody", Secs: 1}, "wake.test": client.WakeTestParams{Agent: "nobody"}} {
 		const with, without = `no agent "nobody" is attached: acpctl agents lists those that are`, `no agent "nobody" is attached: start a program that acpctl setup has connected`
-		if e := laptop.dial().refused(kinds.NoAgent, method, params); !strings.HasSuffix(e.Message, with) {
+		if e := owner.refused(kinds.NoAgent, method, params); !strings.HasSuffix(e.Message, with) {
 			t.Error(e)
 		}
 		if e := desk.dial().refused(kinds.NoAgent, method, params); !strings.HasSuffix(e.Message, without) {
 			t.Error(e)
 		}
 	}
-	asker.notify(s.notice("laptop"))
-	s.next(true)
-	for _, near := range []string{"cluade", "claude-code", "clau"} {
-		if e := laptop.dial().refused(kinds.NoAgent, "agents.mute", client.MuteAgentParams{Name: near, Secs: 1}); !strings.HasSuffix(e.Message, ": did you mean claude?") {
-			t.Error(e)
-		}
+	if e := owner.refused(kinds.NoAgent, "agents.mute", client.MuteAgentParams{Name: "cluade", Secs: 1}); !strings.HasSuffix(e.Message, ": did you mean claude?") {
+		t.Error(e)
 	}
-	for _, bad := range []client.MuteAgentParams{{Name: "claude", Secs: 1 << 40}, {Name: "nobody", Secs: 1}, {}} {
-		if err := laptop.dial().call("agents.mute", bad, nil); err == nil {
+	for _, bad := range []client.MuteAgentParams{{Name: "claude", Secs: 1 << 40}, {}} {
+		if err := owner.call("agents.mute", bad, nil); err == nil {
 			t.Errorf("%+v is taken", bad)
 		}
 	}
@@ -275,27 +244,6 @@ func TestAcceptedDelegationsWakeOneAfterTheOther(t *testing.T) {
 	}
 }
 
-// Old notices of a peer that may wake nobody hide no other peer's from a session that comes back.
-func TestOldNoticesHideNoOtherPeers(t *testing.T) {
-	t.Parallel()
-	laptop, noisy, desk := start(t, stateDir(t), "laptop"), start(t, stateDir(t), "noisy"), start(t, stateDir(t), "desk")
-	befriend(t, laptop, noisy)
-	befriend(t, laptop, desk)
-	laptop.allow(client.WakeAllowParams{Peer: "desk"})
-	note := client.NotifyParams{To: client.To("laptop/claude"), Payload: wire.Payload(`{"topic":"t"}`)}
-	before := laptop.session("claude")
-	before.program.Close()
-	await.Until(t, "the session to end", func() bool { return laptop.agents.FindByName("claude") == nil })
-	for range sessions.MaxRestored {
-		noisy.dial().must("notify", note, nil)
-	}
-	desk.dial().must("notify", note, nil)
-	s := laptop.sessionWith(client.AttachParams{Name: "claude", Session: claude, Key: before.key})
-	if in := await.Receive(t, "the session to be told", s.told); in.Name != "desk" || in.Wake == nil {
-		t.Errorf("told of %+v", in)
-	}
-}
-
 // A notice that refers to what a session has delegated is no answer to it.
 // holds: security.md#agents-on-this-machine
 func TestANoticeIsNoAnswer(t *testing.T) {
@@ -311,4 +259,151 @@ func TestANoticeIsNoAnswer(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.next(false)
+}
+
+// A session that its program says nothing can wake is not woken, whatever the rules say: its owner is
+// asked nothing, peers hear that it answers when it is active, and the owner reads why.
+func TestAnUnwakeableSession(t *testing.T) {
+	t.Parallel()
+	desk, laptop := pair(t)
+	why := "it has no folder ~/.codex here"
+	s := laptop.sessionWith(client.AttachParams{Name: "codex", Session: &client.SessionInfo{Harness: "codex", Version: "0.169.0", Unwakeable: why}})
+	warned := func() bool { return slices.Contains(laptop.listWarnings(), "codex cannot be woken: "+why) }
+	if warned() {
+		t.Error("the owner hears it where nobody may wake it")
+	}
+	asker := desk.dial()
+	for _, ask := range []bool{false, true} {
+		laptop.allow(client.WakeAllowParams{Peer: "desk", Ask: ask})
+		asker.notify(s.notice("laptop"))
+		s.next(false)
+		s.release <- wire.Payload(`{"summary":"later"}`)
+		asker.must("query", client.QueryParams{To: "laptop/codex", Payload: query("?")}, nil)
+		s.next(false)
+		s.release <- wire.Payload(accepted)
+		delegateTo(asker, "laptop/codex", task1(""))
+		s.next(false)
+		if n := len(laptop.sessions.Waker.Approvals()); n > 0 || !warned() {
+			t.Errorf("ask %v: %d approvals, the owner is told: %v", ask, n, warned())
+		}
+		if e := asker.refused(kinds.NoAgent, "query", client.QueryParams{To: "laptop", Payload: query("?")}); !strings.Contains(e.Message, `name a session, such as "codex"`) || strings.Contains(e.Message, "wake allow") {
+			t.Errorf("the asker hears %v", e)
+		}
+	}
+	if n := laptop.sessions.Waker.Describe("codex").Day; n > 0 {
+		t.Errorf("%d turns", n)
+	}
+	laptop.allow(client.WakeAllowParams{Peer: "desk"})
+	found := get[client.Answer](asker, "discover", client.DiscoverParams{To: "laptop", Fresh: true})
+	if c := parse[kinds.Capabilities](t, found.Payload); !slices.Equal(c.Sessions, []string{"codex"}) {
+		t.Errorf("peers hear %+v", c)
+	}
+	var agents client.Agents
+	if laptop.dial().must("agents", nil, &agents); agents.Agents[0].Session.Unwakeable != why {
+		t.Errorf("%+v", agents.Agents[0].Session)
+	}
+	for _, bad := range []string{"one\ntwo", strings.Repeat("x", client.MaxReason+1)} {
+		laptop.guest(nil).refused(kinds.Invalid, "attach", client.AttachParams{Name: "x", Session: &client.SessionInfo{Harness: "codex", Unwakeable: bad}})
+	}
+}
+
+// A session whose program refuses to be woken answers when it is active, although the rules let it be
+// woken: a question that names no agent does not wait for it in vain, and the owner reads why.
+func TestASessionThatRefusesToBeWoken(t *testing.T) {
+	t.Parallel()
+	desk, laptop := pair(t)
+	laptop.allow(client.WakeAllowParams{Peer: "desk"})
+	s := laptop.session("claude")
+	const why = "the session is unattended"
+	s.says(func(*client.Inbound) client.WakeAnswer { return client.WakeAnswer{Refused: why + "\n\x1b[1m"} })
+	asker := desk.dial()
+	asker.notify(s.notice("laptop"))
+	s.next(true)
+	state := func() *client.Woken {
+		agents := get[client.Agents](laptop.dial(), "agents", nil)
+		return agents.Agents[0].Woken
+	}
+	await.Until(t, "the daemon knows of the refusal", func() bool { return state().Refused != "" })
+	if w := state(); !strings.HasPrefix(w.Refused, why) || strings.ContainsAny(w.Refused, "\n\x1b") || w.Day != 0 {
+		t.Errorf("%+v", w)
+	}
+	if warnings := laptop.listWarnings(); !slices.ContainsFunc(warnings, func(w string) bool { return strings.HasPrefix(w, "claude was not woken: "+why) }) {
+		t.Errorf("the owner reads %q", warnings)
+	}
+	asker.refused(kinds.NoAgent, "query", client.QueryParams{To: "laptop", Payload: query("?")})
+	found := get[client.Answer](asker, "discover", client.DiscoverParams{To: "laptop", Fresh: true})
+	if c := parse[kinds.Capabilities](t, found.Payload); !slices.Equal(c.Sessions, []string{"claude"}) {
+		t.Errorf("peers hear %+v", c)
+	}
+
+	s.says(func(*client.Inbound) client.WakeAnswer { return client.WakeAnswer{Posted: true} })
+	asker.notify(s.notice("laptop"))
+	s.woken()
+	await.Until(t, "the daemon knows that it may be woken", func() bool { return state().Refused == "" })
+	s.says(func(*client.Inbound) client.WakeAnswer {
+		return client.WakeAnswer{Refused: strings.Repeat("x", client.MaxReason+1)}
+	})
+	s.must("ack", client.AckParams{IDs: s.unread()}, nil)
+	asker.notify(s.notice("laptop"))
+	s.woken()
+	await.Until(t, "the daemon knows of a refusal at great length", func() bool { return strings.Contains(state().Refused, "great length") })
+}
+
+// A question for a session that cannot be woken yet waits, and wakes it when it can: what is so of a
+// session is declared by attaching anew on its connection, and takes nothing out of its hands.
+func TestASessionThatCanBeWokenLater(t *testing.T) {
+	t.Parallel()
+	desk, laptop := pair(t)
+	info := client.SessionInfo{Harness: "codex", Unwakeable: "its conversation has had no turn yet"}
+	p := client.AttachParams{Name: "codex", Session: &info}
+	s := laptop.sessionWith(p)
+	laptop.allow(client.WakeAllowParams{Peer: "desk"})
+	asker := desk.dial()
+	answers := asker.query("laptop/codex")
+	s.next(false)
+	asker.notify(s.notice("laptop"))
+	s.next(false)
+	p.Key, p.Session = s.key, &client.SessionInfo{Harness: "codex"}
+	s.must("attach", p, nil)
+	woken := make(map[string]bool)
+	for range 2 {
+		in := s.woken()
+		woken[in.Kind] = true
+		if in.Kind == kinds.KindQuery {
+			s.release <- wire.Payload(`{"summary":"now"}`)
+		} else {
+			s.must("ack", client.AckParams{IDs: []wire.MessageID{in.ID}}, nil)
+		}
+	}
+	await.Receive(t, "the answer", answers)
+	if !woken[kinds.KindQuery] || !woken[kinds.KindNotify] {
+		t.Errorf("woken for %v", woken)
+	}
+}
+
+// The owner wakes a session that he has opened, with a line of his own, and reads what its program did.
+func TestTheOwnerWakesASession(t *testing.T) {
+	t.Parallel()
+	_, laptop := pair(t)
+	s := laptop.session("claude")
+	laptop.guest(nil).refused(kinds.NotAuthorized, "wake.test", client.WakeTestParams{Agent: "claude"})
+	laptop.dial().refused(kinds.NotAuthorized, "wake.test", client.WakeTestParams{Agent: "claude"})
+	laptop.dial().refused(kinds.NoAgent, "wake.test", client.WakeTestParams{Agent: "claud"})
+	laptop.allow(client.WakeAllowParams{Peer: "desk", Ask: true})
+	for _, said := range []client.WakeAnswer{{Posted: true}, {Refused: "the session is unattended"}} {
+		s.says(func(in *client.Inbound) client.WakeAnswer {
+			if in.Wake == nil || !in.Wake.Test || in.Wake.Unattended || in.From != laptop.ID() {
+				t.Errorf("%+v, %+v", in, in.Wake)
+			}
+			return said
+		})
+		tested := get[client.WakeTested](laptop.dial(), "wake.test", client.WakeTestParams{Agent: "claude"})
+		if want := (client.WakeTested{Agent: "claude", Posted: said.Posted, Refused: said.Refused}); tested != want {
+			t.Errorf("%+v, want %+v", tested, want)
+		}
+		s.next(true)
+	}
+	if w := laptop.sessions.Waker.Describe("claude"); w.Day != 0 || laptop.rows("daemon_inbox") != 0 || len(laptop.sessions.Waker.Approvals()) != 0 {
+		t.Errorf("%+v, %d held", w, laptop.rows("daemon_inbox"))
+	}
 }

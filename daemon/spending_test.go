@@ -45,8 +45,7 @@ func TestSpending(t *testing.T) {
 		t.Errorf("%+v, then %+v", first, second)
 	}
 	agent.refused(kinds.Overloaded, "budget.reserve", reserve)
-	var status client.Status
-	desk.dial().must("status", nil, &status)
+	status := get[client.Status](desk.dial(), "status", nil)
 	if len(status.Warnings) != 1 || !strings.Contains(status.Warnings[0], "laptop") || !strings.Contains(status.Warnings[0], "2.00 US dollars a day") {
 		t.Errorf("warnings: %q", status.Warnings)
 	}
@@ -56,13 +55,11 @@ func TestSpending(t *testing.T) {
 	befriend(t, desk, laptop)
 	reserve = work()
 	reserve.MaxCost = 0
-	var third client.Reserved
-	agent.must("budget.reserve", reserve, &third)
+	third := get[client.Reserved](agent, "budget.reserve", reserve)
 	if third.Trust == second.Trust {
 		t.Errorf("trust is %q as before", third.Trust)
 	}
-	var spent client.Spent
-	desk.dial().must("budget.spent", nil, &spent)
+	spent := get[client.Spent](desk.dial(), "budget.spent", nil)
 	if len(spent.Rows) != 1 || spent.Rows[0].Runs != 3 || spent.Rows[0].Cost != 1.75 || spent.Rows[0].Tokens != 2010 || spent.Rows[0].Name != "laptop" ||
 		spent.Limits.Runs != 20 || spent.Limits.Cost != 2 || spent.Limits.CostAll != 8 || spent.Limits.Tokens != 800_000 {
 		t.Errorf("%+v", spent)
@@ -92,8 +89,7 @@ func TestRunsBelongToRequests(t *testing.T) {
 	beside.must("speak", client.SpeakParams{Name: "claude", Key: key}, nil)
 	other.must("attach", client.AttachParams{Name: "other", Kinds: []string{"notify"}}, nil)
 	sent := func(l *program, method string, params any) <-chan error {
-		ended := make(chan error, 1)
-		go func() { ended <- l.call(method, params, nil) }()
+		ended := later(l, method, params)
 		return ended
 	}
 	worker, _ := laptop.guestAgent(client.AttachParams{Name: "worker"}, say(accepted))
@@ -131,8 +127,7 @@ func TestRunsBelongToRequests(t *testing.T) {
 		foreign := p
 		foreign.Peer = desk.ID()
 		agent.refused(kinds.NotFound, "budget.reserve", foreign)
-		var run client.Reserved
-		agent.must("budget.reserve", p, &run)
+		run := get[client.Reserved](agent, "budget.reserve", p)
 		agent.refused(kinds.Invalid, "budget.settle", client.SettleParams{ID: run.ID, NotBegun: true, Tokens: 1})
 		agent.must("budget.settle", client.SettleParams{ID: run.ID, NotBegun: true}, nil)
 		beside.must("budget.reserve", p, nil)
@@ -153,8 +148,7 @@ func TestRunsBelongToRequests(t *testing.T) {
 			agent.refused(kinds.NotFound, "budget.reserve", p)
 		}
 	}
-	var spent client.Spent
-	desk.dial().must("budget.spent", nil, &spent)
+	spent := get[client.Spent](desk.dial(), "budget.spent", nil)
 	if len(spent.Rows) != 1 || spent.Rows[0].Runs != 9 {
 		t.Errorf("%+v", spent.Rows)
 	}
@@ -163,9 +157,7 @@ func TestRunsBelongToRequests(t *testing.T) {
 // A run that the budget refuses is none: it uses nothing of its request up.
 func TestRefusedRunsUseNoRequestUp(t *testing.T) {
 	t.Parallel()
-	dir := stateDir(t)
-	writeConfig(t, dir, "spending: 1\n")
-	desk, laptop := start(t, dir, "desk"), start(t, stateDir(t), "laptop")
+	desk, laptop := startConfigured(t, "desk", "spending: 1\n"), start(t, stateDir(t), "laptop")
 	befriend(t, desk, laptop)
 	got, leave := make(chan *client.Inbound, 1), make(chan string)
 	defer close(leave)
@@ -181,8 +173,7 @@ func TestRefusedRunsUseNoRequestUp(t *testing.T) {
 		{"query", mainBranch, client.QueryParams{To: "desk", Payload: query("?")}},
 		{"delegate", accepted, client.DelegateParams{To: "desk", Payload: task1("")}},
 	} {
-		ended := make(chan error, 1)
-		go func() { ended <- caller.call(c.method, c.params, nil) }()
+		ended := later(caller, c.method, c.params)
 		p := client.ReserveParams{Profile: "claude", Peer: laptop.ID(), Ref: await.Receive(t, c.method, got).ID, MaxCost: 2}
 		for range spending.MaxRunsOfRequest + 1 {
 			agent.refused(kinds.Overloaded, "budget.reserve", p)

@@ -15,8 +15,10 @@ import (
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/client/jsonrpc"
 	"github.com/acpd/acpd/daemon/traffic"
+	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/integration/await"
 	"github.com/acpd/acpd/kinds"
+	"github.com/acpd/acpd/peer"
 	"github.com/acpd/acpd/wire"
 )
 
@@ -95,13 +97,15 @@ func TestTrafficShowsWhatPasses(t *testing.T) {
 			r.Respond(nil)
 		}
 	})
-	var answer client.Answer
-	planner.must("query", ask, &answer)
+	answer := get[client.Answer](planner, "query", ask)
 	both("out laptop planner> query Which branch? = main ok", "in desk planner>reviewer query Which branch? = main ok") // the agent that was chosen
 	planner.must("notify", notify, nil)
 	both("out laptop planner> notify ci.test green = handed", "in desk planner> notify ci.test green = handed")
 	given := delegateTo(planner, "laptop/reviewer", task1(""))
 	both("out laptop planner>reviewer delegate mend it = ok", "in desk planner>reviewer delegate mend it = ok")
+	// A partial result that no agent took is with its delegation, and is not shown as held.
+	worker.must("result", client.ResultParams{Ref: given.ID, Payload: partial("half", "")}, nil)
+	both("in laptop reviewer> result partial half = handed", "out desk reviewer> result partial half = handed")
 	worker.must("result", client.ResultParams{Ref: given.ID, Payload: completed("mended")}, nil)
 	both("in laptop reviewer> result completed mended = handed", "out desk reviewer> result completed mended = handed")
 	planner.must("ping", client.PingParams{To: "laptop"}, nil)
@@ -112,7 +116,7 @@ func TestTrafficShowsWhatPasses(t *testing.T) {
 	if len(a.Entries) != 0 || a.Lost != 0 || a.Open != nil {
 		t.Errorf("%+v", a)
 	}
-	here.after -= 7
+	here.after -= 8
 	want := here.after + 3
 	a = here.read(client.TrafficParams{Threads: []string{"release 7"}, Agents: []string{"planner"}, Peers: []string{"laptop"}, Kinds: []string{"query"}, Payload: true})
 	if len(a.Entries) != 2 {
@@ -123,28 +127,9 @@ func TestTrafficShowsWhatPasses(t *testing.T) {
 		e.Bytes != len(ask.Payload) || e.TookUS == 0 || time.Since(e.At) > time.Minute || e.Peer != laptop.ID() {
 		t.Errorf("%+v", e)
 	}
-	here.after -= 7
+	here.after -= 8
 	if a = here.read(client.TrafficParams{Topics: []string{"ci"}, Limit: 1}); len(a.Entries) != 1 || a.Entries[0].Topic != "ci.test" || a.Entries[0].Payload != nil {
 		t.Errorf("%+v", a)
-	}
-}
-
-// A partial result that no agent took is with its delegation: it is not shown as held, at neither end.
-func TestTrafficOfAPartialResult(t *testing.T) {
-	t.Parallel()
-	desk, laptop := pair(t)
-	worker := laptop.agent(client.AttachParams{Name: "reviewer"}, say(accepted))
-	given := delegateTo(desk.dial(), "laptop", task1(""))
-	here, there := desk.watcher(), laptop.watcher()
-	worker.must("result", client.ResultParams{Ref: given.ID, Payload: partial("half", "")}, nil)
-	worker.must("result", client.ResultParams{Ref: given.ID, Payload: completed("mended")}, nil)
-	for w, want := range map[*watcher][]string{
-		here:  {"in laptop reviewer> result partial half = ok", "in laptop reviewer> result completed mended = held"},
-		there: {"out desk reviewer> result partial half = ok", "out desk reviewer> result completed mended = held"},
-	} {
-		if got := w.await(2); !slices.Equal(got, want) {
-			t.Errorf("%q, want %q", got, want)
-		}
 	}
 }
 
@@ -164,10 +149,7 @@ func TestTrafficShowsOpenCalls(t *testing.T) {
 	})
 	planner := desk.agent(client.AttachParams{Name: "planner"}, say(`{}`))
 	given := delegateTo(planner, "laptop/reviewer", task1(""))
-	asked := make(chan error, 1)
-	go func() {
-		asked <- planner.call("query", client.QueryParams{To: "laptop", Payload: query("Which branch?")}, nil)
-	}()
+	asked := later(planner, "query", client.QueryParams{To: "laptop", Payload: query("Which branch?")})
 	in := await.Receive(t, "query", taken)
 	open := func(w *watcher) (short []string) {
 		t.Helper()
@@ -200,6 +182,12 @@ func TestTrafficShowsOpenCalls(t *testing.T) {
 	if got := here.await(1); !slices.Equal(got, []string{"out laptop planner> query Which branch? = main ok"}) {
 		t.Errorf("%q", got)
 	}
+	worker.Close()
+	await.Until(t, "the agent is shown as away", func() bool {
+		a := there.read(client.TrafficParams{Open: true})
+		return len(a.Open) == 1 && !a.Open[0].AgentAwaySince.IsZero()
+	})
+	worker = laptop.agent(client.AttachParams{Name: "reviewer"}, say(accepted))
 	worker.must("result", client.ResultParams{Ref: given.ID, Payload: completed("mended")}, nil)
 	await.Until(t, "nothing is open", func() bool { return len(open(here)) == 0 && len(open(there)) == 0 })
 }
@@ -209,9 +197,7 @@ func TestTrafficShowsOpenCalls(t *testing.T) {
 // holds: security.md#at-rest
 func TestTrafficIsBounded(t *testing.T) {
 	t.Parallel()
-	dir := stateDir(t)
-	writeConfig(t, dir, "history: off\n")
-	desk := start(t, dir, "desk")
+	desk := startConfigured(t, "desk", "history: off\n")
 	guest, _ := desk.guestAgent(client.AttachParams{Name: "planner"}, say(`{}`))
 	guest.refused(kinds.NotAuthorized, "traffic", client.TrafficParams{})
 	owner := desk.dial()
@@ -245,8 +231,7 @@ func TestTrafficIsBounded(t *testing.T) {
 	}
 	await.Until(t, "nobody watches", func() bool { return !desk.watch.Traffic.IsOn() })
 	waiting := desk.dial()
-	ended := make(chan error, 1)
-	go func() { ended <- waiting.call("traffic", client.TrafficParams{WaitMS: 30_000}, nil) }()
+	ended := later(waiting, "traffic", client.TrafficParams{WaitMS: 30_000})
 	await.Until(t, "somebody watches", desk.watch.Traffic.IsOn)
 	waiting.Close()
 	if err := await.Receive(t, "the end", ended); err == nil {
@@ -302,34 +287,6 @@ func TestHistory(t *testing.T) {
 	}
 }
 
-// A watcher that reads nothing keeps nothing up: every message passes, and it hears afterwards how many it
-// has lost.
-// holds: security.md#at-rest
-func TestAWatcherThatReadsNothing(t *testing.T) {
-	t.Parallel()
-	desk, laptop := pair(t)
-	laptop.agent(client.AttachParams{Name: "reviewer"}, say(`{"summary":"ok"}`))
-	deaf := desk.watcher()
-	deaf.read(client.TrafficParams{Payload: true})
-	owner := desk.dial()
-	const passed = 200 // more bytes than are kept
-	for range passed {
-		owner.must("query", client.QueryParams{To: "laptop", Payload: query(long(60 << 10))}, nil)
-	}
-	read, lost := 0, uint64(0)
-	for {
-		a := deaf.read(client.TrafficParams{})
-		read += len(a.Entries)
-		lost += a.Lost
-		if len(a.Entries) == 0 {
-			break
-		}
-	}
-	if read+int(lost) != passed || lost == 0 {
-		t.Errorf("%d read and %d lost of %d", read, lost, passed)
-	}
-}
-
 // What a history keeps is in memory alone: not in the state directory, a backup of state.db or the log.
 // holds: security.md#at-rest
 func TestHistoryIsNowhereOnDisk(t *testing.T) {
@@ -366,5 +323,102 @@ func TestHistoryIsNowhereOnDisk(t *testing.T) {
 	}
 	if strings.Contains(log.String(), secret) || !strings.Contains(log.String(), "kind=query") {
 		t.Errorf("the log: %s", log.String())
+	}
+}
+
+func TestSubscribeRefusesWhatNeverComes(t *testing.T) {
+	t.Parallel()
+	desk := start(t, stateDir(t), "desk").dial()
+	e := desk.refused(kinds.Invalid, "subscribe", payload(`{"events":["up","nope"]}`))
+	if !strings.Contains(e.Message, `"nope"`) || !strings.Contains(e.Message, "up, moved, down, refused") {
+		t.Errorf("%v", e)
+	}
+	desk.must("subscribe", client.SubscribeParams{Events: client.EventFilter{Types: client.EventTypes()}}, nil)
+}
+
+func TestSubscriberGetsCopies(t *testing.T) {
+	t.Parallel()
+	desk, laptop := pair(t)
+	copies, events := make(chan *client.Message, 16), make(chan *client.Event, 16)
+	l := laptop.dialWith(func(_ context.Context, r *jsonrpc.Request) {
+		switch r.Method {
+		case client.NotificationMessage:
+			m := new(client.Message)
+			if err := r.ReadParams(m); err != nil {
+				t.Error(err)
+			}
+			copies <- m
+		case client.NotificationEvent:
+			e := new(client.Event)
+			if err := r.ReadParams(e); err != nil {
+				t.Error(err)
+			}
+			events <- e
+		}
+	})
+	l.must("subscribe", client.SubscribeParams{Kinds: []string{"notify", "ping", "pong"}, Peers: []string{"desk"}, Events: client.EventFilter{Types: []client.EventType{"down"}}}, nil)
+	asker := desk.dial()
+	r := get[client.Receipt](asker, "notify", client.NotifyParams{To: client.To("laptop"), Payload: kinds.EncodePayload(&kinds.Notify{Topic: "t"})})
+	if r.State != client.Held {
+		t.Errorf("a copy counted as %s", r.State)
+	}
+	if m := await.Receive(t, "copy", copies); m.Direction != client.In || m.Envelope.ID != r.ID || m.Envelope.From != desk.ID() {
+		t.Errorf("%+v", m)
+	}
+	asker.must("ping", client.PingParams{To: "laptop"}, nil)
+	directions := map[string]client.MessageDirection{}
+	for range 2 {
+		m := await.Receive(t, "copy", copies)
+		directions[m.Envelope.Kind] = m.Direction
+	}
+	if directions["ping"] != client.In || directions["pong"] != client.Out {
+		t.Errorf("%v", directions)
+	}
+	desk.stop()
+	if e := await.Receive(t, "event", events); e.Type != client.EventDown || e.Name != "desk" || e.Peer != desk.ID() {
+		t.Errorf("%+v", e)
+	}
+}
+
+// The details of events of one type have one order.
+func TestEventDetailsHaveAnOrder(t *testing.T) {
+	t.Parallel()
+	desk := start(t, stateDir(t), "desk")
+	const events = 64 // of which half would have another order
+	details := make(chan string, events)
+	l := desk.dialWith(func(_ context.Context, r *jsonrpc.Request) {
+		e := new(client.Event)
+		if err := r.ReadParams(e); err != nil {
+			t.Error(err)
+		}
+		details <- string(e.Details)
+	})
+	l.must("subscribe", client.SubscribeParams{Events: client.EventFilter{Types: []client.EventType{client.EventRefused}}}, nil)
+	for range events {
+		desk.handlePeerEvent(peer.Event{Type: peer.EventRefused, Peer: identity.ID{7}, Addr: "192.0.2.1:7117", Detail: "direct", At: time.Now()})
+	}
+	for range events {
+		if got := await.Receive(t, "event", details); got != `{"addr":"192.0.2.1:7117","detail":"direct"}` {
+			t.Fatal(got)
+		}
+	}
+}
+
+// The program is told how many peers are connected, each time that it changes.
+func TestConnectedIsTold(t *testing.T) {
+	t.Parallel()
+	told := make(chan int, 16)
+	hub := startWith(t, Options{Home: stateDir(t), Listen: "127.0.0.1:0", Name: "hub", NoMDNS: true, Connected: func(peers int) { told <- peers }})
+	for n, name := range []string{"desk", "laptop"} {
+		d := start(t, stateDir(t), name)
+		befriend(t, d, hub)
+		d.dial().must("ping", client.PingParams{To: "hub"}, nil)
+		if got := await.Receive(t, "number", told); got != n+1 {
+			t.Errorf("%d peers are told of when %s came, want %d", got, name, n+1)
+		}
+	}
+	hub.dial().must("untrust", client.UntrustParams{Peer: "desk"}, nil)
+	if got := await.Receive(t, "number", told); got != 1 {
+		t.Errorf("%d peers are told of when one has gone", got)
 	}
 }

@@ -38,8 +38,7 @@ func TestRosterOfThreeMachines(t *testing.T) {
 		want := []client.RosterChange{client.RosterNew, client.RosterNew, client.RosterNew}
 		want[i] = client.RosterSelf
 		for _, apply := range []bool{false, true} {
-			var got client.Roster
-			owner.must("trust.roster", client.RosterParams{Peers: roster, Apply: apply}, &got)
+			got := get[client.Roster](owner, "trust.roster", client.RosterParams{Peers: roster, Apply: apply})
 			if !slices.Equal(listChanges(&got), want) || got.Applied != apply || r.trust.Len() != 0 != apply {
 				t.Errorf("apply %v: %+v, and %d are trusted", apply, got, r.trust.Len())
 			}
@@ -56,8 +55,7 @@ func TestRosterOfThreeMachines(t *testing.T) {
 	events := desk.subscribe(client.SubscribeParams{Events: client.EventFilter{Types: []client.EventType{client.EventTrust}}})
 	await.Until(t, "the keys are pinned", func() bool { return strings.Count(readTrustFile(t, desk), "pq: ") == 2 })
 	before := readTrustFile(t, desk)
-	var got client.Roster
-	desk.dial().must("trust.roster", client.RosterParams{Peers: roster, Apply: true}, &got)
+	got := get[client.Roster](desk.dial(), "trust.roster", client.RosterParams{Peers: roster, Apply: true})
 	if !slices.Equal(listChanges(&got), []client.RosterChange{client.RosterSelf, client.RosterUnchanged, client.RosterUnchanged}) || readTrustFile(t, desk) != before {
 		t.Errorf("once more: %+v", got)
 	}
@@ -101,8 +99,7 @@ func TestRosterIsAppliedWholeOrNot(t *testing.T) {
 		{ID: id(4), Name: "laptop"},
 		{ID: id(5), Name: "build"},
 	}}
-	var got client.Roster
-	owner.must("trust.roster", roster, &got)
+	got := get[client.Roster](owner, "trust.roster", roster)
 	if want := []client.RosterChange{client.RosterNew, client.RosterRefused, client.RosterRefused, client.RosterRefused}; !slices.Equal(listChanges(&got), want) || got.Peers[0].Problem != "" {
 		t.Errorf("%+v", got)
 	}
@@ -130,8 +127,7 @@ func TestTheLongestRoster(t *testing.T) {
 	for i := range client.MaxRoster {
 		roster.Peers = append(roster.Peers, client.RosterEntry{ID: identity.ID{byte(i >> 8), byte(i), 31: 1}, Name: fmt.Sprintf("x%0*d", identity.MaxName-1, i)})
 	}
-	var got client.Roster
-	owner.must("trust.roster", roster, &got)
+	got := get[client.Roster](owner, "trust.roster", roster)
 	if !got.Applied || desk.trust.Len() != client.MaxRoster {
 		t.Errorf("%d are trusted", desk.trust.Len())
 	}
@@ -158,8 +154,7 @@ func TestRelaysOfARoster(t *testing.T) {
 		{ID: desk.ID(), Name: "desk", Relays: []string{"tls://own.example.org:4222"}},
 	}
 	for _, apply := range []bool{false, true} {
-		var got client.Roster
-		owner.must("trust.roster", client.RosterParams{Peers: peers, Apply: apply}, &got)
+		got := get[client.Roster](owner, "trust.roster", client.RosterParams{Peers: peers, Apply: apply})
 		if want := []string{"tls://nats.example.org:4222"}; !slices.Equal(got.Relays, want) || got.Applied != apply {
 			t.Errorf("apply %v: %+v, want the relays %q", apply, got, want)
 		}

@@ -1,15 +1,18 @@
 package daemon
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/acpd/acpd/budget"
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/client/jsonrpc"
 	"github.com/acpd/acpd/identity"
@@ -33,8 +36,7 @@ func TestStrangerWaitsForTrustOnBothSides(t *testing.T) {
 	if w := waiting.Pending[0]; w.ID != desk.ID() || w.Claim != "desk" || w.PQ.IsZero() || w.Addr != desk.node.Addr().String() {
 		t.Errorf("%+v", w)
 	}
-	var named client.NamedPeer
-	owner.must("trust", client.TrustParams{Peer: desk.ID().String()}, &named)
+	named := get[client.NamedPeer](owner, "trust", client.TrustParams{Peer: desk.ID().String()})
 	if named.Name != "desk" || named.ID != desk.ID() {
 		t.Errorf("%+v", named)
 	}
@@ -45,8 +47,7 @@ func TestStrangerWaitsForTrustOnBothSides(t *testing.T) {
 		t.Error("the post-quantum key is not pinned")
 	}
 
-	var peers client.Peers
-	asker.must("peers", nil, &peers)
+	peers := get[client.Peers](asker, "peers", nil)
 	if len(peers.Peers) != 1 || peers.Peers[0].State != client.PeerConnected || peers.Peers[0].Name != "laptop" || peers.Peers[0].Claim != "laptop" {
 		t.Errorf("%+v", peers)
 	}
@@ -88,10 +89,7 @@ func TestUntrustCutsTheLiveConnection(t *testing.T) {
 	asker, owner := desk.dial(), laptop.dial()
 	asker.must("notify", client.NotifyParams{To: client.To("laptop"), Payload: kinds.EncodePayload(&kinds.Notify{Topic: "held"})}, nil)
 	given := delegateTo(asker, "laptop", task1(""))
-	failed := make(chan error, 1)
-	go func() {
-		failed <- desk.dial().call("query", client.QueryParams{To: "laptop", Payload: query("?")}, nil)
-	}()
+	failed := later(desk.dial(), "query", client.QueryParams{To: "laptop", Payload: query("?")})
 	await.Receive(t, "query", began)
 
 	begun := time.Now()
@@ -107,21 +105,18 @@ func TestUntrustCutsTheLiveConnection(t *testing.T) {
 		t.Errorf("%+v", in)
 	}
 	asker.refused(kinds.NotTrusted, "ping", client.PingParams{To: "laptop"})
-	var in client.Inbox
-	owner.must("inbox", client.InboxParams{}, &in)
+	in := get[client.Inbox](owner, "inbox", client.InboxParams{})
 	if len(in.Messages) != 0 {
 		t.Errorf("%+v", in)
 	}
 	if s := owner.state(given.ID); s.State != client.TaskCancelled {
 		t.Errorf("%+v", s)
 	}
-	var waiting client.Pending
-	owner.must("pending", nil, &waiting)
+	waiting := get[client.Pending](owner, "pending", nil)
 	if len(waiting.Pending) != 0 {
 		t.Errorf("a blocked key is pending: %+v", waiting)
 	}
-	var peers client.Peers
-	owner.must("peers", nil, &peers)
+	peers := get[client.Peers](owner, "peers", nil)
 	if len(peers.Peers) != 1 || peers.Peers[0].State != client.PeerBlocked {
 		t.Errorf("%+v", peers)
 	}
@@ -144,8 +139,7 @@ func TestStartFinishesAnUntrust(t *testing.T) {
 	laptop = start(t, laptop.dir, "laptop")
 	owner := laptop.dial()
 	await.Until(t, "an empty inbox", func() bool {
-		var in client.Inbox
-		owner.must("inbox", client.InboxParams{}, &in)
+		in := get[client.Inbox](owner, "inbox", client.InboxParams{})
 		return len(in.Messages) == 0
 	})
 }
@@ -233,121 +227,6 @@ var wire200 = payload(accepted)
 
 type payload = wire.Payload
 
-func TestInviteAndJoin(t *testing.T) {
-	t.Parallel()
-	desk, laptop := start(t, stateDir(t), "desk"), start(t, stateDir(t), "laptop")
-	var inv client.Invitation
-	desk.dial().must("invite", nil, &inv)
-	if left := time.Until(inv.Expires); left < 9*time.Minute || left > 10*time.Minute {
-		t.Errorf("expires in %v", left)
-	}
-	if e := desk.dial().refused(kinds.Invalid, "invite", client.InviteParams{ExpiresSecs: 25 * 3600}); !strings.Contains(e.Message, "24 hours") {
-		t.Errorf("%v", e)
-	}
-	desk.dial().must("invite", client.InviteParams{ExpiresSecs: 24 * 3600}, nil)
-	joiner := laptop.dial()
-	var named client.NamedPeer
-	joiner.must("join", client.JoinParams{URI: inv.URI}, &named)
-	if named.ID != desk.ID() || named.Name != "desk" {
-		t.Errorf("%+v", named)
-	}
-	joiner.must("ping", client.PingParams{To: "desk"}, nil)
-	third := start(t, stateDir(t), "third")
-	third.dial().refused(kinds.NotAuthorized, "join", client.JoinParams{URI: inv.URI})
-	third.dial().refused(kinds.Invalid, "join", client.JoinParams{URI: "acp://nonsense"})
-}
-
-// TestReservedClaims: a daemon that calls itself user or claude is called so nowhere, unless
-// the owner says so.
-// holds: security.md#reserved-names
-func TestReservedClaims(t *testing.T) {
-	t.Parallel()
-	user, claude, desk := start(t, stateDir(t), "user"), start(t, stateDir(t), "claude"), start(t, stateDir(t), "desk")
-	var inv client.Invitation
-	user.dial().must("invite", nil, &inv)
-	var named client.NamedPeer
-	claude.dial().must("join", client.JoinParams{URI: inv.URI}, &named)
-	if named.Name != "peer-"+user.ID().Label() {
-		t.Errorf("the inviter is called %q", named.Name)
-	}
-	if p, _ := user.trust.FindPeer(claude.ID()); p.Name != "peer-"+claude.ID().Label() {
-		t.Errorf("the joiner is called %q", p.Name)
-	}
-	desk.dial().must("invite", client.InviteParams{Name: "claude"}, &inv)
-	claude.dial().must("join", client.JoinParams{URI: inv.URI}, nil)
-	if p, _ := desk.trust.FindPeer(claude.ID()); p.Name != "claude" {
-		t.Errorf("the joiner that the owner named is called %q", p.Name)
-	}
-	user.dial().must("trust", client.TrustParams{Peer: desk.ID().String(), Addrs: []string{desk.node.Addr().String()}}, nil)
-	await.Until(t, "pending", func() bool { return len(desk.node.Pending()) == 1 })
-	desk.dial().must("trust", client.TrustParams{Peer: "user"}, &named)
-	if named.ID != user.ID() || named.Name != "peer-"+user.ID().Label() {
-		t.Errorf("the stranger is called %q", named.Name)
-	}
-	desk.dial().must("trust", client.TrustParams{Peer: user.ID().String(), Name: "user"}, &named)
-	if named.Name != "user" {
-		t.Errorf("the owner's name for it became %q", named.Name)
-	}
-}
-
-// Who was untrusted does not come back by the invitation that it has used, also when
-// it is trusted again; those that are open can be seen and ended.
-// holds: security.md#against-strangers
-func TestInvitationsEnd(t *testing.T) {
-	t.Parallel()
-	desk, laptop := start(t, stateDir(t), "desk"), start(t, stateDir(t), "laptop")
-	owner, joiner := desk.dial(), laptop.dial()
-	open := func(p client.InviteParams) (inv client.Invitation) {
-		owner.must("invite", p, &inv)
-		return inv
-	}
-	list := func() (rows []client.OpenInvitation) {
-		var all client.Invitations
-		owner.must("invitations", nil, &all)
-		return all.Invitations
-	}
-	used, spare, other := open(client.InviteParams{}), open(client.InviteParams{Name: "tablet"}), open(client.InviteParams{ExpiresSecs: 3600})
-	joiner.must("join", client.JoinParams{URI: used.URI}, nil)
-	all := list()
-	if len(all) != 3 || all[0].ID != used.ID || !all[0].Expires.Equal(used.Expires) || all[0].UsedBy == nil || all[0].UsedBy.Name != "laptop" ||
-		all[1].ID != spare.ID || all[1].Name != "tablet" || all[1].UsedBy != nil {
-		t.Errorf("%+v", all)
-	}
-
-	owner.must("untrust", client.UntrustParams{Peer: "laptop"}, nil)
-	if all := list(); len(all) != 2 {
-		t.Errorf("after untrust: %+v", all)
-	}
-	joiner.refused(kinds.NotAuthorized, "join", client.JoinParams{URI: used.URI})
-	if e := joiner.refused(kinds.NotAuthorized, "join", client.JoinParams{URI: spare.URI}); !strings.Contains(e.Message, "untrusted") {
-		t.Errorf("by another invitation: %v", e)
-	}
-	owner.must("trust", client.TrustParams{Peer: laptop.ID().String()}, nil)
-	joiner.refused(kinds.NotAuthorized, "join", client.JoinParams{URI: used.URI})
-
-	var revoked client.Revoked
-	if owner.must("revoke", client.RevokeParams{ID: spare.ID}, &revoked); revoked.Revoked != 1 || len(list()) != 1 {
-		t.Errorf("%+v", revoked)
-	}
-	joiner.refused(kinds.NotAuthorized, "join", client.JoinParams{URI: spare.URI})
-	if e := owner.refused(kinds.NotFound, "revoke", client.RevokeParams{ID: spare.ID}); !strings.Contains(e.Message, spare.ID) {
-		t.Errorf("%v", e)
-	}
-	for _, p := range []client.RevokeParams{{}, {ID: other.ID, All: true}} {
-		owner.refused(kinds.Invalid, "revoke", p)
-	}
-	if owner.must("revoke", client.RevokeParams{All: true}, &revoked); revoked.Revoked != 1 || len(list()) != 0 {
-		t.Errorf("%+v", revoked)
-	}
-	third := start(t, stateDir(t), "third")
-	if e := third.dial().refused(kinds.NotAuthorized, "join", client.JoinParams{URI: other.URI}); !strings.Contains(e.Message, "it has expired, was used or revoked, or the daemon there was started anew") {
-		t.Errorf("%v", e)
-	}
-	if owner.must("revoke", client.RevokeParams{All: true}, &revoked); revoked.Revoked != 0 {
-		t.Errorf("%+v", revoked)
-	}
-}
-
 // TestUntrustIsFinalForWhatIsOnItsWay: a message that an agent lets wait while its
 // sender is untrusted does not come into the inbox afterwards.
 func TestUntrustIsFinalForWhatIsOnItsWay(t *testing.T) {
@@ -360,10 +239,7 @@ func TestUntrustIsFinalForWhatIsOnItsWay(t *testing.T) {
 		r.RespondError(kinds.Errorf(kinds.Internal, "not taken"))
 	})
 	asker, owner := desk.dial(), laptop.dial()
-	sent := make(chan error, 1)
-	go func() {
-		sent <- asker.call("notify", client.NotifyParams{To: client.To("laptop"), Payload: kinds.EncodePayload(&kinds.Notify{Topic: "t"})}, nil)
-	}()
+	sent := later(asker, "notify", client.NotifyParams{To: client.To("laptop"), Payload: kinds.EncodePayload(&kinds.Notify{Topic: "t"})})
 	await.Receive(t, "notify", began)
 	owner.must("untrust", client.UntrustParams{Peer: "desk"}, nil)
 	if err := await.Receive(t, "the end of the notify", sent); !errors.Is(err, &kinds.Error{Code: kinds.NotTrusted}) {
@@ -372,8 +248,7 @@ func TestUntrustIsFinalForWhatIsOnItsWay(t *testing.T) {
 	close(refuse)
 	laptop.stop() // waits for what is running
 	again := start(t, laptop.dir, "laptop")
-	var in client.Inbox
-	again.dial().must("inbox", client.InboxParams{}, &in)
+	in := get[client.Inbox](again.dial(), "inbox", client.InboxParams{})
 	if len(in.Messages) != 0 {
 		t.Errorf("of a blocked peer: %+v", in.Messages)
 	}
@@ -415,30 +290,6 @@ func TestBlockedPeerIsNamed(t *testing.T) {
 	l.refused(kinds.Invalid, "ping", client.PingParams{To: "planner/"})
 }
 
-// TestJoinIsTrustOnBothSides: the inviter does not call before the joiner has its
-// trust on disk, and be refused.
-func TestJoinIsTrustOnBothSides(t *testing.T) {
-	t.Parallel()
-	desk, laptop := start(t, stateDir(t), "desk"), start(t, stateDir(t), "laptop")
-	told := make(chan client.EventType, 64)
-	watch := desk.dialWith(func(_ context.Context, r *jsonrpc.Request) {
-		e := new(client.Event)
-		if r.ReadParams(e) == nil {
-			told <- e.Type
-		}
-	})
-	watch.must("subscribe", client.SubscribeParams{Events: client.EventFilter{All: true}}, nil)
-	var inv client.Invitation
-	desk.dial().must("invite", nil, &inv)
-	laptop.dial().must("join", client.JoinParams{URI: inv.URI}, nil)
-	desk.dial().must("ping", client.PingParams{To: "laptop"}, nil)
-	for _, want := range []client.EventType{client.EventTrust, client.EventUp} {
-		if got := await.Receive(t, string(want), told); got != want {
-			t.Errorf("%s instead of %s", got, want)
-		}
-	}
-}
-
 // TestTrustRefusals: what cannot be trusted or blocked is the caller's mistake.
 func TestTrustRefusals(t *testing.T) {
 	t.Parallel()
@@ -453,20 +304,6 @@ func TestTrustRefusals(t *testing.T) {
 	}
 }
 
-// TestTrustKeepsSince: a new name is no new trust.
-func TestTrustKeepsSince(t *testing.T) {
-	t.Parallel()
-	desk := start(t, stateDir(t), "desk")
-	id, then := identity.ID{7}, time.Now().Add(-time.Hour).UTC().Truncate(time.Second)
-	if _, err := desk.trust.Trust(identity.Peer{ID: id, Name: "planner", Since: then}); err != nil {
-		t.Fatal(err)
-	}
-	desk.dial().must("trust", client.TrustParams{Peer: id.String(), Name: "reviewer"}, nil)
-	if p, _ := desk.trust.FindPeer(id); p.Name != "reviewer" || !p.Since.Equal(then) {
-		t.Errorf("%+v", p)
-	}
-}
-
 // Who is trusted again by its id alone is called where it last was: nothing has to be
 // heard of it first.
 func TestTrustedAgainIsConnectedAgain(t *testing.T) {
@@ -476,8 +313,7 @@ func TestTrustedAgainIsConnectedAgain(t *testing.T) {
 	owner.must("trust", client.TrustParams{Peer: "laptop", Addrs: []string{}}, nil) // it is known by where it worked
 	caller := laptop.dial()
 	refuses := func() bool {
-		var all client.Peers
-		caller.must("peers", nil, &all)
+		all := get[client.Peers](caller, "peers", nil)
 		i := slices.IndexFunc(all.Peers, func(p client.Peer) bool { return p.ID == desk.ID() })
 		return i >= 0 && all.Peers[i].Refuses
 	}
@@ -488,4 +324,99 @@ func TestTrustedAgainIsConnectedAgain(t *testing.T) {
 		owner.must("trust", client.TrustParams{Peer: laptop.ID().String(), Name: "laptop"}, nil)
 		await.Until(t, "it is back", func() bool { _, up := laptop.node.Peer(desk.ID()); return up && !refuses() })
 	}
+}
+
+// To give a peer no address also forgets where it was, unless it is there.
+func TestNoAddress(t *testing.T) {
+	t.Parallel()
+	desk, laptop := pair(t)
+	owner := desk.dial()
+	none := client.TrustParams{Peer: "laptop", Addrs: []string{}}
+	owner.must("trust", none, nil)
+	if got := desk.addresses.TakeDialAddrs(laptop.ID()); len(got) == 0 {
+		t.Error("where it is now is forgotten")
+	}
+	laptop.stop()
+	await.Until(t, "it is gone", func() bool { _, up := desk.node.Peer(laptop.ID()); return !up })
+	owner.must("trust", none, nil)
+	_, at := desk.addresses.FindLast(laptop.ID())
+	if got := desk.addresses.TakeDialAddrs(laptop.ID()); len(got) != 0 || at.IsZero() {
+		t.Errorf("it is still dialled at %q, and was there at %v", got, at)
+	}
+	await.Until(t, "no address is dialled", func() bool { // one may be dialled at this moment
+		e := owner.refused(kinds.Unreachable, "ping", client.PingParams{To: "laptop"})
+		return strings.Contains(e.Message, "there is no address to try")
+	})
+	desk.stop()
+	desk = start(t, desk.dir, "desk")
+	if got := desk.addresses.TakeDialAddrs(laptop.ID()); len(got) != 0 {
+		t.Errorf("after a start it is dialled at %q", got)
+	}
+}
+
+// logFunc is a log whose lines a function gets.
+type logFunc func(line []byte)
+
+func (f logFunc) Write(line []byte) (int, error) {
+	f(line)
+	return len(line), nil
+}
+
+// TestUntrustWaitsForNoLog: a peer is cut off before untrust writes to the log, which may be
+// slow.
+func TestUntrustWaitsForNoLog(t *testing.T) {
+	t.Parallel()
+	worker := identity.ID{7}
+	var desk atomic.Pointer[running]
+	logged := make(chan bool, 1)
+	d := startWith(t, Options{Home: stateDir(t), Listen: "127.0.0.1:0", Name: "desk", NoMDNS: true, Log: logFunc(func(line []byte) {
+		if !bytes.Contains(line, []byte("untrusted")) {
+			return
+		}
+		logged <- true
+		for _, u := range desk.Load().budget.ListUsage() {
+			if u.Peer == worker {
+				t.Errorf("logged while the peer's accounts are still there: %+v", u)
+			}
+		}
+	})})
+	desk.Store(d)
+	if _, err := d.trust.Trust(identity.Peer{ID: worker, Name: "planner"}); err != nil {
+		t.Fatal(err)
+	}
+	d.budget.OpenAccount(budget.ChannelRequests).CountRefusal(worker)
+	d.dial().must("untrust", client.UntrustParams{Peer: "planner"}, nil)
+	await.Receive(t, "the line of untrust", logged)
+}
+
+// A peer that finishes what is under way before it ends takes no new calls, and has been seen
+// since the connection began.
+func TestSeenWhileAPeerShutsDown(t *testing.T) {
+	t.Parallel()
+	desk, laptop := pair(t)
+	began, release := make(chan struct{}), make(chan struct{})
+	desk.agent(client.AttachParams{Name: "reviewer"}, func(_ context.Context, r *jsonrpc.Request) {
+		began <- struct{}{}
+		<-release
+		r.Respond(wire.Payload(`{"summary":"done"}`))
+	})
+	asker := laptop.dial()
+	go asker.call("query", client.QueryParams{To: "desk", Payload: query("slow")}, nil)
+	await.Receive(t, "the query", began)
+	before := time.Now()
+	stopped := make(chan struct{})
+	go func() {
+		defer close(stopped)
+		laptop.stop()
+	}()
+	var row client.Peer
+	await.Until(t, "the laptop leaves", func() bool {
+		row = desk.row(laptop)
+		return row.State != client.PeerConnected
+	})
+	if row.LastSeen.Before(before) {
+		t.Errorf("seen last at %v, %v before it began to leave", row.LastSeen, before.Sub(row.LastSeen.Time))
+	}
+	close(release)
+	await.Receive(t, "the end of the laptop", stopped)
 }

@@ -18,8 +18,7 @@ func TestListenOnAnAddressThatIsNotThereYet(t *testing.T) {
 		t.Fatal(err)
 	}
 	desk := startWith(t, Options{Home: dir, Listen: "192.0.2.1:0", Name: "desk", NoMDNS: true})
-	var status client.Status
-	desk.dial().must("status", nil, &status)
+	status := get[client.Status](desk.dial(), "status", nil)
 	all := strings.Join(status.Warnings, "\n")
 	for _, want := range []string{"listen: 192.0.2.1 is not an address of this machine now, and nobody reaches the daemon there until it is: start what brings it, or choose another one with listen", "metrics.listen: 192.0.2.9 is not an address"} {
 		if !strings.Contains(all, want) {

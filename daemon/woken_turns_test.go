@@ -4,115 +4,21 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/client/jsonrpc"
-	"github.com/acpd/acpd/daemon/inbox"
 	"github.com/acpd/acpd/integration/await"
 	"github.com/acpd/acpd/kinds"
 	"github.com/acpd/acpd/store"
 	"github.com/acpd/acpd/wire"
 )
-
-// A trusted peer that may wake a session and does nothing else causes half of the turns at most,
-// and keeps nobody else from waking it. Its owner hears of it, and a restart forgets nothing.
-// holds: security.md#what-untrust-does-and-what-it-does-not-undo
-// holds: security.md#agents-on-this-machine
-func TestAHostilePeerWakesNoMoreThanItsShare(t *testing.T) {
-	t.Parallel()
-	dir := stateDir(t)
-	laptop := start(t, dir, "laptop")
-	desk, planner := start(t, stateDir(t), "desk"), start(t, stateDir(t), "planner")
-	befriend(t, desk, laptop)
-	befriend(t, planner, laptop)
-	laptop.allow(client.WakeAllowParams{Peer: "desk"})
-	laptop.allow(client.WakeAllowParams{Peer: "planner"})
-	events := laptop.subscribe(client.SubscribeParams{Events: client.EventFilter{Types: []client.EventType{client.EventBudget}}})
-	s := laptop.session("claude")
-	s.says(func(in *client.Inbound) client.WakeAnswer {
-		return client.WakeAnswer{Posted: in.Wake != nil, Proven: in.Wake != nil}
-	})
-	flood := func(l *program, n int) (handed int) {
-		var all sync.WaitGroup
-		var mu sync.Mutex
-		for range n {
-			all.Go(func() {
-				r := l.notify(s.notice("laptop"))
-				mu.Lock()
-				defer mu.Unlock()
-				if r.State == client.Handed {
-					handed++
-				}
-			})
-		}
-		all.Wait()
-		return handed
-	}
-	woken := func(name string) (n int) {
-		var all client.Agents
-		laptop.dial().must("agents", nil, &all)
-		for _, a := range all.Agents {
-			if a.Name == "claude" {
-				for _, by := range a.Woken.By {
-					if by.Name == name {
-						n = by.Hour
-					}
-				}
-			}
-		}
-		return n
-	}
-	flood(desk.dial(), 40)
-	await.Until(t, "the hostile peer has had its share", func() bool {
-		flood(desk.dial(), 1)
-		return woken("desk") == 10
-	})
-	if e := await.Receive(t, "event", events); e.Name != "desk" || !strings.Contains(string(e.Details), `"agent":"claude"`) {
-		t.Errorf("the event is %+v", e)
-	}
-	flood(desk.dial(), 20)
-	if n := woken("desk"); n != 10 {
-		t.Errorf("the hostile peer woke it %d times", n)
-	}
-	var status client.Status
-	laptop.dial().must("status", nil, &status)
-	if !slices.ContainsFunc(status.Warnings, func(w string) bool { return strings.Contains(w, "of claude") && strings.Contains(w, "desk") }) {
-		t.Errorf("the status says %q", status.Warnings)
-	}
-	other := planner.dial().notify(s.notice("laptop"))
-	await.Until(t, "another peer has woken it", func() bool {
-		left, err := laptop.inbox.ReadMessage(t.Context(), inbox.MessageKey{Peer: planner.ID(), ID: other.ID})
-		return err == nil && left == nil && woken("planner") == 1
-	})
-
-	s.Close()
-	laptop.stop()
-	laptop = start(t, dir, "laptop")
-	await.Until(t, "connected again", func() bool { _, up := laptop.node.Peer(desk.ID()); return up })
-	s = laptop.session("claude")
-	s.says(func(in *client.Inbound) client.WakeAnswer {
-		return client.WakeAnswer{Posted: in.Wake != nil, Proven: in.Wake != nil}
-	})
-	if n := flood(desk.dial(), 1); n != 0 {
-		t.Error("a restart gives the hostile peer a new share")
-	}
-	laptop.dial().must("untrust", client.UntrustParams{Peer: "desk"}, nil)
-	var rules client.WakeRules
-	laptop.dial().must("wake.list", nil, &rules)
-	if slices.ContainsFunc(rules.Rules, func(r client.WakeRule) bool { return r.Peer == desk.ID() }) || woken("desk") != 0 || laptop.rows("daemon_turn") != 1 {
-		t.Errorf("untrust leaves %+v, %d turns", rules.Rules, laptop.rows("daemon_turn"))
-	}
-	laptop.dial().must("trust", client.TrustParams{Peer: desk.ID().String()}, nil)
-	await.Until(t, "connected again", func() bool { _, up := desk.node.Peer(laptop.ID()); return up })
-	if n := flood(desk.dial(), 1); n != 0 {
-		t.Error("what was allowed before untrust counts again")
-	}
-}
 
 // What a session sends in a turn that a peer has woken counts against that peer, and so does the
 // turn that the answer begins.
@@ -129,8 +35,7 @@ func TestWhatAWokenTurnSendsIsItsPeersToPayFor(t *testing.T) {
 	s.says(func(in *client.Inbound) client.WakeAnswer { return client.WakeAnswer{Posted: true, Proven: true} })
 	desk.dial().notify(s.notice("laptop"))
 	woke := s.next(true)
-	var given client.DelegateAnswer
-	s.must("delegate", client.DelegateParams{Head: client.Head{Parent: woke.ID}, To: "planner", Payload: task1("")}, &given)
+	given := get[client.DelegateAnswer](s, "delegate", client.DelegateParams{Head: client.Head{Parent: woke.ID}, To: "planner", Payload: task1("")})
 	time.Sleep(300 * time.Millisecond) // a session is woken every 250 ms at most
 	worker.must("result", client.ResultParams{Ref: given.ID, Payload: completed("done")}, nil)
 	answered := s.next(true)
@@ -173,8 +78,7 @@ func TestTheOwnerHearsOfALoop(t *testing.T) {
 	if e.Type != client.EventBudget || e.Peer != desk.ID() || !strings.Contains(string(e.Details), `"agent":"claude"`) || !strings.Contains(string(e.Details), "the limit is 16") {
 		t.Errorf("the event is %s %+v", e.Details, e)
 	}
-	var status client.Status
-	laptop.dial().must("status", nil, &status)
+	status := get[client.Status](laptop.dial(), "status", nil)
 	if !slices.ContainsFunc(status.Warnings, func(w string) bool { return strings.Contains(w, "the limit is 16") && strings.Contains(w, "claude") }) {
 		t.Errorf("the status says %q", status.Warnings)
 	}
@@ -224,22 +128,6 @@ func TestTurnsThatNeverBeginDoNotCount(t *testing.T) {
 	s.must("unposted", client.UnpostedParams{Peer: desk.ID(), ID: s.nextRequest().ID}, nil)
 	if turns() != 0 {
 		t.Error("a query that was withdrawn before its turn counts")
-	}
-
-	// The program refuses, or does not say.
-	pause()
-	s.says(func(*client.Inbound) client.WakeAnswer { return client.WakeAnswer{} })
-	asker.notify(s.notice("laptop"))
-	if s.next(true); turns() != 0 {
-		t.Error("a refusal counts")
-	}
-	pause()
-	over := make(chan struct{})
-	defer close(over)
-	s.says(func(*client.Inbound) client.WakeAnswer { <-over; return client.WakeAnswer{Posted: true} })
-	asker.notify(s.notice("laptop"))
-	if turns() != 1 {
-		t.Error("a wake without an answer does not count")
 	}
 }
 
@@ -291,7 +179,7 @@ func TestAQueryCountsIfItIsPosted(t *testing.T) {
 
 	// A session that knows no wake.
 	s.Close()
-	await.Until(t, "the session has ended", func() bool { return laptop.agents.FindByName("claude") == nil })
+	laptop.awaitLeft("claude")
 	asked := make(chan string, 9)
 	laptop.guestAgent(client.AttachParams{Name: "claude", Session: claude}, func(ctx context.Context, r *jsonrpc.Request) {
 		asked <- r.Method
@@ -306,4 +194,162 @@ func TestAQueryCountsIfItIsPosted(t *testing.T) {
 		t.Errorf("%s twice", a)
 	}
 	counts("no turn of a session without wake", 1)
+}
+
+// wokenBy returns the row of a peer among those that have woken the session claude.
+func (d *running) wokenBy(peer string) client.WokenBy {
+	d.t.Helper()
+	all := get[client.Agents](d.dial(), "agents", nil)
+	for _, a := range all.Agents {
+		if i := slices.IndexFunc(a.Woken.By, func(by client.WokenBy) bool { return by.Name == peer }); a.Name == "claude" && i >= 0 {
+			return a.Woken.By[i]
+		}
+	}
+	return client.WokenBy{}
+}
+
+// A peer that may wake sessions hears that the turns which it may cause are used up, and when there are
+// some again; the owner hears of it too, and how to give more.
+// holds: security.md#agents-on-this-machine
+func TestUsedUpTurnsAreToldOf(t *testing.T) {
+	t.Parallel()
+	desk, laptop := pair(t)
+	planner := start(t, stateDir(t), "planner")
+	befriend(t, planner, laptop)
+	laptop.configure("agents: {claude: {turns: {hour: 4}}}")
+	laptop.allow(client.WakeAllowParams{Peer: "desk"})
+	events := laptop.subscribe(client.SubscribeParams{Events: client.EventFilter{Types: []client.EventType{client.EventBudget}}})
+	warns := func() bool {
+		return slices.ContainsFunc(laptop.listWarnings(), func(w string) bool {
+			return strings.HasPrefix(w, "budget: woken turns of claude: 4 an hour, half of them by one peer: what desk sends waits in the inbox of claude, until 2") &&
+				strings.HasSuffix(w, " (acpctl agents shows who woke it; more: turns of agents in config.yaml)")
+		})
+	}
+	s := laptop.session("claude")
+	asker := desk.dial()
+	ask := client.QueryParams{To: "laptop", Payload: query("?")}
+	answered := func() {
+		t.Helper()
+		answer := asker.query("laptop")
+		s.nextRequest()
+		s.release <- wire.Payload(`{"summary":"x"}`)
+		await.Receive(t, "the answer", answer)
+	}
+	answered()
+	answered()
+	if by := laptop.wokenBy("desk"); !by.UsedUpUntil.IsZero() || by.Hour != 2 || warns() {
+		t.Errorf("before anything is refused: %+v", by)
+	}
+	e := asker.refused(kinds.Overloaded, "query", ask)
+	left := time.Duration(e.RetryAfterMS) * time.Millisecond
+	if left < 59*time.Minute || left > time.Hour || left%time.Minute != 0 ||
+		e.Message != `the turns that you may cause there are used up: try again in `+kinds.FormatDuration(left)+`, or name a session, such as "claude", which reads it at its next turn` {
+		t.Errorf("after %v: %v", left, e)
+	}
+	if told := await.Receive(t, "event", events); told.Name != "desk" || !strings.Contains(string(told.Details), `"until":"2`) {
+		t.Errorf("the event is %s", told.Details)
+	}
+	if by := laptop.wokenBy("desk"); !warns() || time.Until(by.UsedUpUntil.Time) < 59*time.Minute {
+		t.Errorf("the owner hears %q, and of %+v", laptop.listWarnings(), by)
+	}
+	asker.refused(kinds.Overloaded, "delegate", client.DelegateParams{To: "laptop", Payload: task1("")})
+
+	// Who may not wake a session hears nothing of it, and who may not discover no name.
+	if e := planner.dial().refused(kinds.NoAgent, "query", ask); strings.Contains(e.Message, "used up") || !strings.HasSuffix(e.Message, "or its owner lets a query of yours wake it by typing there, with your name there as PEER: acpctl wake allow PEER --kinds query") {
+		t.Error(e)
+	}
+	laptop.configure("{agents: {claude: {turns: {hour: 4}}}, policy: {desk: {kinds: [query]}}}")
+	if e := asker.refused(kinds.Overloaded, "query", ask); strings.Contains(e.Message, "claude") || !strings.Contains(e.Message, "used up: try again in") {
+		t.Error(e)
+	}
+	laptop.configure("agents: {claude: {turns: {hour: 40}}}")
+	if by := laptop.wokenBy("desk"); warns() || !by.UsedUpUntil.IsZero() {
+		t.Errorf("with more turns, the owner hears %q, and of %+v", laptop.listWarnings(), by)
+	}
+	answered()
+}
+
+// A session may come back as often as it likes: what lies in its inbox is listed by one at a time.
+func TestSessionsThatComeBackListTheInboxOneByOne(t *testing.T) {
+	d := start(t, stateDir(t), "desk")
+	s := d.session("claude")
+	const readers = 4 // at a time
+	reading, free := make(chan int, readers), make(chan struct{})
+	defer close(free)
+	for i := range readers {
+		go d.store.Read(t.Context(), func(*store.Tx) error { reading <- i; <-free; return nil })
+		await.Receive(t, "a reader", reading)
+	}
+	attach := func() {
+		s.must("attach", client.AttachParams{Name: "claude", Session: claude, MaxConcurrent: 16, Key: s.key}, nil)
+	}
+	count := func(function string) int {
+		stacks := make([]byte, 16<<20)
+		return strings.Count(string(stacks[:runtime.Stack(stacks, true)]), function+"(")
+	}
+	attach()
+	await.Until(t, "the inbox is listed", func() bool { return count(").ListKeys") > 0 })
+	const times = 50 // from now on, each waits for the first
+	for range times {
+		attach()
+	}
+	await.Until(t, "the others have come", func() bool { return count(").WakeRestored") > times })
+	if n := count(").ListKeys"); n > 1 {
+		t.Errorf("the inbox is listed %d times at once", n)
+	}
+}
+
+// The owner's command starts when a message begins to wait for his yes, and when one did not wake its
+// session because a person is needed there. Nothing in it is of the peer's choice.
+// holds: security.md#agents-on-this-machine
+func TestTheOwnerIsNotified(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name, event string
+		ask         bool
+	}{{"it waits", "approval", true}, {"a person is needed", "needs-person", false}} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			desk, laptop := pair(t)
+			dir := t.TempDir()
+			script, told := filepath.Join(dir, "script"), filepath.Join(dir, "told")
+			if err := os.WriteFile(script, []byte("#!/bin/sh\necho $ACP_EVENT,$ACP_NUMBER,$ACP_PEER,$ACP_AGENT,$ACP_KIND >$1.new; mv $1.new $1\n"), 0o700); err != nil {
+				t.Fatal(err)
+			}
+			laptop.guest(nil).refused(kinds.NotAuthorized, "wake.notify", client.OwnerNotifyParams{Set: true, Command: []string{"true"}})
+			laptop.dial().refused(kinds.Invalid, "wake.notify", client.OwnerNotifyParams{Set: true, Command: []string{"notify me"}})
+			set := get[client.OwnerNotify](laptop.dial(), "wake.notify", client.OwnerNotifyParams{Set: true, Command: []string{script, told}})
+			if !slices.Equal(set.Command, []string{script, told}) || set.Source != "wake.yaml" {
+				t.Errorf("%+v", set)
+			}
+			laptop.allow(client.WakeAllowParams{Peer: "desk", Ask: c.ask})
+			s := laptop.session("claude")
+			s.says(func(*client.Inbound) client.WakeAnswer {
+				return client.WakeAnswer{Refused: "the session is unattended", NeedsPerson: true}
+			})
+			desk.dial().notify(s.notice("laptop"))
+			s.next(!c.ask)
+			number := ""
+			if c.ask {
+				number = laptop.nextApproval().ID
+			}
+			await.Until(t, "the owner is told", func() bool { _, err := os.Stat(told); return err == nil })
+			if got, want := readText(t, told), c.event+","+number+",desk,claude,notify\n"; got != want {
+				t.Errorf("told %q, want %q", got, want)
+			}
+			laptop.dial().must("wake.notify", client.OwnerNotifyParams{Set: true}, &set)
+			if len(set.Command) != 0 || set.Source != "" {
+				t.Errorf("%+v", set)
+			}
+		})
+	}
+}
+
+func readText(t *testing.T, path string) string {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
 }
