@@ -14,11 +14,11 @@ import (
 
 	"github.com/acpd/acpd/budget"
 	"github.com/acpd/acpd/client"
-	"github.com/acpd/acpd/daemon/delegation"
-	"github.com/acpd/acpd/daemon/inbox"
+	"github.com/acpd/acpd/daemon/admin"
 	"github.com/acpd/acpd/daemon/known"
 	"github.com/acpd/acpd/daemon/local"
 	"github.com/acpd/acpd/daemon/measures"
+	"github.com/acpd/acpd/daemon/peers"
 	"github.com/acpd/acpd/daemon/permissions"
 	"github.com/acpd/acpd/daemon/registry"
 	"github.com/acpd/acpd/daemon/sessions"
@@ -31,25 +31,22 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// Deps is what a [Service] needs of the rest of the daemon.
+// Deps is what the services that carry messages need of the rest of the daemon.
 type Deps struct {
+	known.Deps
+	Name        string // what this daemon calls itself
 	Registry    *registry.Registry
 	Trust       *identity.TrustStore
 	Node        *peer.Node
-	Inbox       *inbox.Inbox
-	Repeats     *inbox.Repeats
-	Delegations *delegation.Table
 	Known       *known.Messages
 	Sessions    *sessions.Service
+	Peers       *peers.Service
 	Permissions *permissions.Permissions
-	Disk        *disk.Reserve // for methods that free space
+	Drain       *admin.Drain
+	Space       *admin.Space
 	Budget      *budget.Book
 	PeerLog     *budget.Log
-	Calls       *sync.WaitGroup // the daemon waits for what runs in it
 	Log         *slog.Logger
-
-	ResolvePeers func(names []string, forGuest bool) ([]identity.ID, error)
-	MaxListBytes func() int // how many bytes the rows of one answer may fill
 }
 
 // Service serves agents. Its methods may be called from any goroutine.
@@ -74,7 +71,7 @@ func (s *Service) Methods() map[string]local.Method {
 		client.MethodSpeak:  local.ForAgents(s.serveSpeak),
 		client.MethodInbox:  local.ForAgents(s.serveInbox).WithVerbatimPayloads(),
 		client.MethodShown:  local.ForAgents(s.serveShown),
-		client.MethodAck:    local.ForAgents(s.serveAck).WithDiskReserve(s.Disk),
+		client.MethodAck:    local.ForAgents(s.serveAck).WithDiskReserve(s.Space.Reserve),
 	}
 }
 

@@ -62,7 +62,7 @@ func (s *Service) resolveFilterPeers(names, peers []string, forGuest bool) ([]id
 	if len(names) > local.MaxFilterItems {
 		return nil, kinds.Errorf(kinds.Invalid, "kinds: %d are too many: at most %d", len(names), local.MaxFilterItems)
 	}
-	return s.ResolvePeers(peers, forGuest)
+	return s.Peers.ResolveAll(peers, forGuest)
 }
 
 func (s *Service) serveAck(ctx context.Context, c *local.Conn, p *client.AckParams) (any, error) {

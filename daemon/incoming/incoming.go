@@ -9,30 +9,16 @@ package incoming
 import (
 	"time"
 
-	"github.com/acpd/acpd/daemon/admin"
 	"github.com/acpd/acpd/daemon/agents"
-	"github.com/acpd/acpd/daemon/delegation"
-	"github.com/acpd/acpd/daemon/inbox"
-	"github.com/acpd/acpd/daemon/known"
-	"github.com/acpd/acpd/daemon/permissions"
-	"github.com/acpd/acpd/daemon/registry"
-	"github.com/acpd/acpd/daemon/sessions"
 	"github.com/acpd/acpd/daemon/tasks"
 )
 
 // Deps is what a [Service] needs of the rest of the daemon.
 type Deps struct {
-	Name        string    // what this daemon calls itself
-	Started     time.Time // when it was
-	Registry    *registry.Registry
-	Delegations *delegation.Table
-	Repeats     *inbox.Repeats
-	Known       *known.Messages
-	Sessions    *sessions.Service
-	Agents      *agents.Service
-	Tasks       *tasks.Service
-	Permissions *permissions.Permissions
-	Drain       *admin.Drain
+	agents.Deps
+	Started time.Time // when this daemon was
+	Agents  *agents.Service
+	Tasks   *tasks.Service
 }
 
 // Service takes messages. Its methods may be called from any goroutine.

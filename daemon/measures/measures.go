@@ -122,8 +122,11 @@ func (m *Measures) CountCommit(c store.Commit) {
 	m.commitWrites.Observe(int64(c.Writes))
 }
 
-// CountMail counts the result of a delivery of OACP mail.
+// CountMail counts the result of a delivery of OACP mail. It does nothing if m is nil.
 func (m *Measures) CountMail(toPeer bool, result string) {
+	if m == nil {
+		return
+	}
 	direction := client.In
 	if toPeer {
 		direction = client.Out

@@ -11,30 +11,15 @@ import (
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/client/jsonrpc"
 	"github.com/acpd/acpd/config"
-	"github.com/acpd/acpd/daemon/admin"
-	"github.com/acpd/acpd/daemon/delegation"
-	"github.com/acpd/acpd/daemon/known"
+	"github.com/acpd/acpd/daemon/agents"
 	"github.com/acpd/acpd/daemon/local"
 	"github.com/acpd/acpd/daemon/organisation"
-	"github.com/acpd/acpd/daemon/peers"
-	"github.com/acpd/acpd/daemon/registry"
-	"github.com/acpd/acpd/daemon/sessions"
 	"github.com/acpd/acpd/identity"
-	"github.com/acpd/acpd/peer"
 )
 
 // Deps is what a [Service] needs of the rest of the daemon.
 type Deps struct {
-	Self         identity.ID // this daemon
-	Name         string      // what it calls itself
-	Node         *peer.Node
-	Trust        *identity.TrustStore
-	Registry     *registry.Registry
-	Delegations  *delegation.Table
-	Known        *known.Messages
-	Sessions     *sessions.Service
-	Drain        *admin.Drain
-	Peers        *peers.Service
+	agents.Deps
 	Organisation *organisation.Service
 
 	Config func() *config.Config

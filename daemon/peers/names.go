@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/acpd/acpd/daemon/local"
+	"github.com/acpd/acpd/daemon/settings"
 	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/kinds"
 	"github.com/acpd/acpd/peer"
@@ -123,15 +124,12 @@ func (s *Service) describeKeptName(p identity.Peer, claim string) string {
 	return fmt.Sprintf("%s calls itself %s, and did not get that name, which %s: if it is that machine, acpctl trust %s --name %s; until then no rule for %s is for it, and it may send what any trusted peer may", p.Name, claim, why, p.ID, claim, claim)
 }
 
-// maxKeptNames bounds the warnings about kept names.
-const maxKeptNames = 8
-
 // ListKeptNames describes the connected peers that have a number in their names because the name
 // that they claim is kept from claims.
 func (s *Service) ListKeptNames() (all []string) {
 	for _, now := range s.Node.Peers() {
 		if p, ok := s.Trust.FindPeer(now.ID); ok && p.Certificate == nil {
-			if why := s.describeKeptName(p, now.Claim); why != "" && len(all) < maxKeptNames {
+			if why := s.describeKeptName(p, now.Claim); why != "" && len(all) < settings.MaxNamesInWarning {
 				all = append(all, why)
 			}
 		}

@@ -10,14 +10,12 @@ import (
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/config"
 	"github.com/acpd/acpd/daemon/local"
+	"github.com/acpd/acpd/daemon/settings"
 	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/internal/ownwords"
 	"github.com/acpd/acpd/kinds"
 	"github.com/acpd/acpd/peer"
 )
-
-// maxRefusedTold bounds the refused entries that an error names.
-const maxRefusedTold = 8
 
 // serveTrustRoster returns what a roster would change. If the caller wants it applied, all its peers are
 // trusted by one write of the trust store, or none of them, and then the error names the obstacles. It
@@ -136,8 +134,8 @@ func (p *rosterPlan) checkNoneRefused() error {
 	if len(refused) == 0 {
 		return nil
 	}
-	told := strings.Join(refused[:min(len(refused), maxRefusedTold)], "; ")
-	if more := len(refused) - maxRefusedTold; more > 0 {
+	told := strings.Join(refused[:min(len(refused), settings.MaxNamesInWarning)], "; ")
+	if more := len(refused) - settings.MaxNamesInWarning; more > 0 {
 		told += fmt.Sprintf("; and %d more", more)
 	}
 	return kinds.Errorf(kinds.Invalid, "trust: %d of %d peers are refused, so nothing was changed: %s", len(refused), len(p.rows), told)

@@ -9,7 +9,7 @@ import (
 	"github.com/acpd/acpd/identity"
 )
 
-// MaxNamesInWarning bounds the names in a warning.
+// MaxNamesInWarning bounds the names in a warning, or in an error.
 const MaxNamesInWarning = 8
 
 // ListWithoutEffect returns warnings about settings from which nothing follows: those that

@@ -9,45 +9,19 @@ package tasks
 
 import (
 	"context"
-	"log/slog"
-	"sync"
 
 	"github.com/acpd/acpd/budget"
 	"github.com/acpd/acpd/client"
-	"github.com/acpd/acpd/daemon/admin"
 	"github.com/acpd/acpd/daemon/agents"
-	"github.com/acpd/acpd/daemon/delegation"
-	"github.com/acpd/acpd/daemon/inbox"
-	"github.com/acpd/acpd/daemon/known"
 	"github.com/acpd/acpd/daemon/local"
 	"github.com/acpd/acpd/daemon/outgoing"
-	"github.com/acpd/acpd/daemon/permissions"
-	"github.com/acpd/acpd/daemon/registry"
-	"github.com/acpd/acpd/daemon/sessions"
-	"github.com/acpd/acpd/identity"
-	"github.com/acpd/acpd/peer"
 )
 
 // Deps is what a [Service] needs of the rest of the daemon.
 type Deps struct {
-	Self        identity.ID // this daemon
-	Node        *peer.Node
-	Trust       *identity.TrustStore
-	Registry    *registry.Registry
-	Delegations *delegation.Table
-	Repeats     *inbox.Repeats
-	Known       *known.Messages
-	Sessions    *sessions.Service
-	Agents      *agents.Service
-	Outgoing    *outgoing.Service
-	Permissions *permissions.Permissions
-	Drain       *admin.Drain
-	Space       *admin.Space
-	Budget      *budget.Book
-	Calls       *sync.WaitGroup // the daemon waits for what runs in it
-	Log         *slog.Logger
-
-	MaxListBytes func() int // how many bytes the rows of one answer may fill
+	agents.Deps
+	Agents   *agents.Service
+	Outgoing *outgoing.Service
 }
 
 // Service carries delegations. Its methods may be called from any goroutine.
