@@ -453,7 +453,7 @@ func TestAgentsTakeOfTheFoldersRooms(t *testing.T) {
 	}{
 		"a line without an end": {"acp.sock", long(1 << 20), func() bool { return desk.guests.InputLimit.HeldBytes() > 0 }},
 		"half a body": {
-			"http.sock", "POST /api/v1/intents HTTP/1.1\r\nHost: acpd\r\nX-Agent-ID: planner\r\nContent-Type: application/json\r\nContent-Length: 573440\r\n\r\n{\"title\":\"" + long(560_000),
+			"http.sock", "POST /api/v1/intents HTTP/1.1\r\nHost: acpd\r\nX-Agent-ID: reviewer\r\nContent-Type: application/json\r\nContent-Length: 573440\r\n\r\n{\"title\":\"" + long(560_000),
 			func() bool { return desk.channels.Bodies.HeldBytes() > 0 },
 		},
 		"a long request": {

@@ -299,7 +299,7 @@ func TestApprovalsOutliveARestart(t *testing.T) {
 // With ask, a message waits for the owner's word: yes, always, no.
 func TestApprovals(t *testing.T) {
 	t.Parallel()
-	desk, laptop := pair(t)
+	desk, laptop := measuredPair(t, "")
 	laptop.allow(client.WakeAllowParams{Peer: "desk", Ask: true})
 	s := laptop.session("claude")
 	asker, owner := desk.dial(), laptop.dial()
@@ -354,6 +354,8 @@ func TestApprovals(t *testing.T) {
 	if n := len(s.unread()); n != 1 {
 		t.Errorf("%d are unread, want the one that was refused", n)
 	}
+	laptop.countsTo(`acpd_wakes_total{outcome="posted"}`, 3)
+	laptop.countsTo(`acpd_wakes_total{outcome="refused"}`, 0)
 	owner.refused(kinds.NotFound, "approvals.decide", client.ApproveParams{ID: seen, Answer: "yes"})
 	owner.refused(kinds.Invalid, "approvals.decide", client.ApproveParams{ID: seen, Answer: "perhaps"})
 }

@@ -92,9 +92,7 @@ func TestLeftoverOfABackupGoesAtTheStart(t *testing.T) {
 	t.Parallel()
 	dir := stateDir(t)
 	for _, name := range []string{statedir.CopyName, statedir.OldStateTemp} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte("half"), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		writeFile(t, filepath.Join(dir, name), "half")
 	}
 	start(t, dir, "desk")
 	for _, name := range []string{statedir.CopyName, statedir.OldStateTemp} {

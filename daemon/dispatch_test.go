@@ -3,7 +3,9 @@ package daemon
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
+	"sync"
 	"testing"
 
 	"github.com/acpd/acpd/client"
@@ -13,6 +15,7 @@ import (
 	"github.com/acpd/acpd/kinds"
 	"github.com/acpd/acpd/peer"
 	"github.com/acpd/acpd/wire"
+	"github.com/go-json-experiment/json"
 )
 
 // TestEveryKindIsDispatched: each kind of the table has a handler for the way it
@@ -141,4 +144,72 @@ func TestAnswersNameTheirAgent(t *testing.T) {
 	if end := await.Receive(t, "the answer", ends); end.err != nil || end.answer.FromAgent != "" {
 		t.Errorf("the owner's answer is of %q: %v", end.answer.FromAgent, end.err)
 	}
+}
+
+// What peers have piled up for an agent that reads slowly takes neither the room nor the
+// turn of another one's query.
+// holds: security.md#the-budget
+func TestPeersTakeTurnsAtAnAgent(t *testing.T) {
+	t.Parallel()
+	hog, laptop := pair(t)
+	hog2, desk := start(t, stateDir(t), "second"), start(t, stateDir(t), "planner")
+	befriend(t, hog2, laptop)
+	befriend(t, desk, laptop)
+	agent := laptop.raw()
+	agent.line(`{"jsonrpc":"2.0","id":1,"method":"attach","params":{"name":"reviewer","max_concurrent":64}}`)
+	var asking sync.WaitGroup
+	defer asking.Wait()
+	said := make(chan error, 1)
+	sent := make(map[*running][]wire.MessageID)
+	ask := func(d *running, question string) {
+		caller, id := d.dial(), wire.NewMessageID()
+		sent[d] = append(sent[d], id)
+		asking.Go(func() {
+			err := caller.call("query", client.QueryParams{Head: client.Head{ID: id}, To: "laptop", Payload: query(question)}, nil)
+			if d == desk {
+				said <- err
+			}
+		})
+	}
+	waiting := func(d *running) (n int) {
+		for _, id := range sent[d] {
+			if !laptop.known.FindDeadline(id).IsZero() {
+				n++
+			}
+		}
+		return n
+	}
+	const each = 3 // as many as a peer may have in memory
+	for range each {
+		ask(hog, long(900<<10))
+		ask(hog2, long(900<<10))
+	}
+	await.Until(t, "the agent's queue is full", func() bool { return waiting(hog)+waiting(hog2) >= 5 })
+	ask(desk, "quick")
+	await.Until(t, "the query is queued or refused", func() bool { return waiting(desk) == 1 || len(said) == 1 })
+	for before := 0; len(said) == 0; before++ {
+		if before > 3 {
+			t.Fatalf("the query waits behind %d lines of others", before)
+		}
+		if !agent.Scan() {
+			t.Fatal(agent.Err())
+		}
+		var asked struct {
+			ID     int `json:"id"`
+			Params struct {
+				From identity.ID `json:"from"`
+			} `json:"params"`
+		}
+		if err := json.Unmarshal(agent.Bytes(), &asked); err != nil {
+			t.Fatal(err)
+		}
+		fmt.Fprintf(agent, `{"jsonrpc":"2.0","id":%d,"result":{"summary":""}}`+"\n", asked.ID)
+		if asked.Params.From == desk.ID() {
+			break
+		}
+	}
+	if err := await.Receive(t, "an answer", said); err != nil {
+		t.Error(err)
+	}
+	agent.Close() // the others' queries end
 }

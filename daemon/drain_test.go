@@ -215,7 +215,8 @@ func TestReadyDaemon(t *testing.T) {
 	}
 }
 
-func TestUnreadyOnALowDisk(t *testing.T) {
+// A daemon is unready on a low disk, while the writer is stuck, without its socket, and at its end.
+func TestUnreadyDaemon(t *testing.T) {
 	t.Parallel()
 	desk, free := startWithDisk(t)
 	desk.awaitReady()
@@ -223,11 +224,7 @@ func TestUnreadyOnALowDisk(t *testing.T) {
 	desk.awaitUnready("free some space")
 	free.Store(1 << 40)
 	desk.awaitReady()
-}
 
-func TestUnreadyWhileTheWriterIsStuck(t *testing.T) {
-	t.Parallel()
-	desk := start(t, stateDir(t), "desk")
 	begun, end, ended := make(chan struct{}), make(chan struct{}), make(chan error, 1)
 	go func() {
 		ended <- desk.store.Write(t.Context(), false, func(*store.Tx) error { close(begun); <-end; return nil })
@@ -239,14 +236,8 @@ func TestUnreadyWhileTheWriterIsStuck(t *testing.T) {
 		t.Error(err)
 	}
 	desk.awaitReady()
-}
 
-func TestUnreadyWithoutItsSocket(t *testing.T) {
-	t.Parallel()
-	desk := start(t, stateDir(t), "desk")
-	desk.awaitReady()
-	caller := desk.dial()
-	path := desk.home.ownerSocketPath()
+	caller, path := desk.dial(), desk.home.ownerSocketPath()
 	if err := os.Rename(path, path+".away"); err != nil {
 		t.Fatal(err)
 	}
@@ -261,12 +252,6 @@ func TestUnreadyWithoutItsSocket(t *testing.T) {
 	if err := os.Remove(desk.guests.Addr().String()); err != nil { // which an agent may do
 		t.Fatal(err)
 	}
-	desk.awaitReady()
-}
-
-func TestUnreadyWhileItDrains(t *testing.T) {
-	t.Parallel()
-	desk := start(t, stateDir(t), "desk")
 	desk.awaitReady()
 	desk.drain.BeginEnd()
 	desk.awaitUnready("shutting down")

@@ -2,7 +2,6 @@ package daemon
 
 import (
 	"context"
-	"strings"
 	"testing"
 	"time"
 
@@ -25,9 +24,7 @@ func TestInvitationForSeveral(t *testing.T) {
 		all := get[client.Invitations](owner, "invitations", nil)
 		return all.Invitations
 	}
-	if e := owner.refused(kinds.Invalid, "invite", client.InviteParams{Uses: 65}); !strings.Contains(e.Message, "at most 64") {
-		t.Errorf("%v", e)
-	}
+	owner.refused(kinds.Invalid, "invite", client.InviteParams{Uses: 65}, "at most 64")
 	events := desk.subscribe(client.SubscribeParams{Events: client.EventFilter{Types: []client.EventType{client.EventTrust}}})
 	inv := get[client.Invitation](owner, "invite", client.InviteParams{Uses: 3, Name: "build"})
 	if _, err := identity.ParseInvitation(inv.URI); err != nil {
@@ -131,14 +128,10 @@ func TestInvitationsEnd(t *testing.T) {
 	if left := time.Until(used.Expires); left < 9*time.Minute || left > 10*time.Minute {
 		t.Errorf("expires in %v", left)
 	}
-	if e := owner.refused(kinds.Invalid, "invite", client.InviteParams{ExpiresSecs: 25 * 3600}); !strings.Contains(e.Message, "24 hours") {
-		t.Errorf("%v", e)
-	}
+	owner.refused(kinds.Invalid, "invite", client.InviteParams{ExpiresSecs: 25 * 3600}, "24 hours")
 	joiner.must("join", client.JoinParams{URI: used.URI}, nil)
 	third := start(t, stateDir(t), "third").dial()
-	if e := third.refused(kinds.NotAuthorized, "join", client.JoinParams{URI: used.URI}); !strings.Contains(e.Message, "others have used up the invitation") {
-		t.Errorf("%v", e)
-	}
+	third.refused(kinds.NotAuthorized, "join", client.JoinParams{URI: used.URI}, "others have used up the invitation")
 	third.refused(kinds.Invalid, "join", client.JoinParams{URI: "acp://nonsense"})
 	all := list()
 	if len(all) != 3 || all[0].ID != used.ID || !all[0].Expires.Equal(used.Expires) || all[0].UsedBy == nil || all[0].UsedBy.Name != "laptop" ||
@@ -151,9 +144,7 @@ func TestInvitationsEnd(t *testing.T) {
 		t.Errorf("after untrust: %+v", all)
 	}
 	joiner.refused(kinds.NotAuthorized, "join", client.JoinParams{URI: used.URI})
-	if e := joiner.refused(kinds.NotAuthorized, "join", client.JoinParams{URI: spare.URI}); !strings.Contains(e.Message, "untrusted") {
-		t.Errorf("by another invitation: %v", e)
-	}
+	joiner.refused(kinds.NotAuthorized, "join", client.JoinParams{URI: spare.URI}, "untrusted")
 	owner.must("trust", client.TrustParams{Peer: laptop.ID().String()}, nil)
 	joiner.refused(kinds.NotAuthorized, "join", client.JoinParams{URI: used.URI})
 
@@ -162,18 +153,14 @@ func TestInvitationsEnd(t *testing.T) {
 		t.Errorf("%+v", revoked)
 	}
 	joiner.refused(kinds.NotAuthorized, "join", client.JoinParams{URI: spare.URI})
-	if e := owner.refused(kinds.NotFound, "revoke", client.RevokeParams{ID: spare.ID}); !strings.Contains(e.Message, spare.ID) {
-		t.Errorf("%v", e)
-	}
+	owner.refused(kinds.NotFound, "revoke", client.RevokeParams{ID: spare.ID}, spare.ID)
 	for _, p := range []client.RevokeParams{{}, {ID: other.ID, All: true}} {
 		owner.refused(kinds.Invalid, "revoke", p)
 	}
 	if owner.must("revoke", client.RevokeParams{All: true}, &revoked); revoked.Revoked != 1 || len(list()) != 0 {
 		t.Errorf("%+v", revoked)
 	}
-	if e := third.refused(kinds.NotAuthorized, "join", client.JoinParams{URI: other.URI}); !strings.Contains(e.Message, "it has expired, was used or revoked, or the daemon there was started anew") {
-		t.Errorf("%v", e)
-	}
+	third.refused(kinds.NotAuthorized, "join", client.JoinParams{URI: other.URI}, "it has expired, was used or revoked, or the daemon there was started anew")
 	if owner.must("revoke", client.RevokeParams{All: true}, &revoked); revoked.Revoked != 0 {
 		t.Errorf("%+v", revoked)
 	}

@@ -1,13 +1,11 @@
 package daemon
 
 import (
-	"bytes"
 	"context"
 	"encoding/base64"
 	"fmt"
 	"log/slog"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/acpd/acpd/client"
@@ -71,24 +69,6 @@ func TestDebugLogHoldsNoSecrets(t *testing.T) {
 	}
 }
 
-// logText is a log that may be read while a daemon writes it.
-type logText struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (l *logText) Write(b []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.Write(b)
-}
-
-func (l *logText) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.String()
-}
-
 // countBudgetEvents counts the events about bounds up to now.
 func (d *running) countBudgetEvents(events <-chan *client.Event) (n int) {
 	d.t.Helper()
@@ -109,7 +89,7 @@ func (d *running) countBudgetEvents(events <-chan *client.Event) (n int) {
 // holds: security.md#agents-on-this-machine
 func TestALyingSessionIsHeardOnceAMinute(t *testing.T) {
 	t.Parallel()
-	log := new(logText)
+	log := new(await.Output)
 	desk := start(t, stateDir(t), "desk")
 	laptop := startWith(t, Options{Home: stateDir(t), Listen: "127.0.0.1:0", Name: "laptop", NoMDNS: true, Log: log})
 	befriend(t, desk, laptop)
@@ -174,7 +154,7 @@ func TestManyNamesTellTheOwnerNoMore(t *testing.T) {
 // holds: security.md#agents-on-this-machine
 func TestAttachingFillsNoLog(t *testing.T) {
 	t.Parallel()
-	log := new(logText)
+	log := new(await.Output)
 	d := startWith(t, Options{Home: stateDir(t), Listen: "127.0.0.1:0", Name: "desk", NoMDNS: true, Log: log})
 	p := client.AttachParams{Name: "claude"}
 	for i := range 64 {

@@ -130,6 +130,11 @@ func TestMetricsCountMessages(t *testing.T) {
 		laptop.countsTo(series, want)
 	}
 	is := laptop.series()
+	for series := range is {
+		if strings.Contains(series, "desk") || strings.Contains(series, "peer=") {
+			t.Errorf("%s names a peer", series)
+		}
+	}
 	if is["acpd_store_commits_total{outcome=\"ok\"}"] < 1 || is["acpd_store_commit_writes_sum"] < 1 || is["acpd_store_commit_duration_seconds_sum"] <= 0 {
 		t.Error("a message that is held is no commit")
 	}
@@ -195,45 +200,11 @@ func TestMetricsCountMail(t *testing.T) {
 	laptop.countsTo(`acpd_mails_total{direction="in",result="stored"}`, 1)
 	back := "id: n\nfrom: reviewer\nto: planner\ntype: question\npriority: P2\ncreated_at_utc: \"2026-11-20T13:00:00Z\"\nsubject: s\nbody: x\n"
 	inbox := mailDir(t, laptop.mail.Home, "planner")
-	if err := os.WriteFile(filepath.Join(inbox, ".x"), []byte(back), 0o666); err != nil {
-		t.Fatal(err)
-	}
+	writeFile(t, filepath.Join(inbox, ".x"), back)
 	if err := os.Rename(filepath.Join(inbox, ".x"), filepath.Join(inbox, "20261120T130001Z_reviewer_question.yaml")); err != nil {
 		t.Fatal(err)
 	}
 	laptop.countsTo(`acpd_mails_total{direction="out",result="stored"}`, 1)
-}
-
-func TestMetricsCountWakes(t *testing.T) {
-	t.Parallel()
-	desk, laptop := measuredPair(t, "")
-	s := laptop.session("claude")
-	laptop.allow(client.WakeAllowParams{Peer: "desk"})
-	asker := desk.dial()
-	asker.notify(s.notice("laptop"))
-	s.next(true)
-	laptop.countsTo(`acpd_wakes_total{outcome="posted"}`, 1)
-	laptop.countsTo(`acpd_wakes_total{outcome="refused"}`, 0)
-}
-
-// No series names a peer.
-func TestMetricsNameNoPeer(t *testing.T) {
-	t.Parallel()
-	desk, _ := measuredPair(t, "")
-	for series := range desk.series() {
-		if strings.Contains(series, "laptop") || strings.Contains(series, "peer=") {
-			t.Errorf("%s names a peer", series)
-		}
-	}
-}
-
-// With metrics off nothing listens, and nothing is counted.
-func TestMetricsAreOffByDefault(t *testing.T) {
-	t.Parallel()
-	desk := start(t, stateDir(t), "desk")
-	if desk.measures != nil || desk.metrics != nil {
-		t.Error("something is counted, or served")
-	}
 }
 
 // A daemon that is not ready says why in one line.
@@ -321,6 +292,9 @@ func TestStatusOfTheProcess(t *testing.T) {
 	pong := get[client.PingAnswer](l, client.MethodPing, &client.PingParams{To: "laptop"})
 	if pong.TS == 0 {
 		t.Error("a pong without a time")
+	}
+	if desk.measures != nil || desk.metrics != nil {
+		t.Error("something is counted, or served, that nobody has asked for")
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -131,4 +132,51 @@ func TestSlowTakersKeepLittle(t *testing.T) {
 	defer close(leave)
 	call.Go(func() { notify() })
 	await.Until(t, "one more is refused", func() bool { return countRefused() > 0 })
+}
+
+// Of many notifications at once each has its receipt, none is refused, and what was said is what arrived.
+func TestBurstOfNotifies(t *testing.T) {
+	desk, laptop := pair(t)
+	asker, many := desk.dial(), int(budget.Inbox.Peer)
+	burst := func(state client.ReceiptState) {
+		var other atomic.Int64
+		var calls sync.WaitGroup
+		for i := range many {
+			calls.Go(func() {
+				var r client.Receipt
+				err := asker.call("notify", client.NotifyParams{To: client.To("laptop"), Payload: kinds.EncodePayload(&kinds.Notify{Topic: fmt.Sprint("t", i)})}, &r)
+				if (err != nil || r.State != state) && other.Add(1) == 1 {
+					t.Errorf("%+v, %v", r, err)
+				}
+			})
+		}
+		calls.Wait()
+	}
+	burst(client.Held)
+	got, l := make(map[string]bool), laptop.dial()
+	for p := (client.InboxParams{Limit: 1000}); ; {
+		in := get[client.Inbox](l, "inbox", p)
+		for _, m := range in.Messages {
+			got[parse[kinds.Notify](t, m.Envelope.Payload).Topic] = true
+		}
+		if p.After = in.Next; p.After == 0 {
+			break
+		}
+	}
+	if len(got) != many {
+		t.Errorf("%d of %d are in the inbox", len(got), many)
+	}
+
+	heard := make(chan string, many)
+	laptop.agent(client.AttachParams{Name: "reviewer"}, func(_ context.Context, r *jsonrpc.Request) {
+		heard <- parse[kinds.Notify](t, bind(t, r).Payload).Topic
+		r.Respond(nil)
+	})
+	burst(client.Handed)
+	for range many {
+		delete(got, await.Receive(t, "a notification", heard))
+	}
+	if len(got) > 0 {
+		t.Errorf("%d of %d did not arrive", len(got), many)
+	}
 }

@@ -47,9 +47,7 @@ func writeMail(t *testing.T, inbox, name string) {
 	t.Helper()
 	text := "id: m\nfrom: planner\nto: reviewer\ntype: question\npriority: P2\ncreated_at_utc: \"2026-11-20T13:00:00Z\"\nsubject: s\nbody: x\n"
 	temp := filepath.Join(inbox, "."+name+".tmp-1-abcdef")
-	if err := os.WriteFile(temp, []byte(text), 0o666); err != nil {
-		t.Fatal(err)
-	}
+	writeFile(t, temp, text)
 	if err := os.Rename(temp, filepath.Join(inbox, name)); err != nil {
 		t.Fatal(err)
 	}
@@ -89,9 +87,7 @@ func TestMailEvents(t *testing.T) {
 	if d := await.Receive(t, "the sender's word", sent); d.State != client.MailDelivered || d.SHA256 != a.SHA256 || d.Project != "demo" {
 		t.Errorf("delivered: %+v", d)
 	}
-	if err := os.WriteFile(filepath.Join(out, "a b.yaml"), []byte("x"), 0o666); err != nil {
-		t.Fatal(err)
-	}
+	writeFile(t, filepath.Join(out, "a b.yaml"), "x")
 	if d := await.Receive(t, "the sender's word", sent); d.State != client.MailParked || d.Reason == "" || d.File != "a b.yaml" {
 		t.Errorf("parked: %+v", d)
 	}
@@ -120,9 +116,7 @@ func TestMailQueuePages(t *testing.T) {
 	desk, _, out, _ := mailPair(t, "")
 	const files = 5000
 	for i := range files {
-		if err := os.WriteFile(filepath.Join(out, fmt.Sprintf("not a name %04d.yaml", i)), []byte("x"), 0o666); err != nil {
-			t.Fatal(err)
-		}
+		writeFile(t, filepath.Join(out, fmt.Sprintf("not a name %04d.yaml", i)), "x")
 	}
 	c := &client.Client{Socket: desk.home.ownerSocketPath()}
 	defer c.Close()

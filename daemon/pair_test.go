@@ -54,11 +54,16 @@ func stateDir(t testing.TB) string {
 	return dir
 }
 
-func writeConfig(t testing.TB, dir, text string) {
+func writeFile(t testing.TB, path, text string) {
 	t.Helper()
-	if err := os.WriteFile(filepath.Join(dir, "config.yaml"), []byte(text), 0o600); err != nil {
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
+}
+
+func writeConfig(t testing.TB, dir, text string) {
+	t.Helper()
+	writeFile(t, filepath.Join(dir, "config.yaml"), text)
 }
 
 // start runs a daemon on dir until the test ends or stop is called.
@@ -276,12 +281,17 @@ func later(l *program, method string, params any) <-chan error {
 }
 
 // refused makes a call that must fail with a code.
-func (l *program) refused(code kinds.Code, method string, params any) *kinds.Error {
+func (l *program) refused(code kinds.Code, method string, params any, words ...string) *kinds.Error {
 	l.t.Helper()
 	err := l.call(method, params, nil)
 	e, ok := errors.AsType[*kinds.Error](err)
 	if !ok || e.Code != code {
 		l.t.Fatalf("%s: got %v, want %s", method, err, code)
+	}
+	for _, word := range words {
+		if !strings.Contains(e.Message, word) {
+			l.t.Errorf("%s: %q without %q", method, e.Message, word)
+		}
 	}
 	return e
 }

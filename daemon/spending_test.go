@@ -88,10 +88,6 @@ func TestRunsBelongToRequests(t *testing.T) {
 	beside, other, nobody := desk.guest(nil), desk.guest(nil), desk.guest(nil)
 	beside.must("speak", client.SpeakParams{Name: "claude", Key: key}, nil)
 	other.must("attach", client.AttachParams{Name: "other", Kinds: []string{"notify"}}, nil)
-	sent := func(l *program, method string, params any) <-chan error {
-		ended := later(l, method, params)
-		return ended
-	}
 	worker, _ := laptop.guestAgent(client.AttachParams{Name: "worker"}, say(accepted))
 	given := delegateTo(agent, "laptop/worker", task1(""))
 	for _, c := range []struct {
@@ -101,19 +97,19 @@ func TestRunsBelongToRequests(t *testing.T) {
 		goesOn bool // after the answer
 	}{
 		{"query", func(h client.Head) <-chan error {
-			return sent(laptop.dial(), "query", client.QueryParams{Head: h, To: "desk/claude", Payload: query("?")})
+			return later(laptop.dial(), "query", client.QueryParams{Head: h, To: "desk/claude", Payload: query("?")})
 		}, mainBranch, false},
 		{"question back", func(h client.Head) <-chan error {
-			return sent(worker, "query", client.QueryParams{Head: h, Ref: given.ID, Payload: query("?")})
+			return later(worker, "query", client.QueryParams{Head: h, Ref: given.ID, Payload: query("?")})
 		}, mainBranch, false},
 		{"delegation", func(h client.Head) <-chan error {
-			return sent(laptop.dial(), "delegate", client.DelegateParams{Head: h, To: "desk/claude", Payload: task1("")})
+			return later(laptop.dial(), "delegate", client.DelegateParams{Head: h, To: "desk/claude", Payload: task1("")})
 		}, accepted, true},
 		{"delegation without a result", func(h client.Head) <-chan error {
-			return sent(laptop.dial(), "delegate", client.DelegateParams{Head: h, To: "desk/claude", Payload: task1(`,"report_back":false`)})
+			return later(laptop.dial(), "delegate", client.DelegateParams{Head: h, To: "desk/claude", Payload: task1(`,"report_back":false`)})
 		}, accepted, true},
 		{"delegation that is refused", func(h client.Head) <-chan error {
-			return sent(laptop.dial(), "delegate", client.DelegateParams{Head: h, To: "desk/claude", Payload: task1("")})
+			return later(laptop.dial(), "delegate", client.DelegateParams{Head: h, To: "desk/claude", Payload: task1("")})
 		}, `{"accepted":false,"code":"overloaded"}`, false},
 	} {
 		h := client.Head{ID: wire.NewMessageID()}

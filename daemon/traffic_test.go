@@ -221,15 +221,6 @@ func TestTrafficIsBounded(t *testing.T) {
 	if desk.watch.Traffic.IsOn() {
 		t.Error("who was refused watches")
 	}
-	var all []*watcher
-	for range 64 {
-		all = append(all, desk.watcher())
-	}
-	owner.refused(kinds.Overloaded, "traffic", client.TrafficParams{})
-	for _, w := range all {
-		w.Close()
-	}
-	await.Until(t, "nobody watches", func() bool { return !desk.watch.Traffic.IsOn() })
 	waiting := desk.dial()
 	ended := later(waiting, "traffic", client.TrafficParams{WaitMS: 30_000})
 	await.Until(t, "somebody watches", desk.watch.Traffic.IsOn)

@@ -1,7 +1,6 @@
 package daemon
 
 import (
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -14,9 +13,7 @@ import (
 func TestListenOnAnAddressThatIsNotThereYet(t *testing.T) {
 	t.Parallel()
 	dir := stateDir(t)
-	if err := os.WriteFile(filepath.Join(dir, "config.yaml"), []byte("metrics: {listen: \"192.0.2.9:0\", expose: true}\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	writeFile(t, filepath.Join(dir, "config.yaml"), "metrics: {listen: \"192.0.2.9:0\", expose: true}\n")
 	desk := startWith(t, Options{Home: dir, Listen: "192.0.2.1:0", Name: "desk", NoMDNS: true})
 	status := get[client.Status](desk.dial(), "status", nil)
 	all := strings.Join(status.Warnings, "\n")

@@ -103,34 +103,3 @@ func BenchmarkRead(b *testing.B) {
 	}
 	b.ReportMetric(float64(b.Elapsed())/float64(b.N)/client.MaxTrafficEntries, "ns/entry")
 }
-
-// BenchmarkOpenCall makes a call known while it is open.
-func BenchmarkOpenCall(b *testing.B) {
-	o := newOpenCalls()
-	m := message(b, wire.NewEnvelope(laptop, desk, kinds.KindQuery, kinds.EncodePayload(map[string]string{"question": "x"})))
-	for range 100 {
-		o.begin(m)
-	}
-	b.ReportAllocs()
-	for b.Loop() {
-		o.add(m)
-		o.remove(m)
-	}
-}
-
-// BenchmarkListOpenCalls lists a thousand of 4,000 open calls, and looks for some that are not there.
-func BenchmarkListOpenCalls(b *testing.B) {
-	o := newOpenCalls()
-	m := message(b, wire.NewEnvelope(laptop, desk, kinds.KindQuery, kinds.EncodePayload(map[string]string{"question": strings.Repeat("x", 1<<16)})))
-	for range 4000 {
-		o.begin(m)
-	}
-	for name, f := range map[string]*Filter{"all": {}, "none": {Threads: []string{"release"}}} {
-		b.Run(name, func(b *testing.B) {
-			b.ReportAllocs()
-			for b.Loop() {
-				o.List(f, client.MaxTrafficEntries)
-			}
-		})
-	}
-}

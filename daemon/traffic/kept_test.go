@@ -6,7 +6,6 @@ import (
 	"runtime"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 
@@ -261,36 +260,6 @@ func TestTheCostOfAnEntry(t *testing.T) {
 			t.Errorf("%d bytes of payload: an entry takes %d, counted are %d", size, takes, cost)
 		}
 		runtime.KeepAlive(&all)
-	}
-}
-
-// Bounds go down and up while others record and read: each reader knows of each message.
-func TestBoundsChangeBesideWriters(t *testing.T) {
-	r := newTestRecorder()
-	r.SetHistory(Bounds{2000, 8 << 20})
-	begin := r.next - 1
-	const writers, each = 3, 1000
-	var writing sync.WaitGroup
-	for i := range writers {
-		m := said(t, identity.ID{1 + byte(i)}, strings.Repeat("x", 700*i))
-		writing.Go(func() {
-			for range each {
-				r.Record(m)
-			}
-		})
-	}
-	for range 3 {
-		writing.Go(func() {
-			for i := range 30 {
-				r.SetHistory(Bounds{20 + 500*(i%4), leastBytes << (i % 3)})
-			}
-		})
-	}
-	writing.Wait()
-	r.SetHistory(Bounds{50, leastBytes})
-	r.kept.check(t)
-	if texts, _, lost := r.all(t, begin); len(texts)+int(lost) != writers*each || len(texts) == 0 {
-		t.Errorf("%d entries, %d lost of %d", len(texts), lost, writers*each)
 	}
 }
 

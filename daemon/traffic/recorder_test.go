@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -209,98 +208,6 @@ func TestWhatIsOverwrittenIsCounted(t *testing.T) {
 	if texts, _, lost := r.all(t, begin+7); texts != nil || lost != 5 || !r.isEmpty() {
 		t.Error(texts, lost)
 	}
-}
-
-// holds: security.md#at-rest
-func TestBytesAreBounded(t *testing.T) {
-	r := newTestRecorder()
-	r.SetHistory(Bounds{1000, leastBytes})
-	begin, sent := r.next-1, 0
-	for _, size := range []int{10, maxWhole - 40, 1 << 20, 1, maxWhole + 1, 3000} {
-		for range 9 {
-			m := passed(t, strings.Repeat("x", size))
-			m.Reply = wire.NewReply(m.Envelope, kinds.KindResponse, m.Payload)
-			m.Thread = strings.Repeat("t", 255)
-			r.Record(m)
-			sent++
-			if n := r.kept.entries; n == 0 || r.kept.bytes > leastBytes {
-				t.Fatalf("%d entries of %d bytes", n, r.kept.bytes)
-			}
-		}
-	}
-	texts, _, lost := r.all(t, begin)
-	if len(texts)+int(lost) != sent || len(texts) < 9 {
-		t.Errorf("%d of %d entries, %d lost", len(texts), sent, lost)
-	}
-	r.kept.check(t)
-}
-
-// A reader that stands still for long is told exactly how much it has lost, and reads on.
-func TestAReaderThatStandsStill(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) { // so that it counts as gone on no machine
-		r := newTestRecorder()
-		if err := r.Watch("slow"); err != nil {
-			t.Fatal(err)
-		}
-		_, begin, _ := r.allAs(t, "slow", 0)
-		sent := watched.Entries*2 + 123
-		for i := range sent {
-			r.Record(passed(t, fmt.Sprint(i)))
-		}
-		texts, next, lost := r.allAs(t, "slow", begin)
-		if len(texts)+int(lost) != sent || lost == 0 || texts[0] != fmt.Sprint(lost) || texts[len(texts)-1] != fmt.Sprint(sent-1) || next != begin+uint64(sent) {
-			t.Errorf("%d read, %d lost of %d, from %s to %s", len(texts), lost, sent, texts[0], texts[len(texts)-1])
-		}
-		r.Record(passed(t, "after"))
-		if texts, _, lost := r.allAs(t, "slow", next); !slices.Equal(texts, []string{"after"}) || lost != 0 {
-			t.Error(texts, lost)
-		}
-	})
-}
-
-// Whoever records waits for no reader: readers and writers run beside each other, and of every reader what
-// it has read and lost is what was recorded.
-func TestReadersBesideWriters(t *testing.T) {
-	r := newTestRecorder()
-	r.SetHistory(Bounds{64, leastBytes})
-	begin, done := r.next-1, make(chan struct{})
-	const writers, each = 4, 3000
-	var writing, reading sync.WaitGroup
-	for range writers {
-		m := passed(t, "x")
-		writing.Go(func() {
-			for range each {
-				r.Record(m)
-			}
-		})
-	}
-	for i := range 4 {
-		reading.Go(func() {
-			q, got := &Query{After: begin, Limit: 7 << i, Room: 1 << 20, Wait: time.Millisecond}, uint64(0)
-			for ended := false; ; {
-				a, err := r.Read(t.Context(), q)
-				if err != nil {
-					t.Error(err)
-					return
-				}
-				q.After = a.Next
-				if got += uint64(len(a.Entries)) + a.Lost; len(a.Entries) == 0 && ended {
-					break
-				}
-				select {
-				case <-done:
-					ended = true
-				default:
-				}
-			}
-			if got != writers*each {
-				t.Errorf("reader %d: %d entries of %d", i, got, writers*each)
-			}
-		})
-	}
-	writing.Wait()
-	close(done)
-	reading.Wait()
 }
 
 func TestReadersWait(t *testing.T) {
