@@ -30,8 +30,9 @@ const (
 
 	// One instance is asked in person when it was only mentioned, said goodbye or was
 	// not heard for long: so that a forged packet costs the network one answer.
-	askGap   = 500 * time.Millisecond
-	maxAsked = 32 // at once; as many as there are strangers may wait for that
+	askGap    = 500 * time.Millisecond
+	maxAsked  = 32           // at once
+	maxAsking = maxStrangers // waiting to be asked
 )
 
 // browser decides what to send and reads what comes in. It does no I/O.
@@ -142,7 +143,7 @@ func (b *browser) nextAskTime() time.Time {
 
 // scheduleQuestion schedules a question to one instance.
 func (b *browser) scheduleQuestion(instance string, now time.Time) {
-	if len(b.asking) >= maxStrangers || slices.Contains(b.asking, instance) {
+	if len(b.asking) >= maxAsking || slices.Contains(b.asking, instance) {
 		return
 	}
 	b.asking = append(b.asking, instance)

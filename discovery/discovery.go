@@ -5,7 +5,9 @@
 // before, and what peers say about themselves on the local network. [RunMDNS] is the
 // source of the last kind: multicast DNS service discovery (RFC 6762, RFC 6763)
 // for the service _acp._udp, on every interface that can do multicast, over IPv4
-// and IPv6.
+// and IPv6. Its records are those of hashicorp/mdns; the sockets, the answers,
+// announcements, goodbyes and the receiver are its own, because that
+// library's server answers questions from anywhere.
 //
 // A received packet may come from any machine on the network and proves nothing. It becomes
 // a hint and no more: it never touches a configured address, it takes a bounded

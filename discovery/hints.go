@@ -32,9 +32,21 @@ type sighting struct {
 }
 
 // addHints enters a sighting, if there is room.
-func (t *Table) addHints(s sighting) { t.reportChanges(t.enterSighting(s)...) }
+func (t *Table) addHints(s sighting) {
+	trusted := t.trusted(s.id)
+	for {
+		change, rival := t.tryAddHints(s, trusted)
+		if rival.IsZero() {
+			t.reportChanges(change)
+			return
+		}
+		t.reportChanges(t.removeHintsUnlessTrusted(rival, t.trusted(rival)))
+	}
+}
 
-func (t *Table) enterSighting(s sighting) (changes []*Change) {
+// tryAddHints enters a sighting. If another peer would have to make room, it
+// does nothing and returns that peer.
+func (t *Table) tryAddHints(s sighting, trusted bool) (change *Change, rival identity.ID) {
 	now := time.Now()
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -45,13 +57,10 @@ func (t *Table) enterSighting(s sighting) (changes []*Change) {
 	event := Moved
 	if len(p.hints) == 0 {
 		event = Discovered
-		if t.isStranger(s.id, p) {
+		if p.trusted = trusted; p.isStranger() {
 			refused, rival := t.findStrangerToReplace(s.by)
-			if refused {
-				return nil
-			}
-			if other := t.peers[rival]; other != nil {
-				changes = append(changes, t.removeHints(rival, other))
+			if refused || !rival.IsZero() {
+				return nil, rival
 			}
 		}
 	}
@@ -62,13 +71,13 @@ func (t *Table) enterSighting(s sighting) (changes []*Change) {
 	if p.instance != instanceName(s.id) {
 		p.instance = s.instance
 	}
-	p.claim, p.by = s.claim, s.by
+	p.claim, p.by, p.trusted = s.claim, s.by, trusted
 	p.seen, p.bye, p.asked = now, time.Time{}, false
 	t.scheduleSweep(now.Add(staleTime))
 	if event == Moved && haveSameAddrs(old, p.hints) {
-		return nil
+		return nil, identity.ID{}
 	}
-	return append(changes, &Change{event, p.newEntry(s.id)})
+	return &Change{event, p.newEntry(s.id)}, identity.ID{}
 }
 
 // findStrangerToReplace decides whether there is room for a stranger announced by a source: at once,
@@ -77,8 +86,8 @@ func (t *Table) enterSighting(s sighting) (changes []*Change) {
 func (t *Table) findStrangerToReplace(by netip.Addr) (refused bool, rival identity.ID) {
 	strangers := 0
 	held := make(map[netip.Addr]int)
-	for id, p := range t.peers {
-		if len(p.hints) > 0 && t.isStranger(id, p) {
+	for _, p := range t.peers {
+		if p.isStranger() && len(p.hints) > 0 {
 			strangers++
 			held[p.by]++
 		}
@@ -92,11 +101,25 @@ func (t *Table) findStrangerToReplace(by netip.Addr) (refused bool, rival identi
 	}
 	var oldest time.Time
 	for id, p := range t.peers {
-		if len(p.hints) > 0 && held[p.by] == most && t.isStranger(id, p) && (oldest.IsZero() || p.seen.Before(oldest)) {
+		if p.isStranger() && len(p.hints) > 0 && held[p.by] == most && (oldest.IsZero() || p.seen.Before(oldest)) {
 			rival, oldest = id, p.seen
 		}
 	}
 	return false, rival
+}
+
+// removeHintsUnlessTrusted removes the hints of a stranger, or marks it as trusted now.
+func (t *Table) removeHintsUnlessTrusted(id identity.ID, trusted bool) *Change {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	p := t.peers[id]
+	if p == nil || len(p.hints) == 0 {
+		return nil
+	}
+	if p.trusted = trusted; trusted {
+		return nil
+	}
+	return t.removeHints(id, p)
 }
 
 // removeHints removes the hints of a peer.
@@ -118,9 +141,7 @@ func (t *Table) reportChanges(changes ...*Change) {
 }
 
 // isStranger reports whether only the network vouches for the peer.
-func (t *Table) isStranger(id identity.ID, p *tableEntry) bool {
-	return len(p.worked)+len(p.static) == 0 && !t.trusted(id)
-}
+func (p *tableEntry) isStranger() bool { return !p.trusted && len(p.worked)+len(p.static) == 0 }
 
 // mergeHints returns the hints after a sighting: its addresses first, then those that
 // other sources gave. It replaces earlier hints of the same source. If there

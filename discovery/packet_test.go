@@ -125,6 +125,15 @@ func TestDecode(t *testing.T) {
 	}
 }
 
+func TestRelevant(t *testing.T) {
+	if isServicePacket(message(t, nil, `_ipp._tcp.local. 10 IN PTR printer._ipp._tcp.local.`)) {
+		t.Error("a printer is relevant")
+	}
+	if !isServicePacket(encodeQuestion("_ACP._udp.local.", dns.TypePTR)) {
+		t.Error("a question is not relevant")
+	}
+}
+
 func TestQuestioned(t *testing.T) {
 	ask := func(name string, qtype uint16, edit func(*dns.Msg), known ...string) []byte {
 		return message(t, func(m *dns.Msg) {
@@ -225,7 +234,7 @@ func FuzzPacket(f *testing.F) {
 		for range 2 {
 			b.recordPacket(p)
 		}
-		if len(b.asking) > maxStrangers {
+		if len(b.asking) > maxAsking {
 			t.Errorf("%d to ask", len(b.asking))
 		}
 		for _, instance := range b.asking {
@@ -258,4 +267,32 @@ func FuzzPacket(f *testing.F) {
 			t.Errorf("configured address: %q", got)
 		}
 	})
+}
+
+// The most expensive packets that anybody may send.
+func BenchmarkHostilePacket(b *testing.B) {
+	var lines []string
+	for i := range 120 {
+		lines = append(lines, foreign(fmt.Sprint(i), identity.ID{0xa0, byte(i)}, 10)[1:]...)
+	}
+	services := message(b, nil, append(lines[:134], hostA)...)
+	msg := dns.Msg{MsgHdr: dns.MsgHdr{Response: true}, Compress: true}
+	long := strings.Repeat(strings.Repeat("x", 61)+".", 3) + service
+	for len(msg.Answer) < 620 {
+		msg.Answer = append(msg.Answer, &dns.PTR{Hdr: dns.RR_Header{Name: service, Rrtype: dns.TypePTR, Class: dns.ClassINET, Ttl: lifetime}, Ptr: long})
+	}
+	names, err := msg.Pack()
+	if err != nil {
+		b.Fatal(err)
+	}
+	for name, data := range map[string][]byte{"services": services, "names": names} {
+		if len(data) > maxPacket {
+			b.Fatalf("%s: %d bytes", name, len(data))
+		}
+		b.Run(fmt.Sprintf("%s/%dB", name, len(data)), func(b *testing.B) {
+			for b.Loop() {
+				decodePacket(data)
+			}
+		})
+	}
 }

@@ -2,10 +2,12 @@ package discovery
 
 import (
 	"encoding/base32"
+	"net"
 	"net/netip"
 	"slices"
 	"strings"
 
+	"github.com/hashicorp/mdns"
 	"github.com/miekg/dns"
 
 	"github.com/acpd/acpd/identity"
@@ -36,9 +38,9 @@ func instanceName(id identity.ID) string {
 }
 
 // newDNSRecords returns the records of a daemon that listens at addrs, all of one
-// port, or nil if there is nothing to announce: no address, or a port of 0, at which nobody listens.
+// port, or nil without addresses: then there is nothing to announce.
 func newDNSRecords(self identity.ID, name string, addrs []netip.AddrPort) *dnsRecords {
-	if len(addrs) == 0 || addrs[0].Port() == 0 {
+	if len(addrs) == 0 {
 		return nil
 	}
 	r := &dnsRecords{instance: instanceName(self), host: "acp-" + self.Label() + ".local."}
@@ -46,33 +48,48 @@ func newDNSRecords(self identity.ID, name string, addrs []netip.AddrPort) *dnsRe
 	if claim := identity.CleanClaim(name); claim != "" {
 		txt = append(txt, "name="+strings.ReplaceAll(claim, `\`, `\\`))
 	}
-	const own = dns.ClassINET | flush
-	header := func(name string, rrtype, class uint16) dns.RR_Header {
-		return dns.RR_Header{Name: name, Rrtype: rrtype, Class: class, Ttl: lifetime}
-	}
+	var ips []net.IP
 	listed, ofFamily := 0, map[bool]int{}
 	for _, a := range addrs {
 		ip := a.Addr()
 		if ofFamily[ip.Is4()]++; ofFamily[ip.Is4()] > maxAddrs {
 			continue
 		}
-		if ip.Is4() {
-			r.addrs = append(r.addrs, &dns.A{Hdr: header(r.host, dns.TypeA, own), A: ip.AsSlice()})
-		} else {
-			r.addrs = append(r.addrs, &dns.AAAA{Hdr: header(r.host, dns.TypeAAAA, own), AAAA: ip.AsSlice()})
-		}
+		ips = append(ips, ip.AsSlice())
 		// Without its interface a link-local address means nothing in text.
 		if !ip.IsLinkLocalUnicast() && listed < maxAddrs {
 			listed++
 			txt = append(txt, "a="+a.String())
 		}
 	}
-	r.about = []dns.RR{
-		&dns.SRV{Hdr: header(r.instance, dns.TypeSRV, own), Priority: 10, Weight: 1, Port: addrs[0].Port(), Target: r.host},
-		&dns.TXT{Hdr: header(r.instance, dns.TypeTXT, own), Txt: txt},
+	label, _, _ := strings.Cut(r.instance, ".")
+	s, err := mdns.NewMDNSService(label, strings.TrimSuffix(service, ".local."), "local.", r.host, int(addrs[0].Port()), ips, txt)
+	if err != nil {
+		return nil // a port of 0: nobody listens
 	}
-	r.ptr = &dns.PTR{Hdr: header(service, dns.TypePTR, dns.ClassINET), Ptr: r.instance}
-	r.enum = []dns.RR{&dns.PTR{Hdr: header(enumeration, dns.TypePTR, dns.ClassINET), Ptr: service}}
+	// Its records are for ever the same; what makes one's own replace the older is ours.
+	own := func(question string) []dns.RR {
+		all := s.Records(dns.Question{Name: question, Qtype: dns.TypePTR})
+		for _, rr := range all {
+			h := rr.Header()
+			h.Ttl = lifetime
+			if h.Rrtype != dns.TypePTR {
+				h.Class |= flush
+			}
+		}
+		return all
+	}
+	r.enum = own(enumeration)
+	for _, rr := range own(service) {
+		switch rr.(type) {
+		case *dns.PTR:
+			r.ptr = rr
+		case *dns.A, *dns.AAAA:
+			r.addrs = append(r.addrs, rr)
+		default:
+			r.about = append(r.about, rr)
+		}
+	}
 	return r
 }
 

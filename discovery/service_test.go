@@ -44,7 +44,7 @@ func TestLargestAnnouncement(t *testing.T) {
 func TestZone(t *testing.T) {
 	z := &zone{}
 	ask := func(name string, qtype, class uint16) (types []string) {
-		for _, rr := range z.findRecords(dns.Question{Name: name, Qtype: qtype, Qclass: class}) {
+		for _, rr := range z.Records(dns.Question{Name: name, Qtype: qtype, Qclass: class}) {
 			h := rr.Header()
 			s := dns.TypeToString[h.Rrtype]
 			if h.Class&flush != 0 {
@@ -99,7 +99,7 @@ func TestZoneConcurrently(t *testing.T) {
 	for range 4 {
 		wg.Go(func() {
 			for range 50 {
-				msg := dns.Msg{Compress: true, Answer: z.findRecords(dns.Question{Name: service, Qtype: dns.TypePTR, Qclass: dns.ClassINET})}
+				msg := dns.Msg{Compress: true, Answer: z.Records(dns.Question{Name: service, Qtype: dns.TypePTR, Qclass: dns.ClassINET})}
 				if _, err := msg.Pack(); err != nil {
 					t.Error(err)
 				}

@@ -88,11 +88,13 @@ type tableEntry struct {
 	seen     time.Time
 	bye      time.Time // when the hints go, unless they are repeated; zero: no goodbye
 	asked    bool      // since seen, for fear that it is gone
+	trusted  bool      // as last asked
 }
 
 // NewTable returns an empty table. trusted reports whether strangers must not displace
-// an id; it must neither block nor call the table. changed is called with what happens on the
-// network, without a lock, by [RunMDNS] in its own goroutine, one call at a time, and must not block.
+// an id; changed is called with what happens on the network. Neither is called with a lock
+// held; changed is called by [RunMDNS] in its own goroutine, one call at a time, and
+// must not block.
 func NewTable(trusted func(identity.ID) bool, changed func(Change)) *Table {
 	return &Table{trusted: trusted, changed: changed, peers: make(map[identity.ID]*tableEntry), tried: make(map[string]time.Time)}
 }

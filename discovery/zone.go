@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/hashicorp/mdns"
 	"github.com/miekg/dns"
 )
 
@@ -22,8 +23,10 @@ type zone struct {
 	quota   packetQuota                // of packets that ask
 }
 
-// findRecords returns the records that answer a question.
-func (z *zone) findRecords(q dns.Question) []dns.RR {
+var _ mdns.Zone = (*zone)(nil)
+
+// Records returns the records that answer a question.
+func (z *zone) Records(q dns.Question) []dns.RR {
 	known := z.current.Load()
 	class := q.Qclass &^ flush
 	if known == nil || class != dns.ClassINET && class != dns.ClassANY {
@@ -49,7 +52,7 @@ func (z *zone) answerPacket(data []byte, from netip.AddrPort) []byte {
 		if strings.EqualFold(q.Name, service) && includesKnownAnswer(&msg, known.instance) {
 			continue
 		}
-		for _, rr := range z.findRecords(q) {
+		for _, rr := range z.Records(q) {
 			if !slices.Contains(reply.Answer, rr) {
 				reply.Answer = append(reply.Answer, rr)
 			}

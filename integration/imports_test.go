@@ -153,7 +153,7 @@ var importers = map[string][]string{
 	"github.com/fxamacker/cbor/v2": {"wire"},
 	"modernc.org/sqlite":           {"store"},
 	"github.com/cloudflare/circl":  {"identity"},
-	"github.com/hashicorp/mdns":    {}, // tests only
+	"github.com/hashicorp/mdns":    {"discovery"},
 	"github.com/miekg/dns":         {"discovery"},
 	"github.com/spf13/cobra":       {"internal/app/cli"},
 	"github.com/spf13/pflag":       {"cmd/acpd", "internal/app/cli"},
