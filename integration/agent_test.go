@@ -15,7 +15,6 @@ import (
 	"github.com/acpd/acpd/integration/await"
 	"github.com/acpd/acpd/integration/live"
 	"github.com/acpd/acpd/kinds"
-	"github.com/acpd/acpd/wire"
 )
 
 // attach attaches an agent of this process, until the test ends, and returns the
@@ -65,63 +64,6 @@ func (m *machine) serve(name string, args ...string) *live.Process {
 // question is a query to a peer.
 func question(to, text string) client.QueryParams {
 	return client.QueryParams{To: to, Payload: kinds.EncodePayload(&kinds.Query{Question: text})}
-}
-
-// patient is a query that may take a minute.
-func patient(to, text string) client.QueryParams {
-	return client.QueryParams{To: to, Payload: kinds.EncodePayload(&kinds.Query{Question: text, DeadlineMS: 60_000})}
-}
-
-// work is a delegation to a peer, with an id so that it can be repeated.
-func work(to, text string) client.DelegateParams {
-	return client.DelegateParams{Head: client.Head{ID: wire.NewMessageID()}, To: to, Payload: kinds.EncodePayload(&kinds.Delegate{Task: text})}
-}
-
-// summary is the summary of a response.
-func summary(t *testing.T, a *client.Answer, err error) string {
-	t.Helper()
-	if err != nil {
-		t.Fatalf("query: %v", err)
-	}
-	r, err := kinds.ParsePayload[kinds.Response](a.Payload)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return r.Summary
-}
-
-// says answers every query with a text.
-func says(text string) client.Handler {
-	return client.Handler{Query: func(context.Context, *client.Inbound) (any, error) {
-		return &kinds.Response{Summary: text}, nil
-	}}
-}
-
-// stubborn is an agent's handler of queries that tells when each begins and answers
-// when released is closed, or fails when the daemon gives the query up, which it
-// tells too.
-type stubborn struct {
-	began, gaveUp chan string // questions
-	release       chan struct{}
-}
-
-func newStubborn() *stubborn {
-	return &stubborn{make(chan string, 1024), make(chan string, 1024), make(chan struct{})}
-}
-
-func (s *stubborn) query(ctx context.Context, in *client.Inbound) (any, error) {
-	q, err := kinds.ParsePayload[kinds.Query](in.Payload)
-	if err != nil {
-		return nil, err
-	}
-	s.began <- q.Question
-	select {
-	case <-s.release:
-		return &kinds.Response{Summary: "at last"}, nil
-	case <-ctx.Done():
-		s.gaveUp <- q.Question
-		return nil, ctx.Err()
-	}
 }
 
 // readDocumentedAgent returns the agent of docs/local-api.md in a language.

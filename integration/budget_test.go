@@ -1,9 +1,7 @@
 package integration
 
 import (
-	"io/fs"
 	"os"
-	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -47,41 +45,5 @@ func TestBudgetTable(t *testing.T) {
 	}
 	for name := range documented {
 		t.Errorf("docs/security.md has the row %s, which no daemon counts", name)
-	}
-}
-
-// TestNamedTests holds that the tests and fuzz targets that documents name are there.
-func TestNamedTests(t *testing.T) {
-	t.Parallel()
-	there := make(map[string]bool)
-	function := regexp.MustCompile(`(?m)^func ((?:Test|Fuzz)\w+)\(`)
-	err := filepath.WalkDir("..", func(path string, _ fs.DirEntry, err error) error {
-		if err != nil || !strings.HasSuffix(path, "_test.go") {
-			return err
-		}
-		text, err := os.ReadFile(path)
-		for _, f := range function.FindAllSubmatch(text, -1) {
-			there[string(f[1])] = true
-		}
-		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	named := 0
-	for _, doc := range []string{"architecture", "channels", "discovery", "local-api", "oacp", "protocol", "security"} {
-		text, err := os.ReadFile("../docs/" + doc + ".md")
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, name := range regexp.MustCompile("`((?:Test|Fuzz)\\w+)`").FindAllStringSubmatch(string(text), -1) {
-			named++
-			if !there[name[1]] {
-				t.Errorf("docs/%s.md names %s, which is not there", doc, name[1])
-			}
-		}
-	}
-	if named == 0 {
-		t.Error("the documents name no tests: the pattern is wrong")
 	}
 }

@@ -13,6 +13,7 @@ import (
 // TestFewDescriptorsUnderTraffic: with 64 descriptors, and 200 connections of programs
 // of this machine that leave them open, calls of both sides go on; afterwards all is
 // closed again.
+// holds: security.md#on-this-machine
 func TestFewDescriptorsUnderTraffic(t *testing.T) {
 	t.Parallel()
 	c := begin(t, nil)

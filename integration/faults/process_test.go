@@ -43,6 +43,7 @@ func TestDaemonStandsStill(t *testing.T) {
 
 // TestNoDescriptorsUnderTraffic: while desk can open nothing, what is connected goes
 // on or is refused, and everything goes on when it can.
+// holds: security.md#on-this-machine
 func TestNoDescriptorsUnderTraffic(t *testing.T) {
 	t.Parallel()
 	c := begin(t, nil)
