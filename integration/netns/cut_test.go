@@ -6,7 +6,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -78,52 +77,5 @@ func TestCut(t *testing.T) {
 			t.Logf("answer after the network is back: %s", answered.Round(time.Millisecond))
 			t.Logf("the others are connected again after %s", tablet.connects(desk, at, 30*time.Second+slack))
 		})
-	}
-}
-
-// TestOutage: the network is away while a task ends; its result comes when the
-// network does, and what is sent meanwhile is not said to be delivered.
-func TestOutage(t *testing.T) {
-	t.Parallel()
-	l, h := lan(t, both, "desk", "laptop")
-	desk, laptop := h[0].acpd("desk"), h[1].acpd("laptop")
-	befriend(desk, laptop)
-	done := filepath.Join(desk.Home, "done")
-	if err := syscall.Mkfifo(done, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	serve := desk.StartAcpctl("serve", "--", "sh", "-c", "read -r word <"+done+"; echo \"$word\"")
-	eventually(t, serve.Begun, await.Patience, "an agent", func() bool {
-		s, err := desk.Client.Status(t.Context())
-		return err == nil && len(s.Agents) == 1
-	})
-	task := strings.TrimSpace(laptop.StartAcpctl("delegate", "desk", "Take your time.").AwaitExit(0))
-	wait := laptop.StartAcpctl("wait", task)
-
-	l.bridge.ip("link set " + h[0].port("eth0") + " down")
-	if err := os.WriteFile(done, []byte("done\n"), 0); err != nil {
-		t.Fatal(err)
-	}
-	eventually(t, time.Now(), await.Patience, "serve has tried to tell", func() bool { return strings.Contains(serve.Stderr.String(), task) })
-	<-time.After(silence)
-	lost := laptop.StartAcpctl("notify", "desk", "build.done", "1", "--json")
-	if said := lost.AwaitExit(5); !strings.Contains(said, `"code":"unreachable"`) || !strings.Contains(said, `"delivered":"no"`) {
-		t.Errorf("notify: %s", said)
-	}
-	if !wait.IsRunning() {
-		t.Fatalf("the result came without a network: %s", wait.Stdout.String())
-	}
-
-	at := time.Now()
-	l.bridge.ip("link set " + h[0].port("eth0") + " up")
-	if said := wait.AwaitExit(0); said != "done\n" {
-		t.Errorf("result: %q", said)
-	}
-	t.Logf("the result comes %s after the network", time.Since(at).Round(time.Millisecond))
-	if said := desk.StartAcpctl("inbox").AwaitExit(0); said != "" {
-		t.Errorf("what was said to be lost has come: %s", said)
-	}
-	if said := laptop.StartAcpctl("notify", "desk", "build.done", "2").AwaitExit(0); said != "held\n" {
-		t.Errorf("notify: %q", said)
 	}
 }

@@ -3,7 +3,7 @@
 // Package netns tests acpd as it runs: real daemons, typed commands and a real
 // avahi, on hosts that are network namespaces joined by bridges.
 //
-// The tests need Linux, iproute2, nftables, avahi-daemon, avahi-utils, dbus and coturn, and either
+// The tests need Linux, iproute2, nftables, avahi-daemon, avahi-utils and dbus, and either
 // root or a system that lets users make namespaces. The test binary runs itself
 // again in namespaces of its own, for processes, mounts and the network: so it
 // changes nothing outside, and whatever ends it ends everything that it started.
@@ -24,7 +24,7 @@ func TestMain(m *testing.M) {
 	flag.Parse()
 	for _, need := range [][2]string{
 		{"ip", "iproute2"}, {"avahi-daemon", "avahi-daemon"}, {"avahi-browse", "avahi-utils"}, {"dbus-daemon", "dbus"}, {"unshare", "util-linux"},
-		{"nft", "nftables"}, {"turnserver", "coturn"},
+		{"nft", "nftables"},
 	} {
 		if _, err := exec.LookPath(need[0]); err != nil {
 			fmt.Fprintf(os.Stderr, "netns: %s is missing: install the package %s\n", need[0], need[1])

@@ -32,51 +32,6 @@ func TestJoinWithTheBridgeOfContainersInCommon(t *testing.T) {
 	}
 }
 
-// An address that comes after the daemon's start is used from then on, of both families.
-func TestAddressThatComesLater(t *testing.T) {
-	for name, c := range map[string]struct{ now, later, other string }{
-		"IPv4": {"10.9.0.1/24", "10.9.0.5", "10.9.0.2"},
-		"IPv6": {"fd00:9::1/64", "fd00:9::5", "fd00:9::2"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			mask := c.now[strings.Index(c.now, "/"):]
-			l := newLab(t, "lan")
-			desk, laptop := l.host("desk"), l.host("laptop")
-			desk.wire("eth0", "lan", c.now)
-			laptop.wire("eth0", "lan", c.other+mask)
-			at := func(ip string) string {
-				if strings.Contains(ip, ":") {
-					ip = "[" + ip + "]"
-				}
-				return ip + ":7117"
-			}
-			d, g := desk.daemon("desk"), laptop.daemon("laptop")
-			d.start("--no-mdns", "--listen", at(c.later))
-			g.start("--no-mdns", "--listen", at(c.other))
-			d.Trust(g.Machine, at(c.other))
-			g.Trust(d.Machine, at(c.later))
-			if said := d.MustOutput("status"); !strings.Contains(said, c.later+" is not an address of this machine now") {
-				t.Errorf("status says\n%s", said)
-			}
-			ping := d.StartAcpctl("ping", "laptop", "-c", "1")
-			ping.AwaitExit(5)
-			if said := ping.Stdout.String() + ping.Stderr.String(); !strings.Contains(said, at(c.later)+" is not an address of this machine now") {
-				t.Errorf("ping says %q", said)
-			}
-			desk.addrs("eth0", c.later+mask)
-			eventually(t, time.Now(), await.Patience, "the laptop is reached from the address", func() bool {
-				p := d.StartAcpctl("ping", "laptop", "-c", "1")
-				<-p.Ended
-				return strings.Contains(p.Stdout.String(), "1 received")
-			})
-			g.StartAcpctl("ping", "desk", "-c", "1").AwaitExit(0)
-			if said := d.MustOutput("status"); strings.Contains(said, "is not an address of this machine") {
-				t.Errorf("status still says\n%s", said)
-			}
-		})
-	}
-}
-
 // An interface with an MTU that is too small for QUIC is told as that.
 func TestSmallMTU(t *testing.T) {
 	l := newLab(t, "lan")

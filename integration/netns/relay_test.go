@@ -36,7 +36,6 @@ func TestRelayBetweenNATs(t *testing.T) {
 				t.Errorf("paths %q and %q", a, b)
 			}
 			speak(desk, laptop)
-			logRoundTrips(desk, "laptop")
 
 			laptop.KillDaemon()
 			if kind == keepsPort { // the NATs drop what would tell that nobody is there
@@ -92,22 +91,6 @@ func speak(desk, laptop *daemon) {
 		t.Errorf("inbox: %q", said)
 	}
 	serving.Stop()
-}
-
-// logRoundTrips logs how long pings to a peer take, beside what the daemon's way to the relay
-// takes.
-func logRoundTrips(d *daemon, to string) {
-	d.T.Helper()
-	var took []time.Duration
-	for range 200 {
-		at := time.Now()
-		if _, err := d.Client.Ping(await.NewContext(d.T), client.PingParams{To: to}); err != nil {
-			d.T.Fatal(err)
-		}
-		took = append(took, time.Since(at))
-	}
-	slices.Sort(took)
-	d.T.Logf("200 pings: p50 %s, p99 %s; to the relay and back: %s", took[100].Round(time.Microsecond), took[198].Round(time.Microsecond), readRelayRTT(d))
 }
 
 // Where only an HTTPS proxy leads out, whose login changes, the relay is reached by WebSocket through
