@@ -1,8 +1,6 @@
 package integration
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -13,53 +11,8 @@ import (
 
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/integration/await"
-	"github.com/acpd/acpd/integration/live"
 	"github.com/acpd/acpd/kinds"
 )
-
-// attach attaches an agent of this process, until the test ends, and returns the
-// client that it calls with. It attaches again when the daemon is back.
-func (m *machine) attach(p client.AttachParams, h client.Handler) *client.Client {
-	m.T.Helper()
-	c := &client.Client{Socket: m.SocketPath()}
-	ctx, cancel := context.WithCancel(context.Background())
-	ended := make(chan error, 1)
-	go func() { ended <- c.Attach(ctx, p, h) }()
-	m.T.Cleanup(func() {
-		cancel()
-		if err := <-ended; !errors.Is(err, context.Canceled) {
-			m.T.Errorf("agent %s on %s: %v", p.Name, m.Name, err)
-		}
-		c.Close()
-	})
-	m.attached(p.Name)
-	return c
-}
-
-// attached waits until an agent of that name is.
-func (m *machine) attached(name string) {
-	m.T.Helper()
-	await.Until(m.T, name+" is attached to "+m.Name, func() bool { return m.agent(name) != nil })
-}
-
-// agent is an attached agent, or nil.
-func (m *machine) agent(name string) *client.Agent {
-	m.T.Helper()
-	for _, a := range m.status().Agents {
-		if a.Name == name {
-			return &a
-		}
-	}
-	return nil
-}
-
-// serve makes a command an agent: acpctl serve with these arguments.
-func (m *machine) serve(name string, args ...string) *live.Process {
-	m.T.Helper()
-	p := m.StartAcpctl(append([]string{"serve", "--name", name}, args...)...)
-	m.attached(name)
-	return p
-}
 
 // question is a query to a peer.
 func question(to, text string) client.QueryParams {
@@ -143,7 +96,7 @@ func testDocumentedAgent(t *testing.T, command ...string) {
 	if err := agent.Start(); err != nil {
 		t.Fatal(err)
 	}
-	desk.attached("reviewer")
+	desk.AwaitAgent("reviewer")
 	const all = 16
 	agent.Freeze()
 	ctx, answers := await.NewContext(t), make(chan error, all)
@@ -160,7 +113,7 @@ func testDocumentedAgent(t *testing.T, command ...string) {
 		if len(answers) > 0 {
 			t.Fatalf("the agent stands still, and a query has ended: %v", <-answers)
 		}
-		return desk.agent("reviewer").Active == all
+		return desk.FindAgent("reviewer").Active == all
 	})
 	agent.Signal(syscall.SIGCONT)
 	for range all {

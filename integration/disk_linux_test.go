@@ -30,7 +30,7 @@ func TestUntrustOnAFullDisk(t *testing.T) {
 	desk, laptop := friends(t)
 	trust := filepath.Join(desk.Home, "trust.yaml")
 	blocked := func() bool { return strings.Contains(content(t, trust), "blocked:") }
-	laptop.serve("worker", "--", "sleep", "60")
+	laptop.Serve("worker", "--", "sleep", "60")
 	if said := laptop.MustOutput("notify", "desk", "before", "1"); said != "held\n" {
 		t.Fatalf("notify says %q", said)
 	}
@@ -77,7 +77,7 @@ func TestUntrustOnAFullDisk(t *testing.T) {
 	desk.StartDaemon()
 	laptop.RunAcpctl(4, "ping", "desk", "-c", "1")
 	desk.MustOutput("trust", laptop.ID.String(), "--yes")
-	desk.connected(laptop)
+	live.AwaitConnection(desk.Machine, laptop.Machine)
 }
 
 // TestFirstStartOnAFullDisk fails, wherever the space ends, and leaves nothing that

@@ -20,13 +20,36 @@ import (
 
 var updateDocs = flag.Bool("update-docs", false, "write the generated parts of docs")
 
-// TestCodeTable holds the error codes of the documentation and of the code together.
-func TestCodeTable(t *testing.T) {
-	const path, begin, end = "../docs/protocol.md", "<!-- codes:begin -->\n", "<!-- codes:end -->"
-	text, err := os.ReadFile(path)
-	if err != nil {
+// checkGenerated compares the part of a document between two marks with what is generated for it. With -update-docs
+// it writes that part.
+func checkGenerated(t *testing.T, path, mark, want string) {
+	t.Helper()
+	begin, end := "<!-- "+mark+":begin -->\n", "<!-- "+mark+":end -->"
+	text := readFile(t, path)
+	head, rest, ok := strings.Cut(text, begin)
+	_, tail, closed := strings.Cut(rest, end)
+	if !ok || !closed {
+		t.Fatalf("%s: the marks %q are gone", path, mark)
+	}
+	writeGenerated(t, path, text, head+begin+want+end+tail)
+}
+
+// writeGenerated fails the test if a document is not as it is generated, or writes it with -update-docs.
+func writeGenerated(t *testing.T, path, text, want string) {
+	t.Helper()
+	if text == want {
+		return
+	}
+	if !*updateDocs {
+		t.Fatalf("%s is not what is generated for it: run go test ./integration -run %s -update-docs", path, t.Name())
+	}
+	if err := os.WriteFile(path, []byte(want), 0o644); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// TestCodeTable holds the error codes of the documentation and of the code together.
+func TestCodeTable(t *testing.T) {
 	var table strings.Builder
 	table.WriteString("| code | retryable | exit | raised when |\n| --- | --- | --- | --- |\n")
 	for _, c := range kinds.ListCodes() {
@@ -39,129 +62,76 @@ func TestCodeTable(t *testing.T) {
 		}
 		fmt.Fprintf(&table, "| %s | %s | %d | %s%s |\n", c.Code, retryable, c.Exit, local, c.Raised)
 	}
-	head, rest, ok := strings.Cut(string(text), begin)
-	old, tail, ok2 := strings.Cut(rest, end)
-	if !ok || !ok2 {
-		t.Fatalf("%s: the marks of the code table are gone", path)
-	}
-	if old == table.String() {
-		return
-	}
-	if !*updateDocs {
-		t.Fatalf("%s: the code table is not that of package kinds; run go test ./integration -run TestCodeTable -update-docs", path)
-	}
-	if err := os.WriteFile(path, []byte(head+begin+table.String()+end+tail), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	checkGenerated(t, "../docs/protocol.md", "codes", table.String())
 }
 
-// TestDoctorTable holds the warnings and failures of doctor in the documentation and in
-// the code together.
+// TestDoctorTable holds the warnings and failures of doctor in the documentation and in the code together.
 func TestDoctorTable(t *testing.T) {
-	const path, begin, end = "../docs/operate.md", "<!-- doctor:begin -->\n", "<!-- doctor:end -->"
-	text, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
 	var table strings.Builder
 	table.WriteString("| code | severity | what it says |\n| --- | --- | --- |\n")
 	for _, c := range doctor.ListCodes() {
-		if c.Severity != doctor.Warning && c.Severity != doctor.Failure {
-			continue
+		if c.Severity == doctor.Warning || c.Severity == doctor.Failure {
+			fmt.Fprintf(&table, "| `%s` | %s | %s |\n", c.Code, c.Severity, c.Says)
 		}
-		fmt.Fprintf(&table, "| `%s` | %s | %s |\n", c.Code, c.Severity, c.Says)
 	}
-	head, rest, ok := strings.Cut(string(text), begin)
-	old, tail, closed := strings.Cut(rest, end)
-	if !ok || !closed {
-		t.Fatalf("%s: the marks of the table are gone", path)
-	}
-	if old == table.String() {
-		return
-	}
-	if !*updateDocs {
-		t.Fatalf("%s: the table is not that of internal/app/doctor; run go test ./integration -run TestDoctorTable -update-docs", path)
-	}
-	if err := os.WriteFile(path, []byte(head+begin+table.String()+end+tail), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	checkGenerated(t, "../docs/operate.md", "doctor", table.String())
 }
 
-// TestWarnings holds the warnings that docs/discovery.md explains and those of the
-// code together.
-func TestWarnings(t *testing.T) {
-	text, err := os.ReadFile("../docs/discovery.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	files, err := filepath.Glob("../discovery/*.go")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var code strings.Builder
-	for _, name := range files {
-		source, err := os.ReadFile(name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		code.Write(source)
-	}
-	_, table, ok := strings.Cut(string(text), "| warning | meaning |\n| --- | --- |\n")
-	if !ok {
-		t.Fatal("the table of warnings is gone")
-	}
-	table, _, _ = strings.Cut(table, "\n\n")
-	said := strings.ReplaceAll(code.String(), "%d", "5353") // the one number in the table
-	rows := 0
-	for row := range strings.Lines(table) {
-		rows++
-		if warning := strings.TrimSpace(strings.Split(row, "|")[1]); !strings.Contains(said, warning) {
-			t.Errorf("no warning says %q", warning)
-		}
-	}
-	if rows < 5 {
-		t.Errorf("%d warnings found: has the table's form changed?", rows)
-	}
-}
-
-// TestTheReasonsNotToWake finds each reason of docs/agents.md not to wake a session in the code that says it.
-func TestTheReasonsNotToWake(t *testing.T) {
-	text, err := os.ReadFile("../docs/agents.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	files, err := filepath.Glob("../harness/*.go")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var code strings.Builder
-	for _, name := range append(files, "../mcp/attach.go", "../mcp/presence.go", "../internal/app/cli/agents.go") {
-		source, err := os.ReadFile(name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if !strings.HasSuffix(name, "_test.go") {
-			code.Write(source)
-		}
-	}
-	_, table, ok := strings.Cut(string(text), "| `acpctl agents` says | what to do |\n| --- | --- |\n")
-	if !ok {
-		t.Fatal("the table of reasons is gone")
-	}
-	table, _, _ = strings.Cut(table, "\n\n")
-	found := 0
-	for row := range strings.Lines(table) {
-		for _, m := range regexp.MustCompile("`([^`]+)`").FindAllStringSubmatch(strings.Split(row, "|")[1], -1) {
-			found++
-			for said := range strings.SplitSeq(m[1], "…") { // stands for what differs
-				if said = strings.Trim(said, " ()"); !strings.Contains(code.String(), said) {
-					t.Errorf("nothing says %q", said)
+// TestTextsOfTables: each text that a table of the documents says a program prints is in the sources. What differs
+// from time to time is left out of the comparison.
+func TestTextsOfTables(t *testing.T) {
+	t.Parallel()
+	quoted := regexp.MustCompile("`([^`]+)`")
+	for _, c := range []struct {
+		page, after string // the table comes after this text
+		isQuoted    bool   // only what is between backquotes
+		variable    string // matches what differs
+		sources     []string
+		least       int // texts
+	}{
+		{"discovery.md", "| warning | meaning |\n", false, "5353", []string{"discovery/*.go"}, 5},
+		{"agents.md", "| `acpctl agents` says | what to do |\n", true, "…", []string{"harness/*.go", "mcp/attach.go", "mcp/presence.go", "internal/app/cli/agents.go"}, 20},
+		{"reach.md", "\n## When it does not work\n", true, "…|parameter|: not one of addr, name, pq, token", []string{"relay/*.go", "peer/*.go", "identity/*.go", "daemon/*.go", "daemon/names/*.go", "daemon/relays/*.go", "internal/app/cli/*.go"}, 5},
+	} {
+		var sources strings.Builder
+		for _, pattern := range c.sources {
+			for _, path := range glob(t, "../"+pattern) {
+				if !strings.HasSuffix(path, "_test.go") {
+					sources.WriteString(readFile(t, path))
 				}
 			}
 		}
-	}
-	if found < 20 {
-		t.Errorf("%d reasons found: has the table's form changed?", found)
+		_, table, ok := strings.Cut(readFile(t, "../docs/"+c.page), c.after)
+		if !ok {
+			t.Fatalf("docs/%s: there is no %q", c.page, c.after)
+		}
+		texts, inTable := 0, false
+		for row := range strings.Lines(table) {
+			cells := strings.Split(row, "|")
+			if len(cells) < 3 && inTable {
+				break
+			}
+			if inTable = inTable || len(cells) > 2; !inTable || strings.HasPrefix(row, "| ---") {
+				continue
+			}
+			said := [][]string{{"", cells[1]}}
+			if c.isQuoted {
+				said = quoted.FindAllStringSubmatch(cells[1], -1)
+			}
+			for _, text := range said {
+				for _, part := range regexp.MustCompile(c.variable).Split(text[1], -1) {
+					if part = strings.Trim(part, " :,()"); len(part) < 8 {
+						continue
+					}
+					if texts++; !strings.Contains(sources.String(), part) {
+						t.Errorf("docs/%s: nothing says %q", c.page, part)
+					}
+				}
+			}
+		}
+		if texts < c.least {
+			t.Errorf("docs/%s: %d texts found: has the form of the table changed?", c.page, texts)
+		}
 	}
 }
 

@@ -100,7 +100,7 @@ func TestExamples(t *testing.T) {
 	}
 	askWhat, want := []string{"Is it \"safe\"?"}, ""
 	for _, name := range []string{"go", "node", "python", "shell"} {
-		desk.attached(name)
+		desk.AwaitAgent(name)
 		askWhat = append(askWhat, "desk/"+name)
 		want += "desk/" + name + ": You asked: Is it \"safe\"?\n"
 	}
@@ -172,7 +172,7 @@ func TestExamplesShowProgress(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	desk.attach(client.AttachParams{Name: "worker"}, client.Handler{
+	desk.Attach(client.AttachParams{Name: "worker"}, client.Handler{
 		Delegate: func(_ context.Context, in *client.Inbound) (*kinds.Ack, error) {
 			working.Go(func() {
 				for n := range 3 {
@@ -205,7 +205,7 @@ func TestExamplesFailWithTheTask(t *testing.T) {
 	t.Parallel()
 	desk, laptop := friends(t)
 	evil := "a\x1b[2Jb\nc"
-	desk.attach(client.AttachParams{Name: "failing"}, client.Handler{
+	desk.Attach(client.AttachParams{Name: "failing"}, client.Handler{
 		Query: func(context.Context, *client.Inbound) (any, error) {
 			return nil, kinds.Errorf(kinds.Internal, "%s", evil)
 		},
@@ -326,7 +326,7 @@ func TestPythonPackageDocument(t *testing.T) {
 	}
 	desk, laptop := friends(t)
 	desk.startAsAgent(programs[0])
-	desk.attached("reviewer")
+	desk.AwaitAgent("reviewer")
 	said := laptop.startAsAgent(programs[1]).AwaitExit(0)
 	said = strings.Replace(said, "half done\n", "", 1) // it may be over before anybody looks
 	want := "You asked: Is the parser safe?\nYou asked: Ready?\nno agent \"planner\" is attached that takes this: name one that does, like reviewer (no_agent)\nYou delegated: Review the parser.\n"

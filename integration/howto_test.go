@@ -42,7 +42,7 @@ func TestHowTo(t *testing.T) {
 			needs := howToNeeds[filepath.Base(page)]
 			if needs != nil {
 				laptop.StartAcpctl(append([]string{"serve"}, needs...)...)
-				laptop.attached(needs[1])
+				laptop.AwaitAgent(needs[1])
 			}
 			given := ""
 			if strings.Contains(text, "acpctl cancel 3f2b8c ") {
@@ -75,7 +75,7 @@ func (m *machine) typeLine(line string, desk *machine) {
 	}
 	switch {
 	case background:
-		m.attached(regexp.MustCompile(`--name (\S+)`).FindStringSubmatch(line)[1])
+		m.AwaitAgent(regexp.MustCompile(`--name (\S+)`).FindStringSubmatch(line)[1])
 	case line == "acpctl web" || line == "acpctl tail":
 		await.Until(m.T, line+" shows something", func() bool {
 			desk.MustOutput("ping", "laptop", "-c", "1")

@@ -28,29 +28,8 @@ func running(t *testing.T, name string) *machine {
 // friends runs two daemons that trust each other: desk and laptop.
 func friends(t *testing.T) (desk, laptop *machine) {
 	t.Helper()
-	desk, laptop = newMachine(t, "desk"), newMachine(t, "laptop")
-	desk.LaunchDaemon()
-	laptop.LaunchDaemon()
-	desk.AwaitReady()
-	laptop.AwaitReady()
-	befriend(t, desk, laptop)
-	return desk, laptop
-}
-
-// befriend makes two daemons trust each other under the names that they have, and
-// waits until they are connected.
-func befriend(t *testing.T, a, b *machine) {
-	t.Helper()
-	a.Trust(b.Machine, b.Addr)
-	b.Trust(a.Machine, a.Addr)
-	a.connected(b)
-	b.connected(a)
-}
-
-// connected waits until the daemons have a connection.
-func (m *machine) connected(to *machine) {
-	m.T.Helper()
-	await.Until(m.T, m.Name+" is connected to "+to.Name, func() bool { return m.FindPeer(to.ID).State == client.PeerConnected })
+	d, l := live.NewFriends(t)
+	return &machine{d}, &machine{l}
 }
 
 // status returns the answer of the method status.

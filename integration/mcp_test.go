@@ -111,12 +111,12 @@ func TestSessionsAskEachOther(t *testing.T) {
 	desk, laptop := friends(t)
 	reviewer := desk.startSession("reviewer", "--attach")
 	planner := laptop.startSession("planner", "--attach")
-	desk.attached("reviewer")
-	laptop.attached("planner")
+	desk.AwaitAgent("reviewer")
+	laptop.AwaitAgent("planner")
 	for round, restart := range []func(){func() {}, func() { restartKilled(desk, laptop) }, func() { restartKilled(laptop, desk) }} {
 		restart()
-		desk.attached("reviewer")
-		laptop.attached("planner")
+		desk.AwaitAgent("reviewer")
+		laptop.AwaitAgent("planner")
 
 		if r := planner.must("listed", "acp_peers", nil); !strings.Contains(r.said, "desk") || !strings.Contains(r.said, "reviewer (when-active)") {
 			t.Errorf("round %d: peers: %s", round, r.said)
@@ -183,6 +183,5 @@ func TestSessionsAskEachOther(t *testing.T) {
 func restartKilled(m, other *machine) {
 	m.KillDaemon()
 	m.StartDaemon()
-	m.connected(other)
-	other.connected(m)
+	live.AwaitConnection(m.Machine, other.Machine)
 }

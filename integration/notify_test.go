@@ -7,6 +7,7 @@ import (
 
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/integration/await"
+	"github.com/acpd/acpd/integration/live"
 	"github.com/acpd/acpd/wire"
 )
 
@@ -41,8 +42,7 @@ func TestHeldIsKeptThroughCrashes(t *testing.T) {
 		}
 		t.Logf("round %d: %d held", round, len(held))
 		desk.StartDaemon()
-		laptop.connected(desk)
-		desk.connected(laptop)
+		live.AwaitConnection(desk.Machine, laptop.Machine)
 	}
 	inbox := desk.inbox()
 	for id := range held {

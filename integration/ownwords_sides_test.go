@@ -54,24 +54,51 @@ func ofServer(serve func(*server), certificate ...func(*testing.T) tls.Certifica
 		if err != nil {
 			t.Fatal(err)
 		}
-		l, err := quic.ListenAddr("127.0.0.1:0", conf, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { l.Close() })
-		go func() {
-			for {
-				qc, err := l.Accept(context.Background())
-				if err != nil {
-					return
-				}
-				go serve(&server{t: t, qc: qc})
-			}
-		}()
-		desk.trustKey(key, name, l.Addr().String())
+		addr := listenQUIC(t, conf, func(qc *quic.Conn) { serve(&server{t: t, qc: qc}) })
+		desk.trustKey(key, name, addr)
 		t.Cleanup(func() { desk.MustOutput("untrust", name) })
 		return nil
 	}
+}
+
+// listenQUIC serves each connection to an address of its own until the test ends, and returns the address.
+func listenQUIC(t *testing.T, conf *tls.Config, serve func(*quic.Conn)) (addr string) {
+	t.Helper()
+	l, err := quic.ListenAddr("127.0.0.1:0", conf, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	go func() {
+		for {
+			qc, err := l.Accept(context.Background())
+			if err != nil {
+				return
+			}
+			go serve(qc)
+		}
+	}()
+	return l.Addr().String()
+}
+
+// listenTCP is listenQUIC for TCP.
+func listenTCP(t *testing.T, serve func(net.Conn)) (addr string) {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go serve(c)
+		}
+	}()
+	return l.Addr().String()
 }
 
 func newIdentity(t *testing.T) *identity.Key {
@@ -193,26 +220,13 @@ func ofPipe(script string) func(*testing.T, *machine, string) []string {
 // ofRelay adds a relay whose server says so much and ends the connection.
 func ofRelay(says string) func(*testing.T, *machine, string) []string {
 	return func(t *testing.T, desk *machine, name string) []string {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { l.Close() })
-		go func() {
-			for {
-				c, err := l.Accept()
-				if err != nil {
-					return
-				}
-				go func() {
-					defer c.Close()
-					io.WriteString(c, says)
-					c.SetReadDeadline(time.Now().Add(time.Second))
-					bufio.NewReader(c).ReadString('\n')
-				}()
-			}
-		}()
-		desk.MustOutput("relay", "add", "nats://"+l.Addr().String(), "--name", name, "--no-check")
+		addr := listenTCP(t, func(c net.Conn) {
+			defer c.Close()
+			io.WriteString(c, says)
+			c.SetReadDeadline(time.Now().Add(time.Second))
+			bufio.NewReader(c).ReadString('\n')
+		})
+		desk.MustOutput("relay", "add", "nats://"+addr, "--name", name, "--no-check")
 		t.Cleanup(func() { desk.MustOutput("relay", "remove", name) })
 		return []string{"relay", "test", name}
 	}
@@ -224,26 +238,13 @@ func ofNameAnswer(principals ...string) func(*testing.T, *machine, string) []str
 	return func(t *testing.T, desk *machine, name string) []string {
 		corp := authority.New(t, "corp")
 		certificate := corp.SignChanged(newIdentity(t).ID(), time.Hour, func(c *ssh.Certificate) { c.KeyId = foreign }, principals...)
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { l.Close() })
-		go func() {
-			for {
-				c, err := l.Accept()
-				if err != nil {
-					return
-				}
-				go answerForNames(c, certificate)
-			}
-		}()
+		addr := listenTCP(t, func(c net.Conn) { answerForNames(c, certificate) })
 		config := fmt.Sprintf("organisation: {authorities: {corp: {key: %q}}}\n", corp.Line())
 		if err := os.WriteFile(filepath.Join(desk.Home, "config.yaml"), []byte(config), 0o600); err != nil {
 			t.Fatal(err)
 		}
 		desk.MustOutput("reload")
-		desk.MustOutput("relay", "add", "nats://"+l.Addr().String(), "--name", name, "--no-check")
+		desk.MustOutput("relay", "add", "nats://"+addr, "--name", name, "--no-check")
 		t.Cleanup(func() { desk.MustOutput("relay", "remove", name) })
 		return []string{"query", "build.corp", "Which schema?"}
 	}
@@ -293,28 +294,17 @@ func ofInviter(answer any) func(*testing.T, *machine, string) []string {
 		if err != nil {
 			t.Fatal(err)
 		}
-		l, err := quic.ListenAddr("127.0.0.1:0", conf, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { l.Close() })
 		body, err := wire.MarshalCBOR(answer)
 		if err != nil {
 			t.Fatal(err)
 		}
-		go func() {
-			for {
-				qc, err := l.Accept(context.Background())
-				if err != nil {
-					return
-				}
-				if stream, err := qc.AcceptStream(context.Background()); err == nil {
-					stream.Write(body)
-					stream.Close()
-				}
+		addr := listenQUIC(t, conf, func(qc *quic.Conn) {
+			if stream, err := qc.AcceptStream(context.Background()); err == nil {
+				stream.Write(body)
+				stream.Close()
 			}
-		}()
-		return []string{"join", identity.Invitation{ID: key.ID(), Addrs: []string{l.Addr().String()}, Name: name, Token: [16]byte{1}}.String()}
+		})
+		return []string{"join", identity.Invitation{ID: key.ID(), Addrs: []string{addr}, Name: name, Token: [16]byte{1}}.String()}
 	}
 }
 

@@ -113,8 +113,8 @@ var entryPoints = []entryPoint{
 	}},
 	{name: "agents-error", isPeers: true, prepare: func(t *testing.T, desk *machine, name string) []string {
 		peer := running(t, name)
-		befriend(t, desk, peer)
-		peer.attach(client.AttachParams{Name: "worker", Kinds: []string{kinds.KindQuery}}, client.Handler{Query: func(context.Context, *client.Inbound) (any, error) {
+		live.Befriend(desk.Machine, peer.Machine)
+		peer.Attach(client.AttachParams{Name: "worker", Kinds: []string{kinds.KindQuery}}, client.Handler{Query: func(context.Context, *client.Inbound) (any, error) {
 			return nil, &kinds.Error{Code: kinds.NotAuthorized, Message: foreign, Quoted: foreign, Details: jsontext.Value(jsonOf(foreign))}
 		}})
 		return nil

@@ -20,8 +20,8 @@ func TestCallsThroughAPipe(t *testing.T) {
 	desk.StartDaemon()
 	desk.Trust(build.Machine)
 	build.Trust(desk.Machine)
-	build.serve("worker", "--prompt", "--", "sed", "s/^/done: /")
-	desk.serve("planner", "--prompt", "--", "sed", "s/^/seen: /")
+	build.Serve("worker", "--prompt", "--", "sed", "s/^/done: /")
+	desk.Serve("planner", "--prompt", "--", "sed", "s/^/seen: /")
 	if said := desk.MustOutput("query", "build", "tests"); said != "done: tests\n" {
 		t.Errorf("query: %q", said)
 	}

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
-	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -36,15 +35,7 @@ func TestPromises(t *testing.T) {
 	for promise, tests := range held {
 		t.Errorf("%s holds %s: name a heading of a document", tests[0].name, promise)
 	}
-	if old, _ := os.ReadFile(path); string(old) == page.String() {
-		return
-	}
-	if !*updateDocs {
-		t.Fatalf("%s is not what the tests hold: run go test ./integration -run TestPromises -update-docs", path)
-	}
-	if err := os.WriteFile(path, []byte(page.String()), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	writeGenerated(t, path, readFile(t, path), page.String())
 }
 
 // heldTest is a test, or a fuzz target, of a package.

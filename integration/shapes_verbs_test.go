@@ -17,6 +17,7 @@ import (
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/client/jsonrpc"
 	"github.com/acpd/acpd/integration/await"
+	"github.com/acpd/acpd/integration/live"
 	"github.com/acpd/acpd/internal/app/cli"
 	"github.com/acpd/acpd/internal/app/cli/clitest"
 	"github.com/acpd/acpd/internal/app/cli/frame"
@@ -259,7 +260,7 @@ func runVerbsWithDaemons(t *testing.T, all shapes) {
 	}
 	desk.StartDaemon()
 	laptop.StartDaemon()
-	befriend(t, desk, laptop)
+	live.Befriend(desk.Machine, laptop.Machine)
 	run := func(verb string, args ...string) string {
 		t.Helper()
 		printed := desk.MustOutput(append(append(strings.Fields(verb), args...), "--json")...)

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/acpd/acpd/integration/live"
 )
 
 // What the canaries hold, and names that they have.
@@ -175,7 +177,7 @@ func TestHeadlessCanaries(t *testing.T) {
 		} {
 			t.Run(program+" "+c.tools+" "+c.confinement, func(t *testing.T) {
 				t.Parallel()
-				desk, laptop := newMachines(t)
+				desk, laptop := live.NewFriends(t)
 				p := newPerson(t)
 				project := filepath.Join(p.dir, "project")
 				for _, own := range ownFiles {

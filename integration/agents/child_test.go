@@ -22,6 +22,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/acpd/acpd/harness"
+	"github.com/acpd/acpd/integration/await"
 	"github.com/acpd/acpd/wire"
 )
 
@@ -252,7 +253,7 @@ func awaitChild(t *testing.T, dir string) *child {
 func awaitOtherChild(t *testing.T, dir string, known ...*child) *child {
 	t.Helper()
 	c := &child{t: t}
-	until(t, "the program starts its MCP server", func() bool {
+	await.Until(t, "the program starts its MCP server", func() bool {
 		files, _ := os.ReadDir(dir)
 		for _, f := range files {
 			if slices.ContainsFunc(known, func(k *child) bool { return k.pid == f.Name() }) {
@@ -275,7 +276,7 @@ func (c *child) awaitPresence(unwakeable, asks string) {
 	c.t.Helper()
 	var p SeenPresence
 	defer func() { c.t.Logf("child %s: %+v", c.pid, p) }()
-	until(c.t, fmt.Sprintf("the session is unwakeable for %q, asking %q", unwakeable, asks), func() bool {
+	await.Until(c.t, fmt.Sprintf("the session is unwakeable for %q, asking %q", unwakeable, asks), func() bool {
 		p = SeenPresence{} // gob leaves out what is empty
 		err := c.rpc.Call("Child.Presence", struct{}{}, &p)
 		return err == nil && p.Seen != "" && (p.Unwakeable == "") == (unwakeable == "") && strings.Contains(p.Unwakeable, unwakeable) && p.Asks == asks
@@ -286,7 +287,7 @@ func (c *child) awaitPresence(unwakeable, asks string) {
 func (c *child) awaitLook() {
 	c.t.Helper()
 	asked := int64(-1)
-	until(c.t, "the session looks at its turn", func() bool {
+	await.Until(c.t, "the session looks at its turn", func() bool {
 		var p SeenPresence
 		err := c.rpc.Call("Child.Presence", struct{}{}, &p)
 		if err == nil && asked < 0 {
@@ -324,13 +325,13 @@ func (c *child) mustFind(name, version string) {
 // newPost is a post about a message that does not exist.
 func newPost() PostParams {
 	id := wire.NewMessageID()
-	return PostParams{harness.Post{Message: id, Pointer: "1 message from desk waits, id " + id.String() + ". Call acp_inbox."}, patience}
+	return PostParams{harness.Post{Message: id, Pointer: "1 message from desk waits, id " + id.String() + ". Call acp_inbox."}, await.Patience}
 }
 
 // post posts, and again while the program takes longer to answer than acpctl mcp waits, as it may where others compute.
 func (c *child) post(p PostParams) (r PostResult) {
 	c.t.Helper()
-	r = receive(c.t, "the program answers a post in time", goPost(c, p))
+	r = await.Receive(c.t, "the program answers a post in time", goPost(c, p))
 	c.t.Logf("post: %s in %s %s", strings.TrimSpace(r.Err+" "), r.Took.Round(time.Millisecond), r.Text)
 	return r
 }
@@ -371,7 +372,7 @@ func (p *person) checkBusy(c *child, say func(text string)) {
 		p.t.Error("the model is given the pointer in the middle of a turn")
 	}
 	close(end)
-	if r := receive(p.t, "the post", posted); r.Err != "" {
+	if r := await.Receive(p.t, "the post", posted); r.Err != "" {
 		p.t.Errorf("post: %+v", r)
 	}
 	p.model.awaitRequest("user", post.Pointer)
@@ -381,7 +382,7 @@ func (p *person) checkBusy(c *child, say func(text string)) {
 // time: the program may take longer where others compute, and the post then counts as taken. It returns the last one.
 func (c *child) postUntil(result string, p PostParams) {
 	c.t.Helper()
-	until(c.t, "a post is "+result, func() bool {
+	await.Until(c.t, "a post is "+result, func() bool {
 		another := newPost()
 		another.Unattended = p.Unattended
 		p = another

@@ -14,6 +14,7 @@ import (
 
 	"github.com/go-json-experiment/json"
 
+	"github.com/acpd/acpd/integration/await"
 	"github.com/acpd/acpd/integration/live"
 )
 
@@ -66,7 +67,7 @@ func (c *claudeCode) say(text string) {
 // awaitTurns waits until so many turns have ended.
 func (c *claudeCode) awaitTurns(n int) {
 	c.t.Helper()
-	until(c.t, fmt.Sprintf("%d turns of Claude Code", n), func() bool { return c.countLines("result") >= n })
+	await.Until(c.t, fmt.Sprintf("%d turns of Claude Code", n), func() bool { return c.countLines("result") >= n })
 }
 
 // An idle session is woken: the model is given the pointer, marked as another session's
@@ -114,7 +115,7 @@ func (c *claudeCode) setMode(mode string) {
 	c.t.Helper()
 	n := c.countLines("control_response")
 	c.press(`{"type":"control_request","request_id":"mode-` + mode + `","request":{"subtype":"set_permission_mode","mode":"` + mode + `"}}` + "\n")
-	until(c.t, "mode "+mode, func() bool { return c.countLines("control_response") > n })
+	await.Until(c.t, "mode "+mode, func() bool { return c.countLines("control_response") > n })
 }
 
 // The mode that counts is that of the moment: a session is woken while its user is asked for
@@ -219,7 +220,7 @@ func TestClaudeAnswersByItself(t *testing.T) {
 		t.Fatalf("post: %+v", r)
 	}
 	c.awaitTurns(2)
-	until(t, "the model hears of the refusal", func() bool {
+	await.Until(t, "the model hears of the refusal", func() bool {
 		return slices.ContainsFunc(p.model.list(), func(r *request) bool { return strings.Contains(r.body, "was refused") })
 	})
 }
@@ -285,8 +286,8 @@ func TestClaudeApprovalStaysTheUsers(t *testing.T) {
 		t.Error("somebody has answered for the user")
 	}
 	c.press("1")
-	until(t, "it is made", isMade)
-	if r := receive(t, "the post", posted); r.Err != "" {
+	await.Until(t, "it is made", isMade)
+	if r := await.Receive(t, "the post", posted); r.Err != "" {
 		t.Fatalf("post: %+v", r)
 	}
 	p.model.awaitRequest("result", inboxText)

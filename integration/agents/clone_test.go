@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strings"
 	"testing"
 
@@ -59,25 +58,13 @@ func (c *clone) hasRun() bool {
 
 // attachListener has an agent that answers attached to a machine, and returns how many questions
 // it was asked.
-func attachListener(t *testing.T, m *live.Machine) (count func() int) {
-	t.Helper()
+func attachListener(m *live.Machine) (count func() int) {
+	m.T.Helper()
 	asked := make(chan struct{}, 100)
-	c := &client.Client{Socket: m.SocketPath()}
-	ctx, stop := context.WithCancel(context.Background())
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		c.Attach(ctx, client.AttachParams{Name: "listener"}, client.Handler{Query: func(context.Context, *client.Inbound) (any, error) {
-			asked <- struct{}{}
-			return &kinds.Response{Summary: "main"}, nil
-		}})
-	}()
-	t.Cleanup(func() {
-		stop()
-		<-ended
-		c.Close()
-	})
-	awaitSession(m, "listener")
+	m.Attach(client.AttachParams{Name: "listener"}, client.Handler{Query: func(context.Context, *client.Inbound) (any, error) {
+		asked <- struct{}{}
+		return &kinds.Response{Summary: "main"}, nil
+	}})
 	return func() int { return len(asked) }
 }
 
@@ -103,8 +90,8 @@ func TestSetupInAClone(t *testing.T) {
 	for _, name := range []string{"claude", "codex", "opencode"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			desk, laptop := newMachines(t)
-			countAsked := attachListener(t, desk)
+			desk, laptop := live.NewFriends(t)
+			countAsked := attachListener(desk)
 			c := newClone(t, laptop, rule{"ask desk", []step{
 				call("acp_inbox", map[string]any{}),
 				call("acp_query", map[string]any{"to": "desk", "question": "Which branch is deployed?"}),
@@ -120,7 +107,7 @@ func TestSetupInAClone(t *testing.T) {
 				if err := proc.Start(); err != nil {
 					t.Fatal(err)
 				}
-				until(t, argv[0]+" ends", func() bool { return !proc.IsRunning() })
+				await.Until(t, argv[0]+" ends", func() bool { return !proc.IsRunning() })
 				proc.AwaitExit(0)
 				return proc
 			}
@@ -152,26 +139,4 @@ func TestSetupInAClone(t *testing.T) {
 			expectNothingGained(t, laptop)
 		})
 	}
-}
-
-// A session in a cloned repository that wants to be woken is not: a message for it waits for its
-// next tool call.
-func TestCloneIsNotWoken(t *testing.T) {
-	t.Parallel()
-	desk, laptop := newMachines(t)
-	c := newClone(t, laptop, rule{"look", []step{call("acp_inbox", map[string]any{})}})
-	argv := []string{programs["claude"], "-p", "--input-format", "stream-json", "--output-format", "stream-json", "--verbose", "--allowedTools", "mcp__acp__*"}
-	session := &claudeCode{c.start(c.claudeEnvironment(), argv...), c.person}
-	session.say("hello")
-	session.awaitTurns(1)
-	awaitSession(laptop, "claude")
-	s := notify(desk, "laptop/claude")
-	s.expectReceipt(t, client.Held)
-	session.say("look")
-	c.model.awaitRequest("result", s.text)
-	session.awaitTurns(2)
-	if slices.ContainsFunc(c.model.list(), func(r *request) bool { return r.has("user", "1 message from desk waits") }) {
-		t.Error("it is woken")
-	}
-	expectNothingGained(t, laptop)
 }

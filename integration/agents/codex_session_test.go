@@ -13,19 +13,6 @@ import (
 	"github.com/acpd/acpd/kinds"
 )
 
-// A question that names no agent begins the first turn of a Codex that was just started, if there is no
-// other session.
-func TestQuestionForAFreshCodex(t *testing.T) {
-	t.Parallel()
-	desk, laptop, p := newMachinesWithCodex(t)
-	c := p.openCodex()
-	awaitSession(laptop, "codex")
-	if end := receive(t, "the answer", query(desk, "laptop").answer); !strings.Contains(end.text, "forty-two") {
-		t.Errorf("%+v", end)
-	}
-	c.awaitScreen("1 message from desk waits")
-}
-
 // After /clear a question that names no agent goes to the conversation that the terminal shows. When the
 // terminal is closed, its sessions say so.
 func TestCodexIsClearedAndClosed(t *testing.T) {
@@ -35,7 +22,7 @@ func TestCodexIsClearedAndClosed(t *testing.T) {
 	awaitSession(laptop, "codex")
 	c.say("/clear")
 	awaitSession(laptop, "codex-2")
-	if end := receive(t, "the answer", query(desk, "laptop").answer); !strings.Contains(end.text, "forty-two") {
+	if end := await.Receive(t, "the answer", query(desk, "laptop").answer); !strings.Contains(end.text, "forty-two") {
 		t.Errorf("asked after /clear: %+v", end)
 	}
 	c.awaitScreen("1 message from desk waits")
@@ -58,11 +45,11 @@ func TestCodexAsksInVain(t *testing.T) {
 		asked <- err
 	}()
 	c.awaitScreen("to have it")
-	until(t, "the owner sees that Codex asks", func() bool { return findAgent(laptop, "codex").Session.Asks == "Codex" })
-	if err := receive(t, "the word of the laptop", asked); err == nil || !strings.Contains(err.Error(), "its owner was asked by Codex, and has not answered") {
+	await.Until(t, "the owner sees that Codex asks", func() bool { return findAgent(laptop, "codex").Session.Asks == "Codex" })
+	if err := await.Receive(t, "the word of the laptop", asked); err == nil || !strings.Contains(err.Error(), "its owner was asked by Codex, and has not answered") {
 		t.Errorf("the sender hears %v", err)
 	}
-	until(t, "the turn is over", func() bool { return findAgent(laptop, "codex").Session.Asks == "" })
+	await.Until(t, "the turn is over", func() bool { return findAgent(laptop, "codex").Session.Asks == "" })
 	if _, err := os.Stat(made); err == nil {
 		t.Error("it is made")
 	}
@@ -78,7 +65,7 @@ func TestCodexIsStartedAgain(t *testing.T) {
 	p.openCodex().say("good day")
 	awaitSession(laptop, "codex-2")
 	for _, to := range []string{"laptop/codex", "laptop/codex-2"} {
-		if end := receive(t, "the answer", query(desk, to).answer); !strings.Contains(end.text, "forty-two") {
+		if end := await.Receive(t, "the answer", query(desk, to).answer); !strings.Contains(end.text, "forty-two") {
 			t.Errorf("%s: %+v", to, end)
 		}
 	}

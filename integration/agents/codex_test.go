@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/acpd/acpd/integration/await"
 	"github.com/acpd/acpd/integration/live"
 )
 
@@ -40,7 +41,7 @@ var codexPackages = sync.OnceValues(func() (dir string, err error) {
 	screen := &program{Process: new(live.Process)}
 	var reading sync.WaitGroup
 	reading.Go(func() { screen.show(master) })
-	end := time.Now().Add(patience)
+	end := time.Now().Add(await.Patience)
 	for err = fs.ErrNotExist; err != nil && time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
 		_, err = os.Stat(filepath.Join(home, ".codex/app-server-control/app-server-control.sock"))
 	}
@@ -300,8 +301,8 @@ func TestCodexApprovalStaysTheUsers(t *testing.T) {
 		t.Error("somebody has answered for the user")
 	}
 	c.press("y")
-	until(t, "one is made", func() bool { return isMade("one") })
-	if r := receive(t, "the post", posted); r.Err != "" {
+	await.Until(t, "one is made", func() bool { return isMade("one") })
+	if r := await.Receive(t, "the post", posted); r.Err != "" {
 		t.Fatalf("post: %+v", r)
 	}
 
@@ -311,7 +312,7 @@ func TestCodexApprovalStaysTheUsers(t *testing.T) {
 		t.Error("somebody has answered for the user")
 	}
 	c.press("y")
-	until(t, "two is made", func() bool { return isMade("two") })
+	await.Until(t, "two is made", func() bool { return isMade("two") })
 	p.model.awaitRequest("result", inboxText)
 }
 
@@ -354,7 +355,7 @@ func TestCodexIsInterrupted(t *testing.T) {
 	c.awaitScreen("to have it")
 	child.awaitPresence("", "Codex") // is said when it is decided that the turn goes on
 	c.press("y")
-	until(t, "it is made", func() bool { _, err := os.Stat(made); return err == nil })
+	await.Until(t, "it is made", func() bool { _, err := os.Stat(made); return err == nil })
 	child.awaitPresence("", "")
 
 	if err := os.Remove(made); err != nil {
@@ -391,7 +392,7 @@ func TestCodexUserSpeaksInAWokenTurn(t *testing.T) {
 	c.awaitScreen("to have it")
 	child.awaitPresence("", "Codex") // is said when it is decided that the turn goes on
 	c.press("y")
-	until(t, "it is made", func() bool { _, err := os.Stat(made); return err == nil })
+	await.Until(t, "it is made", func() bool { _, err := os.Stat(made); return err == nil })
 	child.awaitPresence("", "")
 }
 

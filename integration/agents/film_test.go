@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/acpd/acpd/integration/await"
+	"github.com/acpd/acpd/integration/live"
 	"github.com/acpd/acpd/integration/picture"
 )
 
@@ -52,7 +54,7 @@ func TestFilm(t *testing.T) {
 	t.Parallel()
 	const rows, columns = 22, 52
 	const slow = 200 * time.Millisecond // between two frames
-	desk, laptop := newMachines(t)
+	desk, laptop := live.NewFriends(t)
 	allowWake(laptop, desk, false)
 	newActor := func(rules ...rule) *person {
 		p := newPerson(t, rules...)
@@ -113,7 +115,7 @@ func TestFilm(t *testing.T) {
 		return at
 	}
 	shootUntil := func(c *camera, text string) (at time.Duration) {
-		until(t, text, func() bool {
+		await.Until(t, text, func() bool {
 			at = shoot(slow)
 			return strings.Contains(c.screen.Text(), text)
 		})

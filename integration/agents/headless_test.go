@@ -86,7 +86,7 @@ func TestHeadlessConversations(t *testing.T) {
 	for _, program := range []string{"claude", "codex", "opencode"} {
 		t.Run(program, func(t *testing.T) {
 			t.Parallel()
-			desk, laptop := newMachines(t)
+			desk, laptop := live.NewFriends(t)
 			phone := newPeer(t, desk, "phone")
 			p := newPerson(t)
 			s := p.serve(desk, laptop, program)
@@ -147,7 +147,7 @@ func TestHeadlessConversations(t *testing.T) {
 func TestHeadlessIgnoresTheFolder(t *testing.T) {
 	t.Parallel()
 	const planted = "pl4nted-instruction"
-	desk, laptop := newMachines(t)
+	desk, laptop := live.NewFriends(t)
 	for _, program := range []string{"claude", "codex", "opencode"} {
 		t.Run(program, func(t *testing.T) {
 			p := newPerson(t)
@@ -224,7 +224,7 @@ func TestHeadlessIgnoresTheFolder(t *testing.T) {
 // model that is away is an error in seconds.
 func TestHeadlessEnds(t *testing.T) {
 	t.Parallel()
-	desk, laptop := newMachines(t)
+	desk, laptop := live.NewFriends(t)
 	for _, program := range []string{"claude", "codex", "opencode"} {
 		t.Run(program, func(t *testing.T) {
 			p := newPerson(t)
@@ -233,19 +233,19 @@ func TestHeadlessEnds(t *testing.T) {
 			p.model.on("never-answer", step{text: "late", bare: true, pause: never})
 			s := p.serve(desk, laptop, program)
 			id := strings.TrimSpace(laptop.MustOutput("delegate", "desk/"+s.name, "never-answer"))
-			until(t, "the model is asked", func() bool { return len(p.model.list()) > 0 })
+			await.Until(t, "the model is asked", func() bool { return len(p.model.list()) > 0 })
 			if len(processesIn(t, p.home)) == 0 {
 				t.Error("nothing runs")
 			}
 			laptop.MustOutput("cancel", id)
-			until(t, "the program has ended", func() bool { return len(processesIn(t, p.home)) == 0 })
+			await.Until(t, "the program has ended", func() bool { return len(processesIn(t, p.home)) == 0 })
 			p.model.server.Close()
 			if program != "opencode" {
 				laptop.RunAcpctl(7, "query", "desk/"+s.name, "anybody there?", "--deadline", "3m")
 			} else { // it tries again for a minute, and cannot be told not to
 				laptop.RunAcpctl(3, "query", "desk/"+s.name, "anybody there?", "--deadline", "8s")
 			}
-			until(t, "the program has ended", func() bool { return len(processesIn(t, p.home)) == 0 })
+			await.Until(t, "the program has ended", func() bool { return len(processesIn(t, p.home)) == 0 })
 			s.Stop()
 		})
 	}
@@ -267,7 +267,7 @@ func TestHeadlessAsksBack(t *testing.T) {
 	for _, program := range []string{"claude", "codex", "opencode"} {
 		t.Run(program, func(t *testing.T) {
 			t.Parallel()
-			desk, laptop := newMachines(t)
+			desk, laptop := live.NewFriends(t)
 			p := newPerson(t)
 			p.model.on("start-the-task", askBack(program, "first-part", "which branch?"), step{echo: true, bare: true})
 			p.model.on("start-what-is-cancelled", askBack(program, "first-part", "which branch?"), askBack(program, "second-part", "which tag?"), step{text: "late", bare: true})
@@ -300,7 +300,7 @@ func TestHeadlessAsksBack(t *testing.T) {
 			if task.State != client.TaskCancelled || task.Question != nil || strings.Contains(string(task.Result), "late") {
 				t.Errorf("the task: %+v", task)
 			}
-			until(t, "the program has ended", func() bool { return len(processesIn(t, p.home)) == 0 })
+			await.Until(t, "the program has ended", func() bool { return len(processesIn(t, p.home)) == 0 })
 			if _, err := laptop.Client.Answer(await.NewContext(t), client.AnswerParams{Ref: id, Payload: kinds.EncodePayload(&kinds.Response{Summary: "v1"})}); err == nil {
 				t.Error("a question of a delegation that is over is answered")
 			}
@@ -325,7 +325,7 @@ func (s *served) delegate(task string) wire.MessageID {
 // awaitTask waits until holds returns true of a delegation.
 func (s *served) awaitTask(id wire.MessageID, what string, holds func(*client.Task) bool) (task *client.Task) {
 	s.t.Helper()
-	until(s.t, what, func() bool {
+	await.Until(s.t, what, func() bool {
 		var err error
 		if task, err = s.asker.Client.Task(await.NewContext(s.t), id); err != nil {
 			s.t.Fatal(err)

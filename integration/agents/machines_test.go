@@ -16,18 +16,10 @@ import (
 	"github.com/acpd/acpd/integration/live"
 )
 
-// newMachines returns two machines whose daemons trust each other: a desk and a laptop.
-func newMachines(t *testing.T) (desk, laptop *live.Machine) {
-	t.Helper()
-	desk = live.NewMachine(t, "desk")
-	desk.StartDaemon()
-	return desk, newPeer(t, desk, "laptop")
-}
-
 // newMachinesWithCodex returns two machines, and a person at the laptop whose Codex answers the desk.
 func newMachinesWithCodex(t *testing.T) (desk, laptop *live.Machine, p *person) {
 	t.Helper()
-	desk, laptop = newMachines(t)
+	desk, laptop = live.NewFriends(t)
 	allowWake(laptop, desk, false)
 	p = newPerson(t, answering("it is forty-two"))
 	p.configureCodex(serverCommand(laptop))
@@ -39,9 +31,7 @@ func newPeer(t *testing.T, m *live.Machine, name string) *live.Machine {
 	t.Helper()
 	peer := live.NewMachine(t, name)
 	peer.StartDaemon()
-	m.Trust(peer, peer.Addr)
-	peer.Trust(m, m.Addr)
-	until(t, "the daemons are connected", func() bool { return m.FindPeer(peer.ID).State == client.PeerConnected })
+	live.Befriend(m, peer)
 	return peer
 }
 
@@ -80,7 +70,7 @@ func awaitSession(m *live.Machine, name string) {
 // stands for one that can.
 func awaitUnwakeable(m *live.Machine, name, why string) {
 	m.T.Helper()
-	until(m.T, fmt.Sprintf("%s is attached on %s, unwakeable for %q", name, m.Name, why), func() bool {
+	await.Until(m.T, fmt.Sprintf("%s is attached on %s, unwakeable for %q", name, m.Name, why), func() bool {
 		a := findAgent(m, name)
 		return a != nil && (a.Session == nil && why == "" || a.Session != nil && (a.Session.Unwakeable == "") == (why == "") && strings.Contains(a.Session.Unwakeable, why))
 	})
@@ -152,7 +142,7 @@ func TestClaudeAsksCodex(t *testing.T) {
 // The same the other way round.
 func TestCodexAsksClaude(t *testing.T) {
 	t.Parallel()
-	desk, laptop := newMachines(t)
+	desk, laptop := live.NewFriends(t)
 	allowWake(desk, laptop, false)
 	worker := newPerson(t, answering("it is forty-two"))
 	claude := worker.startClaude(serverCommand(desk))

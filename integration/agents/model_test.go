@@ -17,6 +17,8 @@ import (
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/acpd/acpd/integration/await"
 )
 
 // model stands in for the models of the agent programs: it speaks Anthropic's messages and
@@ -119,7 +121,7 @@ func (m *model) find(role, text string) *request {
 // awaitRequest waits for a request in which an item of that role has the text.
 func (m *model) awaitRequest(role, text string) (r *request) {
 	m.t.Helper()
-	until(m.t, fmt.Sprintf("the model is given %q by %s", text, role), func() bool {
+	await.Until(m.t, fmt.Sprintf("the model is given %q by %s", text, role), func() bool {
 		r = m.find(role, text)
 		return r != nil
 	})

@@ -15,6 +15,7 @@ import (
 
 	"github.com/go-json-experiment/json"
 
+	"github.com/acpd/acpd/integration/await"
 	"github.com/acpd/acpd/integration/live"
 )
 
@@ -52,7 +53,7 @@ func (p *person) startOpenCode(server []string, variables ...string) (o *openCod
 	_, port, _ := net.SplitHostPort(live.PickTCPAddr(p.t))
 	env := p.environment(append(variables, "OPENCODE_DISABLE_AUTOUPDATE=1", "OPENCODE_DISABLE_MODELS_FETCH=1")...)
 	o = &openCode{p.start(env, programs["opencode"], "serve", "--hostname", "127.0.0.1", "--port", port), p, "http://127.0.0.1:" + port}
-	until(p.t, "OpenCode answers", func() bool { return o.request(http.MethodGet, openCodeStatus, nil, nil) == nil })
+	await.Until(p.t, "OpenCode answers", func() bool { return o.request(http.MethodGet, openCodeStatus, nil, nil) == nil })
 	var s struct {
 		ID string `json:"id"`
 	}
@@ -72,7 +73,7 @@ func (o *openCode) request(method, path string, body, result any) error {
 	if err != nil {
 		return err
 	}
-	limit := patience
+	limit := await.Patience
 	if path == openCodeStatus {
 		limit = 5 * time.Second
 	}
@@ -112,7 +113,7 @@ func (o *openCode) prompt(session, text string) {
 
 func (o *openCode) awaitIdle() {
 	o.t.Helper()
-	until(o.t, "OpenCode is idle", func() bool {
+	await.Until(o.t, "OpenCode is idle", func() bool {
 		var busy map[string]any
 		return o.request(http.MethodGet, openCodeStatus, nil, &busy) == nil && len(busy) == 0
 	})

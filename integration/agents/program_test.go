@@ -154,7 +154,7 @@ func (p *program) enter(text string) {
 	p.t.Helper()
 	before, seen := len(p.Stdout.String()), strings.ReplaceAll(text, " ", "")
 	p.press(text)
-	for end := time.Now().Add(patience / 4); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+	for end := time.Now().Add(await.Patience / 4); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
 		if drawn := controls.ReplaceAllString(p.Stdout.String()[before:], ""); strings.Contains(strings.ReplaceAll(drawn, " ", ""), seen) {
 			break
 		}
@@ -171,7 +171,7 @@ func (p *program) plain() string { return controls.ReplaceAllString(p.Stdout.Str
 func (p *program) awaitScreen(text string) {
 	p.t.Helper()
 	text = strings.ReplaceAll(text, " ", "")
-	until(p.t, "on the screen: "+text, func() bool {
+	await.Until(p.t, "on the screen: "+text, func() bool {
 		return strings.Contains(strings.ReplaceAll(p.plain(), " ", ""), text)
 	})
 }
@@ -189,20 +189,4 @@ func (p *program) countLines(kind string) (n int) {
 		}
 	}
 	return n
-}
-
-// patience bounds how long a test waits for what a program must do. These programs take seconds
-// to start, and more where others compute.
-const patience = await.Patience
-
-// until waits until holds returns true. It fails the test after patience.
-func until(t testing.TB, what string, holds func() bool) {
-	t.Helper()
-	await.Until(t, what, holds)
-}
-
-// receive returns the next value of a channel. It fails the test after patience.
-func receive[T any](t testing.TB, what string, from <-chan T) T {
-	t.Helper()
-	return await.Receive(t, what, from)
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/acpd/acpd/integration/await"
 	"github.com/acpd/acpd/integration/live"
 )
 
@@ -106,7 +107,7 @@ func TestSetup(t *testing.T) {
 			setup := func(args ...string) string { return run(append(append(acpctl, "setup"), args...)...) }
 
 			setup(name, "--yes")
-			until(t, "the program is listed as set up, with its version, for which it has 5 s", func() bool {
+			await.Until(t, "the program is listed as set up, with its version, for which it has 5 s", func() bool {
 				return strings.Contains(setup(), name+"\t"+findVersion(t, name)+"\tyes\t"+config+"\n")
 			})
 			if again := setup(name, "--yes"); again != "nothing to change\n" {
@@ -118,7 +119,7 @@ func TestSetup(t *testing.T) {
 			}
 			// OpenCode ends the turn where a tool is refused, and so tells the user alone.
 			asked := start(append([]string{programs[name]}, c.ask...)...)
-			until(t, name+" ends", func() bool { return !asked.IsRunning() })
+			await.Until(t, name+" ends", func() bool { return !asked.IsRunning() })
 			said := controls.ReplaceAllString(asked.AwaitExit(0)+asked.Stderr.String(), "")
 			last := p.model.list()[len(p.model.list())-1]
 			if n := max(last.count("result", c.refused), strings.Count(said, c.refused)); n != 1 {

@@ -93,9 +93,7 @@ func (c *check) sides() []*side { return []*side{c.desk, c.laptop} }
 
 func (c *check) connected() {
 	c.t.Helper()
-	for _, s := range c.sides() {
-		await.Until(c.t, s.Name+" is connected", func() bool { return s.FindPeer(s.other.ID).State == client.PeerConnected })
-	}
+	live.AwaitConnection(c.desk.Machine, c.laptop.Machine)
 }
 
 // forgive forgets what was promised until now.

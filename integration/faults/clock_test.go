@@ -172,7 +172,7 @@ func TestClockIsSet(t *testing.T) {
 		c.desk.goesAhead(ahead)
 		c.connected()
 		for _, s := range c.sides() {
-			s.attached("worker")
+			s.AwaitAgent("worker")
 			tasks, err := s.Client.Tasks(await.NewContext(t))
 			if err != nil {
 				t.Fatal(err)

@@ -41,29 +41,11 @@ func newFull(t *testing.T) *full {
 	desk.StartDaemon()
 	laptop.StartDaemon()
 	mill.StartDaemon()
-	desk.Trust(laptop, laptop.Addr)
-	laptop.Trust(desk, desk.Addr)
-	f.connected()
+	live.Befriend(desk, laptop)
 	for _, m := range []*live.Machine{desk, laptop} {
 		m.MustOutput("oacp", "init", "demo", "--agents", map[*live.Machine]string{desk: "planner", laptop: "reviewer"}[m])
-		agent, ctx, cancel := &client.Client{Socket: m.SocketPath()}, context.Background(), context.CancelFunc(nil)
-		ctx, cancel = context.WithCancel(ctx)
-		ended := make(chan error, 1)
-		go func() {
-			accept := func(context.Context, *client.Inbound) (*kinds.Ack, error) { return &kinds.Ack{Accepted: true}, nil }
-			ended <- agent.Attach(ctx, client.AttachParams{Name: "worker", MaxConcurrent: 16}, client.Handler{Delegate: accept, Cancel: accept})
-		}()
-		t.Cleanup(func() {
-			cancel()
-			if err := <-ended; !errors.Is(err, context.Canceled) {
-				t.Error(err)
-			}
-			agent.Close()
-		})
-		await.Until(t, "an agent is attached", func() bool {
-			status, err := m.Client.Status(await.NewContext(t))
-			return err == nil && len(status.Agents) == 1
-		})
+		accept := func(context.Context, *client.Inbound) (*kinds.Ack, error) { return &kinds.Ack{Accepted: true}, nil }
+		m.Attach(client.AttachParams{Name: "worker", MaxConcurrent: 16}, client.Handler{Delegate: accept, Cancel: accept})
 	}
 	f.need(f.bind("reviewer"))
 	f.need(f.bind("tester"))
@@ -88,13 +70,6 @@ func newFull(t *testing.T) *full {
 		f.given = append(f.given, id)
 	}
 	return f
-}
-
-func (f *full) connected() {
-	f.t.Helper()
-	await.Until(f.t, "desk and laptop are connected", func() bool {
-		return f.FindPeer(f.laptop.ID).State == client.PeerConnected && f.laptop.FindPeer(f.ID).State == client.PeerConnected
-	})
 }
 
 func (f *full) need(err error) {
@@ -322,7 +297,7 @@ func TestFullDiskForAllThatIsWritten(t *testing.T) {
 	f.free()
 	f.StopDaemon()
 	f.StartDaemon() // what the peer holds back comes at once
-	f.connected()
+	live.AwaitConnection(f.Machine, f.laptop)
 	for _, w := range refused {
 		await.Until(t, w.what+" works with space again", func() bool {
 			return w.do() == nil

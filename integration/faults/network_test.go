@@ -3,7 +3,10 @@
 package faults
 
 import (
-	"fmt"
+	"errors"
+	"net"
+	"net/netip"
+	"sync"
 	"testing"
 	"time"
 
@@ -11,15 +14,77 @@ import (
 	"github.com/acpd/acpd/integration/await"
 )
 
-// spell is the length of bad weather.
-func spell() time.Duration {
-	if testing.Short() {
-		return 10 * time.Second
-	}
-	return time.Minute
+// relay is the only way between two daemons: each knows the other at the relay's address.
+type relay struct {
+	t            *testing.T
+	desk, laptop *face
 }
 
-// goesOn waits until calls of both sides succeed again, and says when they do.
+// face is a socket of the relay that one daemon takes for the other daemon. What comes to it leaves by the other face.
+type face struct {
+	daemon netip.AddrPort // which talks to it
+	other  *face
+
+	mu     sync.Mutex
+	socket *net.UDPConn
+}
+
+// beginApart is begin with a relay in between.
+func beginApart(t *testing.T) (*check, *relay) {
+	t.Helper()
+	c := newCheck(t, nil)
+	r := &relay{t, &face{daemon: netip.MustParseAddrPort(c.desk.Addr)}, &face{daemon: netip.MustParseAddrPort(c.laptop.Addr)}}
+	r.desk.other, r.laptop.other = r.laptop, r.desk
+	for _, f := range []*face{r.desk, r.laptop} {
+		r.move(f)
+		t.Cleanup(func() { f.socket.Close() })
+	}
+	c.befriend(r.laptop.addr(), r.desk.addr())
+	c.ready()
+	return c, r
+}
+
+func (f *face) addr() string { return f.socket.LocalAddr().String() }
+
+// move gives a face a new address: to the daemon on its side the other one is elsewhere now, and nothing is where
+// it was.
+func (r *relay) move(f *face) {
+	r.t.Helper()
+	socket, err := net.ListenUDP("udp", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	f.mu.Lock()
+	before := f.socket
+	f.socket = socket
+	f.mu.Unlock()
+	if before != nil {
+		before.Close()
+	}
+	go f.pass(socket)
+}
+
+// pass passes on what the daemon sends to this socket, until that is closed.
+func (f *face) pass(socket *net.UDPConn) {
+	for b := make([]byte, 64<<10); ; {
+		n, from, err := socket.ReadFromUDPAddrPort(b)
+		if errors.Is(err, net.ErrClosed) {
+			return
+		}
+		// Probes come from sockets of their own; they get no answer.
+		if err == nil && from == f.daemon {
+			f.other.say(b[:n])
+		}
+	}
+}
+
+func (f *face) say(p []byte) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.socket.WriteToUDPAddrPort(p, f.daemon) // what cannot be sent is lost
+}
+
+// goesOn waits until calls of both sides succeed again, and logs how long that takes.
 func (c *check) goesOn() {
 	c.t.Helper()
 	begun := time.Now()
@@ -30,68 +95,6 @@ func (c *check) goesOn() {
 		})
 	}
 	c.t.Logf("calls of both sides succeed after %s", time.Since(begun).Round(time.Millisecond))
-}
-
-// TestWeather: packets are lost, come twice, late and broken, all the time; calls
-// succeed, and of what fails it is said.
-func TestWeather(t *testing.T) {
-	t.Parallel()
-	for name, w := range map[string]weather{
-		"loss 5":      {lost: 0.05},
-		"loss 20":     {lost: 0.20},
-		"loss 30":     {lost: 0.30},
-		"reordering":  {late: 0.30},
-		"duplication": {twice: 0.30},
-		"corruption":  {broken: 0.10},
-		"everything":  {lost: 0.05, twice: 0.05, late: 0.2, broken: 0.05},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			c, r := beginApart(t)
-			r.become(w)
-			c.talk()
-			time.Sleep(spell()) // of traffic in that weather
-			for _, success := range []string{string(client.Held), string(client.Handed), "pong", "capabilities", "response", "accepted", string(client.TaskCompleted), string(client.TaskCancelled)} {
-				c.met(success)
-			}
-			c.quiet()
-			r.become(weather{})
-			met := r.log()
-			for what, n := range map[string][2]float64{
-				"lost": {w.lost, met.lost}, "twice": {w.twice, met.twice}, "late": {w.late, met.late}, "broken": {w.broken, met.broken},
-			} {
-				if n[0] > 0 && n[1] == 0 {
-					t.Errorf("no packet was %s", what)
-				}
-			}
-			c.settle()
-		})
-	}
-}
-
-// TestPartition: no packet comes through for so long; then all goes on.
-func TestPartition(t *testing.T) {
-	t.Parallel()
-	lengths := []time.Duration{2 * time.Second, 10 * time.Second}
-	if !testing.Short() {
-		lengths = append(lengths, time.Minute)
-	}
-	for _, length := range lengths {
-		t.Run(fmt.Sprint(length), func(t *testing.T) {
-			t.Parallel()
-			c, r := beginApart(t)
-			c.talk()
-			c.held20()
-			r.become(weather{lost: 1})
-			time.Sleep(length) // of the partition
-			r.become(weather{})
-			c.goesOn()
-			if ended := c.quiet(); length > 8*time.Second && ended.of("unreachable")+ended.of("timeout") == 0 {
-				t.Errorf("nobody noticed: %v", ended)
-			}
-			c.settle()
-		})
-	}
 }
 
 // TestAddressChange: a daemon is elsewhere from one packet to the next, three times,

@@ -77,7 +77,7 @@ func TestAgentStandsStill(t *testing.T) {
 	c := newCheck(t, nil)
 	c.befriend(c.desk.Addr, c.laptop.Addr)
 	reviewer := c.desk.StartAcpctl("serve", "--name", "reviewer", "--prompt", "--", "cat")
-	c.desk.attached("reviewer")
+	c.desk.AwaitAgent("reviewer")
 	c.ready()
 	var stops sync.WaitGroup
 	c.talk()
@@ -98,7 +98,7 @@ func TestAgentStandsStill(t *testing.T) {
 			t.Errorf("%d calls ended as %s", ended.of(end), end)
 		}
 	}
-	c.desk.attached("reviewer")
+	c.desk.AwaitAgent("reviewer")
 	await.Until(t, "the reviewer answers again", func() bool {
 		before := ended["query"]["response"]
 		c.query(t.Context(), c.laptop, "desk/reviewer")
@@ -111,38 +111,28 @@ func TestAgentStandsStill(t *testing.T) {
 // in a channel, and start again.
 func TestKills(t *testing.T) {
 	t.Parallel()
-	kills := 300
-	if testing.Short() {
-		kills = 30
-	}
-	c, writes := beginWithChannel(t)
-	c.talk(talk{pause, writes.write})
-	for i := range kills {
-		time.Sleep(time.Duration(i*37%400) * time.Millisecond) // nothing is waited for: any instant is as good
-		victim := c.sides()[i%3%2]
-		victim.KillDaemon()
-		victim.Start()
-	}
-	c.connected()
-	c.quiet()
-	writes.check()
-	c.settle()
+	endUnderTraffic(t, 300, func(victim *side) { victim.KillDaemon() })
 }
 
 // TestStops: the daemons are told to end under load, again and again: each says that it
 // has ended well, and whoever called it has an answer.
 func TestStops(t *testing.T) {
 	t.Parallel()
-	stops := 100
+	endUnderTraffic(t, 100, func(victim *side) { victim.StopDaemon() })
+}
+
+// endUnderTraffic ends one daemon after the other so often, a tenth of that where tests are to be short, and starts it
+// again.
+func endUnderTraffic(t *testing.T, often int, end func(victim *side)) {
 	if testing.Short() {
-		stops = 10
+		often /= 10
 	}
 	c, writes := beginWithChannel(t)
 	c.talk(talk{pause, writes.write})
-	for i := range stops {
-		time.Sleep(time.Duration(i*37%400) * time.Millisecond) // each stop comes at another point of the traffic
+	for i := range often {
+		time.Sleep(time.Duration(i*37%400) * time.Millisecond) // nothing is waited for: any instant is as good
 		victim := c.sides()[i%3%2]
-		victim.StopDaemon()
+		end(victim)
 		victim.Start()
 	}
 	c.connected()

@@ -4,8 +4,6 @@ package faults
 
 import (
 	"context"
-	"errors"
-	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -13,7 +11,6 @@ import (
 	"time"
 
 	"github.com/acpd/acpd/client"
-	"github.com/acpd/acpd/integration/await"
 	"github.com/acpd/acpd/kinds"
 	"github.com/acpd/acpd/wire"
 )
@@ -86,29 +83,8 @@ func (s *side) silentSince(then time.Time) bool {
 // daemon does.
 func (s *side) attach() {
 	s.T.Helper()
-	s.agent = &client.Client{Socket: s.SocketPath()}
-	ctx, cancel := context.WithCancel(context.Background())
-	ended := make(chan error, 1)
-	h := client.Handler{Query: s.answer, Delegate: s.take, Cancel: s.drop, Notify: s.noted, Result: s.noted, Error: s.noted}
-	go func() {
-		ended <- s.agent.Attach(ctx, client.AttachParams{Name: "worker", Topics: []string{"direct"}, MaxConcurrent: 64}, h)
-	}()
-	s.T.Cleanup(func() {
-		cancel()
-		if err := <-ended; !errors.Is(err, context.Canceled) {
-			s.T.Errorf("the agent on %s: %v", s.Name, err)
-		}
-		s.agent.Close()
-	})
-	s.attached("worker")
-}
-
-// attached waits until an agent of that name is.
-func (s *side) attached(name string) {
-	s.T.Helper()
-	await.Until(s.T, name+" is attached to "+s.Name, func() bool {
-		status, err := s.Client.Status(await.NewContext(s.T))
-		return err == nil && slices.ContainsFunc(status.Agents, func(a client.Agent) bool { return a.Name == name })
+	s.agent = s.Attach(client.AttachParams{Name: "worker", Topics: []string{"direct"}, MaxConcurrent: 64}, client.Handler{
+		Query: s.answer, Delegate: s.take, Cancel: s.drop, Notify: s.noted, Result: s.noted, Error: s.noted,
 	})
 }
 

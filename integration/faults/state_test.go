@@ -148,11 +148,7 @@ func TestStateWritesStopAnywhere(t *testing.T) {
 	laptop, first := live.NewMachine(t, "laptop"), live.NewMachine(t, "desk")
 	laptop.StartDaemon()
 	first.StartDaemon()
-	laptop.Trust(first, first.Addr)
-	first.Trust(laptop, laptop.Addr)
-	await.Until(t, "connected", func() bool {
-		return laptop.FindPeer(first.ID).State == client.PeerConnected && first.FindPeer(laptop.ID).State == client.PeerConnected
-	})
+	live.Befriend(first, laptop)
 	await.Until(t, "the key is pinned", func() bool {
 		text, err := os.ReadFile(filepath.Join(first.Home, "trust.yaml"))
 		return err == nil && strings.Contains(string(text), "pq: ")

@@ -4,7 +4,6 @@ package faults
 
 import (
 	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -12,33 +11,10 @@ import (
 
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/integration/await"
+	"github.com/acpd/acpd/integration/live"
 	"github.com/acpd/acpd/kinds"
 	"github.com/acpd/acpd/wire"
 )
-
-// TestTwoDaemonsOnOneDirectory: whoever comes second is refused and says by whom; the
-// first is not disturbed, whatever it is doing.
-func TestTwoDaemonsOnOneDirectory(t *testing.T) {
-	t.Parallel()
-	c := begin(t, nil)
-	c.talk()
-	c.held20()
-	want := fmt.Sprintf("the daemon with pid %d runs on %s", c.desk.Acpd.Cmd.Process.Pid, c.desk.Home)
-	for range 5 {
-		second := c.desk.StartProcess(c.desk.DaemonCommand()...)
-		if said := second.AwaitFailure(1); !strings.Contains(said, want) || !strings.Contains(said, "stop it with acpctl drain, or name another directory with --home") {
-			t.Errorf("the second says %q", said)
-		}
-	}
-	for kind, ended := range c.quiet() {
-		for end, n := range ended {
-			if end == "internal" || end == "unreachable" || end == "nothing said" {
-				t.Errorf("%d calls of kind %s ended as %s", n, kind, end)
-			}
-		}
-	}
-	c.settle()
-}
 
 // TestOneIdentityTwice: of two daemons with one state directory's copies the later one
 // is served, the earlier one is told, and the peer tells of both. Where the later one is
@@ -50,10 +26,7 @@ func TestOneIdentityTwice(t *testing.T) {
 	desk, laptop, copied := newMachine(t, "desk"), newMachine(t, "laptop"), newMachine(t, "desk")
 	desk.StartDaemon()
 	laptop.StartDaemon()
-	desk.Trust(laptop.Machine, laptop.Addr)
-	laptop.Trust(desk.Machine, desk.Addr)
-	reaches := func() bool { return desk.FindPeer(laptop.ID).State == client.PeerConnected }
-	await.Until(t, "desk is connected", reaches)
+	live.Befriend(desk.Machine, laptop.Machine)
 	var held []wire.MessageID
 	notify := func(m *machine) error {
 		id := wire.NewMessageID()
@@ -85,7 +58,7 @@ func TestOneIdentityTwice(t *testing.T) {
 	}
 	copied.Flags = []string{"--no-mdns"}
 	desk.StartDaemon()
-	await.Until(t, "desk is connected", reaches)
+	live.AwaitConnection(desk.Machine, laptop.Machine)
 	copied.StartDaemon()
 	if copied.ID != desk.ID {
 		t.Fatal("the copy is another")

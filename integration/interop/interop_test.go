@@ -6,8 +6,6 @@ package interop
 
 import (
 	"bufio"
-	"bytes"
-	"errors"
 	"io"
 	"os"
 	"os/exec"
@@ -34,20 +32,6 @@ func venv(tb testing.TB, which string) string {
 		tb.Fatalf("the reference tool is not installed: run make interop (%v)", err)
 	}
 	return dir
-}
-
-// oacp runs a command of the pinned reference in a home, and returns what it printed.
-func oacp(tb testing.TB, home string, args ...string) (stdout, stderr string, exit int) {
-	tb.Helper()
-	cmd := exec.Command(filepath.Join(venv(tb, "pinned"), "bin", "oacp"), args...)
-	cmd.Env = append(os.Environ(), "OACP_HOME="+home)
-	var out, errs bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &out, &errs
-	err := cmd.Run()
-	if _, ok := errors.AsType[*exec.ExitError](err); err != nil && !ok {
-		tb.Fatal(err)
-	}
-	return out.String(), errs.String(), cmd.ProcessState.ExitCode()
 }
 
 // reference is one process of reference.py.

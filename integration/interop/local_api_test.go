@@ -144,12 +144,7 @@ func TestLocalAPIDescription(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	desk, laptop := live.NewMachine(t, "desk"), live.NewMachine(t, "laptop")
-	desk.StartDaemon()
-	laptop.StartDaemon()
-	desk.Trust(laptop, laptop.Addr)
-	laptop.Trust(desk, desk.Addr)
-	await.Until(t, "laptop is connected to desk", func() bool { return laptop.FindPeer(desk.ID).State == client.PeerConnected })
+	desk, laptop := live.NewFriends(t)
 	scenario.StartDesk(t, desk)
 
 	programs := scenario.Programs(t, "../scenario", program, installed(t, "acpd", "bin", "python"), node)

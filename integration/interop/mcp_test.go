@@ -45,17 +45,8 @@ func runNode(t *testing.T, program string, args ...string) (stdout, stderr strin
 // friends runs two daemons that trust each other, with an agent on the first.
 func friends(t *testing.T) (desk, laptop *live.Machine) {
 	t.Helper()
-	desk, laptop = live.NewMachine(t, "desk"), live.NewMachine(t, "laptop")
-	desk.StartDaemon()
-	laptop.StartDaemon()
-	desk.Trust(laptop, laptop.Addr)
-	laptop.Trust(desk, desk.Addr)
-	await.Until(t, "they are connected", func() bool { return laptop.FindPeer(desk.ID).State == client.PeerConnected })
-	desk.StartAcpctl("serve", "--name", "reviewer", "--prompt", "--", "sed", "s/^/You asked: /")
-	await.Until(t, "reviewer is attached", func() bool {
-		status, err := desk.Client.Status(await.NewContext(t))
-		return err == nil && len(status.Agents) > 0
-	})
+	desk, laptop = live.NewFriends(t)
+	desk.Serve("reviewer", "--prompt", "--", "sed", "s/^/You asked: /")
 	return desk, laptop
 }
 

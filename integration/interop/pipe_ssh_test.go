@@ -3,24 +3,19 @@
 package interop
 
 import (
-	"context"
 	"fmt"
 	"net"
 	"os"
 	"os/exec"
 	"os/user"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
-	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/integration/await"
 	"github.com/acpd/acpd/integration/live"
-	"github.com/acpd/acpd/wire"
 )
 
 // sshServer is OpenSSH's sshd on loopback, with a host key, a configuration and a client's key of
@@ -85,16 +80,17 @@ func (s *sshServer) write(t *testing.T, name, text string) {
 	}
 }
 
-// command is ssh into the server, and there acpctl pipe of a machine. Of options the first counts:
-// more goes first.
-func (s *sshServer) command(t *testing.T, to *live.Machine, more ...string) []string {
+// command is ssh into the server, and there acpctl pipe of a machine.
+func (s *sshServer) command(t *testing.T, to *live.Machine) []string {
 	t.Helper()
 	me, err := user.Current()
 	if err != nil {
 		t.Fatal(err)
 	}
-	argv := append([]string{"ssh", "-F", "none", "-p", s.port, "-i", s.path("client")}, more...)
-	return append(argv, "-o", "IdentitiesOnly=yes", "-o", "UserKnownHostsFile="+s.path("known_hosts"), "-l", me.Username, "127.0.0.1", to.ProgramPath("acpctl"), "--home", to.Home, "pipe")
+	return []string{
+		"ssh", "-F", "none", "-p", s.port, "-i", s.path("client"), "-o", "IdentitiesOnly=yes", "-o", "UserKnownHostsFile=" + s.path("known_hosts"),
+		"-l", me.Username, "127.0.0.1", to.ProgramPath("acpctl"), "--home", to.Home, "pipe",
+	}
 }
 
 // writePipe has a machine reach another one by a command.
@@ -111,24 +107,19 @@ func writePipe(t *testing.T, m *live.Machine, other string, argv []string) {
 }
 
 // findChildren returns the processes that a process has started.
-func findChildren(t *testing.T, parent int) []int {
+func findChildren(t *testing.T, parent int) (all []int) {
 	t.Helper()
-	all, err := listChildren(parent)
+	entries, err := os.ReadDir("/proc")
 	if err != nil {
 		t.Fatal(err)
 	}
-	return all
-}
-
-func listChildren(parent int) (all []int, err error) {
-	entries, err := os.ReadDir("/proc")
 	for _, e := range entries {
 		pid, _ := strconv.Atoi(e.Name())
 		if of, state, err := readStat(pid); err == nil && of == parent && state != "Z" {
 			all = append(all, pid)
 		}
 	}
-	return all, err
+	return all
 }
 
 // readStat returns the parent and the state of a process (proc_pid_stat(5)).
@@ -142,34 +133,17 @@ func readStat(pid int) (parent int, state string, err error) {
 	return parent, state, err
 }
 
-// startMachinesBySSH starts two daemons that know each other by ssh alone, which the desk calls, and by their ids.
-func startMachinesBySSH(t *testing.T) (desk, build *live.Machine) {
-	t.Helper()
+func TestCallsThroughSSH(t *testing.T) {
 	server := startSSHServer(t)
-	desk, build = live.NewMachine(t, "desk"), live.NewMachine(t, "build")
+	desk, build := live.NewMachine(t, "desk"), live.NewMachine(t, "build")
 	build.StartDaemon()
 	writePipe(t, desk, "build", server.command(t, build))
 	desk.StartDaemon()
 	desk.Trust(build)
 	build.Trust(desk)
-	return desk, build
-}
-
-// serveScript attaches a worker that answers by a script.
-func serveScript(t *testing.T, m *live.Machine, script string, args ...string) {
-	t.Helper()
-	m.StartAcpctl(append([]string{"serve", "--name", "worker", "--prompt", "--", "sh", "-c", script, "sh"}, args...)...)
-	await.Until(t, "attached", func() bool {
-		s, err := m.Client.Status(await.NewContext(t))
-		return err == nil && len(s.Agents) == 1
-	})
-}
-
-func TestCallsThroughSSH(t *testing.T) {
-	desk, build := startMachinesBySSH(t)
 	begun := filepath.Join(live.MakeTempDir(t), "begun")
-	serveScript(t, build, `read q; test "$q" != slow || { echo >"$1"; sleep 60; }; echo "done: $q"`, begun)
-	serveScript(t, desk, `read q; echo "seen: $q"`)
+	build.Serve("worker", "--prompt", "--", "sh", "-c", `read q; test "$q" != slow || { echo >"$1"; sleep 60; }; echo "done: $q"`, "sh", begun)
+	desk.Serve("worker", "--prompt", "--", "sh", "-c", `read q; echo "seen: $q"`)
 	if said := desk.MustOutput("query", "build", "tests"); said != "done: tests\n" {
 		t.Errorf("query: %q", said)
 	}
@@ -207,42 +181,6 @@ func TestCallsThroughSSH(t *testing.T) {
 	}
 }
 
-// TestLongTaskThroughSSH: the command, which else ends a minute after the last message, runs until the
-// result of a delegation is there, which the other side could not dial to bring.
-func TestLongTaskThroughSSH(t *testing.T) {
-	desk, build := startMachinesBySSH(t)
-	serveScript(t, build, "sleep 75; echo done")
-	id, err := wire.ParseMessageID(strings.TrimSpace(desk.MustOutput("delegate", "build", "Tidy up.")))
-	if err != nil {
-		t.Fatal(err)
-	}
-	pid := desk.Acpd.Cmd.Process.Pid
-	before := findChildren(t, pid)
-	ctx, cancel := context.WithTimeout(t.Context(), 75*time.Second+await.Patience)
-	defer cancel()
-	type ending struct {
-		task     *client.Task
-		err      error
-		children []int
-	}
-	ended := make(chan ending, 1)
-	go func() { // beside the test, which t.Parallel may hold up for longer than a command lives when all is said
-		var e ending
-		if e.task, e.err = desk.Client.Wait(ctx, client.WaitParams{ID: id}); e.err == nil {
-			e.children, e.err = listChildren(pid)
-		}
-		ended <- e
-	}()
-	t.Parallel() // other tests run while the task does
-	e := <-ended
-	if e.err != nil || e.task.Outcome != "done" {
-		t.Fatalf("%+v, %v", e.task, e.err)
-	}
-	if len(before) != 1 || !slices.Equal(before, e.children) {
-		t.Errorf("the command was started again: %v, then %v", before, e.children)
-	}
-}
-
 // findPipes returns the processes of acpctl pipe for a home, but for ssh that names it.
 func findPipes(t *testing.T, home string) (all []int) {
 	t.Helper()
@@ -259,40 +197,4 @@ func findPipes(t *testing.T, home string) (all []int) {
 		}
 	}
 	return all
-}
-
-// TestSSHSaysWhy a call through it is unreachable, in ssh's own words.
-func TestSSHSaysWhy(t *testing.T) {
-	server := startSSHServer(t)
-	build := live.NewMachine(t, "build")
-	build.StartDaemon()
-	good := server.command(t, build)
-	closed := append([]string{}, good...)
-	closed[4] = "1"
-	other := live.MakeTempDir(t)
-	if out, err := exec.Command("ssh-keygen", "-q", "-t", "ed25519", "-N", "secret", "-f", filepath.Join(other, "key")).CombinedOutput(); err != nil {
-		t.Fatalf("ssh-keygen: %v\n%s", err, out)
-	}
-	locked := append([]string{}, good...)
-	locked[6] = filepath.Join(other, "key")
-	for name, test := range map[string]struct {
-		argv  []string
-		words string
-	}{
-		"refused":         {closed, "Connection refused"},
-		"unknown host":    {server.command(t, build, "-o", "UserKnownHostsFile=/dev/null"), "Host key verification failed."},
-		"another key":     {locked, "Permission denied (publickey)."},
-		"no such command": {append(good[:len(good)-4:len(good)-4], "no-such-program"), "no-such-program"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			desk := live.NewMachine(t, "desk")
-			writePipe(t, desk, "build", test.argv)
-			desk.StartDaemon()
-			desk.Trust(build)
-			said := desk.StartAcpctl("query", "build", "?").AwaitFailure(5)
-			if !strings.Contains(said, test.words) || !strings.Contains(said, "delivered: no") {
-				t.Errorf("%q does not say %q", said, test.words)
-			}
-		})
-	}
 }

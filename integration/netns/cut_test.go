@@ -40,16 +40,10 @@ func TestCut(t *testing.T) {
 			if err := os.WriteFile(script, []byte("#!/bin/sh\nread -r q\ncase $q in slow) exec sleep 60;; esac\necho \"here: $q\"\n"), 0o755); err != nil {
 				t.Fatal(err)
 			}
-			desk.StartAcpctl("serve", "--prompt", "--", script)
-			agent := func() (a client.Agent) {
-				if s, err := desk.Client.Status(t.Context()); err == nil && len(s.Agents) == 1 {
-					a = s.Agents[0]
-				}
-				return a
-			}
-			eventually(t, time.Now(), await.Patience, "the agent is attached", func() bool { return agent().Name != "" })
+			desk.Serve("answer", "--prompt", "--", script)
+			active := func(n int) bool { a := desk.FindAgent("answer"); return a != nil && a.Active == n }
 			asking := laptop.StartAcpctl("query", "desk", "slow", "--deadline", "1m", "--json")
-			eventually(t, time.Now(), await.Patience, "the agent works", func() bool { return agent().Active == 1 })
+			eventually(t, time.Now(), await.Patience, "the agent works", func() bool { return active(1) })
 
 			down, up := cut(h[0], h[1])
 			at := time.Now()
@@ -64,7 +58,7 @@ func TestCut(t *testing.T) {
 			}
 			await.CheckDuration(t, "failure of a new call", again.Took, 3*time.Second+slack)
 			// Who waits for nothing learns it later, and then ends the agent's work.
-			t.Logf("the agent is told after %s", eventually(t, at, 20*time.Second+2*slack, "the agent is told", func() bool { return agent().Active == 0 }).Round(time.Millisecond))
+			t.Logf("the agent is told after %s", eventually(t, at, 20*time.Second+2*slack, "the agent is told", func() bool { return active(0) }).Round(time.Millisecond))
 			desk.hears(client.EventDown, laptop.ID, at, 20*time.Second+2*slack)
 
 			at = time.Now()

@@ -16,7 +16,6 @@ import (
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/client/jsonrpc"
 	"github.com/acpd/acpd/identity"
-	"github.com/acpd/acpd/integration/await"
 	"github.com/acpd/acpd/integration/live"
 )
 
@@ -171,8 +170,7 @@ func befriend(a, b *daemon) {
 	a.T.Helper()
 	a.Trust(b.Machine)
 	b.Trust(a.Machine)
-	a.connects(b, time.Now(), await.Patience)
-	b.connects(a, time.Now(), await.Patience)
+	live.AwaitConnection(a.Machine, b.Machine)
 }
 
 // connects waits until there is a connection.

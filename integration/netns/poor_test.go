@@ -10,6 +10,7 @@ import (
 
 	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/integration/await"
+	"github.com/acpd/acpd/integration/live"
 )
 
 // TestPoorNetworks: what a network can lack is one warning at most, and peers with
@@ -20,9 +21,7 @@ func TestPoorNetworks(t *testing.T) {
 	// talk has two daemons trust each other at given addresses, and ping.
 	talk := func(a, b *daemon) {
 		a.T.Helper()
-		a.Trust(b.Machine, b.Addr)
-		b.Trust(a.Machine, a.Addr)
-		a.connects(b, time.Now(), await.Patience)
+		live.Befriend(a.Machine, b.Machine)
 		a.StartAcpctl("ping", b.Name, "-c", "1").AwaitExit(0)
 		b.StartAcpctl("ping", a.Name, "-c", "1").AwaitExit(0)
 	}
@@ -63,11 +62,7 @@ func TestPoorNetworks(t *testing.T) {
 		l.bridge.ip("link set " + h[1].port("eth0") + " mtu 1280")
 		desk, laptop := h[0].acpd("desk"), h[1].acpd("laptop")
 		befriend(desk, laptop)
-		laptop.StartAcpctl("serve", "--prompt", "--", "cat")
-		eventually(t, time.Now(), await.Patience, "an agent", func() bool {
-			s, err := laptop.Client.Status(t.Context())
-			return err == nil && len(s.Agents) == 1
-		})
+		laptop.Serve("cat", "--prompt", "--", "cat")
 		const size = 900_000
 		payload := `{"question":"` + strings.Repeat("x", size) + `"}`
 		if said := desk.told(payload, "query", "laptop", "--payload", "-").AwaitExit(0); len(said) < size {

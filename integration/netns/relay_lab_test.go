@@ -9,7 +9,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"syscall"
-	"time"
 
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/integration/await"
@@ -144,8 +143,7 @@ func (d *daemon) inviteOverRelay(s *natsServer, url string) string {
 func (d *daemon) takeInvitation(line string, of *daemon) {
 	d.T.Helper()
 	d.told(line, "join", "--keep-relay").AwaitExit(0)
-	d.connects(of, time.Now(), await.Patience)
-	of.connects(d, time.Now(), await.Patience)
+	live.AwaitConnection(d.Machine, of.Machine)
 }
 
 // findPath returns how packets travel to a peer.

@@ -73,11 +73,7 @@ func failsWithin(most time.Duration, desk *daemon, delivered ...string) {
 func speak(desk, laptop *daemon) {
 	t := desk.T
 	t.Helper()
-	serving := laptop.StartAcpctl("serve", "--name", "reviewer", "--prompt", "--", "sed", "s/^/You asked: /")
-	eventually(t, serving.Begun, await.Patience, "an agent is attached", func() bool {
-		status, err := laptop.Client.Status(t.Context())
-		return err == nil && len(status.Agents) == 1
-	})
+	serving := laptop.Serve("reviewer", "--prompt", "--", "sed", "s/^/You asked: /")
 	if said := desk.MustOutput("query", "laptop", "Is the parser safe?"); said != "You asked: Is the parser safe?\n" {
 		t.Errorf("query: %q", said)
 	}

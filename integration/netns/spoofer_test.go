@@ -121,11 +121,7 @@ func TestSpoofer(t *testing.T) {
 	desk, laptop, tablet := h[0].acpd("desk"), h[1].acpd("laptop"), h[1].acpd("tablet")
 	desk.sees(tablet.ID, "", tablet.Acpd.Begun, await.Patience)
 	befriend(desk, laptop)
-	agent := laptop.StartAcpctl("serve", "--prompt", "--", "cat")
-	eventually(t, agent.Begun, await.Patience, "an agent", func() bool {
-		s, err := laptop.Client.Status(t.Context())
-		return err == nil && len(s.Agents) == 1
-	})
+	laptop.Serve("cat", "--prompt", "--", "cat")
 	rss := desk.memory()
 	downs := desk.heard(client.EventDown, laptop.ID)
 

@@ -10,7 +10,6 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"github.com/acpd/acpd/client"
-	"github.com/acpd/acpd/integration/await"
 )
 
 // Two machines, nothing configured, and what their owners type. It runs alone, for
@@ -49,11 +48,7 @@ func TestStory(t *testing.T) {
 	t.Logf("connected after %s", laptop.connects(desk, time.Now(), time.Second+slack))
 	laptop.StartAcpctl("ping", "desk", "-c", "3").AwaitExit(0)
 
-	desk.StartAcpctl("serve", "--name", "reviewer", "--prompt", "--", "sed", "s/^/You asked: /")
-	eventually(t, time.Now(), await.Patience, "reviewer is attached", func() bool {
-		s, err := desk.Client.Status(t.Context())
-		return err == nil && len(s.Agents) == 1
-	})
+	desk.Serve("reviewer", "--prompt", "--", "sed", "s/^/You asked: /")
 	if said := laptop.StartAcpctl("query", "desk", "Is the parser safe?").AwaitExit(0); said != "You asked: Is the parser safe?\n" {
 		t.Errorf("query: %q", said)
 	}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/integration/await"
+	"github.com/acpd/acpd/integration/live"
 	"github.com/acpd/acpd/kinds"
 )
 
@@ -45,7 +46,7 @@ func TestRestart(t *testing.T) {
 func checkRestart(t *testing.T, desk, laptop, victim *side, again version) {
 	other := map[*side]*side{desk: laptop, laptop: desk}[victim]
 	done := filepath.Join(desk.Home, "done")
-	serve(desk, "worker", "sh", "-c", "until [ -e '"+done+"' ]; do sleep 0.05; done; echo built")
+	desk.Serve("worker", "--prompt", "--", "sh", "-c", "until [ -e '"+done+"' ]; do sleep 0.05; done; echo built")
 	initMailboxes(desk, laptop)
 	channel := strings.TrimSpace(victim.MustOutput("channel", "create", "review", "--title", "Ship it", "--as", "owner"))
 	victim.MustOutput("channel", "send", channel, "before", "--as", "owner")
@@ -62,7 +63,7 @@ func checkRestart(t *testing.T, desk, laptop, victim *side, again version) {
 	victim.install("acpctl", again)
 	victim.StartDaemon()
 	checkState(t, victim, before)
-	awaitConnection(t, desk, laptop)
+	live.AwaitConnection(desk.Machine, laptop.Machine)
 
 	victim.StopDaemon()
 	other.RunAcpctl(kinds.Unreachable.Info().Exit, "notify", victim.Name, "lost", "1")
@@ -73,7 +74,7 @@ func checkRestart(t *testing.T, desk, laptop, victim *side, again version) {
 		other.MustOutput("channel", "send", channel, "while it was away", "--as", "member")
 	}
 	victim.StartDaemon()
-	awaitConnection(t, desk, laptop)
+	live.AwaitConnection(desk.Machine, laptop.Machine)
 
 	awaitMail(t, other, agentAt(other), "from "+victim.Name)
 	awaitMail(t, victim, agentAt(victim), "from "+other.Name)
@@ -83,7 +84,7 @@ func checkRestart(t *testing.T, desk, laptop, victim *side, again version) {
 		return strings.Contains(seen, "before") && (strings.Contains(seen, "while it was away") || !reached)
 	})
 
-	awaitAgent(t, desk, "worker")
+	desk.AwaitAgent("worker")
 	laptop.MustOutput("cancel", called)
 	if err := os.WriteFile(done, nil, 0o600); err != nil {
 		t.Fatal(err)
@@ -167,15 +168,6 @@ func checkWithin(t *testing.T, where string, before, now any) {
 	}
 }
 
-// awaitAgent waits until an agent is attached.
-func awaitAgent(t *testing.T, s *side, name string) {
-	t.Helper()
-	await.Until(t, name+" is attached", func() bool {
-		status, err := s.Client.Status(await.NewContext(t))
-		return err == nil && slices.ContainsFunc(status.Agents, func(a client.Agent) bool { return a.Name == name })
-	})
-}
-
 // The release refuses the state of this version with a sentence that says what to do, and changes
 // nothing of it: this version goes on with it.
 func TestRollback(t *testing.T) {
@@ -208,7 +200,7 @@ func TestRollback(t *testing.T) {
 	desk.install("acpd", newer)
 	desk.StartDaemon()
 	checkState(t, desk, before)
-	awaitConnection(t, desk, laptop)
+	live.AwaitConnection(desk.Machine, laptop.Machine)
 }
 
 // readFiles returns the files below a folder but the lock and those that SQLite makes beside the database, by

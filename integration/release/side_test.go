@@ -10,8 +10,6 @@ import (
 
 	"github.com/go-json-experiment/json"
 
-	"github.com/acpd/acpd/client"
-	"github.com/acpd/acpd/integration/await"
 	"github.com/acpd/acpd/integration/live"
 )
 
@@ -51,15 +49,7 @@ func meet(t *testing.T, desk, laptop *side) {
 	joiner.MustOutput("join", strings.TrimSpace(inviter.MustOutput("invite")))
 	desk.Trust(laptop.Machine, laptop.Addr)
 	laptop.Trust(desk.Machine) // the settings mention its name, so its claim does not get it
-	awaitConnection(t, desk, laptop)
-}
-
-// awaitConnection waits until both daemons say that they are connected.
-func awaitConnection(t *testing.T, desk, laptop *side) {
-	t.Helper()
-	for _, pair := range [][2]*side{{desk, laptop}, {laptop, desk}} {
-		await.Until(t, pair[0].Name+" is connected to "+pair[1].Name, func() bool { return pair[0].FindPeer(pair[1].ID).State == client.PeerConnected })
-	}
+	live.AwaitConnection(desk.Machine, laptop.Machine)
 }
 
 // parse reads JSON that acpctl has printed.

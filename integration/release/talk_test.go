@@ -9,7 +9,6 @@ import (
 
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/integration/await"
-	"github.com/acpd/acpd/integration/live"
 	"github.com/acpd/acpd/integration/scenario"
 	"github.com/acpd/acpd/kinds"
 )
@@ -19,7 +18,7 @@ func TestEveryKind(t *testing.T) {
 	t.Parallel()
 	forEachPairing(t, func(t *testing.T, desk, laptop *side) {
 		scenario.StartDesk(t, desk.Machine)
-		serve(laptop, "helper", "sed", "s/^/You said: /")
+		laptop.Serve("helper", "--prompt", "--", "sed", "s/^/You said: /")
 
 		if pongs := laptop.MustOutput("ping", "desk", "-c", "2", "--json"); strings.Count(pongs, `"status":"idle"`) != 2 {
 			t.Errorf("pings: %s", pongs)
@@ -72,14 +71,6 @@ func TestEveryKind(t *testing.T) {
 	})
 }
 
-// serve attaches an agent that answers with a program, by the machine's acpctl, and waits for it.
-func serve(s *side, name string, argv ...string) *live.Process {
-	s.T.Helper()
-	p := s.StartAcpctl(append([]string{"serve", "--name", name, "--prompt", "--"}, argv...)...)
-	awaitAgent(s.T, s, name)
-	return p
-}
-
 // checkSteps delegates what has two partial results and a final one, and follows it. The worker goes
 // on when it hears of each partial result, in a notice that it confirms.
 func checkSteps(t *testing.T, laptop *side) {
@@ -121,25 +112,4 @@ func findTask(t *testing.T, s *side, id string) client.Task {
 func listInbox(t *testing.T, s *side) []client.HeldMessage {
 	t.Helper()
 	return parse[client.Inbox](t, s.MustOutput("inbox", "--json")).Messages
-}
-
-// A program that uses package client, with the laptop's daemon.
-func TestScenario(t *testing.T) {
-	t.Parallel()
-	program := t.TempDir() + "/scenario"
-	if err := run(".", "go", "build", "-o", program, "../scenario/program"); err != nil {
-		t.Fatal(err)
-	}
-	for _, p := range pairings[:2] {
-		t.Run(p.name, func(t *testing.T) {
-			t.Parallel()
-			desk, laptop := newSide(t, "desk", p.deskDaemon, p.deskAcpctl), newSide(t, "laptop", p.laptopDaemon, p.laptopAcpctl)
-			meet(t, desk, laptop)
-			scenario.StartDesk(t, desk.Machine)
-			laptop.Env = append(laptop.Env, "ACP_HOME="+laptop.Home)
-			if said, want := laptop.StartProcess(program, "asker").AwaitExit(0), scenario.Transcript("asker"); said != want {
-				t.Errorf("%s\nwant %s", said, want)
-			}
-		})
-	}
 }

@@ -4,7 +4,6 @@ package scenario
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"path/filepath"
 	"strings"
@@ -14,7 +13,6 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"github.com/acpd/acpd/client"
-	"github.com/acpd/acpd/integration/await"
 	"github.com/acpd/acpd/integration/live"
 	"github.com/acpd/acpd/kinds"
 	"github.com/acpd/acpd/wire"
@@ -57,29 +55,11 @@ func Programs(t *testing.T, folder, goProgram, python, node string) map[string][
 	}
 }
 
-// attach attaches an agent until the test ends.
-func attach(t *testing.T, m *live.Machine, p client.AttachParams, h client.Handler) {
-	t.Helper()
-	c := &client.Client{Socket: m.SocketPath()}
-	ctx, cancel := context.WithCancel(context.Background())
-	attached, ended := make(chan struct{}), make(chan error, 1)
-	h.OnAttached = sync.OnceFunc(func() { close(attached) })
-	go func() { ended <- c.Attach(ctx, p, h) }()
-	t.Cleanup(func() {
-		cancel()
-		if err := <-ended; !errors.Is(err, context.Canceled) {
-			t.Errorf("agent %s: %v", p.Name, err)
-		}
-		c.Close()
-	})
-	await.Receive(t, p.Name+" is attached", attached)
-}
-
 // StartDesk attaches the agents that the programs talk to: echo, which answers, and worker. They
 // end with the test.
 func StartDesk(t *testing.T, desk *live.Machine) {
 	t.Helper()
-	attach(t, desk, client.AttachParams{Name: "echo", MaxConcurrent: 64}, client.Handler{
+	desk.Attach(client.AttachParams{Name: "echo", MaxConcurrent: 64}, client.Handler{
 		Query: func(ctx context.Context, in *client.Inbound) (any, error) {
 			q, err := kinds.ParsePayload[kinds.Query](in.Payload)
 			if err != nil {
@@ -129,7 +109,7 @@ func StartDesk(t *testing.T, desk *live.Machine) {
 			report(desk.Client.SendError, id, kinds.Errorf(kinds.NotAuthorized, "no"))
 		}
 	}
-	attach(t, desk, client.AttachParams{Name: "worker", MaxConcurrent: 64, Topics: []string{"next"}}, client.Handler{
+	desk.Attach(client.AttachParams{Name: "worker", MaxConcurrent: 64, Topics: []string{"next"}}, client.Handler{
 		Delegate: func(_ context.Context, in *client.Inbound) (*kinds.Ack, error) {
 			task, err := kinds.ParsePayload[kinds.Delegate](in.Payload)
 			if err != nil {

@@ -155,9 +155,7 @@ func TestNothingMovesBeneathThePointer(t *testing.T) {
 	}
 	p.mouse("mouseMoved", 5, 5)
 	p.until("what is over has gone", `document.querySelectorAll("#approvals-list > li").length === 4`)
-	for _, problem := range p.takeProblems() {
-		t.Error(problem)
-	}
+	p.checkProblems(t)
 }
 
 // TestClicksCountWhileCallsChange: however fast a peer begins and ends calls, each click at an approval counts,

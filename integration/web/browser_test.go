@@ -225,6 +225,14 @@ func (p *tab) takeProblems() []string {
 	return all
 }
 
+// checkProblems fails the test if the browser has told of something that should not be, since the last call.
+func (p *tab) checkProblems(t *testing.T) {
+	t.Helper()
+	for _, problem := range p.takeProblems() {
+		t.Error(problem)
+	}
+}
+
 // look sets the size of the window, and whether the system is dark.
 func (p *tab) look(width, height int, dark bool) {
 	p.t.Helper()

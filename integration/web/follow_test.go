@@ -51,7 +51,5 @@ func TestFollowsAfterATurn(t *testing.T) {
 	if away := eval[float64](p, fromEnd); away < 1000 {
 		t.Errorf("who reads older ones was moved to %g of the end", away)
 	}
-	for _, problem := range p.takeProblems() {
-		t.Error(problem)
-	}
+	p.checkProblems(t)
 }

@@ -76,23 +76,6 @@ func TestHeldStandTogether(t *testing.T) {
 	p.until("nothing is held", `!document.querySelectorAll("#held-list > li").length && document.getElementById("held-how").hidden`)
 }
 
-// TestBarsTellSomething: what is used of a bound has a bar only where that is more than a stub.
-func TestBarsTellSomething(t *testing.T) {
-	b := startBrowser(t)
-	w := newWorld(t)
-	w.peers = []client.Peer{newPeer(0, "desk")}
-	w.budget = client.Budget{
-		Rows:  []client.BudgetRow{{Name: "streams", Peer: 768, What: "streams"}, {Name: "answers", Unit: client.UnitBytes, Peer: 4 << 20, What: "answers"}, {Name: "inbox", Peer: 100, What: "held messages"}},
-		Usage: []client.BudgetUsage{{Row: "streams", Peer: peerID(0), Name: "desk", Held: 8}, {Row: "answers", Peer: peerID(0), Name: "desk", Held: 64 << 10}, {Row: "inbox", Peer: peerID(0), Name: "desk", Held: 40}},
-	}
-	p := show(t, b, w.serve(t), 390, 844, false)
-	p.until("it is there", `document.querySelectorAll("#budget-list > li").length === 3`)
-	rows := eval[[]string](p, `[...document.querySelectorAll("#budget-list > li")].map((e) => e.querySelector(".num").textContent + " " + (e.querySelector("progress")?.value ?? "no bar"))`)
-	if diff := cmp.Diff([]string{"40 of 100 0.4", "64 KiB of 4 MiB no bar", "8 of 768 no bar"}, rows); diff != "" {
-		t.Error(diff)
-	}
-}
-
 // TestEventsStandTogether: events of peers that follow each other are one row, which says who, and another row
 // begins with a message.
 func TestEventsStandTogether(t *testing.T) {
@@ -124,45 +107,5 @@ func TestEventsStandTogether(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
-	for _, problem := range p.takeProblems() {
-		t.Error(problem)
-	}
-}
-
-// TestLongWordsLeaveRoom: what a peer says at length in a row takes no more of a phone's screen than three lines of it.
-func TestLongWordsLeaveRoom(t *testing.T) {
-	b := startBrowser(t)
-	w := newWorld(t)
-	long, id := strings.Repeat("\ufdfd", 85), wire.NewMessageID()
-	w.peers = []client.Peer{newPeer(0, "desk")}
-	w.open = []client.TrafficEntry{{At: time.Now(), Direction: client.Out, Peer: peerID(0), Name: "desk", Kind: kinds.KindDelegate, ID: id, Text: "Build"}}
-	w.tasks = []client.Task{
-		{ID: id, Peer: "desk", Direction: client.Given, Task: "Build", State: client.TaskAccepted, Message: long},
-		{ID: wire.NewMessageID(), Peer: "desk", Direction: client.Given, Task: "Build", State: client.TaskFailed, Over: true, Outcome: long},
-	}
-	w.pass(client.TrafficEntry{Direction: client.Out, Peer: peerID(0), Name: "desk", Kind: kinds.KindQuery, Text: "Is it built?", Answer: long, Outcome: "ok"})
-	p := show(t, b, w.serve(t), 390, 844, false)
-	p.until("all is there", `document.querySelector("#waiting-list .clamp") && document.querySelector("#tasks-list .clamp") && document.querySelector("#log .row")`)
-	for _, row := range []string{"#waiting-list > li", "#tasks-list > li:has(.clamp)", "#log .row"} {
-		if height := eval[float64](p, fmt.Sprintf(`document.querySelector(%q).getBoundingClientRect().height`, row)); height > 200 {
-			t.Errorf("%s is %g high", row, height)
-		}
-	}
-	p.checkLayout(t)
-}
-
-// TestEmptySectionsLineUp: what sections say that have nothing stands in one line below another.
-func TestEmptySectionsLineUp(t *testing.T) {
-	b := startBrowser(t)
-	p := show(t, b, newWorld(t).serve(t), 1400, 900, false)
-	p.until("all is read", `["lines", "tasks", "held", "channels", "agents", "mail", "budget"].every((x) => !document.querySelector("[data-empty=" + x + "]").hidden)`)
-	for _, column := range []string{"first", "last"} {
-		lefts := eval[[]float64](p, fmt.Sprintf(`[...document.querySelectorAll(".column:%s-child .empty:not([hidden])")].filter((e) => e.checkVisibility()).map((e) => e.getBoundingClientRect().left)`, column))
-		for _, left := range lefts {
-			if left != lefts[0] {
-				t.Errorf("the %s column begins at %v", column, lefts)
-				break
-			}
-		}
-	}
+	p.checkProblems(t)
 }

@@ -64,9 +64,7 @@ func TestMessagesOpen(t *testing.T) {
 	p.until("it is closed", `!document.getElementById("log").innerText.includes("The daemon has kept only")`)
 	eval[bool](p, `(document.querySelector("#threads button").click(), true)`)
 	p.until("all are there again", `document.querySelectorAll("#log .row").length === 4`)
-	for _, problem := range p.takeProblems() {
-		t.Error(problem)
-	}
+	p.checkProblems(t)
 }
 
 // TestFilter: the log shows messages of a peer, an agent or a kind, those that failed, and those that have a text,
@@ -123,9 +121,7 @@ func TestFilter(t *testing.T) {
 	shows("what has a text, also at its end", `["one","four needles"]`)
 	p.checkLayout(t)
 	clear()
-	for _, problem := range p.takeProblems() {
-		t.Error(problem)
-	}
+	p.checkProblems(t)
 }
 
 // TestHeldIsRemoved: a held message is removed after a second click, and no other one is.
@@ -160,9 +156,7 @@ func TestHeldIsRemoved(t *testing.T) {
 		t.Error(diff)
 	}
 	p.until("the other one is there", `document.querySelectorAll("#held-list .held").length === 1 && document.getElementById("said").textContent === "Message 5 is removed."`)
-	for _, problem := range p.takeProblems() {
-		t.Error(problem)
-	}
+	p.checkProblems(t)
 }
 
 // TestWordsOfThePage: each section is called the same in the list of sections, what needs approval is there once, an
@@ -203,19 +197,5 @@ func TestWordsOfThePage(t *testing.T) {
 	p.look(1360, 1000, false)
 	p.until("the list of sections fits", `document.querySelector(".jump ul").scrollWidth <= document.querySelector(".jump ul").clientWidth`)
 	p.checkLayout(t)
-	for _, problem := range p.takeProblems() {
-		t.Error(problem)
-	}
-}
-
-// TestNoEmptyBox: the box of messages is as high as what it has.
-func TestNoEmptyBox(t *testing.T) {
-	b := startBrowser(t)
-	w := newWorld(t)
-	p := show(t, b, w.serve(t), 1280, 900, false)
-	w.pass(client.TrafficEntry{Direction: client.In, Peer: peerID(0), Name: "desk", Kind: kinds.KindNotify, Text: "hello", Outcome: "handed"})
-	p.until("the message is there", `document.querySelectorAll("#log .row").length === 1`)
-	if height := eval[float64](p, `document.querySelector(".talk").getBoundingClientRect().height`); height < 80 || height > 160 {
-		t.Errorf("the box of one message is %g high", height)
-	}
+	p.checkProblems(t)
 }

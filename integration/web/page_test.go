@@ -80,9 +80,7 @@ func TestLooks(t *testing.T) {
 					if err := os.WriteFile(filepath.Join(dir, name+".png"), p.picture(true), 0o600); err != nil {
 						t.Fatal(err)
 					}
-					for _, problem := range p.takeProblems() {
-						t.Error(problem)
-					}
+					p.checkProblems(t)
 				})
 			}
 		}

@@ -37,20 +37,6 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// attach attaches an agent until the test ends.
-func attach(t *testing.T, m *live.Machine, p client.AttachParams, h client.Handler) *client.Client {
-	t.Helper()
-	c := &client.Client{Socket: m.SocketPath()}
-	attached := make(chan struct{})
-	h.OnAttached = sync.OnceFunc(func() { close(attached) })
-	ctx, cancel := context.WithCancel(context.Background())
-	ended := make(chan struct{})
-	go func() { defer close(ended); c.Attach(ctx, p, h) }()
-	t.Cleanup(func() { cancel(); <-ended; c.Close() })
-	await.Receive(t, p.Name+" is attached", attached)
-	return c
-}
-
 // startScene starts four daemons, of which laptop is watched, and has their agents talk.
 func startScene(t *testing.T) (laptop *live.Machine) {
 	laptop = live.NewMachine(t, "laptop")
@@ -64,9 +50,7 @@ func startScene(t *testing.T) (laptop *live.Machine) {
 		m.StartDaemon()
 	}
 	for _, m := range []*live.Machine{desk, archive} {
-		m.Trust(laptop, laptop.Addr)
-		laptop.Trust(m, m.Addr)
-		await.Until(t, m.Name+" is connected", func() bool { return laptop.FindPeer(m.ID).State == client.PeerConnected })
+		live.Befriend(laptop, m)
 	}
 	build.Trust(laptop)
 	laptop.Trust(build)
@@ -82,7 +66,7 @@ func startScene(t *testing.T) (laptop *live.Machine) {
 		return kinds.Errorf(kinds.Cancelled, "it is over")
 	}
 	answers := strings.NewReplacer("Which branch has the new frame reader?", "parser-2; it is ready for a look", "And an empty frame?", "It is valid, and keeps the stream open")
-	reviewer := attach(t, desk, client.AttachParams{Name: "reviewer", Domains: []string{"code.review"}}, client.Handler{
+	reviewer := desk.Attach(client.AttachParams{Name: "reviewer", Domains: []string{"code.review"}}, client.Handler{
 		Query: func(ctx context.Context, in *client.Inbound) (any, error) {
 			q, err := kinds.ParsePayload[kinds.Query](in.Payload)
 			if err != nil {
@@ -94,12 +78,12 @@ func startScene(t *testing.T) (laptop *live.Machine) {
 			return nil, think(ctx)
 		},
 	})
-	tester := attach(t, build, client.AttachParams{Name: "tester"}, client.Handler{
+	tester := build.Attach(client.AttachParams{Name: "tester"}, client.Handler{
 		Query:    func(ctx context.Context, in *client.Inbound) (any, error) { return nil, think(ctx) },
 		Delegate: func(context.Context, *client.Inbound) (*kinds.Ack, error) { return nil, nil },
 		Cancel:   func(context.Context, *client.Inbound) (*kinds.Ack, error) { return nil, nil },
 	})
-	planner := attach(t, laptop, client.AttachParams{Name: "planner", Session: &client.SessionInfo{Harness: "claude", Version: "2.1"}}, client.Handler{
+	planner := laptop.Attach(client.AttachParams{Name: "planner", Session: &client.SessionInfo{Harness: "claude", Version: "2.1"}}, client.Handler{
 		Query: func(ctx context.Context, in *client.Inbound) (any, error) {
 			return nil, think(ctx) // nobody has said yet that it may wake the session
 		},
@@ -108,7 +92,7 @@ func startScene(t *testing.T) (laptop *live.Machine) {
 		Wake:   func(context.Context, *client.Inbound) (*client.WakeAnswer, error) { return nil, nil },
 	})
 	var releaser *client.Client
-	releaser = attach(t, laptop, client.AttachParams{Name: "releaser"}, client.Handler{
+	releaser = laptop.Attach(client.AttachParams{Name: "releaser"}, client.Handler{
 		Query: func(ctx context.Context, in *client.Inbound) (any, error) {
 			return releaser.Query(ctx, client.QueryParams{Head: client.Head{Parent: in.ID}, To: "build/tester", Payload: kinds.EncodePayload(&kinds.Query{Question: "Do the long tests pass on main?", DeadlineMS: 500_000})})
 		},
@@ -203,9 +187,7 @@ func TestPicture(t *testing.T) {
 		}
 	}
 	p.checkLayout(t)
-	for _, problem := range p.takeProblems() {
-		t.Error(problem)
-	}
+	p.checkProblems(t)
 	for name, size := range map[string][2]int{"real-wide-dark": {1360, 1000}, "real-narrow-light": {360, 740}, "real-narrow-dark": {390, 844}} {
 		p.look(size[0], size[1], strings.HasSuffix(name, "dark"))
 		p.checkLayout(t)

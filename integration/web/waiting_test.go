@@ -63,9 +63,7 @@ func TestWaitingWords(t *testing.T) {
 		t.Errorf("peers have moved from %s to %s", before, after)
 	}
 	p.checkLayout(t)
-	for _, problem := range p.takeProblems() {
-		t.Error(problem)
-	}
+	p.checkProblems(t)
 }
 
 // TestUnreadIsNotNobody: while a daemon does not say what is open, the page says why, and not that nobody waits.
@@ -84,9 +82,7 @@ func TestUnreadIsNotNobody(t *testing.T) {
 	w.SetHandler(client.MethodTraffic, w.answerTraffic)
 	p.until("nobody waits", `document.getElementById("waiting-sum").textContent.startsWith("Nobody is waiting.")`)
 	p.until("nothing is wrong", `!document.getElementById("main").innerText.includes("cannot be read")`)
-	for _, problem := range p.takeProblems() {
-		t.Error(problem)
-	}
+	p.checkProblems(t)
 }
 
 // TestChains: calls that led to others stand as one chain, with all that wait for each other on one line. One that
@@ -149,7 +145,5 @@ func TestChains(t *testing.T) {
 	if got := lines("#threads .t"); len(got) != 3 { // all messages, parser, and what has failed
 		t.Errorf("%q", got)
 	}
-	for _, problem := range p.takeProblems() {
-		t.Error(problem)
-	}
+	p.checkProblems(t)
 }
