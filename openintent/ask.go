@@ -4,6 +4,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/acpd/acpd/internal/pace"
 	"github.com/acpd/acpd/openintent/chain"
 	"github.com/acpd/acpd/openintent/object"
 )
@@ -16,7 +17,7 @@ type openAsk struct {
 	from      map[string]bool // the agents that have responded
 	home      string          // of the asker; "" is here
 	over      error           // why no more are taken
-	bell      bell
+	bell      pace.Bell
 }
 
 // AskResult tells the outcome of an ask, as JSON.
@@ -73,7 +74,7 @@ func (e *Engine) Ask(c *Call, channelID string, body *object.AskMessage, key str
 		var done bool
 		var err error
 		e.withReadLock(func() {
-			rung = a.bell.nextRing()
+			rung = a.bell.NextRing()
 			done, err = a.checkOutcome(e, body)
 		})
 		if !done && err == nil {
@@ -134,14 +135,14 @@ func (a *openAsk) addResponse(e *Engine, m *message) {
 	if a.home != "" {
 		if err := e.unread.Reserve(peerAccountKey(a.home), int64(len(m.head))); err != nil {
 			a.over = convertBudgetError(err, object.CodeOverloaded, "responses have come that there is no room for: list them")
-			a.bell.ring()
+			a.bell.Ring()
 			return
 		}
 	}
 	a.responses = append(a.responses, m)
 	a.bytes += len(m.head)
 	a.from[m.sender] = true
-	a.bell.ring()
+	a.bell.Ring()
 }
 
 // expectedRespondents returns the agents that are expected to respond; nil if that is unknown.

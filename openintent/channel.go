@@ -6,6 +6,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/acpd/acpd/internal/pace"
 	"github.com/acpd/acpd/openintent/chain"
 	"github.com/acpd/acpd/openintent/object"
 )
@@ -31,7 +32,7 @@ type channelRecord struct {
 	swept    chain.Time          // and when that was
 	asks     map[string]*openAsk // asks that wait for responses, by the request's id
 	news     map[string]bool     // agents that got a response since their last plain list
-	bell     bell                // rung for every message, and when the channel closes
+	bell     pace.Bell           // rung for every message, and when the channel closes
 }
 
 // eviction tells how far evictMessages has come in a channel.

@@ -65,7 +65,7 @@ func (e *Engine) ListMessages(c *Call, id string, which *object.MessageFilter) (
 			}
 			err = e.authorizeChannelReader(ch, c.Caller)
 			if wait > 0 {
-				rung = ch.bell.nextRing()
+				rung = ch.bell.NextRing()
 			}
 			open = ch.isOpen(now())
 			hold = held && open && e.shouldHoldList(ch, c.Caller.name, now())

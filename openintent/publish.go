@@ -64,7 +64,7 @@ func (e *Engine) publishEntries(first, last int64, out []feedEntry) {
 // announceEntry wakes all that wait for a message, and hands the entry to the streams.
 func (e *Engine) announceEntry(n *feedEntry) {
 	if m := n.message; m != nil {
-		m.ch.bell.ring()
+		m.ch.bell.Ring()
 		if m.kind == object.KindResponse {
 			if a := m.ch.asks[m.correlation]; a != nil {
 				a.addResponse(e, m)

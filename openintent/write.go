@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 
+	"github.com/acpd/acpd/internal/pace"
 	"github.com/acpd/acpd/openintent/chain"
 	"github.com/acpd/acpd/store"
 )
@@ -13,12 +14,12 @@ type tx struct {
 	*store.Tx
 	e      *Engine
 	now    chain.Time
-	first  int64       // the first number that it may give out
-	last   int64       // the last that it gave out, 0 for none
-	out    []feedEntry // to publish
-	buried bool        // it leaves something for the sweep to remove
-	wake   []*bell     // to ring
-	alarm  bool        // a channel may be due earlier than before
+	first  int64        // the first number that it may give out
+	last   int64        // the last that it gave out, 0 for none
+	out    []feedEntry  // to publish
+	buried bool         // it leaves something for the sweep to remove
+	wake   []*pace.Bell // to ring
+	alarm  bool         // a channel may be due earlier than before
 
 	// If the store does not keep the write, these put the world back.
 	loading  bool            // the world is being filled: nothing is put back
@@ -64,7 +65,7 @@ func (t *tx) publishIfCommitted(kept bool) {
 		t.e.publishEntries(t.first, t.last, t.out)
 	}
 	for _, b := range t.wake {
-		b.ring()
+		b.Ring()
 	}
 	if t.buried {
 		t.e.sweep.Set()

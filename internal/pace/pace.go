@@ -1,4 +1,4 @@
-// Package pace has what loops wait for: a signal to look again, and time to pass.
+// Package pace has what loops wait for: a signal to look again, a bell that wakes all, and time to pass.
 package pace
 
 import (

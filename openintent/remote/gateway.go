@@ -81,25 +81,25 @@ type Gateway struct {
 	Engine *openintent.Engine // the caller runs it
 	API    *api.API           // of the engine; the caller serves it to the agents here
 
-	cfg      Config
-	log      *slog.Logger
-	ctx      context.Context // ends with that of Run
-	end      context.CancelFunc
-	messages *messageQueue
-	followed *followedHosts
-	arrival  pace.Signal     // set when a peer has come into reach
-	server   *http.Server    // of what other daemons pass on
-	requests *budget.Account // of these that are under way
+	cfg       Config
+	log       *slog.Logger
+	ctx       context.Context // ends with that of Run
+	end       context.CancelFunc
+	messages  *messageQueue
+	followed  *followedHosts
+	arrival   pace.Signal     // set when a peer has come into reach
+	connected pace.Bell       // rung then
+	server    *http.Server    // of what other daemons pass on
+	requests  *budget.Account // of these that are under way
 
-	mu            sync.Mutex           // guards the rest
-	nextConnected chan struct{}        // closed when the next host is connected
-	waitingAt     map[identity.ID]int  // asks and lists at each host, whose answers may take their time
-	streams       map[*streamConn]bool // streams of other daemons
+	mu        sync.Mutex           // guards the rest
+	waitingAt map[identity.ID]int  // asks and lists at each host, whose answers may take their time
+	streams   map[*streamConn]bool // streams of other daemons
 }
 
 // OpenGateway makes the engine and reads what the store knows. Requests are served while Run runs.
 func OpenGateway(ctx context.Context, cfg Config) (*Gateway, error) {
-	g := &Gateway{cfg: cfg, log: cfg.Engine.Log, nextConnected: make(chan struct{}), arrival: pace.NewSignal(), waitingAt: make(map[identity.ID]int), streams: make(map[*streamConn]bool)}
+	g := &Gateway{cfg: cfg, log: cfg.Engine.Log, arrival: pace.NewSignal(), waitingAt: make(map[identity.ID]int), streams: make(map[*streamConn]bool)}
 	g.ctx, g.end = context.WithCancel(context.Background())
 	g.followed = &followedHosts{g: g, hosts: make(map[identity.ID]*followedHost)}
 	e := cfg.Engine
@@ -139,7 +139,7 @@ func (g *Gateway) SetPeerConnected(peer identity.ID, up bool) {
 	g.messages.wake.Set()
 	if up {
 		g.arrival.Set()
-		g.announceConnection()
+		g.connected.Ring()
 		g.followed.handleHostInReach(peer)
 	}
 }

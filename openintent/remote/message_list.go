@@ -36,7 +36,7 @@ const (
 func (g *Gateway) forwardMessageList(p openintent.ForwardedRequest, to identity.ID, w http.ResponseWriter, r *http.Request) error {
 	until := time.Now().Add(p.Wait)
 	for {
-		connected := g.watchNextConnection()
+		connected := g.connected.NextRing()
 		err := g.proxyRequest(p, to, listTime+p.Wait, w, r)
 		code, away := codeIfOutOfReach(err)
 		if !away || r.Context().Err() != nil {
@@ -84,21 +84,6 @@ func (g *Gateway) waitForConnection(ctx context.Context, d time.Duration, connec
 	case <-g.ctx.Done():
 	}
 	return false
-}
-
-// watchNextConnection returns a channel that is closed when the next host is connected.
-func (g *Gateway) watchNextConnection() <-chan struct{} {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return g.nextConnected
-}
-
-// announceConnection tells all that wait for it that a host is connected.
-func (g *Gateway) announceConnection() {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	close(g.nextConnected)
-	g.nextConnected = make(chan struct{})
 }
 
 // encodeWaitingMessages returns, as a JSON array, the messages of a sender that wait for a channel, and how

@@ -1,15 +1,15 @@
-package openintent
+package pace
 
 import "sync"
 
-// bell wakes all that wait for it.
-type bell struct {
+// Bell wakes all that wait for it. The zero value is ready to use.
+type Bell struct {
 	mu sync.Mutex
 	c  chan struct{} // nil while nobody waits
 }
 
-// nextRing returns a channel that the next ring closes.
-func (b *bell) nextRing() <-chan struct{} {
+// NextRing returns a channel that the next ring closes.
+func (b *Bell) NextRing() <-chan struct{} {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.c == nil {
@@ -18,8 +18,8 @@ func (b *bell) nextRing() <-chan struct{} {
 	return b.c
 }
 
-// ring wakes all that wait.
-func (b *bell) ring() {
+// Ring wakes all that wait.
+func (b *Bell) Ring() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.c != nil {
