@@ -41,6 +41,7 @@ type claude struct {
 	token     string   // which the session gave its children
 	args      []string // the session's command line
 	processes *processes
+	reply     func(context.Context, wire.MessageID, string) error
 	askAgain  time.Duration // after which a session is asked again that has not said that it is idle
 
 	listener *net.UnixListener // on the socket that the session answers to
@@ -48,6 +49,7 @@ type claude struct {
 
 	mu      sync.Mutex                    // guards what follows
 	awaited map[string]chan<- claudeFrame // receipts and notices, by the frame that they are for
+	woken   map[wire.MessageID]bool       // the messages that the session was woken for
 }
 
 // findClaude returns the session of Claude Code that has started this process.
@@ -85,7 +87,7 @@ func findClaude(ctx context.Context, env *Environment, ps *processes) (Session, 
 	}
 	c := &claude{
 		lifetime: newLifetime(), version: env.Version, socket: socket, token: env.Getenv("CLAUDE_CODE_MESSAGING_TOKEN"), args: parent.args,
-		processes: ps, askAgain: askAgain, awaited: make(map[string]chan<- claudeFrame),
+		processes: ps, reply: env.Reply, askAgain: askAgain, awaited: make(map[string]chan<- claudeFrame), woken: make(map[wire.MessageID]bool),
 	}
 	if err := c.listen(filepath.Dir(socket)); err != nil {
 		return fail("%v", err)
@@ -218,6 +220,7 @@ func (c *claude) givePointer(p Post, idle bool) error {
 	receipt := make(chan claudeFrame, 1)
 	c.await(f.ID, receipt)
 	defer c.forget(f.ID)
+	c.noteWoken(p.Message)
 	if err := c.write(&f); err != nil {
 		return err
 	}
@@ -266,6 +269,28 @@ func (c *claude) forget(id string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	delete(c.awaited, id)
+}
+
+// noteWoken remembers that the session was woken for a message.
+func (c *claude) noteWoken(id wire.MessageID) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.woken[id] = true
+}
+
+// findNamed returns the message that an answer names of those that the session was woken for. It reports
+// false if the answer names none of them, or several.
+func (c *claude) findNamed(answer string) (named wire.MessageID, ok bool) {
+	answer = strings.ToLower(answer)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	n := 0
+	for id := range c.woken {
+		if strings.Contains(answer, id.String()) {
+			named, n = id, n+1
+		}
+	}
+	return named, n == 1
 }
 
 // serve reads what the session sends, until the listener is closed.
@@ -323,10 +348,19 @@ func (c *claude) handle(f *claudeFrame) {
 				}
 			}
 		}
-	case f.Type == typeUser: // the model answers by Claude Code's own means, and gets the refusal in the same turn
-		c.write(&claudeFrame{
-			Type: typeControl, Action: actionStatus, Version: 1, ID: wire.NewMessageID().String(), From: c.from,
-			Of: f.ID, Status: statusRefused, Reason: "answers go through acp_reply",
-		})
+	case f.Type == typeUser:
+		c.handleAnswer(f)
 	}
+}
+
+// handleAnswer hands on what the model sends by Claude Code's own tool, SendMessage, if that names one of the
+// messages that the session was woken for. If it does not, or the reply fails, the model gets a refusal in the same turn.
+func (c *claude) handleAnswer(f *claudeFrame) {
+	if id, ok := c.findNamed(f.Answer); ok && c.reply != nil && c.reply(c.ctx, id, f.Answer) == nil {
+		return
+	}
+	c.write(&claudeFrame{
+		Type: typeControl, Action: actionStatus, Version: 1, ID: wire.NewMessageID().String(), From: c.from,
+		Of: f.ID, Status: statusRefused, Reason: "answers go through acp_reply",
+	})
 }

@@ -22,7 +22,8 @@ type claudeFrame struct {
 	From     string         `json:"from,omitzero"`
 	Token    string         `json:"token,omitzero"`    // of type auth
 	Priority string         `json:"priority,omitzero"` // of type user
-	Message  *claudeMessage `json:"message,omitzero"`  // of type user; sent, and not read
+	Message  *claudeMessage `json:"message,omitzero"`  // of type user; sent, and read as Answer
+	Answer   string         `json:"-"`                 // of type user: what the model sends, without the mark around it
 
 	Action     claudeAction `json:"action,omitzero"` // of type control
 	Of         string       `json:"orig_msg_id,omitzero"`
@@ -99,6 +100,7 @@ func readClaudeFrame(line []byte) (f claudeFrame, ok bool) {
 	f = claudeFrame{
 		Type: text("type"), ID: text("msg_id"), Action: claudeAction(text("action")), Of: text("orig_msg_id"),
 		Status: claudeStatus(text("status")), Reason: text("reason"), DropReason: text("drop_reason"), Mode: text("from_mode"),
+		Answer: readClaudeAnswer(fields["message"]),
 	}
 	json.Unmarshal(fields["dropped_msg_ids"], &f.Dropped)
 	return f, f.Type != "" || f.Action != ""
@@ -137,6 +139,9 @@ func (f *claudeFrame) judge() (saw string, err error) {
 // claudeTag is Claude Code's own mark around a message of another session.
 var claudeTag = regexp.MustCompile(`(?i)<(/?cross-session-message)`)
 
+// claudeMark matches a text in that mark, whatever attributes the mark has.
+var claudeMark = regexp.MustCompile(`(?s)^<cross-session-message(?:\s+[\w-]+="[^"]*")*\s*>(.*)</cross-session-message>$`)
+
 // wrapForClaude puts a line into the mark that the sender has to write. Without it the line
 // looks as if the user had typed it.
 func wrapForClaude(from, line string) jsontext.Value {
@@ -147,4 +152,18 @@ func wrapForClaude(from, line string) jsontext.Value {
 		panic(err) // the line was checked, and so was the path
 	}
 	return content
+}
+
+// readClaudeAnswer returns the text of a message from the model, without the mark around it. It returns ""
+// for a message that has no text.
+func readClaudeAnswer(message jsontext.Value) string {
+	var m struct {
+		Content string `json:"content"`
+	}
+	json.Unmarshal(message, &m, jsontext.AllowInvalidUTF8(true))
+	text := strings.TrimSpace(m.Content)
+	if mark := claudeMark.FindStringSubmatch(text); mark != nil {
+		text = strings.TrimSpace(mark[1])
+	}
+	return text
 }

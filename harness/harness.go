@@ -108,6 +108,11 @@ type Environment struct {
 	Dir     string              // the directory in which the program started it; empty: that of this process
 	Client  string              // the name that the program gave as MCP client; may be empty
 	Version string              // and its version; may be empty
+
+	// Reply takes what the model sends as an answer by the program's own means, if that
+	// names a message which the session was woken for. If it returns an error, or is nil, the answer is
+	// refused, and the model is told so.
+	Reply func(ctx context.Context, to wire.MessageID, text string) error
 }
 
 // FindSession returns the session of the program that started this process. It returns nil

@@ -94,6 +94,18 @@ func (s *Server) callReply(ctx context.Context, call *toolCall) (*result, error)
 		return nil, err
 	}
 	call.again = "acp_reply again with the same arguments (another text is another message)"
+	return s.reply(ctx, id, &a)
+}
+
+// ReplyTo answers a message with a text that the model sent by the agent program's own means, as
+// [harness.Environment.Reply] wants it.
+func (s *Server) ReplyTo(ctx context.Context, id wire.MessageID, text string) error {
+	_, err := s.reply(ctx, id, &replyArguments{Text: text})
+	return err
+}
+
+// reply answers a message as a says.
+func (s *Server) reply(ctx context.Context, id wire.MessageID, a *replyArguments) (*result, error) {
 	a.Status = cmp.Or(a.Status, replyCompleted)
 	if !slices.Contains([]string{replyCompleted, replyFailed, replyRefused, replyPartial}, a.Status) {
 		return nil, kinds.Errorf(kinds.Invalid, "status: expected completed, failed, refused or partial")
@@ -116,15 +128,15 @@ func (s *Server) callReply(ctx context.Context, call *toolCall) (*result, error)
 	case err != nil:
 		return nil, err
 	case r != nil && r.Kind == kinds.KindQuery:
-		return s.answerQuery(r, &a)
+		return s.answerQuery(r, a)
 	case r != nil:
-		return s.reportOn(ctx, r, &a)
+		return s.reportOn(ctx, r, a)
 	case way == replyWay{}:
 		return nil, kinds.Errorf(kinds.NotFound, "%s was not shown in this session, or long ago: read it first, with acp_inbox and this id, or a question about a delegation of yours with acp_task", id)
 	case way.question:
-		return s.answerQuestion(ctx, id, &a)
+		return s.answerQuestion(ctx, id, a)
 	}
-	return s.sendBack(ctx, key, way, &a)
+	return s.sendBack(ctx, key, way, a)
 }
 
 // recallMessages looks in the inbox for messages of that id, which an earlier process of the session may

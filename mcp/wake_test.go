@@ -116,6 +116,7 @@ func TestWake(t *testing.T) {
 		await.Receive(t, "a post", f.posts)
 	}
 
+	// The model may answer by the program's own means.
 	f.set(false, nil)
 	allowed, _ := openQuery(t, agent, "Is it safe?", 0)
 	p.awaitOpen(1)
@@ -125,6 +126,12 @@ func TestWake(t *testing.T) {
 	}
 	if post := await.Receive(t, "a post", f.posts); post.Message != allowed.ID || post.Given != "" || !strings.HasPrefix(post.Untrusted, "Answer within 1 min of its arrival.\nMessage from peer desk ") {
 		t.Errorf("%+v", post)
+	}
+	if err := s.ReplyTo(t.Context(), allowed.ID, "Yes."); err != nil {
+		t.Error(err)
+	}
+	if err := s.ReplyTo(t.Context(), allowed.ID, "Yes."); err == nil {
+		t.Error("answered twice")
 	}
 	for len(f.meta) > 0 {
 		<-f.meta

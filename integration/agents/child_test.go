@@ -37,7 +37,8 @@ const inboxText = "what desk wrote"
 type Child struct {
 	mu      sync.Mutex
 	session harness.Session
-	found   string // why there is none
+	found   string   // why there is none
+	replies []string // by the program's own means
 	calls   int
 	present SeenPresence
 	given   atomic.Bool   // up by those who have sent the messages of posts
@@ -50,6 +51,7 @@ type Found struct {
 	Name, Version string // empty: no session
 	Err           string
 	Calls         int
+	Replies       []string
 }
 
 // Look returns what the child found, as soon as it has.
@@ -57,7 +59,7 @@ func (c *Child) Look(_ struct{}, found *Found) error {
 	<-c.ready
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	*found = Found{Err: c.found, Calls: c.calls}
+	*found = Found{Err: c.found, Calls: c.calls, Replies: c.replies}
 	if c.session != nil {
 		found.Name, found.Version = c.session.Harness()
 	}
@@ -183,7 +185,7 @@ func (c *Child) serve(line []byte) {
 	switch m.Method {
 	case "initialize":
 		result = object{"protocolVersion": m.Params.Protocol, "capabilities": object{"tools": object{}}, "serverInfo": object{"name": "acp", "version": "1"}}
-		go c.find(harness.Environment{Client: m.Params.Client.Name, Version: m.Params.Client.Version})
+		go c.find(harness.Environment{Client: m.Params.Client.Name, Version: m.Params.Client.Version, Reply: c.takeReply})
 	case "tools/list":
 		result = object{"tools": []any{object{
 			"name": "acp_inbox", "description": "What others wrote.", "inputSchema": object{"type": "object", "properties": object{}},
@@ -225,6 +227,13 @@ func (c *Child) find(env harness.Environment) {
 		go w.Watch(context.Background(), c.notePresence)
 	}
 	close(c.ready)
+}
+
+func (c *Child) takeReply(_ context.Context, to wire.MessageID, text string) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.replies = append(c.replies, to.String()+": "+text)
+	return nil
 }
 
 // child is the test's end of a Child.

@@ -201,25 +201,33 @@ func TestClaudeRefuses(t *testing.T) {
 	}
 }
 
-// A model that answers by Claude Code's own means gets the refusal in the same turn.
+// The model may answer by Claude Code's own tool. What names the message is handed on, and
+// anything else is refused in the same turn.
 func TestClaudeAnswersByItself(t *testing.T) {
 	t.Parallel()
 	p := newPerson(t)
 	c, child := p.startChild()
 	from := regexp.MustCompile(`from="(uds:[^"]*)"`)
 	post := newPost()
-	p.model.on("waits, id", step{tool: "SendMessage", input: func(q *request) map[string]any {
-		for _, i := range q.items {
-			if m := from.FindStringSubmatch(i.text); m != nil {
-				return map[string]any{"to": m[1], "message": post.Message.String() + ": it is done", "summary": "an answer"}
+	send := func(text string) step {
+		return step{tool: "SendMessage", input: func(q *request) map[string]any {
+			for _, i := range q.items {
+				if m := from.FindStringSubmatch(i.text); m != nil {
+					return map[string]any{"to": m[1], "message": text, "summary": "an answer"}
+				}
 			}
-		}
-		return nil
-	}})
+			return nil
+		}}
+	}
+	p.model.on("waits, id", send("no id in it"), send(post.Message.String()+": it is done"))
 	if r := child.post(post); r.Err != "" {
 		t.Fatalf("post: %+v", r)
 	}
 	c.awaitTurns(2)
+	await.Until(t, "the answer is handed on", func() bool { return len(child.look().Replies) > 0 })
+	if got, want := child.look().Replies, []string{post.Message.String() + ": " + post.Message.String() + ": it is done"}; !slices.Equal(got, want) {
+		t.Errorf("replies %q, want %q", got, want)
+	}
 	await.Until(t, "the model hears of the refusal", func() bool {
 		return slices.ContainsFunc(p.model.list(), func(r *request) bool { return strings.Contains(r.body, "was refused") })
 	})

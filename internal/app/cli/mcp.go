@@ -88,7 +88,7 @@ func (a *app) newMCPServer(name string, attach bool) (*mcp.Server, error) {
 		a.Daemon.SpeakAs = client.SpeakParams{} // an agent of its own, also below another
 		s.Attach = &client.AttachParams{Name: name}
 		s.FindSession = func(ctx context.Context, program, version string) (harness.Session, error) {
-			return harness.FindSession(ctx, harness.Environment{Client: program, Version: version})
+			return harness.FindSession(ctx, harness.Environment{Client: program, Version: version, Reply: s.ReplyTo})
 		}
 	}
 	return s, nil
