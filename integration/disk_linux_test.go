@@ -68,7 +68,7 @@ func TestUntrustOnAFullDisk(t *testing.T) {
 	await.Until(t, "the delegation has ended", func() bool { return strings.Contains(desk.MustOutput("tasks"), "failed") })
 	await.Until(t, "the log says so", func() bool {
 		log := desk.Acpd.Stderr.String()
-		return strings.Contains(log, "trust store: written") && strings.Contains(log, "all that it left is removed")
+		return strings.Contains(log, "trust store: on disk again") && strings.Contains(log, "all that it left is removed")
 	})
 	if e := desk.RunAcpctl(0, "untrust", laptop.ID.String()).Stderr.String(); e != "acpctl untrust: laptop is blocked already\n" {
 		t.Errorf("all is on disk, and untrust says %q", e)

@@ -30,9 +30,9 @@ func (s Saver) Run(ctx context.Context) error {
 		err := s.Save(context.WithoutCancel(ctx))
 		switch {
 		case err == nil && failing:
-			s.Log.Info("on disk again: " + s.What)
+			s.Log.Info(s.What + ": on disk again")
 		case err != nil && !failing:
-			s.Log.Error("not on disk yet, and tried again until it is; a restart forgets what is not: "+s.What, "err", err)
+			s.Log.Error(s.What+": not on disk yet, and tried again until it is; a restart forgets the change", "err", err)
 		}
 		failing = err != nil
 	}

@@ -44,7 +44,7 @@ func TestSaver(t *testing.T) {
 		if !slices.Equal(saves, want) {
 			t.Errorf("saved at %v, want %v", saves, want)
 		}
-		if text := log.String(); strings.Count(text, "not on disk yet") != 1 || strings.Count(text, "on disk again: the pins") != 1 {
+		if text := log.String(); strings.Count(text, "not on disk yet") != 1 || strings.Count(text, "the pins: on disk again") != 1 {
 			t.Error(text)
 		}
 	})
