@@ -3,6 +3,7 @@ package talk
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -33,15 +34,18 @@ func (v *verbs) newQueryCmd() *cobra.Command {
   git diff | acpctl query desk -
   acpctl query desk --json --payload '{"question": "Status?", "max_tokens": 50}'
   acpctl query --ref "$ACP_ID" 'Which branch?'         while working on a delegation`,
-		Long: `It asks an agent at PEER, and prints the answer to standard output: its summary, and below that its data as JSON. QUESTION may be - (standard input) or @file.
+		Long: `It asks an agent at PEER, and prints the answer to standard output: its summary, and below that its data as JSON. QUESTION may be - (standard input) or @file; at a terminal acpctl asks for it if it is missing.
 An interrupt ends the question at the other side too. A question that is sent again, even under the same --id, is asked
 again. With --wait-online acpctl waits for a peer that cannot be reached, and sends the question once.
 
 With --ref, and without PEER, it asks the agent that gave a delegation to an agent here. Without --deadline it waits as
 long as the delegation lasts, and asks again after a daemon was away. The answer is kept until the delegation ends.`,
 		Args: func(cmd *cobra.Command, args []string) error {
-			if q.ref != "" {
+			switch {
+			case q.ref != "":
 				args = append([]string{"none"}, args...) // the daemon knows who it is
+			case len(args) == 1 && v.InTTY && !cmd.Flags().Changed("payload"):
+				args = append(args, "asked for") // by runQuery
 			}
 			return q.checkArgs(cmd, args)
 		},
@@ -78,6 +82,13 @@ func (v *verbs) runQuery(cmd *cobra.Command, args []string, q *queryFlags) error
 	} else {
 		params.To, args = args[0], args[1:]
 	}
+	if len(args) == 0 && q.payload == "" { // at a terminal
+		question, err := v.askForQuestion(ctx, params.To)
+		if err != nil {
+			return err
+		}
+		args = []string{question}
+	}
 	h, p, err := q.composeMessage(ctx, v.Frame, func() (_ any, err error) {
 		if q.query.Question, err = v.ReadArgument(ctx, "QUESTION", args[0]); err != nil {
 			return nil, err
@@ -102,6 +113,15 @@ func (v *verbs) runQuery(cmd *cobra.Command, args []string, q *queryFlags) error
 		}
 		return v.sendOnline(ctx, params.To, q.patience, ask)
 	})
+}
+
+// askForQuestion asks a person for the question to a peer, unless that is unknown.
+func (v *verbs) askForQuestion(ctx context.Context, to string) (string, error) {
+	if _, err := v.Daemon.Discover(ctx, client.DiscoverParams{To: to, TimeoutMS: 1000}); err != nil && kinds.AsError(err).Code == kinds.UnknownPeer {
+		return "", err
+	}
+	fmt.Fprintf(v.Err, "Question for %s: ", client.Line(to))
+	return v.ReadLine(ctx)
 }
 
 // waitsForTurn reports whether a question waits for a turn of a session, as its peer says: it names a

@@ -9,6 +9,7 @@ import (
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/client/jsonrpc"
 	"github.com/acpd/acpd/internal/app/cli/clitest"
+	"github.com/acpd/acpd/internal/app/cli/frame"
 	"github.com/acpd/acpd/internal/app/cli/ui"
 	"github.com/acpd/acpd/kinds"
 	"github.com/acpd/acpd/wire"
@@ -83,6 +84,18 @@ func TestParentThatHasEnded(t *testing.T) {
 	ended.Details = jsontext.Value(`{"delivered":"unknown","reason":"parent_ended"}`)
 	f.SetAnswer(client.MethodQuery, ended)
 	f.WantResult(f.Run("query", "desk", "hi"), 1, "", "acpctl query: the request that this follows from ended; --parent '' names none; delivered: unknown\n")
+}
+
+// At a terminal query asks for the question that is missing.
+func TestQueryAsksForTheQuestion(t *testing.T) {
+	f := newDaemon(t)
+	f.SetAnswer(client.MethodQuery, &client.Answer{ID: clitest.SomeID, From: clitest.DeskID, Kind: "response", Payload: wire.Payload(`{"summary":"main"}`)})
+	f.WantResult(f.RunAtTerminal(ui.Terminal{InTTY: true}, "Which branch?\n", "query", "desk"), 0, "main\n", "Question for desk: ")
+	if got := f.RunAtTerminal(ui.Terminal{InTTY: true}, "\n", "query", "desk"); got.Code != frame.ExitUsage || !strings.Contains(got.Err, "question: empty") {
+		t.Errorf("%+v", got)
+	}
+	f.SetAnswer(client.MethodDiscover, kinds.Errorf(kinds.UnknownPeer, `to: no peer "hi" is known`))
+	f.WantResult(f.RunAtTerminal(ui.Terminal{InTTY: true}, "Which branch?\n", "query", "hi"), 5, "", "acpctl query: PEER: no peer \"hi\" is known\n")
 }
 
 // A question without a deadline has ten minutes where a session answers it, as far as the peer says, and a person
