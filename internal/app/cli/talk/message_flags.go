@@ -38,7 +38,10 @@ func (m *messageFlags) addFlags(cmd *cobra.Command) {
 func (m *messageFlags) checkArgs(cmd *cobra.Command, args []string) error {
 	names := frame.ListArgNames(cmd)
 	if cmd.Flags().Changed("payload") {
-		if len(args) > 1 {
+		switch {
+		case m.payload == "":
+			return frame.UsageErrorf("--payload: empty: give a value, or leave the flag out")
+		case len(args) > 1:
 			return fmt.Errorf("--payload stands instead of %s: leave one of them out", strings.Join(names[1:], " and "))
 		}
 		names = names[:1]

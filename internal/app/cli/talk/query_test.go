@@ -86,6 +86,14 @@ func TestParentThatHasEnded(t *testing.T) {
 	f.WantResult(f.Run("query", "desk", "hi"), 1, "", "acpctl query: the request that this follows from ended; --parent '' names none; delivered: unknown\n")
 }
 
+// A --payload that is empty, as a variable that is not set is, is found out before anything is asked or sent.
+func TestEmptyPayload(t *testing.T) {
+	f := newDaemon(t)
+	for _, verb := range []string{"query", "delegate", "notify"} {
+		f.WantResult(f.Run(verb, "desk", "--payload", ""), frame.ExitUsage, "", "acpctl "+verb+": --payload: empty: give a value, or leave the flag out\nSee: acpctl "+verb+" --help\n")
+	}
+}
+
 // At a terminal query asks for the question that is missing.
 func TestQueryAsksForTheQuestion(t *testing.T) {
 	f := newDaemon(t)
