@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -13,6 +14,7 @@ import (
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/internal/app/cli/frame"
 	"github.com/acpd/acpd/internal/app/cli/ui"
+	"github.com/acpd/acpd/internal/pace"
 	"github.com/acpd/acpd/kinds"
 )
 
@@ -94,11 +96,7 @@ func (v *verbs) runQuery(cmd *cobra.Command, args []string, q *queryFlags) error
 			return nil, err
 		}
 		q.query.DeadlineMS, err = frame.ReadMilliseconds(cmd, "deadline", q.deadline, kinds.MaxQueryDeadline)
-		waits := err == nil && q.query.DeadlineMS == 0 && q.ref == "" && v.waitsForTurn(ctx, params.To)
-		if waits {
-			v.PrintForPerson("%s answers when its session has a turn: waiting for that", client.Line(params.To))
-		}
-		if waits || q.ref != "" && q.query.DeadlineMS == 0 {
+		if err == nil && q.query.DeadlineMS == 0 && (q.ref != "" || v.waitsForTurn(ctx, params.To)) {
 			q.query.DeadlineMS = uint64(kinds.MaxQueryDeadline.Milliseconds())
 		}
 		return &q.query, err
@@ -124,6 +122,9 @@ func (v *verbs) askForQuestion(ctx context.Context, to string) (string, error) {
 	return v.ReadLine(ctx)
 }
 
+// turnPatience is how long a person waits for the turn of a session before acpctl says that it waits for one.
+var turnPatience = 5 * time.Second
+
 // waitsForTurn reports whether a question waits for a turn of a session, as its peer says: it names a
 // session, or names no agent and sessions are all that the peer has.
 func (v *verbs) waitsForTurn(ctx context.Context, to string) bool {
@@ -142,14 +143,32 @@ func (v *verbs) waitsForTurn(ctx context.Context, to string) bool {
 	})
 }
 
+// tellOfWaiting tells a person that an answer may take a while, if the question waits for a turn of a session. The caller
+// calls end when the question is over.
+func (v *verbs) tellOfWaiting(ctx context.Context, to string) (end func()) {
+	if to == "" || v.JSON {
+		return func() {}
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	var telling sync.WaitGroup
+	telling.Go(func() {
+		if pace.Sleep(ctx, turnPatience) == nil && v.waitsForTurn(ctx, to) && ctx.Err() == nil {
+			v.TellLine(to + " answers when its session has a turn: waiting for that")
+		}
+	})
+	return func() { cancel(); telling.Wait() }
+}
+
 // queryAgent asks a question, by retry, which calls its argument until it succeeds or there is no
 // point in it, and returns its error.
 func (v *verbs) queryAgent(ctx context.Context, params client.QueryParams, retry func(ask func() error) error) error {
+	endTelling := v.tellOfWaiting(ctx, params.To)
 	var answer *client.Answer
 	err := retry(func() (err error) {
 		answer, err = v.Daemon.Query(ctx, params)
 		return err
 	})
+	endTelling()
 	if err != nil {
 		return frame.WithRepeatID(err, params.ID)
 	}

@@ -1,13 +1,16 @@
 package talk
 
 import (
+	"io"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/client/jsonrpc"
+	"github.com/acpd/acpd/integration/await"
 	"github.com/acpd/acpd/internal/app/cli/clitest"
 	"github.com/acpd/acpd/internal/app/cli/frame"
 	"github.com/acpd/acpd/internal/app/cli/ui"
@@ -106,8 +109,58 @@ func TestQueryAsksForTheQuestion(t *testing.T) {
 	f.WantResult(f.RunAtTerminal(ui.Terminal{InTTY: true}, "Which branch?\n", "query", "hi"), 5, "", "acpctl query: PEER: no peer \"hi\" is known\n")
 }
 
-// A question without a deadline has ten minutes where a session answers it, as far as the peer says, and a person
-// reads that it waits for a turn.
+// writtenLines has what is written, as a terminal's lines.
+type writtenLines chan string
+
+func (w writtenLines) Write(b []byte) (int, error) {
+	w <- string(b)
+	return len(b), nil
+}
+
+// Who asks a session is told that the answer waits for a turn; nobody is who asks another agent, or gets an answer soon.
+func TestWhoWaitsForASessionIsTold(t *testing.T) {
+	patience := turnPatience
+	t.Cleanup(func() { turnPatience = patience })
+	for _, c := range []struct {
+		to       string
+		patience time.Duration
+		looks    int // at what the peer says, for the deadline and to tell
+		want     string
+	}{
+		{"desk/claude", time.Millisecond, 2, "desk/claude answers when its session has a turn: waiting for that\n"},
+		{"desk/serve", time.Millisecond, 2, ""},
+		{"desk/claude", time.Hour, 1, ""},
+	} {
+		turnPatience = c.patience
+		f, looks, told, release := newDaemon(t), make(chan string, 9), make(writtenLines, 9), make(chan bool)
+		f.SetHandler(client.MethodDiscover, func(*jsonrpc.Request) (any, error) {
+			looks <- "a look"
+			return &client.Answer{ID: clitest.SomeID, From: clitest.DeskID, Kind: "capabilities", Payload: wire.Payload(`{"details":[{"name":"claude","answers":"turn"},{"name":"serve","answers":"now"}]}`)}, nil
+		})
+		f.SetHandler(client.MethodQuery, func(*jsonrpc.Request) (any, error) {
+			<-release
+			return &client.Answer{ID: clitest.SomeID, From: clitest.DeskID, Kind: "response", Payload: wire.Payload(`{"summary":"here"}`)}, nil
+		})
+		ended := make(chan int, 1)
+		go func() {
+			ended <- f.RunWithoutHome(t.Context(), ui.Terminal{In: strings.NewReader(""), Out: io.Discard, Err: told}, "--home", f.Home, "query", c.to, "hi")
+		}()
+		for range c.looks {
+			await.Receive(t, "a look at what the peer says", looks)
+		}
+		if c.want != "" {
+			if got := await.Receive(t, "what is told", told); got != c.want {
+				t.Errorf("told %q", got)
+			}
+		}
+		close(release)
+		if code := await.Receive(t, "the end", ended); code != 0 || len(looks)+len(told) != 0 {
+			t.Errorf("%s ends with %d; %d lines are told, after %d more looks", c.to, code, len(told), len(looks))
+		}
+	}
+}
+
+// A question without a deadline has ten minutes where a session answers it, as far as the peer says.
 func TestDeadlineOfASession(t *testing.T) {
 	f := newDaemon(t)
 	var asked kinds.Query
@@ -144,8 +197,7 @@ func TestDeadlineOfASession(t *testing.T) {
 			f.SetAnswer(client.MethodDiscover, kinds.Errorf(kinds.NotAuthorized, "no"))
 		}
 		asked.DeadlineMS = 1
-		got := f.RunAtTerminal(ui.Terminal{ErrTTY: true}, "", append([]string{"query"}, append(strings.Fields(c.args), "hi")...)...)
-		if told := strings.Contains(got.Err, " answers when its session has a turn: waiting for that\n"); got.Code != 0 || asked.DeadlineMS != c.want || told != (c.want == 600_000) {
+		if got := f.Run(append([]string{"query"}, append(strings.Fields(c.args), "hi")...)...); got.Code != 0 || asked.DeadlineMS != c.want {
 			t.Errorf("%s, where the peer says %s: %d ms, want %d; %+v", c.args, c.says, asked.DeadlineMS, c.want, got)
 		}
 	}
