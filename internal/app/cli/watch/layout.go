@@ -1,9 +1,11 @@
 package watch
 
 import (
+	"math"
 	"strings"
 
 	"github.com/acpd/acpd/internal/app/cli/ui"
+	"github.com/acpd/acpd/kinds"
 )
 
 const (
@@ -27,7 +29,7 @@ func fitPeer(text string, cells int) string {
 	return ui.CutName(text)
 }
 
-// layOut returns a line for a terminal of that width, math.MaxInt if it is not known. The text of a message comes
+// layOut returns a line for a terminal of that width, [math.MaxInt] if it is not known. The text of a message comes
 // last, and is cut where the line ends.
 func (t *tail) layOut(l *tailLine, width int) string {
 	clock := "15:04:05"
@@ -75,4 +77,16 @@ func (l *tailLine) joinText(hasTask bool, cells int) string {
 		text, answer = ui.ShareCells(text, answer, room)
 	}
 	return text + answerMark + answer
+}
+
+// replacesLine reports whether a line and the one before it on the same terminal show partial results of one delegation:
+// the new one replaces the other.
+func (t *tail) replacesLine(l *tailLine, width int) bool {
+	of := ""
+	if l.kind == kinds.KindResult && strings.HasPrefix(l.text+" ", "partial ") {
+		of = l.sign + l.there + l.task
+	}
+	isSame := of != "" && of == t.partial
+	t.partial = of
+	return isSame && t.Colours && width != math.MaxInt && !t.params.Payload
 }

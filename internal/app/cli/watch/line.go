@@ -31,6 +31,7 @@ func (t *tail) printItem(i *tailItem) {
 			Lost  uint64               `json:"lost,omitzero"`
 		}{i.entry, i.event, i.lost})
 	case i.lost > 0:
+		t.partial = ""
 		t.PrintLine("%s", t.ColourText(ui.Yellow, fmt.Sprintf("lost %d", i.lost)))
 	case i.event != nil:
 		e := i.event
@@ -97,7 +98,11 @@ func newEntryLine(e *client.TrafficEntry) *tailLine {
 func (t *tail) printLine(l *tailLine) {
 	if t.OutTTY {
 		t.printDay(l.at.Local())
-		t.PrintLine("%s", t.layOut(l, t.OutWidth()))
+		up, width := "", t.OutWidth()
+		if t.replacesLine(l, width) {
+			up = "\x1b[A\x1b[K"
+		}
+		t.PrintLine("%s%s", up, t.layOut(l, width))
 		return
 	}
 	fields := []string{l.at.UTC().Format("2006-01-02T15:04:05.000Z"), l.here, l.sign, l.there, l.kind, l.text, l.answer, l.outcome, l.took}
@@ -114,7 +119,7 @@ func (t *tail) printDay(at time.Time) {
 		t.day = time.Now().Format(day)
 	}
 	if now := at.Format(day); now != t.day {
-		t.day = now
+		t.day, t.partial = now, ""
 		t.PrintLine("%s", t.ColourText(ui.Bold, now))
 	}
 }

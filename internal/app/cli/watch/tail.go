@@ -75,7 +75,10 @@ type tail struct {
 	all    bool   // discover is wanted
 	held   []tailItem
 	talk   chan string // lines for a person, about the tail itself
-	day    string      // of the last line on a terminal
+
+	// On a terminal.
+	day     string // of the last line
+	partial string // the delegation whose partial result the last line shows; may be ""
 }
 
 // holdTime is longer than any of the two ways takes, as a rule.
@@ -122,6 +125,7 @@ func (t *tail) follow(ctx context.Context) error {
 			t.held = append(t.held, e)
 		case <-t.nextRelease():
 		case line := <-t.talk:
+			t.partial = ""
 			t.Warn("%s", line)
 		case err := <-failed:
 			t.printHeld(time.Time{})
