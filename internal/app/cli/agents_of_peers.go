@@ -7,8 +7,6 @@ import (
 	"strings"
 	"time"
 
-	"golang.org/x/sync/errgroup"
-
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/kinds"
@@ -22,48 +20,26 @@ type peerAgents struct {
 	Error  *kinds.Error         `json:"error,omitzero"` // why it says nothing
 }
 
-// Bounds of asking peers for their agents.
-const (
-	agentsPatience = 2 * time.Second // for all of them
-	agentsAtOnce   = 64              // peers that are asked at the same time
-)
+// agentsPatience bounds how long all peers together are asked for their agents.
+const agentsPatience = 2 * time.Second
 
 // askPeersForAgents asks the connected peers what their agents are.
 func (a *app) askPeersForAgents(ctx context.Context, peers []client.Peer) []peerAgents {
-	ctx, cancel := context.WithTimeout(ctx, agentsPatience)
-	defer cancel()
 	all := []peerAgents{}
-	for _, p := range peers {
-		if p.State == client.PeerConnected {
-			all = append(all, peerAgents{ID: p.ID, Name: p.Name, Agents: []kinds.AgentDetails{}})
+	for _, said := range a.askConnected(ctx, peers, true, agentsPatience) {
+		p, err := peerAgents{ID: said.peer.ID, Name: said.peer.Name, Agents: []kinds.AgentDetails{}}, said.err
+		var c *kinds.Capabilities
+		if err == nil {
+			c, err = kinds.ParsePayload[kinds.Capabilities](said.answer.Payload)
 		}
+		if err != nil {
+			p.Error = kinds.AsError(err)
+		} else {
+			p.Agents = append(p.Agents, c.ListAgents()...)
+		}
+		all = append(all, p)
 	}
-	var g errgroup.Group
-	g.SetLimit(agentsAtOnce)
-	for i := range all {
-		g.Go(func() error {
-			a.askForAgents(ctx, &all[i])
-			return nil
-		})
-	}
-	g.Wait()
 	return all
-}
-
-func (a *app) askForAgents(ctx context.Context, p *peerAgents) {
-	answer, err := a.Daemon.Discover(ctx, client.DiscoverParams{To: p.ID.String(), Fresh: true, TimeoutMS: uint64(agentsPatience.Milliseconds())})
-	if err != nil && ctx.Err() != nil {
-		err = kinds.Errorf(kinds.Timeout, "it has not said in %s what its agents are", agentsPatience)
-	}
-	var c *kinds.Capabilities
-	if err == nil {
-		c, err = kinds.ParsePayload[kinds.Capabilities](answer.Payload)
-	}
-	if err != nil {
-		p.Error = kinds.AsError(err)
-		return
-	}
-	p.Agents = append(p.Agents, c.ListAgents()...)
 }
 
 // printPeerAgents prints a table of the agents of peers.

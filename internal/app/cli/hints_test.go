@@ -8,6 +8,7 @@ import (
 	"github.com/acpd/acpd/internal/app/cli/clitest"
 	"github.com/acpd/acpd/internal/app/cli/frame"
 	"github.com/acpd/acpd/internal/app/cli/ui"
+	"github.com/acpd/acpd/kinds"
 )
 
 // What people type wrong is answered in two lines: what is wrong, and what to type instead. Nothing of it is run.
@@ -103,6 +104,18 @@ func TestWhatToTypeInstead(t *testing.T) {
 	if got := f.Run("query", "laptop", "--json"); got.Err != "" || !strings.Contains(got.Out, `"message":"QUESTION is missing: - reads it from standard input; type: acpctl query laptop 'Which branch is deployed?'"`) {
 		t.Errorf("%+v", got)
 	}
+}
+
+// discover without a peer asks all that are connected, and goes on after one that fails.
+func TestDiscoverAll(t *testing.T) {
+	f := newDaemon(t)
+	f.SetAnswer(client.MethodPeers, &client.Peers{Peers: []client.Peer{{ID: clitest.MyID, Name: "shelf", State: client.PeerTrusted}, {ID: clitest.DeskID, Name: "laptop", State: client.PeerConnected}}})
+	f.SetAnswer(client.MethodDiscover, &client.Answer{ID: clitest.SomeID, From: clitest.DeskID, Kind: "capabilities", Payload: kinds.EncodePayload(&kinds.Capabilities{Agents: []string{"reviewer"}})})
+	f.WantResult(f.Run("discover"), 0, "peer\tlaptop\nagents\treviewer\n", "")
+	f.SetAnswer(client.MethodDiscover, kinds.Errorf(kinds.Timeout, "no answer"))
+	f.WantResult(f.Run("discover"), 0, "", "acpctl discover: laptop: no answer\n")
+	f.SetAnswer(client.MethodPeers, &client.Peers{})
+	f.WantResult(f.RunInteractive("", "discover"), 0, "", "no peer is connected: acpctl peers shows those that there are\n")
 }
 
 // An empty question is found out as a missing one is, and without a peer query says how to get one.
