@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -92,4 +93,16 @@ func quoteAbout(about string) string {
 		return ""
 	}
 	return `"` + strings.ReplaceAll(client.Line(about), `"`, "'") + `"`
+}
+
+// countAgents returns how many agents each connected peer says it has, by its id.
+func (a *app) countAgents(ctx context.Context, peers []client.Peer) map[identity.ID]string {
+	counts := make(map[identity.ID]string)
+	for _, p := range a.askPeersForAgents(ctx, peers) {
+		counts[p.ID] = strconv.Itoa(len(p.Agents))
+		if p.Error != nil {
+			counts[p.ID] = "?"
+		}
+	}
+	return counts
 }

@@ -100,3 +100,14 @@ func TestManyAgentsOfAPeer(t *testing.T) {
 		t.Errorf("discover, names of no agent: %.200q", got.Out)
 	}
 }
+
+// peers shows how many agents those have that are connected.
+func TestPeersCountsAgents(t *testing.T) {
+	f := newDaemonWithAgents(t)
+	got := f.Run("peers")
+	for i, want := range []string{"away\t0100000000\ttrusted\t-\t", "desk\t0200000000\tconnected\t5\t", "empty\t0300000000\tconnected\t0\t", "mute\t0400000000\tconnected\t?\t", "older\t0500000000\tconnected\t2\t"} {
+		if line := strings.Split(got.Out, "\n")[i]; !strings.HasPrefix(line, want) {
+			t.Errorf("%q: want %q", line, want)
+		}
+	}
+}

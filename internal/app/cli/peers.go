@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/internal/app/cli/ui"
 )
 
@@ -28,6 +29,8 @@ func (a *app) newPeersCmd() *cobra.Command {
 vouches for the peer; such a peer is dialled when somebody calls it. A name in quotes is what a stranger calls itself, and
 proves nothing.
 
+AGENTS shows how many agents a connected peer has, and "?" if it does not answer within 2 s. acpctl agents lists them.
+
 SOURCE shows where the first address comes from: worked (connected there, SEEN shows when), static
 (config.yaml, trust --addr, an invitation), mdns (announced on the network), call (the stranger called from there). A narrow
 terminal cuts the addresses; --json has all.`,
@@ -36,13 +39,13 @@ terminal cuts the addresses; --json has all.`,
 			if err != nil {
 				return err
 			}
-			return a.PrintData(client.Peers{Peers: peers}, func() { a.printPeers(peers) })
+			return a.PrintData(client.Peers{Peers: peers}, func() { a.printPeers(peers, a.countAgents(cmd.Context(), peers)) })
 		},
 	}
 }
 
-// printPeers prints a table of peers, and tells a person what to do next.
-func (a *app) printPeers(peers []client.Peer) {
+// printPeers prints a table of peers, with how many agents the connected ones have, and tells a person what to do next.
+func (a *app) printPeers(peers []client.Peer, agents map[identity.ID]string) {
 	var rows [][]string
 	for _, p := range peers {
 		state, rtt := string(p.State), "-"
@@ -58,9 +61,9 @@ func (a *app) printPeers(peers []client.Peer) {
 		if p.RTTUS != nil {
 			rtt = ui.FormatMilliseconds(*p.RTTUS)
 		}
-		rows = append(rows, []string{ui.FormatPeerName(&p), p.ID.Label(), state, rtt, a.FormatAge(p.LastSeen.Time), ui.DashIfEmpty(string(p.Source)), client.Line(formatAddrs(p.Addrs))})
+		rows = append(rows, []string{ui.FormatPeerName(&p), p.ID.Label(), state, ui.DashIfEmpty(agents[p.ID]), rtt, a.FormatAge(p.LastSeen.Time), ui.DashIfEmpty(string(p.Source)), client.Line(formatAddrs(p.Addrs))})
 	}
-	a.PrintTable([]string{"NAME", "ID", "STATE", "RTT", "SEEN", "SOURCE", "ADDRESSES"}, rows)
+	a.PrintTable([]string{"NAME", "ID", "STATE", "AGENTS", "RTT", "SEEN", "SOURCE", "ADDRESSES"}, rows)
 	for _, p := range peers {
 		if p.NameConflict && p.Name == "" {
 			a.PrintForPerson("%s is no trusted peer: it claims the name of one", p.ID.Label())

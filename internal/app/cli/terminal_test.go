@@ -60,11 +60,11 @@ func TestTerminal(t *testing.T) {
 		{ID: clitest.DeskID, Name: "desk", State: client.PeerConnected, Addrs: []string{"192.0.2.1:7117"}, RTTUS: &rtt, Source: client.SourceMDNS},
 		{ID: clitest.MyID, State: client.PeerPending, Claim: "desk", NameConflict: true},
 	}})
-	f.WantResult(f.Run("peers"), 0, "desk\tde5c000000\tconnected\t1.234 ms\t-\tmdns\t192.0.2.1:7117\n"+
-		"\"desk\" (a trusted peer's name!)\tacdc000000\tpending\t-\t-\t-\t\n", "")
-	plainly := "NAME                             ID          STATE      RTT       SEEN  SOURCE  ADDRESSES\n" +
-		"desk                             de5c000000  connected  1.234 ms  -     mdns    192.0.2.1:7117\n" +
-		"\"desk\" (a trusted peer's name!)  acdc000000  pending    -         -     -\n"
+	f.WantResult(f.Run("peers"), 0, "desk\tde5c000000\tconnected\t?\t1.234 ms\t-\tmdns\t192.0.2.1:7117\n"+
+		"\"desk\" (a trusted peer's name!)\tacdc000000\tpending\t-\t-\t-\t-\t\n", "")
+	plainly := "NAME                             ID          STATE      AGENTS  RTT       SEEN  SOURCE  ADDRESSES\n" +
+		"desk                             de5c000000  connected  ?       1.234 ms  -     mdns    192.0.2.1:7117\n" +
+		"\"desk\" (a trusted peer's name!)  acdc000000  pending    -       -         -     -\n"
 	f.WantResult(f.RunAtTerminal(ui.Terminal{OutTTY: true}, "", "peers"), 0, plainly, "")
 	got := f.RunInteractive("", "peers")
 	if !strings.Contains(got.Out, ui.Green+"connected"+ui.Plain) || !strings.Contains(got.Out, ui.Yellow+"pending"+ui.Plain) {
