@@ -1,12 +1,60 @@
 package cli
 
 import (
+	"os"
+	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/client/jsonrpc"
+	"github.com/acpd/acpd/internal/app/cli/clitest"
 )
+
+// Who lets a peer ask is offered a command that tells him so, once, and only a person can take it.
+func TestOwnerNotifyIsOffered(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "notify-send"), []byte("#!/bin/sh\n"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	f := newDaemon(t)
+	f.SetAnswer(client.MethodAgents, client.Agents{Agents: []client.AgentState{}})
+	f.SetAnswer(client.MethodWakeAllow, &client.WakeRules{})
+	var asked []client.OwnerNotifyParams
+	var set client.OwnerNotify
+	f.SetHandler(client.MethodWakeNotify, func(r *jsonrpc.Request) (any, error) {
+		var p client.OwnerNotifyParams
+		if err := r.ReadParams(&p); err != nil {
+			t.Error(err)
+		}
+		asked = append(asked, p)
+		return set, nil
+	})
+	allow := []string{"wake", "allow", "desk", "--ask"}
+	const unset = "No command tells you when something waits for you. To set one: acpctl wake notify --help\n"
+	t.Setenv("PATH", dir)
+	for name, got := range map[string]clitest.Result{"a script": f.Run(allow...), "without --ask": f.RunInteractive("yes\n", allow[:3]...)} {
+		if got.Code != 0 || len(asked) > 0 || strings.Contains(got.Err, "notify-send") {
+			t.Errorf("%s: %+v, %+v", name, got, asked)
+		}
+	}
+	if got := f.RunInteractive("no\n", allow...); got.Code != 0 || len(asked) != 1 || asked[0].Set || !strings.Contains(got.Err, "It would start: notify-send acpd 'An agent needs you: acpctl approvals'\nTell you so? Type yes or no: ") || !strings.HasSuffix(got.Err, unset) {
+		t.Errorf("%+v, %+v", got, asked)
+	}
+	if got := f.RunInteractive("yes\n", allow...); got.Code != 0 || len(asked) != 3 || !asked[2].Set || !asked[2].Test || asked[2].Command[0] != "notify-send" {
+		t.Errorf("%+v, %+v", got, asked)
+	}
+	set, asked = client.OwnerNotify{Command: []string{"say"}, Source: "wake.yaml"}, nil
+	if got := f.RunInteractive("yes\n", allow...); got.Code != 0 || len(asked) != 1 || strings.Contains(got.Err, "Type yes") {
+		t.Errorf("with a command: %+v, %+v", got, asked)
+	}
+	set, asked = client.OwnerNotify{}, nil
+	t.Setenv("PATH", t.TempDir())
+	if got := f.RunInteractive("yes\n", allow...); got.Code != 0 || len(asked) != 1 || strings.Contains(got.Err, "Type yes") || !strings.HasSuffix(got.Err, unset) {
+		t.Errorf("without a program: %+v, %+v", got, asked)
+	}
+}
 
 func TestWakeNotify(t *testing.T) {
 	f := newDaemon(t)

@@ -64,10 +64,10 @@ by its own rules what runs without asking you.`,
 				return err
 			}
 			a.tellOfSessions(cmd.Context(), &p)
-			if p.Ask {
-				a.PrintForPerson("%s", frame.HintOwnerNotify)
+			if !p.Ask {
+				return nil
 			}
-			return nil
+			return a.OfferOwnerNotify(cmd.Context())
 		},
 	}
 	f := cmd.Flags()

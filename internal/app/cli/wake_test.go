@@ -7,7 +7,6 @@ import (
 
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/internal/app/cli/clitest"
-	"github.com/acpd/acpd/internal/app/cli/frame"
 	"github.com/acpd/acpd/kinds"
 )
 
@@ -49,7 +48,7 @@ func TestWhatKeepsASessionFromBeingWokenIsTold(t *testing.T) {
 	}
 }
 
-// Where nobody can be woken yet, that is said too, and a person who wants to be asked reads how to be told.
+// Where nobody can be woken yet, that is said too.
 func TestARuleWaitsForASession(t *testing.T) {
 	f := newDaemon(t)
 	f.SetAnswer(client.MethodAgents, client.Agents{Agents: []client.AgentState{}})
@@ -57,9 +56,6 @@ func TestARuleWaitsForASession(t *testing.T) {
 	const remedy = ": the rule waits for one. To have one: start a program that acpctl setup has connected\n"
 	f.WantResult(f.Run("wake", "allow", "desk"), 0, "", "No session is attached now"+remedy)
 	f.WantResult(f.Run("wake", "allow", "desk", "--agent", "claude"), 0, "", "No session claude is attached now"+remedy)
-	if got := f.RunInteractive("", "wake", "allow", "desk", "--ask"); !strings.HasSuffix(got.Err, remedy+frame.HintOwnerNotify+"\n") {
-		t.Errorf("%+v", got)
-	}
 }
 
 // The owner sees what is to be approved, and until when turns are used up.

@@ -3,14 +3,46 @@ package frame
 import (
 	"context"
 	"fmt"
+	"os/exec"
 	"strings"
 
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/internal/shellpath"
 )
 
-// HintOwnerNotify says how the owner is told that a message waits for approval.
-const HintOwnerNotify = "To have a command started when something waits for you: acpctl wake notify --help"
+// notifiers are commands that show a line on the desktop. No peer can change the line.
+var notifiers = [][]string{
+	{"notify-send", "acpd", "An agent needs you: acpctl approvals"},
+	{"osascript", "-e", `display notification "An agent needs you: acpctl approvals" with title "acpd"`},
+}
+
+// OfferOwnerNotify asks a person at a terminal whether the daemon shall start a command when something waits for him,
+// and tries the command after a yes. Otherwise it names the verb that sets one. It does nothing without a terminal, or
+// if such a command is set already. [Frame.SetOwnerNotify] undoes it.
+func (f *Frame) OfferOwnerNotify(ctx context.Context) error {
+	if !f.InTTY || !f.ErrTTY || f.AsGuest {
+		return nil
+	}
+	set, err := f.Daemon.NotifyOwner(ctx, client.OwnerNotifyParams{})
+	if err != nil || len(set.Command) > 0 {
+		return err
+	}
+	for _, argv := range notifiers {
+		if _, err := exec.LookPath(argv[0]); err != nil {
+			continue
+		}
+		f.Tell("When something waits for you, acpd can tell you so. It would start: %s", quoteCommand(argv))
+		if yes, err := f.Confirm(ctx, "Tell you so?"); err != nil {
+			return err
+		} else if !yes {
+			break
+		}
+		_, err := f.SetOwnerNotify(ctx, client.OwnerNotifyParams{Set: true, Command: argv, Test: true})
+		return err
+	}
+	f.Tell("No command tells you when something waits for you. To set one: acpctl wake notify --help")
+	return nil
+}
 
 // SetOwnerNotify sets or tries the command that tells the owner, and tells a person how the try went.
 func (f *Frame) SetOwnerNotify(ctx context.Context, p client.OwnerNotifyParams) (*client.OwnerNotify, error) {

@@ -56,6 +56,7 @@ func newUpDaemon(t *testing.T, programs ...string) *upDaemon {
 	d.handle(client.MethodWakeList, func(*jsonrpc.Request) (any, error) {
 		return &client.WakeRules{Rules: slices.Clone(d.rules), Answers: []client.WakeAnswersRule{}}, nil
 	})
+	d.SetAnswer(client.MethodWakeNotify, client.OwnerNotify{Command: []string{"notify-send"}})
 	d.handle(client.MethodWakeAllow, func(r *jsonrpc.Request) (any, error) {
 		var p client.WakeAllowParams
 		err := r.ReadParams(&p)

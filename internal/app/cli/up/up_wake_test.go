@@ -89,6 +89,18 @@ func TestUpSaysAllThatMayWake(t *testing.T) {
 	wantAll(t, d.RunInteractive("", "up"), "  Its questions begin no turn of Codex: one that names its session waits for the next turn. Its work may begin a turn of Codex (codex).\n")
 }
 
+// Whoever wants to be asked is offered a command that tells so, once.
+func TestUpOffersANoticeOnce(t *testing.T) {
+	d := newUpDaemon(t, "claude", "codex", "notify-send")
+	d.connect(t, "claude", "codex")
+	d.SetAnswer(client.MethodWakeNotify, client.OwnerNotify{})
+	d.setState([]client.Peer{desk})
+	got := d.RunInteractive("a\nno\na\nno\n", "up")
+	if did := d.takeDone(); got.Code != 0 || did != "wake de5c query  ask" || strings.Count(got.Err, "Tell you so? Type yes or no: ") != 1 {
+		t.Errorf("%q: %+v", did, got)
+	}
+}
+
 // The summary says what is true of the peer that is to be asked: which agents it has, and what has to happen before one
 // answers. No peer fills it.
 func TestUpSaysWhomToAsk(t *testing.T) {

@@ -8,7 +8,6 @@ import (
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/harness/setup"
 	"github.com/acpd/acpd/identity"
-	"github.com/acpd/acpd/internal/app/cli/frame"
 	"github.com/acpd/acpd/kinds"
 )
 
@@ -63,8 +62,7 @@ func (u *run) askWhoMayWake(ctx context.Context) error {
 		return err
 	}
 	u.Tell("acpctl approvals lists the questions that may begin a turn after your yes.")
-	u.Tell("%s", frame.HintOwnerNotify)
-	return nil
+	return u.OfferOwnerNotify(ctx)
 }
 
 // findRule returns a rule by which messages of a kind may wake an agent, or nil.
