@@ -6,17 +6,14 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"os/signal"
 	"runtime"
 	"sync"
 	"syscall"
-	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/acpd/acpd/internal/app/cli/frame"
 	"github.com/acpd/acpd/internal/app/web"
-	"github.com/acpd/acpd/internal/pace"
 )
 
 func (v *verbs) newWebCmd() *cobra.Command {
@@ -92,10 +89,8 @@ func (v *verbs) serveWeb(ctx context.Context, port int, open bool) error {
 		return err
 	}
 	switch {
-	case opener != "" && v.InTTY && v.ErrTTY && !canAsk:
-		v.Warn("no browser is opened: other programs can read its command line, and in the background nothing can be typed that would show which browser has the link: open it yourself within a minute, or run acpctl web in the foreground")
 	case opener != "" && !canAsk:
-		v.Warn("no browser is opened: other programs can read its command line, and there is no terminal to ask at which browser has the link: open it yourself within a minute, and use --no-open")
+		v.Warn("no browser is opened: other programs can read its command line, and nobody can be asked at this terminal which browser has the link: open it yourself within a minute")
 	case opener != "" && openBrowser(opener, link):
 		v.Tell("it opens in your browser, which shows a number to type here; ^C ends it")
 	default:
@@ -124,35 +119,10 @@ func explainNoPort(port int, err error) error {
 	return err
 }
 
-// foregroundPause is the time between two looks whether a shell has brought this process to the foreground.
-const foregroundPause = 200 * time.Millisecond
-
-// maxLostReads is how often the terminal is read again after a read that failed as one in the background does.
-const maxLostReads = 3
-
-// askNumber asks for the number that the browser shows. In the background it prints that it cannot, blocks until the
-// shell has brought this process to the foreground, and asks then. From the first call on a read in the background
-// fails (EIO; tty(4)) and does not stop this process, which continues to serve its page: a shell may put it there
-// while it reads.
+// askNumber asks for the number that the browser shows.
 func (v *verbs) askNumber(ctx context.Context) (string, error) {
-	signal.Ignore(syscall.SIGTTIN)
-	for lost := 0; ; lost++ {
-		if v.IsInBackground() {
-			lost = 0
-			v.Warn("a browser has opened the link and shows a number; to type it, bring acpctl web to the foreground: fg")
-		}
-		for v.IsInBackground() {
-			if err := pace.Sleep(ctx, foregroundPause); err != nil {
-				return "", err
-			}
-		}
-		fmt.Fprint(v.Err, "a browser has opened the link; type the number that it shows: ")
-		typed, err := v.ReadLine(ctx)
-		if lost == maxLostReads || !errors.Is(err, syscall.EIO) {
-			return typed, err
-		}
-		fmt.Fprintln(v.Err)
-	}
+	fmt.Fprint(v.Err, "a browser has opened the link; type the number that it shows: ")
+	return v.ReadLine(ctx)
 }
 
 // findOpener returns the program by which the desktop opens a link, or "".
