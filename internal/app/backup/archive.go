@@ -14,7 +14,7 @@ package backup
 
 import (
 	"fmt"
-	"regexp"
+	"strings"
 	"time"
 
 	"github.com/acpd/acpd/identity"
@@ -84,9 +84,9 @@ var maxBytes = map[string]int64{
 // maxState bounds state.db and its log; the disk bounds them long before.
 const maxState = 1 << 40
 
-// profileMember matches members that are skipped: profiles of the owner, which earlier versions put into backups. Nothing
-// reads them any more.
-var profileMember = regexp.MustCompile(`^` + statedir.ProfilesName + `/[a-z0-9][a-z0-9-]{0,31}\.yaml$`)
+// isProfile reports whether a member is skipped: earlier versions put profiles of the owner into backups. Nothing reads
+// them any more.
+func isProfile(name string) bool { return strings.HasPrefix(name, statedir.ProfilesName+"/") }
 
 // check refuses a manifest that this program did not write, or cannot read.
 func (m *Manifest) check() error {
@@ -97,13 +97,13 @@ func (m *Manifest) check() error {
 		return fmt.Errorf("its manifest names no identity: use another backup")
 	}
 	if m.State > statedir.StateVersion {
-		return newNewerError(m, statedir.StateName, m.State, statedir.StateVersion)
+		return newNewerError(m, m.State)
 	}
 	seen := make(map[string]bool)
 	for _, f := range m.Files {
 		most, ok := maxBytes[f.Name]
 		switch {
-		case profileMember.MatchString(f.Name):
+		case isProfile(f.Name):
 			continue
 		case !ok:
 			return fmt.Errorf("this acpctl knows no member %.100q: restore it with acpctl %.100q, which made the backup, or a later one; if that is this one, use another backup", f.Name, m.Program)
@@ -122,17 +122,7 @@ func (m *Manifest) check() error {
 	return nil
 }
 
-// newerError says that a member of an archive was written by a newer acpd.
-type newerError struct {
-	Name       string
-	Has, Knows int
-	Program    string // the version of acpd that made the archive
-}
-
-func newNewerError(m *Manifest, name string, has, knows int) error {
-	return &newerError{name, has, knows, m.Program}
-}
-
-func (e *newerError) Error() string {
-	return fmt.Sprintf("%s in it has version %d, and this acpctl knows %d: install acpd and acpctl %.100s, which made the backup, or later ones, then restore it", e.Name, e.Has, e.Knows, e.Program)
+// newNewerError says that a newer acpd has written state.db.
+func newNewerError(m *Manifest, version int) error {
+	return fmt.Errorf("%s in it has version %d, and this acpctl knows %d: install acpd and acpctl %.100s, which made the backup, or later ones, then restore it", statedir.StateName, version, statedir.StateVersion, m.Program)
 }

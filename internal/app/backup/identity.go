@@ -5,11 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"strings"
 
 	"filippo.io/age"
-
-	"github.com/acpd/acpd/internal/durable"
 )
 
 const (
@@ -17,11 +14,9 @@ const (
 	// as many as they like.
 	MinPassphrase = 12
 
-	maxPassphrase     = 1 << 10
-	workFactor        = 18 // age's own: 256 MiB and about a second
-	maxWorkFactor     = 20 // 1 GiB
-	maxPlainKey       = 4 << 10
-	passphraseTooWeak = "passphrase: it has under %d bytes: whoever gets the backup can try as many as they like, so take a longer one"
+	workFactor    = 18 // age's own: 256 MiB and about a second
+	maxWorkFactor = 20 // 1 GiB
+	maxPlainKey   = 4 << 10
 )
 
 // ErrWrongPassphrase says that a passphrase does not open the identity in an archive.
@@ -30,22 +25,9 @@ var ErrWrongPassphrase = errors.New("identity: the passphrase is wrong: try agai
 // CheckPassphrase refuses a passphrase that protects nothing.
 func CheckPassphrase(passphrase string) error {
 	if len(passphrase) < MinPassphrase {
-		return fmt.Errorf(passphraseTooWeak, MinPassphrase)
+		return fmt.Errorf("passphrase: it has under %d bytes: whoever gets the backup can try as many as they like, so take a longer one", MinPassphrase)
 	}
 	return nil
-}
-
-// ReadPassphraseFile returns the first line of a file that only its owner can read.
-func ReadPassphraseFile(path string) (string, error) {
-	text, err := durable.ReadPrivateFile(path, maxPassphrase)
-	if err != nil {
-		return "", fmt.Errorf("--passphrase-file: %w", err)
-	}
-	line, rest, _ := strings.Cut(string(text), "\n")
-	if strings.TrimSpace(rest) != "" {
-		return "", fmt.Errorf("--passphrase-file: %s has several lines: write only the passphrase", path)
-	}
-	return strings.TrimSuffix(line, "\r"), nil
 }
 
 // EncryptIdentity encrypts the text of identity.key, as age --passphrase does. It needs about

@@ -13,23 +13,6 @@ func TestPassphrases(t *testing.T) {
 	if _, err := EncryptIdentity([]byte("x"), "short"); err == nil {
 		t.Error("a short passphrase is taken")
 	}
-	dir := t.TempDir()
-	for text, want := range map[string]string{"pass phrase\n": "pass phrase", "pass\r\n": "pass", "pass": "pass", "a\nb\n": ""} {
-		path := filepath.Join(dir, "pw")
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		if got, err := ReadPassphraseFile(path); got != want || (err == nil) != (want != "") {
-			t.Errorf("%q: %q, %v", text, got, err)
-		}
-		if err := os.Chmod(path, 0o644); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := ReadPassphraseFile(path); err == nil {
-			t.Error("a file that is open to others is taken")
-		}
-		os.Remove(path)
-	}
 	// 2^22 would take 4 GiB.
 	costly := "age-encryption.org/v1\n-> scrypt rF0/NwblUHHTpgQgRpe5CQ 22\ngUjEymFKMVXQEKdMMHL24oYexjE3TIC0O0zGSqJ2aUY\n--- 4/FeaOGHCk3hZZQJYyVYqiKSG7GXpBXhiXoJi7Aaf4o\n"
 	if _, err := decryptIdentity([]byte(costly), passphrase); err == nil || errors.Is(err, ErrWrongPassphrase) {

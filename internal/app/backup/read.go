@@ -3,7 +3,6 @@ package backup
 import (
 	"archive/tar"
 	"bufio"
-	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -12,7 +11,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 
 	"github.com/go-json-experiment/json"
@@ -52,7 +50,7 @@ func extract(ctx context.Context, r io.Reader, dir string) (*Manifest, error) {
 	case err != io.EOF:
 		return nil, readError(err)
 	}
-	return m, m.checkVersions(dir)
+	return m, m.checkStateVersion(dir)
 }
 
 // readManifest reads the first member.
@@ -111,7 +109,7 @@ func extractFile(in *tar.Reader, root *os.Root, f File) error {
 	if !isPlain(h) || h.Name != f.Name || h.Size != f.Bytes {
 		return fmt.Errorf("where its manifest has %s of %d bytes, there is %.100q of %d: use another backup", f.Name, f.Bytes, h.Name, h.Size)
 	}
-	if profileMember.MatchString(f.Name) {
+	if isProfile(f.Name) {
 		return nil
 	}
 	out, err := root.OpenFile(f.Name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
@@ -120,12 +118,8 @@ func extractFile(in *tar.Reader, root *os.Root, f File) error {
 	}
 	defer out.Close()
 	sum := sha256.New()
-	from := &readErrors{r: in}
-	if _, err := io.Copy(io.MultiWriter(out, sum), from); err != nil {
-		if from.err != nil {
-			return readError(from.err)
-		}
-		return fmt.Errorf("write: %w", err)
+	if _, err := io.Copy(io.MultiWriter(out, sum), in); err != nil {
+		return readError(err)
 	}
 	if hex.EncodeToString(sum.Sum(nil)) != f.SHA256 {
 		return fmt.Errorf("%s is not what its manifest says: it is damaged; use another backup", f.Name)
@@ -133,21 +127,7 @@ func extractFile(in *tar.Reader, root *os.Root, f File) error {
 	return out.Sync()
 }
 
-// readErrors keeps the error of a reader, to distinguish it from one of writing.
-type readErrors struct {
-	r   io.Reader
-	err error
-}
-
-func (r *readErrors) Read(p []byte) (int, error) {
-	n, err := r.r.Read(p)
-	if err != nil && err != io.EOF {
-		r.err = err
-	}
-	return n, err
-}
-
-// readError explains an error of reading an archive.
+// readError explains an error of reading an archive, and returns others as they are.
 func readError(err error) error {
 	switch {
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
@@ -158,8 +138,8 @@ func readError(err error) error {
 	return err
 }
 
-// checkVersions refuses members that a newer acpd has written, whatever the manifest says.
-func (m *Manifest) checkVersions(dir string) error {
+// checkStateVersion refuses a state.db that a newer acpd has written, whatever the manifest says.
+func (m *Manifest) checkStateVersion(dir string) error {
 	f, err := os.Open(filepath.Join(dir, statedir.StateName))
 	if err != nil {
 		return err
@@ -170,35 +150,7 @@ func (m *Manifest) checkVersions(dir string) error {
 		return fmt.Errorf("%w: use another backup", err)
 	}
 	if version > statedir.StateVersion {
-		return newNewerError(m, statedir.StateName, version, statedir.StateVersion)
-	}
-	for _, f := range m.Files {
-		knows, ok := map[string]int{
-			statedir.TrustName: statedir.TrustVersion, statedir.TrustCopyName: statedir.TrustVersion,
-			statedir.RulesName: statedir.RulesVersion, statedir.RulesCopyName: statedir.RulesVersion,
-		}[f.Name]
-		if !ok {
-			continue
-		}
-		text, err := os.ReadFile(filepath.Join(dir, f.Name))
-		if err != nil {
-			return err
-		}
-		if has := findYAMLVersion(text); has > knows {
-			return newNewerError(m, f.Name, has, knows)
-		}
+		return newNewerError(m, version)
 	}
 	return nil
-}
-
-// findYAMLVersion returns the value of the key version at the top of a file that acpd wrote, 0 without
-// that key.
-func findYAMLVersion(text []byte) int {
-	for line := range bytes.Lines(text) {
-		if value, ok := strings.CutPrefix(string(line), "version: "); ok {
-			version, _ := strconv.Atoi(strings.TrimSpace(value))
-			return version
-		}
-	}
-	return 0
 }

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/acpd/acpd/internal/sealed"
 	"github.com/acpd/acpd/internal/statedir"
 )
 
@@ -89,26 +90,17 @@ func TestRestoreRefuses(t *testing.T) {
 	}
 }
 
-// TestNewerFiles: what a newer acpd wrote is refused, whatever the manifest says of it.
+// TestNewerFiles: a state.db or a trust store that a newer acpd wrote is refused, whatever the manifest says of it.
 func TestNewerFiles(t *testing.T) {
-	for name, change := range map[string]func(dir string) error{
-		"state.db": func(dir string) error {
-			return os.WriteFile(filepath.Join(dir, "state.db"), []byte(stateText(statedir.StateVersion+1, "")), 0o600)
-		},
-		"wake.yaml": func(dir string) error {
-			return os.WriteFile(filepath.Join(dir, "wake.yaml"), []byte("# x\nversion: 2\n"), 0o600)
-		},
-		"trust.yaml": func(dir string) error {
-			return os.WriteFile(filepath.Join(dir, "trust.yaml"), []byte("# x\nversion: 2\n"), 0o600)
-		},
+	for name, text := range map[string]string{
+		"state.db":   stateText(statedir.StateVersion+1, ""),
+		"trust.yaml": string(sealed.AppendChecksum([]byte("version: 99\nsequence: 1\n"))),
 	} {
 		home, id := makeHome(t, stateText(1, "x"))
-		if err := change(home); err != nil {
+		if err := os.WriteFile(filepath.Join(home, name), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		_, err := restore(t, makeArchive(t, home, id, false), Options{Dir: filepath.Join(t.TempDir(), "new")})
-		newer, ok := errors.AsType[*newerError](err)
-		if !ok || newer.Name != name || newer.Has != newer.Knows+1 {
+		if _, err := restore(t, makeArchive(t, home, id, false), Options{Dir: filepath.Join(t.TempDir(), "new")}); err == nil || !strings.Contains(err.Error(), name) || !strings.Contains(err.Error(), "version") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

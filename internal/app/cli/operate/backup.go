@@ -28,7 +28,7 @@ func (v *verbs) newBackupCmd() *cobra.Command {
 		Example: `  acpctl backup acp-desk.tar
   acpctl backup acp-desk.tar --identity             with the key, encrypted with a passphrase
   acpctl backup - | age -r age1… >acp-desk.tar.age  all of it encrypted, for whoever keeps it`,
-		Long: `Writes the configuration, the trusted peers, the rules of waking, the profiles and all
+		Long: `Writes the configuration, the trusted peers, the rules of waking, the relays and all
 that state.db has: the inbox, delegations, bindings and channels. acpd may run
 meanwhile. FILE is for you alone to read; - stands for standard output. It is
 written whole or not at all, and never over another file without --force.

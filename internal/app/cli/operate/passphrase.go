@@ -14,7 +14,7 @@ import (
 // types twice.
 func (v *verbs) chooseNewPassphrase(ctx context.Context, file string) (string, error) {
 	if file != "" {
-		passphrase, err := backup.ReadPassphraseFile(file)
+		passphrase, err := readPrivateLine("--passphrase-file", file)
 		if err != nil {
 			return "", err
 		}
@@ -42,17 +42,14 @@ func (v *verbs) askPassphrase(ctx context.Context, prompt string) (string, error
 	return passphrase, err
 }
 
-// maxPassphraseTries is how often a person may type a passphrase.
-const maxPassphraseTries = 3
-
 // newPassphraseFunc returns what gives the passphrase of an identity: from the file, or from a
-// person.
+// person, who may mistype it once.
 func (v *verbs) newPassphraseFunc(ctx context.Context, file string) func(wrong int) (string, error) {
 	return func(wrong int) (string, error) {
 		switch {
 		case file != "" && wrong == 0:
-			return backup.ReadPassphraseFile(file)
-		case file != "" || wrong == maxPassphraseTries:
+			return readPrivateLine("--passphrase-file", file)
+		case file != "" || wrong > 1:
 			return "", backup.ErrWrongPassphrase
 		case wrong > 0:
 			v.Tell("It is wrong.")

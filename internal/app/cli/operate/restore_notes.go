@@ -3,12 +3,10 @@ package operate
 import (
 	"fmt"
 	"maps"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 
-	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/config"
 	"github.com/acpd/acpd/internal/app/backup"
 	"github.com/acpd/acpd/internal/durable"
@@ -16,38 +14,32 @@ import (
 )
 
 // listRelayNotes returns what must be done for the relays of a state directory that was restored
-// before they take the daemon: those that know its old identity, and files that no backup has. What
-// cannot be read gives no note: the daemon says what is wrong with it.
+// without its identity before they take the daemon. What cannot be read gives no note: the daemon says
+// what is wrong with it.
 func listRelayNotes(dir string, source backup.IdentitySource) []string {
-	var relays []config.Relay
+	if source != backup.IdentityNone {
+		return nil
+	}
+	var names []string
 	if c, err := config.LoadConfig(filepath.Join(dir, statedir.ConfigName)); err == nil {
-		relays = c.Reach.Relays
+		names = appendRelayNames(names, c.Reach.Relays)
 	}
 	if data, err := durable.ReadPrivateFile(filepath.Join(dir, statedir.RelaysName), config.MaxKeptRelays); err == nil {
-		kept, err := config.ParseKeptRelays(statedir.RelaysName, data)
-		if err == nil {
-			relays = slices.Concat(relays, kept)
-		}
+		kept, _ := config.ParseKeptRelays(statedir.RelaysName, data)
+		names = appendRelayNames(names, kept)
 	}
-	var notes, all []string
+	if len(names) == 0 {
+		return nil
+	}
+	return []string{fmt.Sprintf("the new identity has a new key and id for relays (%s): where a relay's configuration has those of the old one (nkey, acp1.ID), "+
+		"ask its operator to replace them by what acpctl relay nkey and acpctl whoami print when acpd runs", strings.Join(names, ", "))}
+}
+
+func appendRelayNames(names []string, relays []config.Relay) []string {
 	for _, r := range relays {
-		all = append(all, r.Name)
-		if r.Credentials == "" {
-			continue
-		}
-		file := r.Credentials
-		if !filepath.IsAbs(file) {
-			file = filepath.Join(dir, file)
-		}
-		if _, err := os.Stat(file); err != nil {
-			notes = append(notes, fmt.Sprintf("%s is not here, and in no backup: the relay %s is not used until it is, and acpctl reload", client.Line(file), r.Name))
-		}
+		names = append(names, r.Name)
 	}
-	if source == backup.IdentityNone && len(all) > 0 {
-		notes = append(notes, fmt.Sprintf("the new identity has a new key and id for relays (%s): where a relay's configuration has those of the old one (nkey, acp1.ID), "+
-			"ask its operator to replace them by what acpctl relay nkey and acpctl whoami print when acpd runs", strings.Join(all, ", ")))
-	}
-	return notes
+	return names
 }
 
 // listCommandNotes names the settings of a restored config.yaml that have the daemon start commands: a

@@ -29,24 +29,36 @@ func (v *verbs) readSecretFile(ctx context.Context, flag, path, prompt string) (
 	case path == "-":
 		text, err = v.ReadLine(ctx)
 	default:
-		var data []byte
-		data, err = durable.ReadPrivateFile(path, maxSecretFile)
-		line, rest, _ := strings.Cut(string(data), "\n")
-		if err == nil && strings.TrimSpace(rest) != "" {
-			err = fmt.Errorf("%s has several lines: write only the secret", path)
-		}
-		if errors.Is(err, fs.ErrNotExist) {
-			err = fmt.Errorf("there is no file %s: write the secret into it, readable only by you (chmod 600), or give - and type it", path)
-		}
-		text = strings.TrimSuffix(line, "\r")
+		return readPrivateLine(flag, path)
 	}
 	if err != nil {
 		return "", fmt.Errorf("%s: %w", flag, err)
 	}
-	if text == "" {
-		return "", frame.UsageErrorf("%s: it is empty: nothing would be sent as the secret", flag)
+	return text, checkNotEmpty(flag, text)
+}
+
+// readPrivateLine returns the one line of a file that only its owner can read.
+func readPrivateLine(flag, path string) (string, error) {
+	data, err := durable.ReadPrivateFile(path, maxSecretFile)
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", fmt.Errorf("%s: there is no file %s: write the secret into it, readable only by you (chmod 600)", flag, path)
 	}
-	return text, nil
+	if err != nil {
+		return "", fmt.Errorf("%s: %w", flag, err)
+	}
+	line, rest, _ := strings.Cut(string(data), "\n")
+	if strings.TrimSpace(rest) != "" {
+		return "", fmt.Errorf("%s: %s has several lines: write only the secret", flag, path)
+	}
+	text := strings.TrimSuffix(line, "\r")
+	return text, checkNotEmpty(flag, text)
+}
+
+func checkNotEmpty(flag, text string) error {
+	if text == "" {
+		return frame.UsageErrorf("%s: it is empty: write the secret", flag)
+	}
+	return nil
 }
 
 // makeAbsolute returns a path as the daemon, which runs in another directory, finds it.
