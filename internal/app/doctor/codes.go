@@ -47,7 +47,7 @@ var codeTable = [...]CodeInfo{
 	{"record.lost", Failure, "neither file can be believed: nobody is trusted, or may wake a session"},
 	{"record.newer", Failure, "a newer acpd wrote the file"},
 	{"record.kept", Note, "damaged files of before were kept"},
-	{"state.ok", OK, "state.db begins as a database does, and is whole"},
+	{"state.ok", OK, "state.db begins as a database does"},
 	{"state.none", Note, "there is no state.db yet"},
 	{"state.newer", Failure, "a newer acpd wrote state.db: one of this version does not start"},
 	{"state.damaged", Failure, "state.db is damaged: acpd does not start"},

@@ -2,8 +2,8 @@ package doctor
 
 import (
 	"context"
-	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/acpd/acpd/client"
@@ -104,21 +104,5 @@ func (x *examination) add(code Code, subject, what, remedy string) *Finding {
 
 // has reports whether one of the codes was found.
 func (x *examination) has(codes ...Code) bool {
-	for _, f := range x.findings {
-		for _, c := range codes {
-			if f.Code == c {
-				return true
-			}
-		}
-	}
-	return false
-}
-
-// joinedErrors returns the errors that err joins, or only err.
-func joinedErrors(err error) []error {
-	var several interface{ Unwrap() []error }
-	if errors.As(err, &several) {
-		return several.Unwrap()
-	}
-	return []error{err}
+	return slices.ContainsFunc(x.findings, func(f Finding) bool { return slices.Contains(codes, f.Code) })
 }

@@ -5,7 +5,6 @@ import (
 	"net"
 	"os"
 	"path/filepath"
-	"runtime"
 	"sync"
 	"testing"
 	"time"
@@ -272,7 +271,5 @@ func examine(t *testing.T, o Options) []Finding {
 	}
 	return all
 }
-
-func isLinux() bool { return runtime.GOOS == "linux" }
 
 const anHour = time.Hour

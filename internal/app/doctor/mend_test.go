@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/acpd/acpd/client"
 )
 
@@ -56,38 +58,9 @@ func TestExamineChangesNothing(t *testing.T) {
 	s.write("wake.yaml", "x")
 	s.write("config.yaml", "nonsense: 1\n")
 	os.Chmod(filepath.Join(s.home, "identity.key"), 0o644)
-	before := listFiles(t, s.home)
+	before := readFiles(t, s.home)
 	examine(t, options(t, s.home))
-	if after := listFiles(t, s.home); after != before {
-		t.Errorf("before:\n%s\nafter:\n%s", before, after)
+	if diff := cmp.Diff(before, readFiles(t, s.home)); diff != "" {
+		t.Error(diff)
 	}
-}
-
-// listFiles returns the names, modes, times and contents of the files in a folder.
-func listFiles(t *testing.T, dir string) string {
-	t.Helper()
-	var b strings.Builder
-	err := filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
-		if err != nil {
-			return err
-		}
-		info, err := d.Info()
-		if err != nil {
-			return err
-		}
-		b.WriteString(strings.Join([]string{path, info.Mode().String(), info.ModTime().String()}, " "))
-		if info.Mode().IsRegular() && info.Size() < 1<<20 {
-			text, err := os.ReadFile(path)
-			if err != nil {
-				return err
-			}
-			b.Write(text)
-		}
-		b.WriteByte('\n')
-		return nil
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return b.String()
 }

@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
-	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -59,8 +57,8 @@ func (x *examination) examinePort() {
 	if x.status != nil {
 		if port == config.DefaultPort || x.config.Listen != "" {
 			x.add("port.ok", subject, "the daemon listens on UDP port "+port+open, "")
-		} else if who := x.findUDPOwner(config.DefaultPort); who != "" {
-			x.add("port.other", subject, fmt.Sprintf("the daemon uses UDP port %s, as %s has %s", port, who, config.DefaultPort), x.describeOpenPorts()+"; or stop that program, and set listen in config.yaml")
+		} else if errors.Is(x.Machine.ListenUDP(":"+config.DefaultPort), syscall.EADDRINUSE) {
+			x.add("port.other", subject, fmt.Sprintf("the daemon uses UDP port %s, as another program has %s", port, config.DefaultPort), x.describeOpenPorts()+"; or stop that program, and set listen in config.yaml")
 		} else {
 			x.add("port.ok", subject, fmt.Sprintf("the daemon listens on UDP port %s, which it chose when %s was taken, or as its command line says%s", port, config.DefaultPort, open), "")
 		}
@@ -69,18 +67,13 @@ func (x *examination) examinePort() {
 	if port == "0" || x.holder != nil {
 		return
 	}
-	err := x.Machine.ListenUDP(net.JoinHostPort(host, port))
-	who := x.findUDPOwner(port)
-	if who == "" {
-		who = "another program"
-	}
-	switch {
+	switch err := x.Machine.ListenUDP(net.JoinHostPort(host, port)); {
 	case err == nil:
 		x.add("port.ok", subject, "UDP port "+port+" is free", "")
 	case errors.Is(err, syscall.EADDRINUSE) && x.config.Listen == "":
-		x.add("port.other", subject, fmt.Sprintf("%s has UDP port %s: the daemon will use another one, which it keeps", who, port), "nothing; or stop that program before acpd starts for the first time")
+		x.add("port.other", subject, fmt.Sprintf("another program has UDP port %s: the daemon will use another one, which it keeps", port), "nothing; or stop that program before acpd starts for the first time")
 	case errors.Is(err, syscall.EADDRINUSE):
-		x.add("port.taken", subject, fmt.Sprintf("%s has UDP port %s, which listen in config.yaml names: acpd does not start", who, port), "stop that program, or choose another port with listen in config.yaml")
+		x.add("port.taken", subject, fmt.Sprintf("another program has UDP port %s, which listen in config.yaml names: acpd does not start", port), "stop that program (ss -lunp and lsof -iUDP show it), or choose another port with listen in config.yaml")
 	case errors.Is(err, syscall.EACCES), errors.Is(err, syscall.EPERM):
 		x.add("port.forbidden", subject, fmt.Sprintf("this user may not use UDP port %s: acpd does not start", port), "choose one from 1024 up with listen in config.yaml")
 	case errors.Is(err, syscall.EADDRNOTAVAIL) && x.Machine.OS == "linux":
@@ -88,35 +81,6 @@ func (x *examination) examinePort() {
 	default:
 		x.add("port.address", subject, fmt.Sprintf("nothing can listen on %s: acpd does not start (%v)", net.JoinHostPort(host, port), err), "choose an address of this machine with listen in config.yaml, or none for all")
 	}
-}
-
-// findUDPOwner returns the process that has a UDP port, as "NAME (process PID)", as far as the
-// system shows it to this user, or "".
-func (x *examination) findUDPOwner(port string) string {
-	n, _ := strconv.Atoi(port)
-	inodes := make(map[string]bool)
-	for _, table := range []string{"proc/net/udp", "proc/net/udp6"} {
-		text, _ := x.Machine.readFile(table)
-		for line := range strings.Lines(string(text)) {
-			fields := strings.Fields(line)
-			if len(fields) > 9 && strings.HasSuffix(fields[1], fmt.Sprintf(":%04X", n)) {
-				inodes["socket:["+fields[9]+"]"] = true
-			}
-		}
-	}
-	if len(inodes) == 0 {
-		return ""
-	}
-	found, _ := filepath.Glob(filepath.Join("/", x.Machine.Root, "proc/[0-9]*/fd/*"))
-	for _, fd := range found {
-		if to, err := os.Readlink(fd); err != nil || !inodes[to] {
-			continue
-		}
-		pid := filepath.Base(filepath.Dir(filepath.Dir(fd)))
-		name, _ := x.Machine.readFile(filepath.Join("proc", pid, "comm"))
-		return fmt.Sprintf("%s (process %s)", strings.TrimSpace(string(name)), pid)
-	}
-	return "a program of another user"
 }
 
 // wantedBuffer is what the QUIC library asks the system to buffer for its socket, in bytes:
@@ -192,11 +156,7 @@ func (x *examination) examineMulticast(ctx context.Context) {
 		case err == nil:
 			x.add("multicast.ok", nic.Name, nic.Name+": multicast is heard", "")
 		case errors.Is(err, syscall.EADDRINUSE):
-			who := x.findUDPOwner("5353")
-			if who == "" {
-				who = "a program"
-			}
-			x.add("multicast.taken", nic.Name, fmt.Sprintf("%s: %s holds UDP port 5353 and does not share it", nic.Name, who), "stop that program (avahi and systemd-resolved do share it); or give peers addresses")
+			x.add("multicast.taken", nic.Name, nic.Name+": a program holds UDP port 5353 and does not share it", "stop that program (ss -lunp and lsof -iUDP show it; avahi and systemd-resolved do share it); or give peers addresses")
 		default:
 			x.add("multicast.deaf", nic.Name, fmt.Sprintf("%s: what is sent to the group of multicast DNS is not heard (%v)", nic.Name, err), "let UDP port 5353 in there, or exclude the interface: discovery.exclude in config.yaml")
 		}

@@ -2,10 +2,8 @@ package doctor
 
 import (
 	"cmp"
-	"encoding/binary"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -39,16 +37,22 @@ func (x *examination) examineConfig() {
 		x.add("config.ok", statedir.ConfigName, what, "")
 		return
 	}
-	for _, err := range joinedErrors(err) {
-		what, remedy, line := err.Error(), "correct it; acpctl config check "+path+" shows whether it is valid", ""
-		if e, ok := errors.AsType[*config.Error](err); ok {
-			what, remedy = e.Problem, cmp.Or(e.Remedy, remedy)
-			if e.Line > 0 {
-				line = fmt.Sprintf("line %d: ", e.Line)
-			}
-		}
-		x.add("config.broken", statedir.ConfigName, line+what+": acpd does not start with this file, and a reload does not take it", remedy)
+	const check = "correct it; acpctl config check shows whether it is valid"
+	wrong := config.ListErrors(err)
+	if len(wrong) == 0 {
+		x.addBrokenConfig(err.Error(), check)
 	}
+	for _, e := range wrong {
+		line := ""
+		if e.Line > 0 {
+			line = fmt.Sprintf("line %d: ", e.Line)
+		}
+		x.addBrokenConfig(line+e.Problem, cmp.Or(e.Remedy, check))
+	}
+}
+
+func (x *examination) addBrokenConfig(what, remedy string) {
+	x.add("config.broken", statedir.ConfigName, what+": acpd does not start with this file, and a reload does not take it", remedy)
 }
 
 // examineRecords looks at the files of the trust store and of the wake rules, with their copies.
@@ -116,66 +120,35 @@ type wakeHead struct {
 
 func (h wakeHead) Numbers() (sequence, required uint64) { return h.Sequence, h.Sequence }
 
-// examineState looks at the head and the length of state.db (https://sqlite.org/fileformat2.html,
-// 1.3). Damage further inside is found by acpd at its start, and then it does not start.
+// examineState looks at the head of state.db. Damage further inside is found by acpd at its start, and then it does
+// not start.
 func (x *examination) examineState() {
 	const remedy = "stop acpd, move state.db away together with its -wal and -shm files and start again without what it held; or restore a copy, or try \".recover\" of the sqlite3 tool on it"
-	problem, version, err := x.findStateDamage()
+	version, err := readStateVersion(x.filePath(statedir.StateName))
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		x.add("state.none", statedir.StateName, "there is no state.db yet: no daemon here has made one", "")
-	case err == nil && problem == "" && version > statedir.StateVersion:
+	case err != nil:
+		x.add("state.damaged", statedir.StateName, fmt.Sprintf("state.db is damaged: %v", err), remedy)
+	case version > statedir.StateVersion:
 		x.add("state.newer", statedir.StateName, fmt.Sprintf("a newer acpd wrote state.db (version %d of its tables, this acpctl knows %d): an acpd of this version does not start", version, statedir.StateVersion),
 			"start the newer acpd again, or restore the backup from before the upgrade (acpctl restore)")
-	case err != nil:
-		problem = err.Error()
-		fallthrough
-	case problem != "":
-		x.add("state.damaged", statedir.StateName, "state.db is damaged: "+problem, remedy)
 	case x.status != nil:
 		x.add("state.ok", statedir.StateName, "state.db is open, and was checked when the daemon started", "")
 	default:
-		x.add("state.ok", statedir.StateName, "state.db begins as a database does, and has the length that it says; acpd checks the rest when it starts", "")
+		x.add("state.ok", statedir.StateName, "state.db begins as a database does; acpd checks the rest when it starts", "")
 	}
 }
 
-// findStateDamage returns what is wrong with state.db, "" if nothing is, and the version of its
-// tables. Its length says nothing while a daemon writes, or if the log has what is missing.
-func (x *examination) findStateDamage() (problem string, version int, err error) {
-	f, err := os.OpenFile(x.filePath(statedir.StateName), os.O_RDONLY|syscall.O_NONBLOCK, 0) // a pipe would block
+// readStateVersion returns the version of the tables of state.db.
+func readStateVersion(path string) (int, error) {
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // a pipe would block
 	if err != nil {
-		return "", 0, err
+		return 0, err
 	}
 	defer f.Close()
-	info, err := f.Stat()
-	if err != nil {
-		return "", 0, err
+	if info, err := f.Stat(); err == nil && info.Mode().IsRegular() && info.Size() == 0 {
+		return 0, nil // SQLite takes it for a new one
 	}
-	if !info.Mode().IsRegular() {
-		return "it is no regular file", 0, nil
-	}
-	if info.Size() == 0 {
-		return "", 0, nil // SQLite takes it for a new one
-	}
-	head := make([]byte, 101)
-	if _, err := io.ReadFull(f, head); err != nil {
-		return "it ends within its head", 0, nil
-	}
-	page := int64(binary.BigEndian.Uint16(head[16:]))
-	if page == 1 {
-		page = 64 << 10
-	}
-	pages := int64(binary.BigEndian.Uint32(head[28:]))
-	counted := binary.BigEndian.Uint32(head[24:]) == binary.BigEndian.Uint32(head[92:])
-	version, headErr := statedir.ReadStateVersion(f)
-	switch wal, walErr := os.Stat(x.filePath(statedir.StateLogName)); {
-	case headErr != nil:
-		return "it does not begin as a database", 0, nil
-	case page < 512 || page&(page-1) != 0 || head[100] != 5 && head[100] != 13:
-		return "its head makes no sense", 0, nil
-	case x.status != nil || x.holder != nil || walErr == nil && wal.Size() > 0:
-	case info.Size()%page != 0 || counted && info.Size() < pages*page:
-		return fmt.Sprintf("it has %d bytes, and its head says %d", info.Size(), pages*page), version, nil
-	}
-	return "", version, nil
+	return statedir.ReadStateVersion(f)
 }
