@@ -2,6 +2,7 @@ package web
 
 import (
 	"bytes"
+	"context"
 	"maps"
 	"slices"
 	"sync"
@@ -37,7 +38,8 @@ type board struct {
 	awaySince time.Time
 	awayAt    uint64 // last, when that changed
 
-	readers map[*boardReader]bool
+	readers map[*boardReader]bool // at most maxReaders
+	counted chan struct{}         // closed when their number changes
 }
 
 type boardPart struct {
@@ -53,7 +55,7 @@ type boardRow struct {
 }
 
 func newBoard() *board {
-	return &board{proof: drawSecret(), parts: make(map[string]*boardPart), lines: newBoardLines(), readers: make(map[*boardReader]bool)}
+	return &board{proof: drawSecret(), parts: make(map[string]*boardPart), lines: newBoardLines(), readers: make(map[*boardReader]bool), counted: make(chan struct{})}
 }
 
 // keyed is a row, with a key that no other row of its part has.
@@ -164,12 +166,17 @@ func (r *boardReader) forget() {
 	r.seen, r.parts, r.line, r.begun = make(map[string]map[string]uint64), make(map[string]uint64), 0, false
 }
 
+// addReader adds a reader, or returns nil if there are maxReaders.
 func (b *board) addReader() *boardReader {
 	r := &boardReader{changed: pace.NewSignal()}
 	r.forget()
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	if len(b.readers) == maxReaders {
+		return nil
+	}
 	b.readers[r] = true
+	b.noteCount()
 	r.changed.Set()
 	return r
 }
@@ -178,6 +185,30 @@ func (b *board) removeReader(r *boardReader) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	delete(b.readers, r)
+	b.noteCount()
+}
+
+// noteCount is called with b.mu held.
+func (b *board) noteCount() {
+	close(b.counted)
+	b.counted = make(chan struct{})
+}
+
+// awaitReaders waits until there are some readers, or none, and reports whether ctx has not ended before.
+func (b *board) awaitReaders(ctx context.Context, some bool) bool {
+	for {
+		b.mu.Lock()
+		n, counted := len(b.readers), b.counted
+		b.mu.Unlock()
+		if (n > 0) == some {
+			return ctx.Err() == nil
+		}
+		select {
+		case <-counted:
+		case <-ctx.Done():
+			return false
+		}
+	}
 }
 
 // update is what a page gets at once: what has changed.

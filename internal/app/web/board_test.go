@@ -199,7 +199,7 @@ func (w *countingWriter) Write(b []byte) (int, error) {
 // TestPace: a page gets ten updates a second at most, and signs of life while nothing changes.
 func TestPace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &Server{board: newBoard(), readers: newReaders()}
+		s := &Server{board: newBoard()}
 		ctx, cancel := context.WithCancel(t.Context())
 		w := &countingWriter{ResponseRecorder: httptest.NewRecorder()}
 		done := make(chan struct{})
@@ -224,7 +224,7 @@ func TestPace(t *testing.T) {
 		}
 		cancel()
 		<-done
-		if s.readers.n != 0 || len(s.board.readers) != 0 {
+		if len(s.board.readers) != 0 {
 			t.Error("the page is still counted")
 		}
 	})

@@ -4,12 +4,10 @@ import (
 	"context"
 	"errors"
 	"io"
-	"net"
 	"net/http"
 	"regexp"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/acpd/acpd/integration/await"
@@ -125,43 +123,4 @@ func TestLinkWithoutItsNumber(t *testing.T) {
 			}
 		})
 	}
-}
-
-// silentListener is a listener to which nobody comes.
-type silentListener struct {
-	net.Listener
-	closed chan struct{}
-}
-
-func (l silentListener) Accept() (net.Conn, error) {
-	<-l.closed
-	return nil, net.ErrClosed
-}
-
-func (l silentListener) Close() error {
-	close(l.closed)
-	return nil
-}
-
-// TestLimitsInWords: a person reads of a minute as 1m.
-func TestLimitsInWords(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s, err := Open(t.Context(), Options{Socket: "/nowhere/acp.sock", Tell: func(string) {}, AskNumber: typing{make(chan string)}.ask})
-		if err != nil {
-			t.Fatal(err)
-		}
-		s.Close()
-		s.listener = &guardedListener{Listener: silentListener{closed: make(chan struct{})}}
-		for name, c := range map[string]struct {
-			do   func(context.Context) error
-			want string
-		}{
-			"nobody types":          {s.confirm, "web: nobody has typed the number within 1m: run acpctl web again"},
-			"nobody opens the link": {s.Run, "web: nobody has opened the link within 1m: run acpctl web again"},
-		} {
-			if e, ok := asCoded(c.do(t.Context())); !ok || e.Code != kinds.Timeout || e.Message != c.want {
-				t.Errorf("%s: %+v, want %q", name, e, c.want)
-			}
-		}
-	})
 }

@@ -16,28 +16,12 @@ import (
 //go:embed page
 var pageFiles embed.FS
 
-const typeScript = "text/javascript; charset=utf-8"
-
-// pageTypes are the files of the page and what they are.
+// pageTypes are the types of the page's files, by the endings of their names.
 var pageTypes = map[string]string{
-	"index.html":   "text/html; charset=utf-8",
-	"page.css":     "text/css; charset=utf-8",
-	"icon.svg":     "image/svg+xml",
-	"page.js":      typeScript, // which imports the others
-	"actions.js":   typeScript,
-	"agents.js":    typeScript,
-	"approvals.js": typeScript,
-	"board.js":     typeScript,
-	"drawing.js":   typeScript,
-	"filter.js":    typeScript,
-	"elements.js":  typeScript,
-	"groups.js":    typeScript,
-	"lists.js":     typeScript,
-	"messages.js":  typeScript,
-	"network.js":   typeScript,
-	"sections.js":  typeScript,
-	"waiting.js":   typeScript,
-	"words.js":     typeScript,
+	".html": "text/html; charset=utf-8",
+	".css":  "text/css; charset=utf-8",
+	".svg":  "image/svg+xml",
+	".js":   "text/javascript; charset=utf-8",
 }
 
 // pageHeaders go with every answer. Nothing but files from here runs or is shown, nobody puts the page
@@ -109,8 +93,11 @@ func (s *Server) route(r *http.Request) (http.HandlerFunc, *refusal) {
 	if name == "" {
 		name = "index.html"
 	}
-	if pageTypes[name] != "" {
-		return allowMethod(r, http.MethodGet, func(w http.ResponseWriter, _ *http.Request) { serveFile(w, name) })
+	if text, err := pageFiles.ReadFile("page/" + name); err == nil {
+		return allowMethod(r, http.MethodGet, func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", pageTypes[path.Ext(name)])
+			w.Write(text) // if that fails, nobody reads it
+		})
 	}
 	method, serve := http.MethodPost, http.HandlerFunc(nil)
 	switch name {
@@ -151,17 +138,6 @@ func allowMethod(r *http.Request, method string, serve http.HandlerFunc) (http.H
 func isJSON(r *http.Request) bool {
 	kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
 	return err == nil && kind == "application/json"
-}
-
-// serveFile writes a file of the page.
-func serveFile(w http.ResponseWriter, name string) {
-	text, err := pageFiles.ReadFile(path.Join("page", name))
-	if err != nil {
-		http.Error(w, err.Error(), http.StatusInternalServerError)
-		return
-	}
-	w.Header().Set("Content-Type", pageTypes[name])
-	w.Write(text) // if that fails, nobody reads it
 }
 
 // serveOpen lets the browser in that shows the token. It is answered by a page that leads on, and not

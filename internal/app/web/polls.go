@@ -141,17 +141,11 @@ func (w *watcher) readTasks(ctx context.Context) error {
 			break
 		}
 	}
+	w.setWork(func(k *work) { k.tasks = all })
 	rows := make([]taskRow, 0, newest)
-	w.setWork(func(k *work) {
-		k.tasks = all
-		for i := range all[:min(len(all), newest)] {
-			r := newTaskRow(&all[i], i)
-			if all[i].Direction == client.Given {
-				r.Agent = showName(k.findAgent(&all[i]))
-			}
-			rows = append(rows, r)
-		}
-	})
+	for i := range all[:min(len(all), newest)] {
+		rows = append(rows, newTaskRow(&all[i], i))
+	}
 	setRows(w.board, partTasks, rows, len(all)-len(rows))
 	return nil
 }

@@ -133,40 +133,6 @@ func TestMissing(t *testing.T) {
 	}
 }
 
-// TestAgentsOfTasks: the agent that a delegation went to is known from messages of its own peer, however
-// many there are.
-func TestAgentsOfTasks(t *testing.T) {
-	first := wire.MessageID{15: 1}
-	w := work{tasks: []client.Task{{ID: first, Peer: "desk", Direction: client.Given, State: client.TaskAccepted}}}
-	w.peers = mapPeers([]client.Peer{{ID: deskID, Name: "desk", State: client.PeerConnected}}, nil, began)
-	note := func(e client.TrafficEntry) string {
-		w.noteAgent(&e)
-		return w.findAgent(&w.tasks[0])
-	}
-	if got := note(client.TrafficEntry{Direction: client.In, Peer: buildID, Kind: kinds.KindResult, Ref: first, FromAgent: "liar"}); got != "" {
-		t.Errorf("another peer has named it %s", got)
-	}
-	if got := note(client.TrafficEntry{Direction: client.Out, Peer: deskID, Kind: kinds.KindDelegate, ID: first, Agent: "tester"}); got != "tester" {
-		t.Error(got)
-	}
-	for i := range 3 * maxAgentsOfTasks {
-		note(client.TrafficEntry{Direction: client.Out, Peer: deskID, Kind: kinds.KindDelegate, ID: wire.MessageID{1, byte(i), byte(i >> 8)}, Agent: "other"})
-	}
-	if got := w.findAgent(&w.tasks[0]); got != "tester" || len(w.agents) > maxAgentsOfTasks {
-		t.Errorf("%q, and %d are known", got, len(w.agents))
-	}
-	if row := w.listWaiting()[0]; row.Whom != (party{Peer: "desk", Agent: "tester"}) {
-		t.Errorf("%+v", row.Whom)
-	}
-	if got := note(client.TrafficEntry{Direction: client.In, Peer: deskID, Kind: kinds.KindResult, Ref: first, FromAgent: "builder"}); got != "builder" {
-		t.Error(got)
-	}
-	w.tasks[0].ToAgent, w.agents = "reviewer", nil
-	if row := w.listWaiting()[0]; row.Whom != (party{Peer: "desk", Agent: "reviewer"}) {
-		t.Errorf("the daemon knows the agent, and the page says %+v", row.Whom)
-	}
-}
-
 // TestWaitingSharesNoID: ids are the peers' choice, and no call hides another one.
 // holds: security.md#the-page-of-acpctl-web
 func TestWaitingSharesNoID(t *testing.T) {

@@ -53,7 +53,6 @@ type work struct {
 	tasks     []client.Task
 	approvals []client.Approval
 	peers     map[string]peerState // by name, and by id; nil: they are not known yet
-	agents    agentsOfTasks
 }
 
 // callKey is what tells a call from all others: peers choose ids, and may choose that of another's
@@ -105,7 +104,7 @@ func (w *work) listWaiting() []waitingRow {
 		}
 		agent := t.Agent
 		if t.Direction == client.Given {
-			agent = w.findAgent(t)
+			agent = t.ToAgent
 		}
 		if agent != "" && (t.Direction == client.Taken || r.Whom.Agent == "") {
 			r.Whom.Agent = showName(agent)

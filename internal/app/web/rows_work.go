@@ -33,9 +33,13 @@ type taskRow struct {
 }
 
 func newTaskRow(t *client.Task, place int) taskRow {
+	agent := t.Agent
+	if t.Direction == client.Given {
+		agent = t.ToAgent
+	}
 	return taskRow{
 		rowKey: rowKey{keyTask(t)}, ID: t.ID.String(), Peer: showName(t.Peer), Direction: string(t.Direction),
-		FromAgent: showName(t.FromAgent), Agent: showName(t.Agent), Task: showLine(t.Task, maxShown), State: string(t.State), Over: isOver(t),
+		FromAgent: showName(t.FromAgent), Agent: showName(agent), Task: showLine(t.Task, maxShown), State: string(t.State), Over: isOver(t),
 		Deadline: t.Deadline, Outcome: showLine(t.Outcome, maxShown), Progress: t.Progress, Message: showLine(t.Message, maxShown), Place: place, Began: t.Began,
 		Abandoned: t.IsAbandoned(), AgentAway: t.AgentAwaySince, AgentUntil: t.AgentAwaitedUntil,
 	}

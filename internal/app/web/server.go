@@ -56,7 +56,6 @@ type Server struct {
 	gate     *gate
 	listener *guardedListener
 	board    *board
-	readers  *readers
 	watcher  *watcher
 	linkTime time.Duration // in which the link must be opened
 
@@ -78,7 +77,6 @@ func Open(ctx context.Context, o Options) (*Server, error) {
 		gate:     newGate(l.Addr().(*net.TCPAddr).Port),
 		listener: newGuardedListener(l, o.Tell),
 		board:    b,
-		readers:  newReaders(),
 		watcher:  newWatcher(o, b),
 		linkTime: linkTime,
 		opened:   pace.NewSignal(),
@@ -167,69 +165,13 @@ func (s *Server) Run(ctx context.Context) error {
 
 // watchWhileRead reads the daemon while the page is open somewhere, until ctx ends.
 func (s *Server) watchWhileRead(ctx context.Context) {
-	for s.readers.awaitSome(ctx) {
+	for s.board.awaitReaders(ctx, true) {
 		watching, cancel := context.WithCancel(ctx)
 		var running sync.WaitGroup
 		running.Go(func() { s.watcher.run(watching) })
-		s.readers.awaitNone(ctx)
+		s.board.awaitReaders(ctx, false)
 		cancel()
 		running.Wait()
-	}
-}
-
-// readers counts the event streams that are open.
-type readers struct {
-	mu      sync.Mutex
-	n       int
-	changed chan struct{} // closed when n changes
-}
-
-func newReaders() *readers { return &readers{changed: make(chan struct{})} }
-
-// add adds a reader, unless there are as many as allowed.
-func (r *readers) add() bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.n == maxReaders {
-		return false
-	}
-	r.change(1)
-	return true
-}
-
-func (r *readers) remove() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.change(-1)
-}
-
-func (r *readers) change(by int) {
-	r.n += by
-	close(r.changed)
-	r.changed = make(chan struct{})
-}
-
-// awaitSome waits until there is one, and reports whether ctx has not ended before.
-func (r *readers) awaitSome(ctx context.Context) bool {
-	return r.await(ctx, func(n int) bool { return n > 0 })
-}
-
-// awaitNone waits until no reader is left, or ctx ends.
-func (r *readers) awaitNone(ctx context.Context) { r.await(ctx, func(n int) bool { return n == 0 }) }
-
-func (r *readers) await(ctx context.Context, fits func(int) bool) bool {
-	for {
-		r.mu.Lock()
-		n, changed := r.n, r.changed
-		r.mu.Unlock()
-		if fits(n) {
-			return ctx.Err() == nil
-		}
-		select {
-		case <-changed:
-		case <-ctx.Done():
-			return false
-		}
 	}
 }
 

@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"net/http/cookiejar"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -451,22 +450,4 @@ func TestDaemonAway(t *testing.T) {
 	if got := await.Receive(t, "the terminal says so", f.told); got != "the daemon is back" {
 		t.Error(got)
 	}
-}
-
-// TestAProblemIsTold: what cannot be read is told, and that it can be again.
-func TestAProblemIsTold(t *testing.T) {
-	f := newFixture(t, nil)
-	f.daemon.SetHandler(client.MethodApprovals, func(*jsonrpc.Request) (any, error) {
-		return nil, kinds.Errorf(kinds.Internal, "the approvals cannot be read")
-	})
-	browser, page := f.letIn()
-	s, _ := f.openStream(browser, page)
-	tells := func(problem bool) func(*update) bool {
-		return func(u *update) bool {
-			return slices.ContainsFunc(u.Parts, func(p partUpdate) bool { return p.Part == partApprovals && (p.Problem != "") == problem })
-		}
-	}
-	s.until("it is told", tells(true))
-	f.setAnswers(nil)
-	s.until("it can be read again", tells(false))
 }

@@ -18,12 +18,11 @@ const (
 // serveEvents streams to a page what changes (Server-Sent Events, HTML Standard, section 9.2), at most
 // ten times a second, until the page goes.
 func (s *Server) serveEvents(w http.ResponseWriter, r *http.Request) {
-	if !s.readers.add() {
+	reader := s.board.addReader()
+	if reader == nil {
 		http.Error(w, fmt.Sprintf("The page is open %d times already: close one.", maxReaders), http.StatusServiceUnavailable)
 		return
 	}
-	defer s.readers.remove()
-	reader := s.board.addReader()
 	defer s.board.removeReader(reader)
 
 	stream := http.NewResponseController(w)

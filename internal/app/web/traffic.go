@@ -40,15 +40,7 @@ func (w *watcher) watchTraffic(ctx context.Context) {
 			continue
 		}
 		w.addEntries(a.Entries, a.Lost)
-		w.setWork(func(k *work) {
-			k.open, k.openMore = a.Open, a.OpenMore
-			for i := range a.Entries {
-				k.noteAgent(&a.Entries[i])
-			}
-			for i := range a.Open {
-				k.noteAgent(&a.Open[i])
-			}
-		})
+		w.setWork(func(k *work) { k.open, k.openMore = a.Open, a.OpenMore })
 		w.setTrafficProblem("") // now that the board has what is open
 		w.cursor = a.Next
 		p.After, p.WaitMS = a.Next, uint64(trafficWait.Milliseconds())
