@@ -1,8 +1,6 @@
 package service
 
 import (
-	"encoding/xml"
-	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -11,101 +9,55 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// parsePlist reads a property list as launchd does: dictionaries, arrays, strings, integers and
-// truth.
-func parsePlist(t *testing.T, text string) map[string]any {
-	t.Helper()
-	d := xml.NewDecoder(strings.NewReader(text))
-	var parse func(start xml.StartElement) any
-	next := func() xml.Token {
-		for {
-			token, err := d.Token()
-			if err != nil {
-				t.Fatalf("%v in\n%s", err, text)
-			}
-			switch token := token.(type) {
-			case xml.StartElement, xml.EndElement:
-				return token
-			}
-		}
-	}
-	parse = func(start xml.StartElement) any {
-		switch start.Name.Local {
-		case "dict":
-			dict := make(map[string]any)
-			for {
-				token, ok := next().(xml.StartElement)
-				if !ok {
-					return dict
-				}
-				var key string
-				if token.Name.Local != "key" || d.DecodeElement(&key, &token) != nil {
-					t.Fatalf("no key, but %s", token.Name.Local)
-				}
-				dict[key] = parse(next().(xml.StartElement))
-			}
-		case "array":
-			array := []any{}
-			for {
-				token, ok := next().(xml.StartElement)
-				if !ok {
-					return array
-				}
-				array = append(array, parse(token))
-			}
-		case "true", "false":
-			d.Skip()
-			return start.Name.Local == "true"
-		case "string", "integer":
-			var s string
-			if err := d.DecodeElement(&s, &start); err != nil {
-				t.Fatal(err)
-			}
-			return s
-		}
-		t.Fatalf("a property list has no <%s>", start.Name.Local)
-		return nil
-	}
-	if plist := next().(xml.StartElement); plist.Name.Local != "plist" {
-		t.Fatalf("it is a <%s>", plist.Name.Local)
-	}
-	dict, ok := parse(next().(xml.StartElement)).(map[string]any)
-	if !ok {
-		t.Fatal("it is no dictionary")
-	}
-	if _, ok := next().(xml.EndElement); !ok {
-		t.Fatal("more follows")
-	}
-	if _, err := d.Token(); err != nil && err != io.EOF {
-		t.Fatal(err)
-	}
-	return dict
-}
-
 func TestPlist(t *testing.T) {
 	m := launchd{Host{UserHome: "/Users/desk", User: "desk"}}
 	s := Service{Program: "/opt/a & b/acpd", Name: "planner", Home: `/Volumes/"<acp>"`}
-	want := map[string]any{
-		"Label":              label(s),
-		"ProgramArguments":   []any{"/opt/a & b/acpd", "--home", `/Volumes/"<acp>"`, "--log-file", m.logPath(s), "--name", "planner"},
-		"RunAtLoad":          true,
-		"KeepAlive":          map[string]any{"SuccessfulExit": false},
-		"ProcessType":        "Adaptive",
-		"Umask":              "63",
-		"SoftResourceLimits": map[string]any{"NumberOfFiles": "8192"},
-		"StandardOutPath":    "/dev/null",
-		"StandardErrorPath":  "/dev/null",
-	}
-	text := m.renderPlist(s)
-	if diff := cmp.Diff(want, parsePlist(t, text)); diff != "" {
+	want := `<?xml version="1.0" encoding="UTF-8"?>
+<!DOCTYPE plist PUBLIC "-//Apple//DTD PLIST 1.0//EN" "http://www.apple.com/DTDs/PropertyList-1.0.dtd">
+<!-- ` + marker + ` -->
+<plist version="1.0">
+<dict>
+	<key>Label</key>
+	<string>` + label(s) + `</string>
+	<key>ProgramArguments</key>
+	<array>
+		<string>/opt/a &amp; b/acpd</string>
+		<string>--home</string>
+		<string>/Volumes/&#34;&lt;acp&gt;&#34;</string>
+		<string>--log-file</string>
+		<string>` + m.logPath(s) + `</string>
+		<string>--name</string>
+		<string>planner</string>
+	</array>
+	<key>RunAtLoad</key>
+	<true/>
+	<key>KeepAlive</key>
+	<dict>
+		<key>SuccessfulExit</key>
+		<false/>
+	</dict>
+	<key>ProcessType</key>
+	<string>Adaptive</string>
+	<key>Umask</key>
+	<integer>63</integer>
+	<key>SoftResourceLimits</key>
+	<dict>
+		<key>NumberOfFiles</key>
+		<integer>8192</integer>
+	</dict>
+	<key>StandardOutPath</key>
+	<string>/dev/null</string>
+	<key>StandardErrorPath</key>
+	<string>/dev/null</string>
+</dict>
+</plist>
+`
+	if diff := cmp.Diff(want, m.renderPlist(s)); diff != "" {
 		t.Errorf("-want +got\n%s", diff)
 	}
-	if !isOurs([]byte(text)) {
-		t.Error("it lacks the marker")
-	}
-	usual := parsePlist(t, m.renderPlist(Service{Program: "/usr/local/bin/acpd"}))
-	if diff := cmp.Diff([]any{"/usr/local/bin/acpd", "--home", "/Users/desk/.acp", "--log-file", "/Users/desk/Library/Logs/acpd.log"}, usual["ProgramArguments"]); diff != "" {
-		t.Errorf("the usual home: -want +got\n%s", diff)
+	usual := m.renderPlist(Service{Program: "/usr/local/bin/acpd"})
+	if !strings.Contains(usual, "<string>/Users/desk/.acp</string>\n\t\t<string>--log-file</string>\n\t\t<string>/Users/desk/Library/Logs/acpd.log</string>\n\t</array>") {
+		t.Errorf("the usual home:\n%s", usual)
 	}
 }
 
