@@ -76,7 +76,7 @@ func (w *world) openChains() {
 		client.TrafficEntry{At: ago(7 * time.Minute), Direction: client.Out, Peer: peerID(1), Name: "build", FromAgent: "scribe", Kind: kinds.KindDelegate, ID: task, Text: "Write the release notes"},
 		client.TrafficEntry{At: ago(20 * time.Second), Direction: client.In, Peer: peerID(1), Name: "build", FromAgent: "writer", Agent: "scribe", Kind: kinds.KindQuery, ID: wire.NewMessageID(), Ref: task, Hops: 1, Text: "Since which release shall they count?"},
 	)
-	w.tasks = append(w.tasks, client.Task{ID: task, Peer: "build", Direction: client.Given, Agent: "scribe", Task: "Write the release notes", State: client.TaskAccepted})
+	w.tasks = append(w.tasks, client.Task{ID: task, Peer: "build", Direction: client.Given, ToAgent: "writer", Task: "Write the release notes", State: client.TaskAccepted})
 }
 
 // talk returns messages as they pass in a morning.

@@ -24,7 +24,7 @@ func TestRoundTrip(t *testing.T) {
 	}
 	before := snapshot(t, home)
 	for name, c := range map[string]struct {
-		ask    func(int) (string, error)
+		ask    func() (string, error)
 		source IdentitySource
 	}{"with the identity": {askFor(passphrase), IdentityFromBackup}, "without": {nil, IdentityNone}} {
 		dir := filepath.Join(t.TempDir(), "new")

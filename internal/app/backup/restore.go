@@ -46,9 +46,8 @@ const (
 type Options struct {
 	Dir string // the state directory
 
-	// Passphrase is called if the archive has the identity, and again, with how often it was
-	// wrong, until it returns an error. nil: the identity is left out.
-	Passphrase func(wrong int) (string, error)
+	// Passphrase is called if the archive has the identity. nil: the identity is left out.
+	Passphrase func() (string, error)
 }
 
 // occupiedError says that a state directory has state already.
@@ -147,7 +146,7 @@ func (r *Restore) checkVacant() error {
 }
 
 // prepareIdentity decrypts the identity of the archive next to the other files, if it is wanted and in the archive.
-func (r *Restore) prepareIdentity(passphrase func(wrong int) (string, error)) error {
+func (r *Restore) prepareIdentity(passphrase func() (string, error)) error {
 	r.Identity = IdentityNone
 	if !r.Manifest.HasIdentity() {
 		return nil
@@ -163,7 +162,11 @@ func (r *Restore) prepareIdentity(passphrase func(wrong int) (string, error)) er
 	if passphrase == nil {
 		return nil
 	}
-	key, err := decryptIdentityWith(text, passphrase)
+	given, err := passphrase()
+	if err != nil {
+		return err
+	}
+	key, err := decryptIdentity(text, given)
 	if err != nil {
 		return err
 	}
@@ -179,20 +182,6 @@ func (r *Restore) prepareIdentity(passphrase func(wrong int) (string, error)) er
 	}
 	r.Identity = IdentityFromBackup
 	return nil
-}
-
-// decryptIdentityWith decrypts the identity with what passphrase returns.
-func decryptIdentityWith(text []byte, passphrase func(wrong int) (string, error)) ([]byte, error) {
-	for wrong := 0; ; wrong++ {
-		given, err := passphrase(wrong)
-		if err != nil {
-			return nil, err
-		}
-		key, err := decryptIdentity(text, given)
-		if !errors.Is(err, ErrWrongPassphrase) {
-			return key, err
-		}
-	}
 }
 
 // Commit puts the files of the archive into the state directory. If it is interrupted, a mark stays, by which a daemon

@@ -9,7 +9,8 @@ import (
 	"net"
 	"time"
 
-	"golang.org/x/sys/unix"
+	"golang.org/x/net/ipv4"
+	"golang.org/x/net/ipv6"
 )
 
 // The groups of multicast DNS (RFC 6762, section 3).
@@ -42,7 +43,7 @@ func hearMulticast(ctx context.Context, nic net.Interface) error {
 		return err
 	}
 	defer sender.Close()
-	if err := sendOnInterface(sender, network, nic.Index); err != nil {
+	if err := sendOnInterface(sender, network, &nic); err != nil {
 		return err
 	}
 	question := newQuestion()
@@ -79,20 +80,11 @@ func hasIPv4(nic *net.Interface) bool {
 }
 
 // sendOnInterface makes what a socket sends to a group leave on one interface.
-func sendOnInterface(s *net.UDPConn, network string, index int) error {
-	raw, err := s.SyscallConn()
-	if err != nil {
-		return err
+func sendOnInterface(s *net.UDPConn, network string, nic *net.Interface) error {
+	if network == "udp4" {
+		return ipv4.NewPacketConn(s).SetMulticastInterface(nic)
 	}
-	var option error
-	err = raw.Control(func(fd uintptr) {
-		if network == "udp4" {
-			option = unix.SetsockoptIPMreqn(int(fd), unix.IPPROTO_IP, unix.IP_MULTICAST_IF, &unix.IPMreqn{Ifindex: int32(index)})
-		} else {
-			option = unix.SetsockoptInt(int(fd), unix.IPPROTO_IPV6, unix.IPV6_MULTICAST_IF, index)
-		}
-	})
-	return errors.Join(err, option)
+	return ipv6.NewPacketConn(s).SetMulticastInterface(nic)
 }
 
 // newQuestion returns a question of multicast DNS for _acp._udp.local (RFC 6762, section 5). Its id,

@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/disk"
@@ -87,7 +86,7 @@ func (x *examination) examineFiles() {
 			x.add("file.owner", name, fmt.Sprintf("%s belongs to user %d, and this is user %d", path, x.Machine.OwnerOf(info), x.Machine.UID), fmt.Sprintf("chown %d %s", x.Machine.UID, shellpath.Quote(path)))
 		case slices.Contains(strictFiles, name) && mode.Perm()&0o177 != 0:
 			f := x.add("file.open", name, fmt.Sprintf("%s is open to other users (mode %04o)", path, mode.Perm()), "chmod 600 "+shellpath.Quote(path))
-			f.fix = func() (string, error) { return "chmod 600 " + path, chmodFile(path, 0o600) }
+			f.fix = func() (string, error) { return "chmod 600 " + path, chmodFile(x.Home, name, 0o600) }
 		}
 	}
 	if seen > 0 && !x.has("file.open", "file.owner", "file.kind") {
@@ -95,21 +94,14 @@ func (x *examination) examineFiles() {
 	}
 }
 
-// chmodFile changes the mode of a file that is a regular one when it is opened.
-func chmodFile(path string, mode fs.FileMode) error {
-	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
+// chmodFile changes the mode of a file in the folder dir. It follows no link out of there.
+func chmodFile(dir, name string, mode fs.FileMode) error {
+	root, err := os.OpenRoot(dir)
 	if err != nil {
 		return err
 	}
-	defer f.Close()
-	info, err := f.Stat()
-	if err == nil && !info.Mode().IsRegular() {
-		err = errors.New("it is no regular file")
-	}
-	if err != nil {
-		return err
-	}
-	return f.Chmod(mode)
+	defer root.Close()
+	return root.Chmod(name, mode)
 }
 
 // examineDisk compares the space with the floor below which peers are refused: the one that the daemon has

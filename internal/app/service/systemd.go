@@ -89,12 +89,9 @@ func findUnitProgram(unit string) string {
 
 // CheckRunning returns an error unless systemd runs services of this user.
 func (m systemd) CheckRunning(ctx context.Context) error {
-	const remedy = "start acpd by what starts programs here"
-	if _, err := exec.LookPath("systemctl"); err != nil {
-		return fmt.Errorf("service: systemd is not on this machine (no systemctl in PATH): %s", remedy)
-	}
-	if _, err := os.Stat(filepath.Join(m.Root, "/run/systemd/system")); err != nil {
-		return fmt.Errorf("service: systemd does not run this machine (no /run/systemd/system): %s", remedy)
+	_, err := os.Stat(filepath.Join(m.Root, "/run/systemd/system"))
+	if _, missing := exec.LookPath("systemctl"); err != nil || missing != nil {
+		return errors.New("service: systemd does not run this machine (no /run/systemd/system, or no systemctl in PATH): start acpd by what starts programs here")
 	}
 	if _, err := m.run(ctx, "systemctl", "--user", "show", "--property=Version"); err != nil {
 		return fmt.Errorf("service: the service manager of %s does not answer (%w): log in as that user, not by su or sudo; or install the package, and: sudo systemctl enable --now acpd", m.User, err)

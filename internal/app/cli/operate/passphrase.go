@@ -42,18 +42,10 @@ func (v *verbs) askPassphrase(ctx context.Context, prompt string) (string, error
 	return passphrase, err
 }
 
-// newPassphraseFunc returns what gives the passphrase of an identity: from the file, or from a
-// person, who may mistype it once.
-func (v *verbs) newPassphraseFunc(ctx context.Context, file string) func(wrong int) (string, error) {
-	return func(wrong int) (string, error) {
-		switch {
-		case file != "" && wrong == 0:
-			return readPrivateLine("--passphrase-file", file)
-		case file != "" || wrong > 1:
-			return "", backup.ErrWrongPassphrase
-		case wrong > 0:
-			v.Tell("It is wrong.")
-		}
-		return v.askPassphrase(ctx, "Passphrase of the identity in the backup: ")
+// readOldPassphrase returns the passphrase of an identity in a backup: from the file, or from a person.
+func (v *verbs) readOldPassphrase(ctx context.Context, file string) (string, error) {
+	if file != "" {
+		return readPrivateLine("--passphrase-file", file)
 	}
+	return v.askPassphrase(ctx, "Passphrase of the identity in the backup: ")
 }

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"io"
 	"os"
 	"slices"
 	"strings"
@@ -81,9 +80,13 @@ func (v *verbs) restore(ctx context.Context, file string, o restoreOptions) erro
 	if err != nil {
 		return err
 	}
-	r, err := v.prepareRestore(ctx, archive, file, dir, o)
+	options := backup.Options{Dir: dir}
+	if !o.noIdentity {
+		options.Passphrase = func() (string, error) { return v.readOldPassphrase(ctx, o.passphraseFile) }
+	}
+	r, err := backup.Prepare(ctx, archive, options)
 	if err != nil {
-		return err
+		return explainFullDisk(dir, fmt.Errorf("%s: %w", file, err))
 	}
 	defer r.Close()
 	result := &restored{Home: dir, Made: r.Manifest.Made, Identity: r.Manifest.Identity, Source: r.Identity, Peers: []string{}}
@@ -100,25 +103,10 @@ func (v *verbs) restore(ctx context.Context, file string, o restoreOptions) erro
 	for _, note := range result.Notes {
 		v.Warn("note: %s", note)
 	}
-	return v.PrintData(result, func() { v.printRestored(result) })
-}
-
-func (v *verbs) prepareRestore(ctx context.Context, archive io.Reader, file, dir string, o restoreOptions) (*backup.Restore, error) {
-	options := backup.Options{Dir: dir, Passphrase: v.newPassphraseFunc(ctx, o.passphraseFile)}
-	if o.noIdentity {
-		options.Passphrase = nil
-	}
-	r, err := backup.Prepare(ctx, archive, options)
-	if err != nil {
-		return nil, explainFullDisk(dir, fmt.Errorf("%s: %w", file, err))
-	}
-	return r, nil
-}
-
-// printRestored says what was restored.
-func (v *verbs) printRestored(r *restored) {
-	v.PrintLine("%s", r.Home)
-	v.PrintForPerson("The state is that of %s. Trusted peers: %s.", v.FormatTime(r.Made), cmp.Or(strings.Join(r.Peers, ", "), "none"))
+	return v.PrintData(result, func() {
+		v.PrintLine("%s", dir)
+		v.PrintForPerson("The state is that of %s. Trusted peers: %s.", v.FormatTime(result.Made), cmp.Or(strings.Join(result.Peers, ", "), "none"))
+	})
 }
 
 // listRestoreNotes returns what must be known before the daemon starts. isLeftOut reports whether no identity is wanted.
