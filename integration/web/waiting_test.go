@@ -55,7 +55,7 @@ func TestWaitingWords(t *testing.T) {
 	lacks("#waiting-list", "here/")
 	lacks("#waiting", "not connected")
 	w.change(func() { w.peers[1].State, w.peers[1].Path, w.peers[1].RTTUS = client.PeerTrusted, "", nil })
-	says("the row says that the peer is away", "#waiting-list li[data-missing]", "build is not connected (since ")
+	says("the row says that the peer is away", "#waiting-list li[data-missing]", "build is not connected")
 	says("the headline says so", "#waiting-sum", "build is not connected.")
 	p.until("the count warns", `document.querySelector("[data-count=waiting]").dataset.tone === "warn"`)
 	says("the picture says so", "#peers > li", "not connected")

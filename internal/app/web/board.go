@@ -20,7 +20,6 @@ const (
 	maxRowBytes    = 4 << 10   // of a row
 	maxLines       = 1000      // messages and events
 	maxLineBytes   = 1 << 20   // of them
-	maxUpdateLines = 250       // in one update; the first of a page has all
 	maxUpdateBytes = 256 << 10 // of the rows in one update
 )
 
@@ -219,7 +218,7 @@ type update struct {
 	Away    *awayUpdate      `json:"away,omitzero"`
 	Parts   []partUpdate     `json:"parts,omitempty"`
 	Lines   []jsontext.Value `json:"lines,omitempty"`  // the oldest first
-	Skipped uint64           `json:"skipped,omitzero"` // lines that the page does not get; with Reset: older ones, which are not kept or are too many
+	Skipped uint64           `json:"skipped,omitzero"` // lines that the page does not get; with Reset: older ones, which are not kept
 }
 
 // awayUpdate says whether the daemon answers.
@@ -258,11 +257,7 @@ func (b *board) next(r *boardReader) *update {
 			break
 		}
 	}
-	most := maxUpdateLines
-	if u.Reset {
-		most = maxLines
-	}
-	u.Lines, u.Skipped = b.lines.takeSince(r.line, most)
+	u.Lines, u.Skipped = b.lines.takeSince(r.line)
 	r.line = b.lines.last
 	r.begun = true
 	if !u.Reset && u.Away == nil && u.Parts == nil && u.Lines == nil {

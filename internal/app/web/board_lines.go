@@ -6,8 +6,6 @@ import (
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
-
-	"github.com/acpd/acpd/internal/turns"
 )
 
 // boardLines has what has passed, up to maxLines and maxLineBytes. The peer with most lines makes room: a
@@ -98,28 +96,15 @@ func (ls *boardLines) dropOldest(owner string) {
 	}
 }
 
-// takeSince returns lines after that number, at most so many, the oldest first: the newest of each peer, by
-// turns, so that a peer that sends much leaves room for the others. skipped is how many it leaves out, or
-// are not kept.
-func (ls *boardLines) takeSince(after uint64, most int) (texts []jsontext.Value, skipped uint64) {
-	var fresh [][]boardLine
+// takeSince returns the lines after that number, the oldest first. skipped is how many are not kept any more.
+func (ls *boardLines) takeSince(after uint64) (texts []jsontext.Value, skipped uint64) {
+	var taken []boardLine
 	for _, lines := range ls.byPeer {
 		i := len(lines)
-		for i > 0 && len(lines)-i < most && lines[i-1].n > after {
+		for i > 0 && lines[i-1].n > after {
 			i--
 		}
-		if i < len(lines) {
-			fresh = append(fresh, lines[i:])
-		}
-	}
-	slices.SortFunc(fresh, func(a, b []boardLine) int { return cmp.Compare(b[len(b)-1].n, a[len(a)-1].n) }) // what is left over goes to whose newest is newer
-	wants := make([]int, len(fresh))
-	for i, lines := range fresh {
-		wants[i] = len(lines)
-	}
-	var taken []boardLine
-	for i, share := range turns.ShareOut(wants, most) {
-		taken = append(taken, fresh[i][len(fresh[i])-share:]...)
+		taken = append(taken, lines[i:]...)
 	}
 	slices.SortFunc(taken, func(a, b boardLine) int { return cmp.Compare(a.n, b.n) })
 	for _, l := range taken {

@@ -2,12 +2,10 @@ package web
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 	"testing"
 
 	"github.com/go-json-experiment/json"
-	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/identity"
@@ -57,7 +55,7 @@ func TestNobodyTakesAnothersLines(t *testing.T) {
 			for name, c := range map[string]struct {
 				u    *update
 				want int
-			}{"a page that is there": {b.next(r), maxUpdateLines}, "a new page": {b.next(b.addReader()), b.lines.n}} {
+			}{"a page that is there": {b.next(r), b.lines.n}, "a new page": {b.next(b.addReader()), b.lines.n}} {
 				if n := countOf(t, c.u, deskID); n != 20 || len(c.u.Lines) != c.want || c.u.Skipped != uint64(3020-c.want) {
 					t.Errorf("%s: %d lines of the other peer, of %d; %d are skipped", name, n, len(c.u.Lines), c.u.Skipped)
 				}
@@ -82,30 +80,6 @@ func TestStrangersShareLines(t *testing.T) {
 	}
 	if l := newEventLine(&client.Event{Type: client.EventUp, Peer: deskID, Name: "desk"}); l.owner() != deskID.String() {
 		t.Errorf("an event of a peer is of %q", l.owner())
-	}
-}
-
-// TestLinesAreShared: those who have little to say have it, the others the same.
-func TestLinesAreShared(t *testing.T) {
-	b := newBoard()
-	r := b.addReader()
-	b.next(r)
-	for i, n := range []int{5, 300, 1, 100, 300} {
-		addLines(b, lines(identity.ID{byte(i + 1)}, n, "hello"))
-	}
-	u := b.next(r)
-	var got []int
-	for i := range 5 {
-		got = append(got, countOf(t, u, identity.ID{byte(i + 1)}))
-	}
-	if want := []int{5, 81, 1, 81, 82}; !slices.Equal(got, want) {
-		t.Errorf("%d, want %d", got, want)
-	}
-	for i, n := range got { // the newest of each
-		held := b.lines.byPeer[identity.ID{byte(i + 1)}.String()]
-		if !slices.ContainsFunc(u.Lines, func(text jsontext.Value) bool { return string(text) == string(held[len(held)-n].text) }) {
-			t.Errorf("of %d not the newest", i)
-		}
 	}
 }
 

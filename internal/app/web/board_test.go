@@ -165,15 +165,11 @@ func TestLines(t *testing.T) {
 	if u := b.next(r); len(u.Lines) != 10 || u.Skipped != 0 {
 		t.Errorf("%d lines, %d skipped", len(u.Lines), u.Skipped)
 	}
-	add(maxUpdateLines + 7)
-	if u := b.next(r); len(u.Lines) != maxUpdateLines || u.Skipped != 7 {
-		t.Errorf("%d lines, %d skipped", len(u.Lines), u.Skipped)
-	}
 	add(5 * maxLines)
 	if b.lines.n > maxLines || b.lines.bytes > maxLineBytes {
 		t.Errorf("%d lines of %d bytes are kept", b.lines.n, b.lines.bytes)
 	}
-	if u := b.next(r); len(u.Lines) != maxUpdateLines || u.Skipped != 5*maxLines-maxUpdateLines {
+	if u := b.next(r); len(u.Lines) != b.lines.n || u.Skipped != uint64(5*maxLines-b.lines.n) {
 		t.Errorf("%d lines, %d skipped", len(u.Lines), u.Skipped)
 	}
 	if u := b.next(b.addReader()); len(u.Lines) != b.lines.n || u.Skipped != b.lines.last-uint64(b.lines.n) || !u.Reset {

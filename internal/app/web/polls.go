@@ -84,7 +84,7 @@ func (w *watcher) readPeers(ctx context.Context) error {
 	w.mu.Lock()
 	w.names = names
 	w.mu.Unlock()
-	w.setWork(func(k *work) { k.peers = mapPeers(all, k.peers, time.Now()) })
+	w.setWork(func(k *work) { k.peers = mapPeers(all) })
 	all = slices.DeleteFunc(all, func(p client.Peer) bool { return p.State == client.PeerBlocked })
 	slices.SortFunc(all, comparePeers)
 	setRows(w.board, partPeers, mapRows(all, newPeerRow), 0)

@@ -34,9 +34,8 @@ type waitingRow struct {
 	Chain   string `json:"chain"` // name of the chain that it belongs to, the same at each daemon; may be ""
 
 	// Of a call with a peer that is not connected.
-	Missing      string      `json:"missing"`       // its name; "": it is connected
-	MissingSince client.Time `json:"missing_since"` // null: it was not connected when it was looked at first
-	MissingSeen  client.Time `json:"missing_seen"`  // when it was seen last; null: never
+	Missing     string      `json:"missing"`      // its name; "": it is connected
+	MissingSeen client.Time `json:"missing_seen"` // when it was seen last; null: never
 }
 
 // party is one of the two that a call is between.
@@ -183,6 +182,6 @@ func newQuestionWait(t *client.Task, q *client.QuestionBack, about waitingRow) w
 	return waitingRow{
 		rowKey: rowKey{"question " + t.Peer + " " + q.ID.String()}, Since: q.Since, Kind: kinds.KindQuery, IsAsked: true,
 		Who: about.Whom, Whom: about.Who, After: about.Key, Text: showLine(q.Text, maxShown), Thread: about.Thread,
-		Missing: about.Missing, MissingSince: about.MissingSince, MissingSeen: about.MissingSeen,
+		Missing: about.Missing, MissingSeen: about.MissingSeen,
 	}
 }

@@ -83,15 +83,9 @@ func (v *verbs) addRelay(cmd *cobra.Command, p client.RelayAddParams, login rela
 			return frame.UsageErrorf("--name: %w", err)
 		}
 	}
-	var ways []string
-	for _, name := range []string{"credentials", "token-file", "user"} {
-		if cmd.Flags().Changed(name) {
-			ways = append(ways, "--"+name)
-		}
-	}
-	switch {
+	switch ways := frame.ListGiven(cmd, "credentials", "token-file", "user"); {
 	case len(ways) > 1:
-		return frame.UsageErrorf("%s: leave one of them", strings.Join(ways, " and "))
+		return frame.UsageErrorf("--%s: leave one of them", strings.Join(ways, " and --"))
 	case cmd.Flags().Changed("user") != cmd.Flags().Changed("password-file"):
 		return frame.UsageErrorf("--user and --password-file belong together: give both, or neither")
 	case p.Share && !cmd.Flags().Changed("token-file"):

@@ -102,7 +102,7 @@ function drawCall(r, route, first) {
     r.guess && first ? tag("guessed") : "",
     r.thread && r.thread !== first?.thread ? h("span", { class: "tag" }, "thread ", said(r.thread)) : "",
     r.chain && r.chain !== first?.chain ? h("span", { class: "tag", title: r.chain }, "chain " + r.chain.slice(0, 8)) : "",
-    r.missing ? h("span", { class: "tone-warn" }, "⚠ ", said(r.missing), " is not connected", r.missing_since ? " (since " + clock(r.missing_since) + ")" : r.missing_seen ? " (last seen at " + clock(r.missing_seen) + ")" : "") : "",
+    r.missing ? h("span", { class: "tone-warn" }, "⚠ ", said(r.missing), " is not connected", r.missing_seen ? " (last seen at " + clock(r.missing_seen) + ")" : "") : "",
     r.agent_away ? drawAgentAway(r.whom.agent, r.agent_away, r.agent_until) : "",
   ].filter(Boolean);
   return h("div", { class: "call" },
