@@ -14,6 +14,7 @@ package backup
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -51,12 +52,7 @@ type File struct {
 
 // HasIdentity reports whether the archive has the identity, encrypted.
 func (m *Manifest) HasIdentity() bool {
-	for _, f := range m.Files {
-		if f.Name == IdentityName {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(m.Files, func(f File) bool { return f.Name == IdentityName })
 }
 
 // Size returns the bytes of all members.

@@ -31,7 +31,7 @@ type Restore struct {
 	isIncomplete bool // an earlier restore into it was interrupted
 	lock         *os.File
 	staging      string
-	onStep       func() error // of tests: is called before each change, which an error keeps from being made
+	step         func() error // is called before each change of what a daemon sees; an error, of tests, keeps it from being made
 }
 
 // IdentitySource says where the identity of a restored directory comes from.
@@ -50,18 +50,10 @@ type Options struct {
 	Passphrase func() (string, error)
 }
 
-// occupiedError says that a state directory has state already.
-type occupiedError struct{ Dir, Name string }
-
-func (e *occupiedError) Error() string {
-	aside := e.Dir + time.Now().UTC().Format(".20060102T150405Z")
-	return fmt.Sprintf("%s has %s already: name another directory with --home, or move this one aside: mv %s %s", e.Dir, e.Name, shellpath.Quote(e.Dir), shellpath.Quote(aside))
-}
-
 // Prepare locks the state directory, and reads and checks an archive. It changes nothing but
 // the folder restore.tmp, which Close removes.
 func Prepare(ctx context.Context, archive io.Reader, o Options) (_ *Restore, err error) {
-	r := &Restore{dir: o.Dir, staging: filepath.Join(o.Dir, statedir.StagingName)}
+	r := &Restore{dir: o.Dir, staging: filepath.Join(o.Dir, statedir.StagingName), step: func() error { return nil }}
 	if err := r.openDir(); err != nil {
 		return nil, err
 	}
@@ -130,14 +122,15 @@ func listPlaced() []string {
 	return names
 }
 
-// checkVacant returns an [*occupiedError] if the state directory has files of a state, unless they are of a restore
+// checkVacant returns an error if the state directory has files of a state, unless they are of a restore
 // that was interrupted.
 func (r *Restore) checkVacant() error {
 	for _, name := range listPlaced() {
 		_, err := os.Lstat(filepath.Join(r.dir, name))
 		switch {
 		case err == nil && !r.isIncomplete:
-			return &occupiedError{r.dir, name}
+			aside := r.dir + time.Now().UTC().Format(".20060102T150405Z")
+			return fmt.Errorf("%s has %s already: name another directory with --home, or move this one aside: mv %s %s", r.dir, name, shellpath.Quote(r.dir), shellpath.Quote(aside))
 		case err != nil && !errors.Is(err, fs.ErrNotExist):
 			return fmt.Errorf("state directory: %w", err)
 		}
@@ -214,14 +207,6 @@ func (r *Restore) Commit() error {
 		return err
 	}
 	return durable.SyncDir(r.dir)
-}
-
-// step is called before each change of what a daemon sees.
-func (r *Restore) step() error {
-	if r.onStep == nil {
-		return nil
-	}
-	return r.onStep()
 }
 
 // removePlaced removes the files that an interrupted restore has put into the state directory.

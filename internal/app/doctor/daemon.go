@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -118,7 +120,6 @@ func (x *examination) examineBudget(ctx context.Context) {
 	}
 	isNear := func(held, bound int64) bool { return bound > 0 && held >= bound-bound/5 }
 	refused := make(map[string]uint64) // by peer
-	names := make(map[string]bool)
 	for _, r := range b.Rows {
 		if r.Unit == client.UnitBytesFree {
 			continue // examineDisk reports it
@@ -133,14 +134,13 @@ func (x *examination) examineBudget(ctx context.Context) {
 			if isNear(u.Held, r.Peer) {
 				x.add("budget.near", r.Name, fmt.Sprintf("%s holds %d of the %d that %s allows a peer", u.Name, u.Held, r.Peer, r.Name), "acpctl status --budget shows all rows; ask its owner what it does")
 			}
-			refused[u.Name] += u.Refused
+			if u.Refused > 0 {
+				refused[u.Name] += u.Refused
+			}
 		}
 	}
-	for _, u := range b.Usage {
-		if n := refused[u.Name]; n > 0 && !names[u.Name] {
-			names[u.Name] = true
-			x.add("budget.refused", u.Name, fmt.Sprintf("requests of %s that were refused since the daemon's start, by policy or at a bound: %d", u.Name, n), "acpctl status --budget shows in which row")
-		}
+	for _, name := range slices.Sorted(maps.Keys(refused)) {
+		x.add("budget.refused", name, fmt.Sprintf("requests of %s that were refused since the daemon's start, by policy or at a bound: %d", name, refused[name]), "acpctl status --budget shows in which row")
 	}
 	if !x.has("budget.near") {
 		x.add("budget.ok", subjectDaemon, "no peer holds four fifths of a bound", "")

@@ -2,7 +2,6 @@ package doctor
 
 import (
 	"context"
-	"io"
 	"io/fs"
 	"net"
 	"os"
@@ -29,17 +28,10 @@ type Machine struct {
 	MaxSocketPath  int
 }
 
-// readFile returns the beginning of a file of the system.
+// readFile returns a file of the system.
 func (m *Machine) readFile(path string) ([]byte, error) {
-	f, err := os.Open(filepath.Join("/", m.Root, path))
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	return io.ReadAll(io.LimitReader(f, maxSystemFile))
+	return os.ReadFile(filepath.Join("/", m.Root, path))
 }
-
-const maxSystemFile = 4 << 20
 
 // listenUDP listens on an address for a moment.
 func listenUDP(addr string) error {

@@ -144,7 +144,7 @@ func (x *examination) examineMulticast(ctx context.Context) {
 		}
 		return
 	}
-	use = use[:min(len(use), maxInterfaces)]
+	use = use[:min(len(use), maxListed)]
 	heard := make([]error, len(use))
 	var probes sync.WaitGroup
 	for i, nic := range use {
@@ -171,6 +171,3 @@ func (x *examination) isDiscoveryOffByFlag() bool {
 	line, _ := x.Machine.readFile(fmt.Sprintf("proc/%d/cmdline", x.status.Process.PID))
 	return slices.ContainsFunc(strings.Split(string(line), "\x00"), func(arg string) bool { return arg == "--no-mdns" || arg == "--no-mdns=true" })
 }
-
-// maxInterfaces bounds the interfaces that are tried, as discovery does.
-const maxInterfaces = 32

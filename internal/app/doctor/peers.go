@@ -16,8 +16,7 @@ import (
 )
 
 const (
-	maxPings     = 16 // peers that are asked in one run, beyond those that are connected
-	maxListed    = 64 // agents, projects and twins that have findings of their own
+	maxListed    = 64 // interfaces that are tried, peers that are asked if they are not connected, and agents, projects and twins that have findings of their own
 	clockBound   = time.Minute
 	pingPatience = 4 * time.Second
 )
@@ -56,7 +55,7 @@ func (x *examination) examinePeers(ctx context.Context) {
 		if p.State == client.PeerConnected {
 			continue
 		}
-		if asked++; asked > maxPings {
+		if asked++; asked > maxListed {
 			answers[i].err = kinds.Errorf(kinds.Unreachable, "it is not connected")
 			continue
 		}

@@ -2,7 +2,6 @@ package operate
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -77,7 +76,7 @@ func (v *verbs) serveWeb(ctx context.Context, port int, open bool) error {
 	}
 	s, err := web.Open(ctx, o)
 	if err != nil {
-		return explainNoPort(port, err)
+		return err
 	}
 	link := s.Link()
 	err = v.PrintData(webPage{link, s.Port()}, func() { v.PrintLine("%s", link) })
@@ -106,17 +105,6 @@ func (v *verbs) serveWeb(ctx context.Context, port int, open bool) error {
 		return err
 	}
 	return nil // that is how the page usually ends
-}
-
-// explainNoPort returns the error for a port on which nothing can listen.
-func explainNoPort(port int, err error) error {
-	switch {
-	case errors.Is(err, syscall.EADDRINUSE):
-		return fmt.Errorf("web: --port: another program listens on port %d of 127.0.0.1: choose another --port, or leave it out", port)
-	case errors.Is(err, syscall.EACCES):
-		return fmt.Errorf("web: --port: this user may not use port %d: choose one from 1024 up, or leave it out", port)
-	}
-	return err
 }
 
 // askNumber asks for the number that the browser shows.
