@@ -435,7 +435,5 @@ esac
 	}
 	run("service install", "", 0)
 	run("service status", "", 0)
-	f.SetAnswer(client.MethodStatus, allFields[kinds.Error]())
-	run("service status", "", 0)
 	run("service uninstall", "", 0)
 }

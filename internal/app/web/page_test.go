@@ -91,39 +91,6 @@ func TestPageIsWhole(t *testing.T) {
 	}
 }
 
-// TestScriptsFitTogether: each script has what others import of it, all are reached from page.js, and what
-// they ask the page for is there.
-func TestScriptsFitTogether(t *testing.T) {
-	scripts, page := readScripts(t), readPage(t)["index.html"]
-	reached := map[string]bool{"page.js": true}
-	for todo := []string{"page.js"}; len(todo) > 0; todo = todo[1:] {
-		for _, m := range regexp.MustCompile(`(?m)^import (?:\{ ([^}]*) \} from )?"\./([a-z]+\.js)";$`).FindAllStringSubmatch(scripts[todo[0]], -1) {
-			names, from := m[1], m[2]
-			for name := range strings.SplitSeq(names, ", ") {
-				if exported := regexp.MustCompile(`(?m)^export (?:const|(?:async )?function) ` + regexp.QuoteMeta(name) + `(?:\b| )`); name != "" && !exported.MatchString(scripts[from]) {
-					t.Errorf("%s imports %s of %s, which does not export it", todo[0], name, from)
-				}
-				if uses := regexp.MustCompile(regexp.QuoteMeta(name)+`\b`).FindAllString(scripts[todo[0]], 2); name != "" && name != "$" && len(uses) < 2 {
-					t.Errorf("%s imports %s, and does not use it", todo[0], name)
-				}
-			}
-			if !reached[from] {
-				reached[from], todo = true, append(todo, from)
-			}
-		}
-	}
-	for name, script := range scripts {
-		if !reached[name] {
-			t.Errorf("nothing imports %s", name)
-		}
-		for _, m := range regexp.MustCompile(`\$\("([a-z-]+)"\)`).FindAllStringSubmatch(script, -1) {
-			if !strings.Contains(page, `id="`+m[1]+`"`) {
-				t.Errorf("%s asks for #%s, which is not in index.html", name, m[1])
-			}
-		}
-	}
-}
-
 // TestEachPartIsOnThePage: the page says of each part that is read by itself, or with the traffic, why it cannot
 // be read, and draws each part.
 func TestEachPartIsOnThePage(t *testing.T) {

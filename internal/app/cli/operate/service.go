@@ -10,10 +10,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/internal/app/cli/frame"
 	"github.com/acpd/acpd/internal/app/service"
-	"github.com/acpd/acpd/kinds"
 )
 
 // newServiceCmd returns the verb service with the verbs below it.
@@ -185,17 +183,15 @@ directory stays, with the identity in it.`,
 // serviceStatus is what status prints with --json.
 type serviceStatus struct {
 	service.State
-	Home        string         `json:"home"`
-	Daemon      *client.Status `json:"daemon,omitempty"`
-	DaemonError *kinds.Error   `json:"daemon_error,omitempty"`
+	Home string `json:"home"`
 }
 
 func (v *verbs) newServiceStatusCmd(s *service.Service) *cobra.Command {
 	return &cobra.Command{
 		Use:   "status",
 		Short: "Show whether the service runs, since when, and how it last ended",
-		Long: `Shows what the system knows of the service, and what the daemon says of itself. The exit code
-is 6 if it does not run.`,
+		Long: `Shows what the system knows of the service; acpctl status shows what the daemon says of itself.
+The exit code is 6 if it does not run.`,
 		Example: `  acpctl service status
   acpctl service status --home ~/agents/desk --json`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -210,11 +206,6 @@ is 6 if it does not run.`,
 			shown := serviceStatus{State: *st}
 			if shown.Home, err = v.FindStateDir(); err != nil {
 				return fmt.Errorf("service status: %w", err)
-			}
-			if st.Running {
-				if shown.Daemon, err = v.Daemon.Status(cmd.Context()); err != nil {
-					shown.DaemonError, _ = v.ClassifyError(cmd.Context(), err)
-				}
 			}
 			if err := v.PrintData(shown, func() { v.printServiceStatus(&shown) }); err != nil || st.Running {
 				return err
@@ -240,15 +231,6 @@ func (v *verbs) printServiceStatus(s *serviceStatus) {
 		rows = append(rows, [2]string{"restarts", strconv.Itoa(s.Restarts)})
 	}
 	rows = append(rows, [2]string{"last exit", s.LastExit}, [2]string{"home", s.Home}, [2]string{"says", s.Says})
-	if s.DaemonError != nil {
-		rows = append(rows, [2]string{"daemon", s.DaemonError.Message})
-	}
-	if d := s.Daemon; d != nil {
-		rows = append(rows, [2]string{"daemon", fmt.Sprintf("%s, %s, acpd %s", d.Name, d.State, d.Version)})
-		for _, w := range d.Warnings {
-			rows = append(rows, [2]string{"warning", w})
-		}
-	}
 	v.PrintFields(rows...)
 }
 
