@@ -98,7 +98,7 @@ var arrows = map[string][]string{
 	"internal/app/cli/talk":    {"internal/app/cli/frame"},
 	"internal/app/cli/up":      {"internal/app/cli/connect", "internal/app/cli/meet", "internal/app/cli/operate"},
 	"internal/app/cli/watch":   {"internal/app/cli/frame"},
-	"internal/app/backup":      {"client", "internal/sealed", "internal/statedir", "internal/durable", "disk"},
+	"internal/app/backup":      {"client", "internal/sealed", "internal/statedir", "internal/durable"},
 	"internal/app/web":         {"client/channels", "internal/pace", "internal/turns"},
 	"internal/app/cli/clitest": {"internal/app/cli/frame"},
 	"internal/app/cli/frame":   {"internal/app/cli/ui"},

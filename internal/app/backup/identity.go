@@ -16,7 +16,6 @@ const (
 
 	workFactor    = 18 // age's own: 256 MiB and about a second
 	maxWorkFactor = 20 // 1 GiB
-	maxPlainKey   = 4 << 10
 )
 
 // ErrWrongPassphrase says that a passphrase does not open the identity in an archive.
@@ -73,7 +72,7 @@ func decryptIdentity(text []byte, passphrase string) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("identity: %w", err)
 	}
-	key, err := io.ReadAll(io.LimitReader(r, maxPlainKey))
+	key, err := io.ReadAll(r) // the member is bounded
 	if err != nil {
 		return nil, fmt.Errorf("identity: %w", err)
 	}

@@ -15,12 +15,8 @@ import (
 
 	"github.com/go-json-experiment/json"
 
-	"github.com/acpd/acpd/disk"
 	"github.com/acpd/acpd/internal/statedir"
 )
-
-// spareBytes is what an archive must leave free on the disk, in addition to what it needs.
-const spareBytes = 64 << 20
 
 // extract writes the members of an archive into the folder dir, which is empty, and returns its
 // manifest. Every byte has then been checked against it. It reads no further than the last member.
@@ -30,9 +26,6 @@ func extract(ctx context.Context, r io.Reader, dir string) (*Manifest, error) {
 	m, err := readManifest(in)
 	if err != nil {
 		return nil, err
-	}
-	if left, err := disk.MeasureSpace(dir); err == nil && uint64(m.Size())+spareBytes > left.Free {
-		return nil, fmt.Errorf("%d MiB are needed and %d MiB are free: free some space on the disk of %s", (m.Size()+spareBytes)>>20+1, left.Free>>20, filepath.Dir(dir))
 	}
 	root, err := os.OpenRoot(dir)
 	if err != nil {

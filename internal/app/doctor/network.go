@@ -120,18 +120,11 @@ func (x *examination) readSysctl(name string) int {
 // examineMulticast sends a question to the group on each interface that discovery uses, and
 // listens for it.
 func (x *examination) examineMulticast(ctx context.Context) {
-	if x.config.Discovery.MDNS == config.Off {
-		x.add("multicast.off", "discovery", "discovery.mdns is off in config.yaml: peers do not find each other by themselves", "nothing if that is meant; peers are reached by invitations and configured addresses")
+	if x.config.Discovery.MDNS == config.Off || x.isDiscoveryOffByFlag() {
+		x.add("multicast.off", "discovery", "discovery.mdns is off in config.yaml, or acpd runs with --no-mdns: peers do not find each other by themselves", "nothing if that is meant; peers are reached by invitations and configured addresses")
 		return
 	}
-	if x.isDiscoveryOffByFlag() {
-		x.add("multicast.off", "discovery", "acpd runs with --no-mdns: peers do not find each other by themselves", "nothing if that is meant; peers are reached by invitations and configured addresses")
-		return
-	}
-	all, err := x.Machine.ListInterfaces()
-	if err != nil {
-		all = nil
-	}
+	all, _ := x.Machine.ListInterfaces()
 	host, _ := x.listenAddr()
 	use := slices.DeleteFunc(slices.Clone(all), func(n net.Interface) bool {
 		include := x.config.Discovery.Include

@@ -22,7 +22,7 @@ type ownerCheck func(net.Conn) (isOwner bool, err error)
 const silentTime = 10 * time.Second
 
 // guardedListener accepts only connections of this user, if the system tells whose they are. While
-// there are maxStrange that have not shown the cookie, a new one replaces the oldest: so a
+// there are maxConns that have not shown the cookie, a new one replaces the oldest: so a
 // program that leaves connections open keeps no browser out. One goroutine at a time calls Accept.
 type guardedListener struct {
 	net.Listener
@@ -99,7 +99,7 @@ func (l *guardedListener) add(c net.Conn) *guardedConn {
 		return nil
 	}
 	var oldest *guardedConn
-	if len(l.strange) == maxStrange {
+	if len(l.strange) == maxConns {
 		oldest = l.strange[0]
 	}
 	l.strange = append(l.strange, added)
@@ -117,11 +117,11 @@ type guardedConn struct {
 }
 
 // noteCookie says that the cookie was shown: the connection makes way for none from now on, unless there
-// are maxKnown of them.
+// are maxConns of them.
 func (c *guardedConn) noteCookie() {
 	c.of.mu.Lock()
 	defer c.of.mu.Unlock()
-	if i := slices.Index(c.of.strange, c); i >= 0 && c.of.known < maxKnown {
+	if i := slices.Index(c.of.strange, c); i >= 0 && c.of.known < maxConns {
 		c.of.strange = slices.Delete(c.of.strange, i, i+1)
 		c.known = true
 		c.of.known++

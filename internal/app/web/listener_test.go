@@ -30,19 +30,19 @@ func (l *guardedListener) count() (strange, known int) {
 }
 
 // TestSilentConnections: a program that opens any number of connections, and says nothing on them, takes
-// maxStrange places and keeps no browser out, neither one that opens the link nor one that has the page.
+// maxConns places and keeps no browser out, neither one that opens the link nor one that has the page.
 // holds: security.md#the-page-of-acpctl-web
 func TestSilentConnections(t *testing.T) {
 	f := newFixture(t, nil)
 	fill := func() (last net.Conn) {
-		for range 2 * maxStrange {
+		for range 2 * maxConns {
 			last = f.dial()
 		}
 		return last
 	}
 	first := f.dial()
 	last := fill()
-	await.Until(t, "all places are taken", func() bool { n, _ := f.listener.count(); return n == maxStrange })
+	await.Until(t, "all places are taken", func() bool { n, _ := f.listener.count(); return n == maxConns })
 	first.SetReadDeadline(time.Now().Add(await.Patience))
 	if _, err := first.Read(make([]byte, 1)); err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
 		t.Error("the oldest has not made way")
@@ -58,7 +58,7 @@ func TestSilentConnections(t *testing.T) {
 	if status, _ := f.ask(browser, "GET", page, ""); status != http.StatusOK {
 		t.Error(status)
 	}
-	if strange, known := f.listener.count(); strange > maxStrange || known == 0 || known > maxKnown {
+	if strange, known := f.listener.count(); strange > maxConns || known == 0 || known > maxConns {
 		t.Errorf("%d connections without the cookie, %d with it", strange, known)
 	}
 	s.close()
@@ -67,17 +67,17 @@ func TestSilentConnections(t *testing.T) {
 	await.Until(t, "places are given back", func() bool { _, known := f.listener.count(); return known == 0 })
 }
 
-// TestKnownConnections: whoever has the cookie has maxKnown connections at most that make way for none.
+// TestKnownConnections: whoever has the cookie has maxConns connections at most that make way for none.
 // holds: security.md#the-page-of-acpctl-web
 func TestKnownConnections(t *testing.T) {
 	f := newFixture(t, nil)
 	var conns []*guardedConn
-	for range maxKnown + 2 {
+	for range maxConns + 2 {
 		c, _ := net.Pipe()
 		conns = append(conns, f.listener.add(c))
 		conns[len(conns)-1].noteCookie()
 	}
-	if strange, known := f.listener.count(); strange != 2 || known != maxKnown {
+	if strange, known := f.listener.count(); strange != 2 || known != maxConns {
 		t.Errorf("%d without the cookie, %d with it", strange, known)
 	}
 	for range 2 {

@@ -22,8 +22,7 @@ import (
 
 // Bounds of what a program of this machine may cost the server.
 const (
-	maxStrange     = 32 // connections that have not shown the cookie
-	maxKnown       = 32 // connections that have, and make way for none
+	maxConns       = 32 // connections that have not shown the cookie, and as many that have, which make way for none
 	maxReaders     = 8  // event streams
 	maxHeaderBytes = 16 << 10
 	maxBodyBytes   = 4 << 10
