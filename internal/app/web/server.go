@@ -45,8 +45,8 @@ type Options struct {
 	AskNumber func(context.Context) (string, error)
 
 	// Tell is called with a line for a person: the daemon is away or back, or connections were refused
-	// because the system does not tell whose they are. One goroutine at a time calls it, and not after Run
-	// has returned.
+	// because the system does not tell whose they are. Several goroutines may call it at once, and none after
+	// Run has returned.
 	Tell func(line string)
 }
 
@@ -70,7 +70,6 @@ func Open(ctx context.Context, o Options) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("web: %w: choose another --port, or leave it out", err)
 	}
-	o.Tell = serialize(o.Tell)
 	b := newBoard()
 	s := &Server{
 		gate:     newGate(l.Addr().(*net.TCPAddr).Port),
@@ -87,16 +86,6 @@ func Open(ctx context.Context, o Options) (*Server, error) {
 		s.gate.number = drawNumber()
 	}
 	return s, nil
-}
-
-// serialize returns a function that has tell called by one goroutine at a time.
-func serialize(tell func(string)) func(string) {
-	var mu sync.Mutex
-	return func(line string) {
-		mu.Lock()
-		defer mu.Unlock()
-		tell(line)
-	}
 }
 
 // Close closes the listener of a server that does not run.

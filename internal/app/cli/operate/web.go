@@ -95,6 +95,7 @@ func (v *verbs) serveWeb(ctx context.Context, port int, open bool) error {
 	default:
 		v.PrintForPerson("open this link in your browser within a minute: it works once; ^C ends it")
 	}
+	v.ShareStreams() // the bell and the page both tell
 	ringing, endRinging := context.WithCancel(ctx)
 	var bell sync.WaitGroup
 	bell.Go(func() { v.RingWhenNeeded(ringing) })
