@@ -1,10 +1,13 @@
 package web
 
 import (
+	"errors"
 	"fmt"
 	"net"
 	"net/netip"
 	"os"
+
+	"golang.org/x/sys/unix"
 )
 
 // connEnds is the addresses of a connection, of IPv4: it begins with who is asked about, at from.
@@ -20,7 +23,8 @@ func findEnds(c net.Conn) connEnds {
 }
 
 // newOwnerCheck returns a function that asks the kernel (sock_diag(7)) whether the other end of an accepted connection is a
-// program of this user, or of root, who can read everything anyway. It is nil if the kernel does not answer.
+// program of this user, or of root, who can read everything anyway. It is nil if this kernel does not say it, as in some
+// sandboxes.
 func newOwnerCheck(l net.Listener) ownerCheck { return askForOwners(l, askConnOwner) }
 
 // askTries is how often the kernel is asked about a connection.
@@ -29,13 +33,14 @@ const askTries = 2
 // askForOwners is newOwnerCheck with the function that asks the kernel.
 func askForOwners(l net.Listener, ask func(connEnds) (uid int, err error)) ownerCheck {
 	at := l.Addr().(*net.TCPAddr).AddrPort()
-	answers := func() bool {
+	askListener := func() error {
 		_, err := ask(connEnds{at, at})
-		return err == errNoCaller // the kernel knows that socket, and that it only listens
+		return err
 	}
-	if !answers() {
+	if err := askListener(); isUnsupported(err) {
 		return nil
 	}
+	answers := func() bool { return askListener() == errNoCaller } // the kernel knows that socket, and that it only listens
 	return func(c net.Conn) (isOwner bool, err error) {
 		ends := findEnds(c)
 		for range askTries {
@@ -50,4 +55,15 @@ func askForOwners(l net.Listener, ask func(connEnds) (uid int, err error)) owner
 		}
 		return false, fmt.Errorf("sock_diag: %w", err)
 	}
+}
+
+// isUnsupported reports whether an error about the listener's own socket says that this kernel never tells whose a
+// connection is. Any other error may pass: until then, no connection is let in.
+func isUnsupported(err error) bool {
+	for _, never := range []error{errNoDiag, errNoSocket, unix.EPROTONOSUPPORT, unix.EAFNOSUPPORT, unix.EOPNOTSUPP, unix.EINVAL, unix.EPERM, unix.EACCES} {
+		if errors.Is(err, never) {
+			return true
+		}
+	}
+	return false
 }
