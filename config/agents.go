@@ -7,6 +7,7 @@ import (
 
 	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/internal/yamldoc"
+	"github.com/acpd/acpd/kinds"
 )
 
 // LimitsCalls reports whether any agent may not call every peer.
@@ -75,5 +76,5 @@ func (a *Agents) FindWake(agent string, peer identity.ID, name, kind string) (Wa
 	if !ok {
 		w, ok = named.Wake[name]
 	}
-	return w, ok && (w.Kinds == nil || slices.Contains(w.Kinds, kind))
+	return w, ok && (w.Kinds == nil && kinds.Has(kind, kinds.Wakes) || slices.Contains(w.Kinds, kind))
 }

@@ -1,6 +1,11 @@
 package config
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/kinds"
+)
 
 // A session's turns are its own, else those of every session, else the default.
 func TestTurnsOfSessions(t *testing.T) {
@@ -18,6 +23,19 @@ func TestTurnsOfSessions(t *testing.T) {
 		}
 		if got := [3]int{c.Agents.FindTurns("claude"), c.Agents.FindTurns("codex"), c.Agents.FindMostTurns()}; got != want {
 			t.Errorf("%s: %v, want %v", text, got, want)
+		}
+	}
+}
+
+// A wake rule that names no kinds is for those that can wake a session.
+func TestWakeRuleWithoutKinds(t *testing.T) {
+	c, err := load(t, "agents: {claude: {wake: {desk: {}}}}")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for kind, want := range map[string]bool{kinds.KindQuery: true, kinds.KindResult: true, kinds.KindCancel: false, kinds.KindPing: false} {
+		if _, ok := c.Agents.FindWake("claude", identity.ID{1}, "desk", kind); ok != want {
+			t.Errorf("%s: %v", kind, ok)
 		}
 	}
 }

@@ -85,11 +85,11 @@ func (s *Service) ResolveRecipient(ctx context.Context, c *local.Conn, to, kind 
 
 // readCallTime returns how long a call takes at most, according to its payload, which has not been checked yet.
 func readCallTime(kind string, payload wire.Payload) time.Duration {
-	most := kinds.AckDeadline
-	switch kind {
-	case kinds.KindNotify:
+	if k, known := kinds.FindKind(kind); known && k.Class == kinds.Message {
 		return kinds.ReceiptDeadline
-	case kinds.KindQuery:
+	}
+	most := kinds.AckDeadline
+	if kind == kinds.KindQuery {
 		most = kinds.MaxQueryDeadline
 	}
 	named, err := kinds.ParsePayload[struct {
