@@ -218,7 +218,7 @@ func (t *tx) openChannel(in *intentRecord, ch *channelRecord) error {
 		put(t, t.e.channels, ch.id, ch)
 		t.adjustMemberCounts(ch, 1)
 		t.adjustCreatedCounts(home, 1, 0, ch.doc.Size())
-		t.alarm = true
+		t.setAlarm(ch)
 	})
 	return nil
 }

@@ -38,7 +38,7 @@ func (t *tx) closeChannel(ch *channelRecord, at chain.Time) error {
 	t.e.withLock(func() {
 		set(t, &ch.doc, doc)
 		set(t, &ch.open, nil)
-		t.alarm = true
+		t.setAlarm(ch)
 	})
 	t.wakeChannelWaiters(ch)
 	return nil
@@ -54,7 +54,7 @@ func (t *tx) closeChannelsWhere(in *intentRecord, at chain.Time, concerns func(*
 		t.e.withLock(func() {
 			set(t, &ch.over, at)
 			set(t, &ch.open, nil)
-			t.alarm = true
+			t.setAlarm(ch)
 		})
 		t.wakeChannelWaiters(ch)
 	}
@@ -82,7 +82,7 @@ func (t *tx) purgeChannel(ch *channelRecord) error {
 		return err
 	}
 	t.e.withLock(func() {
-		t.alarm = true // for an undo
+		t.setAlarm(ch) // for an undo
 		drop(t, t.e.channels, ch.id)
 		t.adjustMemberCounts(ch, -1)
 		t.adjustCreatedCounts(ch.doc.Home, -1, 0, -ch.doc.Size())
@@ -109,6 +109,8 @@ func (e *Engine) closeOrPurgeChannel(ctx context.Context, ch *channelRecord) err
 			return t.purgeChannel(ch)
 		case ch.doc.Status == object.StatusOpen && ch.over == 0 && ch.isTTLOver(t.now):
 			return t.closeChannel(ch, ch.ttlEnd())
+		default: // it got a message after its alarm was taken
+			e.withLock(func() { t.setAlarm(ch) })
 		}
 		return nil
 	})

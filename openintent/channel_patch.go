@@ -82,7 +82,7 @@ func (e *Engine) PatchChannel(c *Call, id string, p *object.PatchChannel) (objec
 		e.withLock(func() {
 			t.setChannelDoc(ch, doc)
 			set(t, &ch.opt, opt)
-			t.alarm = true
+			t.setAlarm(ch)
 		})
 		if p.ClosesChannel() {
 			return t.closeChannel(ch, t.now)

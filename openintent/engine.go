@@ -77,7 +77,6 @@ type Engine struct {
 	db        *store.DB
 	done      chan struct{}   // closed when Run returns: streams and waits end
 	sweep     pace.Signal     // tells Run that there is something to sweep away
-	alarm     pace.Signal     // tells Run that a channel may be due earlier
 	stepped   func()          // called after each step of a change, unless nil; tests let it panic
 	unread    *budget.Account // bytes of answers, and of asks' responses, that other daemons have not taken
 	entries   waitingEntries
@@ -90,9 +89,10 @@ type Engine struct {
 	openMost  int             // requests that are open in one channel
 	looked    func(readQuota) // called after each read, unless nil; for tests
 
-	mu sync.RWMutex // world and feed; changed inside of writes only, see the package comment
+	mu sync.RWMutex // world, feed and alarms; changed inside of writes only, see the package comment
 	world
 	feed
+	alarms channelAlarms
 }
 
 // NewEngine returns an Engine for the intents in the store. [Engine.Run] runs its timers.
@@ -106,11 +106,12 @@ func NewEngine(ctx context.Context, cfg Config) (*Engine, error) {
 	if cfg.Budget == nil {
 		cfg.Budget = new(budget.Book)
 	}
-	e := &Engine{cfg: cfg, db: cfg.Store, done: make(chan struct{}), sweep: pace.NewSignal(), alarm: pace.NewSignal(),
+	e := &Engine{cfg: cfg, db: cfg.Store, done: make(chan struct{}), sweep: pace.NewSignal(),
 		unread: cfg.Budget.OpenAccount(budget.Answers), entries: waitingEntries{cfg.Budget.OpenAccount(budget.StreamEntries)}, disk: cfg.Budget.OpenAccount(budget.ChannelBytes),
 		perIntent: diskShare{budget.IntentBytes, budget.IntentEvents}, openMost: maxOpen,
 		guestbook: guestAccounts{agents: cfg.Budget.OpenAccount(budget.ChannelAgents), records: cfg.Budget.OpenAccount(budget.ChannelAgentBytes), channels: cfg.Budget.OpenAccount(budget.Channels), tasks: cfg.Budget.OpenAccount(budget.Tasks)}}
 	e.feed = feed{next: 1, early: make(map[int64]writeOutcome), reached: make(map[string]int64), about: make(streams), ofAgents: make(streams), ofHomes: make(streams)}
+	e.alarms = channelAlarms{world: &e.world, wake: pace.NewSignal()}
 	e.turn = make(chan struct{}, 1)
 	if err := e.db.Migrate(ctx, "openintent", schema); err != nil {
 		return nil, err

@@ -229,22 +229,50 @@ func TestRecipientsAreBounded(t *testing.T) {
 	h.from(desk, "agent7").messages(ch).ok(200)
 }
 
-// What another daemon's agents delete leaves nothing in memory.
+// What another daemon's agents delete, or change again and again, leaves nothing in
+// memory: neither channels nor alarms of theirs.
 func TestChannelsThatAreGoneLeaveNoMemory(t *testing.T) {
 	h := start(t, toOthers)
 	in := h.intent("planner")
 	far := h.from(desk, "reviewer")
 	members := append(longMembers(100), "reviewer")
-	for range 10 {
-		ch := far.post("/intents/"+in+"/channels", obj{"name": "c", "member_policy": "explicit", "members": members}).ok(201).id()
+	long := obj{"ttl_seconds": object.MaxTTL}
+	for range 4 * spareAlarms {
+		ch := far.post("/intents/"+in+"/channels", obj{"name": "c", "member_policy": "explicit", "members": members, "options": long}).ok(201).id()
 		far.say("/channels/"+ch, obj{})
 		far.do("DELETE", "/channels/"+ch, nil).ok(200)
+	}
+	if n := len(h.e.alarms.heap); n > spareAlarms+2 {
+		t.Errorf("%d alarms of channels that are gone", n)
 	}
 	for _, m := range h.e.memory {
 		if n := len(m.ch.doc.Members); n > 0 {
 			t.Fatalf("a message in memory holds a channel that is gone, with %d members", n)
 		}
 	}
+	ch := "/channels/" + far.post("/intents/"+in+"/channels", obj{"name": "c"}).ok(201).id()
+	for range 4 * spareAlarms {
+		far.patch(ch, obj{"options": long}).ok(200)
+	}
+	if n := len(h.e.alarms.heap); n > spareAlarms+2 {
+		t.Errorf("%d alarms of one channel", n)
+	}
+}
+
+// A channel that gets a message after its alarm was taken has another alarm.
+func TestChannelThatIsNotDueAnyMoreHasAnAlarm(t *testing.T) {
+	h := start(t)
+	id := strings.TrimPrefix(h.channel("planner", h.intent("planner"), "c", obj{"options": obj{"ttl_seconds": object.MaxTTL}}), "/channels/")
+	var ch *channelRecord
+	h.e.withLock(func() { ch, h.e.alarms.heap = h.e.channels[id], nil })
+	if err := h.e.closeOrPurgeChannel(t.Context(), ch); err != nil {
+		t.Fatal(err)
+	}
+	h.e.withReadLock(func() {
+		if len(h.e.alarms.heap) != 1 {
+			t.Errorf("%d alarms", len(h.e.alarms.heap))
+		}
+	})
 }
 
 // TestRefusalIsCountedOnce: what is refused for another reason is not counted as a refusal of

@@ -60,6 +60,9 @@ func (e *Engine) loadWorld(ctx context.Context) error {
 		for home := range e.onDisk {
 			e.syncGuestAccounts(home)
 		}
+		for _, ch := range e.channels {
+			e.alarms.set(ch)
+		}
 		err := stx.QueryRow(`SELECT max((SELECT coalesce(max(seq), 0) FROM openintent_message), (SELECT coalesce(max(seq), 0) FROM openintent_event),
 			(SELECT coalesce(max(last), 0) FROM openintent_feed))`).Scan(&e.settled)
 		e.next = e.settled + 1

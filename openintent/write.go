@@ -19,13 +19,13 @@ type tx struct {
 	out    []feedEntry  // to publish
 	buried bool         // it leaves something for the sweep to remove
 	wake   []*pace.Bell // to ring
-	alarm  bool         // a channel may be due earlier than before
 
 	// If the store does not keep the write, these put the world back.
-	loading  bool            // the world is being filled: nothing is put back
-	restores []func()        // each puts back a value that [keep] or [keepEntry] has saved
-	homes    map[string]bool // the daemons whose accounts have changed
-	cached   []*message      // messages that were put into memory
+	loading  bool             // the world is being filled: nothing is put back
+	restores []func()         // each puts back a value that [keep] or [keepEntry] has saved
+	homes    map[string]bool  // the daemons whose accounts have changed
+	cached   []*message       // messages that were put into memory
+	alarmed  []*channelRecord // channels whose alarms were set
 }
 
 // runTransaction runs fn in a transaction. fn changes the store before the world. It changes the
@@ -69,9 +69,6 @@ func (t *tx) publishIfCommitted(kept bool) {
 	}
 	if t.buried {
 		t.e.sweep.Set()
-	}
-	if t.alarm {
-		t.e.alarm.Set()
 	}
 }
 
@@ -138,7 +135,7 @@ func (t *tx) addRestore(restore func()) {
 }
 
 // undo puts the world back to what it was before the write. The store calls it if it does not
-// keep the write. It adjusts accounts and recent messages last.
+// keep the write. It adjusts accounts, recent messages and alarms last.
 func (t *tx) undo() {
 	t.e.withLock(func() {
 		for _, restore := range slices.Backward(t.restores) {
@@ -149,6 +146,9 @@ func (t *tx) undo() {
 		}
 		for _, m := range slices.Backward(t.cached) {
 			t.e.uncacheMessage(m)
+		}
+		for _, ch := range t.alarmed {
+			t.e.alarms.set(ch)
 		}
 	})
 }
@@ -163,6 +163,12 @@ func (t *tx) syncAccounts(home string) {
 	}
 	t.homes[home] = true
 	t.e.syncGuestAccounts(home)
+}
+
+// setAlarm sets the channel's alarm. The world is locked.
+func (t *tx) setAlarm(ch *channelRecord) {
+	t.alarmed = append(t.alarmed, ch)
+	t.e.alarms.set(ch)
 }
 
 // nextFeedNumber gives out the next number of the feed. The numbers of a write that is lost are
