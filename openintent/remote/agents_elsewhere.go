@@ -19,14 +19,27 @@ const (
 	stateTime = 10 * time.Second // in which a home must answer
 )
 
-// askHomes asks the homes in reach what has become of their agents, until ctx ends: when one comes
-// into reach, and now and then. It asks about agents on which something here depends.
+// askHomes asks the homes in reach what has become of their agents, until ctx ends: each when it
+// comes into reach, and all now and then. It asks about agents on which something here depends.
 func (g *Gateway) askHomes(ctx context.Context) {
-	runHostWorkers(ctx, askEvery, g.arrival, func(bool) []identity.ID { return g.cfg.Hosts() }, func(home identity.ID) {
+	runHostWorkers(ctx, askEvery, g.arrival, g.takeHomesToAsk, func(home identity.ID) {
 		if err := g.askHome(ctx, home); err != nil && ctx.Err() == nil {
 			g.log.Debug("what has become of agents elsewhere is not known", "home", home.Label(), "err", err)
 		}
 	})
+}
+
+// takeHomesToAsk returns the homes in reach if it is time to ask all, or else those that have come
+// into reach since the last call.
+func (g *Gateway) takeHomesToAsk(onTime bool) []identity.ID {
+	g.mu.Lock()
+	arrived := g.arrived
+	g.arrived = nil
+	g.mu.Unlock()
+	if onTime {
+		return g.cfg.Hosts()
+	}
+	return arrived
 }
 
 // askHome asks one home, in requests about as many agents as one may have.

@@ -5,6 +5,7 @@ import (
 
 	"log/slog"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -13,6 +14,30 @@ import (
 	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/store"
 )
+
+// A peer that comes into reach does not make the daemon ask others.
+func TestOnlyTheHomeThatArrivesIsAsked(t *testing.T) {
+	t.Parallel()
+	all := []identity.ID{{1}, {2}, {3}}
+	c, err := OpenGateway(t.Context(), Config{
+		Self: identity.ID{9}, Engine: engineOn(openStore(t), slog.New(slog.DiscardHandler)),
+		Peers: func() []identity.Peer { return nil },
+		Hosts: func() []identity.ID { return all },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.SetPeerConnected(all[1], true)
+	c.SetPeerConnected(all[2], false)
+	for _, want := range [][]identity.ID{all[1:2], nil} {
+		if asked := c.takeHomesToAsk(false); !slices.Equal(asked, want) {
+			t.Errorf("asked %v, not %v", asked, want)
+		}
+	}
+	if asked := c.takeHomesToAsk(true); !slices.Equal(asked, all) {
+		t.Errorf("asked on time: %v", asked)
+	}
+}
 
 // What a peer says of its agents is written in its turns.
 func TestDeparturesAreWrittenInTheirHomesTurn(t *testing.T) {

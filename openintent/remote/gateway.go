@@ -93,6 +93,7 @@ type Gateway struct {
 	requests  *budget.Account // of these that are under way
 
 	mu        sync.Mutex           // guards the rest
+	arrived   []identity.ID        // peers that have come into reach, and are to be asked about their agents
 	waitingAt map[identity.ID]int  // asks and lists at each host, whose answers may take their time
 	streams   map[*streamConn]bool // streams of other daemons
 }
@@ -138,6 +139,9 @@ func (g *Gateway) Run(ctx context.Context) error {
 func (g *Gateway) SetPeerConnected(peer identity.ID, up bool) {
 	g.messages.wake.Set()
 	if up {
+		g.mu.Lock()
+		g.arrived = append(g.arrived, peer)
+		g.mu.Unlock()
 		g.arrival.Set()
 		g.connected.Ring()
 		g.followed.handleHostInReach(peer)
