@@ -55,7 +55,7 @@ func (doc *Channel) CheckNew() (ChannelOptions, error) {
 		return ChannelOptions{}, NewFieldError("name", "1 to %d bytes are needed", MaxName)
 	}
 	doc.Members = []string{}
-	if err := cmp.Or(checkMemberPolicy(doc.Policy), NormalizeJSONObject("options", &doc.Options)); err != nil {
+	if err := cmp.Or(checkMemberPolicy(doc.Policy), checkText("task_id", doc.TaskID, MaxAgentID), NormalizeJSONObject("options", &doc.Options)); err != nil {
 		return ChannelOptions{}, err
 	}
 	return doc.ParseCheckedOptions()

@@ -68,6 +68,14 @@ func CheckAtMost(field string, n, most int, unit string) error {
 	return NewFieldError(field, "at most %d%s", most, unit)
 }
 
+// checkText refuses the member field of a body if it has a text of more bytes.
+func checkText(field string, text *string, most int) error {
+	if text == nil {
+		return nil
+	}
+	return CheckAtMost(field, len(*text), most, " bytes")
+}
+
 // NewNotFoundError refuses an id of a thing that is not there, or not for the caller.
 func NewNotFoundError(what string) *Error {
 	of := "its intent"

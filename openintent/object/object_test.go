@@ -67,6 +67,23 @@ func TestMessages(t *testing.T) {
 	refused(t, "metadata", (&SendMessage{Payload: []byte("{}"), Metadata: long(64<<10 + 1)}).Check(false), "too_large")
 }
 
+// The texts and lists of objects have bounds, so that a few objects do not fill what there is for many.
+func TestBounds(t *testing.T) {
+	bounded := func(field string, most int, check func(n int) error) {
+		t.Helper()
+		refused(t, field, check(most), "")
+		refused(t, field, check(most+1), "invalid")
+	}
+	text := func(n int) *string {
+		s := strings.Repeat("x", n)
+		return &s
+	}
+	bounded("task_id of a channel", 128, func(n int) error {
+		_, err := (&Channel{Name: "talk", Policy: PolicyIntent, TaskID: text(n)}).CheckNew()
+		return err
+	})
+}
+
 // Options that are not allowed.
 func TestOptions(t *testing.T) {
 	for options, code := range map[string]string{
