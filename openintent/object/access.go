@@ -125,7 +125,7 @@ func (g *GrantEntry) Check() error {
 	case !slices.Contains([]string{"read", "write", "admin"}, g.Permission):
 		return NewFieldError("permission", "one of read, write, admin")
 	}
-	return nil
+	return checkText("reason", g.Reason, maxText)
 }
 
 // NewACL returns an access list as it is answered.
@@ -141,5 +141,5 @@ func (a *Assign) Check() error {
 	if !IsValidAgentName(a.AgentID) {
 		return NewAgentIDError("agent_id")
 	}
-	return nil
+	return CheckAtMost("role", len(a.Role), MaxAgentID, " bytes")
 }

@@ -68,6 +68,9 @@ func CheckAtMost(field string, n, most int, unit string) error {
 	return NewFieldError(field, "at most %d%s", most, unit)
 }
 
+// maxText bounds the bytes of a reason, and of texts in an agent's record.
+const maxText = 4096
+
 // checkText refuses the member field of a body if it has a text of more bytes.
 func checkText(field string, text *string, most int) error {
 	if text == nil {

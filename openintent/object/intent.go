@@ -67,7 +67,7 @@ type StatusChange struct {
 
 // CheckStatus refuses a status that is not in the list, and a reason that is too long.
 func (s *StatusChange) CheckStatus(statuses []string) error {
-	return cmp.Or(CheckOneOf("status", s.Status, statuses), CheckAtMost("reason", len(s.Reason), 4096, " bytes"))
+	return cmp.Or(CheckOneOf("status", s.Status, statuses), CheckAtMost("reason", len(s.Reason), maxText, " bytes"))
 }
 
 // NewIntent checks what was asked for, and returns the object of the new intent, without its id and times.

@@ -82,6 +82,8 @@ func TestBounds(t *testing.T) {
 		_, err := (&Channel{Name: "talk", Policy: PolicyIntent, TaskID: text(n)}).CheckNew()
 		return err
 	})
+	bounded("role of an assignment", 128, func(n int) error { return (&Assign{AgentID: "a", Role: *text(n)}).Check() })
+	bounded("reason of an entry", 4096, func(n int) error { return (&GrantEntry{PrincipalID: "a", Reason: text(n)}).Check() })
 }
 
 // Options that are not allowed.
