@@ -71,6 +71,9 @@ func (r *Register) FillDefaultsAndCheck() error {
 			return NewFieldError("public_key", "an Ed25519 key of 32 bytes in base64 is needed")
 		}
 	}
+	if err := CheckAtMost("capabilities", len(r.Capabilities), MaxEntries, ""); err != nil {
+		return err
+	}
 	if r.Heartbeat == nil {
 		r.Heartbeat = &Heartbeats{Interval: 30, Unhealthy: 90, Dead: 300}
 	}

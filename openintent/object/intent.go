@@ -34,6 +34,8 @@ const (
 	statusAbandoned = "abandoned"
 )
 
+const maxTitle = 1024 // bytes of an intent's title, or of a task's name
+
 var IntentStatuses = []string{statusDraft, "active", "blocked", "suspended_awaiting_input", statusCompleted, statusAbandoned}
 
 // IsTerminalStatus reports whether an intent with that status is over for good.
@@ -72,8 +74,8 @@ func (s *StatusChange) CheckStatus(statuses []string) error {
 
 // NewIntent checks what was asked for, and returns the object of the new intent, without its id and times.
 func (want *CreateIntent) NewIntent(creator string) (Intent, error) {
-	if want.Title == "" || len(want.Title) > 1024 {
-		return Intent{}, NewFieldError("title", "1 to 1024 bytes are needed")
+	if want.Title == "" || len(want.Title) > maxTitle {
+		return Intent{}, NewFieldError("title", "1 to %d bytes are needed", maxTitle)
 	}
 	if err := CheckAtMost("depends_on", len(want.DependsOn), MaxEntries, ""); err != nil {
 		return Intent{}, err

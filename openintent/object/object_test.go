@@ -84,6 +84,21 @@ func TestBounds(t *testing.T) {
 	})
 	bounded("role of an assignment", 128, func(n int) error { return (&Assign{AgentID: "a", Role: *text(n)}).Check() })
 	bounded("reason of an entry", 4096, func(n int) error { return (&GrantEntry{PrincipalID: "a", Reason: text(n)}).Check() })
+	list := func(n int) []string { return make([]string, n) }
+	for field, task := range map[string]func(n int) Task{
+		"artifacts":             func(n int) Task { return Task{Artifacts: list(n)} },
+		"capabilities_required": func(n int) Task { return Task{Capabilities: list(n)} },
+		"depends_on":            func(n int) Task { return Task{DependsOn: list(n)} },
+		"blocks":                func(n int) Task { return Task{Blocks: list(n)} },
+	} {
+		bounded(field, MaxEntries, func(n int) error {
+			d := task(n)
+			d.Name = "build"
+			return d.CheckNew()
+		})
+	}
+	bounded("name of a task", 1024, func(n int) error { return (&Task{Name: *text(n)}).CheckNew() })
+	bounded("capabilities of an agent", MaxEntries, func(n int) error { return (&Register{AgentID: "a", Capabilities: list(n)}).FillDefaultsAndCheck() })
 }
 
 // Options that are not allowed.

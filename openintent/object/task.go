@@ -67,10 +67,12 @@ func (d *Task) CheckNew() error {
 // CheckFields refuses values that are not allowed, and fills in missing ones.
 func (d *Task) CheckFields() error {
 	switch {
-	case d.Name == "":
-		return NewFieldError("name", "a name is needed")
+	case d.Name == "" || len(d.Name) > maxTitle:
+		return NewFieldError("name", "1 to %d bytes are needed", maxTitle)
 	case TaskEvents[d.Status] == "":
 		return NewFieldError("status", "one of pending, ready, claimed, running, blocked, completed, failed, cancelled, skipped")
+	case max(len(d.Artifacts), len(d.Capabilities), len(d.DependsOn), len(d.Blocks)) > MaxEntries:
+		return NewFieldError("depends_on", "lists have at most %d entries", MaxEntries)
 	case d.Assigned != nil && *d.Assigned != "" && !IsValidAgentName(*d.Assigned):
 		return NewAgentIDError("assigned_agent")
 	}
