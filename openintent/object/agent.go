@@ -1,6 +1,8 @@
 package object
 
 import (
+	"cmp"
+
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/acpd/acpd/openintent/chain"
@@ -71,7 +73,8 @@ func (r *Register) FillDefaultsAndCheck() error {
 			return NewFieldError("public_key", "an Ed25519 key of 32 bytes in base64 is needed")
 		}
 	}
-	if err := CheckAtMost("capabilities", len(r.Capabilities), MaxEntries, ""); err != nil {
+	if err := cmp.Or(checkText("name", r.Name, maxText), checkText("endpoint", r.Endpoint, maxText), checkText("public_key", r.PublicKey, maxText),
+		CheckAtMost("capabilities", len(r.Capabilities), MaxEntries, "")); err != nil {
 		return err
 	}
 	if r.Heartbeat == nil {

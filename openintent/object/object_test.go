@@ -98,6 +98,8 @@ func TestBounds(t *testing.T) {
 		})
 	}
 	bounded("name of a task", 1024, func(n int) error { return (&Task{Name: *text(n)}).CheckNew() })
+	bounded("name of an agent", 4096, func(n int) error { return (&Register{AgentID: "a", Name: text(n)}).FillDefaultsAndCheck() })
+	bounded("endpoint of an agent", 4096, func(n int) error { return (&Register{AgentID: "a", Endpoint: text(n)}).FillDefaultsAndCheck() })
 	bounded("capabilities of an agent", MaxEntries, func(n int) error { return (&Register{AgentID: "a", Capabilities: list(n)}).FillDefaultsAndCheck() })
 }
 
