@@ -28,6 +28,7 @@ const ClockTolerance = 5 * time.Minute
 
 const (
 	certificateType = ssh.CertAlgoED25519v01
+	maxGroups       = 16
 	pqExtension     = "pq@acpd" // its value is the text of a PQHash
 
 	principalPrefix = "acp:"
@@ -249,7 +250,9 @@ func (c *Certificate) readPrincipals(principals []string) error {
 		return ownwords.New("certificate: it names only groups: have it signed with -n acp:NAME too")
 	}
 	slices.Sort(c.Groups)
-	c.Groups = slices.Compact(c.Groups)
+	if c.Groups = slices.Compact(c.Groups); len(c.Groups) > maxGroups {
+		return ownwords.Errorf("certificate: %d groups: have it signed with %d at most", len(c.Groups), maxGroups)
+	}
 	return nil
 }
 

@@ -122,6 +122,11 @@ func TestCertificates(t *testing.T) {
 		{name: "a name like an id", change: func(c *ssh.Certificate) { c.ValidPrincipals = []string{"acp:deadbeef"} }, want: "beginning of an id"},
 		{name: "a reserved name", change: func(c *ssh.Certificate) { c.ValidPrincipals = []string{"acp:user-2"} }, want: "reads as a person's"},
 		{name: "a bad group", change: func(c *ssh.Certificate) { c.ValidPrincipals = []string{"acp:build-7", "acp:group:"} }, want: "a group is not a name that acpd takes"},
+		{name: "too many groups", change: func(c *ssh.Certificate) {
+			for i := range maxGroups + 1 {
+				c.ValidPrincipals = append(c.ValidPrincipals, fmt.Sprintf("acp:group:group-%d", i))
+			}
+		}, want: "17 groups"},
 		{name: "too long", change: func(c *ssh.Certificate) { c.KeyId = strings.Repeat("k", MaxCertificate) }, want: "over the limit of 4096"},
 		{name: "a pin that is none", change: func(c *ssh.Certificate) { c.Extensions = map[string]string{pqExtension: "yes"} }, want: "extension pq@acpd"},
 		{name: "revoked serial", authorities: revoking, change: func(c *ssh.Certificate) { c.Serial = 17 }, want: "corp has revoked it"},
@@ -371,7 +376,7 @@ func FuzzCertificate(f *testing.F) {
 		if err != nil {
 			t.Fatalf("accepted, and not parsed: %v", err)
 		}
-		if len(raw) > MaxCertificate || c.ID != id || c.Name != inspected.Name+".corp" || CheckName(inspected.Name) != nil || !c.IsValidAt(testNow) {
+		if len(raw) > MaxCertificate || c.ID != id || c.Name != inspected.Name+".corp" || CheckName(inspected.Name) != nil || len(c.Groups) > maxGroups || !c.IsValidAt(testNow) {
 			t.Fatalf("%+v", c)
 		}
 		key, err := ssh.ParsePublicKey(raw)
