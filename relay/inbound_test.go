@@ -8,6 +8,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/nats-io/nats.go"
+
 	"github.com/acpd/acpd/identity"
 )
 
@@ -59,7 +61,7 @@ func TestUnreadLinkIsBounded(t *testing.T) {
 				s.conn.nobody(s.published[1].reply, s.sids[subjectPrefix+self.String()+".*"])
 				synctest.Wait()
 				messages, size, err := l.session.Load().packets.Pending()
-				if err != nil || messages > maxPendingMessages || l.queues.waiting > 0 {
+				if err != nil || messages > maxPendingMessages || size > maxPendingBytes || l.queues.waiting > 0 {
 					t.Errorf("%d messages of %d bytes wait, and %d packets, %v", messages, size, l.queues.waiting, err)
 				}
 				if told, _ := o.told(); len(told) != 1 {
@@ -83,6 +85,28 @@ func TestUnreadLinkIsBounded(t *testing.T) {
 			})
 		})
 	}
+}
+
+// What waits in nats.go is bounded in messages and in bytes, also for a reader that is slow.
+// holds: security.md#against-a-relay-and-those-who-share-it
+func TestSubscriptionsAreBounded(t *testing.T) {
+	var s serverOf
+	withLink(t, testConfig(), s.serve, func(t *testing.T, l *Link, _ *fakeNetwork, _ *testObserver) {
+		if err := l.SetName("desk"); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		on := l.session.Load()
+		for what, sub := range map[string]*nats.Subscription{"packets": on.packets, "replies": on.replies, "name": on.naming} {
+			messages, size, err := sub.PendingLimits()
+			if err != nil || messages <= 0 || messages > 1024 || size <= 0 || size > 4<<20 {
+				t.Errorf("%s: %d messages and %d bytes may wait, %v", what, messages, size, err)
+			}
+			if what == "name" && messages > 64 {
+				t.Errorf("%d requests may wait", messages)
+			}
+		}
+	})
 }
 
 // Whoever reads stays while connections to the server come and go, and gets the packets of each.

@@ -32,6 +32,7 @@ const (
 	maxAnswersIn     = 256         // to one ask, in all
 	askAgain         = time.Second // without an answer, since the answerer answers a few a second only
 	answersPerSecond = 5
+	maxRequests      = 64 // that wait in nats.go: more are dropped
 )
 
 // Why an ask has no answer.
@@ -215,7 +216,7 @@ func (s *session) subscribeName() error {
 		return err
 	}
 	s.naming, s.named = sub, name
-	return sub.SetPendingLimits(maxPendingMessages, anySize)
+	return sub.SetPendingLimits(maxRequests, maxPendingBytes)
 }
 
 // leaveName ends the subscription of the own name.

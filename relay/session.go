@@ -23,7 +23,7 @@ const (
 	measureEvery = 30 * time.Second
 
 	maxPendingMessages = 1024 // of a subscription, in nats.go: more are dropped
-	anySize            = -1   // the guard bounds each
+	maxPendingBytes    = 4 << 20
 )
 
 // session is one connection to the server.
@@ -165,7 +165,7 @@ func (s *session) subscribePackets() (err error) {
 		return err
 	}
 	s.link.inbound.enter(source{s, s.packets})
-	return s.packets.SetPendingLimits(maxPendingMessages, anySize)
+	return s.packets.SetPendingLimits(maxPendingMessages, maxPendingBytes)
 }
 
 // subscribeReplies asks for what comes to reply subjects. It has a goroutine of its own, so that a 503 is
@@ -175,7 +175,7 @@ func (s *session) subscribeReplies(observer Observer) (err error) {
 	if err != nil {
 		return err
 	}
-	return s.replies.SetPendingLimits(maxPendingMessages, anySize)
+	return s.replies.SetPendingLimits(maxPendingMessages, maxPendingBytes)
 }
 
 // begin makes s the connection on which packets go. It reports whether the server sees this host at
