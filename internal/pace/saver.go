@@ -21,12 +21,14 @@ type Saver struct {
 // Run writes until ctx ends, and then once more. What cannot be written is tried again. The log says when that begins,
 // and when it is over.
 func (s Saver) Run(ctx context.Context) error {
-	for failing := false; ctx.Err() == nil; {
+	failing := false
+	for ended := false; !ended; {
 		if failing {
 			_ = Sleep(ctx, retryPause)
 		} else {
 			_ = Gather(ctx, s.Changed, s.Pause)
 		}
+		ended = ctx.Err() != nil // if it ends while Save runs, what changes meanwhile is written too
 		err := s.Save(context.WithoutCancel(ctx))
 		switch {
 		case err == nil && failing:

@@ -49,3 +49,27 @@ func TestSaver(t *testing.T) {
 		}
 	})
 }
+
+// What changes during the write in which ctx ends is written too, and what has changed before Run.
+func TestSaverWritesAtTheEnd(t *testing.T) {
+	for what, endsDuringSave := range map[string]bool{"before Run": false, "during Save": true} {
+		t.Run(what, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				ctx, cancel := context.WithCancel(t.Context())
+				changed, unwritten := NewSignal(), true
+				changed.Set()
+				s := Saver{What: "the pins", Changed: changed, Pause: time.Second, Log: slog.New(slog.DiscardHandler), Save: func(context.Context) error {
+					unwritten = ctx.Err() == nil // for what changes after this
+					cancel()
+					return nil
+				}}
+				if !endsDuringSave {
+					cancel()
+				}
+				if err := s.Run(ctx); err != nil || unwritten {
+					t.Errorf("%v, unwritten: %v", err, unwritten)
+				}
+			})
+		})
+	}
+}
