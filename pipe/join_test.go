@@ -239,3 +239,36 @@ func TestPipesTakeTurns(t *testing.T) {
 		calm.Close()
 	})
 }
+
+// A caller of Open whose time is over is told so, also if it was the only one that waited and its leaving settles the
+// pipe.
+func TestOpenUntilContextEnds(t *testing.T) {
+	bubble(t, func(t *testing.T, l *Link, _ *observer) {
+		ctx, cancel := context.WithCancel(t.Context())
+		argv := []string{"silent"}
+		l.options.Command = func(identity.ID) (string, []string) {
+			cancel() // after Open has begun
+			return "build", argv
+		}
+		addr := newDialAddr("build", identity.ID{1})
+		l.mu.Lock()
+		p, err := l.addPipe(addr, func(p *pipe) {
+			<-p.ctx.Done()
+			l.removePipe(p)
+		})
+		end := p.cancel
+		p.argv, p.cancel = argv, func(why error) { // as if its task settled it at once
+			if p.settled.Err() == nil {
+				p.settle(why)
+			}
+			end(why)
+		}
+		l.mu.Unlock()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, _, err := l.Open(ctx, addr); !errors.Is(err, context.Canceled) {
+			t.Error(err)
+		}
+	})
+}

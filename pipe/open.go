@@ -133,10 +133,10 @@ func (l *Link) Open(ctx context.Context, addr net.Addr) (open context.Context, r
 		if p.awaitOpen(ctx) {
 			return p.settled, release, nil
 		}
-		release()
-		if p.settled.Err() != nil {
+		if p.settled.Err() != nil { // before release, which may end the pipe
 			return nil, nil, p.err
 		}
+		release()
 	}
 	return nil, nil, ctx.Err()
 }
