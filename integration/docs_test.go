@@ -166,6 +166,32 @@ func TestLinks(t *testing.T) {
 	}
 }
 
+// TestTablesAreWhole: no empty line is within a table, which would end it. A table that begins after one has a line of
+// dashes.
+func TestTablesAreWhole(t *testing.T) {
+	pages := slices.Concat(glob(t, "../docs/*.md"), glob(t, "../docs/howto/*.md"), []string{"../README.md"})
+	for _, page := range pages {
+		for _, row := range findRowsOutsideTables(readFile(t, page)) {
+			t.Errorf("%s: an empty line before this row ends its table: %s", page, row)
+		}
+	}
+	const torn = "| a | b |\n| --- | --- |\n| 1 | 2 |\n\n| 3 | 4 |\n\n| c | d |\n| --- | --- |\n\n| 5 | 6 |\n"
+	if rows := findRowsOutsideTables(torn); !slices.Equal(rows, []string{"| 3 | 4 |", "| 5 | 6 |"}) {
+		t.Errorf("rows outside tables: %q", rows)
+	}
+}
+
+// findRowsOutsideTables returns the rows that come after an empty line and begin no table.
+func findRowsOutsideTables(text string) (rows []string) {
+	lines := strings.Split(text, "\n")
+	for i := 1; i+1 < len(lines); i++ {
+		if lines[i-1] == "" && strings.HasPrefix(lines[i], "|") && !strings.HasPrefix(lines[i+1], "| --") {
+			rows = append(rows, lines[i])
+		}
+	}
+	return rows
+}
+
 // listAnchors returns what a link may name in a page: its headings, as a forge writes them in links, and its anchors.
 func listAnchors(text string) (anchors []string) {
 	for _, m := range regexp.MustCompile(`(?m)^#+ (.*)$`).FindAllStringSubmatch(text, -1) {
