@@ -47,7 +47,7 @@ func (w *Waker) addApproval(s *session, e *entry, now time.Time) *Notice {
 	w.lastID++
 	a := &approval{e, w.lastID, now}
 	w.approvals = append(w.approvals, a)
-	if !w.mayTell(toldKey{e.Peer.ID, aboutApproval}, now) {
+	if !w.mayTell(toldEvent{e.Peer.ID, e.Agent, aboutApproval, now}) {
 		return nil
 	}
 	return &Notice{Approval: true, Agent: e.Agent, Peer: e.Peer.ID, Kind: e.Kind, Reason: strconv.FormatUint(a.id, 10)}

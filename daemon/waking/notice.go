@@ -3,6 +3,7 @@ package waking
 import (
 	"errors"
 	"maps"
+	"slices"
 	"time"
 
 	"github.com/acpd/acpd/identity"
@@ -43,10 +44,12 @@ func (b *reachedBound) isOver(now time.Time) bool {
 	return !now.Before(b.until)
 }
 
-// toldKey names a group of events about a peer.
-type toldKey struct {
+// toldEvent is an event that subscribers got.
+type toldEvent struct {
 	peer  identity.ID
+	agent string
 	about subject
+	at    time.Time
 }
 
 // subject is what an event is about.
@@ -59,28 +62,26 @@ const (
 	aboutRefusal          // a session's program refused to be woken, or waits for its user
 )
 
-// toldCount counts the events in the minute that began at since.
-type toldCount struct {
-	since time.Time
-	n     int
-}
-
-// mayTell counts the event, and reports whether subscribers get it: in a minute they get the first one about each
-// subject, and maxTold about approvals. No other bound limits events: a peer that gives up what it asked for makes
-// room for the next request, and a program can attach under one name after the other. The caller holds mu.
-func (w *Waker) mayTell(k toldKey, now time.Time) bool {
-	for other, told := range w.told {
-		if now.Sub(told.since) >= tellPause {
-			delete(w.told, other)
+// mayTell reports whether subscribers get an event, and records that they do. In tellPause they get one about a
+// bound or refusal at a session for each peer. Of all sessions together they get maxTold of these about a peer, and
+// as many about its approvals. No other bound limits events: a peer that gives up what it asked for makes room for
+// the next request, and a program can attach under one name after the other. The caller holds mu.
+func (w *Waker) mayTell(e toldEvent) bool {
+	w.told = slices.DeleteFunc(w.told, func(t toldEvent) bool { return e.at.Sub(t.at) >= tellPause })
+	ofPeer := 0
+	for _, t := range w.told {
+		if t.peer != e.peer || (t.about == aboutApproval) != (e.about == aboutApproval) {
+			continue
+		}
+		if ofPeer++; e.about != aboutApproval && t.agent == e.agent && t.about == e.about {
+			return false
 		}
 	}
-	told, ok := w.told[k]
-	if !ok {
-		told.since = now
+	if ofPeer >= maxTold {
+		return false
 	}
-	told.n++
-	w.told[k] = told
-	return told.n == 1 || k.about == aboutApproval && told.n <= maxTold
+	w.told = append(w.told, e)
+	return true
 }
 
 // recordBound records that a bound kept a message back. It returns the notice of it, or nil if
@@ -100,7 +101,7 @@ func (w *Waker) recordBound(s *session, e *entry, now time.Time, err error) *Not
 	if key.sent {
 		about = aboutSends
 	}
-	if !w.mayTell(toldKey{key.peer, about}, now) {
+	if !w.mayTell(toldEvent{key.peer, e.Agent, about, now}) {
 		return nil
 	}
 	return &Notice{Agent: e.Agent, Peer: e.charge.cause, Kind: e.Kind, Reason: b.reason, Until: b.until}

@@ -11,6 +11,7 @@ type refusal struct {
 	why        string
 	until      time.Time
 	unattended bool // for a message that may wake the session although nobody is there
+	told       bool // to the owner
 }
 
 // excludes reports whether a message would be refused too.
@@ -19,8 +20,8 @@ func (r refusal) excludes(unattended bool, now time.Time) bool {
 }
 
 // noteRefusal records that a session's program has refused a message that was to wake it. The record is
-// kept until the program takes such a message. noteRefusal returns the notice for the owner, or nil. The
-// owner gets one in tellPause for each peer, however many messages are refused, and for whatever reasons.
+// kept until the program takes such a message. noteRefusal returns the notice for the owner, or nil
+// if the owner was told of this refusal, or mayTell lets nothing be told now.
 func (w *Waker) noteRefusal(m Message, o Outcome) *Notice {
 	now := time.Now()
 	unattended := w.decideByRules(m).unattended
@@ -37,7 +38,7 @@ func (w *Waker) noteRefusal(m Message, o Outcome) *Notice {
 		if !unattended || s.refusal.unattended {
 			s.refusal = refusal{}
 		}
-		if !o.NeedsPerson || !w.mayTell(toldKey{m.Peer.ID, aboutRefusal}, now) {
+		if !o.NeedsPerson || !w.mayTell(toldEvent{m.Peer.ID, m.Agent, aboutRefusal, now}) {
 			return nil
 		}
 		return &Notice{Agent: m.Agent, Peer: m.Peer.ID, Kind: m.Kind, Reason: "its program waits for its user to allow it", NeedsPerson: true}
@@ -45,9 +46,10 @@ func (w *Waker) noteRefusal(m Message, o Outcome) *Notice {
 		return nil
 	}
 	before := s.refusal
-	isKnown := now.Before(before.until) && before.why == o.Refused
-	s.refusal = refusal{o.Refused, now.Add(refusedFor), unattended || now.Before(before.until) && before.unattended}
-	if isKnown || !w.mayTell(toldKey{m.Peer.ID, aboutRefusal}, now) {
+	isKnown := before.told && now.Before(before.until) && before.why == o.Refused
+	isTold := !isKnown && w.mayTell(toldEvent{m.Peer.ID, m.Agent, aboutRefusal, now})
+	s.refusal = refusal{o.Refused, now.Add(refusedFor), unattended || now.Before(before.until) && before.unattended, isKnown || isTold}
+	if !isTold {
 		return nil
 	}
 	return &Notice{Agent: m.Agent, Peer: m.Peer.ID, Kind: m.Kind, Reason: o.Refused, NeedsPerson: o.NeedsPerson}

@@ -1,11 +1,13 @@
 package waking
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
 	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/kinds"
+	"github.com/acpd/acpd/wire"
 )
 
 // A session whose program refuses to be woken is one that answers when it is active, for a minute or
@@ -64,5 +66,49 @@ func TestARefusal(t *testing.T) {
 		p.Attach("claude", false)
 		expect("attached anew", true, true, 4)
 		p.Finish(t.Context(), Message{Agent: "nobody"}, Outcome{Refused: why})
+	})
+}
+
+// A peer's bounds and refusals are told for each session, also if others have just told of the peer. There are ten
+// events about a peer in a minute, and a refusal that was not told is told with a later message.
+// holds: security.md#agents-on-this-machine
+func TestEachSessionIsToldOf(t *testing.T) {
+	inBubble(t, func(t *testing.T, p *played) {
+		const sessions = maxTold + 2
+		p.permit(desk)
+		refuse := func(agent string) {
+			t.Helper()
+			m := Message{Agent: agent, Peer: identity.Peer{ID: desk}, Kind: kinds.KindNotify, ID: wire.NewMessageID()}
+			if !p.request(m) {
+				t.Fatal("a message that may wake it is not tried")
+			}
+			p.Finish(t.Context(), m, Outcome{Refused: "a person is needed", NeedsPerson: true})
+			p.Acknowledge(agent, desk, m.ID)
+		}
+		var agents []string
+		for i := range sessions {
+			agents = append(agents, fmt.Sprint("claude-", i))
+		}
+		for _, agent := range agents {
+			p.Attach(agent, false)
+			refuse(agent)
+		}
+		if told := p.told(); len(told) != maxTold || told[1].Agent != agents[1] {
+			t.Errorf("told %+v", told)
+		}
+		time.Sleep(tellPause / 2)
+		refuse(agents[sessions-1])
+		time.Sleep(tellPause / 2)
+		for _, agent := range agents[sessions-2:] {
+			refuse(agent)
+			p.NoteLoop(agent, desk, kinds.KindNotify, errApprovalsFull)
+			p.NoteLoop(agent, desk, kinds.KindNotify, errApprovalsFull)
+		}
+		told := p.told()[maxTold:]
+		for i, agent := range agents[sessions-2:] {
+			if len(told) != 4 || told[2*i].Agent != agent || !told[2*i].NeedsPerson || told[2*i+1].Agent != agent || told[2*i+1].NeedsPerson {
+				t.Errorf("told later %+v", told)
+			}
+		}
 	})
 }

@@ -29,9 +29,9 @@ const (
 	busyFor       = 15 * time.Second       // for so long a message that was posted and not taken keeps others back
 	maxWaiting    = 16                     // messages that wait to wake a session
 	maxApprovals  = 64                     // messages that wait for the owner
-	maxTold       = 10                     // events about approvals of one peer in tellPause
+	maxTold       = 10                     // events about approvals of one peer in tellPause, and as many about bounds and refusals
 	questionPause = 10 * time.Minute       // between two questions of a peer that wake a session, unless the first was answered
-	tellPause     = time.Minute            // between two events about one peer and one subject
+	tellPause     = time.Minute            // between two events about one bound or refusal at a session, for each peer
 	savePause     = 2 * time.Second        // before rules that are already in effect are written, or a turn is written again
 	noticeFor     = time.Hour              // how long the status shows a bound
 )
@@ -61,12 +61,12 @@ type Waker struct {
 	lastID    uint64           // of an approval; the first is drawn, so that no answer to one of an earlier run is for one of this
 	watches   map[messageKey]chan struct{}
 
-	told map[toldKey]toldCount
+	told []toldEvent // in the last tellPause
 }
 
 // OpenWaker reads the charges of the last day. The caller calls [Waker.Run].
 func OpenWaker(ctx context.Context, c Config) (*Waker, error) {
-	w := &Waker{Config: c, changed: pace.NewSignal(), sessions: make(map[string]*session), watches: make(map[messageKey]chan struct{}), declined: make(map[heldKey]bool), told: make(map[toldKey]toldCount), lastID: 100_000 + rand.Uint64N(800_000)}
+	w := &Waker{Config: c, changed: pace.NewSignal(), sessions: make(map[string]*session), watches: make(map[messageKey]chan struct{}), declined: make(map[heldKey]bool), lastID: 100_000 + rand.Uint64N(800_000)}
 	charges, err := store.ReadValue(ctx, c.DB, func(tx *store.Tx) ([]*charge, error) { return readCharges(tx, time.Now().Add(-day)) })
 	if err != nil {
 		return nil, ownwords.Errorf("open woken turns: %w", err)
