@@ -2,6 +2,7 @@ package mcp
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"sync"
 	"time"
@@ -11,8 +12,11 @@ import (
 	"github.com/acpd/acpd/wire"
 )
 
-// maxCalls bounds the calls that are kept.
-const maxCalls = 64
+// Bounds of the calls that are kept.
+const (
+	maxCalls     = 64
+	maxCallBytes = 8 << 20 // of answers and errors
+)
 
 // callTable keeps queries that a tool call began, while they are under way and for an hour after
 // they have ended, so that acp_task can continue to wait and show later pages.
@@ -54,6 +58,7 @@ func (s *Server) beginCall(id wire.MessageID, to string, ask func(context.Contex
 			defer t.mu.Unlock()
 			c.ended = time.Now()
 			close(c.done)
+			t.dropOld(s.timing.keep)
 		}()
 		c.err = errPanic // if ask panics
 		c.answer, c.err = ask(ctx)
@@ -80,9 +85,30 @@ func (t *callTable) add(c *keptCall) error {
 	return nil
 }
 
-// dropOld drops what has ended long ago. The caller holds mu.
+// dropOld drops what has ended long ago, and the oldest of what has ended if their outcomes take too much. It keeps
+// the newest outcome, however long that is. The caller holds mu.
 func (t *callTable) dropOld(keep time.Duration) {
 	t.kept = slices.DeleteFunc(t.kept, func(c *keptCall) bool { return c.isOver() && time.Since(c.ended) > keep })
+	size := 0
+	for i, c := range slices.Backward(t.kept) {
+		if !c.isOver() {
+			continue
+		}
+		if size += c.size(); size > maxCallBytes && size > c.size() {
+			t.kept = slices.Delete(t.kept, i, i+1)
+		}
+	}
+}
+
+// size returns what the outcome of a call takes, in bytes. It has ended.
+func (c *keptCall) size() int {
+	if e, ok := errors.AsType[*kinds.Error](c.err); ok {
+		return len(e.Message) + len(e.Details)
+	}
+	if c.answer == nil {
+		return 0
+	}
+	return len(c.answer.Payload)
 }
 
 // listCalls returns the calls that are kept, the newest first.

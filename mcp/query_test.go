@@ -139,6 +139,37 @@ func TestKeptQueriesAreBounded(t *testing.T) {
 	}
 }
 
+// Long answers and errors do not fill the memory: the newest are kept, and one that is longer than the bound by itself.
+func TestKeptOutcomesAreBounded(t *testing.T) {
+	text := strings.Repeat("x", maxCallBytes/8)
+	for what, err := range map[string]error{"answers": nil, "errors": &kinds.Error{Code: kinds.Internal, From: desk.String(), Message: text}} {
+		s := &Server{Log: t.Logf}
+		s.prepare()
+		end := func(answer string, err error) {
+			t.Helper()
+			c, refusal := s.beginCall(wire.NewMessageID(), "desk", func(context.Context) (*client.Answer, error) {
+				return &client.Answer{Payload: wire.Payload(answer)}, err
+			})
+			if refusal != nil {
+				t.Fatal(refusal)
+			}
+			await.Receive(t, "the end of a call", c.done)
+		}
+		for range 12 {
+			end(text, err)
+		}
+		if n := len(s.listCalls()); n != 8 {
+			t.Errorf("%d %s are kept, want 8", n, what)
+		}
+		end(text+text+text+text+text+text+text+text+text, nil)
+		if n := len(s.listCalls()); n != 1 {
+			t.Errorf("%d are kept with one that is longer than the bound", n)
+		}
+		s.end()
+		s.work.Wait()
+	}
+}
+
 // Who gives up a tool call withdraws its query; one that waits for it by acp_task only stops waiting.
 func TestGivingUpWithdraws(t *testing.T) {
 	d, p := newProgram(t)
