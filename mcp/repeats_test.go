@@ -43,8 +43,8 @@ func TestARepeatedReplyIsOneMessage(t *testing.T) {
 	}
 }
 
-// A partial result that may have arrived is repeated under the same id. One that has arrived may be
-// reported again.
+// A partial result that may have arrived is repeated under the same id, also after another one has arrived. One that
+// has arrived may be reported again.
 func TestARepeatedPartialResultIsOneMessage(t *testing.T) {
 	d, p, agent := newSession(t)
 	in := openDelegation(t, p, agent)
@@ -53,6 +53,10 @@ func TestARepeatedPartialResultIsOneMessage(t *testing.T) {
 	p.fails(kinds.Unreachable, "acp_reply", partial)
 	first := await.Receive(t, "a partial result", sent).ID
 	reports := d.takeReports()
+	p.must("handed", "acp_reply", args{"id": in.ID.String(), "text": "Another half.", "status": "partial"})
+	if other := await.Receive(t, "another partial result", reports); other.ID == first {
+		t.Error("another text has the same id")
+	}
 	for _, same := range []bool{true, false} {
 		p.must("handed", "acp_reply", partial)
 		if got := await.Receive(t, "a partial result", reports); (got.ID == first) != same {

@@ -34,10 +34,10 @@ const (
 	replyPartial   = "partial"
 )
 
-// newReplyID returns the id of the n-th reply to a message that has this content. The same reply has the same
+// newReplyID returns the id of the reply to a message that has this content. The same reply has the same
 // id, so that it takes effect once, however often the model sends it. Another text is another message.
-func newReplyID(to messageKey, n int32, content wire.Payload) wire.MessageID {
-	sum := sha256.Sum256(fmt.Appendf(nil, "%s %s %d %s", to.from, to.id, n, content))
+func newReplyID(to messageKey, content wire.Payload) wire.MessageID {
+	sum := sha256.Sum256(fmt.Appendf(nil, "%s %s %s", to.from, to.id, content))
 	id := wire.MessageID(sum[:16])
 	id[6], id[8] = id[6]&0x0f|0x80, id[8]&0x3f|0x80 // a UUID of one's own making (RFC 9562, section 5.8)
 	return id
@@ -198,7 +198,7 @@ func (s *Server) sendBack(ctx context.Context, key messageKey, way replyWay, a *
 	if err != nil {
 		return nil, err
 	}
-	receipt, err := s.notify(ctx, head{Head: client.Head{ID: newReplyID(key, 0, payload), Parent: key.id}}, way.to, payload)
+	receipt, err := s.notify(ctx, head{Head: client.Head{ID: newReplyID(key, payload), Parent: key.id}}, way.to, payload)
 	if err != nil {
 		return nil, err
 	}

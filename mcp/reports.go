@@ -8,6 +8,7 @@ import (
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/internal/pace"
 	"github.com/acpd/acpd/kinds"
+	"github.com/acpd/acpd/wire"
 )
 
 // report is a message that reports on a delegation, and how it is sent.
@@ -29,7 +30,7 @@ func (s *Server) reportOn(ctx context.Context, r *openRequest, a *replyArguments
 		if err != nil {
 			return nil, err
 		}
-		r.partials.Add(1) // the same may be said again later
+		s.requests.forgetPartialID(r, what.params.Payload) // the same may be said again later
 		return &result{State: string(receipt.State), ID: r.ID, From: r.Name, Text: "The report is sent. The delegation continues."}, nil
 	}
 	pending := &result{State: "pending", ID: r.ID, From: r.Name}
@@ -102,8 +103,32 @@ func (s *Server) newReport(r *openRequest, a *replyArguments) (*report, error) {
 	if err != nil {
 		return nil, err
 	}
-	id := newReplyID(keyOf(&r.Envelope), r.partials.Load(), content)
+	id := newReplyID(keyOf(&r.Envelope), content)
+	if a.Status == replyPartial {
+		id = s.requests.findPartialID(r, content)
+	}
 	return &report{client.ResultParams{Head: client.Head{ID: id}, Ref: r.ID, Payload: content}, send}, nil
+}
+
+// findPartialID returns the id of a partial result: the same one for the same content, until forgetPartialID is called
+// because it was sent.
+func (t *requestTable) findPartialID(r *openRequest, content wire.Payload) wire.MessageID {
+	key := newReplyID(keyOf(&r.Envelope), content)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	id, ok := r.partials.get(key)
+	if !ok {
+		id = wire.NewMessageID()
+	}
+	r.partials.keep(key, id)
+	return id
+}
+
+// forgetPartialID makes the next partial result of that content a new one.
+func (t *requestTable) forgetPartialID(r *openRequest, content wire.Payload) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	r.partials.forget(newReplyID(keyOf(&r.Envelope), content))
 }
 
 // newResult returns a partial or final result.

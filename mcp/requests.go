@@ -37,7 +37,10 @@ type openRequest struct {
 	posted   atomic.Bool   // the session was woken for it, or is to be
 	waiting  int           // calls that wait for the answer: it and its repeats; guarded by requestTable.mu
 	final    *report       // of a delegation: its result, while that is sent; guarded by requestTable.mu
-	partials atomic.Int32  // of a delegation: partial results that were sent
+
+	// Of a delegation: the ids of partial results that may have to be sent again, by the ids that [newReplyID] gives
+	// them. Guarded by requestTable.mu.
+	partials memory[wire.MessageID, wire.MessageID]
 
 	unread context.Context // ends when it was shown to its end, or is not open any more
 	read   context.CancelFunc
