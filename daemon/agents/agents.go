@@ -28,7 +28,6 @@ import (
 	"github.com/acpd/acpd/metrics"
 	"github.com/acpd/acpd/peer"
 	"github.com/acpd/acpd/wire"
-	"golang.org/x/time/rate"
 )
 
 // Deps is what the services that carry messages need of the rest of the daemon.
@@ -55,13 +54,13 @@ type Service struct {
 	SlowTakers *budget.Account // of messages for which some agents still have time
 
 	places    *budget.Account
-	lines     *rate.Limiter // of the log about agents that come and go, since a program may attach as often as it likes
-	attaching sync.Mutex    // held while an agent is attached or detached, so that each step finds what the last one left
+	lines     agentLog
+	attaching sync.Mutex // held while an agent is attached or detached, so that each step finds what the last one left
 }
 
 // New returns a service to which no agent is attached.
 func New(d Deps) *Service {
-	return &Service{Deps: d, places: d.Budget.OpenAccount(budget.Places), SlowTakers: d.Budget.OpenAccount(budget.SlowTakers), lines: rate.NewLimiter(1, 60)}
+	return &Service{Deps: d, places: d.Budget.OpenAccount(budget.Places), SlowTakers: d.Budget.OpenAccount(budget.SlowTakers), lines: agentLog{to: d.Log}}
 }
 
 // Methods returns the methods by which agents attach, and read the inbox.
@@ -72,13 +71,6 @@ func (s *Service) Methods() map[string]local.Method {
 		client.MethodInbox:  local.ForAgents(s.serveInbox).WithVerbatimPayloads(),
 		client.MethodShown:  local.ForAgents(s.serveShown),
 		client.MethodAck:    local.ForAgents(s.serveAck).WithDiskReserve(s.Space.Reserve),
-	}
-}
-
-// logAgent writes a line about an agent that comes or goes, unless there were too many.
-func (s *Service) logAgent(msg string, args ...any) {
-	if s.lines.Allow() {
-		s.Log.Info(msg, args...)
 	}
 }
 

@@ -30,7 +30,7 @@ func (s *Service) serveAttach(ctx context.Context, c *local.Conn, p *client.Atta
 	if before != nil && before.Name == a.Name {
 		s.Log.Debug("agent declared anew", "agent", a.Name)
 	} else {
-		s.logAgent("agent attached", "agent", a.Name, "domains", len(a.Domains), "kinds", a.Kinds)
+		s.lines.write("agent attached", "agent", a.Name, "domains", len(a.Domains), "kinds", a.Kinds)
 	}
 	return &client.Attached{Key: a.Key}, nil
 }
@@ -78,7 +78,7 @@ func (s *Service) EndConn(c *local.Conn) {
 	if !c.IsEndedByDaemon() {
 		s.Sessions.End(a)
 	}
-	s.logAgent("agent detached", "agent", a.Name)
+	s.lines.write("agent detached", "agent", a.Name)
 }
 
 // serveSpeak makes the connection call as the agent that has the key. The connection answers
