@@ -16,6 +16,7 @@ import (
 const (
 	maxLine     = 4 << 20 // bytes of a line, and of an answer
 	maxProgress = 1024    // bytes of the reason of a failure
+	maxDenial   = 64      // bytes of the name of a tool
 )
 
 // sessionID is what may follow a flag of a command line.
@@ -145,7 +146,9 @@ func (r *reading) setTokens(event any, paths ...string) bool {
 
 func (r *reading) addDenials(event any, path string) {
 	for _, v := range lookUp(event, path) {
-		if s := scalarText(v); s != "" && len(r.denials) < maxNamed && !slices.Contains(r.denials, s) {
+		s := scalarText(v)
+		s = strings.ToValidUTF8(s[:min(len(s), maxDenial)], "")
+		if s != "" && len(r.denials) < maxNamed && !slices.Contains(r.denials, s) {
 			r.denials = append(r.denials, s)
 		}
 	}
