@@ -20,8 +20,7 @@ const (
 
 // TrafficParams are the params of traffic. Empty filters match everything. The first call on a
 // connection begins to watch: of what passed before, the history is there unless config.yaml turns it off.
-// The end of the connection ends it, and so does not calling for 10 s while entries are lost; a call
-// begins it anew.
+// The end of the connection ends it.
 type TrafficParams struct {
 	After  uint64 `json:"after,omitzero"`   // Next of the answer that this one continues; 0: from the oldest entry that is kept, or from now on if the history is off
 	Limit  int    `json:"limit,omitzero"`   // of entries; 0: MaxTrafficEntries, which is also the most
@@ -33,7 +32,7 @@ type TrafficParams struct {
 	Threads []string `json:"threads,omitempty"`
 	Agents  []string `json:"agents,omitempty"` // the agent that sent it, or that it is for
 
-	Payload bool `json:"payload,omitzero"` // entries have payloads: those of the history, and of what passes after the first such call
+	Payload bool `json:"payload,omitzero"` // entries have their payloads
 	Open    bool `json:"open,omitzero"`    // the answer has the open calls
 }
 

@@ -1898,7 +1898,7 @@ export interface TrafficEntry {
   answer_payload?: Record<string, unknown>;
 }
 
-/** TrafficParams are the params of traffic. Empty filters match everything. The first call on a connection begins to watch: of what passed before, the history is there unless config.yaml turns it off. The end of the connection ends it, and so does not calling for 10 s while entries are lost; a call begins it anew. */
+/** TrafficParams are the params of traffic. Empty filters match everything. The first call on a connection begins to watch: of what passed before, the history is there unless config.yaml turns it off. The end of the connection ends it. */
 export interface TrafficParams {
   /** next of the answer that this one continues; 0: from the oldest entry that is kept, or from now on if the history is off */
   after?: number;
@@ -1913,7 +1913,7 @@ export interface TrafficParams {
   threads?: Array<string>;
   /** the agent that sent it, or that it is for */
   agents?: Array<string>;
-  /** entries have payloads: those of the history, and of what passes after the first such call */
+  /** entries have their payloads */
   payload?: boolean;
   /** the answer has the open calls */
   open?: boolean;

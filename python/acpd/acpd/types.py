@@ -1487,7 +1487,7 @@ class TrafficAnswer(TypedDict):
 
 
 class TrafficParams(TypedDict):
-    """TrafficParams are the params of traffic. Empty filters match everything. The first call on a connection begins to watch: of what passed before, the history is there unless config.yaml turns it off. The end of the connection ends it, and so does not calling for 10 s while entries are lost; a call begins it anew."""
+    """TrafficParams are the params of traffic. Empty filters match everything. The first call on a connection begins to watch: of what passed before, the history is there unless config.yaml turns it off. The end of the connection ends it."""
 
     after: NotRequired[int]  # next of the answer that this one continues; 0: from the oldest entry that is kept, or from now on if the history is off
     limit: NotRequired[int]  # of entries; 0: 1000, which is also the most
@@ -1497,7 +1497,7 @@ class TrafficParams(TypedDict):
     peers: NotRequired[list[str]]
     threads: NotRequired[list[str]]
     agents: NotRequired[list[str]]  # the agent that sent it, or that it is for
-    payload: NotRequired[bool]  # entries have payloads: those of the history, and of what passes after the first such call
+    payload: NotRequired[bool]  # entries have their payloads
     open: NotRequired[bool]  # the answer has the open calls
 
 
