@@ -2,6 +2,7 @@ package mcp
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -20,6 +21,15 @@ type seenMessages struct {
 	last    memory[messageKey, sight]
 	n       int // numbers that were given
 	endedAt int // nothing follows from messages up to this number
+	watches []watch
+}
+
+// watch is of a wake that waits, for a message of the inbox. It lasts until unread ends.
+type watch struct {
+	key    messageKey
+	ts     uint64
+	unread context.Context
+	end    context.CancelFunc
 }
 
 // sight is what is known of one message.
@@ -28,11 +38,7 @@ type sight struct {
 	at     time.Time // when it was shown last
 	woke   bool      // the session was woken for it, or is to be, and was not shown it since
 	reply  replyWay  // zero if it is an open request
-
-	// Of a message of the inbox:
-	ts     uint64          // its TS: one that comes again under its id has another
-	unread context.Context // ends when it was shown to its end; nil before it is asked for
-	read   context.CancelFunc
+	readTS uint64    // the TS of the message of the inbox that was shown to its end: one that comes again under its id has another
 }
 
 // replyWay is how a message that is no open request is replied to.
@@ -137,15 +143,30 @@ func (m *seenMessages) newest() (key messageKey) {
 	return key
 }
 
-// unread returns a context that ends when a message of the inbox was shown to its end, and the function to call
-// then.
-func (m *seenMessages) unread(e *wire.Envelope) (unread context.Context, read context.CancelFunc) {
-	m.change(keyOf(e), func(s *sight) {
-		if s.unread == nil || s.ts != e.TS {
-			s.ts = e.TS
-			s.unread, s.read = context.WithCancel(context.Background())
+// watch returns a context that ends when a message of the inbox was shown to its end. The caller calls done when
+// it waits no more.
+func (m *seenMessages) watch(e *wire.Envelope) (unread context.Context, done context.CancelFunc) {
+	unread, done = context.WithCancel(context.Background())
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if s, known := m.last.get(keyOf(e)); known && s.readTS == e.TS {
+		done()
+		return unread, done
+	}
+	m.watches = slices.DeleteFunc(m.watches, func(w watch) bool { return w.unread.Err() != nil })
+	m.watches = append(m.watches, watch{keyOf(e), e.TS, unread, done})
+	return unread, done
+}
+
+// read notes that a message of the inbox was shown to its end.
+func (m *seenMessages) read(e *wire.Envelope) {
+	key := keyOf(e)
+	m.change(key, func(s *sight) {
+		s.readTS = e.TS
+		for _, w := range m.watches {
+			if w.key == key && w.ts == e.TS {
+				w.end()
+			}
 		}
-		unread, read = s.unread, s.read
 	})
-	return unread, read
 }

@@ -29,7 +29,8 @@ func (s *Server) wake(ctx context.Context, in *client.Inbound) (answer *client.W
 	case in.Wake.Test:
 		return s.testWake(ctx, session, in), nil
 	case in.Kind != kinds.KindQuery && in.Kind != kinds.KindDelegate:
-		unread, _ := s.seen.unread(&in.Envelope)
+		unread, done := s.seen.watch(&in.Envelope)
+		defer done()
 		return s.post(unread, session, in, nil), nil
 	}
 	r := s.requests.await(ctx, keyOf(&in.Envelope), s.timing.handover)
@@ -123,6 +124,5 @@ func (s *Server) markRead(e *wire.Envelope, request *openRequest) {
 		request.read()
 		return
 	}
-	_, read := s.seen.unread(e)
-	read()
+	s.seen.read(e)
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/acpd/acpd/harness"
 	"github.com/acpd/acpd/integration/await"
 	"github.com/acpd/acpd/kinds"
+	"github.com/acpd/acpd/wire"
 )
 
 // fakeSession records what it is woken with.
@@ -255,5 +256,33 @@ func TestWhatIsProvenIsRead(t *testing.T) {
 	}
 	if _, unseen := p.server.requests.count(); unseen != 0 {
 		t.Error("the model is told to read what it was given")
+	}
+}
+
+// A wake that waits ends when its message is read, however many others were shown meanwhile. One of the same id that
+// comes later is another message.
+func TestAWaitingWakeEndsWhenItsMessageIsRead(t *testing.T) {
+	var m seenMessages
+	e := heldNotice(1, "x").Envelope
+	e.TS = 1
+	again := e
+	again.TS = 2
+	unread, done := m.watch(&e)
+	defer done()
+	later, doneLater := m.watch(&again)
+	defer doneLater()
+	for range maxRemembered {
+		m.show(messageKey{desk, wire.NewMessageID()})
+	}
+	if unread.Err() != nil {
+		t.Error("it ends unread")
+	}
+	m.read(&e)
+	if unread.Err() == nil || later.Err() != nil {
+		t.Errorf("read, it ends with %v, and the later one with %v", unread.Err(), later.Err())
+	}
+	if soon, done := m.watch(&e); soon.Err() == nil {
+		done()
+		t.Error("what was read can be waited for")
 	}
 }
