@@ -14,6 +14,10 @@ const (
 	maxReports = 4
 )
 
+// refillPause is the least time between two refills of a queue that only ended pauses cause. So a
+// peer that refuses many messages for now does not cause a refill for each.
+const refillPause = 100 * time.Millisecond
+
 // Times.
 const (
 	rescanEvery       = 5 * time.Second        // events get lost: the folder is the truth

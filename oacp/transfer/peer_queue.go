@@ -189,6 +189,9 @@ func (l *ledger) refillTodo(q *peerQueue, now time.Time) {
 		}
 	}
 	slices.SortFunc(q.todo, (*entry).compareUrgency)
+	if soon := now.Add(refillPause); !q.refillAt.IsZero() && q.refillAt.Before(soon) {
+		q.refillAt = soon
+	}
 }
 
 // Reports.

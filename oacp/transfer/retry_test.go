@@ -137,6 +137,36 @@ func TestPauses(t *testing.T) {
 	}
 }
 
+// TestManyPauses: where many messages are refused for now, each with a pause of its own,
+// all that waits is looked through after a time, and not once for each of them.
+func TestManyPauses(t *testing.T) {
+	desk, laptop := desks(t)
+	desk.start()
+	desk.ledger.mu.Lock()
+	k := desk.ledger.ensureQueue(laptop.key.ID())
+	now := time.Now()
+	at := mailbox{"demo", "reviewer"}
+	entries := make(map[string]*entry)
+	for n := range 100 {
+		e := &entry{mailbox: at, state: sending}
+		k.scheduleRetry(e, "no")
+		e.nextTry = now.Add(time.Hour + time.Duration(n)*time.Millisecond)
+		entries[fmt.Sprint(n)] = e
+	}
+	if k.stale || k.refillAt.IsZero() || time.Until(k.refillAt) > firstPause {
+		t.Errorf("after refusals: stale %t, again in %v", k.stale, k.refillAt.Sub(now))
+	}
+	desk.ledger.bound[at] = newBoundInbox(Binding{Project: at.project, Agent: at.agent, Peer: k.peer})
+	desk.ledger.bound[at].entries = entries
+	desk.ledger.refillTodo(k, now.Add(time.Hour+50*time.Millisecond))
+	if len(k.todo) != 51 || k.refillAt.Sub(now) != time.Hour+50*time.Millisecond+refillPause {
+		t.Errorf("%d are to be sent, again after %v", len(k.todo), k.refillAt.Sub(now))
+	}
+	delete(desk.ledger.bound, at)
+	k.todo, k.refillAt = nil, time.Time{}
+	desk.ledger.mu.Unlock()
+}
+
 // TestReportsNotTaken: a peer that does not take reports is asked ever more rarely, and
 // for one at a time, not for all of them; they are told when it does.
 // holds: security.md#against-trusted-peers
