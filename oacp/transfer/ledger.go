@@ -29,8 +29,9 @@ type ledger struct {
 	connected  map[identity.ID]bool
 	peerAgents map[identity.ID]map[mailbox]struct{} // agents that live at a connected peer, as it says
 
-	dirty map[mailbox]names // to be scanned
-	whole map[mailbox]names // complete files: their writers have removed the temporary name
+	dirty     map[mailbox]names     // to be scanned
+	whole     map[mailbox]names     // complete files: their writers have removed the temporary name
+	scanAfter map[mailbox]time.Time // when inboxes that take long to scan are scanned again
 }
 
 func newLedger(a accounts) *ledger {
@@ -45,6 +46,7 @@ func newLedger(a accounts) *ledger {
 		peerAgents: make(map[identity.ID]map[mailbox]struct{}),
 		dirty:      make(map[mailbox]names),
 		whole:      make(map[mailbox]names),
+		scanAfter:  make(map[mailbox]time.Time),
 	}
 }
 

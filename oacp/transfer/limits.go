@@ -21,6 +21,8 @@ const refillPause = 100 * time.Millisecond
 // Times.
 const (
 	rescanEvery       = 5 * time.Second        // events get lost: the folder is the truth
+	scanShare         = 50                     // full scans of an inbox take at most one part in so many of the time
+	scanTimePerName   = 100 * time.Microsecond // the most that is counted for each name of a scan
 	settleTime        = 300 * time.Millisecond // for which a file must be unchanged before it is read
 	settleTick        = 100 * time.Millisecond
 	invalidRestTime   = 10 * time.Second // the same, for a file that is no valid message

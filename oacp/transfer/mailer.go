@@ -214,6 +214,10 @@ func (m *Mailer) scanDirtyInboxes(ctx context.Context, folders *folderWatch) {
 		if files == nil {
 			folders.watchInbox(p) // before the scan, so that nothing falls between
 		}
-		m.scanInbox(ctx, p, files)
+		began := time.Now()
+		n := m.scanInbox(ctx, p, files)
+		if files == nil {
+			m.ledger.delayNextScan(p, n, time.Since(began), time.Now())
+		}
 	}
 }

@@ -143,7 +143,7 @@ func TestInboxReplaced(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer inbox.Close()
-		found, err := listMailFiles(inbox, nil, false)
+		found, _, err := listMailFiles(inbox, nil, false)
 		if err != nil {
 			t.Fatal(err)
 		}

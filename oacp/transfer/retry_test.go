@@ -293,6 +293,49 @@ func TestPresenceAsReason(t *testing.T) {
 	await.Until(t, "all arrive", func() bool { return len(laptop.arrivedFiles()) == letters })
 }
 
+// TestSlowFolders: a folder that takes long to look through is left alone for as long as
+// that takes, fifty times; what is heard of it is looked at meanwhile. One of few names is
+// not, however busy the machine is.
+func TestSlowFolders(t *testing.T) {
+	desk, _ := bound(t)
+	p := mailbox{"demo", "reviewer"}
+	desk.stop() // so that nothing looks
+	now := time.Now()
+	looked := func() bool {
+		clear(desk.ledger.dirty)
+		desk.ledger.markAllDirty()
+		which, is := desk.ledger.dirty[p]
+		if !is {
+			t.Error("the status is not updated")
+		}
+		return which == nil
+	}
+	const many = 100_000
+	desk.ledger.delayNextScan(p, many, rescanEvery/scanShare, now)
+	if !looked() {
+		t.Error("a folder that takes its share is not looked through")
+	}
+	desk.ledger.delayNextScan(p, 100, time.Hour, now)
+	if !looked() {
+		t.Error("a folder of few names is not looked through")
+	}
+	desk.ledger.delayNextScan(p, many, time.Second, now)
+	if wait := desk.ledger.scanAfter[p].Sub(now); wait != scanShare*time.Second || looked() {
+		t.Errorf("one that takes a second is looked through before %v", wait)
+	}
+	desk.ledger.markFilesDirtyLocked(p, names{"a.yaml": {}})
+	if which := desk.ledger.dirty[p]; len(which) != 1 {
+		t.Errorf("what is heard of: %v", which)
+	}
+	desk.ledger.scanAfter[p] = now.Add(-time.Second)
+	if !looked() {
+		t.Error("its turn has come")
+	}
+	if len(desk.ledger.scanAfter) != 0 {
+		t.Errorf("left: %v", desk.ledger.scanAfter)
+	}
+}
+
 // TestStatusWrites: a peer that says without end how its agent is has few files written,
 // and the last word counts.
 func TestStatusWrites(t *testing.T) {

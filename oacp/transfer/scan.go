@@ -23,11 +23,12 @@ type foundFile struct {
 }
 
 // scanInbox updates the ledger from the files of an inbox, of some names or of all if scanned is
-// nil: mail that is to be carried, and mail that came and is consumed. Only Run calls it.
-func (m *Mailer) scanInbox(ctx context.Context, p mailbox, scanned names) {
+// nil: mail that is to be carried, and mail that came and is consumed. It returns the number of
+// names that it has looked at. Only Run calls it.
+func (m *Mailer) scanInbox(ctx context.Context, p mailbox, scanned names) (n int) {
 	defer m.updateStatusFile(p)
 	if scanned != nil && len(scanned) == 0 {
-		return
+		return 0
 	}
 	logFailure := func(text string, err error) {
 		if m.failures.addIfNew(p.dir(), err.Error()) {
@@ -37,27 +38,27 @@ func (m *Mailer) scanInbox(ctx context.Context, p mailbox, scanned names) {
 	inbox, err := m.openInbox(p)
 	if errors.Is(err, fs.ErrNotExist) {
 		m.ledger.releaseInboxRoom(p) // whether its messages are consumed is not known
-		return
+		return 0
 	}
 	if err != nil {
 		logFailure("mail: an inbox cannot be opened", err)
-		return
+		return 0
 	}
 	defer inbox.Close()
 	peer, bound := m.ledger.findBoundPeer(p)
-	found, err := listMailFiles(inbox, scanned, bound)
+	found, n, err := listMailFiles(inbox, scanned, bound)
 	if err != nil {
 		logFailure("mail: an inbox cannot be read", err)
-		return
+		return n
 	}
 	m.failures.clearFailure(p.dir())
 	m.recordConsumedArrivals(ctx, p, inbox, found, scanned)
 	if !bound {
-		return
+		return n
 	}
 	changes, bound := m.ledger.updateEntries(p, found, scanned)
 	if !bound {
-		return
+		return n
 	}
 	m.scheduleRescan(p, changes.unsettled)
 	m.publishEvents(changes.events)
@@ -68,6 +69,7 @@ func (m *Mailer) scanInbox(ctx context.Context, p mailbox, scanned names) {
 	for _, e := range m.ledger.findRemovableEntries(p, scanned) {
 		m.removeDeliveredCopy(ctx, inbox, e)
 	}
+	return n
 }
 
 // scheduleRescan scans files again when the first of them has been unchanged for long enough.
@@ -78,13 +80,15 @@ func (m *Mailer) scheduleRescan(p mailbox, u unsettledFiles) {
 }
 
 // listMailFiles finds the files of a folder that are, or might be taken for, messages: some
-// names, or all if files is nil. If inspect is not set, it may only list their names.
-func listMailFiles(inbox *os.Root, files names, inspect bool) (map[string]foundFile, error) {
-	found := make(map[string]foundFile)
+// names, or all if files is nil. If inspect is not set, it may only list their names. n is the
+// number of names that it has looked at.
+func listMailFiles(inbox *os.Root, files names, inspect bool) (found map[string]foundFile, n int, err error) {
+	n, found = len(files), make(map[string]foundFile)
 	if files == nil {
 		all, err := fs.ReadDir(inbox.FS(), ".")
+		n = len(all)
 		if err != nil {
-			return nil, err
+			return nil, n, err
 		}
 		files = make(names)
 		for _, f := range all {
@@ -103,7 +107,7 @@ func listMailFiles(inbox *os.Root, files names, inspect bool) (map[string]foundF
 			continue
 		}
 		if err != nil {
-			return nil, err
+			return nil, n, err
 		}
 		since := info.ModTime()
 		if now := time.Now(); since.After(now) {
@@ -111,7 +115,7 @@ func listMailFiles(inbox *os.Root, files names, inspect bool) (map[string]foundF
 		}
 		found[name] = foundFile{newFileVersion(info), explainUnfitFile(info), since}
 	}
-	return found, nil
+	return found, n, nil
 }
 
 // recordConsumedArrivals finds the arrivals in a mailbox that are consumed, and writes that to

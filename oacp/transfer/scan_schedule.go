@@ -59,8 +59,9 @@ func (l *ledger) markAllDirty() {
 		return !coming
 	})
 	now := time.Now()
+	maps.DeleteFunc(l.scanAfter, func(_ mailbox, at time.Time) bool { return now.After(at) })
 	for p, s := range l.bound {
-		l.markFilesDirtyLocked(p, nil)
+		l.markInboxDirty(p)
 		for _, e := range s.entries {
 			if e.refused && now.After(e.nextTry) {
 				l.requeueEntry(e)
@@ -68,7 +69,7 @@ func (l *ledger) markAllDirty() {
 		}
 	}
 	for p := range l.arrivals {
-		l.markFilesDirtyLocked(p, nil)
+		l.markInboxDirty(p)
 	}
 	for peer, q := range l.queues {
 		if now.Sub(q.announcedAt) >= announceEvery {
@@ -77,6 +78,27 @@ func (l *ledger) markAllDirty() {
 		if q.retryPending {
 			l.retryRefusedByPeer(peer)
 		}
+	}
+}
+
+// markInboxDirty requests a scan of an inbox, or only an update of the agent's status if
+// delayNextScan has put the scan off. The caller holds l.mu.
+func (l *ledger) markInboxDirty(p mailbox) {
+	if _, later := l.scanAfter[p]; later {
+		l.markFilesDirtyLocked(p, names{})
+	} else {
+		l.markFilesDirtyLocked(p, nil)
+	}
+}
+
+// delayNextScan puts off the next scan of an inbox of n names if this scan took long. Single files
+// that change are still scanned. A scan of few names takes long only if the machine or its disk
+// is busy with something else, and is not put off.
+func (l *ledger) delayNextScan(p mailbox, n int, took time.Duration, now time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if wait := scanShare * min(took, time.Duration(n)*scanTimePerName); wait > rescanEvery {
+		l.scanAfter[p] = now.Add(wait)
 	}
 }
 
