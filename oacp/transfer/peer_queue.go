@@ -28,8 +28,9 @@ type peerQueue struct {
 	sending     int       // how many entries are being sent
 	sendingRank int       // their rank
 
-	unreported bool // the store may have arrivals that are consumed and not reported
-	reporting  bool // they are being reported
+	unreported bool                    // the store may have arrivals that are consumed and not reported
+	reporting  bool                    // they are being reported
+	postponed  map[arrivalKey]*backOff // of reports that the peer does not take yet, while it takes others
 
 	announced     map[mailbox]string // the statuses that the peer knows
 	announcedAt   time.Time
@@ -62,7 +63,7 @@ func (b *backOff) startPause(now time.Time, longest time.Duration) {
 func (l *ledger) ensureQueue(peer identity.ID) *peerQueue {
 	q := l.queues[peer]
 	if q == nil {
-		q = &peerQueue{peer: peer, deliverSignal: pace.NewSignal(), reportSignal: pace.NewSignal()}
+		q = &peerQueue{peer: peer, deliverSignal: pace.NewSignal(), reportSignal: pace.NewSignal(), postponed: make(map[arrivalKey]*backOff)}
 		l.queues[peer] = q
 	}
 	return q
@@ -208,11 +209,53 @@ func (l *ledger) beginReports(q *peerQueue) (due bool, wait time.Duration) {
 	return due, 0
 }
 
-// endReports notes that no report is being made. left is set if some could not be made.
-func (l *ledger) endReports(q *peerQueue, left bool) {
+// endReports notes that no report is being made. failed is set if some are left that are not
+// postponed. wait is the time before the first postponed report is due, zero if there is none.
+func (l *ledger) endReports(q *peerQueue, failed bool) (wait time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	q.unreported, q.reporting = q.unreported || left, false
+	for _, b := range q.postponed {
+		if left := max(time.Until(b.until), time.Millisecond); wait == 0 || left < wait {
+			wait = left
+		}
+	}
+	q.unreported, q.reporting = q.unreported || failed || wait > 0, false
+	return wait
+}
+
+// postponeReport starts the next pause of a report that the peer does not take yet. It returns
+// false if too many have one.
+func (l *ledger) postponeReport(q *peerQueue, key arrivalKey) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	b := q.postponed[key]
+	switch {
+	case b != nil:
+	case len(q.postponed) == maxPostponed:
+		return false
+	default:
+		b = new(backOff)
+		q.postponed[key] = b
+	}
+	b.startPause(time.Now(), longestRetry)
+	return true
+}
+
+// dropPostponedReports returns the reports from the store that can be made now, without those in
+// a pause. It forgets the pauses of reports that the store did not return.
+func (l *ledger) dropPostponedReports(q *peerQueue, all []*arrival) []*arrival {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	old := q.postponed
+	q.postponed = make(map[arrivalKey]*backOff)
+	return slices.DeleteFunc(all, func(a *arrival) bool {
+		b := old[a.key]
+		if b == nil {
+			return false
+		}
+		q.postponed[a.key] = b
+		return time.Now().Before(b.until)
+	})
 }
 
 // markPeerUnreachable starts a pause for everything that goes to a peer.

@@ -16,43 +16,41 @@ import (
 // reportLoop reports to a peer, until ctx ends, which of its mail is consumed, and the statuses
 // of the agents that live here.
 func (m *Mailer) reportLoop(ctx context.Context, q *peerQueue) {
-	tries := 0 // rounds without a report that was made
+	tries := 0 // rounds that failed since a report was last made
 	for ctx.Err() == nil {
 		due, wait := m.ledger.beginReports(q)
 		if wait > 0 {
 			waitForSignal(ctx, q.reportSignal, wait)
 			continue
 		}
-		done, left, err := 0, false, error(nil)
 		if due {
-			done, left, err = m.reportConsumed(ctx, q)
-			m.ledger.endReports(q, left)
+			done, err := m.reportConsumed(ctx, q)
+			wait = m.ledger.endReports(q, err != nil)
+			if done > 0 || err == nil {
+				tries = 0
+			}
+			if err != nil {
+				if !m.ledger.isQueueBackingOff(q) {
+					_ = pace.Sleep(ctx, computeRetryPause(tries))
+				}
+				tries++
+				continue
+			}
 		}
-		if done > 0 || !left {
-			tries = 0
-		}
-		if err == nil {
-			m.announceAgents(ctx, q)
-		}
-		switch {
-		case !left:
-			waitForSignal(ctx, q.reportSignal, 0)
-		case err == nil:
-			waitForSignal(ctx, q.reportSignal, computeRetryPause(tries))
-		case !m.ledger.isQueueBackingOff(q):
-			_ = pace.Sleep(ctx, computeRetryPause(tries))
-		}
-		tries++
+		m.announceAgents(ctx, q)
+		waitForSignal(ctx, q.reportSignal, wait)
 	}
 }
 
-// reportBatch is how many reports are read from the store at a time.
-const reportBatch = 100
+const (
+	reportBatch  = 100             // reports that are read from the store at a time
+	maxPostponed = reportBatch / 2 // reports that have a pause of their own: the rest of a batch can be made
+)
 
-// reportConsumed reports all arrivals of the store that are consumed and not reported. It returns
-// how many reports were made, and whether some are left. An error means that the peer takes none
-// now, or that the store cannot be read; without one, the peer does not take those that are left yet.
-func (m *Mailer) reportConsumed(ctx context.Context, q *peerQueue) (done int, left bool, err error) {
+// reportConsumed reports all arrivals of the store that are consumed and not reported, without
+// those that are postponed. It returns how many reports were made. An error means that the peer
+// takes none now, or that the store cannot be read or written.
+func (m *Mailer) reportConsumed(ctx context.Context, q *peerQueue) (done int, err error) {
 	for {
 		var all []*arrival
 		err := m.readStore(ctx, func(tx *store.Tx) (err error) {
@@ -60,12 +58,15 @@ func (m *Mailer) reportConsumed(ctx context.Context, q *peerQueue) (done int, le
 			return err
 		})
 		if err != nil {
-			return done, true, err
+			return done, err
+		}
+		if all = m.ledger.dropPostponedReports(q, all); len(all) == 0 {
+			return done, nil
 		}
 		n, err := m.reportArrivals(ctx, q, all)
 		done += n
-		if err != nil || n < len(all) || n < reportBatch {
-			return done, n < len(all), err
+		if err != nil {
+			return done, err
 		}
 	}
 }
@@ -92,8 +93,8 @@ func (m *Mailer) reportArrivals(ctx context.Context, q *peerQueue, all []*arriva
 	return int(done.Load()), err
 }
 
-// reportArrival reports to the peer that one arrival is consumed. done is not set if the peer does
-// not take this report yet. An error means that others cannot be made either.
+// reportArrival reports to the peer that one arrival is consumed. done is not set if the report
+// was postponed. An error means that others cannot be made either.
 func (m *Mailer) reportArrival(ctx context.Context, q *peerQueue, a *arrival) (done bool, err error) {
 	reply, err := m.sendRequest(ctx, q.peer, &wire.MailRequest{Op: wire.MailConsumed, Project: a.key.project, Agent: a.key.agent, File: a.key.file, Hash: a.key.hash})
 	switch unreached, ok := errors.AsType[*unreachableError](err); {
@@ -102,7 +103,7 @@ func (m *Mailer) reportArrival(ctx context.Context, q *peerQueue, a *arrival) (d
 		return false, err
 	case err != nil:
 		return false, err
-	case reply.Result == wire.MailRetry && reply.Scope == wire.MailScopeMessage:
+	case reply.Result == wire.MailRetry && reply.Scope == wire.MailScopeMessage && m.ledger.postponeReport(q, a.key):
 		return false, nil
 	case reply.Result == wire.MailRetry:
 		return false, errNotNow

@@ -167,6 +167,25 @@ func TestManyPauses(t *testing.T) {
 	desk.ledger.mu.Unlock()
 }
 
+// answerReports answers the reports of peers with what answer returns for a file, and takes all
+// else that comes.
+func (s *side) answerReports(answer func(file string) *wire.MailReply) {
+	s.node.Handle(wire.StreamMail, "mail", func(_ context.Context, _ identity.ID, stream *peer.Stream) {
+		defer stream.Close()
+		m, err := wire.ReadMailRequest(bufio.NewReader(stream))
+		if err != nil {
+			return
+		}
+		reply := &wire.MailReply{Result: wire.MailOK}
+		if m.Op == wire.MailConsumed {
+			reply = answer(m.File)
+		}
+		if b, err := wire.AppendMailReply(nil, reply); err == nil {
+			stream.Write(b)
+		}
+	})
+}
+
 // TestReportsNotTaken: a peer that does not take reports is asked ever more rarely, and
 // for one at a time, not for all of them; they are told when it does.
 // holds: security.md#against-trusted-peers
@@ -174,25 +193,13 @@ func TestReportsNotTaken(t *testing.T) {
 	desk, laptop := bound(t)
 	var asked, told atomic.Int64
 	var takes atomic.Bool
-	desk.node.Handle(wire.StreamMail, "mail", func(_ context.Context, _ identity.ID, s *peer.Stream) {
-		defer s.Close()
-		m, err := wire.ReadMailRequest(bufio.NewReader(s))
-		if err != nil {
-			return
+	desk.answerReports(func(string) *wire.MailReply {
+		asked.Add(1)
+		if takes.Load() {
+			told.Add(1)
+			return &wire.MailReply{Result: wire.MailOK}
 		}
-		reply := &wire.MailReply{Result: wire.MailOK}
-		if m.Op == wire.MailConsumed {
-			asked.Add(1)
-			if takes.Load() {
-				told.Add(1)
-			} else {
-				reply = &wire.MailReply{Result: wire.MailRetry, Code: string(kinds.Overloaded), Message: "later"}
-			}
-		}
-		b, err := wire.AppendMailReply(nil, reply)
-		if err == nil {
-			s.Write(b)
-		}
+		return &wire.MailReply{Result: wire.MailRetry, Code: string(kinds.Overloaded), Message: "later"}
 	})
 	const letters = 40
 	for n := range letters {
@@ -212,6 +219,78 @@ func TestReportsNotTaken(t *testing.T) {
 	laptop.eventuallyReported()
 	if n := told.Load(); n != letters {
 		t.Errorf("%d of %d are told", n, letters)
+	}
+}
+
+// TestPostponedReports: a report that the peer does not take yet has a pause that grows, however
+// many others the peer takes meanwhile.
+func TestPostponedReports(t *testing.T) {
+	desk, laptop := bound(t)
+	const held = "held.yaml"
+	var asked atomic.Int64
+	desk.answerReports(func(file string) *wire.MailReply {
+		if file != held {
+			return &wire.MailReply{Result: wire.MailOK}
+		}
+		asked.Add(1)
+		return &wire.MailReply{Result: wire.MailRetry, Code: string(kinds.Overloaded), Scope: wire.MailScopeMessage}
+	})
+	began := time.Now()
+	consume := func(name string) {
+		t.Helper()
+		if r := desk.delivers(laptop, name, 0); r.Result != wire.MailStored {
+			t.Fatal(r)
+		}
+		os.Remove(filepath.Join(laptop.inbox("reviewer"), name+".yaml"))
+	}
+	consume("held")
+	await.Until(t, "it is not taken", func() bool { return asked.Load() > 0 })
+	for n := range 20 {
+		name := fmt.Sprintf("m-%d", n)
+		consume(name)
+		await.Until(t, "another is reported", func() bool {
+			a, err := laptop.storedArrival(name + ".yaml")
+			return err == nil && a != nil && a.state == reported
+		})
+	}
+	most := int64(1)
+	for pause := firstPause / 2; pause < time.Since(began); pause *= 2 { // the least that the pauses add up to
+		most++
+	}
+	if n := asked.Load(); n > most {
+		t.Errorf("it was reported %d times in %v, want at most %d", n, time.Since(began), most)
+	}
+}
+
+// TestPausesOfReports: a bounded number of reports have pauses of their own, which grow and are
+// forgotten with the reports.
+func TestPausesOfReports(t *testing.T) {
+	l := newLedger(accounts{})
+	q := l.ensureQueue(identity.ID{1})
+	var all []*arrival
+	for n := range reportBatch {
+		a := &arrival{key: arrivalKey{file: fmt.Sprint(n)}}
+		if put := l.postponeReport(q, a.key); put != (n < maxPostponed) {
+			t.Fatalf("report %d is postponed: %t", n, put)
+		}
+		all = append(all, a)
+	}
+	if due := l.dropPostponedReports(q, slices.Clone(all)); len(due) != reportBatch-maxPostponed {
+		t.Errorf("%d are due", len(due))
+	}
+	if wait := l.endReports(q, false); wait <= 0 || wait > firstPause || !q.hasWork() {
+		t.Errorf("the next in %v, has work %t", wait, q.hasWork())
+	}
+	first := q.postponed[all[0].key]
+	first.until = time.Time{} // so that this test need not wait
+	if due := l.dropPostponedReports(q, all[:1]); len(due) != 1 || len(q.postponed) != 1 {
+		t.Errorf("%d are due, %d are kept", len(due), len(q.postponed))
+	}
+	if l.postponeReport(q, all[0].key); first.pause != 2*firstPause {
+		t.Errorf("the second pause is %v", first.pause)
+	}
+	if l.dropPostponedReports(q, nil); l.endReports(q, false) != 0 {
+		t.Error("pauses of reports that are gone are kept")
 	}
 }
 
