@@ -264,9 +264,7 @@ func (b *Inbox) List(ctx context.Context, p *client.InboxParams, of *string, pee
 		answer.Messages = append(answer.Messages, client.HeldMessage{Seq: r.seq, Envelope: *env, Agent: r.agent, TakenAt: client.Time{Time: store.FromMillis(r.taken)}})
 	}
 	if !p.Peek {
-		b.mu.Lock()
-		defer b.mu.Unlock()
-		b.shown.recordShown(nameReader(of), shown)
+		b.recordShown(of, shown)
 	}
 	return answer, nil
 }
@@ -286,10 +284,18 @@ func (b *Inbox) MarkShown(ctx context.Context, seqs []uint64, of *string) error 
 	if err != nil {
 		return ownwords.Errorf("shown: %w", err)
 	}
+	b.recordShown(of, shown)
+	return nil
+}
+
+// recordShown lets the owner, or the agent of, acknowledge messages that it was shown.
+func (b *Inbox) recordShown(of *string, shown map[uint64]wire.MessageID) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.shown.recordShown(nameReader(of), shown)
-	return nil
+	b.shown.recordShown(nameReader(of), shown, func(id wire.MessageID) bool {
+		_, held := b.senders[id]
+		return held
+	})
 }
 
 // ReadMessage returns a held message, or nil if the inbox does not have it any more.

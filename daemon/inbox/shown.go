@@ -16,7 +16,8 @@ const owner = ""
 // agent that read least recently is forgotten first, and the owner never.
 const maxShowings = registry.MaxAgents
 
-// maxShown bounds the messages in a showing, as many as can be held.
+// maxShown is how many messages are in a showing before those that left the inbox are forgotten; as
+// many as can be held.
 const maxShown = 20000
 
 // showings holds what the owner and agents were shown of the inbox since the daemon started: they may
@@ -29,7 +30,7 @@ type showing struct {
 }
 
 // recordShown adds what an agent was shown.
-func (s *showings) recordShown(agent string, seqs map[uint64]wire.MessageID) {
+func (s *showings) recordShown(agent string, seqs map[uint64]wire.MessageID, isHeld func(wire.MessageID) bool) {
 	now := showing{agent, seqs}
 	if i := slices.IndexFunc(s.agents, func(o showing) bool { return o.agent == agent }); i >= 0 {
 		now = s.agents[i]
@@ -41,10 +42,8 @@ func (s *showings) recordShown(agent string, seqs map[uint64]wire.MessageID) {
 		oldest := slices.IndexFunc(s.agents, func(o showing) bool { return o.agent != owner })
 		s.agents = slices.Delete(s.agents, oldest, oldest+1)
 	}
-	if n := len(now.seqs) - maxShown; n > 0 {
-		for _, seq := range slices.Sorted(maps.Keys(now.seqs))[:n] { // most of them held no more
-			delete(now.seqs, seq)
-		}
+	if len(now.seqs) > maxShown {
+		maps.DeleteFunc(now.seqs, func(_ uint64, id wire.MessageID) bool { return !isHeld(id) })
 	}
 }
 
