@@ -372,9 +372,9 @@ func TestPresenceAsReason(t *testing.T) {
 	await.Until(t, "all arrive", func() bool { return len(laptop.arrivedFiles()) == letters })
 }
 
-// TestSlowFolders: a folder that takes long to look through is left alone for as long as
-// that takes, fifty times; what is heard of it is looked at meanwhile. One of few names is
-// not, however busy the machine is.
+// TestSlowFolders: a full scan of a folder that takes long is not repeated for fifty times as long;
+// single files that change are scanned meanwhile. A scan of few names is repeated every time, however
+// busy the machine is.
 func TestSlowFolders(t *testing.T) {
 	desk, _ := bound(t)
 	p := mailbox{"demo", "reviewer"}
