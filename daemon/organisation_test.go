@@ -145,6 +145,7 @@ func TestPeersByCertificateAlone(t *testing.T) {
 	}
 
 	// Once the owner trusts it, all of that is on disk.
+	await.Until(t, "the connection is recorded", func() bool { addr, _ := desk.addresses.FindLast(build.ID()); return addr != "" })
 	desk.dial().must("trust", client.TrustParams{Peer: "build-7.corp", Name: "builder"}, nil)
 	desk.stop()
 	desk = start(t, desk.dir, "desk")

@@ -45,7 +45,7 @@ type Service struct {
 	Deps
 
 	table    *discovery.Table
-	updating sync.Mutex // held while the addresses of a peer are read and entered in the table
+	updating sync.Mutex // held while the addresses of a peer are recorded, or read and entered in the table
 	last     *lastConnections
 
 	settingsChanged pace.Signal // set if the settings of discovery have changed
@@ -103,6 +103,11 @@ func (s *Service) UpdateConfigured() {
 func (s *Service) Update(id identity.ID) {
 	s.updating.Lock()
 	defer s.updating.Unlock()
+	s.updateLocked(id)
+}
+
+// updateLocked is called with updating held.
+func (s *Service) updateLocked(id identity.ID) {
 	var configured, worked []string
 	if p, ok := s.Trust.FindPeer(id); ok {
 		configured = s.listConfigured(p)
@@ -128,17 +133,21 @@ func (s *Service) listConfigured(p identity.Peer) []string {
 
 // RecordConnection remembers where a peer is or was connected, by its UDP address; "" on another link.
 func (s *Service) RecordConnection(id identity.ID, addr string, at time.Time) {
+	s.updating.Lock() // no RecordTrust comes between what is asked here and what is recorded
+	defer s.updating.Unlock()
 	if _, certified := s.Trust.IsCertified(id); certified {
 		s.last.recordInMemory(id, addr, at)
 	} else {
 		s.last.record(id, addr, at)
 	}
-	s.Update(id)
+	s.updateLocked(id)
 }
 
 // RecordTrust remembers where a peer is that the owner trusts from now on: where it was when it was trusted before,
 // or at addr, where it called at the time at; "" if it did not.
 func (s *Service) RecordTrust(id identity.ID, addr string, at time.Time) {
+	s.updating.Lock()
+	defer s.updating.Unlock()
 	before := s.last.takeOldAddr(id)
 	addr = cmp.Or(addr, before)
 	if last := s.last.get(id); last.inMemory { // it was a peer by its certificate
@@ -147,7 +156,7 @@ func (s *Service) RecordTrust(id identity.ID, addr string, at time.Time) {
 	if addr != "" {
 		s.last.record(id, addr, at)
 	}
-	s.Update(id)
+	s.updateLocked(id)
 }
 
 // ForgetLast forgets where a peer was last connected, and not when.
