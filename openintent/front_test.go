@@ -40,8 +40,6 @@ func SetFront(handler func(*Engine, forwarder, identifier) http.Handler, local, 
 	front.handler, front.local, front.remote, front.keys = handler, local, remote, keys
 }
 
-const bodyRoom = 320 << 10 // what a body may have beyond the largest payload
-
 var prefixes = []string{"/api/v1/", "/v1/"}
 
 // routes returns the routes that the API's description has, in the order of their paths.

@@ -330,15 +330,6 @@ func TestCloseDuringHello(t *testing.T) {
 	})
 }
 
-// second makes another connection from a to b, as a simultaneous dial does.
-func second(t *testing.T, a, b *side) {
-	t.Helper()
-	to := leg{on: a.udp, addr: b.Addr(), text: b.Addr().String()}
-	if f := a.findOrCreateState(b.ID()).dialLeg(t.Context(), to); f != nil {
-		t.Fatal(f.Error)
-	}
-}
-
 // What happens to a peer is told in its order, also where somebody is slow to
 // listen and a new connection crosses the end of the old one.
 func TestEventsInOrder(t *testing.T) {

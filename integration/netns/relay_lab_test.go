@@ -8,7 +8,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"syscall"
 
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/integration/await"
@@ -102,12 +101,6 @@ func (s *natsServer) start() {
 			return err
 		}) == nil
 	})
-}
-
-// kill ends the server as a power cut would.
-func (s *natsServer) kill() {
-	s.process.Signal(syscall.SIGKILL)
-	<-s.process.Ended
 }
 
 // relayed starts a daemon that knows the authority of a server, and no other way to find anybody.
