@@ -331,6 +331,7 @@ func TestTheEndOfAnOldConnectionEndsNoNewSession(t *testing.T) {
 			case <-done:
 				return
 			default:
+				// Nothing is waited for: the table stays locked for the pause.
 				laptop.delegations.List(nil, func(*delegation.Delegation, client.TaskState) bool { time.Sleep(time.Millisecond); return false })
 			}
 		}

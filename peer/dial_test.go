@@ -297,7 +297,7 @@ func TestWrongIDAtTheAddress(t *testing.T) {
 		says(t, o.err, kinds.IdentityConflict, other.Addr().String(), other.ID().Label())
 		peer.Addrs = []string{other.Addr().String(), nowhere, b.Addr().String()}
 		a.trust.Trust(peer)
-		time.Sleep(shareVerdict)
+		time.Sleep(shareVerdict) // on the virtual clock
 		a.asksWithin(b, 2*dialStagger+20*latency)
 		a.listConns()[0].close(closeReplaced, "test")
 		time.Sleep(time.Second)
@@ -319,7 +319,7 @@ func TestNoAddressForNow(t *testing.T) {
 			o.want(t, code, kinds.DeliveredNo, 0, dialTime)
 			says(t, o.err, code, word)
 			if word != "no address" { // which keeps no call from an address that there is now
-				time.Sleep(shareVerdict)
+				time.Sleep(shareVerdict) // on the virtual clock
 			}
 		}
 		fails(kinds.Unreachable, "no address")

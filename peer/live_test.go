@@ -233,7 +233,7 @@ func TestShutdownDrains(t *testing.T) {
 		start := time.Now()
 		var down sync.WaitGroup
 		down.Go(b.shutdown)
-		time.Sleep(10 * latency)
+		time.Sleep(10 * latency) // on the virtual clock
 
 		if at := a.HeardAt(b.ID()); at.Before(start) {
 			t.Errorf("heard at %v, before the shutdown at %v", at, start)
@@ -256,7 +256,7 @@ func TestShutdownDrains(t *testing.T) {
 		if sb, _ := cb.dones(); !sa || !sb || !ra { // a's close may overtake its done
 			t.Errorf("done: sent %v and %v, received %v", sa, sb, ra)
 		}
-		time.Sleep(10 * latency)
+		time.Sleep(10 * latency) // on the virtual clock
 		if at := a.HeardAt(b.ID()); !at.IsZero() {
 			t.Errorf("heard at %v on no connection", at)
 		}
@@ -273,7 +273,7 @@ func TestShutdownResetsTheRest(t *testing.T) {
 		c := h.dial(b, key)
 		c.greet()
 		half := c.openBidi(byte(wire.StreamExchange), 0xa1)
-		time.Sleep(10 * latency)
+		time.Sleep(10 * latency) // on the virtual clock
 
 		start := time.Now()
 		b.shutdown()
@@ -354,7 +354,7 @@ func TestEventsInOrder(t *testing.T) {
 		for range 2 {
 			a.ask(b, "hello")
 			a.Disconnect(b.ID())
-			time.Sleep(10 * latency)
+			time.Sleep(10 * latency) // on the virtual clock
 		}
 		time.Sleep(5 * time.Second)
 		mu.Lock()

@@ -277,7 +277,7 @@ func TestDeadlines(t *testing.T) {
 		near, far := NewConn(a, Options{}), NewConn(b, Options{Handler: func(ctx context.Context, _ *Conn, r *Request) {
 			if r.Method == "quick" {
 				r.CancelAfter(time.Second)()
-				time.Sleep(2 * time.Second)
+				time.Sleep(2 * time.Second) // on the virtual clock
 				r.Respond(map[string]bool{"ended": ctx.Err() != nil})
 				return
 			}

@@ -19,19 +19,19 @@ func TestLinesAboutAgentsAreBounded(t *testing.T) {
 			for range 3 {
 				l.write("agent attached")
 			}
-			time.Sleep(time.Second)
+			time.Sleep(time.Second) // on the virtual clock
 		}
 		if n := strings.Count(text.String(), "\n"); n != maxAgentLines {
 			t.Errorf("%d lines in a minute", n)
 		}
 		text.Reset()
-		time.Sleep(time.Second)
+		time.Sleep(time.Second) // on the virtual clock
 		l.write("agent detached")
 		if got := text.String(); strings.Count(got, "\n") != 2 || !strings.Contains(got, "lines=117 ") || !strings.Contains(got, "agent detached") {
 			t.Errorf("a minute later:\n%s", got)
 		}
 		text.Reset()
-		time.Sleep(time.Minute)
+		time.Sleep(time.Minute) // on the virtual clock
 		l.write("agent attached")
 		if got := text.String(); strings.Count(got, "\n") != 1 {
 			t.Errorf("after a minute in which none was left out:\n%s", got)

@@ -25,7 +25,7 @@ func TestApprovalsAreBounded(t *testing.T) {
 		p.expectLater("before the yes")
 		p.decide(all[len(all)-1].ID, Yes)
 		p.expectLater("after the yes", m)
-		time.Sleep(day)
+		time.Sleep(day) // on the virtual clock
 		if synctest.Wait(); len(p.Approvals()) != 0 || p.Describe("claude").Approvals != 0 {
 			t.Error("they wait for more than a day")
 		}

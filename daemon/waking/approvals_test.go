@@ -50,7 +50,7 @@ func TestWhatIsRevokedAsksNobody(t *testing.T) {
 		p.notify(laptop)
 		p.decide(p.Approvals()[0].ID, Yes) // the first message is not taken: this one waits
 		p.Rules.Revoke(func(Permission) bool { return true })
-		time.Sleep(time.Hour)
+		time.Sleep(time.Hour) // on the virtual clock
 		p.expectLater("after the second yes was revoked", first)
 	})
 }
@@ -75,7 +75,7 @@ func TestAYesThatCannotCountIsRefused(t *testing.T) {
 				}
 			}
 			p.decide(all[1].ID, No)
-			time.Sleep(time.Hour)
+			time.Sleep(time.Hour) // on the virtual clock
 			p.expectLater("before the yes")
 			p.decide(all[0].ID, Yes)
 			p.expectLater("after the yes", m)
@@ -235,7 +235,7 @@ func TestAnAnswerIsForWhatWasShown(t *testing.T) {
 		if all := p.Approvals(); len(all) != 1 || all[0].Approved {
 			t.Errorf("the yes is for what comes later: %+v", all)
 		}
-		time.Sleep(time.Hour)
+		time.Sleep(time.Hour) // on the virtual clock
 		if woke := p.later(); len(woke) != 1 {
 			t.Errorf("woken by %+v", woke)
 		}

@@ -96,9 +96,9 @@ func TestEachSessionIsToldOf(t *testing.T) {
 		if told := p.told(); len(told) != maxTold || told[1].Agent != agents[1] {
 			t.Errorf("told %+v", told)
 		}
-		time.Sleep(tellPause / 2)
+		time.Sleep(tellPause / 2) // on the virtual clock
 		refuse(agents[sessions-1])
-		time.Sleep(tellPause / 2)
+		time.Sleep(tellPause / 2) // on the virtual clock
 		for _, agent := range agents[sessions-2:] {
 			refuse(agent)
 			p.NoteLoop(agent, desk, kinds.KindNotify, errApprovalsFull)

@@ -154,7 +154,7 @@ func (p *program) enter(text string) {
 	p.t.Helper()
 	before, seen := len(p.Stdout.String()), strings.ReplaceAll(text, " ", "")
 	p.press(text)
-	for end := time.Now().Add(await.Patience / 4); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+	for end := time.Now().Add(await.Patience / 4); time.Now().Before(end); time.Sleep(10 * time.Millisecond) { // looks again until it is drawn
 		if drawn := controls.ReplaceAllString(p.Stdout.String()[before:], ""); strings.Contains(strings.ReplaceAll(drawn, " ", ""), seen) {
 			break
 		}

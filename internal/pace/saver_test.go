@@ -28,9 +28,9 @@ func TestSaver(t *testing.T) {
 		ended := make(chan error)
 		go func() { ended <- s.Run(ctx) }()
 		changed.Set()
-		time.Sleep(time.Second / 2)
+		time.Sleep(time.Second / 2) // on the virtual clock
 		changed.Set()
-		time.Sleep(9*time.Second + time.Second/2)
+		time.Sleep(9*time.Second + time.Second/2) // on the virtual clock
 		fails = errors.New("full")
 		changed.Set()
 		time.Sleep(4 * time.Second) // at 11 and 13

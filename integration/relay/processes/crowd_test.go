@@ -124,7 +124,7 @@ func (c *crowd) rest(t *testing.T, when string) {
 	t.Helper()
 	time.Sleep(restTime / 2) // until connections that others have replaced are gone
 	began, sent := time.Now(), c.countPackets()
-	time.Sleep(restTime / 2)
+	time.Sleep(restTime / 2) // the traffic of this time is measured
 	rate := float64(c.countPackets()-sent) / time.Since(began).Seconds() / float64(len(c.nodes))
 	peers := 0
 	for _, n := range c.nodes {

@@ -74,13 +74,13 @@ func (c *taskChoice) find(tasks []client.Task, begun string) (found []wire.Messa
 
 // isIDPrefix reports whether text is the beginning of an id's text form, in lower case and long enough.
 func isIDPrefix(text string) bool {
-	const form = "xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx"
+	const form = "00000000-0000-0000-0000-000000000000"
 	if len(text) < leastIDPrefix || len(text) >= len(form) {
 		return false
 	}
 	for i := range len(text) {
 		isDigit := '0' <= text[i] && text[i] <= '9' || 'a' <= text[i] && text[i] <= 'f'
-		if isDigit != (form[i] == 'x') || !isDigit && text[i] != '-' {
+		if isDigit != (form[i] == '0') || !isDigit && text[i] != '-' {
 			return false
 		}
 	}
