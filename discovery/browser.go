@@ -30,9 +30,8 @@ const (
 
 	// One instance is asked in person when it was only mentioned, said goodbye or was
 	// not heard for long: so that a forged packet costs the network one answer.
-	askGap    = 500 * time.Millisecond
-	maxAsked  = 32           // at once
-	maxAsking = maxStrangers // waiting to be asked
+	askGap   = 500 * time.Millisecond
+	maxAsked = 32 // at once
 )
 
 // browser decides what to send and reads what comes in. It does no I/O.
@@ -143,7 +142,7 @@ func (b *browser) nextAskTime() time.Time {
 
 // scheduleQuestion schedules a question to one instance.
 func (b *browser) scheduleQuestion(instance string, now time.Time) {
-	if len(b.asking) >= maxAsking || slices.Contains(b.asking, instance) {
+	if len(b.asking) >= maxStrangers || slices.Contains(b.asking, instance) {
 		return
 	}
 	b.asking = append(b.asking, instance)

@@ -234,7 +234,7 @@ func FuzzPacket(f *testing.F) {
 		for range 2 {
 			b.recordPacket(p)
 		}
-		if len(b.asking) > maxAsking {
+		if len(b.asking) > maxStrangers {
 			t.Errorf("%d to ask", len(b.asking))
 		}
 		for _, instance := range b.asking {

@@ -64,9 +64,8 @@ func checkAccountRoom(a *budget.Account, home string, n int, code, remedy string
 
 // One daemon keeps so many. Requests for more are refused.
 const (
-	maxIntents  = 50_000
-	maxChannels = 100_000 // of agents here, as the next two; the others' are in the budget
-	maxAgents   = 10_000
-	maxTasks    = 50_000
-	maxOpen     = 10_000
+	maxWork     = 50_000  // intents, and as many tasks of agents here; the others' are in the budget
+	maxChannels = 100_000 // of agents here
+	maxAgents   = 10_000  // here
+	maxOpen     = 10_000  // requests that are open in one channel
 )

@@ -65,8 +65,8 @@ func (e *Engine) CreateIntent(c *Call, want *object.CreateIntent) (doc object.In
 		return doc, err
 	}
 	err = e.runTransaction(c.Context(), false, func(t *tx) error {
-		if len(e.intents) >= maxIntents {
-			return object.NewTooManyError("intents", maxIntents, "use those that there are")
+		if len(e.intents) >= maxWork {
+			return object.NewTooManyError("intents", maxWork, "use those that there are")
 		}
 		doc.ID, doc.CreatedAt, doc.UpdatedAt = e.newID(object.IDIntent, t.now), t.now, t.now
 		in := newIntentRecord()

@@ -89,7 +89,7 @@ func (e *Engine) catchUp(ctx context.Context, s *subscriber) bool {
 // what the host is charged for it.
 func (e *Engine) fetchMissedEntries(ctx context.Context, s *subscriber, host string) (page *MissedEntries, letGo func(), err error) {
 	hold, letGo := e.NewHostCharge()
-	query := url.Values{"after": {strconv.FormatInt(s.at.hosts[host], 10)}}
+	query := url.Values{"after": {strconv.FormatInt(s.at.Hosts[host], 10)}}
 	if s.channel != "" {
 		query.Set("channel", s.channel)
 	} else if s.intent != "" {
@@ -103,7 +103,7 @@ func (e *Engine) fetchMissedEntries(ctx context.Context, s *subscriber, host str
 	if err != nil {
 		return nil, letGo, err
 	}
-	last := s.at.hosts[host]
+	last := s.at.Hosts[host]
 	for _, r := range page.Entries {
 		if r == nil || r.Number <= last {
 			return nil, letGo, fmt.Errorf("openintent: relay: %s sent missed entries out of order", host)
@@ -113,7 +113,7 @@ func (e *Engine) fetchMissedEntries(ctx context.Context, s *subscriber, host str
 		}
 		last = r.Number
 	}
-	if page.More && (page.Next <= s.at.hosts[host] || page.Next < last) {
+	if page.More && (page.Next <= s.at.Hosts[host] || page.Next < last) {
 		return nil, letGo, fmt.Errorf("openintent: relay: %s does not say what comes after the missed entries", host)
 	}
 	return page, letGo, nil
@@ -122,10 +122,10 @@ func (e *Engine) fetchMissedEntries(ctx context.Context, s *subscriber, host str
 // appendMissedFrames appends the entries of a page, and notes how far the stream has come.
 func (s *subscriber) appendMissedFrames(b []byte, host string, page *MissedEntries) []byte {
 	for _, r := range page.Entries {
-		s.at.hosts[host] = r.Number
+		s.at.Hosts[host] = r.Number
 		b = s.out.Append(b, r.Event, r.Data, s.at.String())
 	}
-	if s.at.hosts[host] = page.Next; !page.More {
+	if s.at.Hosts[host] = page.Next; !page.More {
 		delete(s.behind, host)
 	}
 	return b
@@ -139,9 +139,9 @@ func (s *subscriber) follows(host string) bool {
 
 // beginHosts notes where the stream begins in the feeds of hosts. The world is read-locked.
 func (s *subscriber) beginHosts(reached map[string]int64) {
-	for host := range s.at.hosts {
+	for host := range s.at.Hosts {
 		if !s.follows(host) {
-			delete(s.at.hosts, host)
+			delete(s.at.Hosts, host)
 		}
 	}
 	for host, at := range reached {
@@ -153,9 +153,9 @@ func (s *subscriber) beginHosts(reached map[string]int64) {
 
 // beginHost notes that the stream of a host begins at a number.
 func (s *subscriber) beginHost(host string, at int64, how beginning) {
-	switch before, ok := s.at.hosts[host]; {
+	switch before, ok := s.at.Hosts[host]; {
 	case !ok || before > at: // or the host has lost what it had said
-		s.at.hosts[host] = at
+		s.at.Hosts[host] = at
 	case before < at && how == beginsAnew:
 		s.behind[host] = true
 	}
@@ -172,9 +172,9 @@ func (s *subscriber) takesRelayed(r *relayedEntry) bool {
 	case s.behind[r.host]:
 		s.retry = s.retry || time.Since(s.failed) >= followTime
 		return false
-	case r.Number <= s.at.hosts[r.host]:
+	case r.Number <= s.at.Hosts[r.host]:
 		return false
 	}
-	s.at.hosts[r.host] = r.Number
+	s.at.Hosts[r.host] = r.Number
 	return true
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/acpd/acpd/integration/statedb"
+	"github.com/acpd/acpd/openintent/object"
 	"github.com/acpd/acpd/store"
 )
 
@@ -139,7 +140,7 @@ func TestMissedEntriesAreChecked(t *testing.T) {
 		h.e.cfg.Missed = func(context.Context, string, Caller, string, func(string, int) error) ([]byte, error) {
 			return []byte(answer), nil
 		}
-		s := &subscriber{at: cursor{0, map[string]int64{farID: 3}}}
+		s := &subscriber{at: object.Cursor{Here: 0, Hosts: map[string]int64{farID: 3}}}
 		_, letGo, err := h.e.fetchMissedEntries(t.Context(), s, farID)
 		letGo()
 		return err
@@ -158,7 +159,7 @@ func TestMissedEntriesAreChecked(t *testing.T) {
 func TestCursors(t *testing.T) {
 	for text, want := range map[string]string{"17": "17", "17,0102030405:9": "17,0102030405:9", "1,fedcba9876:2,0102030405:9": "1,0102030405:9,fedcba9876:2",
 		"": "-1", "x": "-1", "-1": "-1", "1,": "1", "1,x:2": "-1", "1,0102030405": "-1", "1,0102030405:-2": "-1", "1,010203040G:2": "-1"} {
-		if c := parseCursor(text); c.String() != want {
+		if c := object.ParseCursor(text); c.String() != want {
 			t.Errorf("%q is %s, want %s", text, c.String(), want)
 		}
 	}

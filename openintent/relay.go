@@ -23,7 +23,7 @@ import (
 
 // A home follows each host of its agents by one stream, subscribe/home, and hands the entries to
 // the streams of its own agents. It keeps none of them: the stream of an agent says how far it has
-// come in the feed of each host ([cursor]), and what it has missed is fetched from the host.
+// come in the feed of each host ([object.Cursor]), and what it has missed is fetched from the host.
 
 // relayedEntry is a message or an event of another host.
 type relayedEntry struct {

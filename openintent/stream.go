@@ -1,6 +1,10 @@
 package openintent
 
-import "time"
+import (
+	"time"
+
+	"github.com/acpd/acpd/openintent/object"
+)
 
 // EventWriter writes an event stream to its reader. Its methods return false if the reader does
 // not take what is written; until it does they may block.
@@ -89,7 +93,7 @@ const streamPing = 15 * time.Second
 // begin.
 func (e *Engine) serveStream(c *Call, s *subscriber, last string, out EventWriter) error {
 	s.out, s.in, s.payer = out, make(chan *feedEntry, streamBacklog), peerAccountKey(s.who.Home)
-	s.at, s.behind = parseCursor(last), make(map[string]bool)
+	s.at, s.behind = object.ParseCursor(last), make(map[string]bool)
 	if err := e.addSubscriber(s); err != nil {
 		return err
 	}
@@ -99,8 +103,8 @@ func (e *Engine) serveStream(c *Call, s *subscriber, last string, out EventWrite
 		from = e.settled
 		s.beginHosts(e.reached)
 	})
-	after := s.at.here
-	if s.at.here < 0 || s.at.here > from {
+	after := s.at.Here
+	if s.at.Here < 0 || s.at.Here > from {
 		after = from
 	}
 	if !s.out.Begin(after) {
@@ -109,7 +113,7 @@ func (e *Engine) serveStream(c *Call, s *subscriber, last string, out EventWrite
 	if after < from && !e.writeMissedEntries(c.Context(), s, after, from, s.out.Write) {
 		return nil
 	}
-	if s.at.here = from; !e.catchUp(c.Context(), s) {
+	if s.at.Here = from; !e.catchUp(c.Context(), s) {
 		return nil
 	}
 	ping := time.NewTicker(streamPing)

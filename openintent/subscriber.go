@@ -27,7 +27,7 @@ type subscriber struct {
 	out     EventWriter
 
 	// Only the goroutine that writes the stream uses these.
-	at     cursor
+	at     object.Cursor
 	behind map[string]bool // hosts whose entries it has missed, by their digits
 	retry  bool            // these entries are to be fetched now
 	failed time.Time       // when that has failed last
@@ -295,7 +295,7 @@ func (w *world) appendEntryFrame(b []byte, s *subscriber, n *feedEntry, at chain
 		name, data = n.event.Type, appendEventData(nil, n.event)
 	}
 	if n.relayed == nil {
-		s.at.here = n.seq
+		s.at.Here = n.seq
 	}
 	return s.out.Append(b, name, data, s.at.String())
 }

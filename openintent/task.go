@@ -36,7 +36,7 @@ func (e *Engine) CreateTask(c *Call, want *object.Task) (object.Task, error) {
 		}
 		if err := cmp.Or(all.checkRoom(c.Caller.Home, "tasks of this intent", object.MaxEntries, "use those that there are"),
 			c.checkAssignedAgent(in, &doc),
-			checkRoomForLocalAgents(c.Caller.Home, e.guests[""].tasks, "tasks", maxTasks, "use those that there are")); err != nil {
+			checkRoomForLocalAgents(c.Caller.Home, e.guests[""].tasks, "tasks", maxWork, "use those that there are")); err != nil {
 			return err
 		}
 		if err := checkRoomForGuests(e.guestbook.tasks, c.Caller.Home, "let an agent of the intent's own daemon create them"); err != nil {

@@ -86,7 +86,7 @@ func (n *Node) startOnWorker(f func()) bool {
 	if n.ctx.Err() != nil {
 		return false
 	}
-	n.workers.startWork(n.ctx, f, n.tasks.Go)
+	n.workers.Start(f, n.tasks.Go)
 	return true
 }
 

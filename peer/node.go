@@ -38,6 +38,7 @@ import (
 	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/internal/ownwords"
 	"github.com/acpd/acpd/internal/pace"
+	"github.com/acpd/acpd/internal/workers"
 	"github.com/acpd/acpd/wire"
 )
 
@@ -69,7 +70,7 @@ type Node struct {
 	ctx     context.Context // ends when everything must
 	cancel  context.CancelFunc
 	tasks   sync.WaitGroup // every goroutine of the node
-	workers workers        // of them, those that handle streams
+	workers workers.Pool   // of them, those that handle streams
 
 	stun         stunClient
 	localNetwork func() localNetwork // what the rules of paths ask of this host
@@ -134,8 +135,8 @@ func Listen(cfg Config) (*Node, error) {
 	}
 	rand.Read(n.boot[:])
 	n.certificate.Store(new([]byte))
-	n.workers = newWorkers()
 	n.ctx, n.cancel = context.WithCancel(context.Background())
+	n.workers = workers.NewPool(n.ctx.Done())
 	if err := n.openUDP(); err != nil {
 		n.cancel()
 		return nil, err

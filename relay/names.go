@@ -27,12 +27,11 @@ const (
 const (
 	nameSubject      = subjectPrefix + "name."
 	askHeaderLen     = headerLen + tokenLen/2
-	maxAsks          = 64          // that wait for answers at a time
+	maxAsks          = 64          // that wait for answers at a time, and requests that wait in nats.go
 	maxAnswers       = 32          // to one ask, that wait to be looked at
 	maxAnswersIn     = 256         // to one ask, in all
 	askAgain         = time.Second // without an answer, since the answerer answers a few a second only
 	answersPerSecond = 5
-	maxRequests      = 64 // that wait in nats.go: more are dropped
 )
 
 // Why an ask has no answer.
@@ -216,7 +215,7 @@ func (s *session) subscribeName() error {
 		return err
 	}
 	s.naming, s.named = sub, name
-	return sub.SetPendingLimits(maxRequests, maxPendingBytes)
+	return sub.SetPendingLimits(maxAsks, maxPendingBytes)
 }
 
 // leaveName ends the subscription of the own name.

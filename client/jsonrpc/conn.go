@@ -15,6 +15,7 @@ import (
 
 	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/internal/jsonscan"
+	"github.com/acpd/acpd/internal/workers"
 	"github.com/acpd/acpd/kinds"
 	"github.com/acpd/acpd/wire"
 )
@@ -71,7 +72,6 @@ type Options struct {
 
 const (
 	defaultInFlight = 1024
-	maxParked       = 64 // goroutines that wait for a handler to run
 	maxWaiting      = 16384
 	maxWaitingBytes = 16 << 20
 	methodCancel    = "rpc.cancel"
@@ -85,14 +85,14 @@ const (
 // notification rpc.cancel {id} gives up a request. [Request.ReadParams] validates the inside of
 // params.
 type Conn struct {
-	conn       net.Conn
-	opts       Options
-	queue      lineQueue
-	values     context.Context // those of Run, for the contexts of handlers
-	done       chan struct{}
-	handlers   sync.WaitGroup
-	underWay   atomic.Int32  // calls and handlers under way
-	parkedWork chan *Request // for parked goroutines; closed when nothing more is read
+	conn     net.Conn
+	opts     Options
+	queue    lineQueue
+	values   context.Context // those of Run, for the contexts of handlers
+	done     chan struct{}
+	handlers sync.WaitGroup
+	underWay atomic.Int32 // calls and handlers under way
+	workers  workers.Pool // run the handlers
 
 	mu              sync.Mutex
 	err             error
@@ -101,7 +101,6 @@ type Conn struct {
 	requests        *Request            // the first of those that run or wait, and of those that waited when the connection ended
 	requestsByID    map[string]*Request // those of them that have an id
 	handlersRunning int
-	handlersParked  int // goroutines that wait on work
 	waiting         []*Request
 	waitingBytes    int // of the waiting requests' params
 
@@ -122,10 +121,10 @@ func NewConn(conn net.Conn, o Options) *Conn {
 		opts:         o,
 		done:         make(chan struct{}),
 		readEnded:    make(chan struct{}),
-		parkedWork:   make(chan *Request, maxParked),
 		calls:        make(map[uint64]*pendingCall),
 		requestsByID: make(map[string]*Request),
 	}
+	c.workers = workers.NewPool(c.readEnded)
 	c.queue.initQueue(conn, c.closeWithCause)
 	c.queue.room, c.queue.maxRoom = o.UnreadRoom, o.MaxUnread
 	return c
@@ -140,7 +139,6 @@ func (c *Conn) Run(ctx context.Context) error {
 	defer context.AfterFunc(ctx, func() { c.closeWithCause(context.Cause(ctx)) })()
 
 	err := c.readLines()
-	close(c.parkedWork)
 	c.readErr = err
 	close(c.readEnded)
 	refused, isRefused := err.(unreadError)

@@ -9,7 +9,6 @@ import (
 	"math/rand/v2"
 	"net"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -132,51 +131,6 @@ func TestLinesGoTogether(t *testing.T) {
 		}
 		c.Close()
 		far.Close()
-	})
-}
-
-// Handlers' goroutines stay for the next request, a few of them, and end with the
-// connection.
-func TestParked(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		a, b := net.Pipe()
-		release := make(chan struct{})
-		near, far := NewConn(a, Options{}), NewConn(b, Options{Handler: func(_ context.Context, _ *Conn, r *Request) {
-			<-release
-			r.Respond(nil)
-		}})
-		ended := make(chan struct{})
-		go near.Run(t.Context())
-		go func() {
-			defer close(ended)
-			far.Run(t.Context())
-		}()
-		burst := func(n int) {
-			var calls sync.WaitGroup
-			for range n {
-				calls.Go(func() {
-					if err := near.Call(t.Context(), "x", nil, nil); err != nil {
-						t.Error(err)
-					}
-				})
-			}
-			synctest.Wait()
-			if n < maxParked && far.handlersParked != maxParked-n {
-				t.Errorf("%d are parked while %d handlers run, want %d", far.handlersParked, n, maxParked-n)
-			}
-			for range n {
-				release <- struct{}{}
-			}
-			calls.Wait()
-			synctest.Wait()
-			if far.handlersParked != maxParked {
-				t.Errorf("%d stay, want %d", far.handlersParked, maxParked)
-			}
-		}
-		burst(3 * maxParked)
-		burst(maxParked / 2)
-		near.Close()
-		<-ended
 	})
 }
 

@@ -111,15 +111,11 @@ func (c *Conn) startRequest(m *parsedLine, size int) error {
 		return unreadError{errReadAhead}
 	}
 	run := c.handlersRunning < c.opts.MaxInFlight
-	parked := run && c.handlersParked > 0
 	full := !run && (len(c.waiting) >= maxWaiting || c.waitingBytes >= maxWaitingBytes)
 	switch {
 	case full:
 	case run:
 		c.handlersRunning++
-		if parked {
-			c.handlersParked--
-		}
 	default:
 		c.waiting = append(c.waiting, r)
 		c.waitingBytes += len(r.Params)
@@ -136,10 +132,8 @@ func (c *Conn) startRequest(m *parsedLine, size int) error {
 		e := kinds.Errorf(kinds.Overloaded, "%d requests wait on this connection: wait for answers before sending more", maxWaiting)
 		e.RetryAfterMS = 1000
 		return r.RespondError(e)
-	case parked:
-		c.parkedWork <- r
 	case run:
-		c.handlers.Go(func() { c.runHandlers(r) })
+		c.workers.Start(func() { c.runHandlers(r) }, c.handlers.Go)
 	}
 	return nil
 }
@@ -175,8 +169,7 @@ func (c *Conn) removeRequest(r *Request) {
 	r.previous, r.next = nil, nil
 }
 
-// runHandlers runs handlers, one after the other. If no request waits and few goroutines
-// are parked, the goroutine parks, because its stack has the size that handlers need.
+// runHandlers runs the handler of a request, and then those of requests that wait.
 func (c *Conn) runHandlers(r *Request) {
 	for r != nil {
 		c.opts.Handler(&r.ctx, c, r)
@@ -187,33 +180,25 @@ func (c *Conn) runHandlers(r *Request) {
 		r.ctx.end(context.Canceled)
 		r.line.returnToPool()
 		c.opts.RequestLimit.adjustLoad(&c.requestLoad, requestLoad{-1, -r.lineBytes})
-		next, park := c.finishAndTakeNext(r)
-		if park {
-			next = <-c.parkedWork
-		}
-		r = next
+		r = c.finishAndTakeNext(r)
 	}
 }
 
-// finishAndTakeNext removes r, which has ended. It returns the next request that waits, or
-// whether to park.
-func (c *Conn) finishAndTakeNext(r *Request) (next *Request, park bool) {
+// finishAndTakeNext removes r, which has ended. It returns the next request that waits, or nil.
+func (c *Conn) finishAndTakeNext(r *Request) (next *Request) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.removeRequest(r)
 	if len(c.waiting) == 0 {
 		c.waiting = nil
 		c.handlersRunning--
-		if park = c.handlersParked < maxParked; park {
-			c.handlersParked++
-		}
-		return nil, park
+		return nil
 	}
 	next = c.waiting[0]
 	c.waiting[0] = nil
 	c.waiting = c.waiting[1:]
 	c.waitingBytes -= len(next.Params)
-	return next, false
+	return next
 }
 
 // cancelRequest serves rpc.cancel. It ignores an id that is unknown or whose request has

@@ -4,6 +4,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/acpd/acpd/budget"
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/daemon/registry"
 	"github.com/acpd/acpd/wire"
@@ -12,16 +13,9 @@ import (
 // owner is the name under which the showing of the owner is kept; no agent has it.
 const owner = ""
 
-// maxShowings bounds the agents whose showings are kept, as many as can be attached. The
-// agent that read least recently is forgotten first, and the owner never.
-const maxShowings = registry.MaxAgents
-
-// maxShown is how many messages are in a showing before those that left the inbox are forgotten; as
-// many as can be held.
-const maxShown = 20000
-
 // showings holds what the owner and agents were shown of the inbox since the daemon started: they may
-// acknowledge only that. Who is forgotten has to read the inbox again.
+// acknowledge only that. It has as many agents as can be attached: the agent that read least recently is
+// forgotten first, and has to read the inbox again. The owner is never forgotten.
 type showings struct{ agents []showing } // the one that read last is the last
 
 type showing struct {
@@ -38,11 +32,11 @@ func (s *showings) recordShown(agent string, seqs map[uint64]wire.MessageID, isH
 		maps.Copy(now.seqs, seqs)
 	}
 	s.agents = append(s.agents, now)
-	if len(s.agents) > maxShowings {
+	if len(s.agents) > registry.MaxAgents {
 		oldest := slices.IndexFunc(s.agents, func(o showing) bool { return o.agent != owner })
 		s.agents = slices.Delete(s.agents, oldest, oldest+1)
 	}
-	if len(now.seqs) > maxShown {
+	if int64(len(now.seqs)) > budget.Inbox.All+budget.Results.All { // more than can be held
 		maps.DeleteFunc(now.seqs, func(_ uint64, id wire.MessageID) bool { return !isHeld(id) })
 	}
 }

@@ -5,7 +5,9 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/acpd/acpd/budget"
 	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/daemon/registry"
 	"github.com/acpd/acpd/daemon/schema"
 	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/integration/statedb"
@@ -18,10 +20,10 @@ func TestShowingsAreBounded(t *testing.T) {
 	var s showings
 	s.recordShown(owner, map[uint64]wire.MessageID{1: {}}, nil)
 	name := func(i int) string { return string(rune('a'+i/1000)) + string(rune(0x100+i%1000)) }
-	for i := range 10 * maxShowings {
+	for i := range 10 * registry.MaxAgents {
 		s.recordShown(name(i), map[uint64]wire.MessageID{1: {}}, nil)
 	}
-	if n := len(s.agents); n != maxShowings || s.findAcknowledged(name(0), &client.AckParams{UpTo: 1}) != nil {
+	if n := len(s.agents); n != registry.MaxAgents || s.findAcknowledged(name(0), &client.AckParams{UpTo: 1}) != nil {
 		t.Errorf("%d agents are kept", n)
 	}
 	if len(s.findAcknowledged(owner, &client.AckParams{UpTo: 1})) != 1 {
@@ -41,7 +43,7 @@ func TestShownMessagesThatLeftAreForgotten(t *testing.T) {
 			t.Fatalf("%+v: %v", list, err)
 		}
 		gone := make(map[uint64]wire.MessageID)
-		for n := range uint64(maxShown) {
+		for n := range uint64(budget.Inbox.All + budget.Results.All) {
 			gone[list.Messages[0].Seq+1+n] = wire.NewMessageID()
 		}
 		b.recordShown(of, gone)

@@ -94,16 +94,13 @@ func (s *Service) listPeerRows() []client.Peer {
 	return rows
 }
 
-// maxListedAddrs bounds the addresses in a row of peers.
-const maxListedAddrs = 8
-
 // listPeerAddrs returns first, and then the best addresses of the table. source is how the first address of
 // the table became known.
 func listPeerAddrs(e discovery.Entry, first ...string) (addrs []string, source client.AddrSource) {
 	addrs = append([]string{}, first...)
 	for _, a := range e.Addrs {
 		source = cmp.Or(source, client.AddrSource(a.Source))
-		if len(addrs) < maxListedAddrs && !slices.Contains(addrs, a.HostPort) {
+		if len(addrs) < identity.MaxAddrs && !slices.Contains(addrs, a.HostPort) {
 			addrs = append(addrs, a.HostPort)
 		}
 	}

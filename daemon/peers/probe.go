@@ -8,6 +8,7 @@ import (
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/daemon/local"
 	"github.com/acpd/acpd/discovery"
+	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/kinds"
 )
 
@@ -25,7 +26,7 @@ func (s *Service) serveProbe(ctx context.Context, _ *local.Conn, p *client.Probe
 		}
 	}
 	out := &client.Probe{Addrs: []client.ProbedAddr{}}
-	for _, a := range entry.Addrs[:min(len(entry.Addrs), maxListedAddrs)] {
+	for _, a := range entry.Addrs[:min(len(entry.Addrs), identity.MaxAddrs)] {
 		if slices.ContainsFunc(out.Addrs, func(o client.ProbedAddr) bool { return o.Addr == a.HostPort }) {
 			continue // it is known from two sources
 		}
@@ -35,7 +36,7 @@ func (s *Service) serveProbe(ctx context.Context, _ *local.Conn, p *client.Probe
 		out.Addrs = append(out.Addrs, client.ProbedAddr{Addr: a.HostPort, Source: client.AddrSource(a.Source)})
 	}
 	for _, link := range s.Relays.ListLinks() {
-		if len(out.Addrs) < 2*maxListedAddrs {
+		if len(out.Addrs) < 2*identity.MaxAddrs {
 			out.Addrs = append(out.Addrs, client.ProbedAddr{Addr: link, Source: client.SourceRelay})
 		}
 	}

@@ -34,14 +34,14 @@ type Limits struct {
 // Money is an amount in millionths of a US dollar.
 type Money int64
 
-// maxMoney bounds a single amount: a million dollars.
-const maxMoney = 1e12
+// maxAmount bounds a single amount: a million dollars, or as many tokens as these have millionths.
+const maxAmount = 1e12
 
 // newMoney returns an amount in dollars as Money, rounded up to a millionth. ok is false if it
 // is negative, no number, or over a million dollars.
 func newMoney(dollars float64) (m Money, ok bool) {
 	micros := math.Ceil(math.Round(dollars*1e8) / 100)
-	if !(micros >= 0 && micros <= maxMoney) {
+	if !(micros >= 0 && micros <= maxAmount) {
 		return 0, false
 	}
 	return Money(micros), true
@@ -54,10 +54,8 @@ const (
 	// maxDays is how many days are kept, today among them.
 	maxDays = 31
 
-	maxOpen    = 256 // reservations that can still be settled; the oldest go first
-	openFor    = 48 * time.Hour
-	maxTokens  = 1e12 // of one reservation or settlement
-	maxRefused = 64   // peers in the warning
+	maxOpen = 256 // reservations that can still be settled; the oldest go first
+	openFor = 48 * time.Hour
 )
 
 // Table is what was spent. Its methods may be called from any goroutine; they wait for the
@@ -92,7 +90,7 @@ func checkReservation(p *client.ReserveParams) (Reservation, error) {
 		return Reservation{}, kinds.Errorf(kinds.Invalid, "%s: profile: %.64q: use lower-case letters, digits and hyphens, at most %d", client.MethodBudgetReserve, p.Profile, client.MaxProfileName)
 	case !ok:
 		return Reservation{}, kinds.Errorf(kinds.Invalid, "%s: max_cost: %v: use US dollars, from 0 to 1000000", client.MethodBudgetReserve, p.MaxCost)
-	case p.MaxTokens > maxTokens:
+	case p.MaxTokens > maxAmount:
 		return Reservation{}, kinds.Errorf(kinds.Invalid, "%s: max_tokens: %d: too many", client.MethodBudgetReserve, p.MaxTokens)
 	}
 	return Reservation{Peer: p.Peer, Profile: p.Profile, Cost: cost, Tokens: p.MaxTokens}, nil
@@ -174,7 +172,7 @@ func (l Limits) findExceeded(spent amounts, all Money, r Reservation) string {
 // not_found if nothing is reserved under the id: it was settled, or is too old.
 func (t *Table) Settle(ctx context.Context, p *client.SettleParams, l Limits) (cut bool, err error) {
 	cost, ok := newMoney(p.Cost)
-	if !ok || p.Tokens > maxTokens || p.NotBegun && (cost > 0 || p.Tokens > 0) {
+	if !ok || p.Tokens > maxAmount || p.NotBegun && (cost > 0 || p.Tokens > 0) {
 		return false, kinds.Errorf(kinds.Invalid, "%s: cost, tokens: %v, %d: use US dollars from 0 to 1000000, and tokens from 0 to 1000000000000; both 0 with not_begun", client.MethodBudgetSettle, p.Cost, p.Tokens)
 	}
 	var key [16]byte
@@ -247,16 +245,15 @@ func (t *Table) noteRefusal(day string, peer identity.ID, why string) {
 	if t.day != day || t.refused == nil {
 		t.day, t.refused = day, make(map[identity.ID]string)
 	}
-	if _, known := t.refused[peer]; why != "" && (known || len(t.refused) < maxRefused) {
-		t.refused[peer] = why
-	}
 	if why == "" {
 		delete(t.refused, peer)
+	} else {
+		t.refused[peer] = why
 	}
 }
 
 // ListRefused returns the peers whose last run of today was refused, each with the limit that
-// it would have exceeded; 64 at most.
+// it would have exceeded.
 func (t *Table) ListRefused() map[identity.ID]string {
 	t.mu.Lock()
 	defer t.mu.Unlock()

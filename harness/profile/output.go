@@ -14,9 +14,8 @@ import (
 )
 
 const (
-	maxLine     = 4 << 20 // bytes of a line, and of an answer
-	maxProgress = 1024    // bytes of the reason of a failure
-	maxDenial   = 64      // bytes of the name of a tool
+	maxLine   = 4 << 20 // bytes of a line, and of an answer
+	maxReason = 1024    // bytes of the reason of a failure, and of the name of a tool
 )
 
 // sessionID is what may follow a flag of a command line.
@@ -107,7 +106,7 @@ func (r *reading) setText(event any, path string) {
 // setReason takes from an event why the run has failed.
 func (r *reading) setReason(event any, path string) {
 	if why, ok := joinTexts(event, path); ok && why != "" {
-		r.why = why[:min(len(why), maxProgress)]
+		r.why = why[:min(len(why), maxReason)]
 	}
 }
 
@@ -147,7 +146,7 @@ func (r *reading) setTokens(event any, paths ...string) bool {
 func (r *reading) addDenials(event any, path string) {
 	for _, v := range lookUp(event, path) {
 		s := scalarText(v)
-		s = strings.ToValidUTF8(s[:min(len(s), maxDenial)], "")
+		s = strings.ToValidUTF8(s[:min(len(s), maxReason)], "")
 		if s != "" && len(r.denials) < maxNamed && !slices.Contains(r.denials, s) {
 			r.denials = append(r.denials, s)
 		}

@@ -121,10 +121,10 @@ func TestBoundsOfWhatIsRead(t *testing.T) {
 	long := strings.Repeat("x", maxLine+1)
 	var tools []any
 	for i := range 2 * maxNamed {
-		tools = append(tools, strings.Repeat(string(rune('a'+i)), 2*maxDenial))
+		tools = append(tools, strings.Repeat(string(rune('a'+i)), 2*maxReason))
 	}
 	read(r, map[string]any{"text": long, "error": long, "cost": -1.0, "tokens": -1.0, "tools": tools})
-	if len(r.why) != maxProgress || len(r.denials) != maxNamed || len(r.denials[0]) != maxDenial {
+	if len(r.why) != maxReason || len(r.denials) != maxNamed || len(r.denials[0]) != maxReason {
 		t.Errorf("%d bytes of an error, %d denials, %d bytes of the first", len(r.why), len(r.denials), len(r.denials[0]))
 	}
 	for _, n := range []float64{-1, 1.5e-1 - 1, 1e13, 1e300} {

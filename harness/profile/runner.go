@@ -322,7 +322,7 @@ func (r *Runner) explainEnd(ctx, limited context.Context, err error) error {
 func (r *Runner) explainFailure(read *reading, exit run.Exit) error {
 	why := read.why
 	if why == "" && read.failed {
-		why = string(read.text[:min(len(read.text), maxProgress)])
+		why = string(read.text[:min(len(read.text), maxReason)])
 	}
 	why = client.Line(why)
 	r.log("%s failed: exit code %d: %s", r.Profile.Program, exit.Code, cmp.Or(why, "it did not say why"))

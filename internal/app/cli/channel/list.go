@@ -12,7 +12,6 @@ import (
 
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/client/channels"
-	"github.com/acpd/acpd/internal/app/cli/ui"
 )
 
 func (c *verbs) newListCmd() *cobra.Command {
@@ -57,7 +56,7 @@ and says so: --json has all.`,
 				}
 				row := []string{client.Line(ch.Name), string(ch.Status), access, strconv.FormatInt(ch.MessageCount, 10), c.FormatTime(ch.LastMessageAt.Time), client.Line(ch.ID), client.Line(ch.IntentID)}
 				if len(args) == 0 {
-					row = append(row, ui.ShortenText(titles[ch.IntentID], maxTitleLength))
+					row = append(row, client.Line(titles[ch.IntentID]))
 				}
 				rows = append(rows, row)
 			}
@@ -69,9 +68,6 @@ and says so: --json has all.`,
 		},
 	}
 }
-
-// maxTitleLength is the length that a title may have in a table, in characters.
-const maxTitleLength = 60
 
 // printJSONLines prints the JSON text of each item on a line.
 func printJSONLines[T any](c *verbs, list []T, text func(T) jsontext.Value) error {
