@@ -68,12 +68,18 @@ func TestCodeTable(t *testing.T) {
 // TestDoctorTable holds the warnings and failures of doctor in the documentation and in the code together.
 func TestDoctorTable(t *testing.T) {
 	var table strings.Builder
-	table.WriteString("| code | severity | what it says |\n| --- | --- | --- |\n")
-	for _, c := range doctor.ListCodes() {
-		if c.Severity == doctor.Warning || c.Severity == doctor.Failure {
-			fmt.Fprintf(&table, "| `%s` | %s | %s |\n", c.Code, c.Severity, c.Says)
+	for _, part := range []struct {
+		heading  string
+		severity doctor.Severity
+	}{{"failure", doctor.Failure}, {"warning", doctor.Warning}} {
+		fmt.Fprintf(&table, "\n| %s | what it says |\n| --- | --- |\n", part.heading)
+		for _, c := range doctor.ListCodes() {
+			if c.Severity == part.severity {
+				fmt.Fprintf(&table, "| `%s` | %s |\n", c.Code, c.Says)
+			}
 		}
 	}
+	table.WriteString("\n")
 	checkGenerated(t, "../docs/operate.md", "doctor", table.String())
 }
 
