@@ -28,7 +28,7 @@ var codeTable = [...]CodeInfo{
 	{"home.owner", Failure, "the state directory belongs to another user"},
 	{"home.open", Failure, "other users can open the state directory"},
 	{"home.incomplete", Failure, "a restore was interrupted"},
-	{"home.path", Failure, "its path is too long for the sockets"},
+	{"home.path", Failure, "the path of the state directory is too long for its sockets"},
 	{"file.ok", OK, "only their owner can open the files in it"},
 	{"file.open", Failure, "other users can open a file"},
 	{"file.owner", Failure, "a file belongs to another user"},
