@@ -85,7 +85,7 @@ func isNestedTooDeep(text []byte) bool {
 		case bytes.HasPrefix(rest, []byte("//")):
 			skipped = bytes.IndexByte(rest, '\n')
 		case bytes.HasPrefix(rest, []byte("/*")):
-			skipped = bytes.Index(rest[2:], []byte("*/")) + 3
+			skipped = bytes.Index(rest[2:], []byte("*/")) + len("/**/")
 		}
 		if depth > maxJSONDepth {
 			return true

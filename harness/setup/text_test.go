@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/rogpeppe/go-internal/txtar"
+	"github.com/tailscale/hujson"
 )
 
 // Entries go where the others are, in the file's own form; taking them away leaves what was there.
@@ -39,6 +40,27 @@ func TestJSONEntries(t *testing.T) {
 			t.Errorf("%q: taken away: %v, %q", c.text, err, d.bytes())
 		}
 	}
+}
+
+// A text that nests too deep is refused before the parser reads it, whatever space or comment is between
+// the brackets: the parser's stack has an end.
+func FuzzJSONDepth(f *testing.F) {
+	for _, extra := range []string{"", " ", "//\n", "///\n", "/**/", "/***/", "/*/*/", "/*//*/", "/**//**/", "/*\"*///\"\n", "//*\n", "/*]*/", "//]\n/*}*/", "/*\\*/"} {
+		f.Add(extra)
+	}
+	f.Fuzz(func(t *testing.T, extra string) {
+		if v, err := hujson.Parse([]byte(extra + "0")); len(extra) > 100 || err != nil || v.StartOffset != len(extra) {
+			return // it is no space or comment
+		}
+		for _, bracket := range []string{extra + "[", extra + `{"]":`, "[" + extra + `"\"]",` + extra, "[{}" + extra + "," + extra} {
+			if !isNestedTooDeep([]byte(extra + strings.Repeat(bracket, maxJSONDepth+1) + "\n")) {
+				t.Errorf("%q is not refused", bracket)
+			}
+			if isNestedTooDeep([]byte(extra + strings.Repeat(bracket, maxJSONDepth-1) + extra)) {
+				t.Errorf("%q is refused below the bound", bracket)
+			}
+		}
+	})
 }
 
 // What stands around an entry stays when it goes, wherever it is.
