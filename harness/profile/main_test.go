@@ -156,6 +156,9 @@ func fake(mode string, args []string) {
 			c.Close()
 		}
 		say(map[string]any{"type": "end", "text": fmt.Sprint("dialled: ", err), "tokens": 1, "cost": 0.1})
+	case "rename":
+		err := os.Rename(prompt[len(prompt)-3], prompt[len(prompt)-2])
+		say(map[string]any{"type": "end", "text": fmt.Sprint("renamed: ", err), "tokens": 1, "cost": 0.1})
 	case "write":
 		err := os.WriteFile(prompt[len(prompt)-2], []byte("written"), 0o600)
 		say(map[string]any{"type": "end", "text": fmt.Sprint("wrote: ", err), "tokens": 1, "cost": 0.1})

@@ -68,7 +68,7 @@ func TestServicesOnLoopback(t *testing.T) {
 	}
 }
 
-// What a run leaves that programs obey is named to the peer and to the owner. One run at a time changes
+// What a run leaves that programs obey, or moves, is named to the peer and to the owner. One run at a time changes
 // a folder.
 // holds: security.md#headless-runs
 func TestWhatIsLeft(t *testing.T) {
@@ -85,6 +85,13 @@ func TestWhatIsLeft(t *testing.T) {
 	}
 	if _, err := os.Stat(filepath.Join(r.Dir, "CLAUDE.md")); err == nil {
 		t.Error("it has its name still")
+	}
+	writeFile(t, filepath.Join(r.Dir, "notes", "AGENTS.md"), "own", 0o600)
+	if a, err = r.Run(t.Context(), Request{Peer: desk, Prompt: "notes elsewhere rename"}); err != nil || string(a.Data) != `{"moved_by_run":["notes/AGENTS.md"]}` {
+		t.Errorf("%+v, %v", a, err)
+	}
+	if len(logged) != 2 || !strings.HasSuffix(logged[1], "put it back: notes/AGENTS.md") {
+		t.Errorf("the owner reads %q", logged)
 	}
 	odd := filepath.Join(r.Dir, "odd\xff\x1b[31m")
 	makeDir(t, odd)

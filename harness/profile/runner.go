@@ -71,7 +71,8 @@ type Answer struct {
 // answerData is the Data of an Answer.
 type answerData struct {
 	Denials []string `json:"permission_denials,omitzero"`
-	Left    []string `json:"left_by_run,omitzero"` // what the run has made in the owner's folder that programs obey, under its new names
+	Left    []string `json:"left_by_run,omitzero"`  // what the run has made in the owner's folder that programs obey, under its new names
+	Moved   []string `json:"moved_by_run,omitzero"` // what programs obey there and is not in its place any more
 }
 
 // errOvertime is the cause of a run that was longer than its profile allows.
@@ -128,7 +129,7 @@ func (r *Runner) Run(ctx context.Context, q Request) (*Answer, error) {
 		return nil, r.explainFailure(read, exit)
 	}
 	ok = true
-	return r.finish(answer, read, exit.Left)
+	return r.finish(answer, read, exit)
 }
 
 // attempt runs the program, and again in a new conversation if it does not know the old one any
@@ -241,7 +242,7 @@ func (r *Runner) start(ctx context.Context, c *conversation, q Request) (read *r
 // maxNamed bounds how many files that a run has left, and how many tools that it was denied, are named.
 const maxNamed = 20
 
-// logLeft tells the owner what a run has left that programs would obey.
+// logLeft tells the owner what a run has left that programs would obey, and what it has moved that they do.
 func (r *Runner) logLeft(exit run.Exit) {
 	for _, list := range []struct {
 		paths []string
@@ -249,6 +250,7 @@ func (r *Runner) logLeft(exit run.Exit) {
 	}{
 		{exit.Left, "a run has made what programs here obey, and it was renamed: look at it before you give it its name back: %s"},
 		{exit.Unseen, "what a run has made could not be looked through, and may be what programs here obey: look at it: %s"},
+		{exit.Gone, "a run has moved or removed what programs here obey, or a link leads elsewhere: put it back: %s"},
 	} {
 		named := strings.Join(list.paths[:min(len(list.paths), maxNamed)], ", ")
 		if more := len(list.paths) - maxNamed; more > 0 {
@@ -287,16 +289,13 @@ func (r *Runner) offered() Tools {
 }
 
 // finish makes the answer of a run that has succeeded.
-func (r *Runner) finish(a *Answer, read *reading, left []string) (*Answer, error) {
+func (r *Runner) finish(a *Answer, read *reading, exit run.Exit) (*Answer, error) {
 	a.Text = string(read.text)
-	data := answerData{Denials: read.denials}
-	for _, path := range left[:min(len(left), maxNamed)] {
-		data.Left = append(data.Left, strings.ToValidUTF8(path, "\uFFFD"))
-	}
+	data := answerData{read.denials, nameSome(exit.Left), nameSome(exit.Gone)}
 	if strings.TrimSpace(a.Text) == "" {
 		return nil, kinds.Errorf(kinds.Internal, "the agent program ended without an answer")
 	}
-	if data.Denials != nil || data.Left != nil {
+	if data.Denials != nil || data.Left != nil || data.Moved != nil {
 		text, err := json.Marshal(&data)
 		if err != nil {
 			return nil, kinds.Errorf(kinds.Internal, "the agent program's answer cannot be passed on")
@@ -304,6 +303,14 @@ func (r *Runner) finish(a *Answer, read *reading, left []string) (*Answer, error
 		a.Data = text
 	}
 	return a, nil
+}
+
+// nameSome returns the first paths, as text.
+func nameSome(paths []string) (named []string) {
+	for _, path := range paths[:min(len(paths), maxNamed)] {
+		named = append(named, strings.ToValidUTF8(path, "\uFFFD"))
+	}
+	return named
 }
 
 // explainEnd returns the error for a peer whose run was ended.

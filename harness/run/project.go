@@ -21,8 +21,8 @@ import (
 // Obeyed are the names of files and folders that the owner's programs obey where they find them: git,
 // agent programs, editors, direnv. A folder that git takes for a repository is obeyed too, whatever its name.
 var Obeyed = []string{
-	".git", ".hg", ".jj", ".claude", ".codex", ".opencode", ".agents", ".vscode", ".envrc", ".mcp.json", "opencode.json", "opencode.jsonc",
-	"AGENTS.md", "AGENTS.override.md", "CLAUDE.md", "CLAUDE.local.md",
+	".git", ".hg", ".jj", ".claude", ".codex", ".opencode", ".agents", ".gemini", ".vscode", ".envrc", ".mcp.json", "opencode.json", "opencode.jsonc",
+	"AGENTS.md", "AGENTS.override.md", "CLAUDE.md", "CLAUDE.local.md", "GEMINI.md",
 }
 
 const (
@@ -35,10 +35,22 @@ const (
 
 // project is the folder of a Spec's Project, and what is obeyed in it.
 type project struct {
-	dir  string
-	root *os.Root
-	keep []string          // absolute paths of what is obeyed, without symbolic links
-	were map[fileID]fileID // what was there before the run, and where it led if it is a symbolic link
+	dir    string
+	root   *os.Root
+	keep   []string         // absolute paths of what is obeyed, without symbolic links
+	were   map[fileID]thing // what was there before the run
+	places []place          // where it was
+}
+
+// thing is what a path is, and where it leads if it is a symbolic link.
+type thing struct {
+	is, leads fileID
+	link      string // the text of the link
+}
+
+type place struct {
+	path string
+	was  thing
 }
 
 type fileID struct{ device, inode uint64 }
@@ -63,7 +75,7 @@ func openProject(dir string) (*project, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &project{dir: dir, root: root, were: make(map[fileID]fileID)}
+	p := &project{dir: dir, root: root, were: make(map[fileID]thing)}
 	if err := p.scan(); err != nil {
 		root.Close()
 		return nil, err
@@ -130,33 +142,27 @@ func (p *project) list(folder string) ([]fs.DirEntry, error) {
 	return f.ReadDir(-1)
 }
 
-// identify returns what a path is, and where it leads if it is a symbolic link.
-func (p *project) identify(path string) (is, leads fileID, err error) {
+func (p *project) identify(path string) (thing, error) {
 	info, err := p.root.Lstat(path)
 	if err != nil {
-		return is, leads, err
+		return thing{}, err
 	}
-	is = idOf(info)
+	id := idOf(info)
 	if info.Mode()&fs.ModeSymlink == 0 {
-		return is, is, nil
+		return thing{is: id, leads: id}, nil
 	}
+	t := thing{is: id}
 	if info, err := os.Stat(filepath.Join(p.dir, path)); err == nil {
-		leads = idOf(info)
+		t.leads = idOf(info)
 	}
-	return is, leads, nil
-}
-
-func (p *project) note(path string) {
-	if is, leads, err := p.identify(path); err == nil {
-		p.were[is] = leads
-	}
+	t.link, err = p.root.Readlink(path)
+	return t, err
 }
 
 // wasThere reports whether a path is what was noted before the run, wherever that was.
 func (p *project) wasThere(path string) bool {
-	is, leads, err := p.identify(path)
-	was, noted := p.were[is]
-	return err == nil && noted && was == leads
+	t, err := p.identify(path)
+	return err == nil && p.were[t.is] == t
 }
 
 // rename gives a new name to what a run has left, and returns the new path.
@@ -173,7 +179,10 @@ func (p *project) rename(folder, name string) (path string, err error) {
 
 // keepPath notes what is obeyed, and that no run may change it.
 func (p *project) keepPath(path string) {
-	p.note(path)
+	if t, err := p.identify(path); err == nil {
+		p.were[t.is] = t
+		p.places = append(p.places, place{path, t})
+	}
 	real, err := filepath.EvalSymlinks(filepath.Join(p.dir, path))
 	if err != nil {
 		return // it leads nowhere
@@ -230,6 +239,24 @@ func (p *project) disarm() (left, unseen []string) {
 		}
 	}
 	return left, unseen
+}
+
+// restore makes the symbolic links anew that a run has removed, if they lead where they did. It returns what is
+// obeyed and not in its place any more.
+func (p *project) restore() (gone []string) {
+	for _, at := range p.places {
+		t, err := p.identify(at.path)
+		if errors.Is(err, fs.ErrNotExist) && at.was.link != "" && p.root.Symlink(at.was.link, at.path) == nil {
+			if t, err = p.identify(at.path); err == nil && t.leads == at.was.leads {
+				continue
+			}
+			p.root.Remove(at.path)
+		}
+		if err != nil || t != at.was {
+			gone = append(gone, at.path)
+		}
+	}
+	return gone
 }
 
 // projects has a place for one run by folder.

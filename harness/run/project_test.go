@@ -85,13 +85,14 @@ func runIn(t *testing.T, c Confinement, dir, script string) Exit {
 // ofProject are files of the owner's, most of which his programs obey.
 var ofProject = map[string]string{
 	".git/config": "own", ".git/hooks/pre-commit": "own", "module/.git": "gitdir: ../.git/modules/module", "a/b/c/.git/config": "own",
-	".claude/settings.json": "own", ".mcp.json": "own", ".vscode/tasks.json": "own", ".envrc": "own", "AGENTS.md": "own", "module/AGENTS.md": "own",
+	".claude/settings.json": "own", ".mcp.json": "own", ".vscode/tasks.json": "own", ".envrc": "own", "AGENTS.md": "own", "GEMINI.md": "own", "module/AGENTS.md": "own",
 	"CLAUDE.md": "->docs/agents.md", "docs/agents.md": "own", "a/CLAUDE.md": "->../AGENTS.md", "dangling/CLAUDE.md": "->nothing",
 	"bare/HEAD": "own", "bare/config": "own", "bare/objects/x": "own", "bare/refs/x": "own", "main.go": "own",
 }
 
 // What the owner's programs obey in a project stays as it is, whatever a run does to it: at any depth,
-// also by another name of it, and if a folder around it is moved.
+// also by another name of it, and if a folder around it is moved, which is reported. Links that it removes are
+// made anew.
 // holds: security.md#headless-runs
 func TestWhatIsObeyedStays(t *testing.T) {
 	each(t, func(t *testing.T, c Confinement) {
@@ -101,7 +102,7 @@ func TestWhatIsObeyedStays(t *testing.T) {
 		dir := newProject(t, ofProject)
 		exit := runIn(t, c, dir, `
 			for f in .git/config .git/hooks/pre-commit .git/hooks/post-checkout .git/commondir module/.git a/b/c/.git/config .claude/settings.json .claude/new \
-				.mcp.json .vscode/tasks.json .envrc AGENTS.md module/AGENTS.md CLAUDE.md a/CLAUDE.md bare/HEAD bare/config bare/new; do
+				.mcp.json .vscode/tasks.json .envrc AGENTS.md GEMINI.md module/AGENTS.md CLAUDE.md a/CLAUDE.md bare/HEAD bare/config bare/new; do
 				(echo evil >$f)
 				rm -rf $f
 				mv $f moved
@@ -112,15 +113,16 @@ func TestWhatIsObeyedStays(t *testing.T) {
 				rmdir $f
 			done
 			ln AGENTS.md hard && echo evil >hard
-			mv module elsewhere
+			rm dangling/CLAUDE.md && mkdir dangling/CLAUDE.md
+			mv module elsewhere && mkdir module
 			mv a/b a/moved
 			echo done >main.go`)
 		wanted := map[string]string{"main.go": "done", "elsewhere/.git": ofProject["module/.git"], "elsewhere/AGENTS.md": "own", "a/moved/c/.git/config": "own"}
 		wanted["moved"] = "own" // a copy, which mv makes of what cannot be moved
 		got := readProject(t, dir, ofProject)
-		for _, link := range []string{"CLAUDE.md", "a/CLAUDE.md"} {
-			if _, err := os.Lstat(filepath.Join(dir, link)); err == nil {
-				t.Errorf("%s was to be removed: the test tries nothing", link)
+		for _, link := range []string{"CLAUDE.md", "a/CLAUDE.md", "dangling/CLAUDE.md"} {
+			if to, err := os.Readlink(filepath.Join(dir, link)); "->"+to != ofProject[link] {
+				t.Errorf("%s leads to %q: %v", link, to, err)
 			}
 		}
 		for path, text := range got {
@@ -138,8 +140,12 @@ func TestWhatIsObeyedStays(t *testing.T) {
 				t.Errorf("%s: %q, %v", path, text, err)
 			}
 		}
-		if len(exit.Left) != 0 || len(exit.Unseen) != 0 {
+		if len(exit.Left) != 1 || hideRandom(exit.Left[0]) != "dangling/CLAUDE.md.left-by-a-run" || len(exit.Unseen) != 0 {
 			t.Errorf("left %q, unseen %q; %s", exit.Left, exit.Unseen, exit.Stderr)
+		}
+		slices.Sort(exit.Gone)
+		if want := []string{"a/b/c/.git", "module/.git", "module/AGENTS.md"}; !slices.Equal(exit.Gone, want) {
+			t.Errorf("gone %q, want %q", exit.Gone, want)
 		}
 	})
 }
@@ -194,6 +200,10 @@ func TestWhatARunLeaves(t *testing.T) {
 			"like/HEAD.left-by-a-run", "new/AGENTS.md.left-by-a-run", "new/CLAUDE.md.left-by-a-run", "new/deep/.git.left-by-a-run", "worktree/HEAD.left-by-a-run",
 		}; !slices.Equal(left, want) || len(exit.Unseen) != 0 {
 			t.Errorf("left %q, unseen %q", left, exit.Unseen)
+		}
+		slices.Sort(exit.Gone)
+		if want := []string{"CLAUDE.md", "dangling/CLAUDE.md"}; !slices.Equal(exit.Gone, want) {
+			t.Errorf("gone %q, want %q", exit.Gone, want)
 		}
 	})
 }

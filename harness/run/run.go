@@ -74,6 +74,7 @@ type Exit struct {
 	// Below the Spec's Project, as paths from there:
 	Left   []string // what the run has made that is obeyed, under its new names
 	Unseen []string // what could not be looked through, or not be renamed
+	Gone   []string // what is obeyed and not in its place any more, or leads elsewhere
 }
 
 // ErrOutput says that a run printed more than it may.
@@ -134,6 +135,7 @@ func Run(ctx context.Context, s Spec) (Exit, error) {
 	exit := Exit{Code: ended.Code, Stderr: last.String()}
 	if s.Project != "" {
 		exit.Left, exit.Unseen = obeyed.disarm()
+		exit.Gone = obeyed.restore()
 	}
 	if err := context.Cause(ctx); err != nil {
 		return exit, err
