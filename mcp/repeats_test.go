@@ -41,6 +41,13 @@ func TestARepeatedReplyIsOneMessage(t *testing.T) {
 			t.Errorf("repeated as %s, first %s", again, first)
 		}
 	}
+	d, p, _ = newSession(t)
+	d.inboxOf(one)
+	sent = record(d, client.MethodNotify, func(client.NotifyParams) (any, error) { return nil, errPerhaps })
+	p.must("shown", "acp_inbox", nil)
+	if other := reply(one, "Thanks."); other == first {
+		t.Error("another session's reply has the same id")
+	}
 }
 
 // A partial result that may have arrived is repeated under the same id, also after another one has arrived. One that

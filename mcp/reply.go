@@ -34,10 +34,11 @@ const (
 	replyPartial   = "partial"
 )
 
-// newReplyID returns the id of the reply to a message that has this content. The same reply has the same
-// id, so that it takes effect once, however often the model sends it. Another text is another message.
-func newReplyID(to messageKey, content wire.Payload) wire.MessageID {
-	sum := sha256.Sum256(fmt.Appendf(nil, "%s %s %s", to.from, to.id, content))
+// newReplyID returns the id of the session's reply to a message that has this content. The same reply has the
+// same id, so that it takes effect once, however often the model sends it. Another text is another message, and
+// so is another session's reply. Nobody else can compute the id and use it first.
+func (t *requestTable) newReplyID(to messageKey, content wire.Payload) wire.MessageID {
+	sum := sha256.Sum256(fmt.Appendf(nil, "%s %s %s %s", t.secret, to.from, to.id, content))
 	id := wire.MessageID(sum[:16])
 	id[6], id[8] = id[6]&0x0f|0x80, id[8]&0x3f|0x80 // a UUID of one's own making (RFC 9562, section 5.8)
 	return id
@@ -198,7 +199,7 @@ func (s *Server) sendBack(ctx context.Context, key messageKey, way replyWay, a *
 	if err != nil {
 		return nil, err
 	}
-	receipt, err := s.notify(ctx, head{Head: client.Head{ID: newReplyID(key, payload), Parent: key.id}}, way.to, payload)
+	receipt, err := s.notify(ctx, head{Head: client.Head{ID: s.requests.newReplyID(key, payload), Parent: key.id}}, way.to, payload)
 	if err != nil {
 		return nil, err
 	}

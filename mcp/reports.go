@@ -103,7 +103,7 @@ func (s *Server) newReport(r *openRequest, a *replyArguments) (*report, error) {
 	if err != nil {
 		return nil, err
 	}
-	id := newReplyID(keyOf(&r.Envelope), content)
+	id := s.requests.newReplyID(keyOf(&r.Envelope), content)
 	if a.Status == replyPartial {
 		id = s.requests.findPartialID(r, content)
 	}
@@ -113,7 +113,7 @@ func (s *Server) newReport(r *openRequest, a *replyArguments) (*report, error) {
 // findPartialID returns the id of a partial result: the same one for the same content, until forgetPartialID is called
 // because it was sent.
 func (t *requestTable) findPartialID(r *openRequest, content wire.Payload) wire.MessageID {
-	key := newReplyID(keyOf(&r.Envelope), content)
+	key := t.newReplyID(keyOf(&r.Envelope), content)
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	id, ok := r.partials.get(key)
@@ -128,7 +128,7 @@ func (t *requestTable) findPartialID(r *openRequest, content wire.Payload) wire.
 func (t *requestTable) forgetPartialID(r *openRequest, content wire.Payload) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	r.partials.forget(newReplyID(keyOf(&r.Envelope), content))
+	r.partials.forget(t.newReplyID(keyOf(&r.Envelope), content))
 }
 
 // newResult returns a partial or final result.

@@ -3,6 +3,7 @@ package mcp
 import (
 	"cmp"
 	"context"
+	"crypto/rand"
 	"errors"
 	"slices"
 	"sync"
@@ -24,6 +25,8 @@ type requestTable struct {
 	added chan struct{}              // closed when one was added; then there is a new one
 	ended memory[messageKey, string] // why requests have ended
 	over  bool                       // the session ends: no more are taken
+
+	secret string // of this session, part of the ids of its replies
 }
 
 // openRequest is a query or delegation that the session has not answered yet.
@@ -38,7 +41,7 @@ type openRequest struct {
 	waiting  int           // calls that wait for the answer: it and its repeats; guarded by requestTable.mu
 	final    *report       // of a delegation: its result, while that is sent; guarded by requestTable.mu
 
-	// Of a delegation: the ids of partial results that may have to be sent again, by the ids that [newReplyID] gives
+	// Of a delegation: the ids of partial results that may have to be sent again, by the ids that newReplyID gives
 	// them. Guarded by requestTable.mu.
 	partials memory[wire.MessageID, wire.MessageID]
 
@@ -55,6 +58,7 @@ type outcome struct {
 func (t *requestTable) init() {
 	t.open = make(map[messageKey]*openRequest)
 	t.added = make(chan struct{})
+	t.secret = rand.Text()
 }
 
 // add adds a request. One that comes again while it is open is the same request. The error is no_agent
