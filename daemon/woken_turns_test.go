@@ -43,6 +43,9 @@ func TestWhatAWokenTurnSendsIsItsPeersToPayFor(t *testing.T) {
 	if state.Day != 2 || len(state.By) != 1 || state.By[0].Peer != desk.ID() {
 		t.Errorf("turns: %+v", state)
 	}
+	for range 50 { // what is not sent is not counted
+		s.refused(kinds.Invalid, "notify", client.NotifyParams{Head: client.Head{Parent: woke.ID}, To: client.To("planner"), Payload: wire.Payload(`{"topic":""}`)})
+	}
 	for i := range 250 { // of 500 a day, 100 an hour, half
 		p := client.NotifyParams{Head: client.Head{Parent: []wire.MessageID{woke.ID, answered.ID}[i%2]}, To: client.To("planner"), Payload: wire.Payload(`{"topic":"t"}`)}
 		err := s.call("notify", p, nil)

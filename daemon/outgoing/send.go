@@ -310,11 +310,11 @@ func (s *Service) sendNotify(ctx context.Context, c *local.Conn, h *client.Head,
 		ctx, cancel = context.WithDeadline(ctx, began.Add(kinds.ReceiptDeadline))
 		defer cancel()
 	}
-	if err := s.CountSend(ctx, h, env); err != nil {
-		return nil, err
-	}
 	message, err := s.Check(env, h)
 	if err != nil {
+		return nil, err
+	}
+	if err := s.CountSend(ctx, h, env); err != nil {
 		return nil, err
 	}
 	state, err := s.Node.Send(ctx, message, wait)
