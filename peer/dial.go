@@ -117,7 +117,7 @@ func (state *peerState) newGaveUpError(ctx context.Context, silent *conn) *kinds
 		return newContextError(state.node, ctx, state.id, kinds.DeliveredNo)
 	}
 	state.mu.Lock()
-	last, age := state.lastDialFailure, time.Since(state.sharedFailureAt)
+	last, age := state.lastDialFailure, time.Since(state.lastDialFailedAt)
 	state.mu.Unlock()
 	switch {
 	case last != nil && last.Code == kinds.Unreachable && age < dialTime:

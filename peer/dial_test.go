@@ -139,6 +139,21 @@ func TestVerdictsAreShared(t *testing.T) {
 	})
 }
 
+// What a dial found long ago is not why a call gives up now, though a dial without an address has failed since.
+func TestOldFailuresAreNoReason(t *testing.T) {
+	n := &Node{cfg: Config{Trust: identity.NewMemoryTrustStore()}}
+	old := n.newUnreachableError(identity.ID{1}, kinds.DeliveredNo, "nothing listens")
+	for _, c := range []struct {
+		age  time.Duration
+		want bool
+	}{{0, true}, {dialTime, false}} {
+		state := &peerState{node: n, id: identity.ID{1}, lastDialFailure: old, lastDialFailedAt: time.Now().Add(-c.age), sharedFailureAt: time.Now()}
+		if err := state.newGaveUpError(t.Context(), nil); (err == old) != c.want {
+			t.Errorf("after %s: %v", c.age, err)
+		}
+	}
+}
+
 // TestRefusalStopsTheBackground: who is refused waits for somebody to call, or for
 // the peer to.
 func TestRefusalStopsTheBackground(t *testing.T) {
