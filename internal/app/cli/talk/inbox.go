@@ -31,8 +31,8 @@ func (v *verbs) newInboxCmd() *cobra.Command {
   acpctl inbox --for-model          whole messages, for an agent that reads them
   acpctl inbox --json`,
 		Long: `It shows the messages that wait in the inbox, the oldest first, and leaves them there. FOR is the agent that a message is for,
-or - for any agent. --ack removes messages up to a number, but only those that you, or the agent, have seen. An agent sees and
-removes only messages for itself or for any agent; --taken shows for 7 days who took the latter.`,
+or - for any agent. --ack removes messages up to a number, but only those that you, or the agent, have seen since the
+daemon started. An agent sees and removes only messages for itself or for any agent; --taken shows for 7 days who took the latter.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := v.checkForModel(); err != nil {
 				return err
@@ -52,6 +52,9 @@ removes only messages for itself or for any agent; --taken shows for 7 days who 
 			acked, err := v.Daemon.Ack(cmd.Context(), client.AckParams{UpTo: ack})
 			if err != nil {
 				return v.explainNoInbox(err)
+			}
+			if acked.Removed == 0 {
+				return kinds.Errorf(kinds.NotFound, "--ack: no message up to %d in the inbox was shown since the daemon started: see acpctl inbox first", ack)
 			}
 			v.SetDoneNote("%d removed", acked.Removed)
 			return v.PrintData(acked, func() { v.PrintLine("%d removed", acked.Removed) })

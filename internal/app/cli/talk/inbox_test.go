@@ -54,3 +54,10 @@ func TestInboxPages(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 }
+
+// That nothing was removed is an error: the daemon forgets what was shown when it is started again.
+func TestInboxRemovesNothing(t *testing.T) {
+	f := newDaemon(t)
+	f.SetAnswer(client.MethodAck, &client.Acked{})
+	f.WantResult(f.Run("inbox", "--ack", "7"), 1, "", "acpctl inbox: --ack: no message up to 7 in the inbox was shown since the daemon started: see acpctl inbox first\n")
+}
