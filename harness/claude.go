@@ -49,7 +49,7 @@ type claude struct {
 
 	mu      sync.Mutex                    // guards what follows
 	awaited map[string]chan<- claudeFrame // receipts and notices, by the frame that they are for
-	woken   map[wire.MessageID]bool       // the messages that the session was woken for
+	woken   []wire.MessageID              // the last messages that the session was woken for
 }
 
 // findClaude returns the session of Claude Code that has started this process.
@@ -87,7 +87,7 @@ func findClaude(ctx context.Context, env *Environment, ps *processes) (Session, 
 	}
 	c := &claude{
 		lifetime: newLifetime(), version: env.Version, socket: socket, token: env.Getenv("CLAUDE_CODE_MESSAGING_TOKEN"), args: parent.args,
-		processes: ps, reply: env.Reply, askAgain: askAgain, awaited: make(map[string]chan<- claudeFrame), woken: make(map[wire.MessageID]bool),
+		processes: ps, reply: env.Reply, askAgain: askAgain, awaited: make(map[string]chan<- claudeFrame),
 	}
 	if err := c.listen(filepath.Dir(socket)); err != nil {
 		return fail("%v", err)
@@ -271,11 +271,16 @@ func (c *claude) forget(id string) {
 	delete(c.awaited, id)
 }
 
+// maxWoken bounds the messages of a session that are remembered.
+const maxWoken = 256
+
 // noteWoken remembers that the session was woken for a message.
 func (c *claude) noteWoken(id wire.MessageID) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.woken[id] = true
+	if !slices.Contains(c.woken, id) {
+		c.woken = append(c.woken[max(0, len(c.woken)+1-maxWoken):], id)
+	}
 }
 
 // findNamed returns the message that an answer names of those that the session was woken for. It reports
@@ -285,7 +290,7 @@ func (c *claude) findNamed(answer string) (named wire.MessageID, ok bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	n := 0
-	for id := range c.woken {
+	for _, id := range c.woken {
 		if strings.Contains(answer, id.String()) {
 			named, n = id, n+1
 		}

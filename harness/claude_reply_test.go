@@ -78,3 +78,19 @@ func TestClaudeAnswerIsRead(t *testing.T) {
 		t.Errorf("%v, %+v", ok, frame)
 	}
 }
+
+// A session remembers the last messages that it was woken for, each once.
+func TestClaudeRemembersTheLastMessages(t *testing.T) {
+	c := &claude{}
+	first, last := wire.NewMessageID(), wire.NewMessageID()
+	c.noteWoken(first)
+	for range maxWoken {
+		c.noteWoken(wire.NewMessageID())
+	}
+	c.noteWoken(last)
+	c.noteWoken(last)
+	_, knowsFirst := c.findNamed(first.String())
+	if _, knowsLast := c.findNamed(last.String()); knowsFirst || !knowsLast || len(c.woken) != maxWoken {
+		t.Errorf("%d are remembered; the first: %v, the last: %v", len(c.woken), knowsFirst, knowsLast)
+	}
+}
