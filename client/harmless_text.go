@@ -8,12 +8,11 @@ import (
 	"unicode/utf8"
 )
 
-// Text makes text from a peer fit for a terminal: control sequences (ECMA-48),
-// other control characters but line feed and tab, and characters that hide or
-// reorder the text around them are taken out, invalid UTF-8 becomes U+FFFD.
-// A character keeps four marks that combine with it, so that it does not reach
-// over the lines above and below. Nothing else is hidden, but
-// for such marks. Text does not make what is written true.
+// Text makes text from a peer fit for a terminal. It removes control sequences
+// (ECMA-48), control characters other than line feed and tab, and characters that
+// hide or reorder the text around them. Invalid UTF-8 becomes U+FFFD. A character
+// keeps at most four combining marks, so that it does not reach over the lines above
+// and below. Everything else is kept. Text does not check whether the text is true.
 func Text(s string) string {
 	if isPrintableASCII(s) {
 		return s

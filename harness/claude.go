@@ -257,8 +257,7 @@ func (c *claude) fail(err error, saw string) error {
 	return &Error{Harness: claudeName, Version: c.version, Err: err, Saw: saw}
 }
 
-// await has the first frame that answers the one of that id sent to answer, of capacity 1, unless
-// it is full. See forget.
+// await sends the first frame that answers the frame id to answer, which has capacity 1. It ends with forget.
 func (c *claude) await(id string, answer chan<- claudeFrame) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -122,7 +122,6 @@ func TestChannelsAreBounded(t *testing.T) {
 	far.post("/intents/"+other+"/channels", obj{"name": "a"}).ok(201)
 }
 
-// longMembers are the ids of n agents, 100 bytes each.
 // fewRequests lets few requests be open in a channel, and returns how many.
 func (h *host) fewRequests() int {
 	h.t.Helper()

@@ -281,7 +281,7 @@ func (h *host) intent(creator string) string {
 	return h.as(creator).post("/intents", obj{"title": "work", "created_by": creator}).ok(201).id()
 }
 
-// closed creates an intent for its creator and those with write access.
+// closedIntent creates an intent for its creator and those with write access.
 func (h *host) closedIntent(creator string, others ...string) string {
 	h.t.Helper()
 	in := h.intent(creator)

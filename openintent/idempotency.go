@@ -112,7 +112,7 @@ func (t *tx) findMessageByGivenID(ch *channelRecord, who Caller, id string) (jso
 	return m.appendJSON(nil, who.name, t.now, false), nil
 }
 
-// deleteExpiredKeys forgets some of the keys that are too old. These are more than one send adds.
+// deleteExpiredKeys deletes at most keyStep expired keys, which is more than one send adds.
 func (t *tx) deleteExpiredKeys() error {
 	return t.EachRow(`DELETE FROM openintent_sent WHERE (key, home, sender, channel) IN
 		(SELECT key, home, sender, channel FROM openintent_sent WHERE at < ? ORDER BY at LIMIT ?) RETURNING home`, func(scan func(...any) error) error {

@@ -27,7 +27,7 @@ import (
 
 // relayedEntry is a message or an event of another host.
 type relayedEntry struct {
-	Event     string         `json:"event"` // kindMessage, or the type of an event
+	Event     string         `json:"event"` // object.KindMessage, or the type of an event
 	IntentID  string         `json:"intent_id"`
 	ChannelID string         `json:"channel_id,omitzero"` // of a message
 	For       []string       `json:"for,omitempty"`       // agents of the home that see it, in subscribe/home

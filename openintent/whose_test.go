@@ -10,7 +10,7 @@ import (
 // at is the name of an agent of another daemon.
 func at(home, id string) string { return id + "@" + home }
 
-// isOpenToHome opens the daemon's open intents to others.
+// openTo opens the daemon's open intents to others.
 func openTo(homes ...string) func(*Config) {
 	return func(c *Config) { c.OpenTo = func(home string) bool { return slices.Contains(homes, home) } }
 }

@@ -85,7 +85,7 @@ const (
 
 	// linkPacketSize are the bytes of packets on links. Links carry 1,452, but quic-go's pacer assumes
 	// 1,280 until path MTU discovery finds another size, and links do no such discovery (v0.65.0,
-	// internal/congestion/pacer.go: newPacer). With larger packets it sets no timer while it may send
+	// internal/congestion/pacer.go). With larger packets it sets no timer while it may send
 	// 1,280 bytes and no whole packet, and the connection spins until then.
 	linkPacketSize = 1280
 )

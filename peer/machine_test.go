@@ -54,7 +54,7 @@ func some[T any](p *program, all []T) (one T, ok bool) {
 	return all[int(p.next())%len(all)], true
 }
 
-// envelope is a message of a kind that the node knows, or nearly.
+// message returns a message of a kind that the node knows, or nearly.
 func (p *program) message() []byte {
 	of := []struct{ kind, payload string }{
 		{kinds.KindPing, ""}, {kinds.KindQuery, `{"question":"?"}`}, {kinds.KindQuery, `{"question":"wait"}`},

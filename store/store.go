@@ -1,8 +1,8 @@
 // Package store keeps the daemon's one database, the SQLite file state.db.
 //
 // It opens the file, brings its schema up to date, and runs writes and reads
-// on it. It knows nothing of what is stored: each user keeps its tables and
-// its SQL in a sql.go of its own and prefixes its tables with its own name.
+// on it. It knows nothing of what is stored: each user has its own SQL, and
+// prefixes its tables with its own name.
 //
 // # Guarantees
 //

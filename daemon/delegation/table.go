@@ -7,7 +7,7 @@
 //
 // The table may call the registry and the waker while it is locked. They never call the table.
 //
-// Package daemon carries the delegations, and reports to their agents and peers.
+// Package tasks carries the delegations, and reports to their agents and peers.
 package delegation
 
 import (
@@ -216,7 +216,8 @@ func (ts *Table) releaseShare(t *Delegation) {
 // evictIfFull drops an entry that is final if the table is full: the oldest of the peer
 // that has the most entries, so that nobody's outcomes are pushed out by another's. It keeps a taken one
 // whose end is still to be reported to its peer. If it drops one that was abandoned, the peer gets no report.
-func (ts *Table) evictIfFull(direction client.TaskDirection, peer identity.ID) (evicted *Delegation, ok bool) {
+// It returns the dropped entry, or nil, and whether there is room for another one.
+func (ts *Table) evictIfFull(direction client.TaskDirection, peer identity.ID) (evicted *Delegation, hasRoom bool) {
 	entries, n := ts.sizes[direction], 0
 	for _, of := range entries {
 		n += of

@@ -5,7 +5,7 @@
 // A message that is held is on disk when [Inbox.AddMessage] returns, and nothing that is held
 // is dropped. An agent, or the owner, acknowledges only what it was shown.
 //
-// It leaves to others whether a message is handed to an agent instead (package daemon).
+// It leaves to others whether a message is handed to an agent instead (package agents).
 package inbox
 
 import (

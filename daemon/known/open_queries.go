@@ -38,7 +38,7 @@ func newOpenQueries() *openQueries {
 	return &openQueries{endedQueries: newRecentChains(), open: make(map[wire.MessageID]*openQuery), followers: make(map[wire.MessageID]map[*follower]struct{})}
 }
 
-// BeginQuery adds a query, on which an agent works, to the open ones until [Messages.EndQuery] is called. until is
+// BeginQuery adds a query, on which an agent works, to the open ones until EndQuery is called. until is
 // its deadline, or zero.
 func (x *openQueries) BeginQuery(env *wire.Envelope, a *registry.Agent, until time.Time) {
 	x.mu.Lock()

@@ -9,7 +9,7 @@
 // as the table of delegations does.
 //
 // It leaves to others which delegations are open (package delegation), and what is
-// said to an agent (package daemon).
+// said to an agent (package agents).
 package registry
 
 import (

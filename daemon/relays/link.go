@@ -30,7 +30,7 @@ func (*relayLink) Path() peer.Path { return peer.ViaRelay }
 // Run implements [peer.Link].
 func (l *relayLink) Run(ctx context.Context, n peer.LinkObserver) error { return l.Link.Run(ctx, n) }
 
-// Trouble implements [peer.Troubled].
+// Trouble says what is wrong with the relay, if anything, and the remedy, for errors of package peer.
 func (l *relayLink) Trouble() (what, remedy string) {
 	s := l.State()
 	switch toState(&s) {

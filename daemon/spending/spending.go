@@ -65,7 +65,7 @@ type Table struct {
 	now func() time.Time // in the local zone
 
 	mu      sync.Mutex
-	refused map[identity.ID]string // why peers were refused last, of the day refusedOn
+	refused map[identity.ID]string // why peers were refused last, on that day
 	day     string                 // of refused
 }
 

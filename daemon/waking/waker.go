@@ -7,7 +7,7 @@
 // session at a time, and the messages that wait. Each bound is shared among peers, so that no peer has
 // all of it.
 //
-// Package daemon notifies the session of a message, and stores the message meanwhile.
+// Package sessions notifies the session of a message, and package inbox stores the message meanwhile.
 package waking
 
 import (

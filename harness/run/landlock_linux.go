@@ -256,6 +256,8 @@ func dropCapabilities() error {
 	return unix.Capset(&head, &none[0])
 }
 
+// hasCapabilities reports whether the process has capabilities. It is true if the system does not say,
+// so that they are dropped.
 func hasCapabilities() bool {
 	head := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
 	var has [2]unix.CapUserData

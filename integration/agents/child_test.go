@@ -243,7 +243,7 @@ type child struct {
 	rpc *rpc.Client
 }
 
-// childCommand is the command line of a child that findChild finds in dir.
+// childCommand is the command line of a child that awaitChild finds in dir.
 func childCommand(t *testing.T, dir string) []string {
 	self, err := os.Executable()
 	if err != nil {

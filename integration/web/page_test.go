@@ -19,7 +19,7 @@ func quote(s string) string {
 	return string(b)
 }
 
-// pictures is the folder for screenshots; "": a temporary one.
+// pictureDir returns the folder for screenshots, by default a temporary one.
 func pictureDir(t *testing.T) string {
 	if dir := os.Getenv("ACPD_PICTURES"); dir != "" {
 		return dir

@@ -83,7 +83,7 @@ func (s *SendMessage) Check(lenient bool) error {
 	return checkMetadata(&s.Metadata)
 }
 
-// to returns the recipient, "" if none is named.
+// Recipient returns the recipient, or "" if none is named.
 func (s *SendMessage) Recipient() string {
 	switch {
 	case s.Kind == KindBroadcast && (s.To == nil || *s.To == ""):

@@ -1,7 +1,7 @@
 // Package service makes acpd a service of the user's own manager, and asks it about that service: systemd on Linux,
 // launchd on macOS. A service of the machine comes with the packages.
 //
-// It writes and removes only files that bear its [Marker], reports each step, and
+// It writes and removes only files that bear its marker, reports each step, and
 // does not touch the state of daemons. It runs the manager's own programs, which it finds by
 // PATH. It leaves flags and terminals to package operate.
 package service

@@ -23,7 +23,7 @@ type testRow struct {
 
 func row(key, text string) testRow { return testRow{rowKey{key}, text} }
 
-// page keeps what a page has been told, as page.js does.
+// testPage keeps what a page has been told, as page.js does.
 type testPage struct {
 	rows  map[string]map[string]string // part -> key -> text
 	about map[string]partUpdate
