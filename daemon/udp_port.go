@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"net"
@@ -107,5 +108,19 @@ func explainListenError(host, port string, err error) error {
 	case errors.Is(err, syscall.EADDRINUSE):
 		return ownwords.Errorf("listen: UDP port %s is taken by another program: stop that, or choose another port with listen in config.yaml or --listen", port)
 	}
+	return err
+}
+
+// readUDPPort returns the UDP port that was stored because 7117 was taken, or "".
+func readUDPPort(tx *store.Tx) (port string, err error) {
+	err = tx.QueryRow("SELECT value FROM daemon_setting WHERE name = 'port'").Scan(&port)
+	if errors.Is(err, sql.ErrNoRows) {
+		return "", nil
+	}
+	return port, err
+}
+
+func writeUDPPort(tx *store.Tx, port string) error {
+	_, err := tx.Exec("INSERT INTO daemon_setting (name, value) VALUES ('port', ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value", port)
 	return err
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/internal/ownwords"
 	"github.com/acpd/acpd/kinds"
+	"github.com/acpd/acpd/wire"
 )
 
 // Close codes of connections (protocol, section 2). An unknown one reads as
@@ -52,6 +53,11 @@ func (n *Node) newUnreachableError(id identity.ID, d kinds.Delivered, format str
 // newUnknownPeerError returns the error of a call to an id that is not trusted.
 func (n *Node) newUnknownPeerError(id identity.ID) *kinds.Error {
 	return kinds.Errorf(kinds.UnknownPeer, "%s is not trusted here; acpctl trust its full id first", id.Label()).WithDelivered(kinds.DeliveredNo)
+}
+
+// NewUntrustedError returns the error for a message whose sender was untrusted while it came.
+func NewUntrustedError(env *wire.Envelope) *kinds.Error {
+	return kinds.Errorf(kinds.NotAuthorized, "%s: the receiver does not trust the sender any more", env.Kind)
 }
 
 // isClosedWith reports whether the peer ended a connection with code.

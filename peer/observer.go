@@ -73,8 +73,3 @@ func (n *Node) begin(p *Passing) *Passing {
 	n.cfg.Observer.Began(p)
 	return p
 }
-
-// NewUntrustedError returns the error for a message whose sender was untrusted while it came.
-func NewUntrustedError(env *wire.Envelope) *kinds.Error {
-	return kinds.Errorf(kinds.NotAuthorized, "%s: the receiver does not trust the sender any more", env.Kind)
-}

@@ -43,9 +43,6 @@ func Decode(data []byte, v any, o Options) *Document {
 // IsSet reports whether the document has a key.
 func (d *Document) IsSet(key string) bool { return d.lines[key] != 0 }
 
-// IsEmpty reports whether the document has no key at all.
-func (d *Document) IsEmpty() bool { return len(d.lines) == 0 }
-
 // FindLine returns the line of a key, or 0 if the document does not have it.
 func (d *Document) FindLine(key string) int { return d.lines[key] }
 

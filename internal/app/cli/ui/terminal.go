@@ -45,25 +45,14 @@ func (t *Terminal) ErrWidth() int {
 	return math.MaxInt
 }
 
-// OutHeight returns the lines of the terminal on standard output, or math.MaxInt.
-func (t *Terminal) OutHeight() int {
-	_, lines := t.outSize()
-	return lines
-}
-
 // OutWidth returns the columns of the terminal on standard output, or math.MaxInt.
 func (t *Terminal) OutWidth() int {
-	columns, _ := t.outSize()
-	return columns
-}
-
-func (t *Terminal) outSize() (columns, lines int) {
 	if f, ok := t.outFile(); ok {
 		if columns, lines, err := term.GetSize(int(f.Fd())); err == nil && columns > 0 && lines > 0 {
-			return columns, lines
+			return columns
 		}
 	}
-	return math.MaxInt, math.MaxInt
+	return math.MaxInt
 }
 
 // outFile returns the file that standard output is.
