@@ -1,7 +1,7 @@
 // Package budget bounds what peers may cost this daemon: of each resource that a peer
 // can use up, how much one may hold, and how much all may hold together.
 //
-// A [Row] is a line of that table; all rows are in peer_limits.go. An [Account]
+// A [Row] is a line of that table; all rows are in rows.go. An [Account]
 // holds what each peer has of one row: a peer is its key, over all of its
 // connections. A [Book] opens the accounts and shows them to a person.
 //

@@ -62,7 +62,7 @@ func (n *Node) Join(ctx context.Context, inv identity.Invitation) (identity.Peer
 			addrs = append(addrs, a)
 		}
 	}
-	routes := n.listRoutes(inv.ID, addrs, false)
+	routes := n.orderRoutes(inv.ID, addrs, false)
 	if len(routes) == 0 {
 		return identity.Peer{}, kinds.Errorf(kinds.Invalid, "join: the invitation names no address, and no address of %s is known: ask for one with an address", inv.ID.Label())
 	}

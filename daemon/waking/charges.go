@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"slices"
 	"sort"
 	"time"
 
@@ -189,80 +188,6 @@ func (w *Waker) findCharge(k messageKey, sent bool) *charge {
 		}
 	}
 	return nil
-}
-
-// begin takes the session for a message, unless that is over a bound. Then an approved message waits
-// on, and another one is dropped: it waits for the session's next tool call. The caller holds mu.
-func (w *Waker) begin(s *session, e *entry, now time.Time) (begun bool, notice *Notice) {
-	e.charge.at = now
-	if err := w.checkCharge(e.charge); err != nil {
-		if e.approval != nil {
-			e.keptBy, e.keptUntil = err, w.findRoom(e.charge)
-			s.waiting = append(s.waiting, e)
-		} else {
-			s.forgetQuestion(e.Message)
-		}
-		return false, w.recordBound(s, e, now, err)
-	}
-	s.current, s.lastPost = e, now
-	if earlier := w.findCharge(e.key(), false); earlier != nil {
-		earlier.message = wire.NewMessageID() // it stays charged, in a row of its own
-		e.earlier = earlier
-	}
-	w.addCharge(e.charge)
-	return true, nil
-}
-
-// saveTurn writes the turn that has begun, also if the sender gives up, and reports whether the turn is
-// on disk. If it is not, the session is free again, and the message is tried again after savePause.
-func (w *Waker) saveTurn(ctx context.Context, e *entry) bool {
-	err := w.DB.Write(context.WithoutCancel(ctx), false, func(tx *store.Tx) error {
-		if e.earlier != nil {
-			if err := insertCharge(tx, e.earlier, e.charge.at.Add(-day)); err != nil {
-				return err
-			}
-		}
-		return insertCharge(tx, e.charge, e.charge.at.Add(-day))
-	})
-	if err == nil {
-		return true
-	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if !e.unsaved {
-		e.unsaved = true
-		w.Log.Warn("a session is not woken yet: the turn cannot be counted, and is tried again", "agent", e.Agent, "err", err)
-	}
-	w.removeCharge(e.charge)
-	if s := w.sessions[e.Agent]; s != nil && s.current == e { // else it was taken or given up meanwhile
-		s.current, s.retryAt = nil, time.Now().Add(savePause)
-		s.waiting = slices.Insert(s.waiting, 0, e)
-		w.changed.Set()
-	}
-	return false
-}
-
-// Finish records the outcome of a message with a grant. If it was not posted, the turn is not charged.
-func (w *Waker) Finish(ctx context.Context, m Message, o Outcome) {
-	w.tell(w.noteRefusal(m, o))
-	if o.Posted {
-		return
-	}
-	w.mu.Lock()
-	c := w.findCharge(m.key(), false)
-	if c != nil {
-		w.removeCharge(c)
-	}
-	if s := w.sessions[m.Agent]; s != nil {
-		s.forgetQuestion(m)
-	}
-	w.release(m.key())
-	w.mu.Unlock()
-	if c != nil {
-		if err := w.DB.Write(context.WithoutCancel(ctx), false, func(tx *store.Tx) error { return deleteCharge(tx, c) }); err != nil {
-			w.Log.Debug("a turn that did not begin is charged until tomorrow if acpd is started again", "agent", m.Agent, "err", err)
-		}
-	}
 }
 
 // CountSend charges a message that a session sends in a woken turn to the peer that caused the turn;

@@ -26,10 +26,10 @@ type route struct {
 	resolve func(context.Context) ([]leg, error)
 }
 
-// listRoutes returns the ways to a peer in the order in which they are dialled: the addresses on
+// orderRoutes returns the ways to a peer in the order in which they are dialled: the addresses on
 // UDP, dialStagger apart; then its pipes, unless background is set, and its relays, linkDelay after
 // the first. known are addresses as text; those on links it leaves out, as it asks the links.
-func (n *Node) listRoutes(id identity.ID, known []string, background bool) []route {
+func (n *Node) orderRoutes(id identity.ID, known []string, background bool) []route {
 	var routes []route
 	for _, text := range known {
 		if isLinkAddr(text) {
@@ -120,7 +120,7 @@ func (state *peerState) listRoutes(background bool) []route {
 	if good != "" && !state.node.StaysOnRelays() {
 		known = append([]string{good}, slices.DeleteFunc(slices.Clone(known), func(a string) bool { return a == good })...)
 	}
-	return state.node.listRoutes(state.id, known, background)
+	return state.node.orderRoutes(state.id, known, background)
 }
 
 // hasPipe reports whether a peer can be reached through a command.
