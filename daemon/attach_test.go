@@ -72,7 +72,7 @@ func TestANameWithOpenWorkNeedsItsKey(t *testing.T) {
 	leave(owned)
 	g = desk.guest(nil)
 	g.refused(kinds.NotAuthorized, "attach", client.AttachParams{Name: "planner", Key: key})
-	desk.agents.ProtectName("planner", registry.KeyHash{}, time.Now().Add(-registry.NameKeptFor))
+	desk.registry.ProtectName("planner", registry.KeyHash{}, time.Now().Add(-registry.NameKeptFor))
 	last, _ := desk.guestAgent(client.AttachParams{Name: "planner"}, say(accepted))
 	var s client.Task
 	if last.must("task", client.TaskParams{ID: taken.ID}, &s); s.State != client.TaskAccepted || s.Agent != "planner" {

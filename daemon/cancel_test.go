@@ -42,7 +42,7 @@ func TestCancelReachesTheAgent(t *testing.T) {
 		}
 	}
 	worker.refused(kinds.NotFound, "result", client.ResultParams{Ref: given.ID, Payload: completed("")})
-	if _, active, _ := laptop.agents.SummarizeLoad(); active != 0 {
+	if _, active, _ := laptop.registry.SummarizeLoad(); active != 0 {
 		t.Errorf("%d tasks are active", active)
 	}
 	asker.refused(kinds.NotFound, "cancel", client.CancelParams{Ref: wire.NewMessageID()})

@@ -105,8 +105,8 @@ type Daemon struct {
 	files      admin.Descriptors
 	space      *admin.Space
 
-	agents      *registry.Registry
-	attached    *agents.Service // serves them
+	registry    *registry.Registry // the attached agents
+	agents      *agents.Service    // serves them
 	outgoing    *outgoing.Service
 	tasks       *tasks.Service
 	incoming    *incoming.Service
@@ -140,7 +140,7 @@ type Daemon struct {
 func OpenDaemon(ctx context.Context, o Options) (*Daemon, error) {
 	d := &Daemon{
 		options: o, started: time.Now(), files: admin.DivideDescriptors(admin.ReadDescriptorLimit()),
-		agents: registry.NewRegistry(),
+		registry: registry.NewRegistry(),
 	}
 	if err := d.openParts(ctx); err != nil {
 		return nil, errors.Join(err, d.Close())
@@ -173,7 +173,7 @@ func (d *Daemon) openParts(ctx context.Context) error {
 	}
 	d.name = cfg.Name
 	d.log = d.config.NewLogger(d.options.Log)
-	d.drain = admin.NewDrain(d.agents, d.log)
+	d.drain = admin.NewDrain(d.registry, d.log)
 	if cfg.Metrics.Listen != "" {
 		d.measures = measures.New()
 	}
@@ -203,8 +203,8 @@ func (d *Daemon) openParts(ctx context.Context) error {
 	trust.KeepFromClaims(func(name string) bool { return len(d.config.Load().ListSettingsNaming(name)) > 0 })
 	findFleetName := func(id identity.ID) (string, bool) { return d.organisation.FindFleetName(id) } // asked when something is counted
 	d.budget = &budget.Book{Peers: trust.Len, Certified: findFleetName}
-	d.agents.Certified = findFleetName
-	d.agents.IsTrustedConnected = func() bool { return d.node.IsAnyConnected(trust.IsTrusted) }
+	d.registry.Certified = findFleetName
+	d.registry.IsTrustedConnected = func() bool { return d.node.IsAnyConnected(trust.IsTrusted) }
 	d.refusalLog = d.budget.OpenLog(d.log)
 	d.repeats = inbox.NewRepeats(d.budget)
 	d.permissions = permissions.New(trust, cfg, d.budget, d.refusalLog)
@@ -232,7 +232,7 @@ func (d *Daemon) openParts(ctx context.Context) error {
 	if d.inbox, err = inbox.OpenInbox(ctx, d.store, d.budget, cfg.MaxMessage, d.space.CheckRoom); err != nil {
 		return err
 	}
-	if d.delegations, err = delegation.OpenTable(ctx, d.store, d.agents, d.budget, func(t *delegation.Delegation) { d.sessions.Waker.Release(t.Agent, t.Peer, t.ID) }, d.log); err != nil {
+	if d.delegations, err = delegation.OpenTable(ctx, d.store, d.registry, d.budget, func(t *delegation.Delegation) { d.sessions.Waker.Release(t.Agent, t.Peer, t.ID) }, d.log); err != nil {
 		return err
 	}
 	d.known = known.New(known.Deps{Self: d.id, Inbox: d.inbox, Repeats: d.repeats, Delegations: d.delegations, MaxListBytes: d.maxListBytes, Calls: &d.calls})
@@ -261,7 +261,7 @@ func (d *Daemon) openParts(ctx context.Context) error {
 		Self: d.id, Name: d.name, Dir: dir, PQ: identity.HashPQ(d.key.PublicPQ()), Trust: trust, Node: d.node, Addresses: d.addresses, Relays: d.relays,
 		Organisation: d.organisation, Reserve: d.space.Reserve, Log: d.log, Direct: cfg.Reach.Direct, Config: d.config.Load,
 		Forget: d.forgetPeer, Removals: d.listRemovals, Publish: d.watch.Publish, Connected: d.options.Connected,
-		IsInUse: func(c *local.Conn) bool { return d.agents.FindByConn(c.Conn) != nil || d.watch.IsSubscribed(c) },
+		IsInUse: func(c *local.Conn) bool { return d.registry.FindByConn(c.Conn) != nil || d.watch.IsSubscribed(c) },
 	})
 	if err != nil {
 		return err
@@ -277,7 +277,7 @@ func (d *Daemon) openParts(ctx context.Context) error {
 		d.mail.Serve(store.WithRequester(ctx, from), from, s)
 	})
 	d.channels, err = channels.Open(ctx, channels.Deps{
-		Self: d.id, Dir: dir, DB: d.store, Trust: trust, Budget: d.budget, Node: d.node, Agents: d.agents, Space: d.space, Measures: d.measures,
+		Self: d.id, Dir: dir, DB: d.store, Trust: trust, Budget: d.budget, Node: d.node, Agents: d.registry, Space: d.space, Measures: d.measures,
 		MaxConns: d.files.Local, PeerLog: d.refusalLog, Log: d.log, Config: d.config.Load, Admit: d.checkStreamPermission,
 	})
 	if err != nil {
@@ -322,7 +322,7 @@ func (d *Daemon) listLoops() []admin.MovingPart {
 func (d *Daemon) openSessions(ctx context.Context) (err error) {
 	var untrusted []identity.ID
 	d.sessions, untrusted, err = sessions.Open(ctx, sessions.Deps{
-		Self: d.id, Dir: string(d.home), DB: d.store, Trust: d.trust, Agents: d.agents, Inbox: d.inbox, Delegations: d.delegations, Known: d.known, Watch: d.watch,
+		Self: d.id, Dir: string(d.home), DB: d.store, Trust: d.trust, Agents: d.registry, Inbox: d.inbox, Delegations: d.delegations, Known: d.known, Watch: d.watch,
 		Disk: d.space.Reserve, Calls: &d.calls, Log: d.log,
 		Config: d.config.Load, PeerName: d.trust.NameOf, ResolvePeer: d.peers.Resolve, MayDiscover: d.permissions.MayDiscover,
 		DescribeDelegation: func(ctx context.Context, t *delegation.Delegation, payloads bool) *client.Task {

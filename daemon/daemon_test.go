@@ -304,7 +304,7 @@ func TestAgentNamesAreUnique(t *testing.T) {
 	case <-t.Context().Done():
 	}
 	second.must("attach", client.AttachParams{Name: "reviewer"}, nil) // a new one replaces the connection's own
-	if all := desk.agents.ListAgents(); len(all) != 1 || all[0].Name != "reviewer" {
+	if all := desk.registry.ListAgents(); len(all) != 1 || all[0].Name != "reviewer" {
 		t.Errorf("%+v", all)
 	}
 }

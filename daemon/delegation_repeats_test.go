@@ -263,7 +263,7 @@ func TestAcceptedDelegationsSurviveARestart(t *testing.T) {
 			t.Errorf("%+v", all)
 		}
 	}
-	if _, active, _ := laptop.agents.SummarizeLoad(); active != 1 {
+	if _, active, _ := laptop.registry.SummarizeLoad(); active != 1 {
 		t.Errorf("%d tasks are active", active)
 	}
 	worker := laptop.agent(client.AttachParams{Name: "reviewer"}, nil)

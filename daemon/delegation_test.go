@@ -173,7 +173,7 @@ func TestRefusedDelegate(t *testing.T) {
 	if s := asker.state(id); s.State != client.TaskRefused {
 		t.Errorf("%+v", s)
 	}
-	if _, active, _ := laptop.agents.SummarizeLoad(); active != 0 {
+	if _, active, _ := laptop.registry.SummarizeLoad(); active != 0 {
 		t.Errorf("%d tasks are active", active)
 	}
 }

@@ -79,7 +79,7 @@ func FuzzAgentSession(f *testing.F) {
 		if after := desk.state(t, owner); after != before || desk.watch.HasSubscribers() {
 			t.Errorf("the daemon has changed: %s, was %s", after, before)
 		}
-		if a := desk.agents.FindByName("reviewer"); a == nil || a.Key != other.Key {
+		if a := desk.registry.FindByName("reviewer"); a == nil || a.Key != other.Key {
 			t.Error("the other agent is not what it was")
 		}
 		if s := desk.delegations.Status(desk.delegations.FindByID(nil, taken.ID, client.Taken)).State; s != client.TaskAccepted {

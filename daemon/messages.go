@@ -15,7 +15,7 @@ import (
 // openMessages opens the services that carry messages between the agents here and peers.
 func (d *Daemon) openMessages() {
 	of := agents.Deps{
-		Deps: d.known.Deps, Name: d.name, Registry: d.agents, Trust: d.trust, Node: d.node, Known: d.known, Sessions: d.sessions, Peers: d.peers,
+		Deps: d.known.Deps, Name: d.name, Registry: d.registry, Trust: d.trust, Node: d.node, Known: d.known, Sessions: d.sessions, Peers: d.peers,
 		Permissions: d.permissions, Drain: d.drain, Space: d.space, Budget: d.budget, PeerLog: d.refusalLog, Log: d.log,
 	}
 	d.outgoing = outgoing.New(outgoing.Deps{
@@ -24,7 +24,7 @@ func (d *Daemon) openMessages() {
 			return d.tasks.Ask(ctx, c, r, p)
 		},
 	})
-	d.attached = agents.New(of)
-	d.tasks = tasks.New(tasks.Deps{Deps: of, Agents: d.attached, Outgoing: d.outgoing})
-	d.incoming = incoming.New(incoming.Deps{Deps: of, Started: d.started, Agents: d.attached, Tasks: d.tasks})
+	d.agents = agents.New(of)
+	d.tasks = tasks.New(tasks.Deps{Deps: of, Agents: d.agents, Outgoing: d.outgoing})
+	d.incoming = incoming.New(incoming.Deps{Deps: of, Started: d.started, Agents: d.agents, Tasks: d.tasks})
 }

@@ -125,8 +125,8 @@ func TestSlowTakersKeepLittle(t *testing.T) {
 		t.Errorf("with room for it: %v, %d refused", err, countRefused())
 	}
 	fill := budget.SlowTakers.Peer - agents.SlowTakerBytes
-	laptop.attached.SlowTakers.AddUnchecked(desk.ID(), fill)
-	defer laptop.attached.SlowTakers.Release(desk.ID(), fill)
+	laptop.agents.SlowTakers.AddUnchecked(desk.ID(), fill)
+	defer laptop.agents.SlowTakers.Release(desk.ID(), fill)
 	var call sync.WaitGroup
 	defer call.Wait()
 	defer close(leave)

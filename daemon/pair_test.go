@@ -242,7 +242,7 @@ func (d *running) agent(p client.AttachParams, h handler) *program {
 // awaitLeft waits until no agent of a name is attached.
 func (d *running) awaitLeft(name string) {
 	d.t.Helper()
-	await.Until(d.t, name+" has left", func() bool { return d.agents.FindByName(name) == nil })
+	await.Until(d.t, name+" has left", func() bool { return d.registry.FindByName(name) == nil })
 }
 
 func (l *program) call(method string, params, result any) error {

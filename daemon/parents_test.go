@@ -207,7 +207,7 @@ func TestNothingFollowsFromAQueryThatIsOver(t *testing.T) {
 	t.Parallel()
 	x := newTrio(t)
 	over := wire.NewEnvelope(x.desk.id, x.laptop.id, kinds.KindQuery, query("?"))
-	x.laptop.known.BeginQuery(over, x.laptop.agents.FindByName("lead"), time.Now())
+	x.laptop.known.BeginQuery(over, x.laptop.registry.FindByName("lead"), time.Now())
 	x.expectParentEnded(x.lead.call("query", client.QueryParams{Head: client.Head{Parent: over.ID}, To: "build", Payload: query("?")}, nil))
 	if len(x.builder.asked) > 0 {
 		t.Error("the builder was asked")

@@ -29,7 +29,7 @@ func (d *Daemon) serveWhoami(_ context.Context, s *local.Conn, _ *local.NoParams
 
 func (d *Daemon) serveStatus(ctx context.Context, _ *local.Conn, _ *local.NoParams) (any, error) {
 	unready := d.readiness.Check(ctx)
-	state, active, _ := d.agents.SummarizeLoad()
+	state, active, _ := d.registry.SummarizeLoad()
 	if d.drain.IsLeaving() {
 		state = client.DaemonDraining
 	}
@@ -37,7 +37,7 @@ func (d *Daemon) serveStatus(ctx context.Context, _ *local.Conn, _ *local.NoPara
 	process := admin.DescribeProcess()
 	process.UDPReceiveBytes, process.UDPSendBytes = d.node.SocketBuffers()
 	return &client.Status{
-		Whoami: d.describeSelf(), State: state, PeersConnected: len(d.node.Peers()), Agents: d.agents.ListAgents(),
+		Whoami: d.describeSelf(), State: state, PeersConnected: len(d.node.Peers()), Agents: d.registry.ListAgents(),
 		TasksActive: active, TasksGiven: open.Given, TasksTaken: open.Taken, QuestionsOpen: open.Questions,
 		Drain: d.drain.Describe(), Messages: client.MessageCount{In: d.watch.CountMessages(client.In), Out: d.watch.CountMessages(client.Out)},
 		Ready: len(unready) == 0, Unready: unready, Relays: d.relays.List(), Warnings: d.listWarnings(),

@@ -163,13 +163,13 @@ func TestStandstillStarvesWatchdog(t *testing.T) {
 			}
 		}},
 		{client.SocketName, func(t *testing.T, d *Daemon) func() {
-			release := lockMutex(d.agents)
+			release := lockMutex(d.registry)
 			connect(t, d.home.ownerSocketPath())
 			connect(t, d.home.ownerSocketPath())
 			return release
 		}},
 		{filepath.Join(client.AgentFolder, client.SocketName), func(t *testing.T, d *Daemon) func() {
-			release := lockMutex(d.agents)
+			release := lockMutex(d.registry)
 			connect(t, d.guests.Addr().String())
 			connect(t, d.guests.Addr().String())
 			return release

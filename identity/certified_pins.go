@@ -112,9 +112,9 @@ func (t *TrustStore) LoadCertifiedPins(pins []CertifiedPin) {
 	maps.DeleteFunc(t.certified.pins.changed, func(id ID, _ bool) bool { _, there := t.certified.pins.byID[id]; return there })
 }
 
-// UnsavedPins returns a channel on which a value comes when [TrustStore.TakeUnsavedPins] may have
+// UnsavedPinsSignal returns a channel on which a value comes when [TrustStore.TakeUnsavedPins] may have
 // something to return. It has room for one, and is for one receiver.
-func (t *TrustStore) UnsavedPins() <-chan struct{} { return t.certified.pins.unsaved }
+func (t *TrustStore) UnsavedPinsSignal() <-chan struct{} { return t.certified.pins.unsaved }
 
 // TakeUnsavedPins returns what has changed since the last call: pins to be written, and the keys
 // whose pins are to be deleted.

@@ -73,7 +73,7 @@ func newService(deps Deps) *Service {
 func (s *Service) Run(ctx context.Context) error {
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return s.watchOwnCertificate(ctx) })
-	saver := pace.Saver{What: "post-quantum keys of peers with certificates", Changed: s.Trust.UnsavedPins(), Pause: pinsPause, Save: s.savePins, Log: s.Log}
+	saver := pace.Saver{What: "post-quantum keys of peers with certificates", Changed: s.Trust.UnsavedPinsSignal(), Pause: pinsPause, Save: s.savePins, Log: s.Log}
 	g.Go(func() error { return saver.Run(ctx) })
 	return g.Wait()
 }
