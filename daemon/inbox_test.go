@@ -132,7 +132,7 @@ func TestPeekingShowsNothing(t *testing.T) {
 }
 
 // Who delegated and has waited removes the result from the inbox by the delegation: the owner what no
-// agent gave, an agent its own.
+// agent gave, an agent or a connection of a guest its own.
 func TestAResultIsAcknowledgedByItsDelegation(t *testing.T) {
 	t.Parallel()
 	desk, laptop := pair(t)
@@ -166,11 +166,13 @@ func TestAResultIsAcknowledgedByItsDelegation(t *testing.T) {
 	removes("the owner, once more,", owner, owners, 0, 1)
 	other.refused(kinds.NotFound, "ack", client.AckParams{Ref: planners})
 	planner.refused(kinds.NotFound, "ack", client.AckParams{Ref: owners})
-	desk.guest(nil).refused(kinds.NotAuthorized, "ack", client.AckParams{Ref: owners})
+	guest := desk.guest(nil) // no agent
+	guest.refused(kinds.NotFound, "ack", client.AckParams{Ref: owners})
 	owner.refused(kinds.NotFound, "ack", client.AckParams{Ref: wire.NewMessageID()})
 	owner.refused(kinds.Invalid, "ack", client.AckParams{Ref: owners, UpTo: 9})
 	worker.refused(kinds.NotFound, "ack", client.AckParams{Ref: owners})
 	removes("the planner", planner, planners, 1, 0)
+	removes("a guest", guest, ends(guest), 1, 0)
 }
 
 // A caller that has waited may acknowledge the result before the inbox has it: then it does not stay

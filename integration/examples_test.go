@@ -197,6 +197,9 @@ func TestExamplesShowProgress(t *testing.T) {
 		}
 	}
 	working.Wait()
+	if page, err := laptop.Client.Inbox(t.Context(), client.InboxParams{Peek: true}); err != nil || len(page.Messages) > 0 {
+		t.Errorf("the inbox still has what the examples have shown: %v, %v", page, err)
+	}
 }
 
 // The examples that delegate fail if the task does, and none shows what would steer a terminal, also in

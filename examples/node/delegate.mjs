@@ -49,6 +49,7 @@ try {
     if (["completed", "failed", "cancelled", "expired", "refused"].includes(status.state)) {
       console.log(`${status.state}: ${show(status.outcome)}`);
       if (status.state !== "completed") process.exitCode = 1;
+      await call("ack", { ref: id }); // the result was shown: it may leave the inbox
       break;
     }
     console.log(`progress: ${show(status.partial?.outcome ?? "")}`);

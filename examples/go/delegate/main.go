@@ -43,14 +43,16 @@ func delegate(ctx context.Context, peer, task string) error {
 	}
 	for seen := uint64(0); ; {
 		status, err := daemon.Wait(ctx, client.WaitParams{ID: given.ID, AfterPartials: &seen})
-		switch {
-		case err != nil:
+		if err != nil {
 			return err
-		case status.State == client.TaskCompleted:
+		}
+		if status.State.IsFinal() {
+			_, err := daemon.Ack(ctx, client.AckParams{Ref: given.ID}) // status has the result: it may leave the inbox
+			if status.State != client.TaskCompleted {
+				return fmt.Errorf("%s: %s", status.State, status.Outcome)
+			}
 			fmt.Printf("%s: %s\n", status.State, client.Line(status.Outcome))
-			return nil
-		case status.State.IsFinal():
-			return fmt.Errorf("%s: %s", status.State, status.Outcome)
+			return err
 		}
 		part, err := kinds.ParsePayload[kinds.Result](status.Partial)
 		if err != nil {

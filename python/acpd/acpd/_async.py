@@ -447,11 +447,15 @@ class AsyncDelegation:
         await self._client._within(0, "answer", {"ref": self.id, "payload": make_response(answer)})
 
     async def result(self, *, timeout: Optional[float] = None) -> types.Result:
-        """Waits until the delegation is over, and returns its result. Raises TaskFailed if the agent reported that, otherwise the error with which the delegation ended, and Timeout after timeout seconds."""
+        """Waits until the delegation is over, returns its result, and removes that from the inbox. Raises TaskFailed if the agent reported that, otherwise the error with which the delegation ended, and Timeout after timeout seconds."""
         task = await self._wait(without_none(timeout_ms=millis(timeout)))
         if task["state"] == "accepted":
             raise Invalid("result: none comes: the delegation was given with report_back=False")
         said = task.get("result")
+        agent = self._client._attachment
+        if not (agent and ("error" if said and "code" in said else "result") in agent._handlers):  # a handler, which may be what calls, takes it
+            with contextlib.suppress(Error):
+                await self._client._within(0, "ack", {"ref": self.id})
         if task["state"] == "completed":
             return cast(types.Result, said or {"status": "completed", "outcome": task["outcome"]})
         if said and "code" in said:

@@ -340,6 +340,7 @@ class TestDelegations(Case):
         result = given.result()
         self.assertEqual((result["status"], result["outcome"], result["data"]), ("completed", "done: the tests", {"commit": "4f2a"}))
         self.assertEqual(client.delegation(given.id).result(), result)
+        self.assertNotIn(given.id, [m["envelope"].get("ref") for m in laptop.call("inbox", {"peek": True})["messages"]])
         self.assertIn(given.id, [task["id"] for task in client.tasks()])
 
     def test_failures(self) -> None:
