@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -180,6 +181,9 @@ func newIdentityConflictError(name string) *kinds.Error {
 	return kinds.Errorf(kinds.IdentityConflict, "%s saw another process with this daemon's key: stop that one, then start this one again", name)
 }
 
+// forbiddingErrnos are what the system returns for a packet that its firewall or a route forbids.
+var forbiddingErrnos = []syscall.Errno{syscall.EPERM, syscall.EACCES, syscall.ENETUNREACH, syscall.EHOSTUNREACH}
+
 // toDialError returns the error of a dial of one address. Nothing was sent then.
 func (n *Node) toDialError(id identity.ID, addr string, err error) *kinds.Error {
 	name := n.peerName(id)
@@ -227,6 +231,8 @@ func (n *Node) toDialError(id identity.ID, addr string, err error) *kinds.Error 
 		return n.newUnreachableError(id, kinds.DeliveredNo, "the MTU of this machine's interface to %s is below the 1,228 bytes (IPv4) or 1,248 (IPv6) that QUIC needs; raise it", addr)
 	case isUnsent && !n.hasOwnAddr():
 		return n.newUnreachableError(id, kinds.DeliveredNo, "%s %s; %s", n.Addr(), absentAddr, absentRemedy)
+	case isUnsent && slices.ContainsFunc(forbiddingErrnos, func(no syscall.Errno) bool { return strings.HasSuffix(transport.ErrorMessage, no.Error()) }):
+		return n.newUnreachableError(id, kinds.DeliveredNo, "this machine does not let packets out to %s; check its firewall and routes", addr)
 	case errors.Is(err, errRefused):
 		return n.newUnreachableError(id, kinds.DeliveredNo, "nothing listens at %s; start its daemon", addr)
 	}

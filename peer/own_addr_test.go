@@ -69,13 +69,21 @@ func TestJoinAtAnAddressOfSomebodyElse(t *testing.T) {
 	})
 }
 
-// TestPacketsThatAreTooLarge: what this machine's own system does not send is told with what to do, and not in the words
+// TestUnsentPackets: what this machine's own system does not send is told with what to do, and not in the words
 // of QUIC.
-func TestPacketsThatAreTooLarge(t *testing.T) {
+func TestUnsentPackets(t *testing.T) {
 	bubble(t, nil, func(t *testing.T, w *network) {
 		a, b := w.pair(nil)
-		err := a.toDialError(b.ID(), "192.0.2.7:7117", newUnsentError(syscall.EMSGSIZE))
-		says(t, err, kinds.Unreachable, "reviewer: the MTU of this machine's interface to 192.0.2.7:7117 is below the 1,228 bytes (IPv4) or 1,248 (IPv6) that QUIC needs; raise it")
+		const forbidden = "this machine does not let packets out to 192.0.2.7:7117; check its firewall and routes"
+		for no, words := range map[syscall.Errno]string{
+			syscall.EMSGSIZE:     "the MTU of this machine's interface to 192.0.2.7:7117 is below the 1,228 bytes (IPv4) or 1,248 (IPv6) that QUIC needs; raise it",
+			syscall.EPERM:        forbidden,
+			syscall.EACCES:       forbidden,
+			syscall.ENETUNREACH:  forbidden,
+			syscall.EHOSTUNREACH: forbidden,
+		} {
+			says(t, a.toDialError(b.ID(), "192.0.2.7:7117", newUnsentError(no)), kinds.Unreachable, "reviewer: "+words)
+		}
 	})
 }
 
