@@ -223,6 +223,17 @@ var reproductions = []reproduction{
 		o.Machine.putFile(s.t, "proc/sys/net/core/rmem_max", "7500000\n")
 		o.Machine.putFile(s.t, "proc/sys/net/core/wmem_max", "7500000\n")
 	}, "buffers.ok"),
+	{codes("port.ok"), func(t *testing.T) []Finding { // the flag chose another port than that which a program has
+		all := faked(func(_ *clitest.FakeDaemon, s *client.Status, o *Options) {
+			s.Listen, s.Process.PID = []string{"192.0.2.1:7118"}, 7
+			o.Machine.ListenUDP = func(string) error { return syscall.EADDRINUSE }
+			o.Machine.putFile(t, "proc/7/cmdline", "acpd\x00--listen\x00:7118\x00")
+		}).find(t)
+		if findCode(all, "port.other").Code != "" {
+			t.Errorf("%+v", all)
+		}
+		return all
+	}},
 	{codes("port.ok"), func(t *testing.T) []Finding {
 		all := faked(func(*clitest.FakeDaemon, *client.Status, *Options) {}).find(t)
 		if f := findCode(all, "port.ok"); !strings.Contains(f.What, "a firewall of this machine must let in UDP port 7117, and UDP port 5353") {
@@ -253,7 +264,11 @@ var reproductions = []reproduction{
 	{codes("peer.unasked"), func(t *testing.T) []Finding {
 		desk, _ := startPair(t)
 		desk.stop()
-		return examine(t, options(t, desk.home))
+		all := examine(t, options(t, desk.home))
+		if f := findCode(all, "peer.unasked"); !strings.HasSuffix(f.Remedy, "--home "+desk.home) {
+			t.Errorf("%+v", f)
+		}
+		return all
 	}},
 	{codes("peer.away"), func(t *testing.T) []Finding {
 		desk, laptop := startPair(t)

@@ -20,6 +20,9 @@ import (
 
 const subjectDaemon = "daemon"
 
+// makeUpCommand returns the command that starts this daemon, and not another one.
+func (x *examination) makeUpCommand() string { return "acpctl up --home " + shellpath.Quote(x.Home) }
+
 // examineDaemon reports whether a daemon runs, since when, and of which version.
 func (x *examination) examineDaemon() {
 	socket := x.filePath(client.SocketName)
@@ -29,7 +32,7 @@ func (x *examination) examineDaemon() {
 		return
 	}
 	if x.status == nil {
-		remedy := "acpctl up --home " + shellpath.Quote(x.Home)
+		remedy := x.makeUpCommand()
 		if x.holder != nil {
 			remedy = fmt.Sprintf("start acpd when %s (process %d) has ended, which works on the state directory", x.holder.Program, x.holder.PID)
 		}

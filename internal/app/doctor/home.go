@@ -39,7 +39,7 @@ func (x *examination) examineHome() bool {
 	info, err := os.Stat(x.Home)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		x.add("home.missing", subjectHome, x.Home+" is not there: no daemon was started with it", "acpctl up, or name another directory with --home or ACP_HOME")
+		x.add("home.missing", subjectHome, x.Home+" is not there: no daemon was started with it", x.makeUpCommand()+", or name another directory with --home or ACP_HOME")
 		return false
 	case err != nil:
 		x.add("home.owner", subjectHome, fmt.Sprintf("%s cannot be looked at: %v", x.Home, err), "run acpctl as the user whose directory it is")

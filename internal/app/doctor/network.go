@@ -55,10 +55,10 @@ func (x *examination) examinePort() {
 		open = ""
 	}
 	if x.status != nil {
-		if port == config.DefaultPort || x.config.Listen != "" {
+		if port == config.DefaultPort || x.config.Listen != "" || x.hasDaemonFlag("--listen") {
 			x.add("port.ok", subject, "the daemon listens on UDP port "+port+open, "")
 		} else if errors.Is(x.Machine.ListenUDP(":"+config.DefaultPort), syscall.EADDRINUSE) {
-			x.add("port.other", subject, fmt.Sprintf("the daemon uses UDP port %s, as another program has %s", port, config.DefaultPort), x.describeOpenPorts()+"; or stop that program, and set listen in config.yaml")
+			x.add("port.other", subject, fmt.Sprintf("the daemon uses UDP port %s, and another program has %s", port, config.DefaultPort), x.describeOpenPorts()+"; or, unless --listen chose that port, stop that program, and set listen in config.yaml")
 		} else {
 			x.add("port.ok", subject, fmt.Sprintf("the daemon listens on UDP port %s, which it chose when %s was taken, or as its command line says%s", port, config.DefaultPort, open), "")
 		}
@@ -120,7 +120,7 @@ func (x *examination) readSysctl(name string) int {
 // examineMulticast sends a question to the group on each interface that discovery uses, and
 // listens for it.
 func (x *examination) examineMulticast(ctx context.Context) {
-	if x.config.Discovery.MDNS == config.Off || x.isDiscoveryOffByFlag() {
+	if x.config.Discovery.MDNS == config.Off || x.hasDaemonFlag("--no-mdns") {
 		x.add("multicast.off", "discovery", "discovery.mdns is off in config.yaml, or acpd runs with --no-mdns: peers do not find each other by themselves", "nothing if that is meant; peers are reached by invitations and configured addresses")
 		return
 	}
@@ -156,11 +156,14 @@ func (x *examination) examineMulticast(ctx context.Context) {
 	}
 }
 
-// isDiscoveryOffByFlag reports whether the daemon was started with --no-mdns, as far as the system says.
-func (x *examination) isDiscoveryOffByFlag() bool {
+// hasDaemonFlag reports whether the daemon was started with a flag, as far as the system says.
+func (x *examination) hasDaemonFlag(flag string) bool {
 	if x.status == nil {
 		return false
 	}
 	line, _ := x.Machine.readFile(fmt.Sprintf("proc/%d/cmdline", x.status.Process.PID))
-	return slices.ContainsFunc(strings.Split(string(line), "\x00"), func(arg string) bool { return arg == "--no-mdns" || arg == "--no-mdns=true" })
+	return slices.ContainsFunc(strings.Split(string(line), "\x00"), func(arg string) bool {
+		name, value, _ := strings.Cut(arg, "=")
+		return name == flag && value != "false"
+	})
 }

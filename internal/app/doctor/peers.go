@@ -26,7 +26,7 @@ const (
 func (x *examination) examinePeers(ctx context.Context) {
 	if x.status == nil {
 		if len(x.trusted) > 0 {
-			x.add("peer.unasked", "peers", fmt.Sprintf("trusted peers: %d; only a running daemon can say whether they are in reach", len(x.trusted)), "acpctl up")
+			x.add("peer.unasked", "peers", fmt.Sprintf("trusted peers: %d; only a running daemon can say whether they are in reach", len(x.trusted)), x.makeUpCommand())
 		} else if !x.has("record.lost", "record.newer") {
 			x.addNobody()
 		}
@@ -68,7 +68,7 @@ func (x *examination) examinePeers(ctx context.Context) {
 }
 
 func (x *examination) addNobody() {
-	x.add("peer.none", "peers", "nobody is trusted: no message comes or goes", "acpctl up here and on the other machine")
+	x.add("peer.none", "peers", "nobody is trusted: no message comes or goes", x.makeUpCommand()+", and acpctl up on the other machine")
 }
 
 // pong is the answer to a ping.
