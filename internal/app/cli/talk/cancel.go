@@ -28,12 +28,12 @@ there may work on until its machine has received the cancellation.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			id, err := v.findTaskID(cmd.Context(), "ID", args[0], givenTask)
 			if err != nil {
-				return err
+				return hintAtReply(err)
 			}
 			c := kinds.Cancel{Reason: frame.FirstOrEmpty(args[1:])}
 			answer, err := v.Daemon.Cancel(cmd.Context(), client.CancelParams{Ref: id, Payload: kinds.EncodePayload(&c), Abandon: abandon})
 			if e, ok := errors.AsType[*kinds.Error](err); ok && e.Code == kinds.NotFound && e.From == "" {
-				return kinds.Errorf(kinds.NotFound, "ID: %s names no delegation that was given here: see acpctl tasks", id)
+				return hintAtReply(kinds.Errorf(kinds.NotFound, "ID: %s names no delegation that was given here: see acpctl tasks", id))
 			}
 			if err != nil {
 				return hintAtAbandoning(err, id, abandon)
@@ -58,6 +58,14 @@ there may work on until its machine has received the cancellation.`,
 	}
 	cmd.Flags().BoolVar(&abandon, "abandon", false, "if the other side does not answer, end it only here")
 	return cmd
+}
+
+// hintAtReply returns the error of a cancel, with how work that was taken here is ended if it is not one that was given.
+func hintAtReply(err error) error {
+	if e, ok := errors.AsType[*kinds.Error](err); !ok || e.Code != kinds.NotFound {
+		return err
+	}
+	return frame.WithHint(err, "only who delegated can cancel: acpctl reply ID --failed TEXT ends what was taken here")
 }
 
 // hintAtAbandoning returns the error of a cancel, with what helps if the other side has said nothing.

@@ -64,9 +64,10 @@ func TestTaskIDsByTheirBeginning(t *testing.T) {
 		t.Errorf("the list was asked for %d times, for two ids that are not whole", listed)
 	}
 	cancelled = nil
+	const hint = "; only who delegated can cancel: acpctl reply ID --failed TEXT ends what was taken here\n"
 	f.WantResult(f.Run("cancel", "3f2b8c1e"), frame.ExitUsage, "", "acpctl cancel: ID: 3f2b8c1e begins 2 ids: write more of the one that is meant: acpctl tasks lists them\nSee: acpctl cancel --help\n")
-	f.WantResult(f.Run("cancel", "9e0000"), frame.ExitLocal, "", "acpctl cancel: "+missing+"9e0000: see acpctl tasks\n") // it was taken
-	f.WantResult(f.Run("cancel", "3f2b8c1e-7"), frame.ExitLocal, "", "acpctl cancel: "+missing+"3f2b8c1e-7: see acpctl tasks\n")
+	f.WantResult(f.Run("cancel", "9e0000"), frame.ExitLocal, "", "acpctl cancel: "+missing+"9e0000: see acpctl tasks"+hint) // it was taken
+	f.WantResult(f.Run("cancel", "3f2b8c1e-7"), frame.ExitLocal, "", "acpctl cancel: "+missing+"3f2b8c1e-7: see acpctl tasks"+hint)
 	for _, text := range []string{"3f2b8", "3f2b8c1e6f0a", "3f2b8c1-", "planner", "", given + "0", "3f2b8c1e-6f0a-4d3c-9e57-0c1d2e3f4a5x", "3f2b8c1e--"} {
 		if got := f.Run("cancel", text); got.Code != frame.ExitUsage || text != "" && !strings.Contains(got.Err, "or 6 or more characters that begin the id of a delegation\n") {
 			t.Errorf("%q: %+v", text, got)
