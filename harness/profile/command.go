@@ -32,6 +32,9 @@ func (p *Profile) FindProgram() (*Program, error) {
 		if errors.Is(err, exec.ErrDot) {
 			return nil, fmt.Errorf("program: %s was found in the working directory: add its folder to PATH, or name its path", p.Program)
 		}
+		if strings.Contains(p.Program, "/") {
+			return nil, fmt.Errorf("program: there is no %s that can be run: check the path, and its mode", p.Program)
+		}
 		return nil, fmt.Errorf("program: %s is not in PATH: install it, or add its folder to PATH", p.Program)
 	}
 	found := &Program{}

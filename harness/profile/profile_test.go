@@ -122,4 +122,8 @@ func TestFindProgram(t *testing.T) {
 	if _, err := p.FindProgram(); err == nil {
 		t.Error("a program that is not there was found")
 	}
+	p.Program = "./missing"
+	if _, err := p.FindProgram(); err == nil || strings.Contains(err.Error(), "PATH") {
+		t.Errorf("a path: %v", err)
+	}
 }
