@@ -81,6 +81,7 @@ func TestWhatToTypeInstead(t *testing.T) {
 		{"wake allow laptop claude", "acpctl wake allow: PEER is a name without an agent", "Type: acpctl wake allow laptop --agent claude"},
 		{"untrust laptop/codex", "acpctl untrust: PEER is a name without an agent", "Type: acpctl untrust laptop"},
 		{"notify laptop ci.done", "acpctl notify: DATA is missing", `Type: acpctl notify laptop build.status '{"branch": "main", "ok": true}'`},
+		{"notify laptop shelf ci.done yes", "acpctl notify: several peers are one argument, with commas", "Type: acpctl notify 'laptop,shelf' ci.done yes"},
 		{"ping", "acpctl ping: PEER is missing: it may be laptop, shelf", "Type: acpctl ping laptop"},
 		{"trust", "acpctl trust: ID or NAME is missing: acpctl peers lists them", "Type: acpctl trust laptop"},
 		{"join acp://foo?a=1", "acpctl join: this is not a whole invitation: the shell has cut it at the first &", "Type: acpctl join 'acp://…', with the whole line between quotes"},

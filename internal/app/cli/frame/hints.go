@@ -157,6 +157,8 @@ func (f *Frame) withInstead(cmd *cobra.Command, args []string, err error) error 
 		return Instead{err, formatExample(cmd, FirstOrEmpty(args))}
 	case err != nil && len(names) == 0 && len(args) == 1 && cmd.Flags().Lookup("name") != nil && isPeer(args[0]):
 		return Instead{fmt.Errorf("%q is one argument too many", args[0]), cmd.CommandPath() + " --name " + args[0]}
+	case err != nil && strings.Contains(cmd.Use, " PEER[,PEER…] ") && len(args) > len(names) && f.isPeerName(cmd.Context(), args[1]):
+		return Instead{UsageErrorf("several peers are one argument, with commas"), formatTyped(cmd, append([]string{args[0] + "," + args[1]}, args[2:]...))}
 	case err != nil && len(names) > 0 && len(args) > len(names) && slices.Contains(textArgs, strings.Trim(names[len(names)-1], "[]")):
 		n := len(names) - 1
 		joined := append(slices.Clone(args[:n]), strings.Join(args[n:], " "))
@@ -175,6 +177,12 @@ func (f *Frame) namePeers(cmd *cobra.Command, missing error) error {
 		missing = fmt.Errorf("%w: it may be %s", missing, strings.Join(names, ", "))
 	}
 	return Instead{missing, formatExample(cmd, FirstOrEmpty(names))}
+}
+
+// isPeerName reports whether a trusted peer is called so.
+func (f *Frame) isPeerName(ctx context.Context, name string) bool {
+	peers, _ := f.listPeers(ctx)
+	return slices.Contains(peers, name)
 }
 
 // listPeers returns the names of the trusted peers, first of those that are connected.
