@@ -230,7 +230,7 @@ func (c *Client) FindChannel(ctx context.Context, intent, name string) (*Channel
 	case 1:
 		return &found[0], nil
 	}
-	return nil, kinds.Errorf(kinds.Invalid, "%d channels are called %q: name the intent too", len(found), name)
+	return nil, kinds.Errorf(kinds.Invalid, "several channels are called %q: name the intent too", name)
 }
 
 // listOwnChannels returns the channels of the intents of the caller's own daemon, and the ids of the

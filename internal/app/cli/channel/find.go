@@ -45,7 +45,7 @@ func (c *verbs) findChannel(ctx context.Context, arg string) (id string, err err
 	case len(open) == 1:
 		return open[0].ID, nil
 	case len(open) > 1:
-		return "", frame.UsageErrorf("CHANNEL: %d channels are called %q: name one as %s/%s or by its id", len(open), arg, client.Line(open[0].IntentID), name)
+		return "", frame.UsageErrorf("CHANNEL: several channels are called %q: name one as %s/%s or by its id", arg, client.Line(open[0].IntentID), name)
 	case closed != "":
 		return "", kinds.Errorf(kinds.NotFound, "the channel %q is closed: create another with acpctl channel create; acpctl channel tail %s shows what was said there", arg, closed)
 	}
