@@ -207,7 +207,7 @@ func TestAMutedSessionIsNotWoken(t *testing.T) {
 	if e := owner.refused(kinds.NoAgent, "agents.mute", client.MuteAgentParams{Name: "cluade", Secs: 1}); !strings.HasSuffix(e.Message, ": did you mean claude?") {
 		t.Error(e)
 	}
-	for _, bad := range []client.MuteAgentParams{{Name: "claude", Secs: 1 << 40}, {}} {
+	for _, bad := range []client.MuteAgentParams{{Name: "claude", Secs: 1 << 40}, {}, {Name: "nobody"}} {
 		if err := owner.call("agents.mute", bad, nil); err == nil {
 			t.Errorf("%+v is taken", bad)
 		}

@@ -267,7 +267,7 @@ func (s *Service) serveMuteAgent(_ context.Context, _ *local.Conn, p *client.Mut
 	switch a := s.Agents.FindByName(p.Name); {
 	case a != nil && !a.IsSession():
 		return nil, kinds.Errorf(kinds.Invalid, "agents.mute: name: %s answers by itself, and nothing wakes it: end it instead", p.Name)
-	case a == nil && p.Secs > 0 || p.Name == "":
+	case a == nil && (p.Secs > 0 || s.Waker.Rules.MutedUntil(p.Name, now).IsZero()):
 		return nil, kinds.Errorf(kinds.NoAgent, "agents.mute: name: no agent %.64q is attached: %s", p.Name, s.suggestSession(p.Name))
 	}
 	mute := func() error { return s.Waker.Rules.Mute(p.Name, now.Add(time.Duration(p.Secs)*time.Second)) }
