@@ -70,6 +70,8 @@ func TestRemediesCanBeTyped(t *testing.T) {
 	id := clitest.SomeID.String()
 	f.SetAnswer(client.MethodCancel, kinds.Errorf(kinds.NotFound, "ref: say in `to` whom it went to"))
 	f.WantResult(f.Run("cancel", id), frame.ExitLocal, "", "acpctl cancel: ID: "+id+" names no delegation that was given here: see acpctl tasks; only who delegated can cancel: acpctl reply ID --failed TEXT ends what was taken here\n")
+	f.SetAnswer(client.MethodPing, kinds.Errorf(kinds.Invalid, "to: %q is this daemon itself: name a peer, or peer/agent; peers lists them", "desk"))
+	f.WantResult(f.Run("ping", "desk", "-c", "1"), frame.ExitUsage, "", `acpctl ping: PEER: "desk" is this daemon itself: name a peer, or peer/agent; acpctl peers lists them`+"\nSee: acpctl ping --help\n")
 	f.SetAnswer(client.MethodPing, kinds.Errorf(kinds.DaemonUnavailable, "gone: repeat it with the same id"))
 	f.WantResult(f.Run("ping", "desk", "-c", "1"), 6, "", "acpctl ping: gone: try again\n")
 	f.SetAnswer(client.MethodQuery, kinds.Errorf(kinds.Timeout, "allow more time, or repeat with the same id"))

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/client/channels"
@@ -59,7 +60,7 @@ func (x *examination) examinePrograms(ctx context.Context) {
 		case s.Connected == setup.Connected:
 			x.add("program.ok", s.Program, addNewer(fmt.Sprintf("%s %s is connected by %s, which starts %s", s.Title, s.Version, s.Config, s.Command[0]), s.Program, s.Version), "")
 		case s.Path != "":
-			x.add("program.absent", s.Program, fmt.Sprintf("%s %s is here, and not connected", s.Title, s.Version), again+" if it shall have the tools")
+			x.add("program.absent", s.Program, strings.TrimSpace(s.Title+" "+s.Version)+" is here, and not connected", again+" if it shall have the tools")
 		}
 		if s.Connected != setup.Connected || s.Version == "" {
 			continue

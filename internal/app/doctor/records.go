@@ -32,7 +32,7 @@ func (x *examination) examineConfig() {
 	if err == nil {
 		what := path + " is valid"
 		if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
-			what = "there is no " + path + ": the defaults count"
+			what = "there is no " + path + ": the defaults apply"
 		}
 		x.add("config.ok", statedir.ConfigName, what, "")
 		return

@@ -16,6 +16,7 @@ import (
 
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/harness/setup"
+	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/internal/app/cli/frame"
 	"github.com/acpd/acpd/internal/app/cli/ui"
 )
@@ -64,6 +65,9 @@ broken, or other: their server acp is something else), and the file that says so
 			if len(args) == 1 && !slices.Contains(programs, args[0]) {
 				hint := frame.HintForWord(cmd.Root(), args[0], nil)
 				if !strings.HasPrefix(hint, "acpctl setup ") && !strings.HasPrefix(hint, "acpctl mcp") {
+					if near := identity.FormatSuggestion(args[0], programs, ""); near != "" {
+						return fmt.Errorf("setup does not know %q: %s", args[0], near)
+					}
 					hint = frame.HintMCP("that program")
 				}
 				return frame.Instead{Err: fmt.Errorf("setup does not know %q, only %s", args[0], strings.Join(programs, ", ")), Type: hint}

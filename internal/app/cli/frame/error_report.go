@@ -19,7 +19,7 @@ import (
 
 // timeFlags are the names that verbs have for how long something may take. Each is tried where
 // another one was meant.
-var timeFlags = []string{"deadline", "timeout", "expires", "wait"}
+var timeFlags = []string{"deadline", "timeout", "wait", "expires"}
 
 // explainUnknownFlag adds to the error of a flag that cmd does not have what may have been meant:
 // a flag of another name, or text.
@@ -84,7 +84,7 @@ func (f *Frame) reportError(ctx context.Context, cmd *cobra.Command, args []stri
 	}
 	e, code := f.ClassifyError(ctx, err)
 	told := *e
-	told.Message = sameID.Replace(e.Message)
+	told.Message = typedRemedies.Replace(e.Message)
 	if e.From == "" && f.understood {
 		told.Message = nameTimeFlag(cmd, translateParam(cmd, told.Message))
 		if e.Code == kinds.Invalid && code == ExitLocal && concernsCommandLine(cmd, told.Message) {
@@ -152,9 +152,9 @@ func (f *Frame) printErrorForModel(ctx context.Context, e *kinds.Error) {
 	f.PrintForModel(m)
 }
 
-// sameID replaces a remedy of the daemon's that WithRepeatID has left. The verbs in question do
-// no harm if they run twice.
-var sameID = strings.NewReplacer("repeat it with the same id", "try again", "repeat with the same id", "try again")
+// typedRemedies replaces remedies of the daemon's by what is typed. Of those with the same id WithRepeatID has left
+// some: the verbs in question do no harm if they run twice.
+var typedRemedies = strings.NewReplacer("; peers lists them", "; acpctl peers lists them", ": see tasks", ": see acpctl tasks", "repeat it with the same id", "try again", "repeat with the same id", "try again")
 
 // nameTimeFlag adds the verb's flag for it to the remedy to allow more time.
 func nameTimeFlag(cmd *cobra.Command, message string) string {

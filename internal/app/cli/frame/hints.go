@@ -213,6 +213,9 @@ func reportUnknownVerb(cmd *cobra.Command, args []string) error {
 	if err := reportRemoved(cmd, args[0]); err != nil {
 		return err
 	}
+	if cmd.Name() == "agents" && isPeer(args[0]) && len(cmd.SuggestionsFor(args[0])) == 0 {
+		return Instead{errors.New(problem + ", and the agents of a peer are listed by discover"), cmd.Root().Name() + " discover " + args[0]}
+	}
 	if !cmd.HasParent() {
 		if hint := HintForWord(cmd, args[0], args[1:]); hint != "" {
 			return Instead{errors.New(problem), hint}

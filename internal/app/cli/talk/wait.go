@@ -5,12 +5,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/internal/app/cli/frame"
+	"github.com/acpd/acpd/internal/shellpath"
 	"github.com/acpd/acpd/kinds"
 	"github.com/acpd/acpd/wire"
 )
@@ -58,6 +61,9 @@ answer or does not trust this daemon, and 5 if nobody here has that name.`,
 				return err
 			}
 			id, err := v.findTaskID(cmd.Context(), "ID", args[0], anyTask)
+			if peer, _, _ := strings.Cut(args[0], "/"); err != nil && identity.CheckName(peer) == nil && !isIDPrefix(args[0]) {
+				return frame.Instead{Err: err, Type: fmt.Sprintf("acpctl wait %s --online  or: acpctl wait %[1]s --idle", shellpath.Quote(client.Line(args[0])))}
+			}
 			if err != nil {
 				return err
 			}
@@ -159,5 +165,5 @@ func (v *verbs) tellQuestion(ctx context.Context, t *client.Task) {
 		})
 		return
 	}
-	v.Warn("%s asks: %s: "+how, t.Peer, t.Question.Text, t.ID)
+	v.Warn("%s asks: %s: "+how, strings.TrimSuffix(t.Peer+"/"+t.ToAgent, "/"), t.Question.Text, t.ID)
 }
