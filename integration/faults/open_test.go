@@ -122,8 +122,8 @@ func (m *machine) open() map[string]int {
 	return open
 }
 
-// pools are the functions in which goroutines wait for work. They are few, and stay.
-var pools = []string{live.Module + "/peer.(*workers).runWorker", live.Module + "/client/jsonrpc.(*Conn).runHandlers"}
+// pool is the function in which goroutines wait for work. They are few, and stay.
+var pool = live.Module + "/internal/workers.(*Pool).run"
 
 // roles maps names on the side that dialled to those on the side that was called.
 var roles = map[string]string{
@@ -148,7 +148,7 @@ func began(frames []string) (name string, waits bool) {
 			continue
 		}
 		if name == "" {
-			waits = slices.Contains(pools, at)
+			waits = at == pool
 		}
 		name = at
 	}
