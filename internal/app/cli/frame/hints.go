@@ -213,9 +213,6 @@ func reportUnknownVerb(cmd *cobra.Command, args []string) error {
 	if err := reportRemoved(cmd, args[0]); err != nil {
 		return err
 	}
-	if cmd.Name() == "agents" && isPeer(args[0]) && len(cmd.SuggestionsFor(args[0])) == 0 {
-		return Instead{errors.New(problem + ", and the agents of a peer are listed by discover"), cmd.Root().Name() + " discover " + args[0]}
-	}
 	if !cmd.HasParent() {
 		if hint := HintForWord(cmd, args[0], args[1:]); hint != "" {
 			return Instead{errors.New(problem), hint}
@@ -225,6 +222,9 @@ func reportUnknownVerb(cmd *cobra.Command, args []string) error {
 	near := slices.DeleteFunc(cmd.SuggestionsFor(args[0]), func(verb string) bool { return verb[0] != args[0][0] })
 	if len(near) > 0 {
 		return errors.New(problem + ": did you mean " + strings.Join(near, " or ") + "?")
+	}
+	if cmd.Name() == "agents" && isPeer(args[0]) {
+		return Instead{errors.New(problem + ", and the agents of a peer are listed by discover"), cmd.Root().Name() + " discover " + args[0]}
 	}
 	return errors.New(problem)
 }
