@@ -29,19 +29,6 @@ import (
 	"github.com/acpd/acpd/wire"
 )
 
-// examineOwnerNotify examines a daemon whose owner is told by a script.
-func examineOwnerNotify(t *testing.T, script string) []Finding {
-	s := startSite(t, "desk")
-	path := filepath.Join(t.TempDir(), "tell")
-	if err := os.WriteFile(path, []byte("#!/bin/sh\n"+script), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := s.client.NotifyOwner(await.NewContext(t), client.OwnerNotifyParams{Set: true, Command: []string{path}}); err != nil {
-		t.Fatal(err)
-	}
-	return examine(t, options(t, s.home))
-}
-
 var reproductions = []reproduction{
 	{codes("home.ok", "file.ok", "disk.ok", "config.ok", "record.ok", "state.ok", "daemon.ok", "identity.ok", "port.ok", "port.loopback",
 		"clock.ok", "descriptors.ok", "budget.ok", "peer.ok", "agent.none", "mailbox.ok", "channel.ok"), func(t *testing.T) []Finding {

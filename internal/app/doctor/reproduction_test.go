@@ -11,6 +11,7 @@ import (
 
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/harness/setup"
+	"github.com/acpd/acpd/integration/await"
 	"github.com/acpd/acpd/integration/live"
 	"github.com/acpd/acpd/internal/app/cli/clitest"
 )
@@ -139,4 +140,17 @@ func render(all []Finding) string {
 		fmt.Fprintf(&b, "%s %s: %s / %s\n", f.Severity, f.Code, f.What, f.Remedy)
 	}
 	return b.String()
+}
+
+// examineOwnerNotify examines a daemon whose owner is told by a script.
+func examineOwnerNotify(t *testing.T, script string) []Finding {
+	s := startSite(t, "desk")
+	path := filepath.Join(t.TempDir(), "tell")
+	if err := os.WriteFile(path, []byte("#!/bin/sh\n"+script), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.client.NotifyOwner(await.NewContext(t), client.OwnerNotifyParams{Set: true, Command: []string{path}}); err != nil {
+		t.Fatal(err)
+	}
+	return examine(t, options(t, s.home))
 }
