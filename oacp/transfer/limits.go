@@ -15,7 +15,7 @@ const (
 )
 
 // refillPause is the least time between two refills of a queue that only ended pauses cause. So a
-// peer that refuses many messages for now does not cause a refill for each.
+// peer that refuses many messages does not cause a refill for each.
 const refillPause = 100 * time.Millisecond
 
 // Times.
@@ -28,7 +28,7 @@ const (
 	invalidRestTime   = 10 * time.Second // the same, for a file that is no valid message
 	firstPause        = 250 * time.Millisecond
 	longestPause      = 30 * time.Second // between tries to reach a peer
-	longestRetry      = time.Minute      // between tries of an entry that a peer does not take for now
+	longestRetry      = time.Minute      // between tries of an entry that a peer does not take
 	retryRefusedEvery = time.Minute      // between offers of refused entries for which a peer gives a reason
 	refusedPause      = 5 * time.Minute  // after a refusal that should be permanent
 	idleTime          = 30 * time.Second

@@ -22,9 +22,9 @@ type peerQueue struct {
 	// for the other.
 	deliverSignal, reportSignal pace.Signal
 
-	todo        []*entry  // in the order of sending; refilled when stale
-	stale       bool      // an entry waits that is not in todo
-	refillAt    time.Time // when the first pause of an entry ends and todo becomes stale; zero if none has one
+	ready       []*entry  // in the order of sending; refilled when stale
+	stale       bool      // an entry waits that is not in ready
+	refillAt    time.Time // when the first pause of an entry ends and ready becomes stale; zero if none has one
 	sending     int       // how many entries are being sent
 	sendingRank int       // their rank
 
@@ -152,19 +152,19 @@ func (l *ledger) takeNextEntry(q *peerQueue) (*entry, time.Duration) {
 	if q.stale || !q.refillAt.IsZero() && !now.Before(q.refillAt) {
 		l.refillTodo(q, now)
 	}
-	for len(q.todo) > 0 {
-		e := q.todo[0]
+	for len(q.ready) > 0 {
+		e := q.ready[0]
 		if s := l.bound[e.mailbox]; e.state == Waiting && s != nil && s.Peer == q.peer && !e.nextTry.After(now) {
 			if q.sending == maxSending || q.sending > 0 && q.sendingRank != e.rank {
 				break // the end of a delivery asks again
 			}
-			q.todo = q.todo[1:]
+			q.ready = q.ready[1:]
 			q.sendingRank = e.rank
 			q.sending++
 			e.setState(sending, e.reason)
 			return e, 0
 		}
-		q.todo = q.todo[1:] // it no longer waits
+		q.ready = q.ready[1:] // it no longer waits
 	}
 	if q.refillAt.IsZero() {
 		return nil, 0
@@ -174,7 +174,7 @@ func (l *ledger) takeNextEntry(q *peerQueue) (*entry, time.Duration) {
 
 // refillTodo lists the entries that wait for a peer. The caller holds l.mu.
 func (l *ledger) refillTodo(q *peerQueue, now time.Time) {
-	q.stale, q.refillAt, q.todo = false, time.Time{}, nil
+	q.stale, q.refillAt, q.ready = false, time.Time{}, nil
 	for _, s := range l.bound {
 		if s.Peer != q.peer {
 			continue
@@ -183,13 +183,13 @@ func (l *ledger) refillTodo(q *peerQueue, now time.Time) {
 			switch {
 			case e.state != Waiting:
 			case !e.nextTry.After(now):
-				q.todo = append(q.todo, e)
+				q.ready = append(q.ready, e)
 			case q.refillAt.IsZero() || e.nextTry.Before(q.refillAt):
 				q.refillAt = e.nextTry
 			}
 		}
 	}
-	slices.SortFunc(q.todo, (*entry).compareUrgency)
+	slices.SortFunc(q.ready, (*entry).compareUrgency)
 	if soon := now.Add(refillPause); !q.refillAt.IsZero() && q.refillAt.Before(soon) {
 		q.refillAt = soon
 	}
