@@ -120,6 +120,16 @@ var (
 	MailLedger = Row{Name: "mail_ledger", Peer: 100_000, All: 1_000_000,
 		What: "mail of the last 90 days, by which a repeat is known", Remedy: "it frees itself after 90 days"}
 
+	// FileTransfers are files that are being received, and those that wait for the owner.
+	FileTransfers = Row{Name: "file_transfers", Peer: 2, All: 8,
+		What: "files that are being received, or wait for approval", Remedy: "acpctl approvals answers those that wait; acpctl files rm ID ends one"}
+
+	// Files and FileBytes are the files that have come, and those that have not come whole.
+	Files = Row{Name: "files", Peer: 1000, All: 10_000,
+		What: "files that have come", Remedy: "acpctl files lists them, and acpctl files rm ID removes one; they go after 30 days"}
+	FileBytes = Row{Name: "file_bytes", Unit: Bytes, Peer: 4 * gib, All: 16 * gib,
+		What: "their bytes", Remedy: "as files"}
+
 	// ChannelBytes are messages, events and log entries in channels, and the objects of
 	// channels and tasks, on disk.
 	ChannelBytes = Row{Name: "channel_bytes", Unit: Bytes, Peer: 256 * mib, All: 2 * gib,

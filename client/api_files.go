@@ -1,6 +1,7 @@
 package client
 
 import (
+	"strings"
 	"time"
 
 	"github.com/acpd/acpd/identity"
@@ -25,6 +26,24 @@ const (
 	ReservedTopic = "acp."
 )
 
+// FileNotice is the data of the notify with FileTopic. Name and Text are the peer's words.
+type FileNotice struct {
+	ID     wire.MessageID `json:"id"`
+	Name   string         `json:"name"`
+	Size   uint64         `json:"size"`
+	SHA256 string         `json:"sha256"`
+	Text   string         `json:"text,omitzero"`
+	Ref    wire.MessageID `json:"ref,omitzero"`
+}
+
+// CheckTopic returns an error if only a daemon may send a notify with a topic.
+func CheckTopic(topic string) error {
+	if !strings.HasPrefix(topic, ReservedTopic) {
+		return nil
+	}
+	return kinds.Errorf(kinds.Invalid, "topic: those that begin with %s are for what a daemon reports itself: use another", ReservedTopic)
+}
+
 // FileSendParams are the params of file.send. The answer is {}; after it the daemon sends lines, each a
 // FileSendLine, and the client answers each line with a range by exactly so many bytes of the file.
 type FileSendParams struct {
@@ -41,7 +60,7 @@ type FileSendParams struct {
 }
 
 // MaxFileText is the largest text beside a file, in bytes.
-const MaxFileText = 4 << 10
+const MaxFileText = wire.MaxFileText
 
 // FileSendLine is one line of the daemon to a client that sends a file. Exactly one member is set.
 type FileSendLine struct {

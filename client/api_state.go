@@ -397,7 +397,12 @@ type HeldMessage struct {
 	Envelope wire.Envelope `json:"envelope"`
 	Agent    string        `json:"agent,omitzero"`    // the agent that it is for, or that took it; "": any
 	TakenAt  Time          `json:"taken_at,omitzero"` // zero: it was not taken
+	Origin   string        `json:"origin,omitzero"`   // OriginDaemon: this daemon has made it, as for a file; "": the peer has sent it
 }
+
+// OriginDaemon is the origin of a held message that the daemon itself has made. Its sender is the peer whose file
+// it reports.
+const OriginDaemon = "daemon"
 
 // ShownParams are the params of shown: what the caller was returned with Peek, and has
 // shown or dealt with.

@@ -146,6 +146,7 @@ const (
 	PartInbox         = "inbox"         // messages of the peer's
 	PartDelegations   = "delegations"   // the ends of those with the peer
 	PartWake          = "wake"          // what may wake sessions
+	PartFiles         = "files"         // files of the peer's
 	PartConversations = "conversations" // that conversations of headless runs with the peer are over
 )
 

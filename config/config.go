@@ -41,6 +41,7 @@ type Config struct {
 	Organisation Organisation    `yaml:"organisation" doc:"Daemons that are known by certificates, so that the owner does not have to trust each one. Without an authority, no daemon is."`
 	OACP         OACP            `yaml:"oacp" doc:"OACP mailboxes whose mail is carried to and from other machines."`
 	Channels     Channels        `yaml:"channels" doc:"OpenIntent channels (RFC-0021), which http.sock in the state directory serves."`
+	Files        Files           `yaml:"files" doc:"Files that trusted peers send with acpctl send."`
 	Agents       Agents          `yaml:"agents" doc:"The folder agent in the state directory, whose sockets serve agents and nothing that administers this daemon; and what single agents may do, by their names."`
 	Owner        Owner           `yaml:"owner" doc:"How you are told that something waits for you."`
 	Spending     float64         `yaml:"spending" example:"5" doc:"What headless runs of agent programs (acpctl serve --profile) for one peer may cost on one day of the local calendar, in US dollars from 1 to 100000. For each dollar there are also 10 runs and 400000 tokens, which bound programs that name no cost. All peers together may cost four times as much. Default: 5."`
@@ -117,7 +118,7 @@ type Limits struct {
 // Rate is a token bucket.
 type Rate struct {
 	Peer      string  `yaml:"peer" example:"\"*\"" doc:"A peer's name or id, or \"*\": every peer, each with a count of its own. Default: \"*\"."`
-	Kind      string  `yaml:"kind" example:"query" doc:"ping, discover, query, delegate, cancel, notify, result or error; mail (OACP) or channel (OpenIntent), where every request is a message; or \"*\": all of these together. Default: \"*\"."`
+	Kind      string  `yaml:"kind" example:"query" doc:"ping, discover, query, delegate, cancel, notify, result or error; mail (OACP), channel (OpenIntent) or file, where every request is a message; or \"*\": all of these together. Default: \"*\"."`
 	PerSecond float64 `yaml:"per_second" example:"10" doc:"Messages per second in the long run, above 0 and at most 1000000. Required."`
 	Burst     int     `yaml:"burst" example:"20" doc:"Messages that may come at once, from 1 to 1000000. Default: per_second, rounded up."`
 }
@@ -127,7 +128,7 @@ type Policy map[string]Rule
 
 // Rule is one entry of a policy; of its two fields at least one is given.
 type Rule struct {
-	Kinds   []string `yaml:"kinds" example:"[ping, query, notify]" doc:"Any of ping, discover, query, delegate, notify, and the words mail (OACP) and channel (OpenIntent). [] allows none. Default: all."`
+	Kinds   []string `yaml:"kinds" example:"[ping, query, notify]" doc:"Any of ping, discover, query, delegate, notify, and the words mail (OACP), channel (OpenIntent) and file. [] allows none. Default: all."`
 	Domains []string `yaml:"domains" example:"[code, docs.api]" doc:"Domains that its messages may name: code allows code and code.go, not codec. A message that names no domain is then refused, and so is every kind that cannot name one. Default: any domain, and none."`
 }
 
@@ -142,6 +143,12 @@ type Channels struct {
 	Keys    []ChannelKey `yaml:"keys" doc:"Who may come to listen."`
 	OpenTo  []string     `yaml:"open_to" example:"[laptop]" doc:"Trusted daemons, by name or id, or \"*\" (in quotes) for all of them, whose agents may come to every open intent here, and see the agents here. Agents of others come where an access entry or an assignment names them with their home. Default: none."`
 	Lenient bool         `yaml:"lenient" example:"true" doc:"true: for agents written for the reference server, answer options as they were sent, accept requests without to, and replies to messages that are not requests. Default: false."`
+}
+
+// Files holds the settings of files that peers send.
+type Files struct {
+	Max int `yaml:"max" example:"1073741824" doc:"The largest file to accept, in bytes, from 1 to 4294967296 (4 GiB). To accept none, forbid file with policy. Default: 1073741824 (1 GiB)."`
+	Ask int `yaml:"ask" example:"67108864" doc:"How many bytes of files a peer may send on one day of the local calendar before acpctl approvals asks for each further file; from 1, which asks for every file, to 1099511627776. It asks for the first file of a peer in any case, and for none after the answer always. Default: 67108864 (64 MiB)."`
 }
 
 // Agents holds the settings of the agents' folder, and those of single agents.
@@ -272,6 +279,8 @@ func (c *Config) setDefaults() {
 	if c.Reach.Proxy.Text == "" && len(c.Reach.Proxy.Command) == 0 {
 		c.Reach.Proxy.Text = ProxyEnvironment
 	}
+	c.Files.Max = cmp.Or(c.Files.Max, 1<<30)
+	c.Files.Ask = cmp.Or(c.Files.Ask, 64<<20)
 	c.Spending = cmp.Or(c.Spending, 5)
 	c.History = cmp.Or(c.History, On)
 	c.Log.Level = cmp.Or(c.Log.Level, LevelInfo)

@@ -27,7 +27,7 @@ type Decision struct {
 }
 
 // Decide returns whether a trusted peer may initiate a message of kind (or
-// "mail", or "channel") that names domain, "" for none. name is the peer's
+// "mail", "channel" or "file") that names domain, "" for none. name is the peer's
 // petname and may be empty.
 //
 // The rule of the id decides, else that of the name, else that of "*"; without

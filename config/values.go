@@ -25,6 +25,9 @@ const (
 	maxRate  = 1_000_000
 	maxAgent = 128 // bytes of an agent's id in channels
 
+	maxFileBytes = 4 << 30
+	maxAskBytes  = 1 << 40
+
 	overflowUID = 65534 // nobody, and every user that a user namespace does not map
 )
 
@@ -32,9 +35,10 @@ const (
 const (
 	PolicyMail    = "mail"
 	PolicyChannel = "channel"
+	PolicyFile    = "file"
 )
 
-var bridgeWords = []string{PolicyMail, PolicyChannel}
+var bridgeWords = []string{PolicyMail, PolicyChannel, PolicyFile}
 
 // A rule may name policedKinds, kinds and words for what a peer initiates. No rule stops
 // freeKinds, the kinds of a delegation that is under way. A rate may name limitedKinds.
@@ -60,6 +64,12 @@ func (p *parser) checkValues(c *Config) {
 	p.AddValueError("oacp.home", checkFolderPath(c.OACP.Home))
 	p.checkChannels(&c.Channels)
 	p.AddValueError("metrics.listen", checkMetricsAddr(c.Metrics))
+	if c.Files.Max < 1 || c.Files.Max > maxFileBytes {
+		p.AddValueError("files.max", ownwords.Errorf("%d: use bytes from 1 to %d; to accept no file, forbid it with policy", c.Files.Max, maxFileBytes))
+	}
+	if c.Files.Ask < 1 || c.Files.Ask > maxAskBytes {
+		p.AddValueError("files.ask", ownwords.Errorf("%d: use bytes from 1, which asks for every file, to %d", c.Files.Ask, maxAskBytes))
+	}
 	p.checkUIDs(c.Agents.UIDs)
 	p.checkAgents(&c.Agents)
 	if p.IsSet("owner.notify") {

@@ -36,6 +36,7 @@ import (
 	"github.com/acpd/acpd/daemon/agents"
 	"github.com/acpd/acpd/daemon/channels"
 	"github.com/acpd/acpd/daemon/delegation"
+	"github.com/acpd/acpd/daemon/files"
 	"github.com/acpd/acpd/daemon/inbox"
 	"github.com/acpd/acpd/daemon/incoming"
 	"github.com/acpd/acpd/daemon/known"
@@ -109,6 +110,7 @@ type Daemon struct {
 	agents      *agents.Service    // serves them
 	outgoing    *outgoing.Service
 	tasks       *tasks.Service
+	fileService *files.Service
 	incoming    *incoming.Service
 	sessions    *sessions.Service
 	delegations *delegation.Table
@@ -270,6 +272,9 @@ func (d *Daemon) openParts(ctx context.Context) error {
 		return err
 	}
 	d.openMessages()
+	if err := d.openFiles(ctx); err != nil {
+		return err
+	}
 	if err := d.openMail(ctx, mailHome); err != nil {
 		return err
 	}
@@ -360,7 +365,7 @@ func (d *Daemon) Run(ctx context.Context, reload <-chan os.Signal) error {
 	g.Go(func() error { return d.tasks.Run(working) })
 	g.Go(func() error { return d.config.Run(working, reload) })
 	g.Go(func() error { return d.drain.Run(working, end) })
-	for _, part := range []func(context.Context) error{d.peers.Run, d.addresses.Run, d.mail.Run, d.space.Run, d.sessions.Run, d.relays.Run, d.organisation.Run} {
+	for _, part := range []func(context.Context) error{d.peers.Run, d.addresses.Run, d.mail.Run, d.fileService.Run, d.space.Run, d.sessions.Run, d.relays.Run, d.organisation.Run} {
 		g.Go(func() error { return part(working) })
 	}
 	defer context.AfterFunc(working, func() {

@@ -117,7 +117,7 @@ func TestPeekingShowsNothing(t *testing.T) {
 	// What is for one agent another cannot have been shown.
 	ctx := t.Context()
 	env := &wire.Envelope{V: 1, ID: wire.NewMessageID(), From: laptop.id, To: desk.id, Kind: kinds.KindNotify, Payload: wire.Payload(`{"topic":"t"}`)}
-	if err := desk.inbox.AddMessage(ctx, env, "reviewer"); err != nil {
+	if err := desk.inbox.AddMessage(ctx, env, "reviewer", ""); err != nil {
 		t.Fatal(err)
 	}
 	seqs := peeks(owner)

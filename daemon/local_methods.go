@@ -19,7 +19,7 @@ func (d *Daemon) openLocal() {
 	}
 	usage := &admin.Usage{Budget: d.budget, Space: d.space, ResolvePeer: d.peers.Resolve, NamePeer: d.trust.NameOf, ListLinks: d.peers.ListLinks}
 	methods := d.methods()
-	for _, of := range []map[string]local.Method{backup.Methods(), usage.Methods(), d.watch.Methods(), d.relays.Methods(), d.spending.Methods(), d.mail.Methods(), d.sessions.Methods(), d.drain.Methods(), d.config.Methods(), d.agents.Methods(), d.outgoing.Methods(), d.tasks.Methods(), d.organisation.Methods(), d.peers.Methods()} {
+	for _, of := range []map[string]local.Method{backup.Methods(), usage.Methods(), d.watch.Methods(), d.relays.Methods(), d.spending.Methods(), d.mail.Methods(), d.sessions.Methods(), d.drain.Methods(), d.config.Methods(), d.agents.Methods(), d.outgoing.Methods(), d.tasks.Methods(), d.fileService.Methods(), d.organisation.Methods(), d.peers.Methods()} {
 		maps.Copy(methods, of)
 	}
 	d.local = &local.Server{

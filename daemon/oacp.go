@@ -32,7 +32,7 @@ func (d *Daemon) openMail(ctx context.Context, home string) (err error) {
 	return err
 }
 
-// checkStreamPermission returns an error unless a peer may begin a stream of mail or of channels.
+// checkStreamPermission returns an error unless a peer may begin a stream of mail, of channels or of a file.
 func (d *Daemon) checkStreamPermission(from identity.ID, kind string) error {
 	p, ok := d.trust.FindPeer(from)
 	if !ok {

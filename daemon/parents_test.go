@@ -368,7 +368,7 @@ func TestAgentsNameWhatTheyHave(t *testing.T) {
 	await.Receive(t, "the notice", one.asked)
 	check("a notice", handed.ID)
 	held := wire.NewEnvelope(desk.ID(), laptop.ID(), kinds.KindNotify, wire.Payload(`{"topic":"t"}`))
-	if err := laptop.inbox.AddMessage(t.Context(), held, "one"); err != nil {
+	if err := laptop.inbox.AddMessage(t.Context(), held, "one", ""); err != nil {
 		t.Fatal(err)
 	}
 	check("a message in its inbox", held.ID)

@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"context"
+	"slices"
 
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/daemon/delegation"
@@ -20,7 +21,11 @@ func (d *Daemon) findLeftovers(ctx context.Context) error {
 	if err != nil {
 		return ownwords.Errorf("find what untrust has left: %w", err)
 	}
-	all := append(senders, known...)
+	ofFiles, err := d.fileService.ListSenders(ctx)
+	if err != nil {
+		return ownwords.Errorf("find what untrust has left: %w", err)
+	}
+	all := slices.Concat(senders, known, ofFiles)
 	for _, t := range d.delegations.List(nil, func(t *delegation.Delegation, state client.TaskState) bool { return !t.IsOver(state) }) {
 		all = append(all, t.Peer)
 	}
@@ -50,6 +55,7 @@ func (d *Daemon) listRemovals() []peers.Removal {
 	return []peers.Removal{
 		{Part: client.PartChannels, Remove: nameless(d.channels.ForgetPeer)},
 		{Part: client.PartInbox, Remove: nameless(d.inbox.DeletePeerMessages)},
+		{Part: client.PartFiles, Remove: nameless(d.fileService.Forget)},
 		{Part: client.PartDelegations, Remove: d.tasks.EndWith},
 		{Part: client.PartWake, Remove: nameless(d.sessions.Waker.DeletePeer)},
 		{Part: client.PartConversations, Remove: nameless(d.spending.CountUntrust)},

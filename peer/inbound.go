@@ -134,7 +134,7 @@ func (c *conn) dispatchStream(inbound *inboundStream) quic.StreamErrorCode {
 			return streamGoingAway
 		}
 		s.SetReadDeadline(time.Time{})
-		st := &Stream{s: s, connLeaving: c.leavingBegan, done: func() {}}
+		st := &Stream{s: s, connLeaving: c.leavingBegan, path: c.endpoint.path, done: func() {}}
 		h(s.Context(), c.id, st)
 		st.Close()
 		return streamNone

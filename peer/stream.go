@@ -19,6 +19,7 @@ import (
 type Stream struct {
 	s           *quic.Stream
 	connLeaving <-chan struct{} // leavingBegan of its connection
+	path        Path            // of its connection
 	done        func()          // called once, at the end
 	ended       atomic.Bool
 }
@@ -27,6 +28,7 @@ type Stream struct {
 var features = map[wire.StreamType]string{
 	wire.StreamMail: "mail",
 	wire.StreamHTTP: FeatureChannel,
+	wire.StreamFile: "file",
 }
 
 // FeatureChannel is the feature of a hello whose sender takes requests about channels. In 0.1.0 it
@@ -77,7 +79,7 @@ func (c *conn) openBridgeStream(ctx context.Context, t wire.StreamType) (*Stream
 		return nil, c.toOpenStreamError(err)
 	}
 	stop := context.AfterFunc(ctx, func() { resetStream(qs, streamCancelled) })
-	s := &Stream{s: qs, connLeaving: c.leavingBegan, done: func() {
+	s := &Stream{s: qs, connLeaving: c.leavingBegan, path: c.endpoint.path, done: func() {
 		stop()
 		c.removeOwnStream()
 	}}
@@ -96,6 +98,9 @@ func (s *Stream) Write(p []byte) (int, error) { return s.s.Write(p) }
 // that keeps a stream open for long then ends it and opens another: the connection lasts
 // as long as its streams.
 func (s *Stream) Leaving() <-chan struct{} { return s.connLeaving }
+
+// Path returns the path that the stream takes.
+func (s *Stream) Path() Path { return s.path }
 
 // CloseWrite ends the writing half (FIN); the peer reads io.EOF.
 func (s *Stream) CloseWrite() error { return s.s.Close() }

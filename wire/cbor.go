@@ -197,6 +197,13 @@ func (v cborValue) readUint() (uint64, error) {
 	return n, err
 }
 
+func (v cborValue) readBool() (bool, error) {
+	if v[0] != 0xf4 && v[0] != 0xf5 {
+		return false, newFormatError("", "expected true or false, got "+v.describeType())
+	}
+	return v[0] == 0xf5, nil
+}
+
 func (v cborValue) readText() (string, error) {
 	n, s, err := v.expectMajor(majorText, "text")
 	if err != nil {

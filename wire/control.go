@@ -24,7 +24,7 @@ type Hello struct {
 	Boot       Boot     `cbor:"boot"`        // drawn at each start of the process
 	Software   string   `cbor:"software"`    // name and version of the program
 	MaxMessage uint64   `cbor:"max_message"` // bytes of the largest envelope that it takes
-	Features   []string `cbor:"features"`    // beyond the core: "mail", "channel2", "questions", "paths"
+	Features   []string `cbor:"features"`    // beyond the core: "mail", "channel2", "file", "questions", "paths"
 	PQ         *HelloPQ `cbor:"pq,omitempty"`
 	Cert       []byte   `cbor:"cert,omitempty"` // OpenSSH's certificate of the daemon's key, in binary form; empty: none
 }

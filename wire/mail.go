@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"fmt"
 	"io"
-	"unicode/utf8"
 
 	"github.com/acpd/acpd/internal/ownwords"
 )
@@ -82,38 +81,25 @@ func AppendMailRequest(b []byte, m *MailRequest) ([]byte, error) {
 		return b, ownwords.Errorf("encode mail item: %q is no operation", m.Op)
 	}
 	fields[m.agentFieldName()] = m.Agent
-	return appendMailItem(b, fields)
+	return appendItem(b, fields)
 }
 
 // AppendMailReply appends a reply with its length. A longer message is cut.
 func AppendMailReply(b []byte, m *MailReply) ([]byte, error) {
 	fields := map[string]any{"result": m.Result}
 	if m.Code != "" {
-		text := m.Message
-		for len(text) > maxMailText {
-			_, n := utf8.DecodeLastRuneInString(text)
-			text = text[:len(text)-n]
-		}
-		fields["code"], fields["message"] = m.Code, text
+		fields["code"], fields["message"] = m.Code, cutText(m.Message, maxMailText)
 		if m.Scope != "" {
 			fields["scope"] = m.Scope
 		}
 	}
-	return appendMailItem(b, fields)
-}
-
-func appendMailItem(b []byte, fields map[string]any) ([]byte, error) {
-	body, err := MarshalCBOR(fields)
-	if err != nil {
-		return b, ownwords.Errorf("encode mail item: %w", err)
-	}
-	return append(appendVarint(b, uint64(len(body))), body...), nil
+	return appendItem(b, fields)
 }
 
 // ReadMailRequest reads a request. It blocks until the item is whole; one that does
 // not decode is a [FormatError]. What follows the item is left in r.
 func ReadMailRequest(r *bufio.Reader) (*MailRequest, error) {
-	v, err := readMailItem(r)
+	v, err := readItemBody(r)
 	if err != nil {
 		return nil, err
 	}
@@ -172,7 +158,7 @@ func ReadMailRequest(r *bufio.Reader) (*MailRequest, error) {
 // ReadMailReply reads a reply, which must be the last of its stream: it blocks
 // until that ends. One that does not decode is a [FormatError].
 func ReadMailReply(r *bufio.Reader) (*MailReply, error) {
-	v, err := readMailItem(r)
+	v, err := readItemBody(r)
 	if err != nil {
 		return nil, err
 	}
@@ -202,17 +188,6 @@ func ReadMailReply(r *bufio.Reader) (*MailReply, error) {
 		return nil, err
 	}
 	return m, nil
-}
-
-func readMailItem(r *bufio.Reader) (cborValue, error) {
-	body, err := readFrame(r)
-	if err == io.EOF {
-		err = io.ErrUnexpectedEOF
-	}
-	if err != nil {
-		return nil, err
-	}
-	return parseValue(body)
 }
 
 func (m *MailRequest) agentFieldName() string {

@@ -272,7 +272,7 @@ func (c *Conn) readLines() error {
 	in := lineReader{source: c.conn, maxLine: c.opts.MaxLine}
 	defer in.release()
 	if c.opts.InputLimit != nil {
-		in.input = c.opts.InputLimit.NewPartialInput(c.conn.SetReadDeadline)
+		in.input = c.opts.InputLimit.NewPartialInput(c.setReadDeadline)
 		defer in.input.Finish()
 	}
 	for {

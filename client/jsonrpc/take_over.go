@@ -24,21 +24,20 @@ var (
 // returns, or the connection is closed, the net.Conn is closed.
 //
 // It returns an error, with which the handler responds, if the other end uses the connection for
-// other calls too, did not wait for the answer, or has gone. A connection with an
-// InputLimit cannot be taken over.
+// other calls too, did not wait for the answer, or has gone. What comes afterwards is not
+// counted in Options.InputLimit: the handler bounds it.
 func (r *Request) TakeOver(result any) (net.Conn, error) {
 	c := r.conn
 	c.mu.Lock()
-	alone := c.err == nil && r.id != nil && c.opts.InputLimit == nil &&
-		c.handlersRunning == 1 && len(c.waiting) == 0 && len(c.calls) == 0
+	alone := c.err == nil && r.id != nil && c.handlersRunning == 1 && len(c.waiting) == 0 && len(c.calls) == 0
 	if alone {
 		c.takenOver.Store(true)
+		c.conn.SetReadDeadline(readNoMore) // ends the read that is under way
 	}
 	c.mu.Unlock()
 	if !alone {
 		return nil, kinds.Errorf(kinds.Invalid, "%s: other calls are under way on this connection: open a separate one for this call", r.Method)
 	}
-	c.conn.SetReadDeadline(time.Unix(1, 0)) // ends the read that is under way
 	<-c.readEnded
 	if c.readErr != errTakenOver {
 		return nil, c.readErr
@@ -50,6 +49,19 @@ func (r *Request) TakeOver(result any) (net.Conn, error) {
 	c.queue.waitUntilWritten()
 	c.queue.failFurtherSends(errTakenOver)
 	return c.conn, c.Err()
+}
+
+// readNoMore is a deadline that ends the read that is under way.
+var readNoMore = time.Unix(1, 0)
+
+// setReadDeadline sets the deadline of the next read for Options.InputLimit, unless the connection is taken over.
+func (c *Conn) setReadDeadline(t time.Time) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.takenOver.Load() {
+		t = readNoMore
+	}
+	return c.conn.SetReadDeadline(t)
 }
 
 // endForTakeOver returns why nothing more is read of a connection that is taken over. err is what

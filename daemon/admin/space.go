@@ -88,6 +88,14 @@ func (s *Space) CheckMailRoom(from identity.ID) error {
 	return s.refusePeer(from)
 }
 
+// CheckFileRoom returns an error if the state directory has no space for a file of size bytes of a peer.
+func (s *Space) CheckFileRoom(from identity.ID, size uint64) error {
+	if short, free, bound := s.state.Measure(); short == disk.NoShortage && (free == 0 || free >= bound+size) { // 0: the system does not say
+		return nil
+	}
+	return s.refusePeer(from)
+}
+
 const (
 	measurePause     = time.Second            // between measurements
 	fullDiskLogPause = time.Minute            // how long there must be enough space again before it is logged

@@ -17,8 +17,9 @@ import (
 
 // HandOrHold offers a message to the takers. If none of them confirms it, it is stored in the inbox for the
 // named agent, or for any agent if agent is "". Then a session among the takers is notified, and may take it out
-// again. The message has arrived even if the sender's connection ends meanwhile.
-func (s *Service) HandOrHold(ctx context.Context, sender identity.Peer, env *wire.Envelope, agent string, takers []*registry.Agent, in *client.Inbound) (inbox.Outcome, bool) {
+// again. The message has arrived even if the sender's connection ends meanwhile. origin is client.OriginDaemon if this
+// daemon has made the message.
+func (s *Service) HandOrHold(ctx context.Context, sender identity.Peer, env *wire.Envelope, agent, origin string, takers []*registry.Agent, in *client.Inbound) (inbox.Outcome, bool) {
 	ctx = context.WithoutCancel(ctx)
 	if held, err := s.Inbox.Contains(ctx, env); err != nil {
 		return inbox.Refuse(err)
@@ -28,7 +29,7 @@ func (s *Service) HandOrHold(ctx context.Context, sender identity.Peer, env *wir
 	if s.Offer(ctx, WithoutSessions(takers), in) {
 		return inbox.Outcome{State: wire.Handed}, true
 	}
-	if err := s.Inbox.AddMessage(ctx, env, agent); err != nil {
+	if err := s.Inbox.AddMessage(ctx, env, agent, origin); err != nil {
 		return inbox.Refuse(err)
 	}
 	// While the agents had their time, an untrust may have emptied the inbox.

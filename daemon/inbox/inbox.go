@@ -162,8 +162,8 @@ func (b *Inbox) findSendersOf(ids []wire.MessageID, named []identity.ID) []ident
 }
 
 // AddMessage keeps a message for the agent of a name, or for any if that is "". The message is on
-// disk when AddMessage returns. The error is overloaded if the peer's share is used up.
-func (b *Inbox) AddMessage(ctx context.Context, env *wire.Envelope, agent string) error {
+// disk when AddMessage returns. origin is client.OriginDaemon if this daemon has made it. The error is overloaded if the peer's share is used up.
+func (b *Inbox) AddMessage(ctx context.Context, env *wire.Envelope, agent, origin string) error {
 	var buf bytes.Buffer
 	if err := env.Append(&buf); err != nil {
 		return ownwords.Errorf("hold: %w", err)
@@ -177,7 +177,7 @@ func (b *Inbox) AddMessage(ctx context.Context, env *wire.Envelope, agent string
 	if err := b.reserveShare(key, size); err != nil {
 		return kinds.Errorf(kinds.Overloaded, "the inbox is full for this peer (%v): its owner has to read and acknowledge messages; try again later", err)
 	}
-	if err := b.db.Write(ctx, true, func(tx *store.Tx) error { return insertHeldMessage(tx, env, agent, buf.Bytes()) }); err != nil {
+	if err := b.db.Write(ctx, true, func(tx *store.Tx) error { return insertHeldMessage(tx, env, agent, origin, buf.Bytes()) }); err != nil {
 		b.releaseShares([]MessageKey{key})
 		return ownwords.Errorf("hold: %w", err)
 	}
@@ -261,7 +261,7 @@ func (b *Inbox) List(ctx context.Context, p *client.InboxParams, of *string, pee
 		if !p.Taken {
 			shown[r.seq] = env.ID
 		}
-		answer.Messages = append(answer.Messages, client.HeldMessage{Seq: r.seq, Envelope: *env, Agent: r.agent, TakenAt: client.Time{Time: store.FromMillis(r.taken)}})
+		answer.Messages = append(answer.Messages, client.HeldMessage{Seq: r.seq, Envelope: *env, Agent: r.agent, TakenAt: client.Time{Time: store.FromMillis(r.taken)}, Origin: r.origin})
 	}
 	if !p.Peek {
 		b.recordShown(of, shown)

@@ -25,7 +25,7 @@ func fillInbox(t *testing.T, b *Inbox, from byte, kind string, size int) (held i
 	env := &wire.Envelope{V: 1, From: identity.ID{from}, To: identity.ID{2}, Kind: kind, Payload: wire.Payload(`{"topic":"t","data":"` + strings.Repeat("x", size) + `"}`)}
 	for range 10 * budget.Inbox.Peer {
 		env.ID = wire.NewMessageID()
-		if err := b.AddMessage(t.Context(), env, ""); errors.Is(err, &kinds.Error{Code: kinds.Overloaded}) {
+		if err := b.AddMessage(t.Context(), env, "", ""); errors.Is(err, &kinds.Error{Code: kinds.Overloaded}) {
 			return held
 		} else if err != nil {
 			t.Fatal(err)
@@ -130,7 +130,7 @@ func TestStartFindsWhatAgentsTookOfABlockedPeer(t *testing.T) {
 	db := statedb.New(t, schema.Migrate)
 	b := openedInbox(t, db)
 	env := &wire.Envelope{V: 1, ID: wire.NewMessageID(), From: identity.ID{1}, To: identity.ID{2}, Kind: kinds.KindNotify, Payload: wire.Payload(`{"topic":"t"}`)}
-	if err := b.AddMessage(t.Context(), env, ""); err != nil {
+	if err := b.AddMessage(t.Context(), env, "", ""); err != nil {
 		t.Fatal(err)
 	}
 	statedb.Exec(t, db, "INSERT INTO daemon_taken (seq, size, agent, at) SELECT seq, size, 'reviewer', 0 FROM daemon_inbox")
@@ -150,7 +150,7 @@ func TestTakenIsBounded(t *testing.T) {
 		for range n {
 			env := &wire.Envelope{V: 1, ID: wire.NewMessageID(), From: identity.ID{1}, To: identity.ID{2}, Kind: kinds.KindNotify, Payload: wire.Payload(`{"topic":"t","data":"` + strings.Repeat("x", size) + `"}`)}
 			for range 2 { // taken, and then it comes again
-				if err := b.AddMessage(t.Context(), env, ""); err != nil {
+				if err := b.AddMessage(t.Context(), env, "", ""); err != nil {
 					t.Fatal(err)
 				}
 				if _, err := b.List(t.Context(), &client.InboxParams{}, &planner, nil, 1<<30); err != nil {

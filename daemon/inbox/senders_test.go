@@ -18,7 +18,7 @@ func TestTheInboxKnowsSenders(t *testing.T) {
 	var envs []*wire.Envelope
 	for _, agent := range []string{planner, ""} {
 		env := &wire.Envelope{V: 1, ID: wire.NewMessageID(), From: identity.ID{1}, To: identity.ID{2}, Kind: kinds.KindNotify, Payload: wire.Payload(`{"topic":"t"}`)}
-		if err := b.AddMessage(t.Context(), env, agent); err != nil {
+		if err := b.AddMessage(t.Context(), env, agent, ""); err != nil {
 			t.Fatal(err)
 		}
 		envs = append(envs, env)
@@ -51,7 +51,7 @@ func TestTheSecondSenderOfAnIDHidesNotTheFirst(t *testing.T) {
 	first, second := identity.ID{1}, identity.ID{2}
 	for _, from := range []identity.ID{first, second} {
 		env := &wire.Envelope{V: 1, ID: id, From: from, To: identity.ID{3}, Kind: kinds.KindNotify, Payload: wire.Payload(`{"topic":"t"}`)}
-		if err := b.AddMessage(t.Context(), env, planner); err != nil {
+		if err := b.AddMessage(t.Context(), env, planner, ""); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -50,13 +50,13 @@ func readHeldEnvelope(tx *store.Tx, k MessageKey) (envelope []byte, err error) {
 const isHeld = " seq NOT IN (SELECT seq FROM daemon_taken)"
 
 // insertHeldMessage inserts a message. It replaces one of the same name that an agent took.
-func insertHeldMessage(tx *store.Tx, env *wire.Envelope, agent string, envelope []byte) error {
+func insertHeldMessage(tx *store.Tx, env *wire.Envelope, agent, origin string, envelope []byte) error {
 	_, err := tx.Exec("DELETE FROM daemon_taken WHERE seq = (SELECT seq FROM daemon_inbox WHERE peer = ? AND id = ?)", env.From[:], env.ID[:])
 	if err != nil {
 		return err
 	}
-	_, err = tx.Exec("INSERT OR REPLACE INTO daemon_inbox (size, peer, id, kind, envelope, agent) VALUES (?, ?, ?, ?, ?, ?)",
-		len(envelope), env.From[:], env.ID[:], env.Kind, envelope, agent)
+	_, err = tx.Exec("INSERT OR REPLACE INTO daemon_inbox (size, peer, id, kind, envelope, agent, origin) VALUES (?, ?, ?, ?, ?, ?, ?)",
+		len(envelope), env.From[:], env.ID[:], env.Kind, envelope, agent, origin)
 	return err
 }
 
@@ -90,6 +90,7 @@ type heldRow struct {
 	seq      uint64
 	agent    string // the agent that it is for, "" for any, or that took it
 	taken    int64  // when; 0: it is held
+	origin   string // client.OriginDaemon, or "" for what the peer has sent
 	envelope []byte
 }
 
@@ -107,7 +108,7 @@ func newHeldQuery(p *client.InboxParams, of *string, peers []identity.ID, limit 
 	if of != nil {
 		where, args = where+" AND agent IN ('', ?)", append(args, *of)
 	}
-	return "SELECT seq, agent, 0, envelope FROM daemon_inbox WHERE seq IN (SELECT seq FROM daemon_inbox WHERE seq > ? AND" + isHeld + where + " ORDER BY seq LIMIT ?) ORDER BY seq", append(args, limit)
+	return "SELECT seq, agent, 0, origin, envelope FROM daemon_inbox WHERE seq IN (SELECT seq FROM daemon_inbox WHERE seq > ? AND" + isHeld + where + " ORDER BY seq LIMIT ?) ORDER BY seq", append(args, limit)
 }
 
 // readHeldIDs returns the ids of the held messages of seqs that the owner, or the agent named
@@ -158,7 +159,7 @@ func readHeldKeysOf(tx *store.Tx, agent string, peer identity.ID, named []string
 // readTakenMessages returns the messages that agents took since a time, as many as readMessageRows does.
 func readTakenMessages(tx *store.Tx, p *client.InboxParams, since int64, peers []identity.ID, limit, room int) ([]heldRow, error) {
 	where, args := appendSQLFilter(p.Kinds, peers, p.IDs, []any{p.After, since})
-	return readMessageRows(tx, room, `SELECT seq, t.agent, t.at, i.envelope FROM daemon_taken t JOIN daemon_inbox i USING (seq)
+	return readMessageRows(tx, room, `SELECT seq, t.agent, t.at, i.origin, i.envelope FROM daemon_taken t JOIN daemon_inbox i USING (seq)
 		WHERE seq > ? AND t.at > ?`+where+" ORDER BY seq LIMIT ?", append(args, limit)...)
 }
 
@@ -167,7 +168,7 @@ func readTakenMessages(tx *store.Tx, p *client.InboxParams, since int64, peers [
 func readMessageRows(tx *store.Tx, room int, query string, args ...any) (rows []heldRow, err error) {
 	err = tx.EachRow(query, func(scan func(...any) error) error {
 		var r heldRow
-		if err := scan(&r.seq, &r.agent, &r.taken, &r.envelope); err != nil {
+		if err := scan(&r.seq, &r.agent, &r.taken, &r.origin, &r.envelope); err != nil {
 			return err
 		}
 		rows = append(rows, r)

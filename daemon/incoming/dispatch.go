@@ -197,11 +197,14 @@ func (s *Service) handleQuery(ctx context.Context, query *peer.Passing) (wire.Pa
 // handleNotify hands a notification to all agents that want it, or holds it.
 func (s *Service) handleNotify(ctx context.Context, sender identity.Peer, message kinds.Checked) (inbox.Outcome, bool) {
 	env := message.Envelope
+	if err := client.CheckTopic(message.Topic); err != nil {
+		return inbox.Refuse(err)
+	}
 	if err := s.Permissions.CheckAllowed(sender, env.Kind, ""); err != nil {
 		return inbox.Refuse(err)
 	}
 	if err := s.Drain.CheckTakesWork(); err != nil {
 		return inbox.Refuse(err)
 	}
-	return s.Agents.HandOrHold(ctx, sender, env, env.Agent, s.Registry.FindTakers(env.Kind, message.Topic, env.Agent), &client.Inbound{Envelope: *env, Name: sender.Name})
+	return s.Agents.HandOrHold(ctx, sender, env, env.Agent, "", s.Registry.FindTakers(env.Kind, message.Topic, env.Agent), &client.Inbound{Envelope: *env, Name: sender.Name})
 }

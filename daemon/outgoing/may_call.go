@@ -29,6 +29,19 @@ func (s *Service) checkMayCall(c *local.Conn, agent string, to identity.Peer) er
 	return kinds.Errorf(kinds.NotAuthorized, "to: the agent %q may not call %s: %s in config.yaml of this daemon does not name it; only the owner changes that", agent, identity.CleanClaim(to.Name), setting)
 }
 
+// ResolvePeer returns the peer that a caller names for what is no message, unless the settings do not let the caller
+// call it.
+func (s *Service) ResolvePeer(ctx context.Context, c *local.Conn, to, kind string) (identity.Peer, error) {
+	p, agent, err := s.ResolveRecipient(ctx, c, to, kind, nil)
+	if err == nil && agent != "" {
+		err = kinds.Errorf(kinds.Invalid, "to: %q names an agent: name the peer, and the agent with agent", to)
+	}
+	if err != nil {
+		return p, err
+	}
+	return p, s.checkMayCall(c, c.Credential().Name, p)
+}
+
 // checkMaySearch returns an error if the settings do not let the caller call a peer that nobody here knows
 // yet, by the name or id that it has written.
 func (s *Service) checkMaySearch(c *local.Conn, ref string) error {

@@ -311,6 +311,9 @@ func (s *Service) sendNotify(ctx context.Context, c *local.Conn, h *client.Head,
 		defer cancel()
 	}
 	message, err := s.Check(env, h)
+	if err == nil {
+		err = client.CheckTopic(message.Topic)
+	}
 	if err != nil {
 		return nil, err
 	}

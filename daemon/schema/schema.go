@@ -149,5 +149,30 @@ ALTER TABLE daemon_task ADD COLUMN to_agent TEXT NOT NULL DEFAULT '';
 ALTER TABLE daemon_task ADD COLUMN bytes INTEGER NOT NULL DEFAULT 0;`, `
 ALTER TABLE daemon_task ADD COLUMN parent BLOB NOT NULL DEFAULT x'';
 
-ALTER TABLE daemon_task ADD COLUMN guessed INTEGER NOT NULL DEFAULT 0;`,
+ALTER TABLE daemon_task ADD COLUMN guessed INTEGER NOT NULL DEFAULT 0;`, `
+ALTER TABLE daemon_inbox ADD COLUMN origin TEXT NOT NULL DEFAULT '';
+
+CREATE TABLE daemon_file (
+	row        INTEGER PRIMARY KEY AUTOINCREMENT,
+	peer       BLOB NOT NULL,
+	id         BLOB NOT NULL,
+	name       TEXT NOT NULL,
+	size       INTEGER NOT NULL,
+	hash       BLOB NOT NULL,
+	agent      TEXT NOT NULL,
+	from_agent TEXT NOT NULL,
+	ref        BLOB NOT NULL,
+	thread     TEXT NOT NULL,
+	text       TEXT NOT NULL,
+	whole      INTEGER NOT NULL DEFAULT 0,
+	reported   INTEGER NOT NULL DEFAULT 0,
+	taken_by   TEXT NOT NULL DEFAULT '',
+	since      INTEGER NOT NULL,
+	until      INTEGER NOT NULL,
+	UNIQUE (peer, id)
+) STRICT;
+
+CREATE TABLE daemon_file_always (
+	peer BLOB PRIMARY KEY
+) STRICT, WITHOUT ROWID;`,
 }

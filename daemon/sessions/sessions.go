@@ -58,11 +58,22 @@ type Deps struct {
 type Service struct {
 	Deps
 	Waker *waking.Waker
+	Files FileApprovals // is set before the first use
 
 	wakes     *metrics.Counts // messages for which a session was asked to begin a turn, by outcome
 	notifier  *ownerNotifier
 	restoring sync.Mutex // held while what is in the inbox may wake a session that is attached now: one that comes and goes has it listed once, and of two sessions one asks about a message
 }
+
+// FileApprovals are the files that wait for the owner. Their ids begin with FilePrefix.
+type FileApprovals interface {
+	ListApprovals() []client.Approval
+	IsAsking(id string) bool
+	Decide(ctx context.Context, id, answer string) (client.Approval, error)
+}
+
+// FilePrefix begins the ids of approvals of files.
+const FilePrefix = "f"
 
 // The values of the label of wakes.
 const (
@@ -90,7 +101,7 @@ func Open(ctx context.Context, d Deps) (s *Service, untrusted []identity.ID, err
 	if err != nil {
 		return nil, nil, err
 	}
-	s.notifier = newOwnerNotifier(func() []string { argv, _ := s.findOwnerCommand(); return argv }, s.Waker.IsAsking, d.Log)
+	s.notifier = newOwnerNotifier(func() []string { argv, _ := s.findOwnerCommand(); return argv }, func(id string) bool { return s.Waker.IsAsking(id) || s.Files.IsAsking(id) }, d.Log)
 	d.Inbox.Removed = func(k inbox.MessageKey) { s.Waker.ForgetMessage(k.Peer, k.ID) }
 	for _, id := range s.Waker.ListKnownPeers() {
 		if s.forgetIfUntrusted(id) {
@@ -158,6 +169,11 @@ func (s *Service) findConfiguredPeer(ref string) (identity.Peer, bool) {
 	}
 	p, err := s.Trust.Resolve(ref)
 	return p, err == nil && p.Name == ref
+}
+
+// AskOwner notifies the owner that something of a peer waits for an approval.
+func (s *Service) AskOwner(peer identity.ID, kind, id string) {
+	s.publishNotice(waking.Notice{Approval: true, Peer: peer, Kind: kind, Reason: id})
 }
 
 // publishNotice notifies subscribers that a bound was reached, or that a message waits for an approval.

@@ -220,6 +220,7 @@ func (s *Service) serveApprovals(context.Context, *local.Conn, *local.NoParams) 
 	for _, a := range s.Waker.Approvals() {
 		all.Approvals = append(all.Approvals, s.describeApproval(a))
 	}
+	all.Approvals = append(all.Approvals, s.Files.ListApprovals()...)
 	return all, nil
 }
 
@@ -227,10 +228,18 @@ func (s *Service) describeApproval(a waking.Approval) client.Approval {
 	return client.Approval{ID: a.ID, Agent: a.Agent, Peer: a.Peer, Name: s.PeerName(a.Peer), Kind: a.Kind, Message: a.Message, Text: a.Text, Again: a.Again, Since: a.Since.UTC(), Approved: a.Approved, KeptBy: a.KeptBy, KeptUntil: client.Time{Time: a.KeptUntil}}
 }
 
-func (s *Service) serveApprove(_ context.Context, _ *local.Conn, p *client.ApproveParams) (any, error) {
+func (s *Service) serveApprove(ctx context.Context, _ *local.Conn, p *client.ApproveParams) (any, error) {
 	answer := waking.Answer(p.Answer)
 	if !slices.Contains([]waking.Answer{waking.Yes, waking.Always, waking.No}, answer) {
 		return nil, kinds.Errorf(kinds.Invalid, "approvals.decide: answer: %.64q: expected yes, always or no", p.Answer)
+	}
+	if strings.HasPrefix(p.ID, FilePrefix) {
+		told, err := s.Files.Decide(ctx, p.ID, p.Answer)
+		if err != nil {
+			return nil, explainWakeError("approvals.decide", err)
+		}
+		s.Log.Info("approval", "answer", p.Answer, "peer", told.Peer.Label(), "kind", told.Kind, "id", told.Message)
+		return &told, nil
 	}
 	decided, err := s.Waker.Decide(p.ID, answer)
 	if err != nil {

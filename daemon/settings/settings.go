@@ -193,7 +193,7 @@ func (s *Service) ListFamilies() []metrics.Family {
 }
 
 // immediateSettings are the settings that take effect on reload. All others take effect at the next start.
-var immediateSettings = []string{"peers", "policy", "limits.rate", "discovery.mdns", "discovery.include", "discovery.exclude", "reach.relays", "reach.proxy", "channels.open_to", "agents", "owner.notify", "log.level",
+var immediateSettings = []string{"peers", "policy", "limits.rate", "discovery.mdns", "discovery.include", "discovery.exclude", "reach.relays", "reach.proxy", "channels.open_to", "files.max", "files.ask", "agents", "owner.notify", "log.level",
 	"history", "spending", "organisation.certificate", "organisation.authorities"}
 
 // listDeferred returns the settings that have changed and take effect at the next start.

@@ -236,7 +236,7 @@ func (s *Service) HandleReport(ctx context.Context, sender identity.Peer, env *w
 	}
 	in := &client.Inbound{Envelope: *env, Name: sender.Name, Delegation: s.Describe(ctx, t, false)}
 	if !what.IsPartial {
-		return s.Agents.HandOrHold(ctx, sender, env, cmp.Or(t.Agent, env.Agent), takers, in)
+		return s.Agents.HandOrHold(ctx, sender, env, cmp.Or(t.Agent, env.Agent), "", takers, in)
 	}
 	if s.Agents.Offer(context.WithoutCancel(ctx), agents.WithoutSessions(takers), in) {
 		return inbox.Outcome{State: wire.Handed}, true

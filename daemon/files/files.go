@@ -1,0 +1,332 @@
+// Package files sends files to peers and takes those that peers send.
+//
+// A file that comes is bytes below the state directory and a record in the store; nothing else of it is on this
+// machine until somebody takes it. Its receiver asks for its bytes in ranges, so that a transfer that has broken
+// continues where it was. The daemon never opens a path that a caller or a peer names: who sends a file reads it.
+//
+// A file that has come whole is on disk, with its record and the inbox entry that reports it, before its sender
+// hears so.
+//
+// It leaves to package agents who gets the entry, and to package permissions whose files are taken.
+package files
+
+import (
+	"context"
+	"encoding/hex"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"golang.org/x/time/rate"
+
+	"github.com/acpd/acpd/budget"
+	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/config"
+	"github.com/acpd/acpd/daemon/agents"
+	"github.com/acpd/acpd/daemon/local"
+	"github.com/acpd/acpd/daemon/outgoing"
+	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/internal/ownwords"
+	"github.com/acpd/acpd/kinds"
+	"github.com/acpd/acpd/store"
+	"github.com/acpd/acpd/wire"
+)
+
+// folder is the folder of the state directory in which the bytes are.
+const folder = "files"
+
+// Deps is what a [Service] needs of the rest of the daemon.
+type Deps struct {
+	agents.Deps
+	Agents   *agents.Service
+	Outgoing *outgoing.Service
+	Dir      string // the state directory
+	DB       *store.DB
+	Config   func() *config.Config
+	Admit    func(from identity.ID) error                // returns an error unless a peer may send a file now
+	AskOwner func(peer identity.ID, kind, number string) // notifies the owner that an approval waits
+}
+
+// Service has the files of a daemon. Its methods may be called from any goroutine.
+type Service struct {
+	Deps
+	dir                    string
+	files, bytes, underWay *budget.Account
+
+	mu        sync.Mutex // guards what follows
+	arrivals  map[key]*arrival
+	sendings  map[*sending]bool
+	approvals []*approval
+	lastAsked uint64                        // number of the last approval
+	relayed   map[identity.ID]*rate.Limiter // what may be sent over relays
+}
+
+// key names a file that comes: peers draw ids independently.
+type key struct {
+	peer identity.ID
+	id   wire.MessageID
+}
+
+// Open reads the records, and removes what a crash has left without one.
+func Open(ctx context.Context, d Deps) (*Service, error) {
+	s := &Service{
+		Deps: d, dir: filepath.Join(d.Dir, folder),
+		files: d.Budget.OpenAccount(budget.Files), bytes: d.Budget.OpenAccount(budget.FileBytes), underWay: d.Budget.OpenAccount(budget.FileTransfers),
+		arrivals: make(map[key]*arrival), sendings: make(map[*sending]bool), relayed: make(map[identity.ID]*rate.Limiter),
+	}
+	if err := s.reconcile(ctx); err != nil {
+		return nil, ownwords.Errorf("open files: %w", err)
+	}
+	return s, nil
+}
+
+// Methods returns the methods of files.
+func (s *Service) Methods() map[string]local.Method {
+	return map[string]local.Method{
+		client.MethodFileSend:   {Serve: s.serveSend, ForGuests: true},
+		client.MethodFileTake:   {Serve: s.serveTake, ForGuests: true},
+		client.MethodFiles:      local.ForAgents(s.serveFiles),
+		client.MethodFileRemove: local.ForOwner(s.serveRemove).WithDiskReserve(s.Space.Reserve),
+		client.MethodFileAsk:    local.ForOwner(s.serveAsk).WithDiskReserve(s.Space.Reserve),
+	}
+}
+
+// path returns where the bytes of a file are once it is whole.
+func (s *Service) path(k key) string {
+	return filepath.Join(s.folderOf(k.peer), k.id.String())
+}
+
+func (s *Service) folderOf(peer identity.ID) string { return filepath.Join(s.dir, peer.String()) }
+
+// describe returns a record as the local API has it.
+func (s *Service) describe(r *record) client.File {
+	f := client.File{
+		ID: r.id, Direction: client.In, Peer: r.peer, PeerName: s.Trust.NameOf(r.peer), Agent: r.agent, FromAgent: r.fromAgent, Name: r.name, Size: r.size,
+		SHA256: formatHash(r.hash), Text: r.text, Ref: r.ref, Thread: r.thread, State: client.FileHere, Bytes: r.size, Since: r.since.UTC(), Until: client.Time{Time: r.until},
+		TakenBy: r.takenBy,
+	}
+	if r.takenBy != "" {
+		f.State = client.FileTaken
+	}
+	if r.whole {
+		return f
+	}
+	s.mu.Lock()
+	a := s.arrivals[r.key]
+	s.mu.Unlock()
+	if a != nil {
+		f.State, f.Bytes, f.Until = client.FileMoving, a.countBytes(), client.Time{}
+		return f
+	}
+	f.State, f.Bytes = client.FileStuck, countStoredBytes(s.path(r.key), r.size)
+	return f
+}
+
+// serveFiles lists files: those that came in the order in which they did, then what waits for the owner, then
+// what is being sent.
+func (s *Service) serveFiles(ctx context.Context, c *local.Conn, p *client.FilesParams) (any, error) {
+	of, err := readerOf(c, "files")
+	if err != nil {
+		return nil, err
+	}
+	peers, err := s.Peers.ResolveAll(p.Peers, c.IsGuest)
+	if err != nil {
+		return nil, err
+	}
+	after, err := parseRow(p.After)
+	if err != nil {
+		return nil, err
+	}
+	answer := &client.Files{Files: []client.File{}}
+	room := s.MaxListBytes()
+	records, err := s.readRecords(ctx, after, func(r *record) bool {
+		if !isListed(p, peers, r.peer, r.ref) || of != nil && r.agent != "" && r.agent != *of {
+			return false
+		}
+		room -= 1024 + wire.MaxJSONLength(r.name+r.text+r.thread+r.agent+r.fromAgent+r.takenBy)
+		return true
+	}, func() bool { return room < 0 })
+	if err != nil {
+		return nil, ownwords.Errorf("files: %w", err)
+	}
+	for i, r := range records {
+		if i > 0 && i == len(records)-1 && room < 0 { // one too many
+			answer.Next = formatRow(records[i-1].row)
+			return answer, nil
+		}
+		answer.Files = append(answer.Files, s.describe(r))
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, a := range s.approvals {
+		if of == nil && isListed(p, peers, a.offered.peer, a.offered.ref) {
+			f := a.offered.describeOffer()
+			f.PeerName = s.Trust.NameOf(f.Peer)
+			answer.Files = append(answer.Files, f)
+		}
+	}
+	for x := range s.sendings {
+		if isListed(p, peers, x.file.Peer, x.file.Ref) && (of == nil || x.file.FromAgent == *of) {
+			answer.Files = append(answer.Files, x.file)
+		}
+	}
+	return answer, nil
+}
+
+// serveRemove removes a file, or ends one that comes.
+func (s *Service) serveRemove(ctx context.Context, c *local.Conn, p *client.FileRemoveParams) (any, error) {
+	r, err := s.find(ctx, c, "file.remove", p.Peer, p.ID, nil)
+	if err != nil {
+		return nil, err
+	}
+	removed := s.describe(r)
+	return &removed, s.remove(ctx, r.key)
+}
+
+// serveAsk ends an answer "always".
+func (s *Service) serveAsk(ctx context.Context, _ *local.Conn, p *client.FileAskParams) (any, error) {
+	who, err := s.Peers.Resolve("file.ask: peer", p.Peer)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.setAlways(ctx, who.ID, false); err != nil {
+		return nil, ownwords.Errorf("file.ask: %w", err)
+	}
+	return local.NoParams{}, nil
+}
+
+// readerOf returns the name of the agent that calls, or nil for the owner. It returns an error, which begins with op,
+// for a guest that is no agent.
+func readerOf(c *local.Conn, op string) (*string, error) {
+	if name := c.Credential().Name; name != "" {
+		return &name, nil
+	}
+	return c.InboxAgent(op)
+}
+
+// find returns the record of a file that the owner, or the agent named of, may see. ref names its peer; it may be
+// empty if no other peer has sent a file under that id.
+func (s *Service) find(ctx context.Context, c *local.Conn, op, ref string, id wire.MessageID, of *string) (*record, error) {
+	var peers []identity.ID
+	if ref != "" {
+		var err error
+		if peers, err = s.Peers.ResolveAll([]string{ref}, c.IsGuest); err != nil {
+			return nil, err
+		}
+	}
+	found, err := s.readRecordsByID(ctx, id, func(r *record) bool {
+		return isListed(&client.FilesParams{}, peers, r.peer, r.ref) && (of == nil || r.agent == "" || r.agent == *of)
+	})
+	switch {
+	case err != nil:
+		return nil, ownwords.Errorf("%s: %w", op, err)
+	case len(found) == 0:
+		return nil, kinds.Errorf(kinds.NotFound, "%s: id: no file %s is here for you: files lists those that are, and one goes 30 days after it came", op, id)
+	case len(found) > 1:
+		return nil, kinds.Errorf(kinds.Invalid, "%s: id: several peers have sent a file under %s: say which with peer", op, id)
+	}
+	return found[0], nil
+}
+
+// begin enters the arrival of a file, of which there is one at a time: an earlier one, whose sender has given it up
+// or lost its connection, is ended first, with the error why. The caller calls end.
+func (s *Service) begin(ctx context.Context, k key, why error) (a *arrival, end func()) {
+	a = &arrival{key: k, ended: make(chan struct{})}
+	a.ctx, a.cancel = context.WithCancelCause(ctx)
+	for {
+		s.mu.Lock()
+		earlier := s.arrivals[k]
+		if earlier == nil {
+			s.arrivals[k] = a
+			s.mu.Unlock()
+			break
+		}
+		s.mu.Unlock()
+		earlier.cancel(why)
+		<-earlier.ended
+	}
+	return a, func() {
+		a.cancel(nil)
+		a.close()
+		s.mu.Lock()
+		delete(s.arrivals, k)
+		s.mu.Unlock()
+		close(a.ended)
+	}
+}
+
+// remove removes a file with its record. If it is coming, that ends first.
+func (s *Service) remove(ctx context.Context, k key) error {
+	_, end := s.begin(ctx, k, kinds.Errorf(kinds.Cancelled, "file: the receiver's owner has removed it"))
+	defer end()
+	r, err := s.readRecord(ctx, k)
+	if err != nil || r == nil {
+		return err
+	}
+	return s.drop(ctx, r)
+}
+
+// drop removes a file with its record. The caller has begun its arrival, or nothing arrives yet.
+func (s *Service) drop(ctx context.Context, r *record) error {
+	if err := s.deleteRecord(ctx, r.key); err != nil {
+		return ownwords.Errorf("remove a file: %w", err)
+	}
+	s.files.Release(r.peer, 1)
+	s.bytes.Release(r.peer, int64(r.size))
+	removeBytes(s.path(r.key))
+	return nil
+}
+
+// Forget ends what is under way with a peer, and removes all of its files.
+func (s *Service) Forget(ctx context.Context, peer identity.ID) error {
+	s.mu.Lock()
+	var coming []*arrival
+	for k, a := range s.arrivals {
+		if k.peer == peer {
+			coming = append(coming, a)
+		}
+	}
+	for x := range s.sendings {
+		if x.file.Peer == peer {
+			x.cancel(kinds.Errorf(kinds.NotTrusted, "file.send: %s is not trusted here any more", x.file.PeerName))
+		}
+	}
+	delete(s.relayed, peer)
+	s.mu.Unlock()
+	for _, a := range coming {
+		a.cancel(errUntrusted)
+		<-a.ended
+	}
+	of, err := s.readRecords(ctx, 0, func(r *record) bool { return r.peer == peer }, nil)
+	if err != nil {
+		return ownwords.Errorf("remove files: %w", err)
+	}
+	for _, r := range of {
+		if err := s.remove(ctx, r.key); err != nil {
+			return err
+		}
+	}
+	os.Remove(s.folderOf(peer))
+	return s.setAlways(ctx, peer, false)
+}
+
+func formatHash(hash [32]byte) string { return hex.EncodeToString(hash[:]) }
+
+var errUntrusted = kinds.Errorf(kinds.NotAuthorized, "you are not trusted there any more")
+
+// isListed reports whether a filter wants a file.
+func isListed(p *client.FilesParams, peers []identity.ID, peer identity.ID, ref wire.MessageID) bool {
+	for _, id := range peers {
+		if id == peer {
+			peers = nil
+			break
+		}
+	}
+	return len(peers) == 0 && (p.Ref.IsZero() || p.Ref == ref)
+}
+
+const (
+	keptFor       = 30 * 24 * time.Hour // a file that has come
+	unfinishedFor = 24 * time.Hour      // one that has not come whole, after its last byte
+)

@@ -1,0 +1,213 @@
+package files
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"log/slog"
+	"time"
+
+	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/disk"
+	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/kinds"
+	"github.com/acpd/acpd/peer"
+	"github.com/acpd/acpd/wire"
+)
+
+const (
+	idleTime      = 60 * time.Second // without a byte of what a peer has to send
+	maxUnfinished = 16               // files of a peer that have not come whole
+)
+
+// Serve serves one stream that a peer has opened, and ends it.
+func (s *Service) Serve(ctx context.Context, from identity.ID, st *peer.Stream) {
+	st.SetReadDeadline(time.Now().Add(idleTime))
+	body := bufio.NewReader(st)
+	request, err := wire.ReadFileRequest(body)
+	switch _, malformed := errors.AsType[*wire.FormatError](err); {
+	case err != nil && !malformed:
+		st.Cancel() // it broke: nobody waits for an answer
+		return
+	case err == nil && request.Op == wire.FileRange && request.V == wire.FileVersion:
+		s.serveRange(from, st, request, body)
+		return
+	}
+	var done *wire.FileReply
+	if err == nil {
+		done, err = s.receive(ctx, from, st, request)
+	}
+	if ctx.Err() != nil {
+		st.Cancel()
+		return
+	}
+	if err != nil {
+		e := s.explainToPeer(from, err)
+		done = &wire.FileReply{Op: wire.FileRefuse, Code: string(e.Code), Message: e.Message, RetryAfterMS: e.RetryAfterMS}
+		s.PeerLog.WriteLimited(from, slog.LevelInfo, "file refused", "peer", from.Label(), "err", err)
+	}
+	writeReply(st, done)
+	st.Close()
+}
+
+// writeReply writes an item that answers an offer.
+func writeReply(st *peer.Stream, f *wire.FileReply) error {
+	b, err := wire.AppendFileReply(nil, f)
+	if err != nil {
+		return err
+	}
+	st.SetWriteDeadline(time.Now().Add(idleTime)) // a peer may give it no credit
+	_, err = st.Write(b)
+	return err
+}
+
+// explainToPeer returns an error for a peer, which names no folder of this machine.
+func (s *Service) explainToPeer(from identity.ID, err error) *kinds.Error {
+	e := kinds.AsError(err)
+	if e.Code != kinds.Internal {
+		return e
+	}
+	s.PeerLog.WriteLimited(from, slog.LevelError, "file not taken", "peer", from.Label(), "err", err)
+	if disk.IsFullError(err) {
+		return kinds.Errorf(kinds.Overloaded, "file: the receiver's disk is full: its owner has to free some space; try again later")
+	}
+	return kinds.Errorf(kinds.Internal, "file: the receiver failed: its log says why")
+}
+
+// receive takes the file that a peer offers, or returns the error that refuses it. It returns what ends the answer
+// to the offer.
+func (s *Service) receive(ctx context.Context, from identity.ID, st *peer.Stream, offer *wire.FileRequest) (_ *wire.FileReply, err error) {
+	switch {
+	case offer.V != wire.FileVersion:
+		return nil, kinds.Errorf(kinds.IncompatibleVersion, "version %d of files is not known here, only %d", offer.V, wire.FileVersion)
+	case offer.Op != wire.FileOffer:
+		return nil, kinds.Errorf(kinds.UnknownKind, "op %.40q is not known here", offer.Op)
+	}
+	if err := s.Admit(from); err != nil {
+		return nil, err
+	}
+	if !s.Known.Begin(from, offer.ID) {
+		return nil, kinds.Errorf(kinds.Invalid, "id: %s was used for something else: leave it out, so that the file gets one of its own", offer.ID)
+	}
+	defer s.Known.End(offer.ID)
+	a, end := s.begin(ctx, key{from, offer.ID}, kinds.Errorf(kinds.Cancelled, "file: it is being sent again"))
+	defer end()
+	ctx = a.ctx
+	defer func() {
+		if ctx.Err() != nil {
+			err = context.Cause(ctx)
+		}
+	}()
+	sender, trusted := s.Trust.FindPeer(from) // after begin: what Forget does not see, sees that
+	if !trusted {
+		return nil, errUntrusted
+	}
+	r, err := s.readRecord(ctx, a.key)
+	if err != nil {
+		return nil, err
+	}
+	if r != nil && (r.hash != offer.Hash || r.size != offer.Size) {
+		return nil, kinds.Errorf(kinds.Invalid, "id: another file was sent under %s: leave it out, so that this one gets one of its own", offer.ID)
+	}
+	had := r != nil && r.whole
+	if !had {
+		if err := s.underWay.Reserve(from, 1); err != nil {
+			return nil, newFullError("%v: wait until one is over, or its owner has answered", err)
+		}
+		defer s.underWay.Release(from, 1)
+		if r == nil {
+			if r, err = s.accept(ctx, sender, st, offer); err != nil {
+				return nil, err
+			}
+		}
+		if err := s.fetch(ctx, a, r, st); err != nil {
+			return nil, err
+		}
+	}
+	state, err := s.report(ctx, sender, r)
+	if err != nil {
+		return nil, err
+	}
+	return &wire.FileReply{Op: wire.FileDone, State: state, Had: had}, nil
+}
+
+func newFullError(format string, args ...any) error {
+	e := kinds.Errorf(kinds.Overloaded, format, args...)
+	e.RetryAfterMS = 60_000
+	return e
+}
+
+// accept decides whether a file that is not known yet is taken, for which it may ask the owner. It reserves what the
+// file needs, and records it.
+func (s *Service) accept(ctx context.Context, sender identity.Peer, st *peer.Stream, offer *wire.FileRequest) (_ *record, err error) {
+	if most := uint64(s.Config().Files.Max); offer.Size > most {
+		return nil, kinds.Errorf(kinds.TooLarge, "size: %d bytes: a file may have %d there; its owner may allow more with files.max", offer.Size, most)
+	}
+	if err := s.Space.CheckFileRoom(sender.ID, offer.Size); err != nil {
+		return nil, err
+	}
+	now := time.Now()
+	r := newRecord(sender.ID, offer, now)
+	if _, err := kinds.CheckEnvelope(s.newEntry(r)); err != nil { // before its bytes come
+		return nil, err
+	}
+	today := time.Date(now.Year(), now.Month(), now.Day(), 0, 0, 0, 0, now.Location())
+	files, bytes, unfinished, always, err := s.sumUp(ctx, sender.ID, today)
+	if err != nil {
+		return nil, err
+	}
+	if unfinished >= maxUnfinished {
+		return nil, newFullError("%d files of yours have not come whole: send one of them again under its id, or wait a day", unfinished)
+	}
+	if err := s.files.Reserve(sender.ID, 1); err != nil {
+		return nil, newFullError("%v: its owner has to remove some", err)
+	}
+	if err := s.bytes.Reserve(sender.ID, int64(offer.Size)); err != nil {
+		s.files.Release(sender.ID, 1)
+		return nil, newFullError("%v: its owner has to remove some", err)
+	}
+	defer func() {
+		if err != nil {
+			s.files.Release(sender.ID, 1)
+			s.bytes.Release(sender.ID, int64(offer.Size))
+		}
+	}()
+	if !always && (files == 0 || bytes+int64(offer.Size) > int64(s.Config().Files.Ask)) {
+		if err := writeReply(st, &wire.FileReply{Op: wire.FileAsked}); err != nil {
+			return nil, err
+		}
+		if err := s.ask(ctx, r, answerTime(offer)); err != nil {
+			return nil, err
+		}
+		r.since = time.Now()
+		r.until = r.since.Add(unfinishedFor)
+	}
+	return r, s.insertRecord(ctx, r)
+}
+
+// newEntry returns the message that reports a file. Its sender is the peer, but this daemon makes it.
+func (s *Service) newEntry(r *record) *wire.Envelope {
+	notice := &client.FileNotice{ID: r.id, Name: r.name, Size: r.size, SHA256: formatHash(r.hash), Text: r.text, Ref: r.ref}
+	env := wire.NewEnvelope(r.peer, s.Self, kinds.KindNotify, kinds.EncodePayload(&kinds.Notify{Topic: client.FileTopic, Data: kinds.EncodePayload(notice).Object()}))
+	env.ID, env.Agent, env.FromAgent, env.Thread = r.id, r.agent, r.fromAgent, r.thread
+	return env
+}
+
+// report hands the entry for a file that is whole to agents, or puts it into the inbox, unless that was done. It
+// returns which of the two is so.
+func (s *Service) report(ctx context.Context, sender identity.Peer, r *record) (wire.ReceiptState, error) {
+	env := s.newEntry(r)
+	if r.reported {
+		held, err := s.Inbox.Contains(ctx, env)
+		if held {
+			return wire.Held, err
+		}
+		return wire.Handed, err
+	}
+	out, _ := s.Agents.HandOrHold(ctx, sender, env, r.agent, client.OriginDaemon, s.Registry.FindTakers(env.Kind, client.FileTopic, r.agent), &client.Inbound{Envelope: *env, Name: sender.Name})
+	if out.Err != nil {
+		return 0, out.Err
+	}
+	r.reported = true
+	return out.State, s.updateRecord(context.WithoutCancel(ctx), true, r)
+}

@@ -1,0 +1,354 @@
+package files
+
+import (
+	"bufio"
+	"context"
+	"encoding/hex"
+	"errors"
+	"io"
+	"net"
+	"sync"
+	"time"
+	"unicode/utf8"
+
+	"github.com/go-json-experiment/json"
+	"golang.org/x/time/rate"
+
+	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/client/jsonrpc"
+	"github.com/acpd/acpd/config"
+	"github.com/acpd/acpd/daemon/local"
+	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/internal/ownwords"
+	"github.com/acpd/acpd/internal/pace"
+	"github.com/acpd/acpd/kinds"
+	"github.com/acpd/acpd/peer"
+	"github.com/acpd/acpd/wire"
+)
+
+const (
+	maxSendings  = 32               // at a time
+	quietTime    = 10 * time.Minute // in which neither side of a transfer moves
+	relayedRate  = 1 << 20          // bytes a second that a peer gets over relays
+	openAttempts = 30               // to open the stream of a range, one a second
+	openPause    = time.Second
+	askedLeeway  = time.Minute // for the receiver, beyond the time that its owner has
+)
+
+// sending is a file that is being sent.
+type sending struct {
+	s      *Service
+	file   client.File // guarded by Service.mu
+	offer  *wire.FileRequest
+	ctx    context.Context
+	cancel context.CancelCauseFunc
+
+	conn    net.Conn // the client's
+	body    *bufio.Reader
+	asked   chan *piece // pieces that the client was asked for, in that order
+	writing sync.Mutex  // held while a line is written, and its piece put into asked
+}
+
+// piece is a part of a file that the client was asked for.
+type piece struct {
+	buf  []byte
+	read chan struct{} // closed when buf has it
+}
+
+// serveSend sends a file, which the caller reads.
+func (s *Service) serveSend(ctx context.Context, c *local.Conn, r *jsonrpc.Request) (any, error) {
+	p := new(client.FileSendParams)
+	if err := r.ReadParams(p); err != nil {
+		return nil, err
+	}
+	offer, err := newOffer(p)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.Drain.CheckTakesWork(); err != nil {
+		return nil, kinds.Errorf(kinds.DaemonUnavailable, "file.send: the daemon takes no new work, since it ends when the work that it has is done: try again when it is back")
+	}
+	to, err := s.Outgoing.ResolvePeer(ctx, c, p.To, config.PolicyFile)
+	if err != nil {
+		return nil, err
+	}
+	offer.FromAgent = c.Credential().Name
+	x := &sending{s: s, offer: offer, asked: make(chan *piece, maxWanted), file: client.File{
+		ID: offer.ID, Direction: client.Out, Peer: to.ID, PeerName: to.Name, Agent: p.Agent, FromAgent: offer.FromAgent, Name: cleanName(p.Name), Size: p.Size, SHA256: p.SHA256,
+		Text: p.Text, Ref: p.Ref, Thread: p.Thread, State: client.FileMoving, Since: time.Now().UTC(),
+	}}
+	x.ctx, x.cancel = context.WithCancelCause(ctx)
+	defer x.cancel(nil)
+	if !s.enterSending(x) {
+		return nil, kinds.Errorf(kinds.Overloaded, "file.send: %d files are being sent: wait until one is over", maxSendings)
+	}
+	defer s.leaveSending(x)
+	if x.conn, err = r.TakeOver(nil); err != nil {
+		return nil, err
+	}
+	x.body = bufio.NewReader(x.conn)
+	reading := make(chan struct{})
+	go func() {
+		defer close(reading)
+		x.readPieces()
+	}()
+	sent, err := x.run()
+	line := &client.FileSendLine{Done: sent}
+	if err != nil {
+		line.Error = kinds.AsError(c.MaskErrorAddrs(kinds.AsError(err)))
+	}
+	x.writeLine(line, nil)
+	x.conn.Close() // ends readPieces
+	<-reading
+	return nil, nil
+}
+
+// newOffer checks what a caller says of a file.
+func newOffer(p *client.FileSendParams) (*wire.FileRequest, error) {
+	offer := &wire.FileRequest{V: wire.FileVersion, Op: wire.FileOffer, ID: p.ID, Name: p.Name, Size: p.Size, Agent: p.Agent, Ref: p.Ref, Thread: p.Thread, Text: p.Text, WaitMS: p.DeadlineMS}
+	if offer.ID.IsZero() {
+		offer.ID = wire.NewMessageID()
+	}
+	n, err := hex.Decode(offer.Hash[:], []byte(p.SHA256[:min(len(p.SHA256), 64)]))
+	switch {
+	case err != nil || n != len(offer.Hash) || len(p.SHA256) != 64:
+		return nil, kinds.Errorf(kinds.Invalid, "file.send: sha256: expected 64 hex digits")
+	case !utf8.ValidString(p.Name + p.Agent + p.Thread + p.Text):
+		return nil, kinds.Errorf(kinds.Invalid, "file.send: name, agent, thread and text: expected valid UTF-8")
+	}
+	if _, err := wire.AppendFileRequest(nil, offer); err != nil {
+		return nil, kinds.Errorf(kinds.Invalid, "file.send: %v", err)
+	}
+	return offer, nil
+}
+
+func (s *Service) enterSending(x *sending) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.sendings) >= maxSendings {
+		return false
+	}
+	s.sendings[x] = true
+	return true
+}
+
+func (s *Service) leaveSending(x *sending) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.sendings, x)
+}
+
+// run offers the file and sends the ranges that the receiver wants, until that has the file or refuses it.
+func (x *sending) run() (*client.FileSent, error) {
+	var working sync.WaitGroup
+	defer working.Wait()
+	defer x.cancel(nil)
+	st, err := x.s.Node.OpenStream(x.ctx, x.file.Peer, wire.StreamFile)
+	if err != nil {
+		return nil, x.explain(err)
+	}
+	defer st.Cancel() // unless it is closed
+	b, err := wire.AppendFileRequest(nil, x.offer)
+	if err == nil {
+		_, err = st.Write(b)
+	}
+	if err != nil {
+		return nil, x.explain(err)
+	}
+	wants := make(chan *wire.FileReply)
+	left := maxTries * countRanges(x.offer.Size) // that may be wanted
+	replies := bufio.NewReader(st)
+	st.SetReadDeadline(time.Now().Add(answerTime(x.offer) + askedLeeway))
+	for moving := false; ; {
+		reply, err := wire.ReadFileReply(replies)
+		if err != nil {
+			return nil, x.explain(err)
+		}
+		switch reply.Op {
+		case wire.FileAsked:
+			x.setState(client.FileAsked, 0)
+			err = x.writeLine(&client.FileSendLine{State: client.FileAsked, ID: x.offer.ID}, nil)
+		case wire.FileTake:
+			if moving {
+				return nil, errUnexpected
+			}
+			moving = true
+			x.setState(client.FileMoving, 0)
+			for range maxWanted {
+				working.Go(func() { x.sendRanges(st, wants) })
+			}
+			err = x.writeLine(&client.FileSendLine{State: client.FileMoving, Relay: st.Path() == peer.ViaRelay, ID: x.offer.ID}, nil)
+		case wire.FileWant:
+			left--
+			if i := int(reply.Offset / wire.FileRangeBytes); !moving || left < 0 || reply.Offset >= x.offer.Size || reply.Length != rangeLength(x.offer.Size, i) {
+				return nil, errUnexpected
+			}
+			x.setState(client.FileMoving, reply.Have)
+			select {
+			case wants <- reply:
+			case <-x.ctx.Done():
+			}
+		case wire.FileDone:
+			st.Close()
+			return &client.FileSent{ID: x.offer.ID, State: client.ReceiptState(reply.State.String()), Had: reply.Had}, nil
+		case wire.FileRefuse:
+			st.Close()
+			e := kinds.NewErrorFromWire(reply.Code, reply.Message, reply.RetryAfterMS)
+			e.From = x.file.PeerName
+			return nil, e
+		}
+		if err != nil {
+			return nil, err
+		}
+		if moving {
+			st.SetReadDeadline(time.Now().Add(quietTime))
+		}
+	}
+}
+
+var errUnexpected = kinds.Errorf(kinds.Internal, "file.send: the receiver has asked for what it may not have: update acpd on both machines")
+
+// explain returns the error of a transfer that broke.
+func (x *sending) explain(err error) error {
+	_, coded := errors.AsType[*kinds.Error](err)
+	switch _, malformed := errors.AsType[*wire.FormatError](err); {
+	case x.ctx.Err() != nil:
+		return context.Cause(x.ctx)
+	case coded:
+		return err
+	case malformed:
+		return errUnexpected
+	}
+	return kinds.Errorf(kinds.Unreachable, "file.send: the connection to %s broke: send the file again under the id %s, and the rest follows", identity.CleanClaim(x.file.PeerName), x.offer.ID)
+}
+
+func (x *sending) setState(state client.FileState, have uint64) {
+	x.s.mu.Lock()
+	defer x.s.mu.Unlock()
+	x.file.State, x.file.Bytes = state, min(have, x.file.Size)
+}
+
+// sendRanges sends the ranges that are wanted, one after the other.
+func (x *sending) sendRanges(offer *peer.Stream, wants <-chan *wire.FileReply) {
+	buf := make([]byte, min(pieceBytes, x.offer.Size))
+	for {
+		select {
+		case <-x.ctx.Done():
+			return
+		case w := <-wants:
+			x.sendRange(offer, w, buf)
+		}
+	}
+}
+
+// sendRange sends a range on a stream of its own. If that fails, the receiver wants it again; if the client does, all
+// is over.
+func (x *sending) sendRange(offer *peer.Stream, w *wire.FileReply, buf []byte) {
+	st, err := x.openRange()
+	if err != nil {
+		x.cancel(err)
+		return
+	}
+	defer st.Cancel() // unless it is closed
+	b, err := wire.AppendFileRequest(nil, &wire.FileRequest{V: wire.FileVersion, Op: wire.FileRange, ID: x.offer.ID, Offset: w.Offset, Length: w.Length})
+	if err != nil {
+		return
+	}
+	for at := uint64(0); at < w.Length; at += pieceBytes {
+		part := buf[:min(pieceBytes, w.Length-at)]
+		if !x.readPiece(w.Offset+at, w.Have, part) {
+			return
+		}
+		if st.Path() == peer.ViaRelay && x.s.relayLimit(x.file.Peer).WaitN(x.ctx, len(part)) != nil {
+			return
+		}
+		st.SetWriteDeadline(time.Now().Add(quietTime))
+		if at == 0 {
+			if _, err := st.Write(b); err != nil {
+				return
+			}
+		}
+		if _, err := st.Write(part); err != nil {
+			return
+		}
+		offer.SetReadDeadline(time.Now().Add(quietTime))
+	}
+	st.Close()
+}
+
+// openRange opens a stream. It waits while there are too many, or no connection.
+func (x *sending) openRange() (st *peer.Stream, err error) {
+	for range openAttempts {
+		if st, err = x.s.Node.OpenStream(x.ctx, x.file.Peer, wire.StreamFile); err == nil || pace.Sleep(x.ctx, openPause) != nil {
+			break
+		}
+	}
+	return st, err
+}
+
+// relayLimit returns the limit of what a peer gets over relays.
+func (s *Service) relayLimit(to identity.ID) *rate.Limiter {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	l := s.relayed[to]
+	if l == nil {
+		l = rate.NewLimiter(relayedRate, 2*pieceBytes)
+		s.relayed[to] = l
+	}
+	return l
+}
+
+// readPiece asks the client for a part of the file and waits for it. It reports whether the client has sent it.
+func (x *sending) readPiece(offset, have uint64, buf []byte) bool {
+	p := &piece{buf, make(chan struct{})}
+	if err := x.writeLine(&client.FileSendLine{Range: &[2]uint64{offset, uint64(len(buf))}, Moved: have}, p); err != nil {
+		x.cancel(err)
+		return false
+	}
+	select {
+	case <-p.read:
+		return true
+	case <-x.ctx.Done():
+		return false
+	}
+}
+
+// writeLine writes a line to the client, which answers with p unless that is nil.
+func (x *sending) writeLine(line *client.FileSendLine, p *piece) error {
+	b, err := json.Marshal(line)
+	if err != nil {
+		return err
+	}
+	x.writing.Lock()
+	defer x.writing.Unlock()
+	if p != nil {
+		x.asked <- p
+	}
+	x.conn.SetWriteDeadline(time.Now().Add(idleTime))
+	if _, err := x.conn.Write(append(b, '\n')); err != nil {
+		return ownwords.Errorf("file.send: the client reads no more: %w", err)
+	}
+	return nil
+}
+
+// readPieces reads what the client sends, until the client closes the connection or all is over. The client sends
+// nothing but what it was asked for.
+func (x *sending) readPieces() {
+	for {
+		_, err := x.body.Peek(1)
+		if err == nil {
+			select {
+			case p := <-x.asked:
+				if _, err = io.ReadFull(x.body, p.buf); err == nil {
+					close(p.read)
+				}
+			default:
+				err = kinds.Errorf(kinds.Invalid, "file.send: the client has sent what it was not asked for")
+			}
+		}
+		if err != nil {
+			x.cancel(kinds.Errorf(kinds.Cancelled, "file.send: the client has ended the transfer: %v", err))
+			return
+		}
+	}
+}

@@ -1,0 +1,76 @@
+package files
+
+import (
+	"context"
+	"io"
+	"net"
+	"os"
+	"time"
+
+	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/client/jsonrpc"
+	"github.com/acpd/acpd/daemon/local"
+	"github.com/acpd/acpd/internal/ownwords"
+	"github.com/acpd/acpd/kinds"
+)
+
+// serveTake gives a file to whoever calls: its bytes follow the answer. Of the agents that may have a file that is
+// for any, the first one gets it.
+func (s *Service) serveTake(ctx context.Context, c *local.Conn, r *jsonrpc.Request) (any, error) {
+	p := new(client.FileTakeParams)
+	if err := r.ReadParams(p); err != nil {
+		return nil, err
+	}
+	of, err := readerOf(c, "file.take")
+	if err != nil {
+		return nil, err
+	}
+	found, err := s.find(ctx, c, "file.take", p.Peer, p.ID, of)
+	if err != nil {
+		return nil, err
+	}
+	if !found.whole {
+		return nil, kinds.Errorf(kinds.NotFound, "file.take: id: the file has not come whole yet: files says how much is there")
+	}
+	f, err := os.Open(s.path(found.key))
+	if err != nil {
+		return nil, ownwords.Errorf("file.take: %w", err)
+	}
+	defer f.Close()
+	if of != nil {
+		taken, err := s.takeRecord(ctx, found.key, *of)
+		if err != nil {
+			return nil, ownwords.Errorf("file.take: %w", err)
+		}
+		if !taken {
+			return nil, kinds.Errorf(kinds.NotAuthorized, "file.take: another agent has taken this file: ask your owner, who can read it with acpctl files save")
+		}
+		found.takenBy = *of
+	}
+	conn, err := r.TakeOver(s.describe(found))
+	if err != nil {
+		return nil, err
+	}
+	return nil, copyToClient(conn, f)
+}
+
+// copyToClient writes a file to a client that reads steadily.
+func copyToClient(conn net.Conn, f io.Reader) error {
+	buf := pieces.Get().(*[pieceBytes]byte)
+	defer pieces.Put(buf)
+	for {
+		n, err := f.Read(buf[:])
+		if n > 0 {
+			conn.SetWriteDeadline(time.Now().Add(idleTime))
+			if _, err := conn.Write(buf[:n]); err != nil {
+				return err
+			}
+		}
+		if err == io.EOF {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
