@@ -48,7 +48,7 @@ func (d *running) guestAgent(p client.AttachParams, h handler) (*program, string
 var served = []string{
 	"ping", "discover", "query", "delegate", "cancel", "notify", "answer", "result", "error",
 	"whoami", "peers", "tasks", "task", "wait", "inbox", "shown", "ack", "attach", "speak", "session", "unposted",
-	"budget.reserve", "budget.settle",
+	"budget.reserve", "budget.settle", "file.send", "file.take", "files",
 }
 
 // Every method of the local API is tried in the agents' folder, by the name that it has

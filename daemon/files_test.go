@@ -3,21 +3,28 @@ package daemon
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/go-json-experiment/json"
 
+	"github.com/acpd/acpd/budget"
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/client/jsonrpc"
+	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/integration/await"
 	"github.com/acpd/acpd/kinds"
 	"github.com/acpd/acpd/wire"
@@ -45,6 +52,13 @@ func callAlone(t testing.TB, socket, method string, params, result any) (net.Con
 	}
 	t.Cleanup(func() { c.Close() })
 	c.SetDeadline(time.Now().Add(await.Patience))
+	in, err := callOn(t, c, method, params, result)
+	return c, in, err
+}
+
+// callOn calls a method on a connection that carries bytes afterwards, or another call.
+func callOn(t testing.TB, c net.Conn, method string, params, result any) (*bufio.Reader, error) {
+	t.Helper()
 	text, err := json.Marshal(params)
 	if err != nil {
 		t.Fatal(err)
@@ -53,7 +67,7 @@ func callAlone(t testing.TB, socket, method string, params, result any) (net.Con
 	in := bufio.NewReader(c)
 	line, err := in.ReadBytes('\n')
 	if err != nil {
-		return c, in, err
+		return in, err
 	}
 	var answer struct {
 		Result any
@@ -64,19 +78,30 @@ func callAlone(t testing.TB, socket, method string, params, result any) (net.Con
 		t.Fatalf("%s: %v", line, err)
 	}
 	if answer.Error != nil {
-		return c, in, answer.Error
+		return in, answer.Error
 	}
-	return c, in, nil
+	return in, nil
 }
 
 // sendFile sends a file as a client does. on, which may be nil, is called with each line before it is answered.
 func sendFile(t testing.TB, socket string, p client.FileSendParams, content io.ReaderAt, on func(net.Conn, client.FileSendLine)) (*client.FileSent, error) {
 	t.Helper()
-	c, in, err := callAlone(t, socket, client.MethodFileSend, p, nil)
+	c, err := net.Dial("unix", socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return sendFileOn(t, c, p, content, on)
+}
+
+// sendFileOn does so on a connection, which it closes.
+func sendFileOn(t testing.TB, c net.Conn, p client.FileSendParams, content io.ReaderAt, on func(net.Conn, client.FileSendLine)) (*client.FileSent, error) {
+	t.Helper()
+	defer c.Close()
+	c.SetDeadline(time.Now().Add(await.Patience))
+	in, err := callOn(t, c, client.MethodFileSend, p, nil)
 	if err != nil {
 		return nil, err
 	}
-	defer c.Close()
 	for {
 		text, err := in.ReadBytes('\n')
 		if err != nil {
@@ -100,11 +125,19 @@ func sendFile(t testing.TB, socket string, p client.FileSendParams, content io.R
 				c.Close()
 				return nil, io.ErrUnexpectedEOF
 			}
-			if _, err := c.Write(buf); err != nil {
-				return nil, err
-			}
+			c.Write(buf) // if that fails, the last line says why
 		}
 	}
+}
+
+// spokenFor returns a connection to the agents' folder that speaks as an attached agent.
+func (d *running) spokenFor(name, key string) net.Conn {
+	d.t.Helper()
+	c, _, err := callAlone(d.t, filepath.Join(d.dir, "agent", "acp.sock"), client.MethodSpeak, client.SpeakParams{Name: name, Key: key}, nil)
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	return c
 }
 
 // takeFile takes a file as a client does.
@@ -188,4 +221,397 @@ func TestAFileComes(t *testing.T) {
 	if rest, _ := os.ReadDir(filepath.Join(laptop.dir, "files", desk.ID().String())); len(rest) != 0 {
 		t.Errorf("%v are left", rest)
 	}
+}
+
+// refusedWith fails the test unless err has a code and says some words.
+func refusedWith(t testing.TB, err error, code kinds.Code, says string) {
+	t.Helper()
+	var rpc *jsonrpc.Error
+	e := kinds.AsError(err)
+	if errors.As(err, &rpc) {
+		e = new(kinds.Error)
+		if err := json.Unmarshal(rpc.Data, e); err != nil {
+			t.Fatalf("%v: %v", rpc, err)
+		}
+	}
+	if err == nil || e.Code != code || !strings.Contains(e.Message, says) {
+		t.Errorf("%v, want %s and %q", err, code, says)
+	}
+}
+
+// alwaysFrom makes laptop take files of desk without a question.
+func (d *running) alwaysFrom(sender *running) {
+	d.t.Helper()
+	content := []byte("the first")
+	answered := make(chan struct{})
+	go func() { defer close(answered); d.answerNext("always") }()
+	if _, err := sender.ownerSends(paramsFor(d.name, "first", content), content); err != nil {
+		d.t.Fatal(err)
+	}
+	<-answered
+}
+
+// The owner is asked about the first file of a peer, and then about those that exceed files.ask on one day. A no
+// refuses the file; always ends the questions, until file.ask.
+// holds: security.md#files
+func TestTheOwnerIsAskedAboutFiles(t *testing.T) {
+	t.Parallel()
+	desk, laptop := pair(t)
+	laptop.configure("files: {ask: 1000}\n")
+	small, large := randomBytes(600), randomBytes(1001)
+	send := func(content []byte, answer string) error {
+		t.Helper()
+		p := paramsFor("laptop", "a.txt", content)
+		p.Text = "for\nyou"
+		asked, answered := false, make(chan struct{})
+		close(answered)
+		_, err := sendFile(t, desk.home.ownerSocketPath(), p, bytes.NewReader(content), func(_ net.Conn, line client.FileSendLine) {
+			if line.State != client.FileAsked {
+				return
+			}
+			asked, answered = true, make(chan struct{})
+			a := laptop.nextApproval()
+			if a.Kind != "file" || a.Message != p.ID || a.Name != "desk" || a.Agent != "" || !strings.HasPrefix(a.ID, "f") || a.Text != fmt.Sprintf("a.txt, %d bytes: for you", len(content)) {
+				t.Errorf("the owner sees %+v", a)
+			}
+			if files := laptop.listFiles(); files[len(files)-1].State != client.FileAsked || files[len(files)-1].ID != p.ID {
+				t.Errorf("the list has %+v", files)
+			}
+			go func() { defer close(answered); laptop.decide(a.ID, answer) }()
+		})
+		<-answered
+		if asked != (answer != "") {
+			t.Errorf("%d bytes: the owner was asked: %v", len(content), asked)
+		}
+		return err
+	}
+	refusedWith(t, send(small, "no"), kinds.NotAuthorized, "declined")
+	for _, step := range []struct {
+		content []byte
+		answer  string
+	}{{small, "yes"}, {small[:300], ""}, {small[:200], "yes"}, {large, "always"}, {large, ""}} {
+		if err := send(step.content, step.answer); err != nil {
+			t.Errorf("%d bytes: %v", len(step.content), err)
+		}
+	}
+	laptop.dial().must(client.MethodFileAsk, client.FileAskParams{Peer: "desk"}, nil)
+	if err := send(small[:1], "yes"); err != nil {
+		t.Error(err)
+	}
+	laptop.dial().refused(kinds.NotFound, "approvals.decide", client.ApproveParams{ID: "f1", Answer: "yes"})
+	laptop.dial().refused(kinds.Invalid, "approvals.decide", client.ApproveParams{ID: "f1", Answer: "perhaps"})
+}
+
+// What waits for the owner goes when its sender gives up.
+func TestAnAbandonedOfferAsksNobody(t *testing.T) {
+	t.Parallel()
+	desk, laptop := pair(t)
+	content := randomBytes(10)
+	_, err := sendFile(t, desk.home.ownerSocketPath(), paramsFor("laptop", "x", content), bytes.NewReader(content), func(c net.Conn, line client.FileSendLine) {
+		if line.State == client.FileAsked {
+			laptop.nextApproval()
+			c.Close()
+		}
+	})
+	if err == nil {
+		t.Error("it was sent")
+	}
+	await.Until(t, "nothing waits", func() bool { return len(laptop.fileService.ListApprovals()) == 0 })
+	await.Until(t, "nothing is sent", func() bool { return len(desk.listFiles()) == 0 })
+	if files := laptop.listFiles(); len(files) != 0 {
+		t.Errorf("%+v are left", files)
+	}
+}
+
+// Agents in their folder send files, and take those that are for them; of those for any, the first agent gets one.
+// holds: security.md#files
+func TestAgentsSendAndTakeFiles(t *testing.T) {
+	t.Parallel()
+	desk, laptop := pair(t)
+	laptop.alwaysFrom(desk)
+	_, planner := desk.guestAgent(client.AttachParams{Name: "planner", Kinds: []string{"query"}}, say(`{}`))
+	_, claude := laptop.guestAgent(client.AttachParams{Name: "claude", Kinds: []string{"query"}}, say(`{}`))
+	_, codex := laptop.guestAgent(client.AttachParams{Name: "codex", Kinds: []string{"query"}}, say(`{}`))
+	content := randomBytes(3 << 20)
+	send := func(agent string) wire.MessageID {
+		p := paramsFor("laptop", "a.patch", content)
+		p.Agent = agent
+		c := desk.spokenFor("planner", planner)
+		sent, err := sendFileOn(t, c, p, bytes.NewReader(content), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return sent.ID
+	}
+	take := func(agent, key string, id wire.MessageID) error {
+		var f client.File
+		c := laptop.spokenFor(agent, key)
+		in, err := callOn(t, c, client.MethodFileTake, client.FileTakeParams{ID: id}, &f)
+		if err != nil {
+			return err
+		}
+		got, err := io.ReadAll(in)
+		if err != nil || !bytes.Equal(got, content) || f.TakenBy != agent || f.FromAgent != "planner" || f.State != client.FileTaken {
+			t.Errorf("%s took %d bytes of %+v: %v", agent, len(got), f, err)
+		}
+		return nil
+	}
+	mine, anys := send("claude"), send("")
+	refusedWith(t, take("codex", codex, mine), kinds.NotFound, "no file")
+	for range 2 {
+		if err := take("claude", claude, mine); err != nil {
+			t.Error(err)
+		}
+		if err := take("codex", codex, anys); err != nil {
+			t.Error(err)
+		}
+	}
+	refusedWith(t, take("claude", claude, anys), kinds.NotAuthorized, "another agent")
+	if _, got, err := takeFile(t, laptop.home.ownerSocketPath(), client.FileTakeParams{ID: anys}); err != nil || !bytes.Equal(got, content) {
+		t.Errorf("the owner gets %d bytes, %v", len(got), err)
+	}
+	_, _, err := callAlone(t, filepath.Join(laptop.dir, "agent", "acp.sock"), client.MethodFileTake, client.FileTakeParams{ID: mine}, nil)
+	refusedWith(t, err, kinds.NotAuthorized, "attach")
+	var seen client.Files
+	if _, err := callOn(t, laptop.spokenFor("codex", codex), client.MethodFiles, client.FilesParams{}, &seen); err != nil || len(seen.Files) != 2 || seen.Files[1].ID != anys {
+		t.Errorf("codex sees %+v, %v", seen, err)
+	}
+}
+
+// A transfer that breaks goes on where it was: after the client has gone, and after either daemon was killed.
+func TestABrokenTransferContinues(t *testing.T) {
+	t.Parallel()
+	desk, laptop := pair(t)
+	laptop.alwaysFrom(desk)
+	content := randomBytes(40 << 20)
+	p := paramsFor("laptop", "big", content)
+	// sendSome closes the connection when the receiver has a number of bytes.
+	sendSome := func(enough uint64) (asked uint64) {
+		_, err := sendFile(t, desk.home.ownerSocketPath(), p, bytes.NewReader(content), func(c net.Conn, line client.FileSendLine) {
+			if line.Range == nil {
+				return
+			}
+			if line.Moved >= enough {
+				c.Close()
+			}
+			asked += line.Range[1]
+		})
+		if err == nil {
+			t.Error("it was sent")
+		}
+		await.Until(t, "it has stopped", func() bool {
+			files := laptop.listFiles()
+			return files[len(files)-1].State == client.FileStuck
+		})
+		return asked
+	}
+	sendSome(8 << 20)
+	files := laptop.listFiles()
+	if f := files[len(files)-1]; f.Bytes < 8<<20 || f.Bytes >= f.Size || time.Until(f.Until.Time) > 24*time.Hour {
+		t.Errorf("%+v", f)
+	}
+	sendSome(16 << 20)
+	dirs := []string{desk.dir, laptop.dir}
+	desk.stop()
+	laptop.stop()
+	desk, laptop = start(t, dirs[0], "desk"), start(t, dirs[1], "laptop")
+	befriend(t, desk, laptop)
+	files = laptop.listFiles()
+	had := files[len(files)-1].Bytes
+	if had < 16<<20 {
+		t.Errorf("after the restart there are %d bytes", had)
+	}
+	var asked uint64
+	sent, err := sendFile(t, desk.home.ownerSocketPath(), p, bytes.NewReader(content), func(_ net.Conn, line client.FileSendLine) {
+		if line.Range != nil {
+			asked += line.Range[1]
+		}
+	})
+	if err != nil || sent.Had || asked != p.Size-had {
+		t.Errorf("%+v, %v: %d bytes were asked for, and %d of %d had come", sent, err, asked, had, p.Size)
+	}
+	if _, got, err := takeFile(t, laptop.home.ownerSocketPath(), client.FileTakeParams{ID: p.ID}); err != nil || !bytes.Equal(got, content) {
+		t.Errorf("%d bytes, %v", len(got), err)
+	}
+}
+
+// A file that changes while it is sent is refused, and nothing is kept of it.
+func TestAFileThatChangesIsRefused(t *testing.T) {
+	t.Parallel()
+	desk, laptop := pair(t)
+	laptop.alwaysFrom(desk)
+	content := randomBytes(3 << 20)
+	p := paramsFor("laptop", "x", content)
+	content[2<<20]++
+	_, err := desk.ownerSends(p, content)
+	refusedWith(t, err, kinds.Invalid, "changed")
+	if files := laptop.listFiles(); len(files) != 1 {
+		t.Errorf("%+v are left", files)
+	}
+	if left, _ := os.ReadDir(filepath.Join(laptop.dir, "files", desk.ID().String())); len(left) != 1 {
+		t.Errorf("%v are left", left)
+	}
+	if _, err := desk.ownerSends(p, content[:2<<20]); err == nil {
+		t.Error("a file that has become shorter was sent")
+	}
+	content[2<<20]--
+	if _, err := desk.ownerSends(p, content); err != nil {
+		t.Error(err)
+	}
+	other := paramsFor("laptop", "x", content[:5])
+	other.ID = p.ID
+	_, err = desk.ownerSends(other, content[:5])
+	refusedWith(t, err, kinds.Invalid, "another file")
+}
+
+// What a loss of power has taken of an unfinished file is found by its hash, and the file comes once more.
+func TestLostBytesAreFetchedAgain(t *testing.T) {
+	t.Parallel()
+	desk, laptop := pair(t)
+	laptop.alwaysFrom(desk)
+	content := randomBytes(4 << 20)
+	p := paramsFor("laptop", "x", content)
+	folder := filepath.Join(laptop.dir, "files", desk.ID().String())
+	writeFile(t, filepath.Join(folder, p.ID.String()+".part"), string(make([]byte, len(content))))
+	writeFile(t, filepath.Join(folder, p.ID.String()+".map"), "\x01\x01\x01\x00")
+	if _, err := desk.ownerSends(p, content); err != nil {
+		t.Fatal(err)
+	}
+	if _, got, err := takeFile(t, laptop.home.ownerSocketPath(), client.FileTakeParams{ID: p.ID}); err != nil || !bytes.Equal(got, content) {
+		t.Errorf("%d bytes, %v", len(got), err)
+	}
+}
+
+// Policy, files.max and the space on the disk refuse a file before its bytes come.
+// holds: security.md#files
+func TestFilesThatAreRefused(t *testing.T) {
+	t.Parallel()
+	desk, free := startWithDisk(t)
+	laptop := start(t, stateDir(t), "laptop")
+	befriend(t, laptop, desk)
+	send := func(size int) error {
+		content := randomBytes(size)
+		_, err := sendFile(t, laptop.home.ownerSocketPath(), paramsFor("desk", "x", content), bytes.NewReader(content), func(_ net.Conn, line client.FileSendLine) {
+			if line.Range != nil {
+				t.Error("bytes were sent")
+			}
+		})
+		return err
+	}
+	desk.configure("files: {max: 1000}\n")
+	refusedWith(t, send(1001), kinds.TooLarge, "files.max")
+	desk.configure("policy: {laptop: {kinds: [query, mail]}}\n")
+	refusedWith(t, send(1), kinds.NotAuthorized, `do not include "file"`)
+	desk.configure("limits: {rate: [{kind: file, per_second: 0.001, burst: 1}]}\n")
+	free.Store(1<<30 + 10<<20)
+	await.Until(t, "the space is noticed", func() bool { now, _ := desk.space.MeasureFree(); return now < 1<<31 })
+	refusedWith(t, send(11<<20), kinds.Overloaded, "disk")
+	refusedWith(t, send(1), kinds.Overloaded, "rate")
+	if files := desk.listFiles(); len(files) != 0 {
+		t.Errorf("%+v", files)
+	}
+}
+
+// The owner is told what is wrong with the params before anything is sent.
+func TestFileParams(t *testing.T) {
+	t.Parallel()
+	desk, _ := pair(t)
+	for says, change := range map[string]func(*client.FileSendParams){
+		"sha256":           func(p *client.FileSendParams) { p.SHA256 = "00" },
+		"text":             func(p *client.FileSendParams) { p.Text = strings.Repeat("x", client.MaxFileText+1) },
+		"no peer":          func(p *client.FileSendParams) { p.To = "nobody" },
+		"names an agent":   func(p *client.FileSendParams) { p.To = "laptop/claude" },
+		"agent: 65 bytes":  func(p *client.FileSendParams) { p.Agent = strings.Repeat("a", 65) },
+		"valid UTF-8":      func(p *client.FileSendParams) { p.Name = "\xff" },
+		"name: 1025 bytes": func(p *client.FileSendParams) { p.Name = strings.Repeat("n", 1025) },
+	} {
+		p := paramsFor("laptop", "x", nil)
+		change(&p)
+		if says == "valid UTF-8" {
+			continue // JSON cannot say it
+		}
+		_, err := desk.ownerSends(p, nil)
+		if err == nil || !strings.Contains(err.Error(), says) {
+			t.Errorf("%v, want %q", err, says)
+		}
+	}
+}
+
+// Only a daemon reports files: nobody else's message has such a topic, on either side.
+// holds: security.md#files
+func TestReservedTopics(t *testing.T) {
+	t.Parallel()
+	desk, laptop := pair(t)
+	forged := kinds.EncodePayload(&kinds.Notify{Topic: client.FileTopic})
+	if e := desk.dial().refused(kinds.Invalid, "notify", client.NotifyParams{To: client.To("laptop"), Payload: forged}); !strings.Contains(e.Message, "acp.") {
+		t.Error(e)
+	}
+	env := wire.NewEnvelope(desk.ID(), laptop.ID(), kinds.KindNotify, forged)
+	checked, err := kinds.CheckEnvelope(env)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = desk.node.Send(t.Context(), checked, true)
+	refusedWith(t, err, kinds.Invalid, "acp.")
+	if held := get[client.Inbox](laptop.dial(), client.MethodInbox, client.InboxParams{}).Messages; len(held) != 0 {
+		t.Errorf("%+v", held)
+	}
+}
+
+// An agent that takes notifications is handed the entry for a file.
+func TestAnAgentIsToldOfAFile(t *testing.T) {
+	t.Parallel()
+	desk, laptop := pair(t)
+	laptop.alwaysFrom(desk)
+	told := make(chan client.Inbound, 4)
+	laptop.agent(client.AttachParams{Name: "builder", Kinds: []string{"notify"}}, func(_ context.Context, r *jsonrpc.Request) {
+		told <- *bind(t, r)
+		r.Respond(nil)
+	})
+	content := randomBytes(100)
+	p := paramsFor("laptop", "x.log", content)
+	p.Agent = "builder"
+	sent, err := desk.ownerSends(p, content)
+	if err != nil || sent.State != client.Handed {
+		t.Fatalf("%+v, %v", sent, err)
+	}
+	in := await.Receive(t, "the entry", told)
+	if in.ID != p.ID || in.Name != "desk" || parse[kinds.Notify](t, in.Payload).Topic != client.FileTopic {
+		t.Errorf("%+v", in)
+	}
+}
+
+// An untrust in the middle of a transfer ends it on both sides, and nothing is left of the peer's files.
+// holds: security.md#files
+func TestUntrustEndsFiles(t *testing.T) {
+	t.Parallel()
+	desk, laptop := pair(t)
+	laptop.alwaysFrom(desk)
+	content := randomBytes(20 << 20)
+	var once sync.Once
+	_, err := sendFile(t, desk.home.ownerSocketPath(), paramsFor("laptop", "x", content), bytes.NewReader(content), func(_ net.Conn, line client.FileSendLine) {
+		if line.Moved >= 4<<20 {
+			once.Do(func() { laptop.dial().must("untrust", client.UntrustParams{Peer: "desk"}, nil) })
+		}
+	})
+	if err == nil {
+		t.Error("it was sent")
+	}
+	if files := laptop.listFiles(); len(files) != 0 {
+		t.Errorf("%+v are left", files)
+	}
+	if _, err := os.Stat(filepath.Join(laptop.dir, "files", desk.ID().String())); err == nil {
+		t.Error("the folder is left")
+	}
+	laptop.holdsNothingOfFiles(desk.ID())
+}
+
+// holdsNothingOfFiles fails the test if the budget has something of a peer's files.
+func (d *running) holdsNothingOfFiles(peer identity.ID) {
+	d.t.Helper()
+	await.Until(d.t, "the budget is given back", func() bool {
+		return !slices.ContainsFunc(d.budget.ListUsage(), func(u budget.Usage) bool {
+			return u.Peer == peer && strings.HasPrefix(u.Row.Name, "file") && u.Held != 0
+		})
+	})
 }

@@ -100,6 +100,11 @@ func AppendFileRequest(b []byte, f *FileRequest) ([]byte, error) {
 
 // AppendFileReply appends a reply with its length. A longer message is cut.
 func AppendFileReply(b []byte, f *FileReply) ([]byte, error) {
+	cut := *f
+	cut.Message = cutText(f.Message, maxFileMessage)
+	if err := cut.checkFields(); err != nil {
+		return b, ownwords.Errorf("encode file item: %w", err)
+	}
 	fields := map[string]any{"op": f.Op}
 	switch f.Op {
 	case FileAsked, FileTake:
@@ -108,13 +113,10 @@ func AppendFileReply(b []byte, f *FileReply) ([]byte, error) {
 	case FileDone:
 		fields["state"], fields["had"] = f.State.String(), f.Had
 	case FileRefuse:
-		fields["code"], fields["message"] = f.Code, cutText(f.Message, maxFileMessage)
+		fields["code"], fields["message"] = f.Code, cut.Message
 		if f.RetryAfterMS > 0 {
 			fields["retry_after_ms"] = f.RetryAfterMS
 		}
-	}
-	if err := f.checkFields(); err != nil {
-		return b, ownwords.Errorf("encode file item: %w", err)
 	}
 	return appendItem(b, fields)
 }

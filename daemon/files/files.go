@@ -230,7 +230,7 @@ func (s *Service) find(ctx context.Context, c *local.Conn, op, ref string, id wi
 }
 
 // begin enters the arrival of a file, of which there is one at a time: an earlier one, whose sender has given it up
-// or lost its connection, is ended first, with the error why. The caller calls end.
+// or lost its connection, is ended first, with the error why. If why is nil, it goes on, and begin returns nil.
 func (s *Service) begin(ctx context.Context, k key, why error) (a *arrival, end func()) {
 	a = &arrival{key: k, ended: make(chan struct{})}
 	a.ctx, a.cancel = context.WithCancelCause(ctx)
@@ -243,6 +243,9 @@ func (s *Service) begin(ctx context.Context, k key, why error) (a *arrival, end 
 			break
 		}
 		s.mu.Unlock()
+		if why == nil {
+			return nil, nil
+		}
 		earlier.cancel(why)
 		<-earlier.ended
 	}

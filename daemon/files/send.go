@@ -166,6 +166,9 @@ func (x *sending) run() (*client.FileSent, error) {
 		}
 		switch reply.Op {
 		case wire.FileAsked:
+			if moving {
+				return nil, errUnexpected
+			}
 			x.setState(client.FileAsked, 0)
 			err = x.writeLine(&client.FileSendLine{State: client.FileAsked, ID: x.offer.ID}, nil)
 		case wire.FileTake:

@@ -47,13 +47,10 @@ func (s *Service) sweep(ctx context.Context, now time.Time) error {
 }
 
 func (s *Service) sweepOne(ctx context.Context, k key, now time.Time) error {
-	s.mu.Lock()
-	_, isComing := s.arrivals[k]
-	s.mu.Unlock()
-	if isComing {
+	a, end := s.begin(ctx, k, nil)
+	if a == nil { // it is coming
 		return nil
 	}
-	_, end := s.begin(ctx, k, nil)
 	defer end()
 	r, err := s.readRecord(ctx, k)
 	if err != nil || r == nil {
