@@ -54,6 +54,7 @@ channels:
   keys: [{sha256: ` + keyHash + `, agent: planner}, {sha256: ` + keyHash + `}]
   open_to: [laptop, "*"]
   lenient: true
+files: {max: 2147483648, ask: 1}
 spending: 2.5
 history: off
 metrics: {listen: "0.0.0.0:7119", expose: true}
@@ -128,6 +129,7 @@ func TestLoad(t *testing.T) {
 			Listen: "[::1]:7118", Keys: []ChannelKey{{SHA256: keyHash, Agent: "planner"}, {SHA256: keyHash}},
 			OpenTo: []string{"laptop", "*"}, Lenient: true,
 		},
+		Files:    Files{Max: 2 << 30, Ask: 1},
 		Spending: 2.5,
 		History:  Off,
 		Metrics:  Metrics{Listen: "0.0.0.0:7119", Expose: true},
@@ -162,7 +164,7 @@ func TestDefaults(t *testing.T) {
 		t.Errorf("the default name: %v", err)
 	}
 	want := &Config{Name: missing.Name, MaxMessage: 1 << 20, PostQuantum: Prefer, Discovery: Discovery{MDNS: On}, Reach: Reach{Proxy: Proxy{Text: "environment"}, Direct: On}, Log: Log{Level: LevelInfo},
-		Spending: 5, History: On}
+		Files: Files{Max: 1 << 30, Ask: 64 << 20}, Spending: 5, History: On}
 	missing.Lines = nil
 	if !reflect.DeepEqual(missing, want) {
 		t.Errorf("missing file: %+v", missing)
@@ -246,6 +248,9 @@ func TestErrors(t *testing.T) {
 		"agents: {\"*\": {turns: {hour: 1}}}":                                 {`bad "agents.*.turns.hour": 1`},
 		"history: 1000":                                                       {`1: bad "history": "1000": use on, off`},
 		"spending: 0.5":                                                       {`bad "spending": 0.5: use US dollars from 1 to 100000`},
+		"files: {max: 0}":                                                     {`bad "files.max": 0: use bytes from 1 to 4294967296`},
+		"files: {max: 4294967297}":                                            {`bad "files.max"`},
+		"files: {ask: 0}":                                                     {`bad "files.ask": 0: use bytes from 1, which asks for every file`},
 		"spending: .inf":                                                      {`bad "spending"`},
 		"spending: [5]":                                                       {`"spending" must be a number`},
 		"limits: {rate: [{per_second: .nan}]}":                                {`bad "limits.rate[0].per_second"`},
@@ -412,11 +417,14 @@ func TestReferenceNamesTheKindsAndBounds(t *testing.T) {
 	list := func(traits kinds.Traits, last string) string {
 		return regexp.MustCompile(", ([a-z]+)$").ReplaceAllString(strings.Join(kinds.ListNames(traits), ", "), last+"$1")
 	}
+	words := func(last string) string {
+		return fmt.Sprintf("%s (OACP), %s (OpenIntent) %s %s", bridgeWords[0], bridgeWords[1], last, bridgeWords[2])
+	}
 	for _, want := range []string{
-		"Any of " + list(kinds.Policed, ", ") + ", and the words " + strings.Join(bridgeWords, " (OACP) and "),
+		"Any of " + list(kinds.Policed, ", ") + ", and the words " + words("and"),
 		"or a group of theirs: " + list(kinds.Policed, " and ") + ".",
 		"Any of " + list(kinds.Wakes, " and ") + ".",
-		list(kinds.Sent, " or ") + "; " + strings.Join(bridgeWords, " (OACP) or "),
+		list(kinds.Sent, " or ") + "; " + words("or"),
 		fmt.Sprintf("a letter first, at most %d.", identity.MaxName),
 		fmt.Sprintf("from %d (%d KiB) to %d (%d MiB). Default: %d (%d MiB).", wire.MinMaxMessage, wire.MinMaxMessage>>10,
 			wire.MaxMaxMessage, wire.MaxMaxMessage>>20, wire.DefaultMaxMessage, wire.DefaultMaxMessage>>20),

@@ -19,7 +19,7 @@ var update = flag.Bool("update", false, "write vectors/*.json anew")
 // The vectors are written down here, with a CBOR writer of their own that can
 // also write what no encoder would; the files are the contract.
 func TestVectorFilesAreCurrent(t *testing.T) {
-	for name, vectors := range map[string][]vector{"envelopes": envelopes(), "payloads": payloads(), "items": items(), "mail": mail(), "names": byName()} {
+	for name, vectors := range map[string][]vector{"envelopes": envelopes(), "payloads": payloads(), "items": items(), "mail": mail(), "files": files(), "names": byName()} {
 		path := "vectors/" + name + ".json"
 		text, err := json.Marshal(vectors, jsontext.WithIndent("  "), json.Deterministic(true))
 		if err != nil {

@@ -129,6 +129,20 @@ func run(v vector, raw []byte) (means any, again []byte, err error) {
 		}
 		again, err := wire.AppendMailReply(nil, m)
 		return replyMeans(m), again, err
+	case "file request":
+		f, err := wire.ReadFileRequest(bufio.NewReader(bytes.NewReader(raw)))
+		if err != nil {
+			return nil, nil, err
+		}
+		again, err := wire.AppendFileRequest(nil, f)
+		return fileMeans(f), again, err
+	case "file reply":
+		f, err := wire.ReadFileReply(bufio.NewReader(bytes.NewReader(raw)))
+		if err != nil {
+			return nil, nil, err
+		}
+		again, err := wire.AppendFileReply(nil, f)
+		return fileReplyMeans(f), again, err
 	case "name request":
 		r, err := relay.ParseRequest(raw)
 		if err != nil {

@@ -27,7 +27,7 @@ func hold(t testing.TB, db *store.DB, n int, from identity.ID, kind, agent strin
 			if err := env.Append(&text); err != nil {
 				return err
 			}
-			if err := insertHeldMessage(tx, env, agent, text.Bytes()); err != nil {
+			if err := insertHeldMessage(tx, env, agent, "", text.Bytes()); err != nil {
 				return err
 			}
 			keys = append(keys, MessageKey{from, env.ID})

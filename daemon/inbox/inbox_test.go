@@ -177,7 +177,7 @@ func TestTakenIsBounded(t *testing.T) {
 		for range maxTaken {
 			env := &wire.Envelope{V: 1, ID: wire.NewMessageID(), From: identity.ID{1}, To: identity.ID{2}, Kind: kinds.KindNotify, Payload: wire.Payload(`{"topic":"t"}`)}
 			var text bytes.Buffer
-			if err := errors.Join(env.Append(&text), insertHeldMessage(tx, env, "", text.Bytes())); err != nil {
+			if err := errors.Join(env.Append(&text), insertHeldMessage(tx, env, "", "", text.Bytes())); err != nil {
 				return err
 			}
 		}
