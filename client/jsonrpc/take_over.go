@@ -14,9 +14,6 @@ import (
 // maxOnlyAnswer bounds the answer that [CallOnly] reads, in bytes.
 const maxOnlyAnswer = 64 << 10
 
-// returnTime is the time that a handler has to return after it has answered.
-const returnTime = time.Second
-
 var (
 	errTakenOver = ownwords.New("the connection carries something else now")
 	errReadAhead = kinds.Errorf(kinds.Invalid, "more came after a call that makes the connection carry something else: wait for its answer, and use a separate connection for it")
@@ -31,11 +28,15 @@ var (
 // counted in Options.InputLimit: the handler bounds it.
 func (r *Request) TakeOver(result any) (net.Conn, error) {
 	c := r.conn
-	// The handler of a call that was answered may not have returned yet.
-	for end := time.Now().Add(returnTime); !c.takeOverIfAlone(r); time.Sleep(time.Millisecond) {
-		if c.Err() != nil || time.Now().After(end) {
-			return nil, kinds.Errorf(kinds.Invalid, "%s: other calls are under way on this connection: open a separate one for this call", r.Method)
-		}
+	c.mu.Lock()
+	alone := c.err == nil && r.id != nil && c.handlersRunning == 1 && len(c.waiting) == 0 && len(c.calls) == 0
+	if alone {
+		c.takenOver.Store(true)
+		c.conn.SetReadDeadline(readNoMore) // ends the read that is under way
+	}
+	c.mu.Unlock()
+	if !alone {
+		return nil, kinds.Errorf(kinds.Invalid, "%s: other calls are under way on this connection: open a separate one for this call", r.Method)
 	}
 	<-c.readEnded
 	if c.readErr != errTakenOver {
@@ -48,18 +49,6 @@ func (r *Request) TakeOver(result any) (net.Conn, error) {
 	c.queue.waitUntilWritten()
 	c.queue.failFurtherSends(errTakenOver)
 	return c.conn, c.Err()
-}
-
-// takeOverIfAlone takes the connection over for r, unless it is used for other calls too, and reports whether it has.
-func (c *Conn) takeOverIfAlone(r *Request) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.err != nil || r.id == nil || c.handlersRunning != 1 || len(c.waiting)+len(c.calls) > 0 {
-		return false
-	}
-	c.takenOver.Store(true)
-	c.conn.SetReadDeadline(readNoMore) // ends the read that is under way
-	return true
 }
 
 // readNoMore is a deadline that ends the read that is under way.

@@ -25,9 +25,6 @@ func turnToEcho(ctx context.Context, _ *Conn, r *Request) {
 			return
 		}
 		io.Copy(conn, conn)
-	case "linger": // as long as a busy machine may let a handler that has answered
-		r.Respond(nil)
-		time.Sleep(20 * time.Millisecond)
 	case "wait":
 		<-ctx.Done()
 	default:
@@ -38,11 +35,6 @@ func turnToEcho(ctx context.Context, _ *Conn, r *Request) {
 // servedSocket returns an end of a unix socket whose other end turnToEcho serves, and a channel that has
 // the error of Run when that has returned.
 func servedSocket(t *testing.T, ctx context.Context) (net.Conn, <-chan error) {
-	t.Helper()
-	return servedSocketWith(t, ctx, Options{Handler: turnToEcho})
-}
-
-func servedSocketWith(t *testing.T, ctx context.Context, o Options) (net.Conn, <-chan error) {
 	t.Helper()
 	l, err := net.Listen("unix", filepath.Join(t.TempDir(), "s"))
 	if err != nil {
@@ -60,7 +52,7 @@ func servedSocketWith(t *testing.T, ctx context.Context, o Options) (net.Conn, <
 		t.Fatal(err)
 	}
 	ended := make(chan error, 1)
-	go func() { ended <- NewConn(far, o).Run(ctx) }()
+	go func() { ended <- NewConn(far, Options{Handler: turnToEcho}).Run(ctx) }()
 	return near, ended
 }
 
@@ -81,35 +73,6 @@ func TestTakeOver(t *testing.T) {
 	}
 	if err := <-ended; err != nil {
 		t.Errorf("Run: %v", err)
-	}
-}
-
-// What comes on a connection that was taken over is not counted among unfinished lines, nor bounded by their time.
-// The call before it may just have been answered.
-func TestTakeOverLeavesTheInputLimit(t *testing.T) {
-	limit := NewInputLimit(FreeInput)
-	limit.maxStall, limit.maxTime = 50*time.Millisecond, 100*time.Millisecond
-	for range 5 {
-		near, _ := servedSocketWith(t, t.Context(), Options{Handler: turnToEcho, InputLimit: limit})
-		for _, method := range []string{"linger", "echo"} {
-			if err := CallOnly(near, method); err != nil {
-				t.Fatal(method, err)
-			}
-		}
-		sent := strings.Repeat("x", 4*FreeInput)
-		go func() {
-			io.WriteString(near, sent)
-			time.Sleep(2 * limit.maxTime) // longer than a line may take
-			io.WriteString(near, sent)
-			near.(*net.UnixConn).CloseWrite()
-		}()
-		got, err := io.ReadAll(near)
-		if err != nil || len(got) != 2*len(sent) {
-			t.Fatalf("%d bytes came back: %v", len(got), err)
-		}
-		if n := limit.HeldBytes(); n != 0 {
-			t.Errorf("%d bytes are held", n)
-		}
 	}
 }
 
