@@ -18,6 +18,14 @@ import (
 // It blocks until the daemon has taken the connection, for Patience at most, or until ctx ends.
 // The error is overloaded if the daemon has as many pipes as it takes.
 func (c *Client) OpenPipe(ctx context.Context) (net.Conn, error) {
+	return c.openFor(ctx, SpeakParams{}, MethodPipe, nil, nil)
+}
+
+// openFor opens a connection and calls a method after whose answer it carries something else. Before, it speaks
+// as an agent unless that is zero. The caller closes the connection.
+//
+// It blocks until the result is read, for Patience at most, or until ctx ends.
+func (c *Client) openFor(ctx context.Context, speaker SpeakParams, method string, params, result any) (net.Conn, error) {
 	conn, err := dialSocket(ctx, c.Socket, SocketName)
 	if err != nil {
 		return nil, err
@@ -26,7 +34,12 @@ func (c *Client) OpenPipe(ctx context.Context) (net.Conn, error) {
 		conn.SetDeadline(time.Now().Add(c.Patience))
 	}
 	stop := context.AfterFunc(ctx, func() { conn.SetDeadline(time.Unix(1, 0)) })
-	err = jsonrpc.CallOnly(conn, MethodPipe)
+	if speaker != (SpeakParams{}) {
+		err = jsonrpc.CallOnly(conn, MethodSpeak, &speaker, nil)
+	}
+	if err == nil {
+		err = jsonrpc.CallOnly(conn, method, params, result)
+	}
 	if !stop() {
 		err = context.Cause(ctx)
 	}
@@ -41,9 +54,9 @@ func (c *Client) OpenPipe(ctx context.Context) (net.Conn, error) {
 	case ctx.Err() != nil:
 		return nil, ctx.Err()
 	case errors.Is(err, os.ErrDeadlineExceeded):
-		return nil, c.newSilenceError(MethodPipe, c.Patience)
+		return nil, c.newSilenceError(method, c.Patience)
 	case errors.Is(err, jsonrpc.ErrClosed):
-		return nil, newUnavailableError(true, "%s: the daemon went away", MethodPipe)
+		return nil, newUnavailableError(true, "%s: the daemon went away", method)
 	}
-	return nil, explainOlderDaemon(MethodPipe, err)
+	return nil, explainOlderDaemon(method, err)
 }

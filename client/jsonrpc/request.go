@@ -3,6 +3,7 @@ package jsonrpc
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -21,7 +22,7 @@ type Request struct {
 	lineBytes int            // of its line
 	peer      identity.ID    // for which it asks; zero: for none
 	conn      *Conn
-	responded bool
+	responded atomic.Bool
 	ctx       requestContext
 
 	previous, next *Request // in Conn.requests; guarded by Conn.mu
@@ -70,10 +71,10 @@ func (r *Request) Respond(result any) error { return r.respondOnce(result, nil) 
 func (r *Request) RespondError(err error) error { return r.respondOnce(nil, err) }
 
 func (r *Request) respondOnce(result any, err error) error {
-	if r.responded || r.id == nil {
+	if r.responded.Load() || r.id == nil {
 		return nil
 	}
-	r.responded = true
+	r.responded.Store(true)
 	err = r.conn.writeResponse(r.peer, r.id, result, err)
 	if err == nil {
 		return nil
@@ -173,7 +174,7 @@ func (c *Conn) removeRequest(r *Request) {
 func (c *Conn) runHandlers(r *Request) {
 	for r != nil {
 		c.opts.Handler(&r.ctx, c, r)
-		if !r.responded {
+		if !r.responded.Load() {
 			r.RespondError(kinds.Errorf(kinds.Internal, "%s: the handler gave no answer", r.Method))
 		}
 		c.underWay.Add(-1)

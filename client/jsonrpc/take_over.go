@@ -29,7 +29,10 @@ var (
 func (r *Request) TakeOver(result any) (net.Conn, error) {
 	c := r.conn
 	c.mu.Lock()
-	alone := c.err == nil && r.id != nil && c.handlersRunning == 1 && len(c.waiting) == 0 && len(c.calls) == 0
+	alone := c.err == nil && r.id != nil && len(c.calls) == 0
+	for other := c.requests; other != nil; other = other.next { // those that wait for their handlers too
+		alone = alone && (other == r || other.responded.Load())
+	}
 	if alone {
 		c.takenOver.Store(true)
 		c.conn.SetReadDeadline(readNoMore) // ends the read that is under way
@@ -76,12 +79,16 @@ func (l *lineReader) endForTakeOver(err error) error {
 	return err
 }
 
-// CallOnly calls a method without params on a connection that carries something else afterwards,
-// and blocks until the answer is in or a deadline of the connection passes. It reads no byte
-// behind the answer. The errors are those of [Conn.Call], and os.ErrDeadlineExceeded.
-func CallOnly(conn net.Conn, method string) error {
-	request := append(append([]byte(`{"jsonrpc":"2.0","id":1,"method":"`), method...), "\"}\n"...)
-	if _, err := conn.Write(request); err != nil {
+// CallOnly calls a method on a connection that carries something else afterwards, and reads the result
+// into result: a pointer, or nil. It blocks until the answer is in or a deadline of the connection passes,
+// and reads no byte behind the answer. The errors are those of [Conn.Call], and os.ErrDeadlineExceeded.
+func CallOnly(conn net.Conn, method string, params, result any) error {
+	request := append(append([]byte(`{"jsonrpc":"2.0","id":1,"method":"`), method...), `","params":`...)
+	request, err := AppendValue(request, params)
+	if err != nil {
+		return kinds.Errorf(kinds.Invalid, "%s: %v", method, err)
+	}
+	if _, err := conn.Write(append(request, "}\n"...)); err != nil {
 		return newClosedError(err, kinds.DeliveredNo)
 	}
 	line, err := readOnlyLine(conn)
@@ -100,6 +107,9 @@ func CallOnly(conn net.Conn, method string) error {
 		return &Error{Code: CodeInvalidRequest, Message: "the answer to " + method + " is none"}
 	case m.errorText != nil:
 		return readErrorObject(m.errorText)
+	}
+	if err := readScannedValue(m.params, &m.paramsObject, result, false); err != nil {
+		return &Error{Code: CodeInvalidRequest, Message: "the answer to " + method + " is malformed"}
 	}
 	return nil
 }

@@ -58,7 +58,7 @@ func servedSocket(t *testing.T, ctx context.Context) (net.Conn, <-chan error) {
 
 func TestTakeOver(t *testing.T) {
 	near, ended := servedSocket(t, t.Context())
-	if err := CallOnly(near, "echo"); err != nil {
+	if err := CallOnly(near, "echo", nil, nil); err != nil {
 		t.Fatal(err)
 	}
 	// No line any more: not even one that looks like a call.
@@ -76,10 +76,32 @@ func TestTakeOver(t *testing.T) {
 	}
 }
 
+// A call before it whose answer is in does not matter, even if its handler has not returned yet.
+func TestTakeOverAfterAnswer(t *testing.T) {
+	near, far := unixPair(t)
+	returns := make(chan struct{})
+	run(t, NewConn(far, Options{Handler: func(ctx context.Context, c *Conn, r *Request) {
+		if r.Method == "speak" {
+			r.Respond(nil)
+			<-returns
+			return
+		}
+		turnToEcho(ctx, c, r)
+	}}))
+	if err := CallOnly(near, "speak", nil, nil); err != nil {
+		t.Fatal(err)
+	}
+	if err := CallOnly(near, "echo", nil, nil); err != nil {
+		t.Error(err)
+	}
+	close(returns)
+	near.Close()
+}
+
 func TestTakeOverEndsWithContext(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	near, ended := servedSocket(t, ctx)
-	if err := CallOnly(near, "echo"); err != nil {
+	if err := CallOnly(near, "echo", nil, nil); err != nil {
 		t.Fatal(err)
 	}
 	cancel()
@@ -92,11 +114,11 @@ func TestTakeOverEndsWithContext(t *testing.T) {
 func TestCallOnlyHearsErrors(t *testing.T) {
 	near, _ := servedSocket(t, t.Context())
 	var e *Error
-	if err := CallOnly(near, "other"); !errors.As(err, &e) || e.Code != CodeMethodNotFound {
+	if err := CallOnly(near, "other", nil, nil); !errors.As(err, &e) || e.Code != CodeMethodNotFound {
 		t.Errorf("an unknown method: %v", err)
 	}
 	near.Close()
-	if err := CallOnly(near, "echo"); !errors.Is(err, ErrClosed) {
+	if err := CallOnly(near, "echo", nil, nil); !errors.Is(err, ErrClosed) {
 		t.Errorf("a closed connection: %v", err)
 	}
 	a, b := net.Pipe()
@@ -106,7 +128,7 @@ func TestCallOnlyHearsErrors(t *testing.T) {
 		io.WriteString(b, strings.Repeat("x", maxOnlyAnswer+1))
 		b.Close()
 	}()
-	if err := CallOnly(a, "echo"); !errors.Is(err, ErrClosed) {
+	if err := CallOnly(a, "echo", nil, nil); !errors.Is(err, ErrClosed) {
 		t.Errorf("an endless answer: %v", err)
 	}
 }
