@@ -26,6 +26,7 @@ import (
 	"github.com/acpd/acpd/client/jsonrpc"
 	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/integration/await"
+	"github.com/acpd/acpd/integration/statedb"
 	"github.com/acpd/acpd/kinds"
 	"github.com/acpd/acpd/wire"
 )
@@ -614,4 +615,93 @@ func (d *running) holdsNothingOfFiles(peer identity.ID) {
 			return u.Peer == peer && strings.HasPrefix(u.Row.Name, "file") && u.Held != 0
 		})
 	})
+}
+
+// After a crash the records and the files agree, and what was not reported is: a file that had its name before the
+// store knew, one that nobody was told of, a record without its file, a file without its record, and one whose time
+// is over.
+func TestFilesAfterACrash(t *testing.T) {
+	t.Parallel()
+	desk, laptop := pair(t)
+	laptop.alwaysFrom(desk)
+	content := randomBytes(2 << 20)
+	send := func() client.FileSendParams {
+		p := paramsFor("laptop", "x", content)
+		if _, err := desk.ownerSends(p, content); err != nil {
+			t.Fatal(err)
+		}
+		return p
+	}
+	renamed, untold, lost, old := send(), send(), send(), send()
+	laptop.dial().must(client.MethodAck, client.AckParams{UpTo: get[client.Inbox](laptop.dial(), client.MethodInbox, client.InboxParams{}).Messages[4].Seq}, nil)
+	path := func(p client.FileSendParams) string {
+		return filepath.Join(laptop.dir, "files", desk.ID().String(), p.ID.String())
+	}
+	stray := client.FileSendParams{ID: wire.NewMessageID()}
+	statedb.Exec(t, laptop.store, "UPDATE daemon_file SET whole = 0, reported = 0 WHERE id = ?", renamed.ID[:])
+	statedb.Exec(t, laptop.store, "UPDATE daemon_file SET reported = 0 WHERE id = ?", untold.ID[:])
+	statedb.Exec(t, laptop.store, "UPDATE daemon_file SET until = 1 WHERE id = ?", old.ID[:])
+	writeFile(t, path(renamed)+".map", "\x01\x01")
+	writeFile(t, path(stray)+".part", "x")
+	if err := os.Remove(path(lost)); err != nil {
+		t.Fatal(err)
+	}
+	laptop.stop()
+	laptop = start(t, laptop.dir, "laptop")
+	befriend(t, desk, laptop)
+	await.Until(t, "the file that nobody was told of is reported", func() bool {
+		held := get[client.Inbox](laptop.dial(), client.MethodInbox, client.InboxParams{}).Messages
+		return len(held) == 1 && held[0].Envelope.ID == untold.ID && held[0].Origin == client.OriginDaemon
+	})
+	var left []wire.MessageID
+	await.Until(t, "the old file is removed", func() bool {
+		left = nil
+		for _, f := range laptop.listFiles()[1:] {
+			left = append(left, f.ID)
+		}
+		return !slices.Contains(left, old.ID)
+	})
+	if !slices.Equal(left, []wire.MessageID{renamed.ID, untold.ID}) {
+		t.Errorf("%v are left of %v", left, []wire.MessageID{renamed.ID, untold.ID, lost.ID, old.ID})
+	}
+	for _, p := range []client.FileSendParams{stray, old} {
+		for _, suffix := range []string{"", ".part", ".map"} {
+			if _, err := os.Stat(path(p) + suffix); err == nil {
+				t.Errorf("%s%s is left", p.ID, suffix)
+			}
+		}
+	}
+	sent, err := sendFile(t, desk.home.ownerSocketPath(), renamed, bytes.NewReader(content), func(_ net.Conn, line client.FileSendLine) {
+		if line.Range != nil {
+			t.Error("bytes were asked for")
+		}
+	})
+	if err != nil || sent.Had {
+		t.Errorf("%+v, %v", sent, err)
+	}
+	if _, err := desk.ownerSends(lost, content); err != nil {
+		t.Error(err)
+	}
+	if got, _, err := takeFile(t, laptop.home.ownerSocketPath(), client.FileTakeParams{ID: renamed.ID}); err != nil || got.State != client.FileHere {
+		t.Errorf("%+v, %v", got, err)
+	}
+}
+
+// The owner's programs hear that a file waits.
+func TestAFileThatWaitsIsAnEvent(t *testing.T) {
+	t.Parallel()
+	desk, laptop := pair(t)
+	asked := laptop.subscribe(client.SubscribeParams{Events: client.EventFilter{Types: []client.EventType{client.EventApproval}}})
+	content := randomBytes(10)
+	sent := make(chan error, 1)
+	go func() { _, err := desk.ownerSends(paramsFor("laptop", "x", content), content); sent <- err }()
+	e := await.Receive(t, "the event", asked)
+	var details struct{ ID, Kind string }
+	if err := json.Unmarshal(e.Details, &details, json.MatchCaseInsensitiveNames(true)); err != nil || details.Kind != "file" || e.Peer != desk.ID() {
+		t.Errorf("%+v: %+v, %v", e, details, err)
+	}
+	laptop.decide(details.ID, "yes")
+	if err := await.Receive(t, "the end", sent); err != nil {
+		t.Error(err)
+	}
 }
