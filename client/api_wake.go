@@ -89,7 +89,8 @@ const ApprovalsCommand = "acpctl approvals"
 
 // Approval is a message that waits for the owner's approval before it wakes a session, or that is
 // approved and waits to wake the session. The inbox has the whole text, unless the message is a query
-// or a delegation.
+// or a delegation. A file that waits to be received is one too: it has no agent, its kind is file, and Text begins
+// with its name and size.
 type Approval struct {
 	ID        string         `json:"id"`
 	Agent     string         `json:"agent"` // the session
