@@ -166,7 +166,7 @@ func TestRangesThatNobodyAskedFor(t *testing.T) {
 	}
 	h.isReset(h.sendRange(offer.ID, early, content[:1<<20]), "once more")
 	h.sendRange(offer.ID, last, content[3<<20:])
-	if r := h.next(in); r.Op != wire.FileDone || r.State != wire.Held {
+	if r := h.next(in); r.Op != wire.FileDone || r.State != "held" {
 		t.Errorf("%+v", r)
 	}
 	_, got, err := takeFile(t, laptop.home.ownerSocketPath(), client.FileTakeParams{ID: offer.ID})

@@ -37,7 +37,7 @@ func fileReplyMeans(f *wire.FileReply) any {
 	case wire.FileWant:
 		means["offset"], means["length"], means["have"] = f.Offset, f.Length, f.Have
 	case wire.FileDone:
-		means["state"], means["had"] = f.State.String(), f.Had
+		means["state"], means["had"] = f.State, f.Had
 	case wire.FileRefuse:
 		means["code"], means["message"] = f.Code, f.Message
 		if f.RetryAfterMS > 0 {
@@ -99,7 +99,7 @@ func files() []vector {
 	ok(reply, "done, held, had", framed(done.cbor()), true, `{"op":"done","state":"held","had":true}`)
 	ok(reply, "done, handed", framed(done.with("state", str("handed")).with("had", raw("\xf4")).cbor()), true, `{"op":"done","state":"handed","had":false}`)
 	ok(reply, "refuse", framed(refuse.cbor()), true, `{"op":"refuse","code":"overloaded","message":"the disk is full","retry_after_ms":60000}`)
-	no(reply, "want without length", framed(want.without("length").cbor()), "offset")
+	no(reply, "want without length", framed(want.without("length").cbor()), "length")
 	no(reply, "done without state", framed(done.without("state").cbor()), "state")
 	no(reply, "done, refused", framed(done.with("state", str("refused")).cbor()), "state")
 	no(reply, "had as a number", framed(done.with("had", num(1)).cbor()), "had")

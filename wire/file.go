@@ -2,8 +2,10 @@ package wire
 
 import (
 	"bufio"
+	"bytes"
 	"fmt"
 	"io"
+	"slices"
 	"unicode/utf8"
 
 	"github.com/acpd/acpd/internal/ownwords"
@@ -62,40 +64,55 @@ type FileReply struct {
 	Offset, Length uint64 // want
 	Have           uint64 // want: how many bytes the receiver has
 
-	State ReceiptState // done: what became of the entry that reports the file, Handed or Held
-	Had   bool         // done: the receiver had the file before
+	State string // done: what became of the entry that reports the file: handed or held
+	Had   bool   // done: the receiver had the file before
 
 	Code         string // refuse: a code of package kinds
 	Message      string // refuse: why, for a person
 	RetryAfterMS uint64 // refuse
 }
 
-// AppendFileRequest appends a request with its length. It refuses what [ReadFileRequest] would.
-func AppendFileRequest(b []byte, f *FileRequest) ([]byte, error) {
-	fields := map[string]any{"v": f.V, "op": f.Op, "id": f.ID[:]}
+// itemField is a field of an item.
+type itemField struct {
+	name  string
+	value any // *string, *uint64, *bool, or a []byte of the field's length
+	most  int // bytes of text
+}
+
+func (f *FileRequest) listFields() (required, optional []itemField) {
+	id := itemField{"id", f.ID[:], 0}
 	switch f.Op {
 	case FileOffer:
-		fields["name"], fields["size"], fields["sha256"] = f.Name, f.Size, f.Hash[:]
-		for name, text := range map[string]string{"agent": f.Agent, "from_agent": f.FromAgent, "thread": f.Thread, "text": f.Text} {
-			if text != "" {
-				fields[name] = text
-			}
-		}
-		if !f.Ref.IsZero() {
-			fields["ref"] = f.Ref[:]
-		}
-		if f.WaitMS > 0 {
-			fields["wait_ms"] = f.WaitMS
-		}
+		return []itemField{id, {"name", &f.Name, MaxFileName}, {"size", &f.Size, 0}, {"sha256", f.Hash[:], 0}},
+			[]itemField{{"agent", &f.Agent, MaxLabel}, {"from_agent", &f.FromAgent, MaxLabel}, {"ref", f.Ref[:], 0}, {"thread", &f.Thread, MaxLabel}, {"text", &f.Text, MaxFileText}, {"wait_ms", &f.WaitMS, 0}}
 	case FileRange:
-		fields["offset"], fields["length"] = f.Offset, f.Length
-	default:
+		return []itemField{id, {"offset", &f.Offset, 0}, {"length", &f.Length, 0}}, nil
+	}
+	return nil, nil
+}
+
+func (f *FileReply) listFields() (required, optional []itemField) {
+	switch f.Op {
+	case FileWant:
+		return []itemField{{"offset", &f.Offset, 0}, {"length", &f.Length, 0}, {"have", &f.Have, 0}}, nil
+	case FileDone:
+		return []itemField{{"state", &f.State, MaxLabel}, {"had", &f.Had, 0}}, nil
+	case FileRefuse:
+		return []itemField{{"code", &f.Code, MaxLabel}, {"message", &f.Message, maxFileMessage}}, []itemField{{"retry_after_ms", &f.RetryAfterMS, 0}}
+	}
+	return nil, nil
+}
+
+// AppendFileRequest appends a request with its length. It refuses what [ReadFileRequest] would.
+func AppendFileRequest(b []byte, f *FileRequest) ([]byte, error) {
+	required, optional := f.listFields()
+	if required == nil {
 		return b, ownwords.Errorf("encode file item: %q is no operation", f.Op)
 	}
 	if err := f.checkFields(); err != nil {
 		return b, ownwords.Errorf("encode file item: %w", err)
 	}
-	return appendItem(b, fields)
+	return appendFields(b, map[string]any{"v": f.V, "op": f.Op}, required, optional)
 }
 
 // AppendFileReply appends a reply with its length. A longer message is cut.
@@ -105,17 +122,16 @@ func AppendFileReply(b []byte, f *FileReply) ([]byte, error) {
 	if err := cut.checkFields(); err != nil {
 		return b, ownwords.Errorf("encode file item: %w", err)
 	}
-	fields := map[string]any{"op": f.Op}
-	switch f.Op {
-	case FileAsked, FileTake:
-	case FileWant:
-		fields["offset"], fields["length"], fields["have"] = f.Offset, f.Length, f.Have
-	case FileDone:
-		fields["state"], fields["had"] = f.State.String(), f.Had
-	case FileRefuse:
-		fields["code"], fields["message"] = f.Code, cut.Message
-		if f.RetryAfterMS > 0 {
-			fields["retry_after_ms"] = f.RetryAfterMS
+	required, optional := cut.listFields()
+	return appendFields(b, map[string]any{"op": f.Op}, required, optional)
+}
+
+// appendFields appends an item with fields. It leaves out optional ones that are zero.
+func appendFields(b []byte, fields map[string]any, required, optional []itemField) ([]byte, error) {
+	for i, x := range slices.Concat(required, optional) {
+		value, isZero := x.get()
+		if i < len(required) || !isZero {
+			fields[x.name] = value
 		}
 	}
 	return appendItem(b, fields)
@@ -146,56 +162,14 @@ func ReadFileRequest(r *bufio.Reader) (*FileRequest, error) {
 		return nil, err
 	}
 	f := new(FileRequest)
-	err = v.readFields("", func(key []byte, v cborValue) (err error) {
-		switch string(key) {
-		case "v":
-			f.V, err = v.readUint()
-		case "op":
-			f.Op, err = v.readText()
-		}
-		return err
-	}, "v", "op")
-	if err != nil || f.V != FileVersion {
+	if err := v.readItemFields([]itemField{{"v", &f.V, 0}, {"op", &f.Op, MaxLabel}}, nil); err != nil || f.V != FileVersion {
 		return f, err
 	}
-	var required []string
-	switch f.Op {
-	case FileOffer:
-		required = []string{"id", "name", "size", "sha256"}
-	case FileRange:
-		required = []string{"id", "offset", "length"}
-	default:
+	required, optional := f.listFields()
+	if required == nil {
 		return f, nil
 	}
-	err = v.readFields("", func(key []byte, v cborValue) (err error) {
-		switch string(key) {
-		case "id":
-			err = v.readBytesInto(f.ID[:])
-		case "name":
-			f.Name, err = v.readText()
-		case "size":
-			f.Size, err = v.readUint()
-		case "sha256":
-			err = v.readBytesInto(f.Hash[:])
-		case "agent":
-			f.Agent, err = v.readText()
-		case "from_agent":
-			f.FromAgent, err = v.readText()
-		case "ref":
-			err = v.readBytesInto(f.Ref[:])
-		case "thread":
-			f.Thread, err = v.readText()
-		case "text":
-			f.Text, err = v.readText()
-		case "wait_ms":
-			f.WaitMS, err = v.readUint()
-		case "offset":
-			f.Offset, err = v.readUint()
-		case "length":
-			f.Length, err = v.readUint()
-		}
-		return err
-	}, required...)
+	err = v.readItemFields(required, optional)
 	if err == nil {
 		err = f.checkFields()
 	}
@@ -209,38 +183,10 @@ func ReadFileReply(r *bufio.Reader) (*FileReply, error) {
 		return nil, err
 	}
 	f := new(FileReply)
-	state := ""
-	err = v.readFields("", func(key []byte, v cborValue) (err error) {
-		switch string(key) {
-		case "op":
-			f.Op, err = v.readText()
-		case "offset":
-			f.Offset, err = v.readUint()
-		case "length":
-			f.Length, err = v.readUint()
-		case "have":
-			f.Have, err = v.readUint()
-		case "state":
-			state, err = v.readText()
-		case "had":
-			f.Had, err = v.readBool()
-		case "code":
-			f.Code, err = v.readText()
-		case "message":
-			f.Message, err = v.readText()
-		case "retry_after_ms":
-			f.RetryAfterMS, err = v.readUint()
-		}
-		return err
-	}, "op")
-	if err == nil && f.Op == FileDone {
-		f.State = Refused // which done cannot say
-		for _, s := range []ReceiptState{Handed, Held} {
-			if s.String() == state {
-				f.State = s
-			}
-		}
+	if err := v.readItemFields([]itemField{{"op", &f.Op, MaxLabel}}, nil); err != nil {
+		return nil, err
 	}
+	err = v.readItemFields(f.listFields())
 	if err == nil {
 		err = f.checkFields()
 	}
@@ -250,6 +196,7 @@ func ReadFileReply(r *bufio.Reader) (*FileReply, error) {
 	return f, nil
 }
 
+// readItemBody reads the map of an item.
 func readItemBody(r *bufio.Reader) (cborValue, error) {
 	body, err := readFrame(r)
 	if err == io.EOF {
@@ -261,51 +208,87 @@ func readItemBody(r *bufio.Reader) (cborValue, error) {
 	return parseValue(body)
 }
 
-func (f *FileRequest) checkFields() error {
-	for _, field := range []struct {
-		name, text string
-		most       int
-	}{
-		{"name", f.Name, MaxFileName},
-		{"agent", f.Agent, MaxLabel},
-		{"from_agent", f.FromAgent, MaxLabel},
-		{"thread", f.Thread, MaxLabel},
-		{"text", f.Text, MaxFileText},
-	} {
-		if len(field.text) > field.most {
-			return newFormatError(field.name, fmt.Sprintf("%d bytes: expected at most %d", len(field.text), field.most))
+// readItemFields reads fields, and ignores others.
+func (v cborValue) readItemFields(required, optional []itemField) error {
+	names := make([]string, len(required))
+	for i, x := range required {
+		names[i] = x.name
+	}
+	all := slices.Concat(required, optional)
+	return v.readFields("", func(key []byte, v cborValue) error {
+		for _, x := range all {
+			if x.name == string(key) {
+				return x.set(v)
+			}
+		}
+		return nil
+	}, names...)
+}
+
+func (x itemField) get() (value any, isZero bool) {
+	switch v := x.value.(type) {
+	case *string:
+		return *v, *v == ""
+	case *uint64:
+		return *v, *v == 0
+	case *bool:
+		return *v, !*v
+	}
+	b := x.value.([]byte)
+	return b, len(bytes.Trim(b, "\x00")) == 0
+}
+
+func (x itemField) set(v cborValue) (err error) {
+	switch to := x.value.(type) {
+	case *string:
+		*to, err = v.readText()
+	case *uint64:
+		*to, err = v.readUint()
+	case *bool:
+		*to, err = v.readBool()
+	case []byte:
+		err = v.readBytesInto(to)
+	}
+	return err
+}
+
+// checkTexts returns an error if a text is too long.
+func checkTexts(required, optional []itemField) error {
+	for _, x := range slices.Concat(required, optional) {
+		if text, ok := x.value.(*string); ok && len(*text) > x.most {
+			return newFormatError(x.name, fmt.Sprintf("%d bytes: expected at most %d", len(*text), x.most))
 		}
 	}
+	return nil
+}
+
+func (f *FileRequest) checkFields() error {
 	switch {
 	case f.ID.IsZero():
 		return newFormatError("id", "zero")
 	case f.Op == FileRange:
 		return checkFileRange(f.Offset, f.Length)
 	}
-	return nil
+	return checkTexts(f.listFields())
 }
 
 func (f *FileReply) checkFields() error {
 	switch f.Op {
 	case FileAsked, FileTake:
-		return nil
 	case FileWant:
 		return checkFileRange(f.Offset, f.Length)
 	case FileDone:
-		if f.State != Handed && f.State != Held {
+		if f.State != Handed.String() && f.State != Held.String() {
 			return newFormatError("state", "unknown")
 		}
-		return nil
 	case FileRefuse:
-		if f.Code == "" || len(f.Code) > MaxLabel {
-			return newFormatError("code", fmt.Sprintf("%d bytes: expected 1 to %d", len(f.Code), MaxLabel))
+		if f.Code == "" {
+			return newFormatError("code", "empty")
 		}
-		if len(f.Message) > maxFileMessage {
-			return newFormatError("message", fmt.Sprintf("%d bytes: expected at most %d", len(f.Message), maxFileMessage))
-		}
-		return nil
+	default:
+		return newFormatError("op", "unknown")
 	}
-	return newFormatError("op", "unknown")
+	return checkTexts(f.listFields())
 }
 
 func checkFileRange(offset, length uint64) error {

@@ -19,7 +19,7 @@ func fileRequests() []*FileRequest {
 
 func fileReplies() []*FileReply {
 	return []*FileReply{
-		{Op: FileAsked}, {Op: FileTake}, {Op: FileWant, Offset: 1 << 20, Length: FileRangeBytes, Have: 3}, {Op: FileDone, State: Handed}, {Op: FileDone, State: Held, Had: true},
+		{Op: FileAsked}, {Op: FileTake}, {Op: FileWant, Offset: 1 << 20, Length: FileRangeBytes, Have: 3}, {Op: FileDone, State: "handed"}, {Op: FileDone, State: "held", Had: true},
 		{Op: FileRefuse, Code: "overloaded", Message: "the disk is full", RetryAfterMS: 60_000}, {Op: FileRefuse, Code: "invalid"},
 	}
 }

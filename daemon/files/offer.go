@@ -128,7 +128,7 @@ func (s *Service) receive(ctx context.Context, from identity.ID, st *peer.Stream
 	if err != nil {
 		return nil, err
 	}
-	return &wire.FileReply{Op: wire.FileDone, State: state, Had: had}, nil
+	return &wire.FileReply{Op: wire.FileDone, State: state.String(), Had: had}, nil
 }
 
 func newFullError(format string, args ...any) error {

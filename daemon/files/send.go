@@ -193,7 +193,7 @@ func (x *sending) run() (*client.FileSent, error) {
 			}
 		case wire.FileDone:
 			st.Close()
-			return &client.FileSent{ID: x.offer.ID, State: client.ReceiptState(reply.State.String()), Had: reply.Had}, nil
+			return &client.FileSent{ID: x.offer.ID, State: client.ReceiptState(reply.State), Had: reply.Had}, nil
 		case wire.FileRefuse:
 			st.Close()
 			e := kinds.NewErrorFromWire(reply.Code, reply.Message, reply.RetryAfterMS)
