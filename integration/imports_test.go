@@ -90,9 +90,10 @@ var arrows = map[string][]string{
 	"internal/commandenv": {"internal/ownwords"},
 	"internal/shellpath":  {"internal/ownwords"},
 
-	"internal/app/cli":         {"internal/buildinfo", "internal/app/cli/channel", "internal/app/cli/oacp", "internal/app/cli/operate", "internal/app/cli/serve", "internal/app/cli/talk", "internal/app/cli/up", "internal/app/cli/watch", "mcp"},
+	"internal/app/cli":         {"internal/buildinfo", "internal/app/cli/channel", "internal/app/cli/files", "internal/app/cli/oacp", "internal/app/cli/operate", "internal/app/cli/serve", "internal/app/cli/talk", "internal/app/cli/up", "internal/app/cli/watch", "mcp"},
 	"internal/app/cli/channel": {"internal/app/cli/frame", "client/channels"},
 	"internal/app/cli/connect": {"internal/app/cli/frame", "harness/setup"},
+	"internal/app/cli/files":   {"internal/app/cli/frame"},
 	"internal/app/cli/meet":    {"internal/app/cli/frame", "internal/roster"},
 	"internal/app/cli/oacp":    {"internal/app/cli/frame", "oacp/mailbox"},
 	"internal/app/cli/operate": {"internal/app/cli/frame", "config", "internal/app/backup", "internal/app/doctor", "internal/app/service", "internal/app/web"},

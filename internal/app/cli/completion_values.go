@@ -37,7 +37,7 @@ func (a *app) completeApprovals(cmd *cobra.Command, args []string, begun string)
 		all, _ := a.Daemon.Approvals(ctx)
 		for _, p := range all {
 			if strings.HasPrefix(p.ID, begun) {
-				found = append(found, cobra.CompletionWithDesc(p.ID, client.Line(p.Kind+" of "+p.Name+" for "+p.Agent)))
+				found = append(found, cobra.CompletionWithDesc(p.ID, formatApproval(&p)))
 			}
 		}
 		return found

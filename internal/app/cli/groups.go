@@ -16,7 +16,7 @@ import (
 var groups = []frame.Group{
 	{Title: "Start", Verbs: []string{"up", "setup", "invite", "join", "trust", "untrust"}},
 	{Title: "Who is there", Verbs: []string{"peers", "agents", "ping", "discover"}},
-	{Title: "Talk", Verbs: []string{"query", "delegate", "notify", "reply", "serve", "inbox", "tasks", "wait", "cancel"}},
+	{Title: "Talk", Verbs: []string{"query", "delegate", "notify", "send", "reply", "serve", "inbox", "files", "tasks", "wait", "cancel"}},
 	{Title: "Watch", Verbs: []string{"web", "tail", "waiting", "status", "doctor"}},
 	{Title: "Decide", Verbs: []string{"wake", "approvals", "policy"}},
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/acpd/acpd/harness/run"
 	"github.com/acpd/acpd/internal/app/cli/channel"
 	"github.com/acpd/acpd/internal/app/cli/connect"
+	"github.com/acpd/acpd/internal/app/cli/files"
 	"github.com/acpd/acpd/internal/app/cli/frame"
 	"github.com/acpd/acpd/internal/app/cli/meet"
 	"github.com/acpd/acpd/internal/app/cli/oacp"
@@ -61,7 +62,7 @@ error of the peer, 130 interrupted.`,
   acpctl serve --prompt -- ./answer.sh     answer what others ask`,
 	}
 	f.Groups = groups
-	f.SetUpRoot(root, slices.Concat(operate.NewCmds(f, a.version), (&meet.Verbs{Frame: f}).NewCmds(), talk.NewCmds(f), watch.NewCmds(f), []*cobra.Command{
+	f.SetUpRoot(root, slices.Concat(operate.NewCmds(f, a.version), (&meet.Verbs{Frame: f}).NewCmds(), talk.NewCmds(f), files.NewCmds(f), watch.NewCmds(f), []*cobra.Command{
 		a.newStatusCmd(), a.newPeersCmd(),
 		up.NewCmd(f), (&connect.Verbs{Frame: f}).NewCmd(), a.newPingCmd(), a.newDiscoverCmd(), serve.NewCmd(f), a.newMCPCmd(),
 		a.newAgentsCmd(), a.newWakeCmd(), a.newApprovalsCmd(),

@@ -9,6 +9,7 @@ import (
 
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/internal/app/cli/frame"
+	"github.com/acpd/acpd/internal/app/cli/ui"
 	"github.com/acpd/acpd/kinds"
 	"github.com/acpd/acpd/wire"
 )
@@ -280,16 +281,21 @@ The command starts at most once in 30 seconds, and 6 times an hour for one peer.
 func (a *app) newApprovalsCmd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "approvals",
-		Short: "List the messages that wait for your word before they wake a session",
+		Short: "List the messages and files that wait for your word",
 		Example: `  acpctl approvals
   acpctl approvals yes 482913
   acpctl approvals always 482913    also what comes later of this peer and kind
+  acpctl approvals yes f1           take a file
   acpctl approvals no 482913        its sender gets a no, or it stays in the inbox`,
 		Long: `Lists messages of peers that wake allow --ask lets ask. TEXT is the beginning of what the
 peer wrote; the whole is in the inbox (acpctl inbox), except that of queries and
 delegations. "no" declines these, and their sender gets that answer; another message stays in the
 inbox. One that you have approved stays in the list until its session is woken: it waits
-for its turn, or for room within the bounds of turns. Until then no takes it back.`,
+for its turn, or for room within the bounds of turns. Until then no takes it back.
+
+The kind file is a file that a peer wants to send: its first one, or one beyond what it may send on one day. TEXT has its
+name, its size and what the peer says of it. It waits while the peer's acpctl send runs. "always" takes all files of
+the peer from then on, until acpctl files ask.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			all, err := a.Daemon.Approvals(cmd.Context())
 			if err != nil {
@@ -302,7 +308,7 @@ for its turn, or for room within the bounds of turns. Until then no takes it bac
 			shown := a.ShortenIDs(ids)
 			var rows [][]string
 			for i, p := range all {
-				rows = append(rows, []string{p.ID, p.Name, p.Kind, p.Agent, a.FormatAge(p.Since), shown[i], a.describeApproval(p), p.Text})
+				rows = append(rows, []string{p.ID, p.Name, p.Kind, ui.DashIfEmpty(p.Agent), a.FormatAge(p.Since), shown[i], a.describeApproval(p), p.Text})
 			}
 			return a.PrintData(client.Approvals{Approvals: all}, func() {
 				a.PrintTable([]string{"ID", "PEER", "KIND", "WAKES", "SINCE", "MESSAGE", "WAITS FOR", "TEXT"}, rows)
@@ -310,9 +316,9 @@ for its turn, or for room within the bounds of turns. Until then no takes it bac
 		},
 	}
 	for answer, short := range map[string]string{
-		"yes":    "Let a message wake its session",
-		"always": "Let a message wake its session, and all later ones of its peer and kind",
-		"no":     "Decline a query or delegation, or leave another message in the inbox",
+		"yes":    "Let a message wake its session, or take a file",
+		"always": "Do the same, also with all later ones of its peer and kind",
+		"no":     "Decline a query, delegation or file, or leave another message in the inbox",
 	} {
 		cmd.AddCommand(&cobra.Command{
 			Use:               answer + " ID",
@@ -325,7 +331,7 @@ for its turn, or for room within the bounds of turns. Until then no takes it bac
 					return err
 				}
 				return a.PrintData(decided, func() {
-					a.PrintLine("%s: %s of %s for %s", answer, decided.Kind, decided.Name, client.Line(decided.Agent))
+					a.PrintLine("%s: %s", answer, formatApproval(decided))
 					if decided.KeptBy != "" {
 						a.TellLine("It waits for " + a.describeApproval(*decided) + ".")
 					}
@@ -334,6 +340,15 @@ for its turn, or for room within the bounds of turns. Until then no takes it bac
 		})
 	}
 	return cmd
+}
+
+// formatApproval returns what waits for an approval, of whom, and for which session unless it is a file.
+func formatApproval(p *client.Approval) string {
+	said := p.Kind + " of " + p.Name
+	if p.Agent != "" {
+		said += " for " + p.Agent
+	}
+	return client.Line(said)
 }
 
 // describeApproval says what a message waits for.

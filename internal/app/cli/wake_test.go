@@ -58,6 +58,18 @@ func TestARuleWaitsForASession(t *testing.T) {
 	f.WantResult(f.Run("wake", "allow", "desk", "--agent", "claude"), 0, "", "No session claude is attached now"+remedy)
 }
 
+// A file that waits for the owner's word is of no session.
+func TestAFileIsApproved(t *testing.T) {
+	f := newDaemon(t)
+	file := client.Approval{ID: "f1", Name: "desk", Kind: "file", Message: clitest.SomeID, Text: "build.log, 12 MiB: the log"}
+	f.SetAnswer(client.MethodApprovals, client.Approvals{Approvals: []client.Approval{file}})
+	if got := f.Run("approvals"); !strings.HasPrefix(got.Out, "f1\tdesk\tfile\t-\t") || !strings.HasSuffix(got.Out, "\tyour word\tbuild.log, 12 MiB: the log\n") {
+		t.Errorf("%+v", got)
+	}
+	f.SetAnswer(client.MethodApprove, &file)
+	f.WantResult(f.Run("approvals", "yes", "f1"), 0, "yes: file of desk\n", "")
+}
+
 // The owner sees what is to be approved, and until when turns are used up.
 func TestTheOwnerSeesTextsAndUsedUpTurns(t *testing.T) {
 	f := newDaemon(t)

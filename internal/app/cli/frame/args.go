@@ -174,3 +174,21 @@ func ParseMessageID(name, text string) (wire.MessageID, error) {
 	}
 	return id, nil
 }
+
+// LeastIDPrefix is the number of characters with which an id can be abbreviated, as a peer's.
+const LeastIDPrefix = 6
+
+// IsIDPrefix reports whether text is the beginning of an id's text form, in lower case and long enough.
+func IsIDPrefix(text string) bool {
+	const form = "00000000-0000-0000-0000-000000000000"
+	if len(text) < LeastIDPrefix || len(text) >= len(form) {
+		return false
+	}
+	for i := range len(text) {
+		isDigit := '0' <= text[i] && text[i] <= '9' || 'a' <= text[i] && text[i] <= 'f'
+		if isDigit != (form[i] == '0') || !isDigit && text[i] != '-' {
+			return false
+		}
+	}
+	return true
+}

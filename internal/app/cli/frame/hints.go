@@ -30,7 +30,9 @@ func (i Instead) Unwrap() error { return i.Err }
 // several verbs, each that this acpctl has is named.
 var otherWords = map[string][]string{
 	"ask": {"query"}, "chat": {"query"}, "message": {"query", "notify"}, "msg": {"query", "notify"},
-	"send": {"query", "notify"}, "tell": {"notify"}, "say": {"notify"}, "publish": {"notify"}, "broadcast": {"notify"},
+	"scp": {"send"}, "cp": {"send"}, "copy": {"send"}, "upload": {"send"}, "attach": {"send"}, "file": {"send", "files"},
+	"save": {"files save"}, "download": {"files save"}, "fetch": {"files save"},
+	"tell": {"notify"}, "say": {"notify"}, "publish": {"notify"}, "broadcast": {"notify"},
 	"do": {"delegate"}, "task": {"delegate", "tasks"}, "jobs": {"tasks"}, "answer": {"reply", "serve"},
 	"ls": {"peers"}, "list": {"peers"}, "who": {"peers"}, "nodes": {"peers"}, "sessions": {"agents"},
 	"logs": {"tail", "service logs"}, "log": {"tail", "service logs"}, "history": {"tail"}, "watch": {"tail", "web"}, "ui": {"web"}, "dashboard": {"web"},
@@ -55,7 +57,7 @@ func HintMCP(program string) string {
 // listedBy has, by a verb, which verb lists what its first argument may be.
 var listedBy = map[string]string{
 	"cancel": "tasks", "wait": "tasks", "reply": "tasks", "yes": "approvals", "always": "approvals", "no": "approvals",
-	"trust": "peers", "untrust": "peers", "mute": "agents", "test": "agents",
+	"save": "files", "rm": "files", "trust": "peers", "untrust": "peers", "mute": "agents", "test": "agents",
 }
 
 // HintForWord returns what to type instead of a word that is not a verb, followed by args, or "".

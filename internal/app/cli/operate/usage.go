@@ -2,13 +2,13 @@ package operate
 
 import (
 	"context"
-	"fmt"
 	"strconv"
 
 	"github.com/spf13/cobra"
 
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/internal/app/cli/frame"
+	"github.com/acpd/acpd/internal/app/cli/ui"
 )
 
 func (v *verbs) newUsageCmd() *cobra.Command {
@@ -121,22 +121,9 @@ func formatBound(unit string, n int64) string {
 func formatAmount(unit string, n int64) string {
 	switch unit {
 	case client.UnitBytes:
-		return formatBytes(n)
+		return ui.FormatBytes(uint64(n))
 	case client.UnitBytesFree:
-		return formatBytes(n) + " free"
+		return ui.FormatBytes(uint64(n)) + " free"
 	}
 	return strconv.FormatInt(n, 10)
-}
-
-// formatBytes returns n bytes in a fitting unit, without decimals if that is exact.
-func formatBytes(n int64) string {
-	for i, name := range []string{"GiB", "MiB", "KiB"} {
-		switch unit := int64(1) << (30 - 10*i); {
-		case n >= unit && n%unit == 0:
-			return fmt.Sprintf("%d %s", n/unit, name)
-		case n >= unit:
-			return fmt.Sprintf("%.1f %s", float64(n)/float64(unit), name)
-		}
-	}
-	return fmt.Sprintf("%d bytes", n)
 }

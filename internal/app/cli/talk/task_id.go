@@ -12,8 +12,6 @@ import (
 	"github.com/acpd/acpd/wire"
 )
 
-const leastIDPrefix = 6 // characters with which an id can be abbreviated, as a peer's
-
 // taskChoice says which delegations an argument may mean.
 type taskChoice struct {
 	noun      string // of them
@@ -36,8 +34,8 @@ func (v *verbs) findTaskID(ctx context.Context, name, text string, among taskCho
 		return id, nil
 	}
 	begun := strings.ToLower(text)
-	if !isIDPrefix(begun) {
-		return id, fmt.Errorf("%w, or %d or more characters that begin the id of a delegation", err, leastIDPrefix)
+	if !frame.IsIDPrefix(begun) {
+		return id, fmt.Errorf("%w, or %d or more characters that begin the id of a delegation", err, frame.LeastIDPrefix)
 	}
 	tasks, err := v.Daemon.Tasks(ctx)
 	if err != nil {
@@ -70,19 +68,4 @@ func (c *taskChoice) find(tasks []client.Task, begun string) (found []wire.Messa
 		}
 	}
 	return found
-}
-
-// isIDPrefix reports whether text is the beginning of an id's text form, in lower case and long enough.
-func isIDPrefix(text string) bool {
-	const form = "00000000-0000-0000-0000-000000000000"
-	if len(text) < leastIDPrefix || len(text) >= len(form) {
-		return false
-	}
-	for i := range len(text) {
-		isDigit := '0' <= text[i] && text[i] <= '9' || 'a' <= text[i] && text[i] <= 'f'
-		if isDigit != (form[i] == '0') || !isDigit && text[i] != '-' {
-			return false
-		}
-	}
-	return true
 }

@@ -39,6 +39,19 @@ func (t *Terminal) FormatAge(at time.Time) string {
 // FormatMilliseconds writes a round trip, given in microseconds, as the tool ping does.
 func FormatMilliseconds(us uint64) string { return fmt.Sprintf("%.3f ms", float64(us)/1000) }
 
+// FormatBytes returns n bytes in a fitting unit, without decimals if that is exact.
+func FormatBytes(n uint64) string {
+	for i, name := range []string{"GiB", "MiB", "KiB"} {
+		switch unit := uint64(1) << (30 - 10*i); {
+		case n >= unit && n%unit == 0:
+			return fmt.Sprintf("%d %s", n/unit, name)
+		case n >= unit:
+			return fmt.Sprintf("%.1f %s", float64(n)/float64(unit), name)
+		}
+	}
+	return fmt.Sprintf("%d bytes", n)
+}
+
 // FormatPeerName returns the name of a peer as people see it: its petname, else its claim in quotes.
 func FormatPeerName(p *client.Peer) string {
 	switch {

@@ -1,0 +1,267 @@
+// Package files is the verbs of acpctl that send files to peers, and those for the files that came.
+package files
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/internal/app/cli/frame"
+	"github.com/acpd/acpd/internal/app/cli/ui"
+	"github.com/acpd/acpd/kinds"
+	"github.com/acpd/acpd/wire"
+)
+
+// verbs has the verbs of one run.
+type verbs struct{ *frame.Frame }
+
+// NewCmds returns the verbs.
+func NewCmds(f *frame.Frame) []*cobra.Command {
+	v := &verbs{f}
+	return []*cobra.Command{v.newSendCmd(), v.newFilesCmd()}
+}
+
+func (v *verbs) newFilesCmd() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "files",
+		Short: "List the files that came from peers, and those on their way",
+		Example: `  acpctl files
+  acpctl files save 3f2b8c1e            write it into this folder
+  acpctl files rm 3f2b8c1e`,
+		Long: `On a terminal, WHO shows from whom a file came and for which agent, or to whom it is being sent. A file is kept for 30 days, and
+what came of an unfinished one for 24 hours. Its name and its text are the peer's words.
+
+A script gets the columns id, direction (in or out), peer, the agent it is for, size in bytes, bytes that are there, state,
+time, name and text.
+
+STATE is asked (acpctl approvals waits for your word), moving, paused (its sender is not sending), here, or taken by an
+agent.`,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			all, err := v.listFiles(cmd.Context())
+			if err != nil {
+				return err
+			}
+			return v.PrintData(client.Files{Files: all}, func() { v.printFiles(all) })
+		},
+	}
+	cmd.AddCommand(v.newSaveCmd(), v.newRemoveCmd(), v.newAskCmd())
+	return cmd
+}
+
+// listFiles returns all files, page by page.
+func (v *verbs) listFiles(ctx context.Context) (all []client.File, err error) {
+	for p := (client.FilesParams{}); ; {
+		page, err := v.Daemon.ListFiles(ctx, p)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, page.Files...)
+		if p.After = page.Next; p.After == "" {
+			return all, nil
+		}
+	}
+}
+
+func (v *verbs) printFiles(all []client.File) {
+	ids := make([]wire.MessageID, len(all))
+	for i := range all {
+		ids[i] = all[i].ID
+	}
+	shown := v.ShortenIDs(ids)
+	rows := make([][]string, len(all))
+	for i := range all {
+		f := &all[i]
+		if !v.OutTTY {
+			rows[i] = []string{shown[i], string(f.Direction), formatPeer(f), ui.DashIfEmpty(f.Agent), fmt.Sprint(f.Size), fmt.Sprint(f.Bytes), string(f.State), v.FormatTime(f.Since), f.Name, f.Text}
+			continue
+		}
+		what := f.Name
+		if f.Text != "" {
+			what += ": " + f.Text
+		}
+		rows[i] = []string{shown[i], formatParties(f), ui.FormatBytes(f.Size), formatState(f), v.FormatAge(f.Since), what}
+	}
+	v.PrintTable([]string{"ID", "WHO", "SIZE", "STATE", "SINCE", "NAME"}, rows)
+}
+
+// formatParties returns who sent a file to whom, as far as it is known here.
+func formatParties(f *client.File) string {
+	if f.Direction == client.Out {
+		return "→ " + formatPeer(f)
+	}
+	return strings.TrimPrefix(client.Line(f.Agent)+" ← ", " ") + formatPeer(f)
+}
+
+// formatPeer returns the peer of a file and, if one is known by a plain name, the agent there.
+func formatPeer(f *client.File) string {
+	agent := f.FromAgent
+	if f.Direction == client.Out {
+		agent = f.Agent
+	}
+	if !client.IsPlainAgentName(agent) {
+		return f.PeerName
+	}
+	return f.PeerName + "/" + agent
+}
+
+func formatState(f *client.File) string {
+	switch {
+	case f.State == client.FileTaken && f.TakenBy != "":
+		return "taken by " + client.Line(f.TakenBy)
+	case f.State == client.FileMoving, f.State == client.FileStuck:
+		return fmt.Sprintf("%s, %d %%", f.State, percentOf(f.Bytes, f.Size))
+	}
+	return string(f.State)
+}
+
+// chosenFile is the file that the arguments of a verb name.
+type chosenFile struct{ peer string } // the flag
+
+func (c *chosenFile) addFlag(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&c.peer, "peer", "", "the peer that sent it, if several sent one with this ID")
+}
+
+// find returns the file that came whose id is text, or begins so.
+func (c *chosenFile) find(ctx context.Context, v *verbs, text string) (*client.File, error) {
+	begun := strings.ToLower(text)
+	if _, err := wire.ParseMessageID(text); err != nil && !frame.IsIDPrefix(begun) {
+		return nil, frame.UsageErrorf("ID: %w: see acpctl files", err)
+	}
+	all, err := v.listFiles(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var found []client.File
+	for _, f := range all {
+		isPeer := c.peer == "" || c.peer == f.PeerName || c.peer == f.Peer.String()
+		if f.Direction == client.In && isPeer && strings.HasPrefix(f.ID.String(), begun) {
+			found = append(found, f)
+		}
+	}
+	switch len(found) {
+	case 0:
+		return nil, kinds.Errorf(kinds.NotFound, "ID: no file that came has an id that begins with %s: see acpctl files", begun)
+	case 1:
+		return &found[0], nil
+	}
+	return nil, frame.UsageErrorf("ID: %d files have an id that begins with %s: write more of the one that is meant, or --peer", len(found), begun)
+}
+
+func (v *verbs) newSaveCmd() *cobra.Command {
+	var which chosenFile
+	cmd := &cobra.Command{
+		Use:   "save ID [PATH]",
+		Short: "Write a file that came to where you want it",
+		Example: `  acpctl files save 3f2b8c1e
+  acpctl files save 3f2b8c1e /tmp/build.log`,
+		Long: `It writes the file under the name that its sender gave it into this folder, or into the folder PATH, or to PATH. It overwrites
+nothing. Only you can read the new file, and it is not executable. The file stays in acpctl files too.`,
+		ValidArgsFunction: v.completeFiles,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			f, err := which.find(cmd.Context(), v, args[0])
+			if err != nil {
+				return err
+			}
+			path := f.Name
+			if len(args) > 1 {
+				path = args[1]
+				if info, err := os.Stat(path); err == nil && info.IsDir() {
+					path = filepath.Join(path, f.Name)
+				}
+			}
+			if err := v.saveFile(cmd.Context(), f, path); err != nil {
+				return err
+			}
+			saved := struct {
+				Path string      `json:"path"`
+				File client.File `json:"file"`
+			}{path, *f}
+			return v.PrintData(saved, func() { v.PrintLine("%s", client.Line(path)) })
+		},
+	}
+	which.addFlag(cmd)
+	return cmd
+}
+
+// saveFile writes a file that came to a path where there is nothing yet.
+func (v *verbs) saveFile(ctx context.Context, f *client.File, path string) error {
+	to, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if errors.Is(err, fs.ErrExist) {
+		return fmt.Errorf("%s exists, and is not overwritten: give another PATH", path)
+	}
+	if err != nil {
+		return err
+	}
+	_, err = v.Daemon.TakeFile(ctx, client.FileTakeParams{ID: f.ID, Peer: f.Peer.String()}, func(*client.File) (io.Writer, error) { return to, nil })
+	if closed := to.Close(); err == nil {
+		err = closed
+	}
+	if err != nil {
+		os.Remove(path) // it is not the file
+	}
+	return err
+}
+
+func (v *verbs) newRemoveCmd() *cobra.Command {
+	var which chosenFile
+	cmd := &cobra.Command{
+		Use:     "rm ID",
+		Short:   "Remove a file that came, or what there is of one",
+		Example: "  acpctl files rm 3f2b8c1e",
+		Long: `Removes the daemon's copy of a file. What files save has written stays. Of a file that is on its way it removes what is there,
+and its sender gets an error.`,
+		ValidArgsFunction: v.completeFiles,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			f, err := which.find(cmd.Context(), v, args[0])
+			if err != nil {
+				return err
+			}
+			removed, err := v.Daemon.RemoveFile(cmd.Context(), client.FileRemoveParams{ID: f.ID, Peer: f.Peer.String()})
+			if err != nil {
+				return err
+			}
+			return v.PrintData(removed, func() { v.PrintLine("%s of %s was removed", client.Line(removed.Name), client.Line(removed.PeerName)) })
+		},
+	}
+	which.addFlag(cmd)
+	return cmd
+}
+
+func (v *verbs) newAskCmd() *cobra.Command {
+	return &cobra.Command{
+		Use:     "ask PEER",
+		Short:   "Be asked again before files of a peer are taken",
+		Example: "  acpctl files ask desk",
+		Long:    `It takes back what acpctl approvals always gave a peer: the next file that it sends waits for your word.`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := v.Daemon.AskAboutFiles(cmd.Context(), args[0]); err != nil {
+				return err
+			}
+			return v.PrintData(struct{}{}, func() { v.PrintLine("you are asked before files of %s are taken", client.Line(args[0])) })
+		},
+	}
+}
+
+// completeFiles completes a first argument by the ids of the files that came, and a second one by paths.
+func (v *verbs) completeFiles(cmd *cobra.Command, args []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	if len(args) == 1 && cmd.Name() == "save" {
+		return nil, cobra.ShellCompDirectiveDefault
+	}
+	return v.CompleteFirstArg(cmd, args, func(ctx context.Context) (found []cobra.Completion) {
+		all, _ := v.listFiles(ctx)
+		for _, f := range all {
+			if f.Direction == client.In && strings.HasPrefix(f.ID.String(), begun) {
+				found = append(found, cobra.CompletionWithDesc(f.ID.String(), ui.ShortenText(client.Line(f.Name+" of "+f.PeerName), 60)))
+			}
+		}
+		return found
+	})
+}
