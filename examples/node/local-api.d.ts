@@ -109,6 +109,16 @@ export interface Methods {
   "agents.mute": { params: MuteAgentParams; result: Muted };
   /** makes the connection a pipe for packets of another daemon (docs/protocol.md); after the answer it carries packets, not lines */
   pipe: { params: {}; result: {} };
+  /** sends a file to a peer; after the answer the connection carries FileSendLines, and what they ask for (docs/local-api.md, Files) */
+  "file.send": { params: FileSendParams; result: {} };
+  /** returns a file that came; after the answer the connection carries its bytes, and ends */
+  "file.take": { params: FileTakeParams; result: File };
+  /** lists the files that came, come or are being sent, the oldest first */
+  files: { params: FilesParams; result: Files };
+  /** removes a file that came, or what there is of one that comes */
+  "file.remove": { params: FileRemoveParams; result: File };
+  /** has the owner asked again before files of a peer are taken */
+  "file.ask": { params: FileAskParams; result: {} };
   /** copies state.db, as it is when the call begins, into a file that exists as long as the connection; one copy at a time */
   backup: { params: {}; result: StateCopy };
   /** adds a relay, a server that forwards packets between daemons; tries it first by default */
@@ -634,6 +644,132 @@ export interface Event {
 
 /** EventType says what an event tells. */
 export type EventType = "up" | "moved" | "down" | "refused" | "discovered" | "lost" | "pending" | "trust" | "identity_conflict" | "mail" | "budget" | "approval" | "relay" | "missed";
+
+/** File is a row of files: one that came or comes from a peer, or is being sent to one. */
+export interface File {
+  id: string;
+  direction: MessageDirection;
+  peer: string;
+  peer_name: string;
+  /** the agent it is for; "": any */
+  agent?: string;
+  /** the agent that sent it, as the peer claims */
+  from_agent?: string;
+  /** the peer's word: never a path */
+  name: string;
+  size: number;
+  sha256: string;
+  /** the peer's word */
+  text?: string;
+  ref?: string;
+  thread?: string;
+  state: FileState;
+  /** how many are there */
+  bytes: number;
+  since: string;
+  /** when it is removed; zero while it moves */
+  until?: string;
+  /** the agent */
+  taken_by?: string;
+}
+
+/** FileAskParams are the params of file.ask, whose result is {}: the owner is asked again before files of a peer are taken, after an earlier answer "always". */
+export interface FileAskParams {
+  peer: string;
+}
+
+/** FileRemoveParams are the params of file.remove, whose result is the File that was removed. */
+export interface FileRemoveParams {
+  id: string;
+  /** as in FileTakeParams */
+  peer?: string;
+}
+
+/** FileReport is the data of the notification, of topic FileTopic, by which a daemon reports a file that has come from a peer. Name and text are the peer's words. */
+export interface FileReport {
+  id: string;
+  name: string;
+  size: number;
+  sha256: string;
+  text?: string;
+}
+
+/** FileSendLine is one line of the daemon to a client that sends a file. Exactly one member is set. */
+export interface FileSendLine {
+  /** asked or moving, with id */
+  state?: FileState;
+  /** with moving: over a relay, at most 1 MiB a second */
+  relay?: boolean;
+  id?: string;
+  /** offset and length, which the client answers by these bytes */
+  range?: Array<number>;
+  /** with range: how many bytes the receiver has so far */
+  moved?: number;
+  /** the end: the receiver has the whole file */
+  done?: FileSent;
+  /** the end: it has not */
+  error?: ErrorData;
+}
+
+/** FileSendParams are the params of file.send. The answer is {}; after it the daemon sends lines, each a FileSendLine, and the client answers each line with a range by exactly so many bytes of the file. */
+export interface FileSendParams {
+  /** absent: the daemon draws one; the same id, hash and size again continue */
+  id?: string;
+  /** the peer */
+  to: string;
+  /** the agent there that the file is for; "": any */
+  agent?: string;
+  /** its last component is what the receiver sees */
+  name: string;
+  /** in bytes */
+  size: number;
+  /** 64 hex digits */
+  sha256: string;
+  /** what it is, at most 4,096 bytes */
+  text?: string;
+  /** the delegation or message that the file belongs to */
+  ref?: string;
+  /** the conversation */
+  thread?: string;
+  /** how long the receiver's owner has for an answer; 0: 10 minutes; at most 24 h */
+  wait_ms?: number;
+}
+
+/** FileSent is how a file arrived. */
+export interface FileSent {
+  id: string;
+  /** handed or held: the entry that reports it */
+  state: ReceiptState;
+  /** the receiver had the file already */
+  had?: boolean;
+}
+
+/** FileState says how far a file came. */
+export type FileState = "asked" | "moving" | "paused" | "here" | "taken";
+
+/** FileTakeParams are the params of file.take, whose result is the File. After it the connection carries the file's bytes, and ends. An agent gets what is for it or, once, what is for any agent. */
+export interface FileTakeParams {
+  id: string;
+  /** needed only if two peers sent a file under this id */
+  peer?: string;
+}
+
+/** Files is the result of files, the oldest first. */
+export interface Files {
+  files: Array<File>;
+  /** there are more */
+  next?: string;
+}
+
+/** FilesParams are the params of files, whose result is Files. An agent sees what is for it or for any agent, and what it sends. */
+export interface FilesParams {
+  /** empty: all */
+  peers?: Array<string>;
+  /** absent: all; else only files that belong to this message */
+  ref?: string;
+  /** next of the answer before */
+  after?: string;
+}
 
 /** HeldMessage is a message that waits in the inbox, or one that an agent took from it. */
 export interface HeldMessage {

@@ -57,6 +57,8 @@ func Describe(root string) (*Document, error) {
 		doc.Notifications = append(doc.Notifications, Notification{c.name, c.summary, d.describeShape(c.params, "", false)})
 	}
 	d.describeType(reflect.TypeFor[kinds.Error]())
+	d.describeType(reflect.TypeFor[client.FileSendLine]()) // after the answer of file.send
+	d.describeType(reflect.TypeFor[client.FileReport]())   // the data of a notify
 	for _, c := range kinds.ListCodes() {
 		doc.Codes = append(doc.Codes, Code{string(c.Code), src.findConstName("Code", string(c.Code)), c.Retryable, c.Local, c.Exit, c.Raised})
 	}
@@ -235,7 +237,7 @@ func (d *describer) describeType(t reflect.Type) *Schema {
 		return &Schema{Type: Types{"integer"}, Minimum: &zero}
 	case reflect.Int, reflect.Int64:
 		return &Schema{Type: Types{"integer"}}
-	case reflect.Slice:
+	case reflect.Slice, reflect.Array:
 		return &Schema{Type: Types{"array"}, Items: d.describeType(t.Elem())}
 	case reflect.Map:
 		return &Schema{Type: Types{"object"}, AdditionalProperties: &Others{d.describeType(t.Elem())}}

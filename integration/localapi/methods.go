@@ -99,6 +99,11 @@ var daemonCalls = []call{
 	{client.MethodWakeNotify, owner, of[client.OwnerNotifyParams](), of[client.OwnerNotify](), "returns the command that notifies the owner of what waits for them, and can set or try it first"},
 	{client.MethodMuteAgent, owner, of[client.MuteAgentParams](), of[client.Muted](), "prevents everything from waking a session for a time"},
 	{client.MethodPipe, owner, nil, nothing, "makes the connection a pipe for packets of another daemon (docs/protocol.md); after the answer it carries packets, not lines"},
+	{client.MethodFileSend, agents, of[client.FileSendParams](), nothing, "sends a file to a peer; after the answer the connection carries FileSendLines, and what they ask for (docs/local-api.md, Files)"},
+	{client.MethodFileTake, agents, of[client.FileTakeParams](), of[client.File](), "returns a file that came; after the answer the connection carries its bytes, and ends"},
+	{client.MethodFiles, agents, of[client.FilesParams](), of[client.Files](), "lists the files that came, come or are being sent, the oldest first"},
+	{client.MethodFileRemove, owner, of[client.FileRemoveParams](), of[client.File](), "removes a file that came, or what there is of one that comes"},
+	{client.MethodFileAsk, owner, of[client.FileAskParams](), nothing, "has the owner asked again before files of a peer are taken"},
 	{client.MethodBackup, owner, nil, of[client.StateCopy](), "copies state.db, as it is when the call begins, into a file that exists as long as the connection; one copy at a time"},
 	{client.MethodRelayAdd, owner, of[client.RelayAddParams](), of[client.RelayAdded](), "adds a relay, a server that forwards packets between daemons; tries it first by default"},
 	{client.MethodRelayRemove, owner, of[client.RelayRemoveParams](), nothing, "removes a relay that relay.add or join has added"},
@@ -162,5 +167,5 @@ var (
 		"Task.result":  {reflect.TypeFor[kinds.Result](), reflect.TypeFor[kinds.Error]()},
 	}
 	// values are what names of constants mean that are no literals.
-	values = map[string]string{"MaxInvitation": "24 h", "MaxMute": "30 days", "MaxDrain": "24 h", "MaxTrafficWait": "30 s"}
+	values = map[string]string{"MaxInvitation": "24 h", "MaxMute": "30 days", "MaxDrain": "24 h", "MaxTrafficWait": "30 s", "MaxFileText": "4,096"}
 )

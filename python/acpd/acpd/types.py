@@ -14,6 +14,8 @@ DaemonState = Literal["idle", "busy", "overloaded", "draining"]
 
 EventType = Literal["up", "moved", "down", "refused", "discovered", "lost", "pending", "trust", "identity_conflict", "mail", "budget", "approval", "relay", "missed"]
 
+FileState = Literal["asked", "moving", "paused", "here", "taken"]
+
 JoinRelay = Literal["keep", "skip"]
 
 MailState = Literal["waiting", "delivered", "parked", "arrived"]
@@ -473,6 +475,108 @@ class Event(TypedDict):
     name: NotRequired[str]
     at: str
     details: NotRequired[dict[str, Any]]
+
+
+class File(TypedDict):
+    """File is a row of files: one that came or comes from a peer, or is being sent to one."""
+
+    id: str
+    direction: MessageDirection
+    peer: str
+    peer_name: str
+    agent: NotRequired[str]  # the agent it is for; "": any
+    from_agent: NotRequired[str]  # the agent that sent it, as the peer claims
+    name: str  # the peer's word: never a path
+    size: int
+    sha256: str
+    text: NotRequired[str]  # the peer's word
+    ref: NotRequired[str]
+    thread: NotRequired[str]
+    state: FileState
+    bytes: int  # how many are there
+    since: str
+    until: NotRequired[str]  # when it is removed; zero while it moves
+    taken_by: NotRequired[str]  # the agent
+
+
+class FileAskParams(TypedDict):
+    """FileAskParams are the params of file.ask, whose result is {}: the owner is asked again before files of a peer are taken, after an earlier answer 'always'."""
+
+    peer: str
+
+
+class FileRemoveParams(TypedDict):
+    """FileRemoveParams are the params of file.remove, whose result is the File that was removed."""
+
+    id: str
+    peer: NotRequired[str]  # as in FileTakeParams
+
+
+class FileReport(TypedDict):
+    """FileReport is the data of the notification, of topic FileTopic, by which a daemon reports a file that has come from a peer. Name and text are the peer's words."""
+
+    id: str
+    name: str
+    size: int
+    sha256: str
+    text: NotRequired[str]
+
+
+class FileSent(TypedDict):
+    """FileSent is how a file arrived."""
+
+    id: str
+    state: ReceiptState  # handed or held: the entry that reports it
+    had: NotRequired[bool]  # the receiver had the file already
+
+
+class FileSendLine(TypedDict):
+    """FileSendLine is one line of the daemon to a client that sends a file. Exactly one member is set."""
+
+    state: NotRequired[FileState]  # asked or moving, with id
+    relay: NotRequired[bool]  # with moving: over a relay, at most 1 MiB a second
+    id: NotRequired[str]
+    range: NotRequired[list[int]]  # offset and length, which the client answers by these bytes
+    moved: NotRequired[int]  # with range: how many bytes the receiver has so far
+    done: NotRequired[FileSent]  # the end: the receiver has the whole file
+    error: NotRequired[ErrorData]  # the end: it has not
+
+
+class FileSendParams(TypedDict):
+    """FileSendParams are the params of file.send. The answer is {}; after it the daemon sends lines, each a FileSendLine, and the client answers each line with a range by exactly so many bytes of the file."""
+
+    id: NotRequired[str]  # absent: the daemon draws one; the same id, hash and size again continue
+    to: str  # the peer
+    agent: NotRequired[str]  # the agent there that the file is for; "": any
+    name: str  # its last component is what the receiver sees
+    size: int  # in bytes
+    sha256: str  # 64 hex digits
+    text: NotRequired[str]  # what it is, at most 4,096 bytes
+    ref: NotRequired[str]  # the delegation or message that the file belongs to
+    thread: NotRequired[str]  # the conversation
+    wait_ms: NotRequired[int]  # how long the receiver's owner has for an answer; 0: 10 minutes; at most 24 h
+
+
+class FileTakeParams(TypedDict):
+    """FileTakeParams are the params of file.take, whose result is the File. After it the connection carries the file's bytes, and ends. An agent gets what is for it or, once, what is for any agent."""
+
+    id: str
+    peer: NotRequired[str]  # needed only if two peers sent a file under this id
+
+
+class Files(TypedDict):
+    """Files is the result of files, the oldest first."""
+
+    files: list[File]
+    next: NotRequired[str]  # there are more
+
+
+class FilesParams(TypedDict):
+    """FilesParams are the params of files, whose result is Files. An agent sees what is for it or for any agent, and what it sends."""
+
+    peers: NotRequired[list[str]]  # empty: all
+    ref: NotRequired[str]  # absent: all; else only files that belong to this message
+    after: NotRequired[str]  # next of the answer before
 
 
 class HeldMessage(TypedDict):

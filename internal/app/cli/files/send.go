@@ -23,8 +23,11 @@ import (
 	"github.com/acpd/acpd/wire"
 )
 
-// mostDeadline bounds how long the owner of the receiver has for an answer.
-const mostDeadline = 24 * time.Hour
+// How long the owner of the receiver has for an answer, and how long it can be made.
+const (
+	usualDeadline = 10 * time.Minute
+	mostDeadline  = 24 * time.Hour
+)
 
 // stdin is the argument that means standard input.
 const stdin = "-"
@@ -64,7 +67,7 @@ If it is interrupted, or a connection breaks, it prints the command that continu
 	f.StringVar(&s.name, "name", "", "what it is called there (default: as here)")
 	f.StringVar(&s.id, "id", "", "id of the first of the files, to continue (default: a new one)")
 	f.StringVar(&s.ref, "ref", "", "id of the delegation or message that the files belong to")
-	f.DurationVar(&s.deadline, "deadline", 0, "how long the peer's owner has for an answer, at most 24h (default 10m)")
+	f.DurationVar(&s.deadline, "deadline", 0, "how long the peer's owner has for an answer, from 10m to 24h (default 10m)")
 	return cmd
 }
 
@@ -246,10 +249,7 @@ const (
 func (p *progress) update(line client.FileSendLine) {
 	switch {
 	case line.State == client.FileAsked:
-		wait := time.Duration(p.deadlineMS) * time.Millisecond
-		if wait == 0 {
-			wait = defaultDeadline
-		}
+		wait := max(time.Duration(p.deadlineMS)*time.Millisecond, usualDeadline)
 		p.terminal.Tell("%s: the owner of %s is asked (acpctl approvals there): waiting for at most %s", p.name, p.peer, kinds.FormatDuration(wait))
 	case line.Relay:
 		p.terminal.PrintForPerson("%s goes over a relay: at most 1 MiB a second", p.name)
@@ -265,9 +265,6 @@ func (p *progress) update(line client.FileSendLine) {
 		}
 	}
 }
-
-// defaultDeadline is how long the owner of the receiver has for an answer if the sender does not say.
-const defaultDeadline = 10 * time.Minute
 
 // draw draws the bar over the one before.
 func (p *progress) draw(now time.Time) {
