@@ -6,17 +6,21 @@ import logging
 import os
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from typing import Any, Optional, Union, cast
+from pathlib import Path
+from typing import Any, Optional, TypeVar, Union, cast
 
 from . import types
 from ._codes import Cancelled, DaemonUnavailable, Invalid, NoAgent, NotFound, Overloaded, Timeout, Unreachable
 from ._connection import Connection
 from ._convert import describe_error, is_for_peers, make_error
 from ._error import Error, TaskFailed
+from ._files import FileConnection
 from ._messages import PARENT, AsyncWork, Message, Question, current_parent, make_response, make_result, over
 from ._socket import StrPath, closed, find_socket
 
 log = logging.getLogger("acpd")
+
+T = TypeVar("T")
 
 INHERIT: Any = object()
 """The parent is the message that led to the call."""
@@ -234,6 +238,57 @@ class AsyncClient:
             peer, id = ("", m) if isinstance(m, str) else (m["envelope"]["from"], m["envelope"]["id"])
             ids.setdefault(peer, []).append(id)
         return sum([int((await self._within(0, "ack", {"ids": of, "peers": [peer] if peer else []}))["removed"]) for peer, of in ids.items()])
+
+    async def send_file(
+        self,
+        to: str,
+        path: StrPath,
+        *,
+        name: Optional[str] = None,
+        text: Optional[str] = None,
+        deadline: Optional[float] = None,
+        id: Optional[str] = None,
+        ref: Optional[str] = None,
+        thread: Optional[str] = None,
+    ) -> types.FileSent:
+        """Sends a file to a peer, or to an agent of it, and returns when its daemon has all of it.
+
+        deadline is how many seconds the peer's owner has for an answer, if asked: 600 by default, at most 86,400.
+        After an error with ``retryable``, a call with the ``id`` of the error sends only what is missing.
+        """
+        id = id or draw_id()
+        peer, _, agent = to.partition("/")
+        params = without_none(id=id, to=peer, agent=agent or None, text=text, wait_ms=millis(deadline), ref=ref, thread=thread)
+        params["name"] = name or os.path.basename(os.fspath(path))
+        try:
+            return cast(types.FileSent, await self._carry(lambda c: c.send(os.fspath(path), params, self._patience)))
+        except Error as e:
+            e.id = id
+            raise
+
+    async def take_file(self, id: str, path: StrPath = ".", *, peer: Optional[str] = None) -> Path:
+        """Writes a file that came into a folder, or to a path where there is nothing yet, and returns where it is. peer is needed only if two peers sent one under this id."""
+        return await self._carry(lambda c: c.take(Path(path), without_none(id=id, peer=peer), self._patience))
+
+    async def files(self, *, peers: Sequence[str] = (), ref: Optional[str] = None) -> AsyncIterator[types.File]:
+        """Yields the files that came, come or are being sent, the oldest first: those of these peers, and those that belong to the message ref."""
+        after = None
+        while True:
+            page = cast(types.Files, await self._within(0, "files", without_none(peers=list(peers) or None, ref=ref, after=after)))
+            for file in page["files"]:
+                yield file
+            if not (after := page.get("next")):
+                return
+
+    async def _carry(self, transfer: Callable[[FileConnection], T]) -> T:
+        """Runs a transfer in a thread. If the call is cancelled, the transfer ends too."""
+        agent = self._attachment
+        speaker = {"name": agent.name, "key": agent.key} if agent else self._speaker()
+        connection = FileConnection(find_socket(self._given_socket), speaker)
+        try:
+            return await asyncio.to_thread(transfer, connection)
+        finally:
+            connection.close()
 
     async def _send(
         self, method: str, params: dict[str, Any], id: Optional[str], thread: Optional[str], parent: Optional[str], wait: float, *, draw: bool = True

@@ -8,8 +8,8 @@ from collections.abc import Awaitable, Callable
 from typing import Any, Optional
 
 from ._codes import Invalid, TooLarge
-from ._convert import describe_error, is_for_peers, make_error
-from ._error import Error, MalformedCall
+from ._convert import describe_error, is_for_peers, read_error
+from ._error import Error
 from ._socket import explain, unavailable
 
 log = logging.getLogger("acpd")
@@ -167,8 +167,7 @@ class Connection:
             task.add_done_callback(lambda _: self._serving.pop(number, None))
         elif method is None and (answer := self._find_answer(number)) and not answer.done():
             if error := message.get("error"):
-                data = error.get("data")
-                answer.set_exception(make_error(data) if isinstance(data, dict) else MalformedCall(str(error.get("message")), int(error.get("code", 0))))
+                answer.set_exception(read_error(error))
             else:
                 answer.set_result(message.get("result"))
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any, TypeGuard
 
 from ._codes import BY_CODE, DaemonUnavailable, IdentityConflict, NotTrusted, Unreachable, UnknownPeer
-from ._error import Error
+from ._error import Error, MalformedCall
 
 
 def make_error(data: Mapping[str, Any]) -> Error:
@@ -21,6 +21,12 @@ def make_error(data: Mapping[str, Any]) -> Error:
         peer=str(data.get("from", "")),
         quoted=str(data.get("quoted", "")),
     )
+
+
+def read_error(error: Mapping[str, Any]) -> Error:
+    """Returns the exception for the error with which a call was answered."""
+    data = error.get("data")
+    return make_error(data) if isinstance(data, dict) else MalformedCall(str(error.get("message")), int(error.get("code", 0)))
 
 
 _OF_OWN_CALLS = (DaemonUnavailable, IdentityConflict, NotTrusted, Unreachable, UnknownPeer)

@@ -5,6 +5,7 @@ import concurrent.futures
 import contextvars
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any, Optional, TypeVar, Union
 
 from . import types
@@ -227,6 +228,29 @@ class Client:
     def ack(self, *messages: Union[str, types.HeldMessage]) -> int:
         """As `AsyncClient.ack`."""
         return self._run(self._async.ack(*messages))
+
+    def send_file(
+        self,
+        to: str,
+        path: StrPath,
+        *,
+        name: Optional[str] = None,
+        text: Optional[str] = None,
+        deadline: Optional[float] = None,
+        id: Optional[str] = None,
+        ref: Optional[str] = None,
+        thread: Optional[str] = None,
+    ) -> types.FileSent:
+        """As `AsyncClient.send_file`."""
+        return self._run(self._async.send_file(to, path, name=name, text=text, deadline=deadline, id=id, ref=ref, thread=thread))
+
+    def take_file(self, id: str, path: StrPath = ".", *, peer: Optional[str] = None) -> Path:
+        """As `AsyncClient.take_file`."""
+        return self._run(self._async.take_file(id, path, peer=peer))
+
+    def files(self, *, peers: Sequence[str] = (), ref: Optional[str] = None) -> Iterator[types.File]:
+        """As `AsyncClient.files`."""
+        return self._iterate(self._async.files(peers=peers, ref=ref))
 
     def attach(
         self,

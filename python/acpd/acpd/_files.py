@@ -1,0 +1,111 @@
+"""Files, each on a connection of its own that carries it after the call. All of this blocks: it runs in threads."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import socket
+from pathlib import Path
+from typing import Any, BinaryIO, Optional
+
+from ._codes import Internal, Invalid
+from ._connection import encode
+from ._convert import make_error, read_error
+from ._error import Error
+from ._socket import explain, unavailable
+
+PIECE = 128 << 10
+"""So many bytes are read at a time."""
+
+
+class FileConnection:
+    """A connection to the daemon for one file."""
+
+    def __init__(self, path: str, speaker: Optional[dict[str, Any]]) -> None:
+        """Notes the socket and the agent that the file is of or for, and does nothing else."""
+        self._path, self._speaker = path, speaker
+        self._socket = socket.socket(socket.AF_UNIX)
+        self._in = self._socket.makefile("rb")
+
+    def close(self) -> None:
+        """Ends the connection, and whatever waits for it in another thread."""
+        with contextlib.suppress(OSError):
+            self._socket.shutdown(socket.SHUT_RDWR)
+        self._socket.close()
+
+    def _call(self, method: str, params: dict[str, Any], patience: float) -> Any:
+        """Connects, and calls a method after whose answer the connection carries something else."""
+        try:
+            self._socket.settimeout(patience)
+            self._socket.connect(self._path)
+        except OSError as e:
+            raise explain(e, self._path) from None
+        calls = [("speak", self._speaker)] if self._speaker else []
+        for name, given in [*calls, (method, params)]:
+            self._socket.sendall(encode({"id": 1, "method": name, "params": given}))
+            answer = self._read_line()
+            if error := answer.get("error"):
+                raise read_error(error)
+        self._socket.settimeout(None)
+        return answer["result"]
+
+    def _read_line(self) -> Any:
+        if not (line := self._in.readline()):
+            raise EOFError
+        return json.loads(line)
+
+    def send(self, path: str, params: dict[str, Any], patience: float) -> Any:
+        """Sends a file, and returns the FileSent."""
+        with open(path, "rb") as file, self._explain("file.send"):
+            params = {**params, "size": os.fstat(file.fileno()).st_size, "sha256": hashlib.file_digest(file, "sha256").hexdigest()}
+            self._call("file.send", params, patience)
+            while "done" not in (line := self._read_line()):
+                if error := line.get("error"):
+                    raise make_error(error)
+                if asked := line.get("range"):
+                    self._answer(file, *asked)
+            return line["done"]
+
+    def _answer(self, file: BinaryIO, offset: int, length: int) -> None:
+        file.seek(offset)
+        piece = file.read(length)
+        if len(piece) < length:
+            raise Invalid("the file became shorter while it was sent: send it again")
+        self._socket.sendall(piece)
+
+    def take(self, path: Path, params: dict[str, Any], patience: float) -> Path:
+        """Writes a file that came to a path where there is nothing yet, or into a folder, and returns where it is."""
+        with self._explain("file.take"):
+            what = self._call("file.take", params, patience)
+            if path.is_dir():
+                path /= Path(what["name"]).name
+            with open(path, "xb", opener=lambda name, flags: os.open(name, flags, 0o600)) as file:
+                try:
+                    self._copy(file, what)
+                except BaseException:
+                    path.unlink()  # it is not the file
+                    raise
+            return path
+
+    def _copy(self, file: BinaryIO, what: dict[str, Any]) -> None:
+        digest, left = hashlib.sha256(), what["size"]
+        while left:
+            if not (piece := self._in.read(min(left, PIECE))):
+                raise EOFError
+            digest.update(piece)
+            file.write(piece)
+            left -= len(piece)
+        if digest.hexdigest() != what["sha256"]:
+            raise Internal("the daemon's copy of the file is damaged: remove it, and have its sender send it again")
+
+    @contextlib.contextmanager
+    def _explain(self, method: str) -> Any:
+        """Raises what the end of the connection means."""
+        try:
+            yield
+        except (EOFError, ConnectionError, TimeoutError) as e:
+            if isinstance(e, Error):
+                raise
+            raise unavailable(f"{method}: the daemon went away before it had all of it: try again", delivered="unknown") from e
