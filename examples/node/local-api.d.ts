@@ -678,20 +678,21 @@ export interface FileAskParams {
   peer: string;
 }
 
-/** FileRemoveParams are the params of file.remove, whose result is the File that was removed. */
-export interface FileRemoveParams {
-  id: string;
-  /** as in FileTakeParams */
-  peer?: string;
-}
-
-/** FileReport is the data of the notification, of topic FileTopic, by which a daemon reports a file that has come from a peer. Name and text are the peer's words. */
-export interface FileReport {
+/** FileNotice is the data of the notify with FileTopic. Name and text are the peer's words. */
+export interface FileNotice {
   id: string;
   name: string;
   size: number;
   sha256: string;
   text?: string;
+  ref?: string;
+}
+
+/** FileRemoveParams are the params of file.remove, whose result is the File that was removed. */
+export interface FileRemoveParams {
+  id: string;
+  /** as in FileTakeParams */
+  peer?: string;
 }
 
 /** FileSendLine is one line of the daemon to a client that sends a file. Exactly one member is set. */
@@ -779,6 +780,8 @@ export interface HeldMessage {
   agent?: string;
   /** absent: it was not taken */
   taken_at?: string;
+  /** daemon: this daemon has made it, as for a file; "": the peer has sent it */
+  origin?: string;
 }
 
 /** Inbound is the params of every request that the daemon makes to an attached agent: the whole envelope and what the daemon knows of it. The agent answers query with the payload of a response, delegate and cancel with that of an ack, and notify, result and error with {}, by which it confirms that it has the message. */

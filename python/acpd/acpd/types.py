@@ -505,21 +505,22 @@ class FileAskParams(TypedDict):
     peer: str
 
 
-class FileRemoveParams(TypedDict):
-    """FileRemoveParams are the params of file.remove, whose result is the File that was removed."""
-
-    id: str
-    peer: NotRequired[str]  # as in FileTakeParams
-
-
-class FileReport(TypedDict):
-    """FileReport is the data of the notification, of topic FileTopic, by which a daemon reports a file that has come from a peer. Name and text are the peer's words."""
+class FileNotice(TypedDict):
+    """FileNotice is the data of the notify with FileTopic. Name and text are the peer's words."""
 
     id: str
     name: str
     size: int
     sha256: str
     text: NotRequired[str]
+    ref: NotRequired[str]
+
+
+class FileRemoveParams(TypedDict):
+    """FileRemoveParams are the params of file.remove, whose result is the File that was removed."""
+
+    id: str
+    peer: NotRequired[str]  # as in FileTakeParams
 
 
 class FileSent(TypedDict):
@@ -586,6 +587,7 @@ class HeldMessage(TypedDict):
     envelope: Envelope
     agent: NotRequired[str]  # the agent that it is for, or that took it; "": any
     taken_at: NotRequired[str]  # absent: it was not taken
+    origin: NotRequired[str]  # daemon: this daemon has made it, as for a file; "": the peer has sent it
 
 
 class Result(TypedDict):
