@@ -102,7 +102,7 @@ func TestSendContinues(t *testing.T) {
 	writeFile(t, "a b", ten)
 	writeFile(t, "c", "abc")
 	var ids []wire.MessageID
-	failure := kinds.Errorf(kinds.Unreachable, "no path")
+	failure := kinds.Errorf(kinds.Unreachable, "file.send: no path")
 	onSend(f, func(p client.FileSendParams, conn net.Conn, tell func(client.FileSendLine)) {
 		ids = append(ids, p.ID)
 		readRange(conn, tell, 0, 5, 0)

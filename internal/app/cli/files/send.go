@@ -199,7 +199,7 @@ func (v *verbs) explainEnd(cmd *cobra.Command, err error, shown *progress, to st
 		}
 		return err
 	}
-	if shown.isMoving() {
+	if shown.isMoving() && !strings.Contains(err.Error(), id.String()) { // else the daemon has said so
 		err = frame.WithHint(err, "what "+shown.peer+" has of "+shown.name+" is kept there for 24 hours")
 	}
 	line := cmd.CommandPath() + " " + shellpath.Quote(to)

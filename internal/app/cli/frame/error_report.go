@@ -235,5 +235,8 @@ func trimVerb(cmd *cobra.Command, message string) string {
 	if cmd.HasParent() {
 		message = strings.TrimPrefix(message, cmd.Parent().Name()+"."+cmd.Name()+": ")
 	}
+	for _, method := range []string{client.MethodFileSend, client.MethodFileTake} { // of verbs with other names
+		message = strings.TrimPrefix(message, method+": ")
+	}
 	return strings.TrimPrefix(message, cmd.Name()+": ")
 }

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/go-json-experiment/json"
 	"github.com/spf13/cobra"
 
 	"github.com/acpd/acpd/client"
@@ -122,7 +123,7 @@ func (v *verbs) printInbox(ctx context.Context, inbox *client.Inbox, taken bool)
 		from := cmp.Or(names[m.Envelope.From], m.Envelope.From.Label())
 		sent := time.UnixMilli(int64(m.Envelope.TS))
 		rows = append(rows, []string{
-			strconv.FormatUint(m.Seq, 10), from, v.FormatAge(sent), client.Line(m.Envelope.Kind), ui.DashIfEmpty(m.Agent), describeEnvelope(&m.Envelope),
+			strconv.FormatUint(m.Seq, 10), from, v.FormatAge(sent), client.Line(m.Envelope.Kind), ui.DashIfEmpty(m.Agent), describeHeld(&m),
 		})
 	}
 	agent := "FOR"
@@ -157,6 +158,23 @@ func (v *verbs) tellOfMore(inbox *client.Inbox, taken bool) {
 	default:
 		v.Warn("there is more: acpctl inbox --after %[1]d shows it, acpctl inbox --ack %[1]d removes these", inbox.Next)
 	}
+}
+
+// describeHeld returns what a message says, on one line; of a file that came, how to get it.
+func describeHeld(m *client.HeldMessage) string {
+	n, err := kinds.ParsePayload[kinds.Notify](m.Envelope.Payload)
+	if m.Origin != client.OriginDaemon || err != nil || n.Topic != client.FileTopic {
+		return describeEnvelope(&m.Envelope)
+	}
+	var f client.FileNotice
+	if json.Unmarshal(n.Data, &f) != nil {
+		return describeEnvelope(&m.Envelope)
+	}
+	said := "the file " + f.Name + " (" + ui.FormatBytes(f.Size) + ", acpctl files save " + ui.ShortID(f.ID) + ")"
+	if f.Text != "" {
+		said += ": " + f.Text
+	}
+	return client.Line(said)
 }
 
 // describeEnvelope returns what a message says, on one line.

@@ -61,3 +61,22 @@ func TestInboxRemovesNothing(t *testing.T) {
 	f.SetAnswer(client.MethodAck, &client.Acked{})
 	f.WantResult(f.Run("inbox", "--ack", "7"), 1, "", "acpctl inbox: --ack: no message up to 7 in the inbox was shown since the daemon started: see acpctl inbox first\n")
 }
+
+// A file that came says how to get it, but only if the daemon itself says that one came.
+func TestInboxShowsFiles(t *testing.T) {
+	f := newDaemon(t)
+	f.SetAnswer(client.MethodPeers, &client.Peers{})
+	f.SetAnswer(client.MethodShown, struct{}{})
+	payload := kinds.EncodePayload(map[string]any{"topic": client.FileTopic, "data": &client.FileNotice{ID: clitest.SomeID, Name: "build.log", Size: 3 << 20, Text: "the\nlog"}})
+	held := client.HeldMessage{Seq: 1, Envelope: wire.Envelope{V: 1, ID: clitest.SomeID, From: clitest.DeskID, To: clitest.MyID, Kind: "notify", Payload: payload}}
+	for origin, want := range map[string]string{
+		client.OriginDaemon: "the file build.log (3 MiB, acpctl files save 3f2b8c1e): the log\n",
+		"":                  `acp.file {"id":"` + clitest.SomeID.String() + `",`,
+	} {
+		held.Origin = origin
+		f.SetAnswer(client.MethodInbox, &client.Inbox{Messages: []client.HeldMessage{held}})
+		if got := f.Run("inbox"); got.Code != 0 || !strings.Contains(got.Out, "\tnotify\t-\t"+want) {
+			t.Errorf("origin %q: %+v", origin, got)
+		}
+	}
+}
