@@ -23,16 +23,17 @@ func allFields[T any]() *T {
 
 // set are the values of types that may not hold anything.
 var set = map[reflect.Type]any{
-	reflect.TypeFor[identity.ID]():          clitest.DeskID,
-	reflect.TypeFor[wire.MessageID]():       clitest.SomeID,
-	reflect.TypeFor[time.Time]():            time.Unix(1795000000, 0).UTC(),
-	reflect.TypeFor[time.Duration]():        time.Second,
-	reflect.TypeFor[wire.Payload]():         wire.Payload(`{"summary":"s","status":"completed","outcome":"o","progress":0.5,"data":{"n":1},"accepted":true,"question":"q","topic":"t"}`),
-	reflect.TypeFor[jsontext.Value]():       jsontext.Value(`{"n":1}`),
-	reflect.TypeFor[client.TaskState]():     client.TaskCompleted,
-	reflect.TypeFor[client.PeerState]():     client.PeerConnected,
-	reflect.TypeFor[client.TaskDirection](): client.Given,
-	reflect.TypeFor[kinds.Code]():           kinds.Overloaded,
+	reflect.TypeFor[identity.ID]():             clitest.DeskID,
+	reflect.TypeFor[wire.MessageID]():          clitest.SomeID,
+	reflect.TypeFor[time.Time]():               time.Unix(1795000000, 0).UTC(),
+	reflect.TypeFor[time.Duration]():           time.Second,
+	reflect.TypeFor[wire.Payload]():            wire.Payload(`{"summary":"s","status":"completed","outcome":"o","progress":0.5,"data":{"n":1},"accepted":true,"question":"q","topic":"t"}`),
+	reflect.TypeFor[jsontext.Value]():          jsontext.Value(`{"n":1}`),
+	reflect.TypeFor[client.TaskState]():        client.TaskCompleted,
+	reflect.TypeFor[client.PeerState]():        client.PeerConnected,
+	reflect.TypeFor[client.TaskDirection]():    client.Given,
+	reflect.TypeFor[client.MessageDirection](): client.In,
+	reflect.TypeFor[kinds.Code]():              kinds.Overloaded,
 }
 
 // fill sets all that v holds. The types are those that v stands in, which are not filled again.

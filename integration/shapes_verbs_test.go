@@ -4,6 +4,9 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -44,6 +47,9 @@ var answeredVerbs = []string{
 	"delegate PEER NAME",
 	"delegate PEER NAME --wait",
 	"discover PEER",
+	"files",
+	"files ask PEER",
+	"files rm ID",
 	"inbox",
 	"inbox --ack 1",
 	"inbox --taken",
@@ -129,6 +135,9 @@ var answers = map[string]any{
 	client.MethodMuteAgent:    allFields[client.Muted](),
 	client.MethodWakeTest:     client.WakeTested{Agent: "claude", Posted: true},
 	client.MethodWakeNotify:   allFields[client.OwnerNotify](),
+	client.MethodFiles:        allFields[client.Files](),
+	client.MethodFileRemove:   allFields[client.File](),
+	client.MethodFileAsk:      struct{}{},
 	client.MethodOACPBind:     allFields[client.OACPBinding](),
 	client.MethodOACPUnbind:   allFields[client.OACPBinding](),
 	client.MethodOACPBindings: allFields[client.OACPBindings](),
@@ -193,6 +202,24 @@ func runAnsweredVerbs(t *testing.T, all shapes) {
 		return task, nil
 	})
 	run("wait ID --follow")
+
+	// A connection carries a file after the answer.
+	f.SetHandler(client.MethodFileSend, func(r *jsonrpc.Request) (any, error) {
+		conn, err := r.TakeOver(nil)
+		if err == nil {
+			json.MarshalWrite(conn, &client.FileSendLine{Done: allFields[client.FileSent]()})
+			io.WriteString(conn, "\n")
+		}
+		return nil, err
+	})
+	run("send PEER ROSTER")
+	empty := allFields[client.File]()
+	empty.Size, empty.SHA256 = 0, hex.EncodeToString(sha256.New().Sum(nil))
+	f.SetHandler(client.MethodFileTake, func(r *jsonrpc.Request) (any, error) {
+		_, err := r.TakeOver(empty)
+		return nil, err
+	})
+	run("files save ID " + filepath.Join(t.TempDir(), "saved"))
 
 	all.add(t, "tail", runTail(t, f))
 
