@@ -39,6 +39,9 @@ func TestHowTo(t *testing.T) {
 				return // what it shows is for other programs
 			}
 			desk, laptop := friends(t)
+			if err := os.WriteFile(filepath.Join(desk.Home, "build.log"), []byte("FAIL\n"), 0o600); err != nil {
+				t.Fatal(err)
+			}
 			needs := howToNeeds[filepath.Base(page)]
 			if needs != nil {
 				laptop.StartAcpctl(append([]string{"serve"}, needs...)...)
@@ -55,21 +58,36 @@ func TestHowTo(t *testing.T) {
 					if m == nil {
 						t.Fatalf("a console line without a machine: %q", line)
 					}
+					if strings.HasPrefix(m[2], "acpctl files save ") {
+						given = laptop.awaitFile()
+					}
 					at := map[string]*machine{"desk": desk, "laptop": laptop}[m[1]]
-					at.typeLine(strings.Replace(m[2], "3f2b8c ", given+" ", 1), desk)
+					at.typeLine(strings.Replace(m[2], "3f2b8c", given, 1), desk)
 				}
 			}
 		})
 	}
 }
 
-// typeLine types a line of a document at a machine.
+// awaitFile waits until a file has come whole, and returns its id.
+func (m *machine) awaitFile() (id string) {
+	m.T.Helper()
+	await.Until(m.T, "a file has come", func() bool {
+		files := m.MustOutput("files")
+		id, _, _ = strings.Cut(files, "\t")
+		return strings.Contains(files, "\there\t")
+	})
+	return id
+}
+
+// typeLine types a line of a document at a machine, in its state directory.
 func (m *machine) typeLine(line string, desk *machine) {
 	m.T.Helper()
 	m.T.Log(line)
 	line, background := strings.CutSuffix(line, " &")
 	p := m.PrepareProcess("bash", "-c", "exec "+line)
 	p.Cmd.Env = append(p.Cmd.Env, "ACP_HOME="+m.Home)
+	p.Cmd.Dir = m.Home
 	if err := m.In(p.Start); err != nil {
 		m.T.Fatal(err)
 	}
@@ -83,6 +101,8 @@ func (m *machine) typeLine(line string, desk *machine) {
 		})
 		p.Signal(syscall.SIGINT)
 		p.AwaitEnd()
+	case strings.HasPrefix(line, "acpctl send "): // which ends when the lines that follow have answered
+		await.Until(m.T, line+" waits for the owner's answer", func() bool { return strings.Contains(p.Stderr.String(), " is asked ") })
 	default:
 		p.AwaitExit(0)
 	}
