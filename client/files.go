@@ -50,6 +50,7 @@ func (c *Client) SendFile(ctx context.Context, p FileSendParams, file io.ReaderA
 	}
 	defer conn.Close()
 	defer context.AfterFunc(ctx, func() { conn.SetDeadline(time.Unix(1, 0)) })()
+	unwanted := false // the daemon has ended the transfer, and says why in a line that follows
 	for lines := bufio.NewReaderSize(conn, maxFileSendLine); ; {
 		line, err := readFileSendLine(lines)
 		switch {
@@ -57,8 +58,11 @@ func (c *Client) SendFile(ctx context.Context, p FileSendParams, file io.ReaderA
 			return *line.Done, nil
 		case err == nil && line.Error != nil:
 			return FileSent{}, line.Error
-		case err == nil && line.Range != nil:
+		case err == nil && line.Range != nil && !unwanted:
 			err = answerRange(conn, file, p.Size, line.Range, buffer)
+			if _, unwanted = errors.AsType[*net.OpError](err); unwanted && ctx.Err() == nil {
+				err = nil
+			}
 		}
 		if err != nil {
 			return FileSent{}, explainFileError(ctx, err)

@@ -116,6 +116,17 @@ func TestSendFileFails(t *testing.T) {
 			t.Errorf("got %v", err)
 		}
 	})
+	t.Run("the daemon ends it while bytes are on their way", func(t *testing.T) {
+		large := strings.Repeat("x", 4<<20)
+		c := newFileServer(t, nil, func(_ FileSendParams, conn net.Conn) {
+			tellLine(conn, FileSendLine{Range: &[2]uint64{0, uint64(len(large))}})
+			tellLine(conn, FileSendLine{Error: refused})
+		})
+		_, err := c.SendFile(t.Context(), FileSendParams{To: "desk", Name: "n", Size: uint64(len(large))}, strings.NewReader(large), nil)
+		if kinds.AsError(err).Code != refused.Code {
+			t.Errorf("got %v", err)
+		}
+	})
 	t.Run("its context ends", func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		c := newFileServer(t, nil, func(_ FileSendParams, conn net.Conn) {

@@ -7,6 +7,7 @@ import hashlib
 import json
 import os
 import socket
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, BinaryIO, Optional
 
@@ -73,7 +74,8 @@ class FileConnection:
         piece = file.read(length)
         if len(piece) < length:
             raise Invalid("the file became shorter while it was sent: send it again")
-        self._socket.sendall(piece)
+        with contextlib.suppress(ConnectionError):  # the daemon has ended it, and says why in a line that follows
+            self._socket.sendall(piece)
 
     def take(self, path: Path, params: dict[str, Any], patience: float) -> Path:
         """Writes a file that came to a path where there is nothing yet, or into a folder, and returns where it is."""
@@ -101,7 +103,7 @@ class FileConnection:
             raise Internal("the daemon's copy of the file is damaged: remove it, and have its sender send it again")
 
     @contextlib.contextmanager
-    def _explain(self, method: str) -> Any:
+    def _explain(self, method: str) -> Iterator[None]:
         """Raises what the end of the connection means."""
         try:
             yield

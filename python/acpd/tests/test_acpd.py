@@ -598,6 +598,88 @@ class TestMessages(Case):
                 client.query("laptop", "x")
 
 
+class TestFiles(Case):
+    def setUp(self) -> None:
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = Path(folder.name)
+
+    def write(self, name: str, content: bytes) -> Path:
+        path = self.folder / name
+        path.write_bytes(content)
+        return path
+
+    def allow(self) -> None:
+        """Says yes to all files of desk, as the owner of laptop."""
+        waiting = until("a file waits for the owner", lambda: laptop.call("approvals")["approvals"])
+        laptop.call("approvals.decide", {"id": waiting[0]["id"], "answer": "always"})
+
+    def test_file_arrives(self) -> None:
+        content = os.urandom(300_000)
+        path = self.write("build.log", content)
+        owner = threading.Thread(target=self.allow)
+        owner.start()
+        sender = self.client(desk)
+        sent = sender.send_file("laptop", path, text="the log")
+        owner.join()
+        self.assertEqual(sent["state"], "held")
+        self.assertTrue(sender.send_file("laptop", path, text="the log", id=sent["id"])["had"])
+
+        self.agent(laptop, "fixer")
+        taker = acpd.Client(laptop.home + "/acp.sock")
+        self.addCleanup(taker.close)
+        came = [f for f in taker.files(peers=["desk"]) if f["id"] == sent["id"]][0]
+        self.assertEqual((came["name"], came["size"], came["text"], came["state"]), ("build.log", len(content), "the log", "here"))
+        there = self.folder / "there"
+        there.mkdir()
+        saved = taker.take_file(sent["id"], there)
+        self.assertEqual((saved, saved.read_bytes(), saved.stat().st_mode & 0o777), (there / "build.log", content, 0o600))
+        with self.assertRaises(FileExistsError):
+            taker.take_file(sent["id"], saved)
+
+        with self.assertRaises(acpd.UnknownPeer) as failed:
+            sender.send_file("nobody", path, id=sent["id"])
+        self.assertEqual(failed.exception.id, sent["id"])
+
+        # An agent takes what is for it, and another does not find it.
+        sent = sender.send_file("laptop/reviewer", self.write("x", b""))
+        with self.client(laptop).attach("reviewer") as reviewer:
+            self.assertEqual(reviewer._client.take_file(sent["id"], self.folder / "y").read_bytes(), b"")
+        with self.assertRaises(acpd.NotFound), self.client(laptop).attach("planner") as planner:
+            planner._client.take_file(sent["id"], self.folder / "z")
+
+    def test_transfer_that_breaks(self) -> None:
+        fake = self.fake(lambda message: {"result": {"name": "n", "size": 3, "sha256": "0" * 64} if message["method"] == "file.take" else {}})
+        client = acpd.Client(fake.socket)
+        self.addCleanup(client.close)
+
+        def follow(*said: bytes) -> None:
+            """Has what the fake daemon answers followed by this, and by the end."""
+            def serve(connection: socket.socket) -> None:
+                with connection, connection.makefile("rb") as calls:
+                    message = json.loads(calls.readline())
+                    answer = json.dumps({"jsonrpc": "2.0", "id": message["id"], **(fake.answer(message) or {})}).encode() + b"\n"
+                    connection.sendall(answer + b"".join(said))
+
+            fake.serve = serve  # type: ignore[method-assign]
+
+        path = self.write("n", b"abc")
+        follow()
+        with self.assertRaises(acpd.DaemonUnavailable):
+            client.send_file("laptop", path)
+        follow(b'{"range":[0,3],"moved":0}\n', b'{"error":{"code":"not_authorized","message":"no"}}\n')
+        with self.assertRaises(acpd.NotAuthorized):
+            client.send_file("laptop", path)
+        follow(b'{"range":[1,3],"moved":0}\n')
+        with self.assertRaises(acpd.Invalid):
+            client.send_file("laptop", path)
+        for content, error in ((b"ab", acpd.DaemonUnavailable), (b"abc", acpd.Internal)):
+            follow(content)
+            with self.assertRaises(error):
+                client.take_file(str(uuid.uuid4()), self.folder / "new")
+            self.assertFalse((self.folder / "new").exists())
+
+
 class TestRestarts(Case):
     def test_a_call_under_way_is_never_repeated(self) -> None:
         fake = self.fake(lambda message: None)
