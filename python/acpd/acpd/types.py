@@ -170,7 +170,7 @@ class Answered(TypedDict):
 
 
 class Approval(TypedDict):
-    """Approval is a message that waits for the owner's approval before it wakes a session, or that is approved and waits to wake the session. The inbox has the whole text, unless the message is a query or a delegation."""
+    """Approval is a message that waits for the owner's approval before it wakes a session, or that is approved and waits to wake the session. The inbox has the whole text, unless the message is a query or a delegation. A file that waits to be received is one too: it has no agent, its kind is file, and text begins with its name and size."""
 
     id: str
     agent: str  # the session
