@@ -251,6 +251,9 @@ func (p *inboxPage) write(ctx context.Context, w *waitingMessage, text string, p
 // makeMessage returns a message as it is rendered. The header of an inbox message says how to remove it.
 func (p *inboxPage) makeMessage(ctx context.Context, w *waitingMessage) client.PeerMessage {
 	m := newPeerMessage(w.Envelope, p.nameOf(ctx, w))
+	if w.file {
+		m.Answer = describeTaking(w.ID)
+	}
 	if w.open == nil {
 		m.Answer += " acp_inbox with ack removes it."
 	}

@@ -3,6 +3,7 @@ package mcp
 import (
 	"context"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -54,7 +55,7 @@ func newReplyWay(e *wire.Envelope) replyWay {
 	if client.IsPlainAgentName(e.FromAgent) {
 		way.to += "/" + e.FromAgent
 	}
-	if n, err := kinds.ParsePayload[kinds.Notify](e.Payload); e.Kind == kinds.KindNotify && err == nil && n.Topic != "" {
+	if n, err := kinds.ParsePayload[kinds.Notify](e.Payload); e.Kind == kinds.KindNotify && err == nil && n.Topic != "" && !strings.HasPrefix(n.Topic, client.ReservedTopic) {
 		way.topic = n.Topic
 	}
 	return way

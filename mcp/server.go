@@ -8,6 +8,7 @@ import (
 	"runtime/debug"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -54,6 +55,7 @@ type Server struct {
 	seen     seenMessages
 	notices  noticeQueue
 	agent    attachment
+	sending  atomic.Int32 // files that are being sent
 	timing   timing
 }
 

@@ -46,7 +46,7 @@ func TestToolsAreDescribedInFewBytes(t *testing.T) {
 			t.Errorf("%s: read-only is %t", tool.Name, got)
 		}
 	}
-	if got := strings.Join(names, " "); got != "acp_delegate acp_inbox acp_notify acp_peers acp_query acp_reply acp_task" {
+	if got := strings.Join(names, " "); got != "acp_delegate acp_file acp_inbox acp_notify acp_peers acp_query acp_reply acp_task" {
 		t.Errorf("tools: %s", got)
 	}
 }
@@ -75,6 +75,8 @@ func TestArgumentsAreChecked(t *testing.T) {
 		{"acp_peers", args{"page": 2}, "page: expected at most 1"},
 		{"acp_inbox", args{"page": 2}, "page: give it with the id"},
 		{"acp_inbox", args{"ack": []string{"all"}}, "ack: message id"},
+		{"acp_file", args{"do": "delete"}, "do"},
+		{"acp_file", args{"do": "send", "path": "x"}, "to: missing"},
 		{"acp_reply", args{"id": wire.NewMessageID().String(), "text": "x", "status": "done"}, "status: expected"},
 		{"acp_reply", args{"id": wire.NewMessageID().String(), "text": "x", "progress": 0.5}, "progress: expected"},
 	} {
@@ -84,7 +86,7 @@ func TestArgumentsAreChecked(t *testing.T) {
 		}
 	}
 	if _, err := p.CallTool(await.NewContext(t), &sdk.CallToolParams{Name: "acp_trust"}); err == nil {
-		t.Error("an eighth tool answers")
+		t.Error("a ninth tool answers")
 	}
 }
 

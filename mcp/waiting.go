@@ -16,6 +16,7 @@ type waitingMessage struct {
 	*wire.Envelope
 	open *openRequest // the request that the message is, or nil if it is in the inbox
 	seq  uint64       // its number in the inbox
+	file bool         // the daemon reports a file by it
 	turn int          // how many messages of the same peer are before it
 }
 
@@ -104,7 +105,7 @@ func (l *waitingList) readInbox(ctx context.Context, p client.InboxParams) (more
 	for i := range inbox.Messages {
 		m := &inbox.Messages[i]
 		l.read[m.Envelope.From.String()] = true
-		l.add(waitingMessage{Envelope: &m.Envelope, seq: m.Seq})
+		l.add(waitingMessage{Envelope: &m.Envelope, seq: m.Seq, file: m.Origin == client.OriginDaemon && isFileReport(&m.Envelope)})
 	}
 	return inbox.Next != 0, nil
 }

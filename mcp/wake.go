@@ -72,7 +72,11 @@ func (s *Server) post(unread context.Context, session harness.Session, in *clien
 		Pointer: "1 message from " + in.Name + " waits, id " + in.ID.String() + ". Call acp_inbox.",
 	}
 	shown := waitingMessage{Envelope: &in.Envelope, open: r}
-	if text := shown.describeDeadline(" of its arrival") + client.RenderPeerMessage(newPeerMessage(&in.Envelope, in.Name)); len(text) <= client.PeerPageSize {
+	message := newPeerMessage(&in.Envelope, in.Name)
+	if isFileReport(&in.Envelope) { // which no peer can send
+		message.Answer = describeTaking(in.ID)
+	}
+	if text := shown.describeDeadline(" of its arrival") + client.RenderPeerMessage(message); len(text) <= client.PeerPageSize {
 		p.Untrusted = text
 	}
 	key := keyOf(&in.Envelope)

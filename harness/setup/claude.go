@@ -59,7 +59,7 @@ func listClaudeSteps(o *Options) ([]Step, error) {
 	steps := newConfigSteps(claude, o, at.servers, func(d document) error { return claudeServer.set(d, o) }, at.settings, allowClaudeTools)
 	server := &steps[0]
 	server.edits = append(server.edits, edit{at.settings, claudeServer.open.edit(guardClaudeTools)})
-	server.Note = "With the server comes the rule that Claude Code asks before " + joinWords(toolsToSend) + " send, also where the settings of a folder allow them."
+	server.Note = "With the server comes the rule that Claude Code asks before " + joinWords(toolsToGuard) + " send, also where the settings of a folder allow them."
 	if o.Project != "" {
 		server.Note += " Others who work on the project get " + filepath.Base(at.servers.path) + " too if it is committed. Claude Code asks once whether it may start the server."
 	}
@@ -87,10 +87,10 @@ func listClaudeParts(o *Options) ([]part, error) {
 		place: at.settings, isEmpty: isEmptyJSON,
 		change: claudeServer.open.edit(func(d document) error {
 			settings := d.(*jsonText)
-			if err := settings.removeStrings(claudeRules(toolsToSend), "permissions", "ask"); err != nil {
+			if err := settings.removeStrings(claudeRules(toolsToGuard), "permissions", "ask"); err != nil {
 				return err
 			}
-			return settings.removeStrings(claudeRules(slices.Concat(toolsToRead, toolsToSend)), "permissions", "allow")
+			return settings.removeStrings(claudeRules(allTools), "permissions", "allow")
 		}),
 	}}
 	for _, p := range at.instructions {
@@ -126,7 +126,7 @@ func guardClaudeTools(d document) error {
 	if err != nil || all {
 		return err
 	}
-	rules := slices.DeleteFunc(claudeRules(toolsToSend), func(rule string) bool { return slices.Contains(allowed, rule) })
+	rules := slices.DeleteFunc(claudeRules(toolsToGuard), func(rule string) bool { return slices.Contains(allowed, rule) })
 	if len(rules) == 0 {
 		return nil
 	}

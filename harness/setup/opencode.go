@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"slices"
 )
 
 // openCode is OpenCode. Its servers and rules are in opencode.json or opencode.jsonc, which may
@@ -135,7 +134,7 @@ func removeFromOpenCode(d document, o *Options) error {
 	if _, isObject := value.(map[string]any); err != nil || !isObject {
 		return err
 	}
-	for _, rule := range slices.Concat([]string{openCodeAll}, openCodeRules(toolsToRead), openCodeRules(toolsToSend)) {
+	for _, rule := range append([]string{openCodeAll}, openCodeRules(allTools)...) {
 		if err := d.remove("permission", rule); err != nil {
 			return err
 		}

@@ -27,10 +27,14 @@ const serverName = "acp"
 const socketVariable = "ACP_SOCKET"
 
 // The tools of `acpctl mcp`. Those of the second list carry text of the model's choice to peers
-// that it chooses.
+// that it chooses, and those of the third files.
 var (
-	toolsToRead = []string{"acp_peers", "acp_inbox", "acp_task", "acp_reply"}
-	toolsToSend = []string{"acp_query", "acp_delegate", "acp_notify"}
+	toolsToRead  = []string{"acp_peers", "acp_inbox", "acp_task", "acp_reply"}
+	toolsToSend  = []string{"acp_query", "acp_delegate", "acp_notify"}
+	toolsOfFiles = []string{"acp_file"}
+
+	toolsToGuard = slices.Concat(toolsToSend, toolsOfFiles)
+	allTools     = slices.Concat(toolsToRead, toolsToGuard)
 )
 
 // Options say what to set up, and where.
@@ -182,6 +186,7 @@ const (
 	StepServer       = "server"
 	stepTools        = "tools"
 	StepSending      = "sending"
+	StepFiles        = "files"
 	StepInstructions = "instructions"
 )
 
@@ -206,6 +211,9 @@ func newConfigSteps(p *program, o *Options, servers place, setServer func(docume
 	}, {
 		Name: StepSending, edits: allow(toolsToSend),
 		Question: fmt.Sprintf("May %s use %s without asking you? With these the model can send what it has read to any of your peers, unasked.", p.title, joinWords(toolsToSend)),
+	}, {
+		Name: StepFiles, edits: allow(toolsOfFiles),
+		Question: fmt.Sprintf("May %s use acp_file without asking you? With it the model can send files of the session's folder to any of your peers, unasked, with your rights, whatever its own permissions say; and it writes files that come below .acp there.", p.title),
 	}}
 }
 

@@ -35,6 +35,7 @@ The tools:
   acp_delegate  hand over work
   acp_notify    tell without an answer
   acp_task      how it stands with a query or delegation: wait, read, cancel
+  acp_file      send a file, and take one that came
   acp_inbox     read what came, and remove what was read
   acp_reply     answer it
 

@@ -49,7 +49,9 @@ and asks before it writes:
   2. that acp_peers, acp_inbox, acp_task and acp_reply need no approval
   3. that acp_query, acp_delegate and acp_notify need none either. With these the model sends
      text to peers by itself, so --yes does not answer this one.
-  4. a paragraph about the tools in the user's instructions (CLAUDE.md, AGENTS.md), and a skill
+  4. that acp_file needs none. With it the model sends files of the session's folder by itself, so
+     --yes does not answer this one either, and a yes to the third does not cover it.
+  5. a paragraph about the tools in the user's instructions (CLAUDE.md, AGENTS.md), and a skill
      that explains how to ask and answer
 
 In a change, … means that a part of the line is not shown. The rest of these files does not change. A copy of each file as it
@@ -223,7 +225,7 @@ func (v *Verbs) acceptSteps(ctx context.Context, plan *setup.Plan, name string, 
 		v.showStep(step, diff, note, flags)
 		if !flags.yes && !flags.dryRun {
 			err := v.requireYes(ctx)
-			if err == errNotYes && step.Name == setup.StepSending {
+			if err == errNotYes && (step.Name == setup.StepSending || step.Name == setup.StepFiles) {
 				v.TellLine(plan.Title + " asks you each time, then. To change that: acpctl setup " + name)
 			}
 			if err == errNotYes && step.Name != setup.StepServer {

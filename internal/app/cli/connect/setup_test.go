@@ -50,17 +50,22 @@ func TestSetupAsks(t *testing.T) {
 	if entries, _ := os.ReadDir(home); len(entries) != 3 {
 		t.Errorf("yes and the end of input: %+v, %v", got, entries)
 	}
-	got = f.RunInteractive("N\nno\nYES\n", "setup", "claude")
+	got = f.RunInteractive("N\nno\nno\nYES\n", "setup", "claude")
 	settings := readText(t, filepath.Join(home, ".claude", "settings.json"))
 	if got.Code != 0 || strings.Contains(settings, "allow") || !strings.Contains(settings, `"ask"`) || !strings.Contains(got.Err, "May Claude Code use acp_query, acp_delegate and acp_notify without asking you?") || readText(t, filepath.Join(home, ".claude", "CLAUDE.md")) == "" {
 		t.Errorf("%+v\n%s", got, settings)
 	}
-	if n := strings.Count(got.Err, "Type yes or no: "); n != 3 {
+	if n := strings.Count(got.Err, "Type yes or no: "); n != 4 {
 		t.Errorf("%d questions:\n%s", n, got.Err)
 	}
-	got = f.RunInteractive("yes\nyes\n", "setup", "claude")
+	got = f.RunInteractive("yes\nyes\nno\n", "setup", "claude") // a yes to sending text is none to sending files
 	settings = readText(t, filepath.Join(home, ".claude", "settings.json"))
-	if got.Code != 0 || !strings.Contains(settings, "acp_peers") || !strings.Contains(settings, "acp_query") || strings.Contains(settings, `"ask"`) {
+	if got.Code != 0 || !strings.Contains(settings, "acp_peers") || !strings.Contains(settings, "acp_query") || !strings.Contains(settings, `"ask": ["mcp__acp__acp_file"]`) {
+		t.Errorf("%+v\n%s", got, settings)
+	}
+	got = f.RunInteractive("yes\n", "setup", "claude")
+	settings = readText(t, filepath.Join(home, ".claude", "settings.json"))
+	if got.Code != 0 || strings.Contains(settings, `"ask"`) || !strings.Contains(got.Err, "May Claude Code use acp_file without asking you?") {
 		t.Errorf("%+v\n%s", got, settings)
 	}
 	if got = f.RunInteractive("", "setup", "claude"); got.Code != 0 || got.Out != "nothing to change\n" {
@@ -81,7 +86,7 @@ func TestSetupAsksBelowWhatItShows(t *testing.T) {
 	f, _ := newSetupDaemon(t)
 	questions := regexp.MustCompile(`\n(May Claude Code start|May Claude Code use|May the instructions of|Take what acpctl setup) `)
 	for _, argv := range [][]string{{"setup", "claude"}, {"setup", "claude", "--undo"}} {
-		got := f.RunInteractive("yes\nyes\nyes\nyes\n", argv...)
+		got := f.RunInteractive("yes\nyes\nyes\nyes\nyes\n", argv...)
 		asked := strings.Split(got.Err, "Type yes or no: ")
 		for _, shown := range asked[:len(asked)-1] {
 			if at := questions.FindStringIndex(shown); at == nil || strings.Contains(shown[at[1]:], "\n+") || !strings.Contains(shown[:at[0]], "\n@@ ") {
@@ -101,7 +106,7 @@ func TestSetupShowsTheBeginningOfTheSkill(t *testing.T) {
 	if got := f.Run("setup", "claude", "--dry-run"); !strings.Contains(got.Out, last) || strings.Contains(got.Out, "--dry-run shows them") {
 		t.Errorf("--dry-run: %+v", got)
 	}
-	got := f.RunInteractive("yes\nyes\nno\nyes\n", "setup", "claude")
+	got := f.RunInteractive("yes\nyes\nno\nno\nyes\n", "setup", "claude")
 	skill := filepath.Join(home, ".claude/skills/acpd/SKILL.md")
 	length := strings.Count(readText(t, skill), "\n")
 	want := fmt.Sprintf("+++ %s (new)\n@@ line 1 @@\n+---\n+name: acpd\n", skill)
@@ -124,7 +129,7 @@ func TestSetupAsksOnceMore(t *testing.T) {
 		t.Errorf("no yes writes %v", entries)
 	}
 	got = f.Run("setup", "claude", "--yes")
-	if got.Code != 0 || !strings.Contains(got.Err, "--yes does not answer this question: May Claude Code use acp_query") {
+	if got.Code != 0 || !strings.Contains(got.Err, "--yes does not answer this question: May Claude Code use acp_query") || !strings.Contains(got.Err, "--yes does not answer this question: May Claude Code use acp_file") {
 		t.Errorf("%+v", got)
 	}
 }
