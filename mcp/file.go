@@ -10,9 +10,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/go-json-experiment/json"
-	"github.com/go-json-experiment/json/jsontext"
-
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/kinds"
@@ -185,7 +182,7 @@ type fileRow struct {
 }
 
 func newFileRow(f *client.File) fileRow {
-	row := fileRow{f.ID, f.Direction, cmp.Or(f.PeerName, f.Peer.Label()), f.Size, f.Bytes, findEnding(f.Name), f.State, f.Ref}
+	row := fileRow{f.ID, f.Direction, cmp.Or(f.PeerName, f.Peer.Label()), f.Size, f.Bytes, f.Ending(), f.State, f.Ref}
 	agent := f.FromAgent
 	if f.Direction == client.Out {
 		agent = f.Agent
@@ -273,14 +270,7 @@ func describeFiles(id wire.MessageID, files []client.File) (*result, error) {
 		if f.Direction == client.Out {
 			continue
 		}
-		report, err := json.Marshal(client.FileNotice{ID: f.ID, Name: f.Name, Size: f.Size, SHA256: f.SHA256, Text: f.Text}, jsontext.AllowInvalidUTF8(true))
-		if err != nil {
-			return nil, err
-		}
-		r.Text += client.RenderPeerMessage(client.PeerMessage{
-			Peer: cmp.Or(f.PeerName, f.Peer.Label()), ID: f.Peer, Agent: f.FromAgent, Kind: kinds.KindNotify, Message: f.ID, Ref: f.Ref,
-			Payload: kinds.EncodePayload(&kinds.Notify{Topic: client.FileTopic, Data: report}), Answer: describeTaking(f.ID),
-		})
+		r.Text += client.RenderPeerMessage(f.NewReport(cmp.Or(f.PeerName, f.Peer.Label()), describeTaking(f.ID)))
 	}
 	r.Text = strings.TrimSuffix(r.Text, "\n")
 	return r, nil
@@ -302,7 +292,7 @@ func (s *Server) takeFile(ctx context.Context, a *fileArguments) (*result, error
 		return nil, kinds.Errorf(kinds.Internal, "take: no folder %s can be made below the session's folder: %v", takenFolder, err)
 	}
 	f, err := s.Daemon.TakeFile(ctx, client.FileTakeParams{ID: id, Peer: a.Peer}, func(f *client.File) (io.Writer, error) {
-		err := t.create(f.Name)
+		err := t.create(f)
 		return t.out, err
 	})
 	if closed := t.close(err == nil); err == nil {

@@ -271,16 +271,6 @@ func TestTakeFileFails(t *testing.T) {
 	}
 }
 
-func TestFindEnding(t *testing.T) {
-	for name, want := range map[string]string{
-		"build.log": ".log", "a.tar.gz": ".gz", "A.TXT": ".txt", "Makefile": "", "a.": "", "": "", "a.b c": "", "a.tooolong9": "", "a.12345678": ".12345678", "a.é": "", "a.\u202egpj": "",
-	} {
-		if got := findEnding(name); got != want {
-			t.Errorf("%q: %q, want %q", name, got, want)
-		}
-	}
-}
-
 // The list of files has no word of a peer's. The name and text of one are under a cover.
 // holds: security.md#agents-on-this-machine
 func TestListFiles(t *testing.T) {

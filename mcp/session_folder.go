@@ -11,6 +11,7 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/kinds"
 	"github.com/acpd/acpd/wire"
 )
@@ -120,7 +121,6 @@ func openRegular(in *os.Root, name string) (*os.File, fs.FileInfo, error) {
 const (
 	takenFolder = ".acp" // below the session's folder: files of peers, each in a folder of its own
 	takenName   = "content"
-	maxEnding   = 8 // characters of a name's ending that are kept
 )
 
 // takenFile is a file of a peer that is written below the session's folder. No part of its path is a peer's word but an
@@ -174,9 +174,9 @@ func (t *takenFile) makeFolder() (*os.Root, error) {
 	return openFolder(t.all, t.id)
 }
 
-// create makes the file, for one that its sender calls name.
-func (t *takenFile) create(name string) (err error) {
-	t.name = takenName + findEnding(name)
+// create makes the file.
+func (t *takenFile) create(f *client.File) (err error) {
+	t.name = takenName + f.Ending()
 	t.out, err = t.folder.OpenFile(t.name, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
 	return err
 }
@@ -199,13 +199,3 @@ func (t *takenFile) close(whole bool) (err error) {
 
 // path returns the file's path from the session's folder.
 func (t *takenFile) path() string { return filepath.Join(takenFolder, t.id, t.name) }
-
-// findEnding returns the ending of a file's name, like .log, or "" if it has none that is harmless.
-func findEnding(name string) string {
-	ending := strings.ToLower(filepath.Ext(name))
-	isOther := func(r rune) bool { return (r < 'a' || r > 'z') && (r < '0' || r > '9') }
-	if len(ending) < 2 || len(ending) > 1+maxEnding || strings.ContainsFunc(ending[1:], isOther) {
-		return ""
-	}
-	return ending
-}

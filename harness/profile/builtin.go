@@ -184,6 +184,9 @@ func newOpenCode() *Profile {
 		if v.tools == ToolsWork {
 			rules += `, "edit": "allow", "bash": "allow"`
 		}
+		if v.files != "" {
+			rules += fmt.Sprintf(`, "external_directory": {"*": "deny", %q: "allow"}`, v.files+"/*")
+		}
 		return map[string]string{config: fmt.Sprintf(`{"share": "disabled", "autoupdate": false, "snapshot": false, "lsp": false, "formatter": false,
  "mcp": {"acp": {"type": "local", "command": [%q, "mcp"], "enabled": %t}},
  "permission": {%s}}

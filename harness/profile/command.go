@@ -132,6 +132,7 @@ type values struct {
 	model   string
 	acpctl  string
 	tools   Tools
+	files   string // the folder of the message's files; "": it has none
 }
 
 // makeEnv returns the environment of a run, each variable once. The variables of more win over those

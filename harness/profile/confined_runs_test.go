@@ -1,8 +1,10 @@
 package profile
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -133,4 +135,32 @@ func TestACommandOfTheOwners(t *testing.T) {
 	if len(b.settled) != 3 || b.settled[2] != (client.SettleParams{ID: "3"}) || b.reserved[2].MaxTokens != 0 || b.reserved[2].Profile != "fake" {
 		t.Errorf("reserved %+v, settled %+v", b.reserved, b.settled)
 	}
+}
+
+// The files of a message are there for its run, which cannot change them, and gone after it.
+// holds: security.md#headless-runs
+func TestFilesOfAMessage(t *testing.T) {
+	confinement, _ := run.Detect(t.Context())
+	r, _ := newRunner(t, confinement)
+	r.Tools = ToolsWork
+	var path string
+	q := Request{Peer: desk, Thread: "t", Prompt: "read", Files: func(_ context.Context, folder string) (string, error) {
+		path = filepath.Join(folder, "1.log")
+		return path + " ", os.WriteFile(path, []byte("the log"), 0o600)
+	}}
+	if a, err := r.Run(t.Context(), q); err != nil || a.Text != `"the log", <nil>` {
+		t.Errorf("%+v, %v", a, err)
+	}
+	q.Prompt = "write"
+	if a, err := r.Run(t.Context(), q); err != nil || confinement.Confines() && a.Text == "wrote: <nil>" {
+		t.Errorf("%+v, %v", a, err)
+	}
+	if _, err := os.Stat(filepath.Dir(path)); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("they are left: %v", err)
+	}
+	q.Files = func(context.Context, string) (string, error) {
+		return "", errors.New("the daemon is away: /home/somebody")
+	}
+	_, err := r.Run(t.Context(), q)
+	wantCode(t, err, kinds.Internal, "home")
 }

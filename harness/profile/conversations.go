@@ -114,6 +114,9 @@ func (c *conversation) home() string { return filepath.Join(c.folder, "home") }
 func (c *conversation) dir() string  { return filepath.Join(c.folder, "dir") }
 func (c *conversation) temp() string { return filepath.Join(c.folder, "tmp") }
 
+// files is the folder of the files of a message, which the run may only read.
+func (c *conversation) files() string { return filepath.Join(c.folder, "files") }
+
 // begin returns the conversation of a key, or a new one if none exists, or if the key has no
 // thread. It waits while another run has it. trust is the daemon's record of the peer now:
 // conversations of another trust end. The caller ends it.

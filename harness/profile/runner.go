@@ -58,6 +58,10 @@ type Request struct {
 	Prompt string
 	Env    []string // of the run, if its profile has ACP
 
+	// Files, if it is not nil, writes files to a folder that the run may read and that is removed after it. What it
+	// returns comes before the prompt.
+	Files func(ctx context.Context, folder string) (said string, err error)
+
 	Progress func(text string) // gets what the model says while it works; may be nil; is not called after Run has returned
 }
 
@@ -210,6 +214,17 @@ func (r *Runner) start(ctx context.Context, c *conversation, q Request) (read *r
 			spec.Read = append(spec.Read, path)
 		}
 	}
+	if q.Files != nil {
+		defer removeTree(c.files())
+		said, err := r.takeFiles(ctx, c, q)
+		if err != nil {
+			r.log("the files of the message: %v", err)
+			return read, exit, errNotRun
+		}
+		spec.Stdin = []byte(said + q.Prompt)
+		spec.Read = append(spec.Read, c.files())
+		v.files = c.files()
+	}
 	credentials, err := r.Profile.prepareHome(v)
 	if err != nil {
 		r.log("the home of the run: %v", err)
@@ -237,6 +252,17 @@ func (r *Runner) start(ctx context.Context, c *conversation, q Request) (read *r
 		r.log("%s said: %s", r.Profile.Program, strings.TrimSpace(exit.Stderr))
 	}
 	return read, exit, err
+}
+
+// takeFiles has the files of a request written.
+func (r *Runner) takeFiles(ctx context.Context, c *conversation, q Request) (said string, err error) {
+	if err := removeTree(c.files()); err != nil { // a process that was killed has left it
+		return "", err
+	}
+	if err := os.Mkdir(c.files(), 0o700); err != nil {
+		return "", err
+	}
+	return q.Files(ctx, c.files())
 }
 
 // maxNamed bounds how many files that a run has left, and how many tools that it was denied, are named.

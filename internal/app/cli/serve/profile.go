@@ -327,10 +327,18 @@ func (s *server) doWork(ctx context.Context, in *client.Inbound, prompt, domain 
 	}
 	ctx, cancel, limit := s.withLimit(ctx, in)
 	defer cancel()
-	answer, err := s.runner.Run(ctx, profile.Request{
+	files, err := s.findFiles(ctx, in, s.runner.Profile.Limits.Disk)
+	if err != nil {
+		return nil, err
+	}
+	q := profile.Request{
 		Peer: in.From, ID: in.ID, Agent: in.FromAgent, Thread: in.Thread, Prompt: renderWork(in, s.runner, limit), Progress: progress,
 		Env: []string{"ACP_ID=" + in.ID.String(), "ACP_DEADLINE_MS=" + strconv.FormatInt(limit.Milliseconds(), 10)},
-	})
+	}
+	if len(files) > 0 {
+		q.Files = func(ctx context.Context, folder string) (string, error) { return s.writeFiles(ctx, in, files, folder) }
+	}
+	answer, err := s.runner.Run(ctx, q)
 	if _, ok := errors.AsType[*kinds.Error](err); err != nil && !ok {
 		err = explainCommandEnd(ctx, limit)
 	}

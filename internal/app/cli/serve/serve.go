@@ -68,6 +68,7 @@ reads the message as text, under a cover that says whose it is, and what it prin
   allows it without.
   Your MCP servers, hooks, skills and memory are off. Of your environment it gets the variables of --pass, and an agent
   program also those by which it logs in.
+  It can read the files that were sent for the message before it, until it ends.
   Messages of one peer, agent and thread are one conversation, until 7 days after the last one. Messages without a thread
   each begin a new one.
   spending in config.yaml limits what it may cost; acpctl agents --spent shows what it has cost.`

@@ -1,0 +1,32 @@
+package client
+
+import (
+	"path"
+	"strings"
+
+	"github.com/acpd/acpd/kinds"
+)
+
+// NewReport returns the message by which a daemon reports a file that came. It has what the peer says of the file.
+// petname is the peer's, and answer how a model may answer.
+func (f *File) NewReport(petname, answer string) PeerMessage {
+	report := FileNotice{ID: f.ID, Name: f.Name, Size: f.Size, SHA256: f.SHA256, Text: f.Text, Ref: f.Ref}
+	return PeerMessage{
+		Peer: petname, ID: f.Peer, Agent: f.FromAgent, Kind: kinds.KindNotify, Message: f.ID, Ref: f.Ref, Answer: answer,
+		Payload: kinds.EncodePayload(&kinds.Notify{Topic: FileTopic, Data: kinds.EncodePayload(&report).Object()}),
+	}
+}
+
+// maxEnding is how many characters an ending of a file's name has at most.
+const maxEnding = 8
+
+// Ending returns how the file's name ends, like .log, or "" if it has no ending of a few letters a to z and digits.
+// Of the words of a peer, only this is fit for a path.
+func (f *File) Ending() string {
+	ending := strings.ToLower(path.Ext(f.Name))
+	isOther := func(r rune) bool { return (r < 'a' || r > 'z') && (r < '0' || r > '9') }
+	if len(ending) < 2 || len(ending) > 1+maxEnding || strings.ContainsFunc(ending[1:], isOther) {
+		return ""
+	}
+	return ending
+}
