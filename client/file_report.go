@@ -5,7 +5,22 @@ import (
 	"strings"
 
 	"github.com/acpd/acpd/kinds"
+	"github.com/acpd/acpd/wire"
 )
+
+// ReadFileReport returns the report of a file that a message is, or nil if it is none. It is the daemon's only if the
+// daemon has just handed it over, or says that it has made it: see [HeldMessage].
+func ReadFileReport(e *wire.Envelope) *FileNotice {
+	n, err := kinds.ParsePayload[kinds.Notify](e.Payload)
+	if e.Kind != kinds.KindNotify || err != nil || n.Topic != FileTopic {
+		return nil
+	}
+	report, err := kinds.ParsePayload[FileNotice](wire.Payload(n.Data))
+	if err != nil {
+		return nil
+	}
+	return report
+}
 
 // NewReport returns the message by which a daemon reports a file that came. It has what the peer says of the file.
 // petname is the peer's, and answer how a model may answer.

@@ -31,10 +31,3 @@ func describeAnswer(e *wire.Envelope) string {
 	}
 	return "It needs no answer; acp_reply sends a message back."
 }
-
-// isFileReport reports whether a message has the topic by which a daemon reports a file. One that an older daemon has
-// held may be a peer's.
-func isFileReport(e *wire.Envelope) bool {
-	n, err := kinds.ParsePayload[kinds.Notify](e.Payload)
-	return e.Kind == kinds.KindNotify && err == nil && n.Topic == client.FileTopic
-}

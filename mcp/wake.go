@@ -73,7 +73,7 @@ func (s *Server) post(unread context.Context, session harness.Session, in *clien
 	}
 	shown := waitingMessage{Envelope: &in.Envelope, open: r}
 	message := newPeerMessage(&in.Envelope, in.Name)
-	if isFileReport(&in.Envelope) { // which no peer can send
+	if client.ReadFileReport(&in.Envelope) != nil { // which no peer can send
 		message.Answer = describeTaking(in.ID)
 	}
 	if text := shown.describeDeadline(" of its arrival") + client.RenderPeerMessage(message); len(text) <= client.PeerPageSize {

@@ -34,6 +34,7 @@ type world struct {
 	wait     []client.Approval
 	tasks    []client.Task
 	held     []client.HeldMessage
+	files    []client.File
 	budget   client.Budget
 	spent    client.Spent
 	bindings []client.OACPBinding
@@ -67,6 +68,7 @@ func newWorld(t *testing.T) *world {
 	set(client.MethodApprovals, func() any { return client.Approvals{Approvals: w.wait} })
 	set(client.MethodTasks, func() any { return client.Tasks{Tasks: w.tasks} })
 	set(client.MethodInbox, func() any { return client.Inbox{Messages: w.held} })
+	set(client.MethodFiles, func() any { return client.Files{Files: w.files} })
 	set(client.MethodBudget, func() any { return &w.budget })
 	set(client.MethodBudgetSpent, func() any { return &w.spent })
 	set(client.MethodOACPBindings, func() any { return client.OACPBindings{Bindings: w.bindings} })

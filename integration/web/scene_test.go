@@ -50,6 +50,10 @@ func (w *world) fill(words func(string) string) {
 	}
 	w.held = []client.HeldMessage{{Seq: 7, Agent: s("planner"), Envelope: wire.Envelope{ID: wire.NewMessageID(), From: peerID(1), Kind: kinds.KindNotify, FromAgent: s("runner"), TS: uint64(ago(time.Minute).UnixMilli()),
 		Payload: kinds.EncodePayload(&kinds.Notify{Topic: "ci.nightly"})}}}
+	w.files = []client.File{
+		{ID: wire.MessageID{1}, Direction: client.In, Peer: peerID(0), PeerName: s("desk"), FromAgent: s("reviewer"), Agent: s("planner"), Name: s("build.log"), Text: s("The log of the failed run"), Thread: s("parser"), Size: 48 << 20, Bytes: 48 << 20, State: client.FileTaken, TakenBy: s("planner"), Since: ago(time.Minute)},
+		{ID: wire.MessageID{2}, Direction: client.In, Peer: peerID(1), PeerName: s("build"), Name: s("fuzz-corpus.tar"), Size: 900 << 20, Bytes: 310 << 20, State: client.FileMoving, Since: ago(9 * time.Second)},
+	}
 	w.bindings = []client.OACPBinding{{Project: "demo", Agent: "reviewer", Peer: s("desk"), Mode: client.ModeMirror}}
 	w.mail = []client.OACPQueued{{Project: "demo", Agent: "reviewer", Peer: s("desk"), File: clipName(s("20261127-0031-planner-review.yaml")), Size: 2140, State: client.MailWaiting, Reason: s("the peer is away"), Since: ago(40 * time.Second)}}
 	w.budget = client.Budget{

@@ -32,6 +32,7 @@ var polls = []poll{
 	{partPeers, time.Second, (*watcher).readPeers},
 	{partApprovals, time.Second, (*watcher).readApprovals},
 	{partTasks, time.Second, (*watcher).readTasks},
+	{partFiles, time.Second, (*watcher).readFiles},
 	{partAgents, 2 * time.Second, (*watcher).readAgents},
 	{partHeld, 3 * time.Second, (*watcher).readInbox},
 	{partBudget, 5 * time.Second, (*watcher).readBudget},

@@ -22,6 +22,7 @@ const (
 	partTasks     = "tasks"
 	partApprovals = "approvals"
 	partHeld      = "held"
+	partFiles     = "files"
 	partBudget    = "budget"
 	partBindings  = "bindings"
 	partMail      = "mail"

@@ -8,7 +8,7 @@ import (
 )
 
 // approvalRow is a message that needs the owner's approval before it wakes a session, or that has it and waits for its
-// turn. All of the row is about that message, since the row has the buttons.
+// turn, or a file that needs it before it comes. All of the row is about that message, since the row has the buttons.
 type approvalRow struct {
 	rowKey            // the approval's id
 	Since   time.Time `json:"since"`
@@ -24,6 +24,9 @@ type approvalRow struct {
 	KeptUntil client.Time `json:"kept_until"`
 }
 
+// fileKind is the kind of an approval that is about a file, which wakes no session.
+const fileKind = "file"
+
 // listApprovals returns the messages that need the owner's approval, or have it, the oldest first.
 func (w *work) listApprovals() []approvalRow {
 	rows := make([]approvalRow, 0, len(w.approvals))
@@ -35,6 +38,9 @@ func (w *work) listApprovals() []approvalRow {
 		}
 		r.Agent = showName(w.findAsker(a))
 		r.Rule = "Every " + isolate(r.Kind) + " of " + isolate(r.Peer) + ", of any agent there, wakes " + isolate(r.Session) + " without asking, those that wait included"
+		if r.Kind == fileKind {
+			r.Rule = "Every file of " + isolate(r.Peer) + " comes without asking, those that wait included"
+		}
 		rows = append(rows, r)
 	}
 	return rows

@@ -74,4 +74,8 @@ func TestRuleIsOfThePeer(t *testing.T) {
 	if r.Agent != "release-notes" || plain != "Every query of desk, of any agent there, wakes planner without asking, those that wait included" {
 		t.Errorf("%q of %q", plain, r.Agent)
 	}
+	w.approvals[0] = client.Approval{ID: "f1", Peer: deskID, Name: "desk", Kind: fileKind, Message: wire.MessageID{2}}
+	if r := w.listApprovals()[0]; strings.NewReplacer("\u2068", "", "\u2069", "").Replace(r.Rule) != "Every file of desk comes without asking, those that wait included" {
+		t.Errorf("%q", r.Rule)
+	}
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/acpd/acpd/client"
@@ -67,9 +68,13 @@ type heldRow struct {
 // newHeldRow describes a message of the inbox. names has petnames.
 func newHeldRow(m *client.HeldMessage, names map[identity.ID]string) heldRow {
 	e := &m.Envelope
+	kind, text := e.Kind, client.BeginPeerText(e.Kind, e.Payload)
+	if file := client.ReadFileReport(e); file != nil && m.Origin == client.OriginDaemon {
+		kind, text = fileKind, strings.TrimSpace(file.Name+" "+file.Text)
+	}
 	return heldRow{
 		rowKey: rowKey{strconv.FormatUint(m.Seq, 10)}, ID: e.ID.String(), Peer: e.From.String(), From: showName(cmp.Or(names[e.From], e.From.Label())), Agent: showName(e.FromAgent), For: showName(m.Agent),
-		Kind: showName(e.Kind), Text: showLine(client.BeginPeerText(e.Kind, e.Payload), maxShown), Sent: time.UnixMilli(int64(min(e.TS, 1<<52))).UTC(),
+		Kind: showName(kind), Text: showLine(text, maxShown), Sent: time.UnixMilli(int64(min(e.TS, 1<<52))).UTC(),
 	}
 }
 

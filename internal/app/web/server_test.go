@@ -59,7 +59,7 @@ func newFixture(t *testing.T, before func(*Server)) *fixture {
 func (f *fixture) setAnswers(err error) {
 	for method, answer := range map[string]any{
 		client.MethodWhoami: &client.Whoami{}, client.MethodStatus: &client.Status{Whoami: client.Whoami{Name: "laptop"}}, client.MethodPeers: client.Peers{},
-		client.MethodAgents: client.Agents{}, client.MethodApprovals: client.Approvals{}, client.MethodTasks: client.Tasks{}, client.MethodInbox: client.Inbox{},
+		client.MethodAgents: client.Agents{}, client.MethodApprovals: client.Approvals{}, client.MethodTasks: client.Tasks{}, client.MethodInbox: client.Inbox{}, client.MethodFiles: client.Files{},
 		client.MethodBudget: &client.Budget{}, client.MethodBudgetSpent: &client.Spent{}, client.MethodOACPBindings: client.OACPBindings{},
 		client.MethodOACPQueue: client.OACPQueue{}, client.MethodSubscribe: struct{}{}, client.MethodTraffic: &client.TrafficAnswer{Next: 1},
 		client.MethodApprove: &client.Approval{Message: clitest.SomeID}, client.MethodMuteAgent: &client.Muted{},

@@ -1,4 +1,4 @@
-// What waits for the owner's word before it wakes a session. A click here must be about the row that whoever
+// What waits for the owner's word before it wakes a session, or comes if it is a file. A click here must be about the row that whoever
 // clicks has read, so these rows stand above all that peers can make grow, new ones come last, and none moves
 // beneath a pointer or takes a click a moment after it has moved.
 
@@ -57,7 +57,7 @@ function drawApproval(x, e) {
   e.buttons = buttons;
   if (x.over) e.style.minHeight = e.getBoundingClientRect().height + "px"; // as before
   return [
-    h("div", { class: "path" }, soft("a " + (nouns.get(r.kind) || r.kind) + " of"), party({ peer: r.peer, agent: r.agent }), soft("for"), party({ here: true, agent: r.session })),
+    h("div", { class: "path" }, soft("a " + (nouns.get(r.kind) || r.kind) + " of"), party({ peer: r.peer, agent: r.agent }), ...(isFile(r) ? [] : [soft("for"), party({ here: true, agent: r.session })])),
     h("div", { class: "age" }, since(r.since), h("small", {}, "since " + clock(r.since))),
     h("div", { class: "calls" },
       r.text ? h("span", { class: "text", dir: "auto" }, r.text) : "",
@@ -65,21 +65,23 @@ function drawApproval(x, e) {
   ];
 }
 
+const isFile = (r) => r.kind === "file";
+
 // Labels name the peer alone: the agent is the peer's word.
-const nameOf = (r) => r.peer + "’s " + (nouns.get(r.kind) || r.kind) + " to " + r.session;
+const nameOf = (r) => r.peer + "’s " + (nouns.get(r.kind) || r.kind) + (isFile(r) ? "" : " to " + r.session);
 
 function drawQuestion({ r, asks, off }) {
   const send = (answer, done) => { sure.delete(r.k); act("decide", { id: r.k, answer, sure: answer === "always" }, r.k, done, "approvals"); };
   const again = (asked, focus) => { asked ? sure.add(r.k) : sure.delete(r.k); drawApprovals(); focusOn(list, focus, r.k); };
   const own = (name, text, label, cls, click) => button(name, text, label, cls, click, r.k);
   const buttons = asks
-    ? [own("sure", "Yes, always", "Yes, always: " + r.rule, "", () => send("always", "Always: such messages wake " + r.session + " from now on.")),
+    ? [own("sure", "Yes, always", "Yes, always: " + r.rule, "", () => send("always", isFile(r) ? "Always: files of " + r.peer + " come from now on." : "Always: such messages wake " + r.session + " from now on.")),
       own("back", "Back", "Back, and not always", "", () => again(false, "yes"))]
-    : [own("yes", "Yes", "Yes: " + nameOf(r) + " wakes it", "main", () => send("yes", "Yes: it wakes " + r.session + ".")),
-      own("no", "No", "No: " + nameOf(r) + " does not wake it", "", () => send("no", "No: it wakes nobody.")),
+    : [own("yes", "Yes", "Yes: " + nameOf(r) + (isFile(r) ? " comes" : " wakes it"), "main", () => send("yes", isFile(r) ? "Yes: it comes." : "Yes: it wakes " + r.session + ".")),
+      own("no", "No", "No: " + nameOf(r) + (isFile(r) ? " does not come" : " does not wake it"), "", () => send("no", isFile(r) ? "No: it does not come." : "No: it wakes nobody.")),
       own("always", "Always…", "Always: " + r.rule + "; this is asked once more", "quiet", () => again(true, "back"))];
   for (const b of buttons) b.disabled = off;
-  return [h("span", { class: "ask" }, ...(asks ? [said(r.rule), "?"] : ["May it wake ", said(r.session), "?"])), h("span", { class: "buttons" }, ...buttons)];
+  return [h("span", { class: "ask" }, ...(asks ? [said(r.rule), "?"] : isFile(r) ? ["May it come?"] : ["May it wake ", said(r.session), "?"])), h("span", { class: "buttons" }, ...buttons)];
 }
 
 function drawApproved({ r, off }) {

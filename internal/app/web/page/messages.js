@@ -82,7 +82,7 @@ export function addLines(lines, skipped, isFirst) {
   dirty("messages");
 }
 
-const keyOf = (l) => l.thread ? "t" + l.id + " " + l.thread : "p" + l.id; // of its conversation
+export const keyOf = (l) => l.thread ? "t" + l.id + " " + l.thread : "p" + l.id; // of its conversation
 
 function addToThread(l) {
   const key = keyOf(l);
@@ -130,6 +130,7 @@ function choose(key) {
   view.opened = "";
   view.follows = true;
   drawMessages();
+  dirty("files");
 }
 
 // toggle opens a message, in its conversation, or closes it.
@@ -140,6 +141,7 @@ function toggle(l) {
   if (!whole.has(l.k)) read(l);
   Object.assign(view, { chosen: keyOf(l), opened: l.k, follows: false });
   drawMessages();
+  dirty("files");
   focusOn(log, "open", l.k);
 }
 

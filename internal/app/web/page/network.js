@@ -105,7 +105,7 @@ export function showOnly(id) {
   view.only = id;
   view.chosen = "";
   view.follows = true;
-  dirty("peers", "messages");
+  dirty("peers", "messages", "files");
   if (id) $("messages").scrollIntoView({ block: "nearest" });
 }
 

@@ -11,6 +11,7 @@ import "./approvals.js";
 import "./waiting.js";
 import "./agents.js";
 import "./lists.js";
+import "./files.js";
 
 setDraw("daemon", () => {
   const d = rows("daemon")[0];
