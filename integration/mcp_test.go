@@ -22,8 +22,14 @@ type session struct {
 // startSession starts acpctl mcp on a machine.
 func (m *machine) startSession(name string, args ...string) *session {
 	m.T.Helper()
+	return m.startSessionIn("/", name, args...)
+}
+
+// startSessionIn starts acpctl mcp in a folder.
+func (m *machine) startSessionIn(folder, name string, args ...string) *session {
+	m.T.Helper()
 	cmd := exec.Command(live.ProgramPath(m.T, "acpctl"), append([]string{"mcp", "--home", m.Home}, args...)...)
-	cmd.Env, cmd.Dir = live.NewEnviron(m.T, m.Home, m.Env...), "/"
+	cmd.Env, cmd.Dir = live.NewEnviron(m.T, m.Home, m.Env...), folder
 	var errs await.Output
 	cmd.Stderr = &errs
 	c := sdk.NewClient(&sdk.Implementation{Name: name, Version: "1.2.3"}, nil)

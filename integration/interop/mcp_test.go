@@ -72,7 +72,7 @@ func TestInspectorCallsEveryTool(t *testing.T) {
 	var list struct {
 		Tools []struct{ Name string }
 	}
-	if err := json.Unmarshal([]byte(inspect("--method", "tools/list")), &list, json.MatchCaseInsensitiveNames(true)); err != nil || len(list.Tools) != 7 {
+	if err := json.Unmarshal([]byte(inspect("--method", "tools/list")), &list, json.MatchCaseInsensitiveNames(true)); err != nil || len(list.Tools) != 8 {
 		t.Fatalf("%d tools: %v", len(list.Tools), err)
 	}
 	call := func(state, tool string, args ...string) (id, text string) {
@@ -110,6 +110,7 @@ func TestInspectorCallsEveryTool(t *testing.T) {
 	expect("query", text, "You asked: Is it safe?")
 	_, text = call("completed", "acp_delegate", "to=desk", "task=Review it.", "wait=true")
 	expect("delegation", text, "You asked: Review it.")
+	call("listed", "acp_file", "do=list")
 	call("listed", "acp_task") // each call is a session of its own, which knows no other's work
 	call("held", "acp_notify", `to=["desk"]`, "topic=build.done", "data=green")
 	awaitNobody()
