@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -80,7 +81,14 @@ func TestSetup(t *testing.T) {
 	for name, c := range setupCases {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			p := newPerson(t, rule{"ask desk", []step{
+			file := []step{
+				call("acp_inbox", map[string]any{}),
+				call("acp_file", map[string]any{"do": "send", "to": "desk", "path": "notes.txt"}),
+			}
+			if name == "claude" { // which shows its model this tool on demand
+				file = slices.Insert(file, 1, call("ToolSearch", map[string]any{"query": "select:mcp__acp__acp_file"}))
+			}
+			p := newPerson(t, rule{"send file", file}, rule{"ask desk", []step{
 				call("acp_inbox", map[string]any{}),
 				call("acp_query", map[string]any{"to": "desk", "question": "Which branch is deployed?"}),
 			}})
@@ -117,16 +125,21 @@ func TestSetup(t *testing.T) {
 			if !regexp.MustCompile(c.listed).MatchString(listed) {
 				t.Errorf("%s lists\n%s", name, listed)
 			}
-			// OpenCode ends the turn where a tool is refused, and so tells the user alone.
-			asked := start(append([]string{programs[name]}, c.ask...)...)
-			await.Until(t, name+" ends", func() bool { return !asked.IsRunning() })
-			said := controls.ReplaceAllString(asked.AwaitExit(0)+asked.Stderr.String(), "")
-			last := p.model.list()[len(p.model.list())-1]
-			if n := max(last.count("result", c.refused), strings.Count(said, c.refused)); n != 1 {
-				t.Errorf("%d tools were refused:\n%s\n%s", n, said, p.model.describe())
-			}
-			if last.count("result", emptyInbox) != 1 {
-				t.Errorf("the model does not hear what acp_inbox says:\n%s\n%s", said, p.model.describe())
+			for about, tool := range map[string]string{"ask desk": "acp_query", "send file": "acp_file"} {
+				ask := append([]string{programs[name]}, c.ask...)
+				ask[len(ask)-1] = about
+				refused := strings.Replace(c.refused, "acp_query", tool, 1)
+				// OpenCode ends the turn where a tool is refused, and so tells the user alone.
+				asked := start(ask...)
+				await.Until(t, name+" ends", func() bool { return !asked.IsRunning() })
+				said := controls.ReplaceAllString(asked.AwaitExit(0)+asked.Stderr.String(), "")
+				last := p.model.list()[len(p.model.list())-1]
+				if n := max(last.count("result", refused), strings.Count(said, refused)); n != 1 {
+					t.Errorf("%s: %d tools were refused:\n%s\n%s", about, n, said, p.model.describe())
+				}
+				if last.count("result", emptyInbox) != 1 {
+					t.Errorf("%s: the model does not hear what acp_inbox says:\n%s\n%s", about, said, p.model.describe())
+				}
 			}
 
 			setup(name, "--undo", "--yes")
