@@ -46,6 +46,9 @@ func newClaude() *Profile {
 		case ToolsWork:
 			args = append(args, "--tools=Read,Grep,Glob,Edit,Write,Bash", "--allowedTools=Read,Grep,Glob,Edit,Write,Bash", "--disallowedTools=Read(/"+v.home+"/**)")
 		}
+		if v.files != "" {
+			args = append(args, "--add-dir="+v.files)
+		}
 		if v.model != "" {
 			args = append(args, "--model="+v.model)
 		}
