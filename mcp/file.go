@@ -289,7 +289,7 @@ func (s *Server) takeFile(ctx context.Context, a *fileArguments) (*result, error
 	}
 	t, err := newTakenFile()
 	if err != nil {
-		return nil, kinds.Errorf(kinds.Internal, "take: no folder %s can be made below the session's folder: %v", takenFolder, err)
+		return nil, kinds.Errorf(kinds.NotAuthorized, "take: no folder %s can be made below the session's folder: %v", takenFolder, err)
 	}
 	f, err := s.Daemon.TakeFile(ctx, client.FileTakeParams{ID: id, Peer: a.Peer}, func(f *client.File) (io.Writer, error) {
 		err := t.create(f)
