@@ -46,12 +46,13 @@ type arrival struct {
 	changed pace.Signal // a range is there, or has failed
 	writers sync.WaitGroup
 
-	mu     sync.Mutex // guards what follows
-	file   *os.File   // nil before its bytes are wanted, and after
-	marks  *os.File   // has a byte for each range that is there
-	ranges []wantedRange
-	have   uint64 // bytes that are there
-	failed error  // of this machine: there is no use in more
+	mu      sync.Mutex // guards what follows
+	file    *os.File   // nil before its bytes are wanted, and after
+	marks   *os.File   // has a byte for each range that is there
+	ranges  []wantedRange
+	have    uint64 // bytes that are there
+	closing bool   // no range may begin any more
+	failed  error  // of this machine: there is no use in more
 }
 
 type wantedRange struct {
@@ -128,6 +129,9 @@ func (a *arrival) open(path string, size uint64) (err error) {
 
 // close closes the files when no stream writes them any more. It may be called twice.
 func (a *arrival) close() {
+	a.mu.Lock()
+	a.closing = true
+	a.mu.Unlock()
 	a.writers.Wait()
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -335,7 +339,7 @@ func (a *arrival) beginRange(r *wire.FileRequest) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	i := int(r.Offset / wire.FileRangeBytes)
-	if a.file == nil || r.Offset >= a.size || r.Length != rangeLength(a.size, i) || a.ranges[i].state != wanted {
+	if a.file == nil || a.closing || r.Offset >= a.size || r.Length != rangeLength(a.size, i) || a.ranges[i].state != wanted {
 		return false
 	}
 	a.ranges[i].state = arriving
