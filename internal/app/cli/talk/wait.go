@@ -61,7 +61,7 @@ answer or does not trust this daemon, and 5 if nobody here has that name.`,
 				return err
 			}
 			id, err := v.findTaskID(cmd.Context(), "ID", args[0], anyTask)
-			if peer, _, _ := strings.Cut(args[0], "/"); err != nil && identity.CheckName(peer) == nil && !isIDPrefix(args[0]) {
+			if peer, _, _ := strings.Cut(args[0], "/"); err != nil && identity.CheckName(peer) == nil && !frame.IsIDPrefix(args[0]) {
 				return frame.Instead{Err: err, Type: fmt.Sprintf("acpctl wait %s --online  or: acpctl wait %[1]s --idle", shellpath.Quote(client.Line(args[0])))}
 			}
 			if err != nil {
