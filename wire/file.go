@@ -105,13 +105,10 @@ func (f *FileReply) listFields() (required, optional []itemField) {
 
 // AppendFileRequest appends a request with its length. It refuses what [ReadFileRequest] would.
 func AppendFileRequest(b []byte, f *FileRequest) ([]byte, error) {
-	required, optional := f.listFields()
-	if required == nil {
-		return b, ownwords.Errorf("encode file item: %q is no operation", f.Op)
-	}
 	if err := f.checkFields(); err != nil {
 		return b, ownwords.Errorf("encode file item: %w", err)
 	}
+	required, optional := f.listFields()
 	return appendFields(b, map[string]any{"v": f.V, "op": f.Op}, required, optional)
 }
 
@@ -119,9 +116,6 @@ func AppendFileRequest(b []byte, f *FileRequest) ([]byte, error) {
 func AppendFileReply(b []byte, f *FileReply) ([]byte, error) {
 	cut := *f
 	cut.Message = cutText(f.Message, maxFileMessage)
-	if err := cut.checkFields(); err != nil {
-		return b, ownwords.Errorf("encode file item: %w", err)
-	}
 	required, optional := cut.listFields()
 	return appendFields(b, map[string]any{"op": f.Op}, required, optional)
 }
@@ -183,17 +177,14 @@ func ReadFileReply(r *bufio.Reader) (*FileReply, error) {
 		return nil, err
 	}
 	f := new(FileReply)
-	if err := v.readItemFields([]itemField{{"op", &f.Op, MaxLabel}}, nil); err != nil {
-		return nil, err
+	err = v.readItemFields([]itemField{{"op", &f.Op, MaxLabel}}, nil)
+	if err == nil {
+		err = v.readItemFields(f.listFields())
 	}
-	err = v.readItemFields(f.listFields())
 	if err == nil {
 		err = f.checkFields()
 	}
-	if err != nil {
-		return nil, err
-	}
-	return f, nil
+	return f, err
 }
 
 // readItemBody reads the map of an item.
@@ -268,6 +259,8 @@ func (f *FileRequest) checkFields() error {
 		return newFormatError("id", "zero")
 	case f.Op == FileRange:
 		return checkFileRange(f.Offset, f.Length)
+	case f.Op != FileOffer:
+		return newFormatError("op", "unknown")
 	}
 	return checkTexts(f.listFields())
 }
