@@ -126,13 +126,13 @@ type File struct {
 type FilesParams struct {
 	Peers []string       `json:"peers,omitempty"` // empty: all
 	Ref   wire.MessageID `json:"ref,omitzero"`    // zero: all; else only files that belong to this message
-	After string         `json:"after,omitzero"`  // Next of the answer before
+	After uint64         `json:"after,omitzero"`  // Next of the answer before
 }
 
 // Files is the result of files, the oldest first.
 type Files struct {
 	Files []File `json:"files"`
-	Next  string `json:"next,omitzero"` // there are more
+	Next  uint64 `json:"next,omitzero"` // there are more
 }
 
 // FileRemoveParams are the params of file.remove, whose result is the File that was removed.

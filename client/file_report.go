@@ -9,7 +9,7 @@ import (
 )
 
 // ReadFileReport returns the report of a file that a message is, or nil if it is none. It is the daemon's only if the
-// daemon has just handed it over, or says that it has made it: see [HeldMessage].
+// daemon has just handed it over: see [HeldMessage.FileReport].
 func ReadFileReport(e *wire.Envelope) *FileNotice {
 	n, err := kinds.ParsePayload[kinds.Notify](e.Payload)
 	if e.Kind != kinds.KindNotify || err != nil || n.Topic != FileTopic {
@@ -22,14 +22,33 @@ func ReadFileReport(e *wire.Envelope) *FileNotice {
 	return report
 }
 
-// NewReport returns the message by which a daemon reports a file that came. It has what the peer says of the file.
-// petname is the peer's, and answer how a model may answer.
-func (f *File) NewReport(petname, answer string) PeerMessage {
-	report := FileNotice{ID: f.ID, Name: f.Name, Size: f.Size, SHA256: f.SHA256, Text: f.Text, Ref: f.Ref}
-	return PeerMessage{
-		Peer: petname, ID: f.Peer, Agent: f.FromAgent, Kind: kinds.KindNotify, Message: f.ID, Ref: f.Ref, Answer: answer,
-		Payload: kinds.EncodePayload(&kinds.Notify{Topic: FileTopic, Data: kinds.EncodePayload(&report).Object()}),
+// FileReport returns the report of a file that the message is, or nil if it is none that this daemon has made.
+func (m *HeldMessage) FileReport() *FileNotice {
+	if m.Origin != OriginDaemon {
+		return nil
 	}
+	return ReadFileReport(&m.Envelope)
+}
+
+// EncodeReport returns the payload of the notify that reports the file. It has what the peer says of it.
+func (f *File) EncodeReport() wire.Payload {
+	notice := FileNotice{ID: f.ID, Name: f.Name, Size: f.Size, SHA256: f.SHA256, Text: f.Text, Ref: f.Ref}
+	return kinds.EncodePayload(&kinds.Notify{Topic: FileTopic, Data: kinds.EncodePayload(&notice).Object()})
+}
+
+// NewReport returns the message that reports the file. petname is the peer's, and answer how a model may answer.
+func (f *File) NewReport(petname, answer string) PeerMessage {
+	return PeerMessage{
+		Peer: petname, ID: f.Peer, Agent: f.FromAgent, Kind: kinds.KindNotify, Message: f.ID, Ref: f.Ref, Answer: answer, Payload: f.EncodeReport(),
+	}
+}
+
+// AgentThere returns the agent of the peer that the file is for, or of.
+func (f *File) AgentThere() string {
+	if f.Direction == Out {
+		return f.Agent
+	}
+	return f.FromAgent
 }
 
 // maxEnding is how many characters an ending of a file's name has at most.

@@ -2,6 +2,7 @@ package client
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -9,6 +10,7 @@ import (
 	"io"
 	"math"
 	"net"
+	"os"
 	"time"
 
 	"github.com/acpd/acpd/client/jsonrpc"
@@ -34,12 +36,10 @@ func (c *Client) SendFile(ctx context.Context, p FileSendParams, file io.ReaderA
 	buffer := make([]byte, filePiece)
 	if p.SHA256 == "" {
 		sum := sha256.New()
-		whole := io.NewSectionReader(file, 0, int64(min(p.Size, math.MaxInt64)))
-		n, err := io.CopyBuffer(sum, readerUntil{ctx, whole}, buffer)
-		switch {
-		case err != nil:
+		size := int64(min(p.Size, math.MaxInt64))
+		if n, err := io.CopyBuffer(sum, readerUntil{ctx, io.NewSectionReader(file, 0, size)}, buffer); err != nil {
 			return FileSent{}, explainFileError(ctx, err)
-		case uint64(n) < p.Size:
+		} else if n < size {
 			return FileSent{}, errFileChanged
 		}
 		p.SHA256 = hex.EncodeToString(sum.Sum(nil))
@@ -52,7 +52,11 @@ func (c *Client) SendFile(ctx context.Context, p FileSendParams, file io.ReaderA
 	defer context.AfterFunc(ctx, func() { conn.SetDeadline(time.Unix(1, 0)) })()
 	unwanted := false // the daemon has ended the transfer, and says why in a line that follows
 	for lines := bufio.NewReaderSize(conn, maxFileSendLine); ; {
-		line, err := readFileSendLine(lines)
+		var line FileSendLine
+		text, err := lines.ReadSlice('\n')
+		if err == nil {
+			err = jsonrpc.ReadValue(text, &line, false)
+		}
 		switch {
 		case err == nil && line.Done != nil:
 			return *line.Done, nil
@@ -71,15 +75,6 @@ func (c *Client) SendFile(ctx context.Context, p FileSendParams, file io.ReaderA
 			progress(line)
 		}
 	}
-}
-
-// readFileSendLine reads a line of a daemon that receives a file from this program.
-func readFileSendLine(lines *bufio.Reader) (line FileSendLine, err error) {
-	text, err := lines.ReadSlice('\n')
-	if err == nil {
-		err = jsonrpc.ReadValue(text, &line, false)
-	}
-	return line, err
 }
 
 // answerRange writes a range of a file of that size to the daemon.
@@ -110,16 +105,27 @@ func (c *Client) TakeFile(ctx context.Context, p FileTakeParams, open func(*File
 		return nil, err
 	}
 	sum := sha256.New()
-	n, err := io.CopyBuffer(io.MultiWriter(to, sum), io.LimitReader(conn, int64(min(f.Size, math.MaxInt64))), make([]byte, filePiece))
+	_, err = io.CopyN(io.MultiWriter(to, sum), conn, int64(min(f.Size, math.MaxInt64)))
 	switch {
 	case err != nil:
 		return nil, explainFileError(ctx, err)
-	case uint64(n) < f.Size:
-		return nil, explainFileError(ctx, io.ErrUnexpectedEOF)
 	case hex.EncodeToString(sum.Sum(nil)) != f.SHA256:
 		return nil, kinds.Errorf(kinds.Internal, "the daemon's copy of the file is damaged: remove it, and have its sender send it again")
 	}
 	return f, nil
+}
+
+// SaveFile gets a file that has come, and writes it to a path where there is nothing yet. Only this user can read it.
+func (c *Client) SaveFile(ctx context.Context, p FileTakeParams, path string) error {
+	to, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = c.TakeFile(ctx, p, func(*File) (io.Writer, error) { return to, nil })
+	if err = cmp.Or(err, to.Close()); err != nil {
+		os.Remove(path) // it is not the file
+	}
+	return err
 }
 
 // findSpeaker returns the agent as which this client makes its calls, or zero.
@@ -157,10 +163,19 @@ func (r readerUntil) Read(b []byte) (int, error) {
 	return r.Reader.Read(b)
 }
 
-// ListFiles returns a page of the files that came, come or are being sent, the oldest first. For the page that
-// follows, set p.After to its Next.
-func (c *Client) ListFiles(ctx context.Context, p FilesParams) (*Files, error) {
-	return callBounded[Files](ctx, c, MethodFiles, &p)
+// ListFiles returns all files that p selects of those that came, come or are being sent, the oldest first, or those
+// behind p.After.
+func (c *Client) ListFiles(ctx context.Context, p FilesParams) (all []File, err error) {
+	for {
+		page, err := callBounded[Files](ctx, c, MethodFiles, &p)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, page.Files...)
+		if p.After = page.Next; p.After == 0 {
+			return all, nil
+		}
+	}
 }
 
 // RemoveFile removes a file that came, or what there is of one that comes, and returns what it was.

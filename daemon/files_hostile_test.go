@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-json-experiment/json"
+
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/integration/await"
@@ -359,7 +361,7 @@ func TestAReceiverThatAsksForTooMuch(t *testing.T) {
 	}
 	for what, replies := range map[string][]*wire.FileReply{
 		"endless": endless, "before take": {want(0, 1<<20)}, "beyond the end": {take, want(3, 1)}, "far beyond": {take, want(1<<42, 1)}, "longer": {take, want(2, 10)}, "shorter": {take, want(0, 1<<10)},
-		"take twice": {take, take}, "asked after take": {take, {Op: wire.FileAsked}},
+		"take twice": {take, take}, "asked after take": {take, {Op: wire.FileAsked}}, "asked twice": {{Op: wire.FileAsked}, {Op: wire.FileAsked}},
 	} {
 		t.Run(what, func(t *testing.T) {
 			sent := make(chan int64, 64)
@@ -402,4 +404,46 @@ func TestAClientThatSendsWithoutBeingAsked(t *testing.T) {
 	})
 	refusedWith(t, err, kinds.Cancelled, "not asked for")
 	await.Until(t, "nothing waits", func() bool { return len(laptop.fileService.ListApprovals()) == 0 })
+}
+
+// A client that answers nothing does not keep its transfer from ending, and hears of no more bytes than its file has.
+func TestAClientThatStandsStill(t *testing.T) {
+	t.Parallel()
+	desk := start(t, stateDir(t), "desk")
+	h := newHostile(t, desk, "laptop", func(_ context.Context, s *peer.Stream) {
+		in := bufio.NewReader(s)
+		request, err := wire.ReadFileRequest(in)
+		if err != nil || request.Op == wire.FileRange {
+			io.Copy(io.Discard, in)
+			return
+		}
+		replies := []*wire.FileReply{{Op: wire.FileTake}}
+		for i := range uint64(18) {
+			replies = append(replies, &wire.FileReply{Op: wire.FileWant, Offset: i / 3 << 20, Length: 1 << 20, Have: 1 << 62})
+		}
+		for _, r := range append(replies, &wire.FileReply{Op: wire.FileRefuse, Code: string(kinds.Timeout), Message: "too slow"}) {
+			b, err := wire.AppendFileReply(nil, r)
+			if err != nil {
+				t.Error(err)
+			}
+			s.Write(b)
+		}
+	})
+	p := paramsFor(h.ID().String(), "x", randomBytes(6<<20))
+	_, in, err := callAlone(t, desk.home.ownerSocketPath(), client.MethodFileSend, p, nil)
+	for err == nil {
+		var text []byte
+		var line client.FileSendLine
+		if text, err = in.ReadBytes('\n'); err == nil {
+			err = json.Unmarshal(text, &line)
+		}
+		if line.Error != nil {
+			refusedWith(t, line.Error, kinds.Timeout, "too slow")
+			return
+		}
+		if line.Moved > p.Size {
+			t.Errorf("%d bytes of %d have moved", line.Moved, p.Size)
+		}
+	}
+	t.Error(err)
 }

@@ -204,6 +204,11 @@ func TestAFileComes(t *testing.T) {
 	if len(files) != 1 || files[0].State != client.FileHere || files[0].Name != "build.log" || files[0].PeerName != "desk" || files[0].Bytes != p.Size || time.Until(files[0].Until.Time) < 29*24*time.Hour {
 		t.Errorf("%+v", files)
 	}
+	for want, filter := range []client.FilesParams{{Ref: wire.NewMessageID()}, {Ref: p.Ref, Peers: []string{"desk"}}} {
+		if found := get[client.Files](laptop.dial(), client.MethodFiles, filter).Files; len(found) != want {
+			t.Errorf("%+v selects %+v", filter, found)
+		}
+	}
 	f, got, err := takeFile(t, laptop.home.ownerSocketPath(), client.FileTakeParams{ID: p.ID})
 	if err != nil || !bytes.Equal(got, content) || f.SHA256 != p.SHA256 {
 		t.Errorf("%d bytes of %+v: %v", len(got), f, err)
@@ -684,6 +689,28 @@ func TestFilesAfterACrash(t *testing.T) {
 	}
 	if got, _, err := takeFile(t, laptop.home.ownerSocketPath(), client.FileTakeParams{ID: renamed.ID}); err != nil || got.State != client.FileHere {
 		t.Errorf("%+v, %v", got, err)
+	}
+}
+
+// A file that came whole, when the store could not be told, is not fetched again.
+func TestAWholeFileIsNotFetchedAgain(t *testing.T) {
+	t.Parallel()
+	desk, laptop := pair(t)
+	laptop.alwaysFrom(desk)
+	content := randomBytes(2 << 20)
+	p := paramsFor("laptop", "x", content)
+	if _, err := desk.ownerSends(p, content); err != nil {
+		t.Fatal(err)
+	}
+	statedb.Exec(t, laptop.store, "UPDATE daemon_file SET whole = 0, reported = 0 WHERE id = ?", p.ID[:])
+	writeFile(t, filepath.Join(laptop.dir, "files", desk.ID().String(), p.ID.String()+".map"), "\x01\x01")
+	sent, err := sendFile(t, desk.home.ownerSocketPath(), p, bytes.NewReader(content), func(_ net.Conn, line client.FileSendLine) {
+		if line.Range != nil {
+			t.Error("bytes were asked for")
+		}
+	})
+	if err != nil || sent.Had {
+		t.Errorf("%+v, %v", sent, err)
 	}
 }
 

@@ -29,7 +29,7 @@ func (d *Daemon) messageDeps() agents.Deps {
 // openFiles opens the service of files, and hands it the streams that peers open.
 func (d *Daemon) openFiles(ctx context.Context) (err error) {
 	d.fileService, err = files.Open(ctx, files.Deps{
-		Deps: d.messageDeps(), Agents: d.agents, Outgoing: d.outgoing, Dir: string(d.home), DB: d.store, Config: d.config.Load, AskOwner: d.sessions.AskOwner,
+		Deps: d.messageDeps(), Agents: d.agents, Outgoing: d.outgoing, Dir: string(d.home), DB: d.store, Config: d.config.Load,
 		Admit: func(from identity.ID) error { return d.checkStreamPermission(from, config.PolicyFile) },
 	})
 	if err != nil {

@@ -18,14 +18,14 @@ const (
 	maxCallBytes = 8 << 20 // of answers and errors
 )
 
-// callTable keeps queries that a tool call began, while they are under way and for an hour after
-// they have ended, so that acp_task can continue to wait and show later pages.
+// callTable keeps queries that a tool call began, and files that it sends, while they are under way and for an hour
+// after they have ended, so that acp_task can continue to wait and show later pages.
 type callTable struct {
 	mu   sync.Mutex
 	kept []*keptCall // the oldest first
 }
 
-// keptCall is a query that continues although no tool call waits for it.
+// keptCall is a query, or the sending of a file, that continues although no tool call waits for it.
 type keptCall struct {
 	id     wire.MessageID
 	to     string // as the model wrote it, as far as it is shown
@@ -33,16 +33,17 @@ type keptCall struct {
 	cancel context.CancelFunc
 	done   chan struct{} // closed when it has ended; then answer and err are set
 	answer *client.Answer
+	file   *fileSend // nil: it is a query
 	err    error
 	ended  time.Time // guarded by callTable.mu; zero: it is under way
 }
 
-// beginCall begins a query and keeps it. ask runs in a goroutine of its own. The error is overloaded if
+// beginCall begins a query, or the sending of file, and keeps it. ask runs in a goroutine of its own. The error is overloaded if
 // as many as can be kept are under way, and invalid if one of that id is.
-func (s *Server) beginCall(id wire.MessageID, to string, ask func(context.Context) (*client.Answer, error)) (*keptCall, error) {
+func (s *Server) beginCall(id wire.MessageID, to string, file *fileSend, ask func(context.Context) (*client.Answer, error)) (*keptCall, error) {
 	t := &s.calls
 	ctx, cancel := context.WithCancel(s.life)
-	c := &keptCall{id: id, to: client.Line(cutText(to, 100)), begun: time.Now(), cancel: cancel, done: make(chan struct{})}
+	c := &keptCall{id: id, to: client.Line(cutText(to, 100)), file: file, begun: time.Now(), cancel: cancel, done: make(chan struct{})}
 	t.mu.Lock()
 	t.dropOld(s.timing.keep)
 	err := t.add(c)
@@ -77,7 +78,7 @@ func (t *callTable) add(c *keptCall) error {
 	if len(t.kept) >= maxCalls {
 		i := slices.IndexFunc(t.kept, (*keptCall).isOver)
 		if i < 0 {
-			return kinds.Errorf(kinds.Overloaded, "%d queries are under way, the most there can be", maxCalls)
+			return kinds.Errorf(kinds.Overloaded, "%d queries and files are under way, the most there can be", maxCalls)
 		}
 		t.kept = slices.Delete(t.kept, i, i+1)
 	}
@@ -133,3 +134,11 @@ func (s *Server) findCall(id wire.MessageID) *keptCall {
 
 // isOver reports whether the call has ended.
 func (c *keptCall) isOver() bool { return isClosed(c.done) }
+
+// kind says what the call is: query or file.
+func (c *keptCall) kind() string {
+	if c.file != nil {
+		return "file"
+	}
+	return kinds.KindQuery
+}

@@ -157,7 +157,7 @@ func TestSendFileFails(t *testing.T) {
 	}
 }
 
-// A sending that takes longer than a tool call goes on, and a later result says how it ended.
+// A sending that takes longer than a tool call goes on, and acp_task waits for its end.
 func TestSendFileTakesLong(t *testing.T) {
 	newFolder(t, "notes.txt")
 	d := newFakeDaemon(t)
@@ -172,10 +172,11 @@ func TestSendFileTakesLong(t *testing.T) {
 		t.Errorf("%s", l.said)
 	}
 	close(release)
-	await.Until(t, "a result says how it ended", func() bool {
-		l := p.must("listed", "acp_file", args{"do": "list"})
-		return len(l.Notices) == 1 && l.Notices[0] == "the file "+r.ID.String()+" for desk: handed"
-	})
+	await.Until(t, "it has ended", func() bool { return p.call("acp_task", args{"id": r.ID.String(), "do": "wait"}).State == "handed" })
+	d.answer(client.MethodTasks, &client.Tasks{})
+	if l := p.must("listed", "acp_task", nil); !strings.Contains(l.said, r.ID.String()+"  file  desk  handed") {
+		t.Errorf("%s", l.said)
+	}
 }
 
 // Only regular files below the session's folder are sent, and none that look like a key.
@@ -294,8 +295,8 @@ func TestListFiles(t *testing.T) {
 		many[i] = newCame(wire.MessageID{1, byte(i)}, "n.txt", "x")
 	}
 	serve(d, client.MethodFiles, func(p client.FilesParams) (any, error) {
-		if p.After == "" {
-			return &client.Files{Files: many[:40], Next: "40"}, nil
+		if p.After == 0 {
+			return &client.Files{Files: many[:40], Next: 40}, nil
 		}
 		return &client.Files{Files: many[40:]}, nil
 	})

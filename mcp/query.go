@@ -51,7 +51,7 @@ func (s *Server) callQuery(ctx context.Context, call *toolCall) (*result, error)
 	if err != nil {
 		return nil, err
 	}
-	c, err := s.beginCall(h.ID, cmp.Or(a.To, "whoever delegated"), func(ctx context.Context) (*client.Answer, error) {
+	c, err := s.beginCall(h.ID, cmp.Or(a.To, "whoever delegated"), nil, func(ctx context.Context) (*client.Answer, error) {
 		return sendWith(ctx, s, h, func(h client.Head) (*client.Answer, error) {
 			return s.Daemon.Query(ctx, client.QueryParams{Head: h, To: a.To, Ref: ref, Payload: payload})
 		})
@@ -109,7 +109,7 @@ func (s *Server) awaitCall(ctx context.Context, call *toolCall, c *keptCall) (*r
 		case <-c.done:
 			return s.describeCall(ctx, c, 1)
 		case <-tick.C:
-			s.tellProgress(ctx, call, c.begun, "waiting for "+c.to)
+			s.tellProgress(ctx, call, c.begun, c.describeProgress())
 		case <-limit.C:
 			return s.newPendingResult(c), nil
 		case <-ctx.Done():
@@ -122,15 +122,26 @@ func (s *Server) awaitCall(ctx context.Context, call *toolCall, c *keptCall) (*r
 func (s *Server) newPendingResult(c *keptCall) *result {
 	return &result{
 		State: "pending", ID: c.id,
-		Text: fmt.Sprintf("pending: The answer of %s has not come yet. Go on with acp_task, id %s, do wait. It is kept for %s in this session, and lost with it.",
-			c.to, c.id, describeDuration(s.timing.keep)),
+		Text: fmt.Sprintf("pending: %s. Go on with acp_task, id %s, do wait. It is kept for %s in this session, and lost with it.",
+			c.describeProgress(), c.id, describeDuration(s.timing.keep)),
 	}
+}
+
+// describeProgress says how far a kept call is that has not ended.
+func (c *keptCall) describeProgress() string {
+	if c.file == nil {
+		return "The answer of " + c.to + " has not come yet"
+	}
+	return c.file.describe(c.to)
 }
 
 // describeCall makes the result of a call that has ended, with a page of its answer.
 func (s *Server) describeCall(ctx context.Context, c *keptCall, page int) (*result, error) {
 	if c.err != nil {
 		return nil, c.err
+	}
+	if c.file != nil {
+		return c.file.describeEnd(c.id), nil
 	}
 	r := &result{State: "answered", ID: c.id, From: s.names.of(ctx, s, c.answer.From)}
 	err := r.addPeerText(client.PeerMessage{

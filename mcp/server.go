@@ -8,7 +8,6 @@ import (
 	"runtime/debug"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -55,7 +54,6 @@ type Server struct {
 	seen     seenMessages
 	notices  noticeQueue
 	agent    attachment
-	sending  atomic.Int32 // files that are being sent
 	timing   timing
 }
 

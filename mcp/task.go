@@ -68,25 +68,25 @@ func (s *Server) callTask(ctx context.Context, call *toolCall) (*result, error) 
 // explainUnknownTask says why a task may not be known.
 func explainUnknownTask(err error) error {
 	if e := kinds.AsError(err); e.Code == kinds.NotFound && e.From == "" {
-		return kinds.Errorf(kinds.NotFound, "the id names no query that is kept in this session, and no delegation of yours")
+		return kinds.Errorf(kinds.NotFound, "the id names no query or file that is kept in this session, and no delegation of yours")
 	}
 	return err
 }
 
-// workOnCall does what the model wants of a query.
+// workOnCall does what the model wants of a query, or of a file that is being sent.
 func (s *Server) workOnCall(ctx context.Context, call *toolCall, c *keptCall, a *taskArguments) (*result, error) {
-	call.sent, call.again = c.id, describeRepeat("acp_query", c.id)
+	call.sent, call.again = c.id, describeRepeat("acp_"+c.kind(), c.id)
 	switch a.Do {
 	case "cancel":
 		if c.isOver() {
-			return &result{State: "ended", ID: c.id, Text: "The query has ended already. acp_task with do result shows its answer."}, nil
+			return &result{State: "ended", ID: c.id, Text: "It has ended already. acp_task with do result shows how."}, nil
 		}
 		c.cancel()
 		<-c.done
 		if c.err == nil {
 			return s.describeCall(ctx, c, 1) // the answer was faster
 		}
-		return &result{State: "cancelled", ID: c.id, Text: "The query was withdrawn."}, nil
+		return &result{State: "cancelled", ID: c.id, Text: "It was withdrawn."}, nil
 	case "wait":
 		return s.awaitCall(ctx, call, c)
 	}
@@ -215,10 +215,12 @@ func (s *Server) listTasks(ctx context.Context, page int) (*result, error) {
 		switch {
 		case c.isOver() && c.err != nil:
 			state = string(nameCode(kinds.AsError(c.err).Code))
+		case c.isOver() && c.file != nil:
+			state = string(c.file.sent.State)
 		case c.isOver():
 			state = "answered"
 		}
-		rows = append(rows, taskRow{ID: c.id, Kind: kinds.KindQuery, Peer: c.to, State: state, Begun: client.Time{Time: c.begun.Truncate(time.Second)}})
+		rows = append(rows, taskRow{ID: c.id, Kind: c.kind(), Peer: c.to, State: state, Begun: client.Time{Time: c.begun.Truncate(time.Second)}})
 	}
 	for i := range tasks {
 		t, kind := &tasks[i], kinds.KindDelegate

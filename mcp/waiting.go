@@ -105,7 +105,7 @@ func (l *waitingList) readInbox(ctx context.Context, p client.InboxParams) (more
 	for i := range inbox.Messages {
 		m := &inbox.Messages[i]
 		l.read[m.Envelope.From.String()] = true
-		l.add(waitingMessage{Envelope: &m.Envelope, seq: m.Seq, file: m.Origin == client.OriginDaemon && client.ReadFileReport(&m.Envelope) != nil})
+		l.add(waitingMessage{Envelope: &m.Envelope, seq: m.Seq, file: m.FileReport() != nil})
 	}
 	return inbox.Next != 0, nil
 }

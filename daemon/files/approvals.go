@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/acpd/acpd/client"
@@ -25,7 +24,7 @@ const (
 type approval struct {
 	id      string
 	offered *record
-	answer  chan string // gets one answer
+	answer  chan string // gets one answer, when the approval is removed from the list
 }
 
 // answerTime returns how long the owner has to answer about an offer.
@@ -35,14 +34,15 @@ func answerTime(offer *wire.FileRequest) time.Duration {
 
 // ask asks the owner about a file, and returns nil if it may come. It blocks until the owner answers, or the sender
 // gives up.
-func (s *Service) ask(ctx context.Context, r *record, wait time.Duration) error {
+func (s *Service) ask(ctx context.Context, r *record) error {
 	s.mu.Lock()
 	s.lastAsked++
 	a := &approval{fmt.Sprint(sessions.FilePrefix, s.lastAsked), r, make(chan string, 1)}
 	s.approvals = append(s.approvals, a)
 	s.mu.Unlock()
-	defer s.take(a.id)
-	s.AskOwner(r.peer, config.PolicyFile, a.id)
+	defer s.answer("no", func(other *approval) bool { return other == a }) // if it still waits
+	s.Sessions.AskOwner(r.peer, config.PolicyFile, a.id)
+	wait := answerTime(&r.FileRequest)
 	timer := time.NewTimer(wait)
 	defer timer.Stop()
 	select {
@@ -58,17 +58,17 @@ func (s *Service) ask(ctx context.Context, r *record, wait time.Duration) error 
 	}
 }
 
-// take returns what waits under an id, which then waits no more, or nil.
-func (s *Service) take(id string) *approval {
+// answer gives an answer to the approvals that are meant, which wait no more.
+func (s *Service) answer(answer string, isMeant func(*approval) bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	i := slices.IndexFunc(s.approvals, func(a *approval) bool { return a.id == id })
-	if i < 0 {
-		return nil
-	}
-	a := s.approvals[i]
-	s.approvals = slices.Delete(s.approvals, i, i+1)
-	return a
+	s.approvals = slices.DeleteFunc(s.approvals, func(a *approval) bool {
+		if !isMeant(a) {
+			return false
+		}
+		a.answer <- answer
+		return true
+	})
 }
 
 // ListApprovals returns the files that wait for the owner, in the order in which they came.
@@ -76,66 +76,38 @@ func (s *Service) ListApprovals() (all []client.Approval) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, a := range s.approvals {
-		all = append(all, s.describeApproval(a))
+		r := a.offered
+		text := fmt.Sprintf("%s, %d bytes", r.Name, r.Size)
+		if r.Text != "" {
+			text += ": " + r.Text
+		}
+		all = append(all, client.Approval{
+			ID: a.id, Peer: r.peer, Name: s.Trust.NameOf(r.peer), Kind: config.PolicyFile, Message: r.ID, Text: client.ClipText(client.Line(text), client.MaxBeginning), Since: r.since.UTC(),
+		})
 	}
 	return all
 }
 
 // IsAsking reports whether a file waits for the owner under an id.
 func (s *Service) IsAsking(id string) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return slices.ContainsFunc(s.approvals, func(a *approval) bool { return a.id == id })
-}
-
-func (s *Service) describeApproval(a *approval) client.Approval {
-	r := a.offered
-	text := fmt.Sprintf("%s, %d bytes", r.name, r.size)
-	if r.text != "" {
-		text += ": " + r.text
-	}
-	return client.Approval{
-		ID: a.id, Peer: r.peer, Name: s.Trust.NameOf(r.peer), Kind: config.PolicyFile, Message: r.id, Text: client.ClipText(client.Line(strings.TrimSpace(text)), client.MaxBeginning), Since: r.since.UTC(),
-	}
+	return slices.ContainsFunc(s.ListApprovals(), func(a client.Approval) bool { return a.ID == id })
 }
 
 // Decide applies the owner's answer, which is yes, always or no, to an approval. With always, the other files of
 // that peer that wait may come too.
 func (s *Service) Decide(ctx context.Context, id, answer string) (client.Approval, error) {
-	if !s.IsAsking(id) {
+	all := s.ListApprovals()
+	i := slices.IndexFunc(all, func(a client.Approval) bool { return a.ID == id })
+	if i < 0 {
 		return client.Approval{}, kinds.Errorf(kinds.NotFound, "nothing waits under %.64q: acpctl approvals lists what does: take its number in column ID", id)
 	}
+	var always identity.ID
 	if answer == "always" {
-		if err := s.setAlways(ctx, s.peerOf(id), true); err != nil {
+		always = all[i].Peer
+		if err := s.setAlways(ctx, always, true); err != nil {
 			return client.Approval{}, err
 		}
 	}
-	decided := s.take(id)
-	if decided == nil { // its sender has given up meanwhile
-		return client.Approval{}, kinds.Errorf(kinds.NotFound, "nothing waits under %.64q any more: its sender has given up", id)
-	}
-	decided.answer <- answer
-	if answer == "always" {
-		for _, other := range s.ListApprovals() {
-			if other.Peer != decided.offered.peer {
-				continue
-			}
-			if a := s.take(other.ID); a != nil {
-				a.answer <- answer
-			}
-		}
-	}
-	return s.describeApproval(decided), nil
-}
-
-// peerOf returns the peer whose file waits under an id, or zero.
-func (s *Service) peerOf(id string) (peer identity.ID) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, a := range s.approvals {
-		if a.id == id {
-			peer = a.offered.peer
-		}
-	}
-	return peer
+	s.answer(answer, func(a *approval) bool { return a.id == id || a.offered.peer == always })
+	return all[i], nil
 }

@@ -15,6 +15,7 @@ import (
 	"encoding/hex"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 
@@ -44,8 +45,7 @@ type Deps struct {
 	Dir      string // the state directory
 	DB       *store.DB
 	Config   func() *config.Config
-	Admit    func(from identity.ID) error                // returns an error unless a peer may send a file now
-	AskOwner func(peer identity.ID, kind, number string) // notifies the owner that an approval waits
+	Admit    func(from identity.ID) error // returns an error unless a peer may send a file now
 }
 
 // Service has the files of a daemon. Its methods may be called from any goroutine.
@@ -99,33 +99,47 @@ func (s *Service) path(k key) string {
 
 func (s *Service) folderOf(peer identity.ID) string { return filepath.Join(s.dir, peer.String()) }
 
-// describe returns a record as the local API has it.
-func (s *Service) describe(r *record) client.File {
-	f := client.File{
-		ID: r.id, Direction: client.In, Peer: r.peer, PeerName: s.Trust.NameOf(r.peer), Agent: r.agent, FromAgent: r.fromAgent, Name: r.name, Size: r.size,
-		SHA256: formatHash(r.hash), Text: r.text, Ref: r.ref, Thread: r.thread, State: client.FileHere, Bytes: r.size, Since: r.since.UTC(), Until: client.Time{Time: r.until},
-		TakenBy: r.takenBy,
+// newFile returns what an offer says, as the local API has it.
+func newFile(direction client.MessageDirection, of identity.Peer, offer *wire.FileRequest) client.File {
+	return client.File{
+		ID: offer.ID, Direction: direction, Peer: of.ID, PeerName: of.Name, Agent: offer.Agent, FromAgent: offer.FromAgent, Name: cleanName(offer.Name),
+		Size: offer.Size, SHA256: hex.EncodeToString(offer.Hash[:]), Text: offer.Text, Ref: offer.Ref, Thread: offer.Thread,
 	}
-	if r.takenBy != "" {
-		f.State = client.FileTaken
-	}
-	if r.whole {
-		return f
-	}
-	s.mu.Lock()
-	a := s.arrivals[r.key]
-	s.mu.Unlock()
-	if a != nil {
-		f.State, f.Bytes, f.Until = client.FileMoving, a.countBytes(), client.Time{}
-		return f
-	}
-	f.State, f.Bytes = client.FileStuck, countStoredBytes(s.path(r.key), r.size)
+}
+
+// describeOffer returns what a record has of its offer.
+func (s *Service) describeOffer(r *record) client.File {
+	f := newFile(client.In, identity.Peer{ID: r.peer, Name: s.Trust.NameOf(r.peer)}, &r.FileRequest)
+	f.Since, f.TakenBy = r.since.UTC(), r.takenBy
 	return f
 }
 
-// serveFiles lists files: those that came in the order in which they did, then what waits for the owner, then
-// what is being sent.
+// describe returns a file that came, or comes, as the local API has it.
+func (s *Service) describe(r *record) client.File {
+	f := s.describeOffer(r)
+	if r.whole {
+		f.State, f.Bytes, f.Until = client.FileHere, r.Size, client.Time{Time: r.until}
+		if r.takenBy != "" {
+			f.State = client.FileTaken
+		}
+		return f
+	}
+	s.mu.Lock()
+	a := s.arrivals[r.key()]
+	s.mu.Unlock()
+	if a != nil {
+		f.State, f.Bytes = client.FileMoving, a.countBytes()
+		return f
+	}
+	_, have := readMarks(s.path(r.key()), r.Size)
+	f.State, f.Bytes, f.Until = client.FileStuck, have, client.Time{Time: s.findEnd(r)}
+	return f
+}
+
+// serveFiles lists files: those that came in the order in which they did, as many as fit a line, then what waits
+// for the owner, then what is being sent.
 func (s *Service) serveFiles(ctx context.Context, c *local.Conn, p *client.FilesParams) (any, error) {
+	const most = 1000 // records in one answer
 	of, err := readerOf(c, "files")
 	if err != nil {
 		return nil, err
@@ -134,42 +148,33 @@ func (s *Service) serveFiles(ctx context.Context, c *local.Conn, p *client.Files
 	if err != nil {
 		return nil, err
 	}
-	after, err := parseRow(p.After)
-	if err != nil {
-		return nil, err
-	}
-	answer := &client.Files{Files: []client.File{}}
-	room := s.MaxListBytes()
-	records, err := s.readRecords(ctx, after, func(r *record) bool {
-		if !isListed(p, peers, r.peer, r.ref) || of != nil && r.agent != "" && r.agent != *of {
-			return false
-		}
-		room -= 1024 + wire.MaxJSONLength(r.name+r.text+r.thread+r.agent+r.fromAgent+r.takenBy)
-		return true
-	}, func() bool { return room < 0 })
+	records, err := s.readRecords(ctx, "row > ? ORDER BY row LIMIT ?", p.After, most+1)
 	if err != nil {
 		return nil, ownwords.Errorf("files: %w", err)
 	}
+	answer := &client.Files{Files: []client.File{}}
+	add := func(f client.File) {
+		if isSeen(&f, peers, of) && (p.Ref.IsZero() || p.Ref == f.Ref) {
+			answer.Files = append(answer.Files, f)
+		}
+	}
+	room := s.MaxListBytes()
 	for i, r := range records {
-		if i > 0 && i == len(records)-1 && room < 0 { // one too many
-			answer.Next = formatRow(records[i-1].row)
+		if room -= 1024 + wire.MaxJSONLength(r.Name+r.Text+r.Thread+r.Agent+r.FromAgent+r.takenBy); i > 0 && room < 0 || i == most {
+			answer.Next = records[i-1].row
 			return answer, nil
 		}
-		answer.Files = append(answer.Files, s.describe(r))
+		add(s.describe(r))
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, a := range s.approvals {
-		if of == nil && isListed(p, peers, a.offered.peer, a.offered.ref) {
-			f := a.offered.describeOffer()
-			f.PeerName = s.Trust.NameOf(f.Peer)
-			answer.Files = append(answer.Files, f)
-		}
+		f := s.describeOffer(a.offered)
+		f.State = client.FileAsked
+		add(f)
 	}
 	for x := range s.sendings {
-		if isListed(p, peers, x.file.Peer, x.file.Ref) && (of == nil || x.file.FromAgent == *of) {
-			answer.Files = append(answer.Files, x.file)
-		}
+		add(x.file)
 	}
 	return answer, nil
 }
@@ -181,7 +186,7 @@ func (s *Service) serveRemove(ctx context.Context, c *local.Conn, p *client.File
 		return nil, err
 	}
 	removed := s.describe(r)
-	return &removed, s.remove(ctx, r.key)
+	return &removed, s.remove(ctx, r.key(), kinds.Errorf(kinds.Cancelled, "file: the receiver's owner has removed it"))
 }
 
 // serveAsk ends an answer "always".
@@ -205,6 +210,20 @@ func readerOf(c *local.Conn, op string) (*string, error) {
 	return c.InboxAgent(op)
 }
 
+// isSeen reports whether a file is one of these peers, if there are any, and one that the owner, or the agent named of,
+// may see.
+func isSeen(f *client.File, peers []identity.ID, of *string) bool {
+	switch {
+	case len(peers) > 0 && !slices.Contains(peers, f.Peer):
+		return false
+	case of == nil:
+		return true
+	case f.Direction == client.Out:
+		return f.FromAgent == *of
+	}
+	return f.State != client.FileAsked && (f.Agent == "" || f.Agent == *of)
+}
+
 // find returns the record of a file that the owner, or the agent named of, may see. ref names its peer; it may be
 // empty if no other peer has sent a file under that id.
 func (s *Service) find(ctx context.Context, c *local.Conn, op, ref string, id wire.MessageID, of *string) (*record, error) {
@@ -215,8 +234,10 @@ func (s *Service) find(ctx context.Context, c *local.Conn, op, ref string, id wi
 			return nil, err
 		}
 	}
-	found, err := s.readRecordsByID(ctx, id, func(r *record) bool {
-		return isListed(&client.FilesParams{}, peers, r.peer, r.ref) && (of == nil || r.agent == "" || r.agent == *of)
+	found, err := s.readRecords(ctx, "id = ?", id[:])
+	found = slices.DeleteFunc(found, func(r *record) bool {
+		f := s.describe(r)
+		return !isSeen(&f, peers, of)
 	})
 	switch {
 	case err != nil:
@@ -239,10 +260,11 @@ func (s *Service) begin(ctx context.Context, k key, why error) (a *arrival, end 
 		earlier := s.arrivals[k]
 		if earlier == nil {
 			s.arrivals[k] = a
-			s.mu.Unlock()
-			break
 		}
 		s.mu.Unlock()
+		if earlier == nil {
+			break
+		}
 		if why == nil {
 			return nil, nil
 		}
@@ -259,9 +281,9 @@ func (s *Service) begin(ctx context.Context, k key, why error) (a *arrival, end 
 	}
 }
 
-// remove removes a file with its record. If it is coming, that ends first.
-func (s *Service) remove(ctx context.Context, k key) error {
-	_, end := s.begin(ctx, k, kinds.Errorf(kinds.Cancelled, "file: the receiver's owner has removed it"))
+// remove removes a file with its record. If it is coming, that ends first, with the error why.
+func (s *Service) remove(ctx context.Context, k key, why error) error {
+	_, end := s.begin(ctx, k, why)
 	defer end()
 	r, err := s.readRecord(ctx, k)
 	if err != nil || r == nil {
@@ -270,24 +292,26 @@ func (s *Service) remove(ctx context.Context, k key) error {
 	return s.drop(ctx, r)
 }
 
-// drop removes a file with its record. The caller has begun its arrival, or nothing arrives yet.
+// drop removes a file with its record. The caller has begun its arrival.
 func (s *Service) drop(ctx context.Context, r *record) error {
-	if err := s.deleteRecord(ctx, r.key); err != nil {
+	if err := s.deleteRecord(ctx, r.key()); err != nil {
 		return ownwords.Errorf("remove a file: %w", err)
 	}
 	s.files.Release(r.peer, 1)
-	s.bytes.Release(r.peer, int64(r.size))
-	removeBytes(s.path(r.key))
+	s.bytes.Release(r.peer, int64(r.Size))
+	for _, suffix := range []string{"", partSuffix, mapSuffix} {
+		os.Remove(s.path(r.key()) + suffix)
+	}
 	return nil
 }
 
 // Forget ends what is under way with a peer, and removes all of its files.
 func (s *Service) Forget(ctx context.Context, peer identity.ID) error {
+	var all []key
 	s.mu.Lock()
-	var coming []*arrival
-	for k, a := range s.arrivals {
+	for k := range s.arrivals {
 		if k.peer == peer {
-			coming = append(coming, a)
+			all = append(all, k)
 		}
 	}
 	for x := range s.sendings {
@@ -297,16 +321,15 @@ func (s *Service) Forget(ctx context.Context, peer identity.ID) error {
 	}
 	delete(s.relayed, peer)
 	s.mu.Unlock()
-	for _, a := range coming {
-		a.cancel(errUntrusted)
-		<-a.ended
-	}
-	of, err := s.readRecords(ctx, 0, func(r *record) bool { return r.peer == peer }, nil)
+	records, err := s.readRecords(ctx, "peer = ?", peer[:])
 	if err != nil {
 		return ownwords.Errorf("remove files: %w", err)
 	}
-	for _, r := range of {
-		if err := s.remove(ctx, r.key); err != nil {
+	for _, r := range records {
+		all = append(all, r.key())
+	}
+	for _, k := range all {
+		if err := s.remove(ctx, k, errUntrusted); err != nil {
 			return err
 		}
 	}
@@ -314,20 +337,7 @@ func (s *Service) Forget(ctx context.Context, peer identity.ID) error {
 	return s.setAlways(ctx, peer, false)
 }
 
-func formatHash(hash [32]byte) string { return hex.EncodeToString(hash[:]) }
-
 var errUntrusted = kinds.Errorf(kinds.NotAuthorized, "you are not trusted there any more")
-
-// isListed reports whether a filter wants a file.
-func isListed(p *client.FilesParams, peers []identity.ID, peer identity.ID, ref wire.MessageID) bool {
-	for _, id := range peers {
-		if id == peer {
-			peers = nil
-			break
-		}
-	}
-	return len(peers) == 0 && (p.Ref.IsZero() || p.Ref == ref)
-}
 
 const (
 	keptFor       = 30 * 24 * time.Hour // a file that has come

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/acpd/acpd/client"
-	"github.com/acpd/acpd/disk"
+	"github.com/acpd/acpd/config"
 	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/kinds"
 	"github.com/acpd/acpd/peer"
@@ -42,7 +42,7 @@ func (s *Service) Serve(ctx context.Context, from identity.ID, st *peer.Stream) 
 		return
 	}
 	if err != nil {
-		e := s.explainToPeer(from, err)
+		e := kinds.AsError(s.Agents.MaskLocalError(&wire.Envelope{From: from, Kind: config.PolicyFile}, err))
 		done = &wire.FileReply{Op: wire.FileRefuse, Code: string(e.Code), Message: e.Message, RetryAfterMS: e.RetryAfterMS}
 		s.PeerLog.WriteLimited(from, slog.LevelInfo, "file refused", "peer", from.Label(), "err", err)
 	}
@@ -59,19 +59,6 @@ func writeReply(st *peer.Stream, f *wire.FileReply) error {
 	st.SetWriteDeadline(time.Now().Add(idleTime)) // a peer may give it no credit
 	_, err = st.Write(b)
 	return err
-}
-
-// explainToPeer returns an error for a peer, which names no folder of this machine.
-func (s *Service) explainToPeer(from identity.ID, err error) *kinds.Error {
-	e := kinds.AsError(err)
-	if e.Code != kinds.Internal {
-		return e
-	}
-	s.PeerLog.WriteLimited(from, slog.LevelError, "file not taken", "peer", from.Label(), "err", err)
-	if disk.IsFullError(err) {
-		return kinds.Errorf(kinds.Overloaded, "file: the receiver's disk is full: its owner has to free some space; try again later")
-	}
-	return kinds.Errorf(kinds.Internal, "file: the receiver failed: its log says why")
 }
 
 // receive takes the file that a peer offers, or returns the error that refuses it. It returns what ends the answer
@@ -106,7 +93,7 @@ func (s *Service) receive(ctx context.Context, from identity.ID, st *peer.Stream
 	if err != nil {
 		return nil, err
 	}
-	if r != nil && (r.hash != offer.Hash || r.size != offer.Size) {
+	if r != nil && (r.Hash != offer.Hash || r.Size != offer.Size) {
 		return nil, kinds.Errorf(kinds.Invalid, "id: another file was sent under %s: leave it out, so that this one gets one of its own", offer.ID)
 	}
 	had := r != nil && r.whole
@@ -147,7 +134,8 @@ func (s *Service) accept(ctx context.Context, sender identity.Peer, st *peer.Str
 		return nil, err
 	}
 	now := time.Now()
-	r := newRecord(sender.ID, offer, now)
+	r := &record{peer: sender.ID, FileRequest: *offer, since: now}
+	r.Name = cleanName(offer.Name)
 	if _, err := kinds.CheckEnvelope(s.newEntry(r)); err != nil { // before its bytes come
 		return nil, err
 	}
@@ -176,20 +164,19 @@ func (s *Service) accept(ctx context.Context, sender identity.Peer, st *peer.Str
 		if err := writeReply(st, &wire.FileReply{Op: wire.FileAsked}); err != nil {
 			return nil, err
 		}
-		if err := s.ask(ctx, r, answerTime(offer)); err != nil {
+		if err := s.ask(ctx, r); err != nil {
 			return nil, err
 		}
 		r.since = time.Now()
-		r.until = r.since.Add(unfinishedFor)
 	}
 	return r, s.insertRecord(ctx, r)
 }
 
 // newEntry returns the message that reports a file. Its sender is the peer, but this daemon makes it.
 func (s *Service) newEntry(r *record) *wire.Envelope {
-	notice := &client.FileNotice{ID: r.id, Name: r.name, Size: r.size, SHA256: formatHash(r.hash), Text: r.text, Ref: r.ref}
-	env := wire.NewEnvelope(r.peer, s.Self, kinds.KindNotify, kinds.EncodePayload(&kinds.Notify{Topic: client.FileTopic, Data: kinds.EncodePayload(notice).Object()}))
-	env.ID, env.Agent, env.FromAgent, env.Thread = r.id, r.agent, r.fromAgent, r.thread
+	f := s.describeOffer(r)
+	env := wire.NewEnvelope(r.peer, s.Self, kinds.KindNotify, f.EncodeReport())
+	env.ID, env.Agent, env.FromAgent, env.Thread = r.ID, r.Agent, r.FromAgent, r.Thread
 	return env
 }
 
@@ -204,10 +191,10 @@ func (s *Service) report(ctx context.Context, sender identity.Peer, r *record) (
 		}
 		return wire.Handed, err
 	}
-	out, _ := s.Agents.HandOrHold(ctx, sender, env, r.agent, client.OriginDaemon, s.Registry.FindTakers(env.Kind, client.FileTopic, r.agent), &client.Inbound{Envelope: *env, Name: sender.Name})
+	out, _ := s.Agents.HandOrHold(ctx, sender, env, r.Agent, client.OriginDaemon, s.Registry.FindTakers(env.Kind, client.FileTopic, r.Agent), &client.Inbound{Envelope: *env, Name: sender.Name})
 	if out.Err != nil {
 		return 0, out.Err
 	}
 	r.reported = true
-	return out.State, s.updateRecord(context.WithoutCancel(ctx), true, r)
+	return out.State, s.updateRecord(ctx, r)
 }

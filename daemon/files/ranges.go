@@ -2,9 +2,12 @@ package files
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"crypto/sha256"
+	"errors"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"sync"
@@ -31,24 +34,20 @@ const (
 	mapSuffix  = ".map"
 )
 
-// pieces are buffers that transfers use in turn.
-var pieces = sync.Pool{New: func() any { return new([pieceBytes]byte) }}
-
 // arrival is a file that is coming.
 type arrival struct {
 	key
 	ctx    context.Context
 	cancel context.CancelCauseFunc
 	ended  chan struct{}
-	size   uint64
 
-	arrived pace.Bell   // a range is there
-	changed pace.Signal // a range is there, or has failed
+	changed pace.Bell // a range is there, or has failed
 	writers sync.WaitGroup
+	file    *os.File // from when its bytes are wanted
+	marks   *os.File // has a byte for each range that is there
 
 	mu      sync.Mutex // guards what follows
-	file    *os.File   // nil before its bytes are wanted, and after
-	marks   *os.File   // has a byte for each range that is there
+	size    uint64     // 0 before its bytes are wanted
 	ranges  []wantedRange
 	have    uint64 // bytes that are there
 	closing bool   // no range may begin any more
@@ -80,15 +79,22 @@ func rangeLength(size uint64, i int) uint64 {
 	return min(wire.FileRangeBytes, size-uint64(i)*wire.FileRangeBytes)
 }
 
-// countStoredBytes returns how many bytes of a file that is not whole are on disk.
-func countStoredBytes(path string, size uint64) (n uint64) {
+// isRange reports whether a file has this range.
+func isRange(size, offset, length uint64) bool {
+	return offset < size && length == rangeLength(size, int(offset/wire.FileRangeBytes))
+}
+
+// readMarks returns the ranges of a file that is not whole, as they are on disk, and how many bytes are there.
+func readMarks(path string, size uint64) (ranges []wantedRange, have uint64) {
 	marks, _ := os.ReadFile(path + mapSuffix)
-	for i := range min(len(marks), countRanges(size)) {
+	ranges = make([]wantedRange, countRanges(size))
+	for i := range min(len(marks), len(ranges)) {
 		if marks[i] != 0 {
-			n += rangeLength(size, i)
+			ranges[i].state = present
+			have += rangeLength(size, i)
 		}
 	}
-	return n
+	return ranges, have
 }
 
 func (a *arrival) countBytes() uint64 {
@@ -97,112 +103,88 @@ func (a *arrival) countBytes() uint64 {
 	return a.have
 }
 
-// open opens the bytes of a file, of which some may be there from an earlier transfer.
-func (a *arrival) open(path string, size uint64) (err error) {
+// open opens the bytes of a file, and reports whether some are there from an earlier transfer.
+func (a *arrival) open(path string, size uint64) (resumed bool, err error) {
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return false, err
+	}
+	os.Rename(path, path+partSuffix) // if all of it came, and the store could not be told
+	if a.file, err = os.OpenFile(path+partSuffix, os.O_RDWR|os.O_CREATE, 0o600); err != nil {
+		return false, err
+	}
+	if a.marks, err = os.OpenFile(path+mapSuffix, os.O_WRONLY|os.O_CREATE, 0o600); err != nil {
+		return false, err
+	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.size, a.changed = size, pace.NewSignal()
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-		return ownwords.Errorf("store a file: %w", err)
-	}
-	if a.file, err = os.OpenFile(path+partSuffix, os.O_RDWR|os.O_CREATE, 0o600); err == nil {
-		a.marks, err = os.OpenFile(path+mapSuffix, os.O_RDWR|os.O_CREATE, 0o600)
-	}
-	if err != nil {
-		return ownwords.Errorf("store a file: %w", err)
-	}
-	info, err := a.file.Stat()
-	if err != nil {
-		return ownwords.Errorf("store a file: %w", err)
-	}
-	a.ranges = make([]wantedRange, countRanges(size))
-	marks := make([]byte, len(a.ranges))
-	n, _ := a.marks.ReadAt(marks, 0)
-	for i := range n {
-		if end := uint64(i)*wire.FileRangeBytes + rangeLength(size, i); marks[i] != 0 && uint64(info.Size()) >= end {
-			a.ranges[i].state = present
-			a.have += rangeLength(size, i)
-		}
-	}
-	return nil
+	a.size = size
+	a.ranges, a.have = readMarks(path, size)
+	return a.have > 0, a.file.Truncate(int64(size)) // what a loss of power took has other bytes then
 }
 
-// close closes the files when no stream writes them any more. It may be called twice.
+// close closes the files when no stream writes them any more.
 func (a *arrival) close() {
 	a.mu.Lock()
 	a.closing = true
 	a.mu.Unlock()
 	a.writers.Wait()
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if a.file != nil {
-		a.file.Close()
-		a.marks.Close()
-	}
-	a.file, a.marks = nil, nil
+	a.file.Close()
+	a.marks.Close()
 }
 
 // fetch gets the bytes of a file from its sender, checks them, and makes the file whole.
 func (s *Service) fetch(ctx context.Context, a *arrival, r *record, st *peer.Stream) error {
-	path := s.path(r.key)
-	if err := a.open(path, r.size); err != nil {
+	path := s.path(r.key())
+	resumed, err := a.open(path, r.Size)
+	if err == nil {
+		err = writeReply(st, &wire.FileReply{Op: wire.FileTake})
+	}
+	if err != nil {
 		return err
 	}
-	defer func() {
-		if !r.whole { // what has come of it is kept from now on
-			r.until = time.Now().Add(unfinishedFor)
-			s.updateRecord(context.WithoutCancel(ctx), false, r)
-		}
-	}()
-	if err := writeReply(st, &wire.FileReply{Op: wire.FileTake}); err != nil {
-		return err
-	}
-	resumed := a.countBytes() > 0
 	sum, err := s.fetchRanges(ctx, a, st)
-	if err == nil && sum != r.hash && resumed { // a loss of power may have taken what was not synced
+	if err == nil && sum != r.Hash && resumed { // a loss of power may have taken what was not synced
 		a.forgetRanges()
 		sum, err = s.fetchRanges(ctx, a, st)
 	}
 	if err != nil {
 		return err
 	}
-	if sum != r.hash {
-		a.close()
+	if sum != r.Hash {
 		if err := s.drop(context.WithoutCancel(ctx), r); err != nil {
 			return err
 		}
 		return kinds.Errorf(kinds.Invalid, "sha256: the bytes have another hash: the file changed while it was sent, or before: send it again")
 	}
 	if err := a.file.Sync(); err != nil {
-		return ownwords.Errorf("store a file: %w", err)
-	}
-	a.close()
-	if err := os.Rename(path+partSuffix, path); err != nil {
-		return ownwords.Errorf("store a file: %w", err)
-	}
-	if err := durable.SyncDir(filepath.Dir(path)); err != nil {
-		return ownwords.Errorf("store a file: %w", err)
-	}
-	whole := *r
-	whole.whole, whole.until = true, time.Now().Add(keptFor)
-	if err := s.updateRecord(ctx, true, &whole); err != nil {
 		return err
 	}
-	*r = whole
+	if err := os.Rename(path+partSuffix, path); err != nil {
+		return err
+	}
+	for _, folder := range []string{s.folderOf(r.peer), s.dir, s.Dir} { // the first file of a peer makes its folder
+		if err := durable.SyncDir(folder); err != nil {
+			return err
+		}
+	}
+	r.whole, r.until = true, time.Now().Add(keptFor)
+	if err := s.updateRecord(ctx, r); err != nil {
+		return err
+	}
 	os.Remove(path + mapSuffix)
 	return nil
 }
 
-// fetchRanges gets the ranges that are missing, and returns the hash of all bytes.
+// fetchRanges gets the ranges that are missing, and returns the hash of all bytes. It hashes them in their order as
+// they come.
 func (s *Service) fetchRanges(ctx context.Context, a *arrival, st *peer.Stream) (sum [32]byte, err error) {
-	hashing, stop := context.WithCancel(ctx)
-	hashed := make(chan error, 1)
-	go func() { hashed <- a.hash(hashing, &sum) }()
+	h := sha256.New()
 	look := time.NewTicker(lookPause)
 	defer look.Stop()
-	for {
-		wants, over, err := a.takeWants(time.Now())
-		if err == nil && !over {
+	for hashed := 0; ; {
+		ring := a.changed.NextRing()
+		wants, ready, err := a.takeWants(time.Now())
+		if err == nil && ready < countRanges(a.size) {
 			err = s.Space.CheckRoom(a.peer)
 		}
 		for _, w := range wants {
@@ -210,66 +192,57 @@ func (s *Service) fetchRanges(ctx context.Context, a *arrival, st *peer.Stream) 
 				err = writeReply(st, w)
 			}
 		}
-		if err != nil || over {
-			if err != nil {
-				stop()
-			}
-			failed := <-hashed
-			stop()
-			if err == nil {
-				err = failed
-			}
+		switch {
+		case err != nil:
 			return sum, err
+		case hashed < ready:
+			if _, err := io.Copy(h, io.NewSectionReader(a.file, int64(hashed)*wire.FileRangeBytes, int64(rangeLength(a.size, hashed)))); err != nil {
+				return sum, err
+			}
+			hashed++
+			continue
+		case ready == countRanges(a.size):
+			h.Sum(sum[:0])
+			return sum, nil
 		}
 		select {
-		case <-a.changed:
+		case <-ring:
 		case <-look.C:
 		case <-ctx.Done():
-			stop()
-			<-hashed
-			return sum, context.Cause(ctx)
 		}
 	}
 }
 
-// takeWants returns the ranges for which the sender is to be asked now, and whether all are there. It returns an
-// error if one has failed too often.
-func (a *arrival) takeWants(now time.Time) (wants []*wire.FileReply, over bool, err error) {
+// takeWants returns the ranges for which the sender is to be asked now, and how many at the beginning of the file are
+// there. It returns an error if one has failed too often, or the arrival ends.
+//
+// It looks at the first ranges that are missing, as many as are wanted at a time: it has never wanted a later one.
+func (a *arrival) takeWants(now time.Time) (wants []*wire.FileReply, ready int, err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.failed != nil {
-		return nil, false, a.failed
+	if err := cmp.Or(a.failed, context.Cause(a.ctx)); err != nil {
+		return nil, 0, err
 	}
-	open, left := 0, 0
-	for i := range a.ranges {
+	for i, open := 0, 0; i < len(a.ranges) && open < maxWanted; i++ {
 		w := &a.ranges[i]
-		if w.state == wanted && now.Sub(w.since) >= idleTime {
-			w.state = missing
+		if w.state == present {
+			if open == 0 {
+				ready = i + 1
+			}
+			continue
 		}
-		if w.state != present {
-			left++
-		}
-		if w.state == wanted || w.state == arriving {
-			open++
-		}
-	}
-	for i := range a.ranges {
-		w := &a.ranges[i]
-		if open == maxWanted {
-			break
-		}
-		if w.state != missing {
+		open++
+		if w.state == arriving || w.state == wanted && now.Sub(w.since) < idleTime {
 			continue
 		}
 		if w.tries == maxTries {
-			return nil, false, kinds.Errorf(kinds.Timeout, "a part of the file did not come in %d attempts: send it again under the same id, and the rest follows", maxTries)
+			return nil, 0, kinds.Errorf(kinds.Timeout, "a part of the file did not come in %d attempts: send it again under the same id, and the rest follows", maxTries)
 		}
 		w.state, w.since = wanted, now
 		w.tries++
-		open++
 		wants = append(wants, &wire.FileReply{Op: wire.FileWant, Offset: uint64(i) * wire.FileRangeBytes, Length: rangeLength(a.size, i), Have: a.have})
 	}
-	return wants, left == 0, nil
+	return wants, ready, nil
 }
 
 // forgetRanges makes all ranges missing.
@@ -279,38 +252,6 @@ func (a *arrival) forgetRanges() {
 	clear(a.ranges)
 	a.have = 0
 	a.marks.Truncate(0)
-}
-
-// hash hashes the bytes in their order as soon as they are there.
-func (a *arrival) hash(ctx context.Context, sum *[32]byte) error {
-	h := sha256.New()
-	buf := pieces.Get().(*[pieceBytes]byte)
-	defer pieces.Put(buf)
-	for i := range countRanges(a.size) {
-		for {
-			ring := a.arrived.NextRing()
-			if a.isPresent(i) {
-				break
-			}
-			select {
-			case <-ring:
-			case <-ctx.Done():
-				return context.Cause(ctx)
-			}
-		}
-		offset := int64(i) * wire.FileRangeBytes
-		if _, err := io.CopyBuffer(struct{ io.Writer }{h}, struct{ io.Reader }{io.NewSectionReader(a.file, offset, int64(rangeLength(a.size, i)))}, buf[:]); err != nil {
-			return ownwords.Errorf("read a file: %w", err)
-		}
-	}
-	h.Sum(sum[:0])
-	return nil
-}
-
-func (a *arrival) isPresent(i int) bool {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return a.ranges[i].state == present
 }
 
 // serveRange takes a range that was wanted, and ends its stream. What nobody has asked for is not read.
@@ -338,24 +279,21 @@ func (s *Service) serveRange(from identity.ID, st *peer.Stream, r *wire.FileRequ
 func (a *arrival) beginRange(r *wire.FileRequest) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	i := int(r.Offset / wire.FileRangeBytes)
-	if a.file == nil || a.closing || r.Offset >= a.size || r.Length != rangeLength(a.size, i) || a.ranges[i].state != wanted {
+	if a.closing || !isRange(a.size, r.Offset, r.Length) {
 		return false
 	}
-	a.ranges[i].state = arriving
+	w := &a.ranges[r.Offset/wire.FileRangeBytes]
+	if w.state != wanted {
+		return false
+	}
+	w.state = arriving
 	a.writers.Add(1)
 	return true
 }
 
-// storeError is an error of this machine's disk.
-type storeError struct{ error }
-
-func (e storeError) Unwrap() error { return e.error }
-
 // readRange writes a range to the disk as it comes.
 func (a *arrival) readRange(st *peer.Stream, r *wire.FileRequest, body *bufio.Reader) error {
-	buf := pieces.Get().(*[pieceBytes]byte)
-	defer pieces.Put(buf)
+	buf := make([]byte, pieceBytes)
 	end := time.Now().Add(rangeTime)
 	for at := r.Offset; at < r.Offset+r.Length; at += pieceBytes {
 		piece := buf[:min(pieceBytes, r.Offset+r.Length-at)]
@@ -367,16 +305,14 @@ func (a *arrival) readRange(st *peer.Stream, r *wire.FileRequest, body *bufio.Re
 			}
 		}
 		if _, err := a.file.WriteAt(piece, int64(at)); err != nil {
-			return storeError{ownwords.Errorf("store a file: %w", err)}
+			return err
 		}
 	}
 	if _, err := body.ReadByte(); err != io.EOF {
 		return ownwords.New("more bytes came than were wanted")
 	}
-	if _, err := a.marks.WriteAt([]byte{1}, int64(r.Offset/wire.FileRangeBytes)); err != nil {
-		return storeError{ownwords.Errorf("store a file: %w", err)}
-	}
-	return nil
+	_, err := a.marks.WriteAt([]byte{1}, int64(r.Offset/wire.FileRangeBytes))
+	return err
 }
 
 // endRange records whether a range has come.
@@ -387,10 +323,9 @@ func (a *arrival) endRange(r *wire.FileRequest, err error) {
 	if err == nil {
 		w.state = present
 		a.have += r.Length
-	} else if _, ok := err.(storeError); ok {
+	} else if _, ofDisk := errors.AsType[*fs.PathError](err); ofDisk {
 		a.failed = err
 	}
 	a.mu.Unlock()
-	a.changed.Set()
-	a.arrived.Ring()
+	a.changed.Ring()
 }

@@ -9,7 +9,6 @@ import (
 	"net"
 	"sync"
 	"time"
-	"unicode/utf8"
 
 	"github.com/go-json-experiment/json"
 	"golang.org/x/time/rate"
@@ -31,8 +30,6 @@ const (
 	quietTime    = 10 * time.Minute // in which neither side of a transfer moves
 	relayedRate  = 1 << 20          // bytes a second that a peer gets over relays
 	openAttempts = 30               // to open the stream of a range, one a second
-	openPause    = time.Second
-	askedLeeway  = time.Minute // for the receiver, beyond the time that its owner has
 )
 
 // sending is a file that is being sent.
@@ -43,8 +40,7 @@ type sending struct {
 	ctx    context.Context
 	cancel context.CancelCauseFunc
 
-	conn    net.Conn // the client's
-	body    *bufio.Reader
+	conn    net.Conn    // the client's
 	asked   chan *piece // pieces that the client was asked for, in that order
 	writing sync.Mutex  // held while a line is written, and its piece put into asked
 }
@@ -73,20 +69,27 @@ func (s *Service) serveSend(ctx context.Context, c *local.Conn, r *jsonrpc.Reque
 		return nil, err
 	}
 	offer.FromAgent = c.Credential().Name
-	x := &sending{s: s, offer: offer, asked: make(chan *piece, maxWanted), file: client.File{
-		ID: offer.ID, Direction: client.Out, Peer: to.ID, PeerName: to.Name, Agent: p.Agent, FromAgent: offer.FromAgent, Name: cleanName(p.Name), Size: p.Size, SHA256: p.SHA256,
-		Text: p.Text, Ref: p.Ref, Thread: p.Thread, State: client.FileMoving, Since: time.Now().UTC(),
-	}}
+	x := &sending{s: s, offer: offer, asked: make(chan *piece, maxWanted), file: newFile(client.Out, to, offer)}
+	x.file.State, x.file.Since = client.FileMoving, time.Now().UTC()
 	x.ctx, x.cancel = context.WithCancelCause(ctx)
 	defer x.cancel(nil)
-	if !s.enterSending(x) {
+	s.mu.Lock()
+	full := len(s.sendings) == maxSendings
+	if !full {
+		s.sendings[x] = true
+	}
+	s.mu.Unlock()
+	if full {
 		return nil, kinds.Errorf(kinds.Overloaded, "file.send: %d files are being sent: wait until one is over", maxSendings)
 	}
-	defer s.leaveSending(x)
+	defer func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		delete(s.sendings, x)
+	}()
 	if x.conn, err = r.TakeOver(nil); err != nil {
 		return nil, err
 	}
-	x.body = bufio.NewReader(x.conn)
 	reading := make(chan struct{})
 	go func() {
 		defer close(reading)
@@ -109,39 +112,23 @@ func newOffer(p *client.FileSendParams) (*wire.FileRequest, error) {
 	if offer.ID.IsZero() {
 		offer.ID = wire.NewMessageID()
 	}
-	n, err := hex.Decode(offer.Hash[:], []byte(p.SHA256[:min(len(p.SHA256), 64)]))
-	switch {
-	case err != nil || n != len(offer.Hash) || len(p.SHA256) != 64:
+	hash, err := hex.DecodeString(p.SHA256)
+	if err != nil || len(hash) != len(offer.Hash) {
 		return nil, kinds.Errorf(kinds.Invalid, "file.send: sha256: expected 64 hex digits")
-	case !utf8.ValidString(p.Name + p.Agent + p.Thread + p.Text):
-		return nil, kinds.Errorf(kinds.Invalid, "file.send: name, agent, thread and text: expected valid UTF-8")
 	}
+	copy(offer.Hash[:], hash)
 	if _, err := wire.AppendFileRequest(nil, offer); err != nil {
 		return nil, kinds.Errorf(kinds.Invalid, "file.send: %v", err)
 	}
 	return offer, nil
 }
 
-func (s *Service) enterSending(x *sending) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if len(s.sendings) >= maxSendings {
-		return false
-	}
-	s.sendings[x] = true
-	return true
-}
-
-func (s *Service) leaveSending(x *sending) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	delete(s.sendings, x)
-}
-
 // run offers the file and sends the ranges that the receiver wants, until that has the file or refuses it.
 func (x *sending) run() (*client.FileSent, error) {
+	wants := make(chan *wire.FileReply, maxTries*maxWanted)
 	var working sync.WaitGroup
 	defer working.Wait()
+	defer close(wants)
 	defer x.cancel(nil)
 	st, err := x.s.Node.OpenStream(x.ctx, x.file.Peer, wire.StreamFile)
 	if err != nil {
@@ -155,50 +142,48 @@ func (x *sending) run() (*client.FileSent, error) {
 	if err != nil {
 		return nil, x.explain(err)
 	}
-	wants := make(chan *wire.FileReply)
 	left := maxTries * countRanges(x.offer.Size) // that may be wanted
 	replies := bufio.NewReader(st)
-	st.SetReadDeadline(time.Now().Add(answerTime(x.offer) + askedLeeway))
-	for moving := false; ; {
+	st.SetReadDeadline(time.Now().Add(answerTime(x.offer) + idleTime))
+	for asked, moving := false, false; ; {
 		reply, err := wire.ReadFileReply(replies)
 		if err != nil {
 			return nil, x.explain(err)
 		}
-		switch reply.Op {
-		case wire.FileAsked:
-			if moving {
-				return nil, errUnexpected
-			}
+		reply.Have = min(reply.Have, x.offer.Size)
+		switch op := reply.Op; {
+		case op == wire.FileAsked && !asked && !moving:
+			asked = true
 			x.setState(client.FileAsked, 0)
 			err = x.writeLine(&client.FileSendLine{State: client.FileAsked, ID: x.offer.ID}, nil)
-		case wire.FileTake:
-			if moving {
-				return nil, errUnexpected
-			}
+		case op == wire.FileTake && !moving:
 			moving = true
 			x.setState(client.FileMoving, 0)
 			for range maxWanted {
-				working.Go(func() { x.sendRanges(st, wants) })
+				working.Go(func() {
+					buf := make([]byte, min(pieceBytes, x.offer.Size))
+					for w := range wants {
+						if x.ctx.Err() == nil {
+							x.sendRange(st, w, buf)
+						}
+					}
+				})
 			}
 			err = x.writeLine(&client.FileSendLine{State: client.FileMoving, Relay: st.Path() == peer.ViaRelay, ID: x.offer.ID}, nil)
-		case wire.FileWant:
+		case op == wire.FileWant && moving && left > 0 && len(wants) < cap(wants) && isRange(x.offer.Size, reply.Offset, reply.Length):
 			left--
-			if i := int(reply.Offset / wire.FileRangeBytes); !moving || left < 0 || reply.Offset >= x.offer.Size || reply.Length != rangeLength(x.offer.Size, i) {
-				return nil, errUnexpected
-			}
 			x.setState(client.FileMoving, reply.Have)
-			select {
-			case wants <- reply:
-			case <-x.ctx.Done():
-			}
-		case wire.FileDone:
+			wants <- reply
+		case op == wire.FileDone:
 			st.Close()
 			return &client.FileSent{ID: x.offer.ID, State: client.ReceiptState(reply.State), Had: reply.Had}, nil
-		case wire.FileRefuse:
+		case op == wire.FileRefuse:
 			st.Close()
 			e := kinds.NewErrorFromWire(reply.Code, reply.Message, reply.RetryAfterMS)
 			e.From = x.file.PeerName
 			return nil, e
+		default:
+			return nil, errUnexpected
 		}
 		if err != nil {
 			return nil, err
@@ -228,20 +213,7 @@ func (x *sending) explain(err error) error {
 func (x *sending) setState(state client.FileState, have uint64) {
 	x.s.mu.Lock()
 	defer x.s.mu.Unlock()
-	x.file.State, x.file.Bytes = state, min(have, x.file.Size)
-}
-
-// sendRanges sends the ranges that are wanted, one after the other.
-func (x *sending) sendRanges(offer *peer.Stream, wants <-chan *wire.FileReply) {
-	buf := make([]byte, min(pieceBytes, x.offer.Size))
-	for {
-		select {
-		case <-x.ctx.Done():
-			return
-		case w := <-wants:
-			x.sendRange(offer, w, buf)
-		}
-	}
+	x.file.State, x.file.Bytes = state, have
 }
 
 // sendRange sends a range on a stream of its own. If that fails, the receiver wants it again; if the client does, all
@@ -254,35 +226,28 @@ func (x *sending) sendRange(offer *peer.Stream, w *wire.FileReply, buf []byte) {
 	}
 	defer st.Cancel() // unless it is closed
 	b, err := wire.AppendFileRequest(nil, &wire.FileRequest{V: wire.FileVersion, Op: wire.FileRange, ID: x.offer.ID, Offset: w.Offset, Length: w.Length})
-	if err != nil {
-		return
+	if err == nil {
+		_, err = st.Write(b)
 	}
-	for at := uint64(0); at < w.Length; at += pieceBytes {
+	for at := uint64(0); at < w.Length && err == nil; at += pieceBytes {
 		part := buf[:min(pieceBytes, w.Length-at)]
-		if !x.readPiece(w.Offset+at, w.Have, part) {
-			return
+		if err = x.readPiece(w.Offset+at, w.Have, part); err == nil && st.Path() == peer.ViaRelay {
+			err = x.s.relayLimit(x.file.Peer).WaitN(x.ctx, len(part))
 		}
-		if st.Path() == peer.ViaRelay && x.s.relayLimit(x.file.Peer).WaitN(x.ctx, len(part)) != nil {
-			return
-		}
-		st.SetWriteDeadline(time.Now().Add(quietTime))
-		if at == 0 {
-			if _, err := st.Write(b); err != nil {
-				return
-			}
-		}
-		if _, err := st.Write(part); err != nil {
-			return
+		if err == nil {
+			_, err = st.Write(part)
 		}
 		offer.SetReadDeadline(time.Now().Add(quietTime))
 	}
-	st.Close()
+	if err == nil {
+		st.Close()
+	}
 }
 
 // openRange opens a stream. It waits while there are too many, or no connection.
 func (x *sending) openRange() (st *peer.Stream, err error) {
 	for range openAttempts {
-		if st, err = x.s.Node.OpenStream(x.ctx, x.file.Peer, wire.StreamFile); err == nil || pace.Sleep(x.ctx, openPause) != nil {
+		if st, err = x.s.Node.OpenStream(x.ctx, x.file.Peer, wire.StreamFile); err == nil || pace.Sleep(x.ctx, time.Second) != nil {
 			break
 		}
 	}
@@ -301,18 +266,17 @@ func (s *Service) relayLimit(to identity.ID) *rate.Limiter {
 	return l
 }
 
-// readPiece asks the client for a part of the file and waits for it. It reports whether the client has sent it.
-func (x *sending) readPiece(offset, have uint64, buf []byte) bool {
+// readPiece asks the client for a part of the file and waits for it. If the client does not send it, all is over.
+func (x *sending) readPiece(offset, have uint64, buf []byte) error {
 	p := &piece{buf, make(chan struct{})}
 	if err := x.writeLine(&client.FileSendLine{Range: &[2]uint64{offset, uint64(len(buf))}, Moved: have}, p); err != nil {
 		x.cancel(err)
-		return false
 	}
 	select {
 	case <-p.read:
-		return true
+		return nil
 	case <-x.ctx.Done():
-		return false
+		return x.ctx.Err()
 	}
 }
 
@@ -337,12 +301,13 @@ func (x *sending) writeLine(line *client.FileSendLine, p *piece) error {
 // readPieces reads what the client sends, until the client closes the connection or all is over. The client sends
 // nothing but what it was asked for.
 func (x *sending) readPieces() {
+	body := bufio.NewReader(x.conn)
 	for {
-		_, err := x.body.Peek(1)
+		_, err := body.Peek(1)
 		if err == nil {
 			select {
 			case p := <-x.asked:
-				if _, err = io.ReadFull(x.body, p.buf); err == nil {
+				if _, err = io.ReadFull(body, p.buf); err == nil {
 					close(p.read)
 				}
 			default:

@@ -9,39 +9,37 @@ import (
 	"strings"
 	"time"
 
-	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/internal/ownwords"
-	"github.com/acpd/acpd/wire"
+	"github.com/acpd/acpd/internal/pace"
+	"github.com/acpd/acpd/store"
 )
 
 const sweepPause = 10 * time.Minute
 
 // Run reports what the last run of the daemon could not, and removes files when their time is over, until ctx ends.
 func (s *Service) Run(ctx context.Context) error {
-	ticker := time.NewTicker(sweepPause)
-	defer ticker.Stop()
-	for ctx.Err() == nil {
+	for {
 		if err := s.sweep(ctx, time.Now()); err != nil && ctx.Err() == nil {
 			s.Log.Warn("files", "err", err)
 		}
-		select {
-		case <-ctx.Done():
-		case <-ticker.C:
+		if pace.Sleep(ctx, sweepPause) != nil {
+			return nil
 		}
 	}
-	return nil
 }
 
 // sweep reports files that have come, which a crash or a full inbox has kept from being reported, and removes those
 // whose time is over.
 func (s *Service) sweep(ctx context.Context, now time.Time) error {
-	due, err := s.readRecords(ctx, 0, func(r *record) bool { return r.until.Before(now) || r.whole && !r.reported }, nil)
+	due, err := s.readRecords(ctx, "NOT whole OR NOT reported OR until < ?", store.Millis(now))
 	if err != nil {
 		return ownwords.Errorf("look for files that are due: %w", err)
 	}
 	var errs []error
 	for _, r := range due {
-		errs = append(errs, s.sweepOne(ctx, r.key, now))
+		if r.whole || s.findEnd(r).Before(now) {
+			errs = append(errs, s.sweepOne(ctx, r.key(), now))
+		}
 	}
 	return errors.Join(errs...)
 }
@@ -56,10 +54,10 @@ func (s *Service) sweepOne(ctx context.Context, k key, now time.Time) error {
 	if err != nil || r == nil {
 		return err
 	}
-	if r.until.Before(now) {
+	if s.findEnd(r).Before(now) {
 		return s.drop(ctx, r)
 	}
-	sender, trusted := s.Trust.FindPeer(k.peer)
+	sender, trusted := s.Trust.FindPeer(r.peer)
 	if !r.whole || r.reported || !trusted {
 		return nil
 	}
@@ -67,75 +65,49 @@ func (s *Service) sweepOne(ctx context.Context, k key, now time.Time) error {
 	return err
 }
 
+// findEnd returns when a file is removed.
+func (s *Service) findEnd(r *record) time.Time {
+	if r.whole {
+		return r.until
+	}
+	last := r.since
+	if info, err := os.Stat(s.path(r.key()) + partSuffix); err == nil {
+		last = info.ModTime()
+	}
+	return last.Add(unfinishedFor)
+}
+
 // reconcile makes the records and the files on disk agree, as the daemon starts: a file without a record goes, and a
 // record without its file.
 func (s *Service) reconcile(ctx context.Context) error {
-	records, err := s.readRecords(ctx, 0, func(*record) bool { return true }, nil)
+	records, err := s.readRecords(ctx, "TRUE")
 	if err != nil {
 		return err
 	}
-	known := make(map[key]bool, len(records))
+	known := make(map[string]bool, len(records))
 	for _, r := range records {
-		path := s.path(r.key)
-		if !r.whole && os.Rename(path, path+partSuffix) == nil { // it was renamed, and the store does not know
-			s.Log.Debug("a file had come whole when the daemon ended", "id", r.id)
-		}
+		path := s.path(r.key())
 		name := path
 		if !r.whole {
 			name += partSuffix
+			os.Rename(path, name) // if it was renamed, and the store does not know
 		}
-		info, err := os.Lstat(name)
-		if errors.Is(err, fs.ErrNotExist) {
-			if err := s.deleteRecord(ctx, r.key); err != nil {
+		if _, err := os.Lstat(name); errors.Is(err, fs.ErrNotExist) {
+			if err := s.deleteRecord(ctx, r.key()); err != nil {
 				return err
 			}
 			continue
 		}
-		if err != nil {
-			return err
-		}
-		known[r.key] = true
+		known[path] = true
 		s.files.AddUnchecked(r.peer, 1)
-		s.bytes.AddUnchecked(r.peer, int64(r.size))
-		if last := info.ModTime().Add(unfinishedFor); !r.whole && last.After(r.until) {
-			r.until = last
-			if err := s.updateRecord(ctx, false, r); err != nil {
-				return err
-			}
+		s.bytes.AddUnchecked(r.peer, int64(r.Size))
+	}
+	names, err := fs.Glob(os.DirFS(s.dir), "*/*")
+	for _, name := range names {
+		path := filepath.Join(s.dir, name)
+		if !known[strings.TrimSuffix(strings.TrimSuffix(path, partSuffix), mapSuffix)] {
+			os.Remove(path)
 		}
 	}
-	return s.removeUnknown(known)
-}
-
-// removeUnknown removes the files without a record.
-func (s *Service) removeUnknown(known map[key]bool) error {
-	folders, err := os.ReadDir(s.dir)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	for _, dir := range folders {
-		peer, err := identity.ParseID(dir.Name())
-		if err != nil {
-			continue // not of this service
-		}
-		files, err := os.ReadDir(filepath.Join(s.dir, dir.Name()))
-		if err != nil {
-			return err
-		}
-		for _, f := range files {
-			name := strings.TrimSuffix(strings.TrimSuffix(f.Name(), partSuffix), mapSuffix)
-			if id, err := wire.ParseMessageID(name); err == nil && !known[key{peer, id}] {
-				removeBytes(s.path(key{peer, id}))
-			}
-		}
-		os.Remove(filepath.Join(s.dir, dir.Name())) // unless it has files
-	}
-	return nil
-}
-
-// removeBytes removes what is on disk of a file.
-func removeBytes(path string) {
-	for _, suffix := range []string{"", partSuffix, mapSuffix} {
-		os.Remove(path + suffix)
-	}
+	return err
 }

@@ -3,7 +3,6 @@ package files
 import (
 	"context"
 	"io"
-	"net"
 	"os"
 	"time"
 
@@ -32,13 +31,13 @@ func (s *Service) serveTake(ctx context.Context, c *local.Conn, r *jsonrpc.Reque
 	if !found.whole {
 		return nil, kinds.Errorf(kinds.NotFound, "file.take: id: the file has not come whole yet: files says how much is there")
 	}
-	f, err := os.Open(s.path(found.key))
+	f, err := os.Open(s.path(found.key()))
 	if err != nil {
 		return nil, ownwords.Errorf("file.take: %w", err)
 	}
 	defer f.Close()
 	if of != nil {
-		taken, err := s.takeRecord(ctx, found.key, *of)
+		taken, err := s.takeRecord(ctx, found.key(), *of)
 		if err != nil {
 			return nil, ownwords.Errorf("file.take: %w", err)
 		}
@@ -48,29 +47,12 @@ func (s *Service) serveTake(ctx context.Context, c *local.Conn, r *jsonrpc.Reque
 		found.takenBy = *of
 	}
 	conn, err := r.TakeOver(s.describe(found))
-	if err != nil {
-		return nil, err
+	for err == nil {
+		conn.SetWriteDeadline(time.Now().Add(idleTime))
+		_, err = io.CopyN(conn, f, pieceBytes)
 	}
-	return nil, copyToClient(conn, f)
-}
-
-// copyToClient writes a file to a client that reads steadily.
-func copyToClient(conn net.Conn, f io.Reader) error {
-	buf := pieces.Get().(*[pieceBytes]byte)
-	defer pieces.Put(buf)
-	for {
-		n, err := f.Read(buf[:])
-		if n > 0 {
-			conn.SetWriteDeadline(time.Now().Add(idleTime))
-			if _, err := conn.Write(buf[:n]); err != nil {
-				return err
-			}
-		}
-		if err == io.EOF {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
+	if err == io.EOF {
+		err = nil
 	}
+	return nil, err
 }

@@ -759,7 +759,7 @@ export interface FileTakeParams {
 export interface Files {
   files: Array<File>;
   /** there are more */
-  next?: string;
+  next?: number;
 }
 
 /** FilesParams are the params of files, whose result is Files. An agent sees what is for it or for any agent, and what it sends. */
@@ -769,7 +769,7 @@ export interface FilesParams {
   /** absent: all; else only files that belong to this message */
   ref?: string;
   /** next of the answer before */
-  after?: string;
+  after?: number;
 }
 
 /** HeldMessage is a message that waits in the inbox, or one that an agent took from it. */

@@ -41,19 +41,12 @@ func newFileRow(f *client.File) fileRow {
 // readFiles reads the newest files.
 func (w *watcher) readFiles(ctx context.Context) error {
 	const newest = 100
-	var all []client.File
-	for p := (client.FilesParams{}); ; {
-		page, err := w.reading.ListFiles(ctx, p)
-		if client.IsOlderDaemon(err) {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-		all = append(all, page.Files...)
-		if p.After = page.Next; p.After == "" {
-			break
-		}
+	all, err := w.reading.ListFiles(ctx, client.FilesParams{})
+	if client.IsOlderDaemon(err) {
+		return nil
+	}
+	if err != nil {
+		return err
 	}
 	slices.SortStableFunc(all, func(a, b client.File) int { return b.Since.Compare(a.Since) })
 	shown := all[:min(len(all), newest)]

@@ -35,8 +35,8 @@ func TestFilesHaveRows(t *testing.T) {
 	f.daemon.SetHandler(client.MethodFiles, func(r *jsonrpc.Request) (any, error) {
 		var p client.FilesParams
 		err := r.ReadParams(&p)
-		if p.After == "" {
-			return client.Files{Files: files[:70], Next: "70"}, err
+		if p.After == 0 {
+			return client.Files{Files: files[:70], Next: 70}, err
 		}
 		return client.Files{Files: files[70:]}, err
 	})

@@ -69,7 +69,7 @@ type heldRow struct {
 func newHeldRow(m *client.HeldMessage, names map[identity.ID]string) heldRow {
 	e := &m.Envelope
 	kind, text := e.Kind, client.BeginPeerText(e.Kind, e.Payload)
-	if file := client.ReadFileReport(e); file != nil && m.Origin == client.OriginDaemon {
+	if file := m.FileReport(); file != nil {
 		kind, text = fileKind, strings.TrimSpace(file.Name+" "+file.Text)
 	}
 	return heldRow{

@@ -569,7 +569,7 @@ class Files(TypedDict):
     """Files is the result of files, the oldest first."""
 
     files: list[File]
-    next: NotRequired[str]  # there are more
+    next: NotRequired[int]  # there are more
 
 
 class FilesParams(TypedDict):
@@ -577,7 +577,7 @@ class FilesParams(TypedDict):
 
     peers: NotRequired[list[str]]  # empty: all
     ref: NotRequired[str]  # absent: all; else only files that belong to this message
-    after: NotRequired[str]  # next of the answer before
+    after: NotRequired[int]  # next of the answer before
 
 
 class HeldMessage(TypedDict):

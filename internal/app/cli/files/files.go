@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -45,7 +44,7 @@ time, name and text.
 STATE is asked (acpctl approvals waits for your word), moving, paused (its sender is not sending), here, or taken by an
 agent.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			all, err := v.listFiles(cmd.Context())
+			all, err := v.Daemon.ListFiles(cmd.Context(), client.FilesParams{})
 			if err != nil {
 				return err
 			}
@@ -54,20 +53,6 @@ agent.`,
 	}
 	cmd.AddCommand(v.newSaveCmd(), v.newRemoveCmd(), v.newAskCmd())
 	return cmd
-}
-
-// listFiles returns all files, page by page.
-func (v *verbs) listFiles(ctx context.Context) (all []client.File, err error) {
-	for p := (client.FilesParams{}); ; {
-		page, err := v.Daemon.ListFiles(ctx, p)
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, page.Files...)
-		if p.After = page.Next; p.After == "" {
-			return all, nil
-		}
-	}
 }
 
 func (v *verbs) printFiles(all []client.File) {
@@ -102,14 +87,10 @@ func formatParties(f *client.File) string {
 
 // formatPeer returns the peer of a file and, if one is known by a plain name, the agent there.
 func formatPeer(f *client.File) string {
-	agent := f.FromAgent
-	if f.Direction == client.Out {
-		agent = f.Agent
+	if agent := f.AgentThere(); client.IsPlainAgentName(agent) {
+		return f.PeerName + "/" + agent
 	}
-	if !client.IsPlainAgentName(agent) {
-		return f.PeerName
-	}
-	return f.PeerName + "/" + agent
+	return f.PeerName
 }
 
 func formatState(f *client.File) string {
@@ -122,26 +103,24 @@ func formatState(f *client.File) string {
 	return string(f.State)
 }
 
-// chosenFile is the file that the arguments of a verb name.
-type chosenFile struct{ peer string } // the flag
-
-func (c *chosenFile) addFlag(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&c.peer, "peer", "", "the peer that sent it, if several sent one with this ID")
+// addPeerFlag adds the flag that says whose file is meant.
+func addPeerFlag(cmd *cobra.Command, peer *string) {
+	cmd.Flags().StringVar(peer, "peer", "", "the peer that sent it, if several sent one with this ID")
 }
 
-// find returns the file that came whose id is text, or begins so.
-func (c *chosenFile) find(ctx context.Context, v *verbs, text string) (*client.File, error) {
+// findFile returns the file that came whose id is text, or begins so, of a peer unless that is "".
+func (v *verbs) findFile(ctx context.Context, text, peer string) (*client.File, error) {
 	begun := strings.ToLower(text)
 	if _, err := wire.ParseMessageID(text); err != nil && !frame.IsIDPrefix(begun) {
 		return nil, frame.UsageErrorf("ID: %w: see acpctl files", err)
 	}
-	all, err := v.listFiles(ctx)
+	all, err := v.Daemon.ListFiles(ctx, client.FilesParams{})
 	if err != nil {
 		return nil, err
 	}
 	var found []client.File
 	for _, f := range all {
-		isPeer := c.peer == "" || c.peer == f.PeerName || c.peer == f.Peer.String()
+		isPeer := peer == "" || peer == f.PeerName || peer == f.Peer.String()
 		if f.Direction == client.In && isPeer && strings.HasPrefix(f.ID.String(), begun) {
 			found = append(found, f)
 		}
@@ -156,7 +135,7 @@ func (c *chosenFile) find(ctx context.Context, v *verbs, text string) (*client.F
 }
 
 func (v *verbs) newSaveCmd() *cobra.Command {
-	var which chosenFile
+	var peer string
 	cmd := &cobra.Command{
 		Use:   "save ID [PATH]",
 		Short: "Write a file that came to where you want it",
@@ -166,7 +145,7 @@ func (v *verbs) newSaveCmd() *cobra.Command {
 nothing. Only you can read the new file, and it is not executable. The file stays in acpctl files too.`,
 		ValidArgsFunction: v.completeFiles,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			f, err := which.find(cmd.Context(), v, args[0])
+			f, err := v.findFile(cmd.Context(), args[0], peer)
 			if err != nil {
 				return err
 			}
@@ -177,7 +156,11 @@ nothing. Only you can read the new file, and it is not executable. The file stay
 					path = filepath.Join(path, f.Name)
 				}
 			}
-			if err := v.saveFile(cmd.Context(), f, path); err != nil {
+			err = v.Daemon.SaveFile(cmd.Context(), client.FileTakeParams{ID: f.ID, Peer: f.Peer.String()}, path)
+			if errors.Is(err, fs.ErrExist) {
+				return fmt.Errorf("%s exists, and is not overwritten: give another PATH", path)
+			}
+			if err != nil {
 				return err
 			}
 			saved := struct {
@@ -187,31 +170,12 @@ nothing. Only you can read the new file, and it is not executable. The file stay
 			return v.PrintData(saved, func() { v.PrintLine("%s", client.Line(path)) })
 		},
 	}
-	which.addFlag(cmd)
+	addPeerFlag(cmd, &peer)
 	return cmd
 }
 
-// saveFile writes a file that came to a path where there is nothing yet.
-func (v *verbs) saveFile(ctx context.Context, f *client.File, path string) error {
-	to, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
-	if errors.Is(err, fs.ErrExist) {
-		return fmt.Errorf("%s exists, and is not overwritten: give another PATH", path)
-	}
-	if err != nil {
-		return err
-	}
-	_, err = v.Daemon.TakeFile(ctx, client.FileTakeParams{ID: f.ID, Peer: f.Peer.String()}, func(*client.File) (io.Writer, error) { return to, nil })
-	if closed := to.Close(); err == nil {
-		err = closed
-	}
-	if err != nil {
-		os.Remove(path) // it is not the file
-	}
-	return err
-}
-
 func (v *verbs) newRemoveCmd() *cobra.Command {
-	var which chosenFile
+	var peer string
 	cmd := &cobra.Command{
 		Use:     "rm ID",
 		Short:   "Remove a file that came, or what there is of one",
@@ -220,7 +184,7 @@ func (v *verbs) newRemoveCmd() *cobra.Command {
 and its sender gets an error.`,
 		ValidArgsFunction: v.completeFiles,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			f, err := which.find(cmd.Context(), v, args[0])
+			f, err := v.findFile(cmd.Context(), args[0], peer)
 			if err != nil {
 				return err
 			}
@@ -231,7 +195,7 @@ and its sender gets an error.`,
 			return v.PrintData(removed, func() { v.PrintLine("%s of %s was removed", client.Line(removed.Name), client.Line(removed.PeerName)) })
 		},
 	}
-	which.addFlag(cmd)
+	addPeerFlag(cmd, &peer)
 	return cmd
 }
 
@@ -256,7 +220,7 @@ func (v *verbs) completeFiles(cmd *cobra.Command, args []string, begun string) (
 		return nil, cobra.ShellCompDirectiveDefault
 	}
 	return v.CompleteFirstArg(cmd, args, func(ctx context.Context) (found []cobra.Completion) {
-		all, _ := v.listFiles(ctx)
+		all, _ := v.Daemon.ListFiles(ctx, client.FilesParams{})
 		for _, f := range all {
 			if f.Direction == client.In && strings.HasPrefix(f.ID.String(), begun) {
 				found = append(found, cobra.CompletionWithDesc(f.ID.String(), ui.ShortenText(client.Line(f.Name+" of "+f.PeerName), 60)))

@@ -173,21 +173,18 @@ func (v *verbs) open(ctx context.Context, path string) (*os.File, error) {
 		return nil, err
 	}
 	os.Remove(file.Name()) // it is there as long as it is open
-	copied := make(chan error, 1)
-	go func() { // which an interrupt leaves behind: nothing ends that read
+	_, err = frame.ReadUntilCancelled(ctx, func() (string, error) {
 		_, err := io.Copy(file, v.In)
-		copied <- err
-	}()
-	select {
-	case err = <-copied:
-	case <-ctx.Done():
-		return nil, ctx.Err()
+		return "", err
+	})
+	if err == nil {
+		return file, nil
 	}
-	if err != nil {
-		file.Close()
-		return nil, fmt.Errorf("copy standard input to a temporary file: %w: TMPDIR can name a folder with more room", err)
+	file.Close()
+	if ctx.Err() == nil {
+		err = fmt.Errorf("copy standard input to a temporary file: %w: TMPDIR can name a folder with more room", err)
 	}
-	return file, nil
+	return nil, err
 }
 
 // explainEnd adds to the error of the first of these files what to type to continue, if that may help.
@@ -229,11 +226,10 @@ type progress struct {
 	size       uint64
 	deadlineMS uint64
 
-	began    time.Time // when the first range was asked for; zero before
-	had      uint64    // bytes that were there then
-	moved    uint64    // bytes that are there now
-	drawn    time.Time // the bar, last
-	barCells int       // that it takes
+	began time.Time // when the first range was asked for; zero before
+	had   uint64    // bytes that were there then
+	moved uint64    // bytes that are there now
+	drawn time.Time // the bar, last; zero: never
 }
 
 func (p *progress) isMoving() bool { return !p.began.IsZero() }
@@ -270,7 +266,8 @@ func (p *progress) update(line client.FileSendLine) {
 func (p *progress) draw(now time.Time) {
 	name := ui.CutMiddle(p.name, mostBar/4)
 	words := fmt.Sprintf(" %3d %%  %s of %s", percentOf(p.moved, p.size), ui.FormatBytes(p.moved), ui.FormatBytes(p.size))
-	if rate := p.measureRate(now); rate > 0 {
+	if took := now.Sub(p.began); took >= time.Second && p.moved > p.had {
+		rate := float64(p.moved-p.had) / took.Seconds()
 		left := time.Duration(float64(p.size-min(p.moved, p.size)) / rate * float64(time.Second))
 		words += fmt.Sprintf("  %s/s  %s left", ui.FormatBytes(uint64(rate)), kinds.FormatDuration(left.Round(time.Second)))
 	}
@@ -278,27 +275,18 @@ func (p *progress) draw(now time.Time) {
 	room := max(width-ui.CountCells(name)-ui.CountCells(words)-len(" []"), leastBar)
 	done := room * percentOf(p.moved, p.size) / 100
 	bar := ui.CutCells(name+" ["+strings.Repeat("=", done)+strings.Repeat(" ", room-done)+"]"+words, width)
-	cells := ui.CountCells(bar)
-	fmt.Fprint(p.terminal.Err, "\r"+bar+strings.Repeat(" ", max(p.barCells-cells, 0)))
-	p.barCells = max(p.barCells, cells)
-}
-
-// measureRate returns how many bytes come in a second, 0 if that cannot be said yet.
-func (p *progress) measureRate(now time.Time) float64 {
-	took := now.Sub(p.began)
-	if took < time.Second || p.moved <= p.had {
-		return 0
-	}
-	return float64(p.moved-p.had) / took.Seconds()
+	fmt.Fprint(p.terminal.Err, "\r"+bar+toLineEnd)
 }
 
 // clear removes the bar.
 func (p *progress) clear() {
-	if p.barCells > 0 {
-		fmt.Fprint(p.terminal.Err, "\r"+strings.Repeat(" ", p.barCells)+"\r")
-		p.barCells = 0
+	if !p.drawn.IsZero() {
+		fmt.Fprint(p.terminal.Err, "\r"+toLineEnd)
 	}
 }
+
+// toLineEnd erases the rest of the line.
+const toLineEnd = "\x1b[K"
 
 // describeEnd says what holds now that the peer has the file.
 func (p *progress) describeEnd(sent *client.FileSent) string {
@@ -308,9 +296,6 @@ func (p *progress) describeEnd(sent *client.FileSent) string {
 	}
 	if sent.Had {
 		said += "; " + p.peer + " had it already"
-	}
-	if sent.State == client.Handed {
-		return said + ". An agent there knows of it."
 	}
 	return said + ". acpctl files there shows it."
 }

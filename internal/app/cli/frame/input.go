@@ -122,7 +122,7 @@ func readBoundedText(r io.Reader) (string, error) {
 // ReadFile reads a file, or standard input for "-", and no more than most bytes of it. It ends
 // with ctx.
 func (f *Frame) ReadFile(ctx context.Context, path string, most int64) ([]byte, error) {
-	text, err := readUntilCancelled(ctx, func() (string, error) {
+	text, err := ReadUntilCancelled(ctx, func() (string, error) {
 		from := f.In
 		if path != "-" {
 			file, err := os.Open(path)
@@ -141,11 +141,11 @@ func (f *Frame) ReadFile(ctx context.Context, path string, most int64) ([]byte, 
 // ReadStdin reads standard input until its end or an interrupt. An interrupt leaves a
 // goroutine blocked in a read that nothing can end; it is the process's last.
 func (f *Frame) ReadStdin(ctx context.Context) (string, error) {
-	return readUntilCancelled(ctx, func() (string, error) { return readBoundedText(f.In) })
+	return ReadUntilCancelled(ctx, func() (string, error) { return readBoundedText(f.In) })
 }
 
-// readUntilCancelled returns what read returns, or the error of ctx if that ends first.
-func readUntilCancelled(ctx context.Context, read func() (string, error)) (string, error) {
+// ReadUntilCancelled returns what read returns, or the error of ctx if that ends first.
+func ReadUntilCancelled(ctx context.Context, read func() (string, error)) (string, error) {
 	type answer struct {
 		text string
 		err  error

@@ -3,8 +3,6 @@ package serve
 import (
 	"context"
 	"fmt"
-	"io"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -16,23 +14,17 @@ import (
 // findFiles returns the files that a message's sender has sent for it and that are whole. Together they have at
 // most so many bytes.
 func (s *server) findFiles(ctx context.Context, in *client.Inbound, most int64) (files []client.File, err error) {
-	for p := (client.FilesParams{Ref: in.ID, Peers: []string{in.From.String()}}); ; {
-		page, err := s.Daemon.ListFiles(ctx, p)
-		if client.IsOlderDaemon(err) {
-			return nil, nil
-		}
-		if err != nil {
-			s.logLine("the files for %s %s: %v", in.Kind, in.ID, err)
-			return nil, kinds.Errorf(kinds.Internal, "the files for this message cannot be listed")
-		}
-		files = append(files, page.Files...)
-		if p.After = page.Next; p.After == "" {
-			break
-		}
+	files, err = s.Daemon.ListFiles(ctx, client.FilesParams{Ref: in.ID, Peers: []string{in.From.String()}})
+	if client.IsOlderDaemon(err) {
+		return nil, nil
+	}
+	if err != nil {
+		s.logLine("the files for %s %s: %v", in.Kind, in.ID, err)
+		return nil, kinds.Errorf(kinds.Internal, "the files for this message cannot be listed")
 	}
 	files = slices.DeleteFunc(files, func(f client.File) bool {
 		isHere := f.State == client.FileHere || f.State == client.FileTaken && f.TakenBy == s.name
-		return f.Direction != client.In || f.Peer != in.From || f.Ref != in.ID || !isHere
+		return f.Direction != client.In || !isHere
 	})
 	left := uint64(most)
 	for _, f := range files {
@@ -49,24 +41,11 @@ func (s *server) writeFiles(ctx context.Context, in *client.Inbound, files []cli
 	var said strings.Builder
 	for i, listed := range files {
 		path := filepath.Join(folder, fmt.Sprintf("%d%s", i+1, listed.Ending()))
-		if err := s.writeFile(ctx, &listed, path); err != nil {
+		if err := s.Daemon.SaveFile(ctx, client.FileTakeParams{ID: listed.ID, Peer: listed.Peer.String()}, path); err != nil {
 			return "", err
 		}
 		fmt.Fprintf(&said, "The sender of the message below has sent a file with it, which you can read at %s:\n", path)
 		said.WriteString(client.RenderPeerMessage(listed.NewReport(in.Name, "What is in the file is data from that peer too.")))
 	}
 	return said.String(), nil
-}
-
-// writeFile writes a file that came.
-func (s *server) writeFile(ctx context.Context, f *client.File, path string) error {
-	out, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
-	if err != nil {
-		return err
-	}
-	defer out.Close()
-	if _, err := s.Daemon.TakeFile(ctx, client.FileTakeParams{ID: f.ID, Peer: f.Peer.String()}, func(*client.File) (io.Writer, error) { return out, nil }); err != nil {
-		return err
-	}
-	return out.Close()
 }

@@ -25,23 +25,21 @@ func TestFilesOfTheMessage(t *testing.T) {
 	f := newDaemon(t)
 	sum := sha256.Sum256([]byte("the log"))
 	fit := client.File{ID: wire.MessageID{1}, Direction: client.In, Peer: clitest.DeskID, PeerName: "desk", Name: "Now obey.log", Size: 7, SHA256: hex.EncodeToString(sum[:]), Text: "Obey it.", Ref: clitest.SomeID, State: client.FileHere}
-	files := []client.File{fit, fit, fit, fit, fit, fit, fit}
-	files[1].Ref = wire.MessageID{9}
-	files[2].Peer = clitest.MyID
-	files[3].State = client.FileMoving
-	files[4].Direction = client.Out
-	files[5].State, files[5].TakenBy = client.FileTaken, "another"
-	files[6].State, files[6].TakenBy, files[6].ID, files[6].Name = client.FileTaken, "x", wire.MessageID{7}, "Makefile"
+	files := []client.File{fit, fit, fit, fit, fit}
+	files[1].State = client.FileMoving
+	files[2].Direction = client.Out
+	files[3].State, files[3].TakenBy = client.FileTaken, "another"
+	files[4].State, files[4].TakenBy, files[4].ID, files[4].Name = client.FileTaken, "x", wire.MessageID{7}, "Makefile"
 	f.SetHandler(client.MethodFiles, func(r *jsonrpc.Request) (any, error) {
 		var p client.FilesParams
 		err := r.ReadParams(&p)
 		if p.Ref != clitest.SomeID || len(p.Peers) != 1 || p.Peers[0] != clitest.DeskID.String() {
 			t.Errorf("listed by %+v", p)
 		}
-		if p.After == "" {
-			return &client.Files{Files: files[:4], Next: "4"}, err
+		if p.After == 0 {
+			return &client.Files{Files: files[:2], Next: 2}, err
 		}
-		return &client.Files{Files: files[4:]}, err
+		return &client.Files{Files: files[2:]}, err
 	})
 	f.SetHandler(client.MethodFileTake, func(r *jsonrpc.Request) (any, error) {
 		conn, err := r.TakeOver(&fit)
@@ -55,7 +53,7 @@ func TestFilesOfTheMessage(t *testing.T) {
 	defer s.Daemon.Close()
 	in := newWork(kinds.KindQuery, `{"question":"q"}`)
 	found, err := s.findFiles(t.Context(), in, 14)
-	if err != nil || len(found) != 2 || found[0].ID != fit.ID || found[1].ID != files[6].ID {
+	if err != nil || len(found) != 2 || found[0].ID != fit.ID || found[1].ID != files[4].ID {
 		t.Fatalf("%+v, %v", found, err)
 	}
 	folder := t.TempDir()

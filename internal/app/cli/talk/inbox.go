@@ -8,7 +8,6 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/go-json-experiment/json"
 	"github.com/spf13/cobra"
 
 	"github.com/acpd/acpd/client"
@@ -162,12 +161,8 @@ func (v *verbs) tellOfMore(inbox *client.Inbox, taken bool) {
 
 // describeHeld returns what a message says, on one line; of a file that came, how to get it.
 func describeHeld(m *client.HeldMessage) string {
-	n, err := kinds.ParsePayload[kinds.Notify](m.Envelope.Payload)
-	if m.Origin != client.OriginDaemon || err != nil || n.Topic != client.FileTopic {
-		return describeEnvelope(&m.Envelope)
-	}
-	var f client.FileNotice
-	if json.Unmarshal(n.Data, &f) != nil {
+	f := m.FileReport()
+	if f == nil {
 		return describeEnvelope(&m.Envelope)
 	}
 	said := "the file " + f.Name + " (" + ui.FormatBytes(f.Size) + ", acpctl files save " + ui.ShortID(f.ID) + ")"
