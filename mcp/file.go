@@ -157,9 +157,6 @@ func (row fileRow) String() string {
 	return text
 }
 
-// filesOfPage is how many rows are on a page of the list of files.
-const filesOfPage = 30
-
 // listFiles lists the files that came for the session and those that it sends, the newest first, or shows one
 // with its name and text.
 func (s *Server) listFiles(ctx context.Context, a *fileArguments) (*result, error) {
@@ -175,7 +172,7 @@ func (s *Server) listFiles(ctx context.Context, a *fileArguments) (*result, erro
 		}
 		return describeFiles(id, slices.DeleteFunc(all, func(f client.File) bool { return f.ID != id }))
 	}
-	first, end, err := cutRows(len(all), filesOfPage, a.Page)
+	first, end, err := cutRows(len(all), tasksOfPage, a.Page)
 	if err != nil {
 		return nil, err
 	}

@@ -249,7 +249,7 @@ func (s *Server) listTasks(ctx context.Context, page int) (*result, error) {
 	return r, nil
 }
 
-// tasksOfPage is how many rows are on a page of the list of tasks.
+// tasksOfPage is how many rows are on a page of the list of tasks, or of files.
 const tasksOfPage = 30
 
 // cutRows returns which of n rows are on a page of so many.
