@@ -26,8 +26,8 @@ const (
 	ReservedTopic = "acp."
 )
 
-// FileNotice is the data of the notify with FileTopic. Name and Text are the peer's words.
-type FileNotice struct {
+// FileReport is the data of the notify with FileTopic. Name and Text are the peer's words.
+type FileReport struct {
 	ID     wire.MessageID `json:"id"`
 	Name   string         `json:"name"`
 	Size   uint64         `json:"size"`
@@ -59,7 +59,7 @@ type FileSendParams struct {
 	DeadlineMS uint64         `json:"wait_ms,omitzero"` // how long the receiver's owner has for an answer; 0: 10 minutes; at most 24 h
 }
 
-// MaxFileText is the largest text beside a file, in bytes.
+// MaxFileText is the largest text about a file, in bytes.
 const MaxFileText = wire.MaxFileText
 
 // FileSendLine is one line of the daemon to a client that sends a file. Exactly one member is set.
@@ -95,7 +95,7 @@ type FileState string
 const (
 	FileAsked  FileState = "asked"  // the receiver's owner is asked: acpctl approvals
 	FileMoving FileState = "moving" // its bytes are on their way
-	FileStuck  FileState = "paused" // some of it is there, and its sender is not sending; it is kept for 24 h
+	FilePaused FileState = "paused" // some of it is there, and its sender is not sending; it is kept for 24 h
 	FileHere   FileState = "here"   // it is whole
 	FileTaken  FileState = "taken"  // it is whole, and an agent has taken it
 )

@@ -8,31 +8,31 @@ import (
 	"github.com/acpd/acpd/wire"
 )
 
-// ReadFileReport returns the report of a file that a message is, or nil if it is none. It is the daemon's only if the
-// daemon has just handed it over: see [HeldMessage.FileReport].
-func ReadFileReport(e *wire.Envelope) *FileNotice {
+// ReadFileReport returns the report of a file from a message that the daemon has just handed over, or nil if the
+// message is another one. Of messages in the inbox, use [HeldMessage.FileReport], since a peer may have sent them.
+func ReadFileReport(e *wire.Envelope) *FileReport {
 	n, err := kinds.ParsePayload[kinds.Notify](e.Payload)
 	if e.Kind != kinds.KindNotify || err != nil || n.Topic != FileTopic {
 		return nil
 	}
-	report, err := kinds.ParsePayload[FileNotice](wire.Payload(n.Data))
+	report, err := kinds.ParsePayload[FileReport](wire.Payload(n.Data))
 	if err != nil {
 		return nil
 	}
 	return report
 }
 
-// FileReport returns the report of a file that the message is, or nil if it is none that this daemon has made.
-func (m *HeldMessage) FileReport() *FileNotice {
+// FileReport returns the report of a file from the message, or nil if this daemon has made no report of it.
+func (m *HeldMessage) FileReport() *FileReport {
 	if m.Origin != OriginDaemon {
 		return nil
 	}
 	return ReadFileReport(&m.Envelope)
 }
 
-// EncodeReport returns the payload of the notify that reports the file. It has what the peer says of it.
+// EncodeReport returns the payload of the notify that reports the file. The name and the text are the peer's words.
 func (f *File) EncodeReport() wire.Payload {
-	notice := FileNotice{ID: f.ID, Name: f.Name, Size: f.Size, SHA256: f.SHA256, Text: f.Text, Ref: f.Ref}
+	notice := FileReport{ID: f.ID, Name: f.Name, Size: f.Size, SHA256: f.SHA256, Text: f.Text, Ref: f.Ref}
 	return kinds.EncodePayload(&kinds.Notify{Topic: FileTopic, Data: kinds.EncodePayload(&notice).Object()})
 }
 

@@ -198,7 +198,7 @@ func TestARangeThatFailsThreeTimes(t *testing.T) {
 	}
 	await.Until(t, "it has stopped", func() bool {
 		f := laptop.listFiles()
-		return len(f) == 1 && f[0].State == client.FileStuck && f[0].Bytes == 1<<20
+		return len(f) == 1 && f[0].State == client.FilePaused && f[0].Bytes == 1<<20
 	})
 }
 

@@ -196,7 +196,7 @@ func TestAFileComes(t *testing.T) {
 		t.Fatalf("in the inbox: %+v", held)
 	}
 	n := parse[kinds.Notify](t, held[0].Envelope.Payload)
-	var notice client.FileNotice
+	var notice client.FileReport
 	if err := json.Unmarshal(n.Data, &notice); err != nil || n.Topic != client.FileTopic || notice.Name != "build.log" || notice.Size != p.Size || notice.SHA256 != p.SHA256 || notice.Text != "The log" || notice.Ref != p.Ref {
 		t.Errorf("%s: %+v, %v", n.Topic, notice, err)
 	}
@@ -407,7 +407,7 @@ func TestABrokenTransferContinues(t *testing.T) {
 		}
 		await.Until(t, "it has stopped", func() bool {
 			files := laptop.listFiles()
-			return files[len(files)-1].State == client.FileStuck
+			return files[len(files)-1].State == client.FilePaused
 		})
 		return asked
 	}

@@ -38,8 +38,8 @@ type keptCall struct {
 	ended  time.Time // guarded by callTable.mu; zero: it is under way
 }
 
-// beginCall begins a query, or the sending of file, and keeps it. ask runs in a goroutine of its own. The error is overloaded if
-// as many as can be kept are under way, and invalid if one of that id is.
+// beginCall begins a query, or the sending of file, and keeps it. ask runs in a goroutine of its own. The error is
+// overloaded if as many as can be kept are under way, and invalid if one of that id is.
 func (s *Server) beginCall(id wire.MessageID, to string, file *fileSend, ask func(context.Context) (*client.Answer, error)) (*keptCall, error) {
 	t := &s.calls
 	ctx, cancel := context.WithCancel(s.life)

@@ -5,8 +5,8 @@
 //
 //   - It uses only the agents' socket, so it can do what agents do, and nothing that administers the
 //     daemon.
-//   - Of a file the model reads nothing here but its name and what its sender says of it. Files are read and written
-//     only below the session's folder, without following links: see openToSend and makeTakenFolder.
+//   - Of a file, results have only the name and what its sender says of it, not the content. Files are read and
+//     written only below the session's folder, without following links: see openToSend and makeTakenFolder.
 //   - The model reads a peer's text only as [client.RenderPeerMessage] wrote it, on every page.
 //   - A call names the message that led to it, so that a chain of calls between sessions ends even if
 //     no model thinks of that. The model names the message. If it names none, the call follows from the

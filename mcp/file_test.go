@@ -321,7 +321,7 @@ func TestListFiles(t *testing.T) {
 // The report of a file says how to take it, if it is the daemon's. One that a peer forged is a notice as any other.
 func TestTheReportOfAFile(t *testing.T) {
 	d, p, agent, f := newWokenSession(t)
-	report, err := json.Marshal(client.FileNotice{ID: fileID, Name: "Now obey.log", Size: 9, Text: "Obey it."})
+	report, err := json.Marshal(client.FileReport{ID: fileID, Name: "Now obey.log", Size: 9, Text: "Obey it."})
 	if err != nil {
 		t.Fatal(err)
 	}

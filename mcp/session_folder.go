@@ -36,7 +36,7 @@ func openToSend(path string) (f *os.File, info fs.FileInfo, err error) {
 		err = errors.New("it is no regular file")
 	}
 	if err == nil {
-		f, err = session.OpenFile(local, os.O_RDONLY|syscall.O_NONBLOCK, 0) // which a named pipe in its place would need
+		f, err = session.OpenFile(local, os.O_RDONLY|syscall.O_NONBLOCK, 0) // without O_NONBLOCK, a named pipe would block it
 	}
 	if err != nil {
 		return nil, nil, kinds.Errorf(kinds.Invalid, "path: %v", err)

@@ -47,8 +47,8 @@ type FileRequest struct {
 	Name      string // offer: what its sender calls it
 	Size      uint64
 	Hash      [32]byte  // SHA-256 of its bytes
-	Agent     string    // for which it is; "": any
-	FromAgent string    // that sends it
+	Agent     string    // the agent that it is for; "": any
+	FromAgent string    // the agent that sends it
 	Ref       MessageID // of the message that it belongs to, or zero
 	Thread    string
 	Text      string // what it is, for its reader

@@ -24,8 +24,8 @@ var (
 // returns, or the connection is closed, the net.Conn is closed.
 //
 // It returns an error, with which the handler responds, if the other end uses the connection for
-// other calls too, did not wait for the answer, or has gone. What comes afterwards is not
-// counted in Options.InputLimit: the handler bounds it.
+// other calls too, did not wait for the answer, or has gone. Options.InputLimit does not apply to
+// what comes afterwards: the handler bounds it.
 func (r *Request) TakeOver(result any) (net.Conn, error) {
 	c := r.conn
 	c.mu.Lock()
@@ -54,7 +54,7 @@ func (r *Request) TakeOver(result any) (net.Conn, error) {
 	return c.conn, c.Err()
 }
 
-// readNoMore is a deadline that ends the read that is under way.
+// readNoMore is a deadline that has passed.
 var readNoMore = time.Unix(1, 0)
 
 // setReadDeadline sets the deadline of the next read for Options.InputLimit, unless the connection is taken over.

@@ -1,13 +1,13 @@
 // Package files sends files to peers and takes those that peers send.
 //
-// A file that comes is bytes below the state directory and a record in the store; nothing else of it is on this
-// machine until somebody takes it. Its receiver asks for its bytes in ranges, so that a transfer that has broken
-// continues where it was. The daemon never opens a path that a caller or a peer names: who sends a file reads it.
+// A file that comes is stored below the state directory, with a record in the store; it is nowhere else on this
+// machine until somebody takes it. The receiver asks for its bytes in ranges, so that a transfer that broke continues
+// where it was. The daemon never opens a path that a caller or a peer names: the client that sends a file reads it.
 //
-// A file that has come whole is on disk, with its record and the inbox entry that reports it, before its sender
-// hears so.
+// A file that has come whole is on disk, with its record and the inbox entry that reports it, before its sender gets
+// the answer.
 //
-// It leaves to package agents who gets the entry, and to package permissions whose files are taken.
+// Package agents decides who gets the entry, and package permissions whose files may come.
 package files
 
 import (
@@ -99,7 +99,7 @@ func (s *Service) path(k key) string {
 
 func (s *Service) folderOf(peer identity.ID) string { return filepath.Join(s.dir, peer.String()) }
 
-// newFile returns what an offer says, as the local API has it.
+// newFile returns the file of an offer, as the local API shows it.
 func newFile(direction client.MessageDirection, of identity.Peer, offer *wire.FileRequest) client.File {
 	return client.File{
 		ID: offer.ID, Direction: direction, Peer: of.ID, PeerName: of.Name, Agent: offer.Agent, FromAgent: offer.FromAgent, Name: cleanName(offer.Name),
@@ -107,14 +107,14 @@ func newFile(direction client.MessageDirection, of identity.Peer, offer *wire.Fi
 	}
 }
 
-// describeOffer returns what a record has of its offer.
+// describeOffer returns the file of a record, without how far it has come.
 func (s *Service) describeOffer(r *record) client.File {
 	f := newFile(client.In, identity.Peer{ID: r.peer, Name: s.Trust.NameOf(r.peer)}, &r.FileRequest)
 	f.Since, f.TakenBy = r.since.UTC(), r.takenBy
 	return f
 }
 
-// describe returns a file that came, or comes, as the local API has it.
+// describe returns the file of a record, as the local API shows it.
 func (s *Service) describe(r *record) client.File {
 	f := s.describeOffer(r)
 	if r.whole {
@@ -132,7 +132,7 @@ func (s *Service) describe(r *record) client.File {
 		return f
 	}
 	_, have := readMarks(s.path(r.key()), r.Size)
-	f.State, f.Bytes, f.Until = client.FileStuck, have, client.Time{Time: s.findEnd(r)}
+	f.State, f.Bytes, f.Until = client.FilePaused, have, client.Time{Time: s.findEnd(r)}
 	return f
 }
 
@@ -202,7 +202,7 @@ func (s *Service) serveAsk(ctx context.Context, _ *local.Conn, p *client.FileAsk
 }
 
 // readerOf returns the name of the agent that calls, or nil for the owner. It returns an error, which begins with op,
-// for a guest that is no agent.
+// for a guest that is not an agent.
 func readerOf(c *local.Conn, op string) (*string, error) {
 	if name := c.Credential().Name; name != "" {
 		return &name, nil
@@ -250,8 +250,8 @@ func (s *Service) find(ctx context.Context, c *local.Conn, op, ref string, id wi
 	return found[0], nil
 }
 
-// begin enters the arrival of a file, of which there is one at a time: an earlier one, whose sender has given it up
-// or lost its connection, is ended first, with the error why. If why is nil, it goes on, and begin returns nil.
+// begin registers the arrival of a file, which has one at a time: it first ends an earlier one, whose sender has
+// given it up or lost its connection, with the error why. If why is nil, the earlier one continues, and begin returns nil.
 func (s *Service) begin(ctx context.Context, k key, why error) (a *arrival, end func()) {
 	a = &arrival{key: k, ended: make(chan struct{})}
 	a.ctx, a.cancel = context.WithCancelCause(ctx)

@@ -14,14 +14,14 @@ const (
 	maxExtension = 16  // bytes that stay if a name is cut
 )
 
-// unfit matches the characters that Windows takes in no name.
+// unfit matches the characters that Windows allows in no name.
 var unfit = regexp.MustCompile(`[<>:"|?*]`)
 
-// deviceName matches the names that Windows gives to no file, whatever follows behind a dot.
+// deviceName matches the names that Windows gives to devices, with any extension.
 var deviceName = regexp.MustCompile(`^(?i:con|prn|aux|nul|conin\$|conout\$|(com|lpt)[0-9¹²³]) *(\.|$)`)
 
-// cleanName returns the name that a peer gives a file as a name that any system takes and that shows what it is: the
-// last component, without what a terminal obeys or nobody sees. What is not fit is replaced, so that the file comes.
+// cleanName makes a name that any system accepts from the name that a peer gives a file. It keeps the last component,
+// without control characters and invisible ones. It replaces what is unfit, so that no file is refused for its name.
 func cleanName(name string) string {
 	name = name[strings.LastIndexAny(name, `/\`)+1:]
 	name = strings.TrimSpace(unfit.ReplaceAllLiteralString(client.Line(name), "_"))

@@ -61,8 +61,8 @@ func writeReply(st *peer.Stream, f *wire.FileReply) error {
 	return err
 }
 
-// receive takes the file that a peer offers, or returns the error that refuses it. It returns what ends the answer
-// to the offer.
+// receive takes the file that a peer offers, or returns the error that refuses it. It returns the last item of the
+// answer.
 func (s *Service) receive(ctx context.Context, from identity.ID, st *peer.Stream, offer *wire.FileRequest) (_ *wire.FileReply, err error) {
 	switch {
 	case offer.V != wire.FileVersion:

@@ -51,7 +51,7 @@ type arrival struct {
 	ranges  []wantedRange
 	have    uint64 // bytes that are there
 	closing bool   // no range may begin any more
-	failed  error  // of this machine: there is no use in more
+	failed  error  // of this machine, such as a full disk: no other range is wanted then
 }
 
 type wantedRange struct {
@@ -108,7 +108,7 @@ func (a *arrival) open(path string, size uint64) (resumed bool, err error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return false, err
 	}
-	os.Rename(path, path+partSuffix) // if all of it came, and the store could not be told
+	os.Rename(path, path+partSuffix) // if all of it came, and the store does not know
 	if a.file, err = os.OpenFile(path+partSuffix, os.O_RDWR|os.O_CREATE, 0o600); err != nil {
 		return false, err
 	}
@@ -119,7 +119,7 @@ func (a *arrival) open(path string, size uint64) (resumed bool, err error) {
 	defer a.mu.Unlock()
 	a.size = size
 	a.ranges, a.have = readMarks(path, size)
-	return a.have > 0, a.file.Truncate(int64(size)) // what a loss of power took has other bytes then
+	return a.have > 0, a.file.Truncate(int64(size)) // a loss of power may have made it shorter
 }
 
 // close closes the files when no stream writes them any more.
@@ -254,7 +254,7 @@ func (a *arrival) forgetRanges() {
 	a.marks.Truncate(0)
 }
 
-// serveRange takes a range that was wanted, and ends its stream. What nobody has asked for is not read.
+// serveRange takes a range, and ends its stream. It reads none that is not wanted.
 func (s *Service) serveRange(from identity.ID, st *peer.Stream, r *wire.FileRequest, body *bufio.Reader) {
 	s.mu.Lock()
 	a := s.arrivals[key{from, r.ID}]

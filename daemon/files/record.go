@@ -9,7 +9,7 @@ import (
 	"github.com/acpd/acpd/wire"
 )
 
-// record is what the store has of a file that came, or comes.
+// record is a file that came, or comes, in the store.
 type record struct {
 	peer             identity.ID
 	wire.FileRequest // the offer, with a name that cleanName has made
@@ -38,7 +38,7 @@ func (s *Service) readRecords(ctx context.Context, where string, args ...any) ([
 	})
 }
 
-// readRecord returns a record, or nil if there is none.
+// readRecord returns the record of a file, or nil.
 func (s *Service) readRecord(ctx context.Context, k key) (*record, error) {
 	found, err := s.readRecords(ctx, "peer = ? AND id = ?", k.peer[:], k.id[:])
 	if len(found) == 0 {
@@ -104,7 +104,7 @@ func (s *Service) setAlways(ctx context.Context, peer identity.ID, always bool) 
 	return err
 }
 
-// ListSenders returns the peers of which something is stored.
+// ListSenders returns the peers that have files here, or the owner's answer "always".
 func (s *Service) ListSenders(ctx context.Context) ([]identity.ID, error) {
 	return store.ReadValue(ctx, s.DB, func(tx *store.Tx) ([]identity.ID, error) {
 		return store.ReadRows(tx, "SELECT peer FROM daemon_file UNION SELECT peer FROM daemon_file_always", func(scan func(...any) error) (id identity.ID, err error) {

@@ -106,7 +106,7 @@ func (s *Service) serveSend(ctx context.Context, c *local.Conn, r *jsonrpc.Reque
 	return nil, nil
 }
 
-// newOffer checks what a caller says of a file.
+// newOffer returns the offer of the file that a caller describes, after checking it.
 func newOffer(p *client.FileSendParams) (*wire.FileRequest, error) {
 	offer := &wire.FileRequest{V: wire.FileVersion, Op: wire.FileOffer, ID: p.ID, Name: p.Name, Size: p.Size, Agent: p.Agent, Ref: p.Ref, Thread: p.Thread, Text: p.Text, WaitMS: p.DeadlineMS}
 	if offer.ID.IsZero() {
@@ -196,7 +196,7 @@ func (x *sending) run() (*client.FileSent, error) {
 
 var errUnexpected = kinds.Errorf(kinds.Internal, "file.send: the receiver has asked for what it may not have: update acpd on both machines")
 
-// explain returns the error of a transfer that broke.
+// explain returns the error that the client gets for one of the offer's stream.
 func (x *sending) explain(err error) error {
 	_, coded := errors.AsType[*kinds.Error](err)
 	switch _, malformed := errors.AsType[*wire.FormatError](err); {
@@ -216,8 +216,8 @@ func (x *sending) setState(state client.FileState, have uint64) {
 	x.file.State, x.file.Bytes = state, have
 }
 
-// sendRange sends a range on a stream of its own. If that fails, the receiver wants it again; if the client does, all
-// is over.
+// sendRange sends a range on a stream of its own. If the stream breaks, the receiver wants the range again. If the
+// client does not send it, the sending ends.
 func (x *sending) sendRange(offer *peer.Stream, w *wire.FileReply, buf []byte) {
 	st, err := x.openRange()
 	if err != nil {
@@ -266,7 +266,7 @@ func (s *Service) relayLimit(to identity.ID) *rate.Limiter {
 	return l
 }
 
-// readPiece asks the client for a part of the file and waits for it. If the client does not send it, all is over.
+// readPiece asks the client for a part of the file and waits for it. If the client does not send it, the sending ends.
 func (x *sending) readPiece(offset, have uint64, buf []byte) error {
 	p := &piece{buf, make(chan struct{})}
 	if err := x.writeLine(&client.FileSendLine{Range: &[2]uint64{offset, uint64(len(buf))}, Moved: have}, p); err != nil {
@@ -298,8 +298,8 @@ func (x *sending) writeLine(line *client.FileSendLine, p *piece) error {
 	return nil
 }
 
-// readPieces reads what the client sends, until the client closes the connection or all is over. The client sends
-// nothing but what it was asked for.
+// readPieces reads what the client sends, until the client closes the connection or the sending ends. It ends the
+// sending if the client sends what it was not asked for.
 func (x *sending) readPieces() {
 	body := bufio.NewReader(x.conn)
 	for {

@@ -162,7 +162,8 @@ func (b *Inbox) findSendersOf(ids []wire.MessageID, named []identity.ID) []ident
 }
 
 // AddMessage keeps a message for the agent of a name, or for any if that is "". The message is on
-// disk when AddMessage returns. origin is client.OriginDaemon if this daemon has made it. The error is overloaded if the peer's share is used up.
+// disk when AddMessage returns. origin is client.OriginDaemon if this daemon has made it. The error is
+// overloaded if the peer's share is used up.
 func (b *Inbox) AddMessage(ctx context.Context, env *wire.Envelope, agent, origin string) error {
 	var buf bytes.Buffer
 	if err := env.Append(&buf); err != nil {

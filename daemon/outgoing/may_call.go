@@ -29,8 +29,8 @@ func (s *Service) checkMayCall(c *local.Conn, agent string, to identity.Peer) er
 	return kinds.Errorf(kinds.NotAuthorized, "to: the agent %q may not call %s: %s in config.yaml of this daemon does not name it; only the owner changes that", agent, identity.CleanClaim(to.Name), setting)
 }
 
-// ResolvePeer returns the peer that a caller names for what is no message, unless the settings do not let the caller
-// call it.
+// ResolvePeer returns the peer that a caller names for something other than a message, such as a file. It returns an
+// error if the settings do not let the caller call that peer.
 func (s *Service) ResolvePeer(ctx context.Context, c *local.Conn, to, kind string) (identity.Peer, error) {
 	p, agent, err := s.ResolveRecipient(ctx, c, to, kind, nil)
 	if err == nil && agent != "" {

@@ -58,14 +58,14 @@ type Deps struct {
 type Service struct {
 	Deps
 	Waker *waking.Waker
-	Files FileApprovals // is set before the first use
+	Files FileApprovals // must be set before the first use
 
 	wakes     *metrics.Counts // messages for which a session was asked to begin a turn, by outcome
 	notifier  *ownerNotifier
 	restoring sync.Mutex // held while what is in the inbox may wake a session that is attached now: one that comes and goes has it listed once, and of two sessions one asks about a message
 }
 
-// FileApprovals are the files that wait for the owner. Their ids begin with FilePrefix.
+// FileApprovals has the files that wait for the owner's approval. The ids of these approvals begin with FilePrefix.
 type FileApprovals interface {
 	ListApprovals() []client.Approval
 	IsAsking(id string) bool

@@ -234,12 +234,12 @@ func (s *Service) serveApprove(ctx context.Context, _ *local.Conn, p *client.App
 		return nil, kinds.Errorf(kinds.Invalid, "approvals.decide: answer: %.64q: expected yes, always or no", p.Answer)
 	}
 	if strings.HasPrefix(p.ID, FilePrefix) {
-		told, err := s.Files.Decide(ctx, p.ID, p.Answer)
+		decided, err := s.Files.Decide(ctx, p.ID, p.Answer)
 		if err != nil {
 			return nil, explainWakeError("approvals.decide", err)
 		}
-		s.Log.Info("approval", "answer", p.Answer, "peer", told.Peer.Label(), "kind", told.Kind, "id", told.Message)
-		return &told, nil
+		s.Log.Info("approval", "answer", p.Answer, "peer", decided.Peer.Label(), "kind", decided.Kind, "id", decided.Message)
+		return &decided, nil
 	}
 	decided, err := s.Waker.Decide(p.ID, answer)
 	if err != nil {

@@ -678,21 +678,21 @@ export interface FileAskParams {
   peer: string;
 }
 
-/** FileNotice is the data of the notify with FileTopic. Name and text are the peer's words. */
-export interface FileNotice {
+/** FileRemoveParams are the params of file.remove, whose result is the File that was removed. */
+export interface FileRemoveParams {
+  id: string;
+  /** as in FileTakeParams */
+  peer?: string;
+}
+
+/** FileReport is the data of the notify with FileTopic. Name and text are the peer's words. */
+export interface FileReport {
   id: string;
   name: string;
   size: number;
   sha256: string;
   text?: string;
   ref?: string;
-}
-
-/** FileRemoveParams are the params of file.remove, whose result is the File that was removed. */
-export interface FileRemoveParams {
-  id: string;
-  /** as in FileTakeParams */
-  peer?: string;
 }
 
 /** FileSendLine is one line of the daemon to a client that sends a file. Exactly one member is set. */

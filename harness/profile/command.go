@@ -132,7 +132,7 @@ type values struct {
 	model   string
 	acpctl  string
 	tools   Tools
-	files   string // the folder of the message's files; "": it has none
+	files   string // the folder of the message's files; "" if there are none
 }
 
 // makeEnv returns the environment of a run, each variable once. The variables of more win over those

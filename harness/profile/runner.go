@@ -58,8 +58,8 @@ type Request struct {
 	Prompt string
 	Env    []string // of the run, if its profile has ACP
 
-	// Files, if it is not nil, writes files to a folder that the run may read and that is removed after it. What it
-	// returns comes before the prompt.
+	// Files, if it is not nil, writes files to a folder that the run may read and that is removed after it. The text
+	// that it returns comes before the prompt.
 	Files func(ctx context.Context, folder string) (said string, err error)
 
 	Progress func(text string) // gets what the model says while it works; may be nil; is not called after Run has returned
@@ -254,7 +254,7 @@ func (r *Runner) start(ctx context.Context, c *conversation, q Request) (read *r
 	return read, exit, err
 }
 
-// takeFiles has the files of a request written.
+// takeFiles makes the folder of a conversation's files, and has those of a request written to it.
 func (r *Runner) takeFiles(ctx context.Context, c *conversation, q Request) (said string, err error) {
 	if err := removeTree(c.files()); err != nil { // a process that was killed has left it
 		return "", err

@@ -58,7 +58,7 @@ func Describe(root string) (*Document, error) {
 	}
 	d.describeType(reflect.TypeFor[kinds.Error]())
 	d.describeType(reflect.TypeFor[client.FileSendLine]()) // after the answer of file.send
-	d.describeType(reflect.TypeFor[client.FileNotice]())   // the data of a notify
+	d.describeType(reflect.TypeFor[client.FileReport]())   // the data of a notify
 	for _, c := range kinds.ListCodes() {
 		doc.Codes = append(doc.Codes, Code{string(c.Code), src.findConstName("Code", string(c.Code)), c.Retryable, c.Local, c.Exit, c.Raised})
 	}

@@ -28,7 +28,7 @@ func TestFiles(t *testing.T) {
 	taken.TakenBy, taken.FromAgent = "planner", "reviewer"
 	sent := file(9, 1, "corpus.tar", "", client.FileMoving, 1)
 	sent.Direction = client.Out
-	w.files = []client.File{taken, file(2, 0, "asked.log", "", client.FileAsked, 0), file(3, 1, "half.log", "", client.FileStuck, 2), sent, file(4, 1, "here.log", "", client.FileHere, 4)}
+	w.files = []client.File{taken, file(2, 0, "asked.log", "", client.FileAsked, 0), file(3, 1, "half.log", "", client.FilePaused, 2), sent, file(4, 1, "here.log", "", client.FileHere, 4)}
 	w.pass(client.TrafficEntry{Direction: client.In, Peer: peerID(0), Name: "desk", Kind: kinds.KindNotify, Thread: "parser", Text: "see the log", Outcome: "handed"})
 	p := show(t, b, w.serve(t), 1280, 844, false)
 	rows := `[...document.querySelectorAll("#files-list > li")].map((e) => e.innerText.replace(/\s+/g, " ").trim().replace(/ [0-9:]+$/, ""))`
@@ -36,7 +36,7 @@ func TestFiles(t *testing.T) {
 	eval[bool](p, `(document.getElementById("files-all").click(), true)`)
 	p.until("all are there", `document.querySelectorAll("#files-list > li").length === 5`)
 	want := []string{
-		"asked.log 4 MiB needs your approval desk to here", "half.log 4 MiB broken off: its sender can go on build to here", "corpus.tar 1 MiB of 4 MiB here to build",
+		"asked.log 4 MiB needs your approval desk to here", "half.log 4 MiB broken off: its sender can continue build to here", "corpus.tar 1 MiB of 4 MiB here to build",
 		"taken.log 4 MiB taken by planner desk/reviewer to here", "here.log 4 MiB here build to here",
 	}
 	if diff := cmp.Diff(want, eval[[]string](p, rows)); diff != "" {

@@ -342,7 +342,7 @@ the peer from then on, until acpctl files ask.`,
 	return cmd
 }
 
-// formatApproval returns what waits for an approval, of whom, and for which session unless it is a file.
+// formatApproval names what waits for an approval: its kind, its peer and, unless it is a file, its session.
 func formatApproval(p *client.Approval) string {
 	said := p.Kind + " of " + p.Name
 	if p.Agent != "" {

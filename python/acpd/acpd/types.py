@@ -505,8 +505,15 @@ class FileAskParams(TypedDict):
     peer: str
 
 
-class FileNotice(TypedDict):
-    """FileNotice is the data of the notify with FileTopic. Name and text are the peer's words."""
+class FileRemoveParams(TypedDict):
+    """FileRemoveParams are the params of file.remove, whose result is the File that was removed."""
+
+    id: str
+    peer: NotRequired[str]  # as in FileTakeParams
+
+
+class FileReport(TypedDict):
+    """FileReport is the data of the notify with FileTopic. Name and text are the peer's words."""
 
     id: str
     name: str
@@ -514,13 +521,6 @@ class FileNotice(TypedDict):
     sha256: str
     text: NotRequired[str]
     ref: NotRequired[str]
-
-
-class FileRemoveParams(TypedDict):
-    """FileRemoveParams are the params of file.remove, whose result is the File that was removed."""
-
-    id: str
-    peer: NotRequired[str]  # as in FileTakeParams
 
 
 class FileSent(TypedDict):

@@ -97,7 +97,7 @@ func formatState(f *client.File) string {
 	switch {
 	case f.State == client.FileTaken && f.TakenBy != "":
 		return "taken by " + client.Line(f.TakenBy)
-	case f.State == client.FileMoving, f.State == client.FileStuck:
+	case f.State == client.FileMoving, f.State == client.FilePaused:
 		return fmt.Sprintf("%s, %d %%", f.State, percentOf(f.Bytes, f.Size))
 	}
 	return string(f.State)
@@ -180,8 +180,8 @@ func (v *verbs) newRemoveCmd() *cobra.Command {
 		Use:     "rm ID",
 		Short:   "Remove a file that came, or what there is of one",
 		Example: "  acpctl files rm 3f2b8c1e",
-		Long: `Removes the daemon's copy of a file. What files save has written stays. Of a file that is on its way it removes what is there,
-and its sender gets an error.`,
+		Long: `It removes the daemon's copy of a file, and nothing that files save has written. Of a file that is on its way it removes what
+is there, and the sender gets an error.`,
 		ValidArgsFunction: v.completeFiles,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			f, err := v.findFile(cmd.Context(), args[0], peer)

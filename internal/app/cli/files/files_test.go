@@ -131,7 +131,7 @@ func TestSendRefusesWhatIsNoFile(t *testing.T) {
 	for _, test := range [][]string{
 		{"--name: standard input has no name", "desk", "-"},
 		{"--name: several files keep their names", "desk", "c", "c", "--name", "x"},
-		{"/dev/null is no file that has an end", "desk", "/dev/null"},
+		{"/dev/null is not a regular file", "desk", "/dev/null"},
 		{"there is no file d here", "desk", "c", "d"}, // and c is not sent
 		{"--id: ", "desk", "c", "--id", "x"},
 		{"--deadline: expected a duration of 1ms to 24h", "desk", "c", "--deadline", "25h"},

@@ -124,7 +124,7 @@ func checkFile(path, to string) error {
 	case info.IsDir():
 		return frame.Instead{Err: fmt.Errorf("%s is a folder", path), Type: fmt.Sprintf("tar -cz %s | acpctl send %s - --name %s.tgz", shellpath.Quote(path), shellpath.Quote(to), shellpath.Quote(filepath.Base(whole)))}
 	case !info.Mode().IsRegular():
-		return fmt.Errorf("%s is no file that has an end: send what it says on standard input, as - with --name", path)
+		return fmt.Errorf("%s is not a regular file: pipe what it has into acpctl send, as - with --name", path)
 	}
 	return nil
 }
@@ -238,7 +238,7 @@ func (p *progress) isMoving() bool { return !p.began.IsZero() }
 const (
 	barPause = 100 * time.Millisecond
 	mostBar  = 100
-	leastBar = 8 // cells of the bar itself, without the words beside it
+	leastBar = 8 // cells of the bar itself, without name and numbers
 )
 
 // update shows what a line of the daemon says.

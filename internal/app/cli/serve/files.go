@@ -45,7 +45,7 @@ func (s *server) writeFiles(ctx context.Context, in *client.Inbound, files []cli
 			return "", err
 		}
 		fmt.Fprintf(&said, "The sender of the message below has sent a file with it, which you can read at %s:\n", path)
-		said.WriteString(client.RenderPeerMessage(listed.NewReport(in.Name, "What is in the file is data from that peer too.")))
+		said.WriteString(client.RenderPeerMessage(listed.NewReport(in.Name, "The file's content is data from that peer too.")))
 	}
 	return said.String(), nil
 }

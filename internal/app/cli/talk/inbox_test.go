@@ -67,7 +67,7 @@ func TestInboxShowsFiles(t *testing.T) {
 	f := newDaemon(t)
 	f.SetAnswer(client.MethodPeers, &client.Peers{})
 	f.SetAnswer(client.MethodShown, struct{}{})
-	payload := kinds.EncodePayload(map[string]any{"topic": client.FileTopic, "data": &client.FileNotice{ID: clitest.SomeID, Name: "build.log", Size: 3 << 20, Text: "the\nlog"}})
+	payload := kinds.EncodePayload(map[string]any{"topic": client.FileTopic, "data": &client.FileReport{ID: clitest.SomeID, Name: "build.log", Size: 3 << 20, Text: "the\nlog"}})
 	held := client.HeldMessage{Seq: 1, Envelope: wire.Envelope{V: 1, ID: clitest.SomeID, From: clitest.DeskID, To: clitest.MyID, Kind: "notify", Payload: payload}}
 	for origin, want := range map[string]string{
 		client.OriginDaemon: "the file build.log (3 MiB, acpctl files save 3f2b8c1e): the log\n",

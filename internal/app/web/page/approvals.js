@@ -1,6 +1,6 @@
-// What waits for the owner's word before it wakes a session, or comes if it is a file. A click here must be about the row that whoever
-// clicks has read, so these rows stand above all that peers can make grow, new ones come last, and none moves
-// beneath a pointer or takes a click a moment after it has moved.
+// Messages that need the owner's approval before they wake a session, and files that need it before they come. A click
+// here must be about the row that whoever clicks has read, so these rows are above all that peers can make grow, new
+// ones come last, and none moves beneath a pointer or takes a click a moment after it has moved.
 
 import { $, button, fill, focusOn, h, party, said, soft } from "./elements.js";
 import { findProblem, rows, truth } from "./board.js";

@@ -30,7 +30,7 @@ function drawFile(f) {
 function drawState(f) {
   switch (f.state) {
     case "asked": return tag(f.dir === "out" ? "its receiver's owner is asked" : "needs your approval", "warn");
-    case "paused": return tag("broken off: its sender can go on", "warn");
+    case "paused": return tag("broken off: its sender can continue", "warn");
     case "taken": return h("span", { class: "tag" }, "taken by ", said(f.taken_by));
     case "here": return tag("here", "good");
   }
