@@ -77,8 +77,11 @@ func files() []vector {
 			no(request, name+", "+p.key+" null", framed(m.with(p.key, raw("\xf6")).cbor()), p.key)
 		}
 	}
-	for field, most := range map[string]int{"name": 1024, "agent": 64, "from_agent": 64, "thread": 64, "text": 4096} {
-		no(request, field+" too long", framed(full.with(field, str(strings.Repeat("x", most+1))).cbor()), field)
+	for _, x := range []struct {
+		field string
+		most  int
+	}{{"name", 1024}, {"agent", 64}, {"from_agent", 64}, {"thread", 64}, {"text", 4096}} {
+		no(request, x.field+" too long", framed(full.with(x.field, str(strings.Repeat("x", x.most+1))).cbor()), x.field)
 	}
 	no(request, "id zero", framed(offer.with("id", bin(make([]byte, 16))).cbor()), "id")
 	no(request, "id of 15 bytes", framed(offer.with("id", bin(id(0x10, 15))).cbor()), "id")
