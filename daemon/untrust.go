@@ -43,6 +43,7 @@ func (d *Daemon) forgetPeer(id identity.ID) {
 	d.repeats.ForgetPeer(id)
 	d.watch.Traffic.ForgetPeer(id)
 	d.outgoing.Forget(id)
+	d.fileService.ForgetPeer(id)
 	d.sessions.Waker.ForgetPeer(id)
 	d.known.ForgetPeer(id)
 }
@@ -55,7 +56,7 @@ func (d *Daemon) listRemovals() []peers.Removal {
 	return []peers.Removal{
 		{Part: client.PartChannels, Remove: nameless(d.channels.ForgetPeer)},
 		{Part: client.PartInbox, Remove: nameless(d.inbox.DeletePeerMessages)},
-		{Part: client.PartFiles, Remove: nameless(d.fileService.Forget)},
+		{Part: client.PartFiles, Remove: nameless(d.fileService.DeletePeer)},
 		{Part: client.PartDelegations, Remove: d.tasks.EndWith},
 		{Part: client.PartWake, Remove: nameless(d.sessions.Waker.DeletePeer)},
 		{Part: client.PartConversations, Remove: nameless(d.spending.CountUntrust)},

@@ -274,6 +274,9 @@ func (s *Service) begin(ctx context.Context, k key, why error) (a *arrival, end 
 	return a, func() {
 		a.cancel(nil)
 		a.close()
+		if context.Cause(a.ctx) == errUntrusted { // it may have opened its file after DeletePeer
+			s.removeBytes(k)
+		}
 		s.mu.Lock()
 		delete(s.arrivals, k)
 		s.mu.Unlock()
@@ -294,24 +297,36 @@ func (s *Service) remove(ctx context.Context, k key, why error) error {
 
 // drop removes a file with its record. The caller has begun its arrival.
 func (s *Service) drop(ctx context.Context, r *record) error {
-	if err := s.deleteRecord(ctx, r.key()); err != nil {
+	n, err := s.deleteRecord(ctx, r.key())
+	if err != nil {
 		return ownwords.Errorf("remove a file: %w", err)
 	}
-	s.files.Release(r.peer, 1)
-	s.bytes.Release(r.peer, int64(r.Size))
-	for _, suffix := range []string{"", partSuffix, mapSuffix} {
-		os.Remove(s.path(r.key()) + suffix)
+	if n > 0 { // else DeletePeer was first
+		s.release(r)
 	}
 	return nil
 }
 
-// Forget ends what is under way with a peer, and removes all of its files.
-func (s *Service) Forget(ctx context.Context, peer identity.ID) error {
-	var all []key
+// release removes the bytes of a file whose record is deleted, and gives back its share.
+func (s *Service) release(r *record) {
+	s.files.Release(r.peer, 1)
+	s.bytes.Release(r.peer, int64(r.Size))
+	s.removeBytes(r.key())
+}
+
+func (s *Service) removeBytes(k key) {
+	for _, suffix := range []string{partSuffix, "", mapSuffix} { // the partial file first: it may get its name meanwhile
+		os.Remove(s.path(k) + suffix)
+	}
+}
+
+// ForgetPeer ends what is under way with a peer. It waits for nothing.
+func (s *Service) ForgetPeer(peer identity.ID) {
 	s.mu.Lock()
-	for k := range s.arrivals {
+	defer s.mu.Unlock()
+	for k, a := range s.arrivals {
 		if k.peer == peer {
-			all = append(all, k)
+			a.cancel(errUntrusted)
 		}
 	}
 	for x := range s.sendings {
@@ -320,18 +335,20 @@ func (s *Service) Forget(ctx context.Context, peer identity.ID) error {
 		}
 	}
 	delete(s.relayed, peer)
-	s.mu.Unlock()
-	records, err := s.readRecords(ctx, "peer = ?", peer[:])
-	if err != nil {
-		return ownwords.Errorf("remove files: %w", err)
-	}
-	for _, r := range records {
-		all = append(all, r.key())
-	}
-	for _, k := range all {
-		if err := s.remove(ctx, k, errUntrusted); err != nil {
-			return err
+}
+
+// DeletePeer removes all files of a peer, after ForgetPeer. It does not wait for those that are coming: they record
+// nothing any more.
+func (s *Service) DeletePeer(ctx context.Context, peer identity.ID) error {
+	for n := rowsPerWrite; n == rowsPerWrite; {
+		gone, err := s.deleteSome(ctx, peer)
+		if err != nil {
+			return ownwords.Errorf("remove files: %w", err)
 		}
+		for _, r := range gone {
+			s.release(r)
+		}
+		n = len(gone)
 	}
 	os.Remove(s.folderOf(peer))
 	return s.setAlways(ctx, peer, false)

@@ -46,17 +46,18 @@ func (s *Service) Serve(ctx context.Context, from identity.ID, st *peer.Stream) 
 		done = &wire.FileReply{Op: wire.FileRefuse, Code: string(e.Code), Message: e.Message, RetryAfterMS: e.RetryAfterMS}
 		s.PeerLog.WriteLimited(from, slog.LevelInfo, "file refused", "peer", from.Label(), "err", err)
 	}
-	writeReply(st, done)
+	writeReply(ctx, st, done)
 	st.Close()
 }
 
-// writeReply writes an item that answers an offer.
-func writeReply(st *peer.Stream, f *wire.FileReply) error {
+// writeReply writes an item that answers an offer. When ctx ends it has a second more.
+func writeReply(ctx context.Context, st *peer.Stream, f *wire.FileReply) error {
 	b, err := wire.AppendFileReply(nil, f)
 	if err != nil {
 		return err
 	}
 	st.SetWriteDeadline(time.Now().Add(idleTime)) // a peer may give it no credit
+	defer context.AfterFunc(ctx, func() { st.SetWriteDeadline(time.Now().Add(time.Second)) })()
 	_, err = st.Write(b)
 	return err
 }
@@ -85,7 +86,7 @@ func (s *Service) receive(ctx context.Context, from identity.ID, st *peer.Stream
 			err = context.Cause(ctx)
 		}
 	}()
-	sender, trusted := s.Trust.FindPeer(from) // after begin: what Forget does not see, sees that
+	sender, trusted := s.Trust.FindPeer(from) // after begin: what ForgetPeer does not see, sees that
 	if !trusted {
 		return nil, errUntrusted
 	}
@@ -161,7 +162,7 @@ func (s *Service) accept(ctx context.Context, sender identity.Peer, st *peer.Str
 		}
 	}()
 	if !always && (files == 0 || bytes+int64(offer.Size) > int64(s.Config().Files.Ask)) {
-		if err := writeReply(st, &wire.FileReply{Op: wire.FileAsked}); err != nil {
+		if err := writeReply(ctx, st, &wire.FileReply{Op: wire.FileAsked}); err != nil {
 			return nil, err
 		}
 		if err := s.ask(ctx, r); err != nil {

@@ -137,7 +137,7 @@ func (s *Service) fetch(ctx context.Context, a *arrival, r *record, st *peer.Str
 	path := s.path(r.key())
 	resumed, err := a.open(path, r.Size)
 	if err == nil {
-		err = writeReply(st, &wire.FileReply{Op: wire.FileTake})
+		err = writeReply(ctx, st, &wire.FileReply{Op: wire.FileTake})
 	}
 	if err != nil {
 		return err
@@ -189,7 +189,7 @@ func (s *Service) fetchRanges(ctx context.Context, a *arrival, st *peer.Stream) 
 		}
 		for _, w := range wants {
 			if err == nil {
-				err = writeReply(st, w)
+				err = writeReply(ctx, st, w)
 			}
 		}
 		switch {

@@ -78,9 +78,24 @@ func (s *Service) takeRecord(ctx context.Context, k key, agent string) (bool, er
 	return n > 0, err
 }
 
-func (s *Service) deleteRecord(ctx context.Context, k key) error {
-	_, err := s.exec(ctx, "DELETE FROM daemon_file WHERE peer = ? AND id = ?", k.peer[:], k.id[:])
-	return err
+// deleteRecord deletes a record, and returns how many there were.
+func (s *Service) deleteRecord(ctx context.Context, k key) (int64, error) {
+	return s.exec(ctx, "DELETE FROM daemon_file WHERE peer = ? AND id = ?", k.peer[:], k.id[:])
+}
+
+const rowsPerWrite = 64 // that are deleted: other writers wait meanwhile
+
+// deleteSome deletes records of a peer, at most rowsPerWrite, and returns their ids and sizes.
+func (s *Service) deleteSome(ctx context.Context, peer identity.ID) (gone []*record, err error) {
+	const query = "DELETE FROM daemon_file WHERE row IN (SELECT row FROM daemon_file WHERE peer = ? LIMIT ?) RETURNING id, size"
+	err = s.DB.Write(ctx, true, func(tx *store.Tx) (err error) {
+		gone, err = store.ReadRows(tx, query, func(scan func(...any) error) (*record, error) {
+			r := &record{peer: peer}
+			return r, scan(store.Blob(r.ID[:]), &r.Size)
+		}, peer[:], rowsPerWrite)
+		return err
+	})
+	return gone, err
 }
 
 // sumUp returns what decides whether the owner is asked about a file of a peer: how many files of it there are, the

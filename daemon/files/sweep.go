@@ -93,7 +93,7 @@ func (s *Service) reconcile(ctx context.Context) error {
 			os.Rename(path, name) // if it was renamed, and the store does not know
 		}
 		if _, err := os.Lstat(name); errors.Is(err, fs.ErrNotExist) {
-			if err := s.deleteRecord(ctx, r.key()); err != nil {
+			if _, err := s.deleteRecord(ctx, r.key()); err != nil {
 				return err
 			}
 			continue

@@ -1,0 +1,88 @@
+package files
+
+import (
+	"context"
+	"os"
+	"testing"
+
+	"github.com/acpd/acpd/budget"
+	"github.com/acpd/acpd/daemon/agents"
+	"github.com/acpd/acpd/daemon/schema"
+	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/integration/statedb"
+	"github.com/acpd/acpd/store"
+	"github.com/acpd/acpd/wire"
+)
+
+// opened returns a service with a state directory of its own, and nothing around it.
+func opened(t *testing.T) *Service {
+	t.Helper()
+	s, err := Open(t.Context(), Deps{Deps: agents.Deps{Budget: &budget.Book{Peers: func() int { return 4 }}}, Dir: t.TempDir(), DB: statedb.New(t, schema.Migrate)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// addFile adds an unfinished file of a peer.
+func (s *Service) addFile(t *testing.T, peer identity.ID) *record {
+	t.Helper()
+	r := &record{peer: peer, FileRequest: wire.FileRequest{ID: wire.NewMessageID(), Name: "x", Size: 5}}
+	a := &arrival{}
+	for _, err := range []error{s.files.Reserve(peer, 1), s.bytes.Reserve(peer, 5), s.insertRecord(t.Context(), r)} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := a.open(s.path(r.key()), r.Size); err != nil {
+		t.Fatal(err)
+	}
+	a.close()
+	return r
+}
+
+// What an untrust removes waits for no file that is coming, be it that an agent has its time for the entry, and is
+// few writes. Such a file leaves nothing either.
+func TestUntrustWaitsForNoFile(t *testing.T) {
+	s := opened(t)
+	desk, laptop := identity.ID{1}, identity.ID{2}
+	coming := s.addFile(t, desk)
+	for range 100 {
+		s.addFile(t, desk)
+	}
+	other := s.addFile(t, laptop)
+	a, end := s.begin(t.Context(), coming.key(), nil)
+	commits := 0
+	s.DB.ObserveCommits(func(store.Commit) { commits++ })
+	s.ForgetPeer(desk)
+	if context.Cause(a.ctx) != errUntrusted {
+		t.Errorf("it goes on: %v", context.Cause(a.ctx))
+	}
+	if err := s.DeletePeer(t.Context(), desk); err != nil {
+		t.Fatal(err)
+	}
+	if commits > 4 {
+		t.Errorf("%d commits", commits)
+	}
+	if _, err := os.Stat(s.folderOf(desk)); err == nil {
+		t.Error("the folder is left")
+	}
+	if _, err := a.open(s.path(coming.key()), coming.Size); err != nil {
+		t.Fatal(err)
+	}
+	end()
+	if left, _ := os.ReadDir(s.folderOf(desk)); len(left) != 0 {
+		t.Errorf("%v are left", left)
+	}
+	if err := s.drop(t.Context(), coming); err != nil { // as it ends with a wrong hash
+		t.Error(err)
+	}
+	if left, err := s.readRecords(t.Context(), "TRUE"); err != nil || len(left) != 1 || left[0].ID != other.ID {
+		t.Errorf("%v are left, %v", left, err)
+	}
+	for of, want := range map[identity.ID]int64{desk: 0, laptop: 1} {
+		if n, bytes := s.files.HeldBy(of), s.bytes.HeldBy(of); n != want || bytes != 5*want {
+			t.Errorf("%s holds %d files, %d bytes", of.Label(), n, bytes)
+		}
+	}
+}
