@@ -113,6 +113,9 @@ func (s *Service) receive(ctx context.Context, from identity.ID, st *peer.Stream
 		}
 	}
 	state, err := s.report(ctx, sender, r)
+	if e, coded := errors.AsType[*kinds.Error](err); coded && e.Code == kinds.Overloaded {
+		err = newFullError("the file is there, but its owner is told of it only when there is room: %s", e.Message)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -137,7 +140,11 @@ func (s *Service) accept(ctx context.Context, sender identity.Peer, st *peer.Str
 	now := time.Now()
 	r := &record{peer: sender.ID, FileRequest: *offer, since: now}
 	r.Name = cleanName(offer.Name)
-	if _, err := kinds.CheckEnvelope(s.newEntry(r)); err != nil { // before its bytes come
+	entry := s.newEntry(r) // could it be held? Before the bytes come
+	if _, err := kinds.CheckEnvelope(entry); err != nil {
+		return nil, err
+	}
+	if _, err := s.Inbox.Contains(ctx, entry); err != nil {
 		return nil, err
 	}
 	today := time.Date(now.Year(), now.Month(), now.Day(), 0, 0, 0, 0, now.Location())

@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"io/fs"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
 	"time"
 
+	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/internal/ownwords"
 	"github.com/acpd/acpd/internal/pace"
 	"github.com/acpd/acpd/store"
@@ -28,20 +30,24 @@ func (s *Service) Run(ctx context.Context) error {
 	}
 }
 
-// sweep reports files that have come, which a crash or a full inbox has kept from being reported, and removes those
-// whose time is over.
+// sweep removes files whose time is over, and then reports those that have come, which a crash or a full inbox has kept
+// from being reported. After an error it leaves the other files of that peer for the next time.
 func (s *Service) sweep(ctx context.Context, now time.Time) error {
-	due, err := s.readRecords(ctx, "NOT whole OR NOT reported OR until < ?", store.Millis(now))
+	due, err := s.readRecords(ctx, "NOT whole OR NOT reported OR until < ? ORDER BY until", store.Millis(now))
 	if err != nil {
 		return ownwords.Errorf("look for files that are due: %w", err)
 	}
-	var errs []error
+	failed := make(map[identity.ID]bool)
 	for _, r := range due {
-		if r.whole || s.findEnd(r).Before(now) {
-			errs = append(errs, s.sweepOne(ctx, r.key(), now))
+		if failed[r.peer] || !r.whole && !s.findEnd(r).Before(now) {
+			continue
+		}
+		if err := s.sweepOne(ctx, r.key(), now); err != nil && ctx.Err() == nil {
+			failed[r.peer] = true
+			s.PeerLog.WriteLimited(r.peer, slog.LevelWarn, "file not reported, or not removed: tried again in ten minutes", "id", r.ID, "peer", r.peer.Label(), "err", err)
 		}
 	}
-	return errors.Join(errs...)
+	return nil
 }
 
 func (s *Service) sweepOne(ctx context.Context, k key, now time.Time) error {

@@ -1,0 +1,74 @@
+package daemon
+
+import (
+	"bytes"
+	"net"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/disk"
+	"github.com/acpd/acpd/integration/await"
+	"github.com/acpd/acpd/integration/statedb"
+	"github.com/acpd/acpd/kinds"
+)
+
+// A file under the id of a message that the inbox has from its sender is refused before its bytes come.
+func TestAFileUnderTheIDOfAMessage(t *testing.T) {
+	t.Parallel()
+	desk, laptop := pair(t)
+	laptop.alwaysFrom(desk)
+	content := randomBytes(10)
+	p := paramsFor("laptop", "x", content)
+	desk.dial().must("notify", client.NotifyParams{To: client.To("laptop"), Head: client.Head{ID: p.ID}, Payload: kinds.EncodePayload(&kinds.Notify{Topic: "build"})}, nil)
+	_, err := sendFile(t, desk.home.ownerSocketPath(), p, bytes.NewReader(content), func(_ net.Conn, line client.FileSendLine) {
+		if line.State != "" {
+			t.Errorf("it is %s", line.State)
+		}
+	})
+	refusedWith(t, err, kinds.Invalid, "was used for another")
+	if files := laptop.listFiles(); len(files) != 1 {
+		t.Errorf("%+v", files)
+	}
+}
+
+// Files that wait for room in the inbox cost one attempt and one line of a peer, and their sender hears that they are
+// there.
+func TestFilesThatCannotBeReported(t *testing.T) {
+	t.Parallel()
+	desk, mill, laptop := start(t, stateDir(t), "desk"), start(t, stateDir(t), "mill"), start(t, stateDir(t), "laptop")
+	befriend(t, desk, laptop)
+	befriend(t, mill, laptop)
+	laptop.alwaysFromPeer(desk.ID())
+	laptop.alwaysFromPeer(mill.ID())
+	var sent []client.FileSendParams
+	content := randomBytes(10)
+	for _, from := range []*running{desk, desk, desk, mill} {
+		p := paramsFor("laptop", "x", content)
+		if _, err := from.ownerSends(p, content); err != nil {
+			t.Fatal(err)
+		}
+		sent = append(sent, p)
+	}
+	statedb.Exec(t, laptop.store, "DELETE FROM daemon_inbox")
+	peer := mill.ID()
+	statedb.Exec(t, laptop.store, "UPDATE daemon_file SET reported = 0, until = until + (peer = ?)", peer[:])
+	laptop.stop()
+	log := new(await.Output)
+	laptop = startWith(t, Options{Home: laptop.dir, Listen: "127.0.0.1:0", Name: "laptop", NoMDNS: true, Log: log, measure: func(string) (disk.Space, error) {
+		return disk.Space{Free: 1 << 20, Total: 1 << 41}, nil
+	}})
+	countLines := func(of *running) int {
+		return len(slices.DeleteFunc(strings.Split(log.String(), "\n"), func(line string) bool {
+			return !strings.Contains(line, "not reported") || !strings.Contains(line, of.ID().Label())
+		}))
+	}
+	await.Until(t, "the last one is tried", func() bool { return countLines(mill) > 0 })
+	if n := countLines(desk); n != 1 {
+		t.Errorf("%d lines\n%s", n, log)
+	}
+	befriend(t, desk, laptop)
+	_, err := desk.ownerSends(sent[0], content)
+	refusedWith(t, err, kinds.Overloaded, "the file is there")
+}
