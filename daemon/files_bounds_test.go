@@ -1,7 +1,9 @@
 package daemon
 
 import (
+	"bufio"
 	"bytes"
+	"context"
 	"net"
 	"slices"
 	"strings"
@@ -12,6 +14,7 @@ import (
 	"github.com/acpd/acpd/integration/await"
 	"github.com/acpd/acpd/integration/statedb"
 	"github.com/acpd/acpd/kinds"
+	"github.com/acpd/acpd/peer"
 )
 
 // A file under the id of a message that the inbox has from its sender is refused before its bytes come.
@@ -71,4 +74,46 @@ func TestFilesThatCannotBeReported(t *testing.T) {
 	befriend(t, desk, laptop)
 	_, err := desk.ownerSends(sent[0], content)
 	refusedWith(t, err, kinds.Overloaded, "the file is there")
+}
+
+// Agents have half of the places for files that are being sent and taken, and the owner has one then.
+// holds: security.md#files
+func TestAgentsLeavePlacesForFilesOfTheOwner(t *testing.T) {
+	t.Parallel()
+	desk := start(t, stateDir(t), "desk")
+	h := newHostile(t, desk, "laptop", func(ctx context.Context, s *peer.Stream) { <-ctx.Done() }) // it answers nothing
+	desk.alwaysFromPeer(h.ID())
+	content := randomBytes(1 << 20) // more than a socket holds
+	offer := offerOf(content)
+	in := bufio.NewReader(h.open(offer))
+	h.next(in)
+	h.sendRange(offer.ID, h.next(in), content)
+	h.next(in)
+	_, planner := desk.guestAgent(client.AttachParams{Name: "planner", Kinds: []string{"query"}}, say(`{}`))
+	byAgent := func(method string, params any) error {
+		_, err := callOn(t, desk.spokenFor("planner", planner), method, params, nil)
+		return err
+	}
+	byOwner := func(method string, params any) error {
+		_, _, err := callAlone(t, desk.home.ownerSocketPath(), method, params, nil)
+		return err
+	}
+	send, take := paramsFor(h.ID().String(), "x", content), client.FileTakeParams{ID: offer.ID}
+	if err := byAgent(client.MethodFileTake, take); err != nil { // it reads nothing
+		t.Fatal(err)
+	}
+	for range 15 {
+		if err := byAgent(client.MethodFileSend, send); err != nil {
+			t.Fatal(err)
+		}
+	}
+	refusedWith(t, byAgent(client.MethodFileSend, send), kinds.Overloaded, "16")
+	refusedWith(t, byAgent(client.MethodFileTake, take), kinds.Overloaded, "16")
+	for range 16 {
+		if err := byOwner(client.MethodFileSend, send); err != nil {
+			t.Fatal(err)
+		}
+	}
+	refusedWith(t, byOwner(client.MethodFileSend, send), kinds.Overloaded, "32")
+	refusedWith(t, byOwner(client.MethodFileTake, take), kinds.Overloaded, "32")
 }

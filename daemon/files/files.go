@@ -57,6 +57,8 @@ type Service struct {
 	mu        sync.Mutex // guards what follows
 	arrivals  map[key]*arrival
 	sendings  map[*sending]bool
+	places    int // that are taken; see takePlace
+	ofGuests  int // of them
 	approvals []*approval
 	lastAsked uint64                        // number of the last approval
 	relayed   map[identity.ID]*rate.Limiter // what may be sent over relays

@@ -26,7 +26,7 @@ import (
 )
 
 const (
-	maxSendings  = 32               // at a time
+	maxPlaces    = 32               // files that are being sent or taken at a time, half of them by guests
 	quietTime    = 10 * time.Minute // in which neither side of a transfer moves
 	relayedRate  = 1 << 20          // bytes a second that a peer gets over relays
 	openAttempts = 30               // to open the stream of a range, one a second
@@ -73,15 +73,14 @@ func (s *Service) serveSend(ctx context.Context, c *local.Conn, r *jsonrpc.Reque
 	x.file.State, x.file.Since = client.FileMoving, time.Now().UTC()
 	x.ctx, x.cancel = context.WithCancelCause(ctx)
 	defer x.cancel(nil)
+	leave, err := s.takePlace(c, "file.send")
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
 	s.mu.Lock()
-	full := len(s.sendings) == maxSendings
-	if !full {
-		s.sendings[x] = true
-	}
+	s.sendings[x] = true
 	s.mu.Unlock()
-	if full {
-		return nil, kinds.Errorf(kinds.Overloaded, "file.send: %d files are being sent: wait until one is over", maxSendings)
-	}
 	defer func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
@@ -104,6 +103,28 @@ func (s *Service) serveSend(ctx context.Context, c *local.Conn, r *jsonrpc.Reque
 	x.conn.Close() // ends readPieces
 	<-reading
 	return nil, nil
+}
+
+// takePlace takes one of the places for files on their way from or to a client. It returns what gives it back. Its
+// errors begin with op.
+func (s *Service) takePlace(c *local.Conn, op string) (leave func(), err error) {
+	ofGuests := 0
+	if c.IsGuest {
+		ofGuests = 1
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.places == maxPlaces || c.IsGuest && s.ofGuests == maxPlaces/2 {
+		return nil, kinds.Errorf(kinds.Overloaded, "%s: %d files are being sent and taken, of which agents may have %d: wait until one is over", op, s.places, maxPlaces/2)
+	}
+	s.places++
+	s.ofGuests += ofGuests
+	return func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.places--
+		s.ofGuests -= ofGuests
+	}, nil
 }
 
 // newOffer returns the offer of the file that a caller describes, after checking it.

@@ -31,6 +31,11 @@ func (s *Service) serveTake(ctx context.Context, c *local.Conn, r *jsonrpc.Reque
 	if !found.whole {
 		return nil, kinds.Errorf(kinds.NotFound, "file.take: id: the file has not come whole yet: files says how much is there")
 	}
+	leave, err := s.takePlace(c, "file.take")
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
 	f, err := os.Open(s.path(found.key()))
 	if err != nil {
 		return nil, ownwords.Errorf("file.take: %w", err)
