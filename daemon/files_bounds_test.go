@@ -9,12 +9,15 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/acpd/acpd/budget"
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/disk"
 	"github.com/acpd/acpd/integration/await"
 	"github.com/acpd/acpd/integration/statedb"
 	"github.com/acpd/acpd/kinds"
 	"github.com/acpd/acpd/peer"
+	"github.com/acpd/acpd/store"
+	"github.com/acpd/acpd/wire"
 )
 
 // A file under the id of a message that the inbox has from its sender is refused before its bytes come.
@@ -116,4 +119,95 @@ func TestAgentsLeavePlacesForFilesOfTheOwner(t *testing.T) {
 	}
 	refusedWith(t, byOwner(client.MethodFileSend, send), kinds.Overloaded, "32")
 	refusedWith(t, byOwner(client.MethodFileTake, take), kinds.Overloaded, "32")
+}
+
+// startAsking starts a daemon that asks about what exceeds a number of bytes a day, and a peer of which it has a file.
+func startAsking(t *testing.T, bound string) (*running, *hostile) {
+	t.Helper()
+	laptop := start(t, stateDir(t), "laptop")
+	laptop.configure("files: {ask: " + bound + "}\n")
+	h := newHostile(t, laptop, "desk", nil)
+	offer := offerOf(nil)
+	in := bufio.NewReader(h.open(offer))
+	h.next(in)
+	laptop.answerNext("yes")
+	h.next(in)
+	if r := h.next(in); r.Op != wire.FileDone {
+		t.Fatalf("%+v", r)
+	}
+	return laptop, h
+}
+
+// Two files that are offered at once, and exceed together what comes without a question, cost one.
+func TestTwoOffersAtOnceAreCountedTogether(t *testing.T) {
+	t.Parallel()
+	laptop, h := startAsking(t, "1000")
+	free, began, ended := make(chan struct{}), make(chan struct{}), make(chan error, 1)
+	go func() {
+		ended <- laptop.store.Write(t.Context(), false, func(*store.Tx) error { close(began); <-free; return nil })
+	}()
+	<-began
+	var replies []*bufio.Reader
+	for range 2 {
+		replies = append(replies, bufio.NewReader(h.open(offerOf(randomBytes(600)))))
+	}
+	await.Until(t, "both are about to be recorded", func() bool {
+		return slices.ContainsFunc(laptop.budget.ListUsage(), func(u budget.Usage) bool {
+			return u.Peer == h.ID() && u.Row.Name == budget.FileBytes.Name && u.Held == 1200
+		})
+	})
+	close(free)
+	if err := <-ended; err != nil {
+		t.Fatal(err)
+	}
+	ops := []string{h.next(replies[0]).Op, h.next(replies[1]).Op}
+	if slices.Sort(ops); !slices.Equal(ops, []string{wire.FileAsked, wire.FileTake}) {
+		t.Errorf("%v", ops)
+	}
+}
+
+// Bytes that end in nothing are counted for the question, be it that they had another hash or were cut, for a new file
+// and for one that continues. The owner's yes lets as many come again.
+func TestLostBytesAreCounted(t *testing.T) {
+	t.Parallel()
+	laptop, h := startAsking(t, "2500000")
+	content := randomBytes(2 << 20)
+	liar := offerOf(content)
+	liar.Hash[0]++
+	expect := func(in *bufio.Reader, op string) *wire.FileReply {
+		t.Helper()
+		r := h.next(in)
+		if r.Op != op {
+			t.Fatalf("%+v, want %s", r, op)
+		}
+		return r
+	}
+	in := bufio.NewReader(h.open(liar))
+	expect(in, wire.FileTake)
+	for i := range 2 {
+		h.sendRange(liar.ID, expect(in, wire.FileWant), content[i<<20:(i+1)<<20])
+	}
+	expect(in, wire.FileRefuse)
+	honest := offerOf(content)
+	in = bufio.NewReader(h.open(honest))
+	expect(in, wire.FileAsked)
+	laptop.answerNext("yes")
+	expect(in, wire.FileTake)
+	expect(in, wire.FileWant)
+	second := expect(in, wire.FileWant)
+	for range 3 {
+		h.isReset(h.sendRange(honest.ID, second, content[1<<20:2<<20-1]), "cut")
+		if second = h.next(in); second.Op == wire.FileRefuse {
+			break
+		}
+	}
+	in = bufio.NewReader(h.open(honest))
+	expect(in, wire.FileAsked)
+	laptop.answerNext("yes")
+	expect(in, wire.FileTake)
+	first := expect(in, wire.FileWant)
+	second = expect(in, wire.FileWant)
+	h.sendRange(honest.ID, first, content[:1<<20])
+	h.sendRange(honest.ID, second, content[1<<20:])
+	expect(in, wire.FileDone)
 }

@@ -62,6 +62,8 @@ type Service struct {
 	approvals []*approval
 	lastAsked uint64                        // number of the last approval
 	relayed   map[identity.ID]*rate.Limiter // what may be sent over relays
+	lost      map[identity.ID]uint64        // bytes that came on lostDay; see countLost
+	lostDay   time.Time
 }
 
 // key names a file that comes: peers draw ids independently.
@@ -75,7 +77,7 @@ func Open(ctx context.Context, d Deps) (*Service, error) {
 	s := &Service{
 		Deps: d, dir: filepath.Join(d.Dir, folder),
 		files: d.Budget.OpenAccount(budget.Files), bytes: d.Budget.OpenAccount(budget.FileBytes), underWay: d.Budget.OpenAccount(budget.FileTransfers),
-		arrivals: make(map[key]*arrival), sendings: make(map[*sending]bool), relayed: make(map[identity.ID]*rate.Limiter),
+		arrivals: make(map[key]*arrival), sendings: make(map[*sending]bool), relayed: make(map[identity.ID]*rate.Limiter), lost: make(map[identity.ID]uint64),
 	}
 	if err := s.reconcile(ctx); err != nil {
 		return nil, ownwords.Errorf("open files: %w", err)
@@ -337,6 +339,7 @@ func (s *Service) ForgetPeer(peer identity.ID) {
 		}
 	}
 	delete(s.relayed, peer)
+	delete(s.lost, peer)
 }
 
 // DeletePeer removes all files of a peer, after ForgetPeer. It does not wait for those that are coming: they record

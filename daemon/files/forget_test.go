@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/acpd/acpd/budget"
+	"github.com/acpd/acpd/config"
 	"github.com/acpd/acpd/daemon/agents"
 	"github.com/acpd/acpd/daemon/schema"
 	"github.com/acpd/acpd/identity"
@@ -17,19 +18,21 @@ import (
 // opened returns a service with a state directory of its own, and nothing around it.
 func opened(t *testing.T) *Service {
 	t.Helper()
-	s, err := Open(t.Context(), Deps{Deps: agents.Deps{Budget: &budget.Book{Peers: func() int { return 4 }}}, Dir: t.TempDir(), DB: statedb.New(t, schema.Migrate)})
+	s, err := Open(t.Context(), Deps{Deps: agents.Deps{Budget: &budget.Book{Peers: func() int { return 4 }}}, Dir: t.TempDir(), DB: statedb.New(t, schema.Migrate), Config: func() *config.Config { return &config.Config{} }})
 	if err != nil {
 		t.Fatal(err)
 	}
 	return s
 }
 
-// addFile adds an unfinished file of a peer.
+// addFile adds a file of a peer.
 func (s *Service) addFile(t *testing.T, peer identity.ID) *record {
 	t.Helper()
 	r := &record{peer: peer, FileRequest: wire.FileRequest{ID: wire.NewMessageID(), Name: "x", Size: 5}}
+	_, admitted := s.admitRecord(t.Context(), r, true)
+	statedb.Exec(t, s.DB, "UPDATE daemon_file SET whole = 1") // else there are too many
 	a := &arrival{}
-	for _, err := range []error{s.files.Reserve(peer, 1), s.bytes.Reserve(peer, 5), s.insertRecord(t.Context(), r)} {
+	for _, err := range []error{s.files.Reserve(peer, 1), s.bytes.Reserve(peer, 5), admitted} {
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -104,9 +104,12 @@ func (s *Service) receive(ctx context.Context, from identity.ID, st *peer.Stream
 		}
 		defer s.underWay.Release(from, 1)
 		if r == nil {
-			if r, err = s.accept(ctx, sender, st, offer); err != nil {
-				return nil, err
-			}
+			r, err = s.accept(ctx, sender, st, offer)
+		} else {
+			err = s.admit(ctx, r, st)
+		}
+		if err != nil {
+			return nil, err
 		}
 		if err := s.fetch(ctx, a, r, st); err != nil {
 			return nil, err
@@ -137,8 +140,7 @@ func (s *Service) accept(ctx context.Context, sender identity.Peer, st *peer.Str
 	if err := s.Space.CheckFileRoom(sender.ID, offer.Size); err != nil {
 		return nil, err
 	}
-	now := time.Now()
-	r := &record{peer: sender.ID, FileRequest: *offer, since: now}
+	r := &record{peer: sender.ID, FileRequest: *offer, since: time.Now()}
 	r.Name = cleanName(offer.Name)
 	entry := s.newEntry(r) // could it be held? Before the bytes come
 	if _, err := kinds.CheckEnvelope(entry); err != nil {
@@ -146,14 +148,6 @@ func (s *Service) accept(ctx context.Context, sender identity.Peer, st *peer.Str
 	}
 	if _, err := s.Inbox.Contains(ctx, entry); err != nil {
 		return nil, err
-	}
-	today := time.Date(now.Year(), now.Month(), now.Day(), 0, 0, 0, 0, now.Location())
-	files, bytes, unfinished, always, err := s.sumUp(ctx, sender.ID, today)
-	if err != nil {
-		return nil, err
-	}
-	if unfinished >= maxUnfinished {
-		return nil, newFullError("%d files of yours have not come whole: send one of them again under its id, or wait a day", unfinished)
 	}
 	if err := s.files.Reserve(sender.ID, 1); err != nil {
 		return nil, newFullError("%v: its owner has to remove some", err)
@@ -168,16 +162,47 @@ func (s *Service) accept(ctx context.Context, sender identity.Peer, st *peer.Str
 			s.bytes.Release(sender.ID, int64(offer.Size))
 		}
 	}()
-	if !always && (files == 0 || bytes+int64(offer.Size) > int64(s.Config().Files.Ask)) {
-		if err := writeReply(ctx, st, &wire.FileReply{Op: wire.FileAsked}); err != nil {
-			return nil, err
-		}
-		if err := s.ask(ctx, r); err != nil {
-			return nil, err
-		}
-		r.since = time.Now()
+	return r, s.admit(ctx, r, st)
+}
+
+// admit records a file, unless it has a record. It asks the owner before that if the peer has sent enough without a
+// question.
+func (s *Service) admit(ctx context.Context, r *record, st *peer.Stream) error {
+	ask, err := s.admitRecord(ctx, r, false)
+	if err != nil || !ask {
+		return err
 	}
-	return r, s.insertRecord(ctx, r)
+	if err := writeReply(ctx, st, &wire.FileReply{Op: wire.FileAsked}); err != nil {
+		return err
+	}
+	if err := s.ask(ctx, r); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	delete(s.lost, r.peer)
+	s.mu.Unlock()
+	r.since = time.Now()
+	_, err = s.admitRecord(ctx, r, true)
+	return err
+}
+
+func startOfDay() time.Time {
+	now := time.Now()
+	return time.Date(now.Year(), now.Month(), now.Day(), 0, 0, 0, 0, now.Location())
+}
+
+// countLost counts bytes that a peer has sent and that ended in nothing. It returns how many they were today, since
+// the owner was asked last.
+func (s *Service) countLost(peer identity.ID, n uint64) uint64 {
+	today := startOfDay()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.lostDay.Equal(today) {
+		clear(s.lost)
+		s.lostDay = today
+	}
+	s.lost[peer] += n
+	return s.lost[peer]
 }
 
 // newEntry returns the message that reports a file. Its sender is the peer, but this daemon makes it.

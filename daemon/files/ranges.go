@@ -144,6 +144,7 @@ func (s *Service) fetch(ctx context.Context, a *arrival, r *record, st *peer.Str
 	}
 	sum, err := s.fetchRanges(ctx, a, st)
 	if err == nil && sum != r.Hash && resumed { // a loss of power may have taken what was not synced
+		s.countLost(r.peer, r.Size)
 		a.forgetRanges()
 		sum, err = s.fetchRanges(ctx, a, st)
 	}
@@ -151,6 +152,7 @@ func (s *Service) fetch(ctx context.Context, a *arrival, r *record, st *peer.Str
 		return err
 	}
 	if sum != r.Hash {
+		s.countLost(r.peer, r.Size)
 		if err := s.drop(context.WithoutCancel(ctx), r); err != nil {
 			return err
 		}
@@ -265,10 +267,11 @@ func (s *Service) serveRange(from identity.ID, st *peer.Stream, r *wire.FileRequ
 	}
 	defer a.writers.Done()
 	stop := context.AfterFunc(a.ctx, st.Cancel)
-	err := a.readRange(st, r, body)
+	got, err := a.readRange(st, r, body)
 	stop()
 	a.endRange(r, err)
 	if err != nil {
+		s.countLost(from, got)
 		st.Cancel()
 		return
 	}
@@ -291,28 +294,29 @@ func (a *arrival) beginRange(r *wire.FileRequest) bool {
 	return true
 }
 
-// readRange writes a range to the disk as it comes.
-func (a *arrival) readRange(st *peer.Stream, r *wire.FileRequest, body *bufio.Reader) error {
+// readRange writes a range to the disk as it comes. It returns how many bytes came.
+func (a *arrival) readRange(st *peer.Stream, r *wire.FileRequest, body *bufio.Reader) (got uint64, err error) {
 	buf := make([]byte, pieceBytes)
 	end := time.Now().Add(rangeTime)
-	for at := r.Offset; at < r.Offset+r.Length; at += pieceBytes {
-		piece := buf[:min(pieceBytes, r.Offset+r.Length-at)]
+	for got < r.Length {
+		piece := buf[:min(pieceBytes, r.Length-got)]
 		for n := 0; n < len(piece); {
 			st.SetReadDeadline(time.Now().Add(min(idleTime, time.Until(end))))
 			more, err := body.Read(piece[n:])
 			if n += more; err != nil && n < len(piece) {
-				return err
+				return got + uint64(n), err
 			}
 		}
-		if _, err := a.file.WriteAt(piece, int64(at)); err != nil {
-			return err
+		if _, err := a.file.WriteAt(piece, int64(r.Offset+got)); err != nil {
+			return got, err
 		}
+		got += uint64(len(piece))
 	}
 	if _, err := body.ReadByte(); err != io.EOF {
-		return ownwords.New("more bytes came than were wanted")
+		return got, ownwords.New("more bytes came than were wanted")
 	}
-	_, err := a.marks.WriteAt([]byte{1}, int64(r.Offset/wire.FileRangeBytes))
-	return err
+	_, err = a.marks.WriteAt([]byte{1}, int64(r.Offset/wire.FileRangeBytes))
+	return got, err
 }
 
 // endRange records whether a range has come.

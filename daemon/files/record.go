@@ -60,10 +60,31 @@ func (s *Service) exec(ctx context.Context, query string, args ...any) (n int64,
 	return n, err
 }
 
-func (s *Service) insertRecord(ctx context.Context, r *record) error {
-	_, err := s.exec(ctx, "INSERT INTO daemon_file (peer, id, name, size, hash, agent, from_agent, ref, thread, text, since, until) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0)",
-		r.peer[:], r.ID[:], r.Name, r.Size, r.Hash[:], r.Agent, r.FromAgent, r.Ref[:], r.Thread, r.Text, store.Millis(r.since))
-	return err
+// admitRecord inserts the record of a file, unless it has one, or reports that the owner has to be asked first. asked
+// is true if the owner has said yes. It sums up and inserts in one step, so that two offers at once count both.
+func (s *Service) admitRecord(ctx context.Context, r *record, asked bool) (ask bool, err error) {
+	const query = `SELECT count(*), coalesce(sum(CASE WHEN since >= ? THEN size END), 0), coalesce(sum(NOT whole), 0), EXISTS (SELECT 1 FROM daemon_file_always WHERE peer = ?)
+		FROM daemon_file WHERE peer = ?`
+	bound, lost := uint64(s.Config().Files.Ask), s.countLost(r.peer, 0)
+	err = s.DB.Write(ctx, true, func(tx *store.Tx) error {
+		var files, bytes, unfinished uint64
+		var always bool
+		if err := tx.QueryRow(query, store.Millis(startOfDay()), r.peer[:], r.peer[:]).Scan(&files, &bytes, &unfinished, &always); err != nil {
+			return err
+		}
+		isNew := r.row == 0
+		ask = !asked && !always && (lost > bound || isNew && (files == 0 || lost+bytes+r.Size > bound))
+		switch {
+		case isNew && unfinished >= maxUnfinished:
+			return newFullError("%d files of yours have not come whole: send one of them again under its id, or wait a day", unfinished)
+		case ask || !isNew:
+			return nil
+		}
+		_, err := tx.Exec("INSERT INTO daemon_file (peer, id, name, size, hash, agent, from_agent, ref, thread, text, since, until) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0)",
+			r.peer[:], r.ID[:], r.Name, r.Size, r.Hash[:], r.Agent, r.FromAgent, r.Ref[:], r.Thread, r.Text, store.Millis(r.since))
+		return err
+	})
+	return ask, err
 }
 
 // updateRecord writes what changes of a record, also if the sender goes away meanwhile.
@@ -96,17 +117,6 @@ func (s *Service) deleteSome(ctx context.Context, peer identity.ID) (gone []*rec
 		return err
 	})
 	return gone, err
-}
-
-// sumUp returns what decides whether the owner is asked about a file of a peer: how many files of it there are, the
-// bytes of those that came since a time, how many are not whole, and whether the owner has said always.
-func (s *Service) sumUp(ctx context.Context, peer identity.ID, since time.Time) (files, bytes, unfinished int64, always bool, err error) {
-	const query = `SELECT count(*), coalesce(sum(CASE WHEN since >= ? THEN size END), 0), coalesce(sum(NOT whole), 0), EXISTS (SELECT 1 FROM daemon_file_always WHERE peer = ?)
-		FROM daemon_file WHERE peer = ?`
-	err = s.DB.Read(ctx, func(tx *store.Tx) error {
-		return tx.QueryRow(query, store.Millis(since), peer[:], peer[:]).Scan(&files, &bytes, &unfinished, &always)
-	})
-	return files, bytes, unfinished, always, err
 }
 
 // setAlways records whether files of a peer are taken without a question.
