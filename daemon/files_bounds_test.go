@@ -211,3 +211,27 @@ func TestLostBytesAreCounted(t *testing.T) {
 	h.sendRange(honest.ID, second, content[1<<20:])
 	expect(in, wire.FileDone)
 }
+
+// A peer that offers and gives up causes as many events as one whose messages wait to wake sessions: ten a minute.
+func TestAbandonedOffersAreFewEvents(t *testing.T) {
+	t.Parallel()
+	laptop := start(t, stateDir(t), "laptop")
+	h, other := newHostile(t, laptop, "desk", nil), newHostile(t, laptop, "other", nil)
+	events := laptop.subscribe(client.SubscribeParams{Events: client.EventFilter{Types: []client.EventType{client.EventApproval}}})
+	for range 12 {
+		await.Until(t, "the owner is asked", func() bool {
+			s := h.open(offerOf(randomBytes(10)))
+			defer s.Cancel()
+			return h.next(bufio.NewReader(s)).Op == wire.FileAsked
+		})
+	}
+	laptop.holdsNothingOfFiles(h.ID())
+	other.open(offerOf(randomBytes(10)))
+	n := 0
+	for await.Receive(t, "an event", events).Peer == h.ID() {
+		n++
+	}
+	if n != 10 {
+		t.Errorf("%d events", n)
+	}
+}

@@ -171,9 +171,9 @@ func (s *Service) findConfiguredPeer(ref string) (identity.Peer, bool) {
 	return p, err == nil && p.Name == ref
 }
 
-// AskOwner notifies the owner that something of a peer waits for an approval.
+// AskOwner notifies the owner that something of a peer waits for an approval, at most as often as the Waker does.
 func (s *Service) AskOwner(peer identity.ID, kind, id string) {
-	s.publishNotice(waking.Notice{Approval: true, Peer: peer, Kind: kind, Reason: id})
+	s.Waker.TellApproval(waking.Notice{Approval: true, Peer: peer, Kind: kind, Reason: id})
 }
 
 // publishNotice notifies subscribers that a bound was reached, or that a message waits for an approval.

@@ -125,6 +125,16 @@ func (w *Waker) RecordUsedUp(m Message) (room time.Time) {
 	return room
 }
 
+// TellApproval sends subscribers a notice of what waits for an approval elsewhere, if mayTell allows it.
+func (w *Waker) TellApproval(n Notice) {
+	w.mu.Lock()
+	may := w.mayTell(toldEvent{n.Peer, n.Agent, aboutApproval, time.Now()})
+	w.mu.Unlock()
+	if may {
+		w.tell(&n)
+	}
+}
+
 // ReadSettings applies changed settings to the messages that wait, and to the bounds that the owner sees.
 func (w *Waker) ReadSettings() {
 	w.mu.Lock()
