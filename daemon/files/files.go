@@ -91,7 +91,7 @@ func (s *Service) Methods() map[string]local.Method {
 		client.MethodFileSend:   {Serve: s.serveSend, ForGuests: true},
 		client.MethodFileTake:   {Serve: s.serveTake, ForGuests: true},
 		client.MethodFiles:      local.ForAgents(s.serveFiles),
-		client.MethodFileRemove: local.ForOwner(s.serveRemove).WithDiskReserve(s.Space.Reserve),
+		client.MethodFileRemove: local.ForOwner(s.serveRemove),
 		client.MethodFileAsk:    local.ForOwner(s.serveAsk).WithDiskReserve(s.Space.Reserve),
 	}
 }

@@ -3,22 +3,28 @@ package files
 import (
 	"context"
 	"os"
+	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/acpd/acpd/budget"
 	"github.com/acpd/acpd/config"
+	"github.com/acpd/acpd/daemon/admin"
 	"github.com/acpd/acpd/daemon/agents"
 	"github.com/acpd/acpd/daemon/schema"
+	"github.com/acpd/acpd/disk"
 	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/integration/statedb"
 	"github.com/acpd/acpd/store"
 	"github.com/acpd/acpd/wire"
 )
 
-// opened returns a service with a state directory of its own, and nothing around it.
+// opened returns a service with a state directory of its own, on a disk that is full, and nothing around it.
 func opened(t *testing.T) *Service {
 	t.Helper()
-	s, err := Open(t.Context(), Deps{Deps: agents.Deps{Budget: &budget.Book{Peers: func() int { return 4 }}}, Dir: t.TempDir(), DB: statedb.New(t, schema.Migrate), Config: func() *config.Config { return &config.Config{} }})
+	book, dir := &budget.Book{Peers: func() int { return 4 }}, t.TempDir()
+	space := &admin.Space{Reserve: disk.OpenReserve(filepath.Join(dir, "reserve"), func(string) (disk.Space, error) { return disk.Space{}, nil })}
+	s, err := Open(t.Context(), Deps{Deps: agents.Deps{Budget: book, Space: space}, Dir: dir, DB: statedb.New(t, schema.Migrate), Config: func() *config.Config { return &config.Config{} }})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -87,5 +93,33 @@ func TestUntrustWaitsForNoFile(t *testing.T) {
 		if n, bytes := s.files.HeldBy(of), s.bytes.HeldBy(of); n != want || bytes != 5*want {
 			t.Errorf("%s holds %d files, %d bytes", of.Label(), n, bytes)
 		}
+	}
+}
+
+// On a full disk the reserve of the disk is free when a file is removed because its time is over, and when the store
+// is told that one was reported.
+func TestAFullDiskLosesFiles(t *testing.T) {
+	s := opened(t)
+	told, old := s.addFile(t, identity.ID{1}), s.addFile(t, identity.ID{1})
+	statedb.Exec(t, s.DB, "UPDATE daemon_file SET reported = 1, until = (id != ?) << 60", old.ID[:])
+	reserve := filepath.Join(s.Dir, "reserve")
+	if _, err := os.Stat(reserve); err != nil {
+		t.Fatal(err)
+	}
+	commits := 0
+	s.DB.ObserveCommits(func(store.Commit) {
+		commits++
+		if _, err := os.Stat(reserve); err == nil {
+			t.Error("the reserve is not free")
+		}
+	})
+	if err := s.sweep(t.Context(), time.Now()); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.updateRecord(t.Context(), told); err != nil {
+		t.Fatal(err)
+	}
+	if left, err := s.readRecords(t.Context(), "TRUE"); err != nil || len(left) != 1 || left[0].ID != told.ID || commits != 2 {
+		t.Errorf("%d commits, %v are left, %v", commits, left, err)
 	}
 }

@@ -87,10 +87,13 @@ func (s *Service) admitRecord(ctx context.Context, r *record, asked bool) (ask b
 	return ask, err
 }
 
-// updateRecord writes what changes of a record, also if the sender goes away meanwhile.
+// updateRecord writes what changes of a record, also if the sender goes away meanwhile, or if the disk is full: else
+// agents would be told of the file again and again.
 func (s *Service) updateRecord(ctx context.Context, r *record) error {
-	_, err := s.exec(context.WithoutCancel(ctx), "UPDATE daemon_file SET whole = ?, reported = ?, until = ? WHERE peer = ? AND id = ?", r.whole, r.reported, store.Millis(r.until), r.peer[:], r.ID[:])
-	return err
+	return s.Space.RunWithReserve(func() error {
+		_, err := s.exec(context.WithoutCancel(ctx), "UPDATE daemon_file SET whole = ?, reported = ?, until = ? WHERE peer = ? AND id = ?", r.whole, r.reported, store.Millis(r.until), r.peer[:], r.ID[:])
+		return err
+	})
 }
 
 // takeRecord records that an agent takes a file, and reports whether no other has.
@@ -99,9 +102,13 @@ func (s *Service) takeRecord(ctx context.Context, k key, agent string) (bool, er
 	return n > 0, err
 }
 
-// deleteRecord deletes a record, and returns how many there were.
-func (s *Service) deleteRecord(ctx context.Context, k key) (int64, error) {
-	return s.exec(ctx, "DELETE FROM daemon_file WHERE peer = ? AND id = ?", k.peer[:], k.id[:])
+// deleteRecord deletes a record, also if the disk is full, and returns how many there were.
+func (s *Service) deleteRecord(ctx context.Context, k key) (n int64, err error) {
+	err = s.Space.RunWithReserve(func() (err error) {
+		n, err = s.exec(ctx, "DELETE FROM daemon_file WHERE peer = ? AND id = ?", k.peer[:], k.id[:])
+		return err
+	})
+	return n, err
 }
 
 const rowsPerWrite = 64 // that are deleted: other writers wait meanwhile
