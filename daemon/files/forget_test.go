@@ -123,3 +123,31 @@ func TestAFullDiskLosesFiles(t *testing.T) {
 		t.Errorf("%d commits, %v are left, %v", commits, left, err)
 	}
 }
+
+// An offer that brings nothing does not keep an unfinished file for longer.
+func TestAnEmptyOfferKeepsNoFile(t *testing.T) {
+	s := opened(t)
+	r := s.addFile(t, identity.ID{1})
+	path, old := s.path(r.key()), time.Now().Add(-48*time.Hour)
+	for _, suffix := range []string{partSuffix, mapSuffix} {
+		if err := os.Chtimes(path+suffix, old, old); err != nil {
+			t.Fatal(err)
+		}
+	}
+	a := &arrival{}
+	if _, err := a.open(path, r.Size); err != nil {
+		t.Fatal(err)
+	}
+	a.close()
+	if end := s.findEnd(r); end.After(time.Now()) {
+		t.Errorf("it is kept until %s", end)
+	}
+	if _, err := a.open(path, r.Size); err != nil {
+		t.Fatal(err)
+	}
+	a.marks.WriteAt([]byte{1}, 0)
+	a.close()
+	if end := s.findEnd(r); end.Before(time.Now()) {
+		t.Errorf("a range has come, and it is kept until %s", end)
+	}
+}

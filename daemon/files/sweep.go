@@ -77,7 +77,7 @@ func (s *Service) findEnd(r *record) time.Time {
 		return r.until
 	}
 	last := r.since
-	if info, err := os.Stat(s.path(r.key()) + partSuffix); err == nil {
+	if info, err := os.Stat(s.path(r.key()) + mapSuffix); err == nil { // which no offer changes, but a range that comes
 		last = info.ModTime()
 	}
 	return last.Add(unfinishedFor)
