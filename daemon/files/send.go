@@ -310,6 +310,9 @@ func (x *sending) writeLine(line *client.FileSendLine, p *piece) error {
 	x.writing.Lock()
 	defer x.writing.Unlock()
 	if p != nil {
+		if err := x.ctx.Err(); err != nil { // a client that does not read costs its time once
+			return err
+		}
 		x.asked <- p
 	}
 	x.conn.SetWriteDeadline(time.Now().Add(idleTime))
