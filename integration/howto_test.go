@@ -61,6 +61,10 @@ func TestHowTo(t *testing.T) {
 					if strings.HasPrefix(m[2], "acpctl files save ") {
 						given = laptop.awaitFile()
 					}
+					if strings.HasPrefix(m[2], "acpctl approvals yes ") {
+						approval, _, _ := strings.Cut(laptop.MustOutput("approvals"), "\t")
+						m[2] = "acpctl approvals yes " + approval
+					}
 					at := map[string]*machine{"desk": desk, "laptop": laptop}[m[1]]
 					at.typeLine(strings.Replace(m[2], "3f2b8c", given, 1), desk)
 				}

@@ -13,6 +13,7 @@ package files
 import (
 	"context"
 	"encoding/hex"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
@@ -60,7 +61,7 @@ type Service struct {
 	places    int // that are taken; see takePlace
 	ofGuests  int // of them
 	approvals []*approval
-	lastAsked uint64                        // number of the last approval
+	lastAsked uint64                        // number of the last approval; the first is drawn, so that no answer to one of an earlier run is for one of this
 	relayed   map[identity.ID]*rate.Limiter // what may be sent over relays
 	lost      map[identity.ID]uint64        // bytes that came on lostDay; see countLost
 	lostDay   time.Time
@@ -78,6 +79,7 @@ func Open(ctx context.Context, d Deps) (*Service, error) {
 		Deps: d, dir: filepath.Join(d.Dir, folder),
 		files: d.Budget.OpenAccount(budget.Files), bytes: d.Budget.OpenAccount(budget.FileBytes), underWay: d.Budget.OpenAccount(budget.FileTransfers),
 		arrivals: make(map[key]*arrival), sendings: make(map[*sending]bool), relayed: make(map[identity.ID]*rate.Limiter), lost: make(map[identity.ID]uint64),
+		lastAsked: 100_000 + rand.Uint64N(800_000),
 	}
 	if err := s.reconcile(ctx); err != nil {
 		return nil, ownwords.Errorf("open files: %w", err)

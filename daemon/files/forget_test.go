@@ -151,3 +151,14 @@ func TestAnEmptyOfferKeepsNoFile(t *testing.T) {
 		t.Errorf("a range has come, and it is kept until %s", end)
 	}
 }
+
+// The numbers of approvals do not begin anew with the daemon: a yes that was meant for an earlier file is for none.
+func TestApprovalsOfAnEarlierRunAreNotFound(t *testing.T) {
+	first := make(map[uint64]bool)
+	for range 3 {
+		first[opened(t).lastAsked] = true
+	}
+	if len(first) == 1 {
+		t.Errorf("each run begins at %v", first)
+	}
+}

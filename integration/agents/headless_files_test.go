@@ -50,8 +50,12 @@ func TestHeadlessReadsAFile(t *testing.T) {
 				_, err := laptop.Client.SendFile(await.NewContext(t), client.FileSendParams{To: "desk", Agent: s.name, Name: "build.log", Size: uint64(len(content)), Ref: id}, strings.NewReader(content), nil)
 				sent <- err
 			}()
-			await.Until(t, "the owner is asked", func() bool { return strings.Contains(desk.MustOutput("approvals"), "f1") })
-			desk.MustOutput("approvals", "yes", "f1")
+			var approval string
+			await.Until(t, "the owner is asked", func() (asked bool) {
+				approval, _, asked = strings.Cut(desk.MustOutput("approvals"), "\t")
+				return asked
+			})
+			desk.MustOutput("approvals", "yes", approval)
 			if err := await.Receive(t, "it is sent", sent); err != nil {
 				t.Fatal(err)
 			}

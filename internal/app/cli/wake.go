@@ -285,7 +285,7 @@ func (a *app) newApprovalsCmd() *cobra.Command {
 		Example: `  acpctl approvals
   acpctl approvals yes 482913
   acpctl approvals always 482913    also what comes later of this peer and kind
-  acpctl approvals yes f1           take a file
+  acpctl approvals yes f482913      take a file
   acpctl approvals no 482913        its sender gets a no, or it stays in the inbox`,
 		Long: `Lists messages of peers that wake allow --ask lets ask. TEXT is the beginning of what the
 peer wrote; the whole is in the inbox (acpctl inbox), except that of queries and
