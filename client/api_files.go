@@ -47,7 +47,7 @@ func CheckTopic(topic string) error {
 // FileSendParams are the params of file.send. The answer is {}; after it the daemon sends lines, each a
 // FileSendLine, and the client answers each line with a range by exactly so many bytes of the file.
 type FileSendParams struct {
-	ID         wire.MessageID `json:"id,omitzero"`      // zero: the daemon draws one; the same id, hash and size again continue
+	Head                      // the same id, hash and size again continue
 	To         string         `json:"to"`               // the peer
 	Agent      string         `json:"agent,omitzero"`   // the agent there that the file is for; "": any
 	Name       string         `json:"name"`             // its last component is what the receiver sees
@@ -55,7 +55,6 @@ type FileSendParams struct {
 	SHA256     string         `json:"sha256"`           // 64 hex digits
 	Text       string         `json:"text,omitzero"`    // what it is, at most MaxFileText bytes
 	Ref        wire.MessageID `json:"ref,omitzero"`     // the delegation or message that the file belongs to
-	Thread     string         `json:"thread,omitzero"`  // the conversation
 	DeadlineMS uint64         `json:"wait_ms,omitzero"` // how long the receiver's owner has for an answer; 0: 10 minutes; at most 24 h
 }
 

@@ -44,7 +44,7 @@ func (c *Client) SendFile(ctx context.Context, p FileSendParams, file io.ReaderA
 		}
 		p.SHA256 = hex.EncodeToString(sum.Sum(nil))
 	}
-	conn, err := c.openFor(ctx, c.findSpeaker(), MethodFileSend, &p, nil)
+	conn, err := callFromHandler(ctx, &p.Head, func() (net.Conn, error) { return c.openFor(ctx, c.findSpeaker(), MethodFileSend, &p, nil) })
 	if err != nil {
 		return FileSent{}, err
 	}

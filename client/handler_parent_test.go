@@ -2,6 +2,7 @@ package client
 
 import (
 	"context"
+	"strings"
 	"testing"
 
 	"github.com/acpd/acpd/client/jsonrpc"
@@ -17,7 +18,7 @@ func TestHandlersNameTheirMessage(t *testing.T) {
 	var refusal *kinds.Error
 	s := newServer(t, func(_ context.Context, _ *jsonrpc.Conn, r *jsonrpc.Request) {
 		switch r.Method {
-		case MethodQuery, MethodDelegate, MethodNotify:
+		case MethodQuery, MethodDelegate, MethodNotify, MethodFileSend:
 			var p struct{ Head }
 			if err := r.ReadParamsIgnoringUnknown(&p); err != nil {
 				t.Error(err)
@@ -27,8 +28,12 @@ func TestHandlersNameTheirMessage(t *testing.T) {
 				r.RespondError(refusal)
 				return
 			}
-			if r.Method == MethodNotify {
+			switch r.Method {
+			case MethodNotify:
 				r.Respond(wire.Payload(`{"state":"held"}`))
+				return
+			case MethodFileSend:
+				r.RespondError(kinds.Errorf(kinds.Invalid, "no file")) // else the connection would carry it
 				return
 			}
 		}
@@ -74,8 +79,9 @@ func TestHandlersNameTheirMessage(t *testing.T) {
 		c.Delegate(ctx, DelegateParams{To: "desk", Payload: wire.Payload(`{"task":"?"}`)})
 		c.Notify(ctx, NotifyParams{To: To("desk"), Payload: in.Payload})
 		c.Query(context.WithoutCancel(ctx), query)
+		c.SendFile(ctx, FileSendParams{To: "desk", Name: "n"}, strings.NewReader(""), nil)
 	})
-	expect("a call of a handler", in.ID, in.ID, in.ID, in.ID)
+	expect("a call of a handler", in.ID, in.ID, in.ID, in.ID, in.ID)
 	c.Query(t.Context(), query)
 	expect("a call of no handler", none)
 	within(func(ctx context.Context) {

@@ -41,7 +41,7 @@ func randomBytes(n int) []byte {
 // paramsFor returns the params with which content is sent.
 func paramsFor(to, name string, content []byte) client.FileSendParams {
 	hash := sha256.Sum256(content)
-	return client.FileSendParams{ID: wire.NewMessageID(), To: to, Name: name, Size: uint64(len(content)), SHA256: hex.EncodeToString(hash[:])}
+	return client.FileSendParams{Head: client.Head{ID: wire.NewMessageID()}, To: to, Name: name, Size: uint64(len(content)), SHA256: hex.EncodeToString(hash[:])}
 }
 
 // callAlone calls a method on a connection of its own, which carries bytes afterwards.
@@ -642,7 +642,7 @@ func TestFilesAfterACrash(t *testing.T) {
 	path := func(p client.FileSendParams) string {
 		return filepath.Join(laptop.dir, "files", desk.ID().String(), p.ID.String())
 	}
-	stray := client.FileSendParams{ID: wire.NewMessageID()}
+	stray := client.FileSendParams{Head: client.Head{ID: wire.NewMessageID()}}
 	statedb.Exec(t, laptop.store, "UPDATE daemon_file SET whole = 0, reported = 0 WHERE id = ?", renamed.ID[:])
 	statedb.Exec(t, laptop.store, "UPDATE daemon_file SET reported = 0 WHERE id = ?", untold.ID[:])
 	statedb.Exec(t, laptop.store, "UPDATE daemon_file SET until = 1 WHERE id = ?", old.ID[:])

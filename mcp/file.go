@@ -56,25 +56,23 @@ type fileSend struct {
 // sendFile sends a file of the session's folder, and waits for its end as long as a tool call waits. If the
 // program gives the call up, the sending ends; the same call with the id continues it.
 func (s *Server) sendFile(ctx context.Context, call *toolCall, a *fileArguments) (*result, error) {
-	p := client.FileSendParams{ID: wire.NewMessageID(), Text: a.Text, Ref: wire.NewMessageID()}
+	p := client.FileSendParams{Text: a.Text, Ref: wire.NewMessageID()}
 	p.To, p.Agent, _ = strings.Cut(a.To, "/")
 	if p.To == "" {
 		return nil, kinds.Errorf(kinds.Invalid, "to: missing: name a peer")
 	}
-	var err error
-	if a.ID != "" {
-		if p.ID, err = readID("id", a.ID); err != nil {
-			return nil, err
-		}
+	h, err := s.newHead(call, a.ID, a.About, "")
+	if err != nil {
+		return nil, err
 	}
 	belongs := fmt.Sprintf(" To hand over work with it, call acp_delegate with id %s.", p.Ref)
-	if a.About != "" {
-		belongs = ""
-		if p.Ref, err = readID("about", a.About); err != nil {
+	var guess head // if about names a delegation that is still to be given
+	if h.named {
+		p.Ref, belongs = h.Parent, ""
+		if guess, err = s.newHead(call, h.ID.String(), "", ""); err != nil {
 			return nil, err
 		}
 	}
-	call.sent, call.again = p.ID, describeRepeat(call.tool.name, p.ID)
 	f, info, err := openToSend(a.Path)
 	if err != nil {
 		return nil, err
@@ -82,9 +80,18 @@ func (s *Server) sendFile(ctx context.Context, call *toolCall, a *fileArguments)
 	p.Name, p.Size = info.Name(), uint64(info.Size())
 	w := &fileSend{size: p.Size, belongs: belongs}
 	w.note(client.FileSendLine{})
-	c, err := s.beginCall(p.ID, a.To, w, func(ctx context.Context) (_ *client.Answer, err error) {
+	send := func(ctx context.Context, h head) (client.FileSent, error) {
+		return sendWith(ctx, s, h, func(h client.Head) (client.FileSent, error) {
+			p.Head = h
+			return s.Daemon.SendFile(ctx, p, f, w.note)
+		})
+	}
+	c, err := s.beginCall(h.ID, a.To, w, func(ctx context.Context) (_ *client.Answer, err error) {
 		defer f.Close()
-		w.sent, err = s.Daemon.SendFile(ctx, p, f, w.note)
+		w.sent, err = send(ctx, h)
+		if h.named && isParentUnknown(err) {
+			w.sent, err = send(ctx, guess)
+		}
 		return nil, err
 	})
 	if err != nil {

@@ -131,7 +131,7 @@ func TestSendFile(t *testing.T) {
 	r := p.must("handed", "acp_file", args{"do": "send", "to": "desk/fixer", "path": "logs/build.log", "text": "The log.", "about": about.String()})
 	got := await.Receive(t, "a file", sent)
 	sum := sha256.Sum256([]byte("content of build.log"))
-	want := client.FileSendParams{ID: r.ID, To: "desk", Agent: "fixer", Name: "build.log", Size: 20, SHA256: hex.EncodeToString(sum[:]), Text: "The log.", Ref: about}
+	want := client.FileSendParams{Head: client.Head{ID: r.ID, Parent: about}, To: "desk", Agent: "fixer", Name: "build.log", Size: 20, SHA256: hex.EncodeToString(sum[:]), Text: "The log.", Ref: about}
 	if got.params != want || got.bytes != "content of build.log" {
 		t.Errorf("got %+v, want %+v", got, want)
 	}

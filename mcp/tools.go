@@ -74,7 +74,7 @@ var tools = []*tool{
 	{
 		name: "acp_file", call: (*Server).callFile,
 		description: `Send a file of your folder to a peer, list files that came, or take one: it is written below .acp/ in your folder.`,
-		schema:      schema(`"do":{"type":"string","enum":["send","list","take"]},"to":{"type":"string","description":"send: peer, or peer/agent"},"path":{"type":"string","description":"send: from your folder"},"text":{"type":"string","description":"send: what it is"},"about":{"type":"string","description":"send: id of the message it belongs to"},"id":{"type":"string","description":"of the file: to take it, to see its name, or to go on sending it"},"peer":{"type":"string","description":"take: the sender, if ids are the same"},"page":{"type":"integer"}`, "do"),
+		schema:      schema(`"do":{"type":"string","enum":["send","list","take"]},"to":{"type":"string","description":"send: peer, or peer/agent"},"path":{"type":"string","description":"send: from your folder"},"text":{"type":"string","description":"send: what it is"},"about":{"type":"string","description":"send: id of the message it belongs to, or user: your user asked for it"},"id":{"type":"string","description":"of the file: to take it, to see its name, or to go on sending it"},"peer":{"type":"string","description":"take: the sender, if ids are the same"},"page":{"type":"integer"}`, "do"),
 	},
 	{
 		name: "acp_reply", always: true, keeps: true, call: (*Server).callReply,

@@ -51,6 +51,7 @@ type FileRequest struct {
 	FromAgent string    // the agent that sends it
 	Ref       MessageID // of the message that it belongs to, or zero
 	Thread    string
+	Hops      uint64 // messages that led to it
 	Text      string // what it is, for its reader
 	WaitMS    uint64 // how long the receiver's owner has to answer; 0: the receiver decides
 
@@ -84,7 +85,7 @@ func (f *FileRequest) listFields() (required, optional []itemField) {
 	switch f.Op {
 	case FileOffer:
 		return []itemField{id, {"name", &f.Name, MaxFileName}, {"size", &f.Size, 0}, {"sha256", f.Hash[:], 0}},
-			[]itemField{{"agent", &f.Agent, MaxLabel}, {"from_agent", &f.FromAgent, MaxLabel}, {"ref", f.Ref[:], 0}, {"thread", &f.Thread, MaxLabel}, {"text", &f.Text, MaxFileText}, {"wait_ms", &f.WaitMS, 0}}
+			[]itemField{{"agent", &f.Agent, MaxLabel}, {"from_agent", &f.FromAgent, MaxLabel}, {"ref", f.Ref[:], 0}, {"thread", &f.Thread, MaxLabel}, {"hops", &f.Hops, 0}, {"text", &f.Text, MaxFileText}, {"wait_ms", &f.WaitMS, 0}}
 	case FileRange:
 		return []itemField{id, {"offset", &f.Offset, 0}, {"length", &f.Length, 0}}, nil
 	}

@@ -12,7 +12,7 @@ import (
 func fileRequests() []*FileRequest {
 	return []*FileRequest{
 		{V: 1, Op: FileOffer, ID: MessageID{15: 9}, Name: "build.log", Size: 5 << 20, Hash: [32]byte{1, 31: 2}},
-		{V: 1, Op: FileOffer, ID: MessageID{15: 9}, Name: "", Hash: [32]byte{1}, Agent: "fixer", FromAgent: "reviewer", Ref: MessageID{7}, Thread: "t", Text: "The log", WaitMS: 86_400_000},
+		{V: 1, Op: FileOffer, ID: MessageID{15: 9}, Name: "", Hash: [32]byte{1}, Agent: "fixer", FromAgent: "reviewer", Ref: MessageID{7}, Thread: "t", Hops: 3, Text: "The log", WaitMS: 86_400_000},
 		{V: 1, Op: FileRange, ID: MessageID{15: 9}, Offset: 4 << 20, Length: 77},
 	}
 }

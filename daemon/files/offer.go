@@ -208,8 +208,13 @@ func (s *Service) countLost(peer identity.ID, n uint64) uint64 {
 // newEntry returns the message that reports a file. Its sender is the peer, but this daemon makes it.
 func (s *Service) newEntry(r *record) *wire.Envelope {
 	f := s.describeOffer(r)
-	env := wire.NewEnvelope(r.peer, s.Self, kinds.KindNotify, f.EncodeReport())
-	env.ID, env.Agent, env.FromAgent, env.Thread = r.ID, r.Agent, r.FromAgent, r.Thread
+	return composeEntry(r.peer, s.Self, &r.FileRequest, &f)
+}
+
+// composeEntry returns the message that reports an offered file.
+func composeEntry(from, to identity.ID, offer *wire.FileRequest, f *client.File) *wire.Envelope {
+	env := wire.NewEnvelope(from, to, kinds.KindNotify, f.EncodeReport())
+	env.ID, env.Agent, env.FromAgent, env.Thread, env.Hops = offer.ID, offer.Agent, offer.FromAgent, offer.Thread, offer.Hops
 	return env
 }
 

@@ -26,11 +26,11 @@ func (r *record) key() key { return key{r.peer, r.ID} }
 // readRecords returns the records that a condition selects.
 func (s *Service) readRecords(ctx context.Context, where string, args ...any) ([]*record, error) {
 	return store.ReadValue(ctx, s.DB, func(tx *store.Tx) ([]*record, error) {
-		const columns = "row, peer, id, name, size, hash, agent, from_agent, ref, thread, text, whole, reported, taken_by, since, until"
+		const columns = "row, peer, id, name, size, hash, agent, from_agent, ref, thread, hops, text, whole, reported, taken_by, since, until"
 		return store.ReadRows(tx, "SELECT "+columns+" FROM daemon_file WHERE "+where, func(scan func(...any) error) (*record, error) {
 			r := new(record)
 			var since, until int64
-			err := scan(&r.row, store.Blob(r.peer[:]), store.Blob(r.ID[:]), &r.Name, &r.Size, store.Blob(r.Hash[:]), &r.Agent, &r.FromAgent, store.Blob(r.Ref[:]), &r.Thread, &r.Text,
+			err := scan(&r.row, store.Blob(r.peer[:]), store.Blob(r.ID[:]), &r.Name, &r.Size, store.Blob(r.Hash[:]), &r.Agent, &r.FromAgent, store.Blob(r.Ref[:]), &r.Thread, &r.Hops, &r.Text,
 				&r.whole, &r.reported, &r.takenBy, &since, &until)
 			r.since, r.until = store.FromMillis(since), store.FromMillis(until)
 			return r, err
@@ -80,8 +80,8 @@ func (s *Service) admitRecord(ctx context.Context, r *record, asked bool) (ask b
 		case ask || !isNew:
 			return nil
 		}
-		_, err := tx.Exec("INSERT INTO daemon_file (peer, id, name, size, hash, agent, from_agent, ref, thread, text, since, until) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0)",
-			r.peer[:], r.ID[:], r.Name, r.Size, r.Hash[:], r.Agent, r.FromAgent, r.Ref[:], r.Thread, r.Text, store.Millis(r.since))
+		_, err := tx.Exec("INSERT INTO daemon_file (peer, id, name, size, hash, agent, from_agent, ref, thread, hops, text, since, until) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0)",
+			r.peer[:], r.ID[:], r.Name, r.Size, r.Hash[:], r.Agent, r.FromAgent, r.Ref[:], r.Thread, r.Hops, r.Text, store.Millis(r.since))
 		return err
 	})
 	return ask, err

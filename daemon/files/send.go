@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"io"
+	"log/slog"
 	"net"
 	"sync"
 	"time"
@@ -68,9 +69,20 @@ func (s *Service) serveSend(ctx context.Context, c *local.Conn, r *jsonrpc.Reque
 	if err != nil {
 		return nil, err
 	}
-	offer.FromAgent = c.Credential().Name
+	chain, err := s.Known.FindParentChain(ctx, c.GuestCredential(), &p.Head)
+	if err != nil {
+		return nil, err
+	}
+	offer.FromAgent, offer.Thread, offer.Hops = c.Credential().Name, chain.Thread, chain.Hops
 	x := &sending{s: s, offer: offer, asked: make(chan *piece, maxWanted), file: newFile(client.Out, to, offer)}
 	x.file.State, x.file.Since = client.FileMoving, time.Now().UTC()
+	entry := composeEntry(s.Self, to.ID, offer, &x.file) // which the receiver makes of the offer
+	if _, err := s.Outgoing.Check(entry, &p.Head); err != nil {
+		return nil, err
+	}
+	if err := s.Outgoing.CountSend(ctx, &p.Head, entry); err != nil {
+		return nil, err
+	}
 	x.ctx, x.cancel = context.WithCancelCause(ctx)
 	defer x.cancel(nil)
 	leave, err := s.takePlace(c, "file.send")
@@ -96,8 +108,12 @@ func (s *Service) serveSend(ctx context.Context, c *local.Conn, r *jsonrpc.Reque
 	}()
 	sent, err := x.run()
 	line := &client.FileSendLine{Done: sent}
+	told := []any{"peer", to.ID.Label(), "agent", offer.FromAgent, "id", offer.ID, "size", offer.Size}
 	if err != nil {
 		line.Error = kinds.AsError(c.MaskErrorAddrs(kinds.AsError(err)))
+		s.PeerLog.WriteLimited(to.ID, slog.LevelInfo, "file not sent", append(told, "err", err)...)
+	} else {
+		s.PeerLog.WriteLimited(to.ID, slog.LevelInfo, "file sent", append(told, "state", sent.State)...)
 	}
 	x.writeLine(line, nil)
 	x.conn.Close() // ends readPieces

@@ -163,6 +163,7 @@ CREATE TABLE daemon_file (
 	from_agent TEXT NOT NULL,
 	ref        BLOB NOT NULL,
 	thread     TEXT NOT NULL,
+	hops       INTEGER NOT NULL,
 	text       TEXT NOT NULL,
 	whole      INTEGER NOT NULL DEFAULT 0,
 	reported   INTEGER NOT NULL DEFAULT 0,

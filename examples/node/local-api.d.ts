@@ -714,8 +714,14 @@ export interface FileSendLine {
 
 /** FileSendParams are the params of file.send. The answer is {}; after it the daemon sends lines, each a FileSendLine, and the client answers each line with a range by exactly so many bytes of the file. */
 export interface FileSendParams {
-  /** absent: the daemon draws one; the same id, hash and size again continue */
+  /** absent: the daemon draws one; the same id again is a repeat */
   id?: string;
+  /** conversation; only without parent */
+  thread?: string;
+  /** the message that led to this one: one that the caller was handed, or a delegation that it gave */
+  parent?: string;
+  /** guessed says that parent is a guess: whoever calls was not told what led to the call. Nothing ends with a parent that was guessed. */
+  guessed?: boolean;
   /** the peer */
   to: string;
   /** the agent there that the file is for; "": any */
@@ -730,8 +736,6 @@ export interface FileSendParams {
   text?: string;
   /** the delegation or message that the file belongs to */
   ref?: string;
-  /** the conversation */
-  thread?: string;
   /** how long the receiver's owner has for an answer; 0: 10 minutes; at most 24 h */
   wait_ms?: number;
 }

@@ -250,6 +250,7 @@ class AsyncClient:
         id: Optional[str] = None,
         ref: Optional[str] = None,
         thread: Optional[str] = None,
+        parent: Optional[str] = INHERIT,
     ) -> types.FileSent:
         """Sends a file to a peer, or to an agent of it, and returns when its daemon has all of it.
 
@@ -258,10 +259,11 @@ class AsyncClient:
         """
         id = id or draw_id()
         peer, _, agent = to.partition("/")
-        params = without_none(id=id, to=peer, agent=agent or None, text=text, wait_ms=millis(deadline), ref=ref, thread=thread)
+        params = without_none(id=id, to=peer, agent=agent or None, text=text, wait_ms=millis(deadline), ref=ref)
         params["name"] = name or os.path.basename(os.fspath(path))
         try:
-            return cast(types.FileSent, await self._carry(lambda c: c.send(os.fspath(path), params, self._patience)))
+            sent = await self._follow(lambda head: self._carry(lambda c: c.send(os.fspath(path), {**params, **head}, self._patience)), thread, parent)
+            return cast(types.FileSent, sent)
         except Error as e:
             e.id = id
             raise
@@ -296,20 +298,24 @@ class AsyncClient:
         """Calls the method of a message. The error has the id of the message."""
         if id is None and draw:
             id = draw_id()
+        try:
+            return await self._follow(lambda head: self._within(wait, method, {**params, **without_none(id=id), **head}), thread, parent)
+        except Error as e:
+            e.id = id or ""
+            raise
+
+    async def _follow(self, call: Callable[[dict[str, Any]], Awaitable[T]], thread: Optional[str], parent: Optional[str]) -> T:
+        """Makes a call with the params that say what it follows from: the handler's message, unless parent says otherwise."""
         handled = PARENT.get() if parent is INHERIT else None
         if parent is INHERIT:
             parent = current_parent()
         try:
-            try:
-                return await self._within(wait, method, {**params, **without_none(id=id, thread=thread, parent=parent)})
-            except NotFound as e:
-                if not handled or e.peer or e.details.get("reason") != "parent_unknown":
-                    raise
-                # The handler's message was long ago, and nobody has named it.
-                return await self._within(wait, method, {**params, **without_none(id=id, thread=thread)})
-        except Error as e:
-            e.id = id or ""
-            raise
+            return await call(without_none(thread=thread, parent=parent))
+        except NotFound as e:
+            if not handled or e.peer or e.details.get("reason") != "parent_unknown":
+                raise
+            # The handler's message was long ago, and nobody has named it.
+            return await call(without_none(thread=thread))
 
     async def _within(self, wait: float, method: str, params: Optional[dict[str, Any]] = None) -> Any:
         """Calls a method that the daemon answers within wait seconds."""

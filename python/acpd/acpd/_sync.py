@@ -240,9 +240,10 @@ class Client:
         id: Optional[str] = None,
         ref: Optional[str] = None,
         thread: Optional[str] = None,
+        parent: Optional[str] = INHERIT,
     ) -> types.FileSent:
         """As `AsyncClient.send_file`."""
-        return self._run(self._async.send_file(to, path, name=name, text=text, deadline=deadline, id=id, ref=ref, thread=thread))
+        return self._run(self._async.send_file(to, path, name=name, text=text, deadline=deadline, id=id, ref=ref, thread=thread, parent=parent))
 
     def take_file(self, id: str, path: StrPath = ".", *, peer: Optional[str] = None) -> Path:
         """As `AsyncClient.take_file`."""

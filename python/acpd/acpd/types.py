@@ -546,7 +546,10 @@ class FileSendLine(TypedDict):
 class FileSendParams(TypedDict):
     """FileSendParams are the params of file.send. The answer is {}; after it the daemon sends lines, each a FileSendLine, and the client answers each line with a range by exactly so many bytes of the file."""
 
-    id: NotRequired[str]  # absent: the daemon draws one; the same id, hash and size again continue
+    id: NotRequired[str]  # absent: the daemon draws one; the same id again is a repeat
+    thread: NotRequired[str]  # conversation; only without parent
+    parent: NotRequired[str]  # the message that led to this one: one that the caller was handed, or a delegation that it gave
+    guessed: NotRequired[bool]  # guessed says that parent is a guess: whoever calls was not told what led to the call. Nothing ends with a parent that was guessed.
     to: str  # the peer
     agent: NotRequired[str]  # the agent there that the file is for; "": any
     name: str  # its last component is what the receiver sees
@@ -554,7 +557,6 @@ class FileSendParams(TypedDict):
     sha256: str  # 64 hex digits
     text: NotRequired[str]  # what it is, at most 4,096 bytes
     ref: NotRequired[str]  # the delegation or message that the file belongs to
-    thread: NotRequired[str]  # the conversation
     wait_ms: NotRequired[int]  # how long the receiver's owner has for an answer; 0: 10 minutes; at most 24 h
 
 

@@ -73,7 +73,7 @@ If it is interrupted, or a connection breaks, it prints the command that continu
 
 // sendAll sends files one after the other, until one fails.
 func (v *verbs) sendAll(cmd *cobra.Command, to string, paths []string, s *sendFlags) (err error) {
-	p := client.FileSendParams{ID: wire.NewMessageID(), Name: s.name, Text: s.text}
+	p := client.FileSendParams{Head: client.Head{ID: wire.NewMessageID()}, Name: s.name, Text: s.text}
 	p.To, p.Agent, _ = strings.Cut(to, "/")
 	if s.id != "" {
 		p.ID, err = frame.ParseMessageID("--id", s.id)
