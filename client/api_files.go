@@ -123,12 +123,15 @@ type File struct {
 // FilesParams are the params of files, whose result is Files. An agent sees what is for it or for any agent, and
 // what it sends.
 type FilesParams struct {
+	ID    wire.MessageID `json:"id,omitzero"`     // zero: all
 	Peers []string       `json:"peers,omitempty"` // empty: all
 	Ref   wire.MessageID `json:"ref,omitzero"`    // zero: all; else only files that belong to this message
 	After uint64         `json:"after,omitzero"`  // Next of the answer before
+	Limit int            `json:"limit,omitzero"`  // of those that came; 0: as many as fit
 }
 
-// Files is the result of files, the oldest first.
+// Files is the result of files: first what waits for the owner and what is being sent, with the beginnings of their
+// texts, then what came, each the newest first.
 type Files struct {
 	Files []File `json:"files"`
 	Next  uint64 `json:"next,omitzero"` // there are more

@@ -163,11 +163,10 @@ func (r readerUntil) Read(b []byte) (int, error) {
 	return r.Reader.Read(b)
 }
 
-// ListFiles returns all files that p selects of those that came, come or are being sent, the oldest first, or those
-// behind p.After.
+// ListFiles returns all files that p selects, as many pages as there are behind p.After.
 func (c *Client) ListFiles(ctx context.Context, p FilesParams) (all []File, err error) {
 	for {
-		page, err := callBounded[Files](ctx, c, MethodFiles, &p)
+		page, err := c.FilesPage(ctx, p)
 		if err != nil {
 			return nil, err
 		}
@@ -176,6 +175,11 @@ func (c *Client) ListFiles(ctx context.Context, p FilesParams) (all []File, err 
 			return all, nil
 		}
 	}
+}
+
+// FilesPage returns the first page of the files that p selects behind p.After.
+func (c *Client) FilesPage(ctx context.Context, p FilesParams) (*Files, error) {
+	return callBounded[Files](ctx, c, MethodFiles, &p)
 }
 
 // RemoveFile removes a file that came, or what there is of one that comes, and returns what it was.

@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"bufio"
 	"bytes"
 	"strings"
 	"testing"
@@ -75,4 +76,59 @@ func TestAFileOfAWokenTurnIsAMessageOfIt(t *testing.T) {
 			t.Errorf("no %s in\n%s", want, &log)
 		}
 	}
+}
+
+// The list fits a line whatever peers write: what waits for the owner counts, and has the beginning of its text.
+// The newest come first, and one can be named.
+func TestTheListOfFilesFitsALine(t *testing.T) {
+	t.Parallel()
+	desk, laptop := start(t, stateDir(t), "desk"), startConfigured(t, "laptop", "max_message: 65536\n")
+	befriend(t, desk, laptop)
+	laptop.alwaysFromPeer(desk.ID())
+	long := strings.Repeat("\x01", client.MaxFileText) // six times as long in JSON
+	var want []wire.MessageID
+	for i := range 8 {
+		content := randomBytes(i)
+		p := paramsFor("laptop", "x", content)
+		p.Text = long
+		if _, err := desk.ownerSends(p, content); err != nil {
+			t.Fatal(err)
+		}
+		want = append([]wire.MessageID{p.ID}, want...)
+	}
+	stranger := newHostile(t, laptop, "table", nil)
+	for range 2 {
+		offer := offerOf(randomBytes(9))
+		offer.Text = long
+		if reply := stranger.next(bufio.NewReader(stranger.open(offer))); reply.Op != wire.FileAsked {
+			t.Fatalf("%+v", reply)
+		}
+		want = append([]wire.MessageID{offer.ID}, want...)
+	}
+	l := laptop.dial()
+	pages, got := 0, []client.File(nil)
+	for p := (client.FilesParams{}); ; pages++ {
+		page := get[client.Files](l, client.MethodFiles, p)
+		got = append(got, page.Files...)
+		if p.After = page.Next; p.After == 0 {
+			break
+		}
+	}
+	for i, f := range got {
+		if i >= len(want) || f.ID != want[i] || (f.State == client.FileAsked) != (i < 2) || len(f.Text) > client.MaxBeginning == (i < 2) {
+			t.Errorf("%d: %+v", i, f)
+		}
+	}
+	if len(got) != len(want) || pages < 2 {
+		t.Errorf("%d files on %d pages", len(got), pages)
+	}
+	if page := get[client.Files](l, client.MethodFiles, client.FilesParams{Limit: 1}); len(page.Files) != 3 || page.Files[2].ID != want[2] || page.Next == 0 {
+		t.Errorf("with a limit: %d, then %d", len(page.Files), page.Next)
+	}
+	for i, id := range want {
+		if page := get[client.Files](l, client.MethodFiles, client.FilesParams{ID: id}); len(page.Files) != 1 || page.Files[0].ID != id || page.Next != 0 {
+			t.Errorf("file %d by its id: %+v", i, page)
+		}
+	}
+	l.refused(kinds.Invalid, client.MethodFiles, client.FilesParams{Limit: -1})
 }

@@ -166,9 +166,12 @@ func (d *running) answerNext(answer string) {
 	d.decide(a.ID, answer)
 }
 
+// listFiles lists files, the oldest first.
 func (d *running) listFiles() []client.File {
 	d.t.Helper()
-	return get[client.Files](d.dial(), client.MethodFiles, client.FilesParams{}).Files
+	all := get[client.Files](d.dial(), client.MethodFiles, client.FilesParams{}).Files
+	slices.Reverse(all)
+	return all
 }
 
 // A file comes with the owner's yes, byte for byte, and lies in the inbox and in the list until it is taken.
@@ -379,7 +382,7 @@ func TestAgentsSendAndTakeFiles(t *testing.T) {
 	_, _, err := callAlone(t, filepath.Join(laptop.dir, "agent", "acp.sock"), client.MethodFileTake, client.FileTakeParams{ID: mine}, nil)
 	refusedWith(t, err, kinds.NotAuthorized, "attach")
 	var seen client.Files
-	if _, err := callOn(t, laptop.spokenFor("codex", codex), client.MethodFiles, client.FilesParams{}, &seen); err != nil || len(seen.Files) != 2 || seen.Files[1].ID != anys {
+	if _, err := callOn(t, laptop.spokenFor("codex", codex), client.MethodFiles, client.FilesParams{}, &seen); err != nil || len(seen.Files) != 2 || seen.Files[0].ID != anys {
 		t.Errorf("codex sees %+v, %v", seen, err)
 	}
 }

@@ -7,7 +7,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync/atomic"
 
@@ -167,17 +166,26 @@ func (row fileRow) String() string {
 // listFiles lists the files that came for the session and those that it sends, the newest first, or shows one
 // with its name and text.
 func (s *Server) listFiles(ctx context.Context, a *fileArguments) (*result, error) {
-	all, err := twice(ctx, func(ctx context.Context) ([]client.File, error) { return s.Daemon.ListFiles(ctx, client.FilesParams{}) })
-	if err != nil {
-		return nil, err
-	}
-	slices.Reverse(all)
+	var p client.FilesParams
+	var all []client.File
 	if a.ID != "" {
-		id, err := readID("id", a.ID)
+		var err error
+		if p.ID, err = readID("id", a.ID); err != nil {
+			return nil, err
+		}
+	}
+	for {
+		page, err := twice(ctx, func(ctx context.Context) (*client.Files, error) { return s.Daemon.FilesPage(ctx, p) })
 		if err != nil {
 			return nil, err
 		}
-		return describeFiles(id, slices.DeleteFunc(all, func(f client.File) bool { return f.ID != id }))
+		all = append(all, page.Files...)
+		if p.After = page.Next; p.After == 0 || len(all) > tasksOfPage*max(a.Page, 1) {
+			break
+		}
+	}
+	if !p.ID.IsZero() {
+		return describeFiles(p.ID, all)
 	}
 	first, end, err := cutRows(len(all), tasksOfPage, a.Page)
 	if err != nil {

@@ -11,8 +11,10 @@
 package files
 
 import (
+	"cmp"
 	"context"
 	"encoding/hex"
+	"math"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -142,47 +144,72 @@ func (s *Service) describe(r *record) client.File {
 	return f
 }
 
-// serveFiles lists files: those that came in the order in which they did, as many as fit a line, then what waits
-// for the owner, then what is being sent.
+// serveFiles lists files, as many as fit a line: first what waits for the owner and what is being sent, then those
+// that came, each the newest first.
 func (s *Service) serveFiles(ctx context.Context, c *local.Conn, p *client.FilesParams) (any, error) {
 	const most = 1000 // records in one answer
 	of, err := readerOf(c, "files")
 	if err != nil {
 		return nil, err
 	}
+	if p.Limit < 0 {
+		return nil, kinds.Errorf(kinds.Invalid, "files: limit: expected 1 or more")
+	}
+	limit := min(cmp.Or(p.Limit, most), most)
 	peers, err := s.Peers.ResolveAll(p.Peers, c.IsGuest)
 	if err != nil {
 		return nil, err
 	}
-	records, err := s.readRecords(ctx, "row > ? ORDER BY row LIMIT ?", p.After, most+1)
+	records, err := s.readRecords(ctx, "row < ? AND (? OR id = ?) AND (? OR ref = ?) ORDER BY row DESC LIMIT ?",
+		min(cmp.Or(p.After, math.MaxInt64), math.MaxInt64), p.ID.IsZero(), p.ID[:], p.Ref.IsZero(), p.Ref[:], limit+1)
 	if err != nil {
 		return nil, ownwords.Errorf("files: %w", err)
 	}
 	answer := &client.Files{Files: []client.File{}}
-	add := func(f client.File) {
-		if isSeen(&f, peers, of) && (p.Ref.IsZero() || p.Ref == f.Ref) {
-			answer.Files = append(answer.Files, f)
-		}
-	}
 	room := s.MaxListBytes()
-	for i, r := range records {
-		if room -= 1024 + wire.MaxJSONLength(r.Name+r.Text+r.Thread+r.Agent+r.FromAgent+r.takenBy); i > 0 && room < 0 || i == most {
-			answer.Next = records[i-1].row
-			return answer, nil
+	add := func(f *client.File) (fits bool) {
+		if !isSeen(f, peers, of) || !p.ID.IsZero() && p.ID != f.ID || !p.Ref.IsZero() && p.Ref != f.Ref {
+			return true
 		}
-		add(s.describe(r))
+		room -= 1024 + wire.MaxJSONLength(f.Name+f.Text+f.Thread+f.Agent+f.FromAgent+f.TakenBy)
+		if room < 0 && len(answer.Files) > 0 {
+			return false
+		}
+		answer.Files = append(answer.Files, *f)
+		return true
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, a := range s.approvals {
-		f := s.describeOffer(a.offered)
-		f.State = client.FileAsked
-		add(f)
+	if p.After == 0 {
+		for _, f := range s.listUnderWay() {
+			add(&f)
+		}
 	}
-	for x := range s.sendings {
-		add(x.file)
+	for i, r := range records {
+		if f := s.describe(r); i == limit || !add(&f) {
+			answer.Next = r.row + 1
+			break
+		}
 	}
 	return answer, nil
+}
+
+// listUnderWay returns what waits for the owner, then what is being sent, with the beginnings of their texts.
+func (s *Service) listUnderWay() (all []client.File) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, a := range slices.Backward(s.approvals) {
+		f := s.describeOffer(a.offered)
+		f.State = client.FileAsked
+		all = append(all, f)
+	}
+	asked := len(all)
+	for x := range s.sendings {
+		all = append(all, x.file)
+	}
+	slices.SortFunc(all[asked:], func(a, b client.File) int { return b.Since.Compare(a.Since) })
+	for i := range all {
+		all[i].Text = client.ClipText(all[i].Text, client.MaxBeginning)
+	}
+	return all
 }
 
 // serveRemove removes a file, or ends one that comes.

@@ -759,7 +759,7 @@ export interface FileTakeParams {
   peer?: string;
 }
 
-/** Files is the result of files, the oldest first. */
+/** Files is the result of files: first what waits for the owner and what is being sent, with the beginnings of their texts, then what came, each the newest first. */
 export interface Files {
   files: Array<File>;
   /** there are more */
@@ -768,12 +768,16 @@ export interface Files {
 
 /** FilesParams are the params of files, whose result is Files. An agent sees what is for it or for any agent, and what it sends. */
 export interface FilesParams {
+  /** absent: all */
+  id?: string;
   /** empty: all */
   peers?: Array<string>;
   /** absent: all; else only files that belong to this message */
   ref?: string;
   /** next of the answer before */
   after?: number;
+  /** of those that came; 0: as many as fit */
+  limit?: number;
 }
 
 /** HeldMessage is a message that waits in the inbox, or one that an agent took from it. */

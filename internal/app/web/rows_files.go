@@ -41,15 +41,18 @@ func newFileRow(f *client.File) fileRow {
 // readFiles reads the newest files.
 func (w *watcher) readFiles(ctx context.Context) error {
 	const newest = 100
-	all, err := w.reading.ListFiles(ctx, client.FilesParams{})
+	page, err := w.reading.FilesPage(ctx, client.FilesParams{Limit: newest})
 	if client.IsOlderDaemon(err) {
 		return nil
 	}
 	if err != nil {
 		return err
 	}
-	slices.SortStableFunc(all, func(a, b client.File) int { return b.Since.Compare(a.Since) })
-	shown := all[:min(len(all), newest)]
-	setRows(w.board, partFiles, mapRows(shown, newFileRow), len(all)-len(shown))
+	slices.SortStableFunc(page.Files, func(a, b client.File) int { return b.Since.Compare(a.Since) })
+	more := 0
+	if page.Next != 0 {
+		more = 1
+	}
+	setRows(w.board, partFiles, mapRows(page.Files, newFileRow), more)
 	return nil
 }

@@ -21,7 +21,7 @@ func TestFilesHaveRows(t *testing.T) {
 	f := newFixture(t, nil)
 	files := make([]client.File, 130)
 	for i := range files {
-		files[i] = client.File{ID: wire.MessageID{1, byte(i)}, Direction: client.In, Peer: deskID, Name: fmt.Sprint(i), Since: began.Add(time.Duration(i) * time.Second)}
+		files[i] = client.File{ID: wire.MessageID{1, byte(i)}, Direction: client.In, Peer: deskID, Name: fmt.Sprint(i), Since: began.Add(-time.Duration(i) * time.Second)}
 	}
 	read := func() (map[string]boardRow, int) {
 		w := &watcher{board: newBoard(), reading: &client.Client{Socket: f.daemon.Home + "/" + client.SocketName}}
@@ -35,14 +35,14 @@ func TestFilesHaveRows(t *testing.T) {
 	f.daemon.SetHandler(client.MethodFiles, func(r *jsonrpc.Request) (any, error) {
 		var p client.FilesParams
 		err := r.ReadParams(&p)
-		if p.After == 0 {
-			return client.Files{Files: files[:70], Next: 70}, err
+		if p.After != 0 {
+			t.Error("it reads more than one page")
 		}
-		return client.Files{Files: files[70:]}, err
+		return client.Files{Files: files[:p.Limit], Next: 100}, err
 	})
 	rows, more := read()
-	newest, oldest := newFileRow(&files[129]), newFileRow(&files[29])
-	if len(rows) != 100 || more != 30 || rows[newest.Key].text == nil || rows[oldest.Key].text != nil {
+	newest, oldest := newFileRow(&files[0]), newFileRow(&files[100])
+	if len(rows) != 100 || more != 1 || rows[newest.Key].text == nil || rows[oldest.Key].text != nil {
 		t.Errorf("%d rows, %d more", len(rows), more)
 	}
 	f.daemon.SetAnswer(client.MethodFiles, jsonrpc.NewMethodNotFound(client.MethodFiles))

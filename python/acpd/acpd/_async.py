@@ -273,7 +273,7 @@ class AsyncClient:
         return await self._carry(lambda c: c.take(Path(path), without_none(id=id, peer=peer), self._patience))
 
     async def files(self, *, peers: Sequence[str] = (), ref: Optional[str] = None) -> AsyncIterator[types.File]:
-        """Yields the files that came, come or are being sent, the oldest first: those of these peers, and those that belong to the message ref."""
+        """Yields the files that came, come or are being sent, those under way first, each the newest first: those of these peers, and those that belong to the message ref."""
         after = None
         while True:
             page = cast(types.Files, await self._within(0, "files", without_none(peers=list(peers) or None, ref=ref, after=after)))

@@ -568,7 +568,7 @@ class FileTakeParams(TypedDict):
 
 
 class Files(TypedDict):
-    """Files is the result of files, the oldest first."""
+    """Files is the result of files: first what waits for the owner and what is being sent, with the beginnings of their texts, then what came, each the newest first."""
 
     files: list[File]
     next: NotRequired[int]  # there are more
@@ -577,9 +577,11 @@ class Files(TypedDict):
 class FilesParams(TypedDict):
     """FilesParams are the params of files, whose result is Files. An agent sees what is for it or for any agent, and what it sends."""
 
+    id: NotRequired[str]  # absent: all
     peers: NotRequired[list[str]]  # empty: all
     ref: NotRequired[str]  # absent: all; else only files that belong to this message
     after: NotRequired[int]  # next of the answer before
+    limit: NotRequired[int]  # of those that came; 0: as many as fit
 
 
 class HeldMessage(TypedDict):

@@ -111,10 +111,11 @@ func addPeerFlag(cmd *cobra.Command, peer *string) {
 // findFile returns the file that came whose id is text, or begins so, of a peer unless that is "".
 func (v *verbs) findFile(ctx context.Context, text, peer string) (*client.File, error) {
 	begun := strings.ToLower(text)
-	if _, err := wire.ParseMessageID(text); err != nil && !frame.IsIDPrefix(begun) {
+	id, err := wire.ParseMessageID(text)
+	if err != nil && !frame.IsIDPrefix(begun) {
 		return nil, frame.UsageErrorf("ID: %w: see acpctl files", err)
 	}
-	all, err := v.Daemon.ListFiles(ctx, client.FilesParams{})
+	all, err := v.Daemon.ListFiles(ctx, client.FilesParams{ID: id}) // zero if it is only the beginning of one
 	if err != nil {
 		return nil, err
 	}
