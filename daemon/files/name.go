@@ -21,7 +21,8 @@ var unfit = regexp.MustCompile(`[<>:"|?*]`)
 var deviceName = regexp.MustCompile(`^(?i:con|prn|aux|nul|conin\$|conout\$|(com|lpt)[0-9¹²³]) *(\.|$)`)
 
 // cleanName makes a name that any system accepts from the name that a peer gives a file. It keeps the last component,
-// without control characters and invisible ones. It replaces what is unfit, so that no file is refused for its name.
+// without control characters and invisible ones. It replaces what is unfit, or would be an option of a command, so
+// that no file is refused for its name.
 func cleanName(name string) string {
 	name = name[strings.LastIndexAny(name, `/\`)+1:]
 	name = strings.TrimSpace(unfit.ReplaceAllLiteralString(client.Line(name), "_"))
@@ -36,7 +37,7 @@ func cleanName(name string) string {
 	switch {
 	case name == "":
 		return "file"
-	case name[0] == '.' || deviceName.MatchString(name):
+	case name[0] == '.' || name[0] == '-' || deviceName.MatchString(name):
 		return "_" + name[1:]
 	}
 	return name
