@@ -152,6 +152,12 @@ func TestBar(t *testing.T) {
 		t.Errorf("%q", got)
 	}
 	out.Reset()
+	p.moved = 1 << 62 // as a peer may say
+	p.draw(time.Unix(110, 0))
+	if got := out.String(); !strings.Contains(got, "] 100 %") || ui.CountCells(strings.Trim(got, "\r\x1b[K")) > mostBar {
+		t.Errorf("%q", got)
+	}
+	out.Reset()
 	p.drawn = time.Unix(110, 0)
 	p.clear()
 	if got := out.String(); got != "\r\x1b[K" {

@@ -211,9 +211,9 @@ func (v *verbs) explainEnd(cmd *cobra.Command, err error, shown *progress, to st
 	return frame.Instead{Err: err, Type: line + " --id " + id.String()}
 }
 
-// percentOf returns how much n is of all.
+// percentOf returns how much n is of all, at most 100.
 func percentOf(n, all uint64) int {
-	if all == 0 {
+	if n >= all {
 		return 100
 	}
 	return int(float64(n) / float64(all) * 100)
