@@ -11,6 +11,9 @@ import (
 	"github.com/acpd/acpd/kinds"
 )
 
+// maxFiles is how many files a run gets: what their sender says of each comes before its message.
+const maxFiles = 16
+
 // findFiles returns the files that a message's sender has sent for it and that are whole. Together they have at
 // most so many bytes.
 func (s *server) findFiles(ctx context.Context, in *client.Inbound, most int64) (files []client.File, err error) {
@@ -26,6 +29,9 @@ func (s *server) findFiles(ctx context.Context, in *client.Inbound, most int64) 
 		isHere := f.State == client.FileHere || f.State == client.FileTaken && f.TakenBy == s.name
 		return f.Direction != client.In || !isHere
 	})
+	if len(files) > maxFiles {
+		return nil, kinds.Errorf(kinds.TooLarge, "%d files are here for this message, and a run gets at most %d: send them as one archive", len(files), maxFiles)
+	}
 	left := uint64(most)
 	for _, f := range files {
 		if f.Size > left {

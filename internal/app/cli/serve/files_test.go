@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -72,6 +73,12 @@ func TestFilesOfTheMessage(t *testing.T) {
 	}
 	if _, err := s.findFiles(t.Context(), in, 13); kinds.AsError(err).Code != kinds.TooLarge {
 		t.Errorf("more than a run is given: %v", err)
+	}
+	for n := maxFiles; n <= maxFiles+1; n++ {
+		f.SetAnswer(client.MethodFiles, &client.Files{Files: slices.Repeat([]client.File{fit}, n)})
+		if found, err := s.findFiles(t.Context(), in, 1000); (err == nil) != (n == maxFiles) || err != nil && kinds.AsError(err).Code != kinds.TooLarge {
+			t.Errorf("%d of %d files: %v", len(found), n, err)
+		}
 	}
 	f.SetAnswer(client.MethodFiles, kinds.Errorf(kinds.Internal, "/home/somebody"))
 	if _, err := s.findFiles(t.Context(), in, 14); err == nil || strings.Contains(err.Error(), "somebody") {
