@@ -215,6 +215,29 @@ func TestWhatIsNotSent(t *testing.T) {
 	}
 }
 
+// Nothing is sent from a folder in which a program is not at work on something: that of all files, and the home.
+// holds: security.md#agents-on-this-machine
+func TestNothingIsSentFromTheHome(t *testing.T) {
+	home := newFolder(t, "notes.txt", "project/notes.txt")
+	link := filepath.Join(t.TempDir(), "home")
+	if err := os.Symlink(home, link); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("HOME", link)
+	d, p := newProgram(t)
+	sent := d.takeFiles(endHanded)
+	for _, path := range []string{"notes.txt", "project/notes.txt"} {
+		p.fails(kinds.NotAuthorized, "acp_file", args{"do": "send", "to": "desk", "path": path})
+	}
+	t.Chdir("/")
+	p.fails(kinds.NotAuthorized, "acp_file", args{"do": "send", "to": "desk", "path": filepath.Join(home, "notes.txt")})
+	if len(sent) > 0 {
+		t.Errorf("sent: %+v", <-sent)
+	}
+	t.Chdir(filepath.Join(home, "project"))
+	p.must("handed", "acp_file", args{"do": "send", "to": "desk", "path": "notes.txt"})
+}
+
 // A file that came is written below .acp, in a folder with a name of ours, and the model learns where.
 // holds: security.md#agents-on-this-machine
 func TestTakeFile(t *testing.T) {

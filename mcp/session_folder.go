@@ -54,6 +54,9 @@ func checkMaySend(path string) (string, error) {
 	if err != nil {
 		return "", err
 	}
+	if home, err := os.UserHomeDir(); dir == string(filepath.Separator) || err == nil && isFolder(dir, home) {
+		return "", kinds.Errorf(kinds.NotAuthorized, "path: this session's folder is %s: nothing is sent from there; your user can start the program in the folder of the project", dir)
+	}
 	local := filepath.Clean(path)
 	if filepath.IsAbs(local) {
 		if local, err = filepath.Rel(dir, local); err != nil {
@@ -73,6 +76,13 @@ func checkMaySend(path string) (string, error) {
 		}
 	}
 	return local, nil
+}
+
+// isFolder reports whether two paths are of one folder.
+func isFolder(a, b string) bool {
+	one, err := os.Stat(a)
+	other, otherErr := os.Stat(b)
+	return err == nil && otherErr == nil && os.SameFile(one, other)
 }
 
 // describeNoLink describes what is at a path below a folder. No folder on the way may be a link.
