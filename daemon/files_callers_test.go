@@ -132,3 +132,17 @@ func TestTheListOfFilesFitsALine(t *testing.T) {
 	}
 	l.refused(kinds.Invalid, client.MethodFiles, client.FilesParams{Limit: -1})
 }
+
+// The connection of an agent, or of a subscriber, carries no file: nobody could be reached by it any more.
+func TestFilesNeedAConnectionOfTheirOwn(t *testing.T) {
+	t.Parallel()
+	desk, _ := pair(t)
+	agent, _ := desk.guestAgent(client.AttachParams{Name: "planner"}, say(`{}`))
+	subscriber := desk.dial()
+	subscriber.must("subscribe", client.SubscribeParams{Events: client.EventFilter{Types: []client.EventType{client.EventTrust}}}, nil)
+	for _, l := range []*program{agent, subscriber} {
+		l.refused(kinds.Invalid, client.MethodFileSend, paramsFor("laptop", "x", nil))
+		l.refused(kinds.Invalid, client.MethodFileTake, client.FileTakeParams{ID: wire.NewMessageID()})
+		l.must(client.MethodWhoami, nil, nil) // it goes on
+	}
+}

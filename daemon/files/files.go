@@ -243,6 +243,14 @@ func readerOf(c *local.Conn, op string) (*string, error) {
 	return c.InboxAgent(op)
 }
 
+// checkIsFree returns an error if a connection has to carry more than a file.
+func (s *Service) checkIsFree(c *local.Conn, op string) error {
+	if s.Peers.IsInUse(c) {
+		return kinds.Errorf(kinds.Invalid, "%s: an agent or a subscription has this connection: open one only for this call, and speak on it", op)
+	}
+	return nil
+}
+
 // isSeen reports whether a file is one of these peers, if there are any, and one that the owner, or the agent named of,
 // may see.
 func isSeen(f *client.File, peers []identity.ID, of *string) bool {

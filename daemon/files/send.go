@@ -58,6 +58,9 @@ func (s *Service) serveSend(ctx context.Context, c *local.Conn, r *jsonrpc.Reque
 	if err := r.ReadParams(p); err != nil {
 		return nil, err
 	}
+	if err := s.checkIsFree(c, "file.send"); err != nil {
+		return nil, err
+	}
 	offer, err := newOffer(p)
 	if err != nil {
 		return nil, err

@@ -20,6 +20,9 @@ func (s *Service) serveTake(ctx context.Context, c *local.Conn, r *jsonrpc.Reque
 	if err := r.ReadParams(p); err != nil {
 		return nil, err
 	}
+	if err := s.checkIsFree(c, "file.take"); err != nil {
+		return nil, err
+	}
 	of, err := readerOf(c, "file.take")
 	if err != nil {
 		return nil, err
