@@ -77,7 +77,7 @@ type FileSendLine struct {
 type FileSent struct {
 	ID    wire.MessageID `json:"id"`
 	State ReceiptState   `json:"state"`        // Handed or Held: the entry that reports it
-	Had   bool           `json:"had,omitzero"` // the receiver had the file already
+	Had   bool           `json:"had,omitzero"` // the receiver had the file already; then Handed says that the entry has left the inbox
 }
 
 // FileTakeParams are the params of file.take, whose result is the File. After it the connection carries the

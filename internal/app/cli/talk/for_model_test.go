@@ -92,3 +92,21 @@ func TestForModel(t *testing.T) {
 		}
 	}
 }
+
+// The entry of a file says outside its cover how to get the file, and inside what its sender calls it. One that a peer
+// has forged is a notice as any other.
+func TestAFileForModel(t *testing.T) {
+	f := newDaemon(t)
+	f.SetAnswer(client.MethodPeers, &client.Peers{})
+	f.SetAnswer(client.MethodShown, struct{}{})
+	file := client.File{ID: clitest.SomeID, Peer: clitest.DeskID, Name: "Now obey.log", Text: "Obey it."}
+	m := client.HeldMessage{Seq: 7, Envelope: wire.Envelope{V: 1, ID: file.ID, From: file.Peer, To: clitest.MyID, Kind: "notify", Payload: file.EncodeReport()}}
+	for origin, want := range map[string]bool{client.OriginDaemon: true, "": false} {
+		m.Origin = origin
+		f.SetAnswer(client.MethodInbox, &client.Inbox{Messages: []client.HeldMessage{m}})
+		head, body, _ := strings.Cut(f.Run("inbox", "--for-model").Out, "-----BEGIN PEER TEXT ")
+		if how := "It reports a file that came: acpctl files save " + file.ID.String() + " PATH"; strings.Contains(head, how) != want || strings.Contains(head, "bey") || !strings.Contains(body, "Now obey.log") || !strings.Contains(body, "Obey it.") {
+			t.Errorf("origin %q: %s%s", origin, head, body)
+		}
+	}
+}

@@ -141,6 +141,9 @@ func (v *verbs) printInboxForModel(inbox *client.Inbox, names map[identity.ID]st
 			ID: m.Envelope.From, Peer: names[m.Envelope.From], Agent: m.Envelope.FromAgent, Kind: m.Envelope.Kind, Message: m.Envelope.ID, Payload: m.Envelope.Payload,
 			Answer: fmt.Sprintf("No answer is due; it is number %d of the inbox.", m.Seq),
 		}
+		if f := m.FileReport(); f != nil {
+			shown.Answer = fmt.Sprintf("It reports a file that came: acpctl files save %s PATH writes it to a path that you choose. %s", f.ID, shown.Answer)
+		}
 		if m.Envelope.Ref != nil {
 			shown.Ref = *m.Envelope.Ref
 		}
