@@ -86,11 +86,14 @@ func (s *Server) sendFile(ctx context.Context, call *toolCall, a *fileArguments)
 		})
 	}
 	c, err := s.beginCall(h.ID, a.To, w, func(ctx context.Context) (_ *client.Answer, err error) {
-		defer f.Close()
-		w.sent, err = send(ctx, h)
-		if h.named && isParentUnknown(err) {
-			w.sent, err = send(ctx, guess)
-		}
+		w.sent, err = s.awaitFile(ctx, func() (client.FileSent, error) {
+			defer f.Close()
+			sent, err := send(ctx, h)
+			if h.named && isParentUnknown(err) {
+				sent, err = send(ctx, guess)
+			}
+			return sent, err
+		})
 		return nil, err
 	})
 	if err != nil {
@@ -102,6 +105,32 @@ func (s *Server) sendFile(ctx context.Context, call *toolCall, a *fileArguments)
 		c.cancel()
 	}
 	return r, err
+}
+
+// awaitFile calls send, and returns what that does, or the error of ctx when that ends. A read of a file system that
+// hangs ends only with this program, and the session is not to wait for it.
+func (s *Server) awaitFile(ctx context.Context, send func() (client.FileSent, error)) (client.FileSent, error) {
+	type outcome struct {
+		sent client.FileSent
+		err  error
+	}
+	ended := make(chan outcome, 1)
+	go func() {
+		o := outcome{err: errPanic}
+		defer func() {
+			if r := recover(); r != nil {
+				s.logPanic("acp_file", r)
+			}
+			ended <- o
+		}()
+		o.sent, o.err = send()
+	}()
+	select {
+	case o := <-ended:
+		return o.sent, o.err
+	case <-ctx.Done():
+		return client.FileSent{}, ctx.Err()
+	}
 }
 
 // note notes how far a sending is.

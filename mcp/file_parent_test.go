@@ -56,3 +56,21 @@ func TestAFileFollowsFromAMessage(t *testing.T) {
 	send("user", none, none, false)
 	p.fails(kinds.Invalid, "acp_file", args{"do": "send", "to": "desk", "path": "a.txt", "about": "x"})
 }
+
+// A session ends although the file system of a file that it sends hangs; what panics is an error.
+func TestNothingWaitsForAFileSystemThatHangs(t *testing.T) {
+	s := new(Server)
+	ctx, cancel := context.WithCancel(t.Context())
+	hangs := make(chan struct{})
+	defer close(hangs)
+	_, err := s.awaitFile(ctx, func() (client.FileSent, error) { cancel(); <-hangs; return client.FileSent{}, nil })
+	if err != context.Canceled {
+		t.Error(err)
+	}
+	if _, err := s.awaitFile(t.Context(), func() (client.FileSent, error) { panic("x") }); err != errPanic {
+		t.Error(err)
+	}
+	if sent, err := s.awaitFile(t.Context(), func() (client.FileSent, error) { return client.FileSent{Had: true}, nil }); err != nil || !sent.Had {
+		t.Errorf("%+v, %v", sent, err)
+	}
+}
