@@ -745,7 +745,7 @@ export interface FileSent {
   id: string;
   /** handed or held: the entry that reports it */
   state: ReceiptState;
-  /** the receiver had the file already */
+  /** the receiver had the file already; then handed says that the entry has left the inbox */
   had?: boolean;
 }
 

@@ -528,7 +528,7 @@ class FileSent(TypedDict):
 
     id: str
     state: ReceiptState  # handed or held: the entry that reports it
-    had: NotRequired[bool]  # the receiver had the file already
+    had: NotRequired[bool]  # the receiver had the file already; then handed says that the entry has left the inbox
 
 
 class FileSendLine(TypedDict):
