@@ -173,7 +173,7 @@ func TestUpOnTwoMachines(t *testing.T) {
 	desk, laptop := newNewcomer(t, "desk"), newNewcomer(t, "laptop")
 	d := desk.up()
 	d.shows("acpd runs, and this machine is desk")
-	for range 8 { // the questions of setup, of two programs
+	for range 10 { // the questions of setup, of two programs
 		d.answers(yesOrNo, "y\n")
 	}
 	d.answers(aPeer, "\n")
@@ -266,7 +266,7 @@ func TestUpIsInterrupted(t *testing.T) {
 	if _, err := os.Stat(filepath.Join(n.user, ".claude.json")); err == nil {
 		t.Error("half of setup is written")
 	}
-	interrupt("Codex is installed(?s:.*)"+yesOrNo, "y\n", "y\n", "n\n", "y\n") // before the question, up discards keys
+	interrupt("Codex is installed(?s:.*)"+yesOrNo, "y\n", "y\n", "n\n", "n\n", "y\n") // before the question, up discards keys
 	s := n.up("--yes")
 	s.shows("Claude Code is connected")
 	s.answers(aPeer, "\x03")
