@@ -12,7 +12,6 @@ import (
 
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/config"
-	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/integration/await"
 	"github.com/acpd/acpd/kinds"
 	"github.com/acpd/acpd/metrics"
@@ -285,8 +284,8 @@ func TestStatusOfTheProcess(t *testing.T) {
 	if p.PID != os.Getpid() || p.Goroutines < 5 || p.HeapBytes == 0 || p.MaxDescriptors == 0 || p.Descriptors < 5 || p.Descriptors > p.MaxDescriptors || p.UDPReceiveBytes == 0 || p.UDPSendBytes == 0 {
 		t.Errorf("%+v", p)
 	}
-	peers := get[client.Peers](l, client.MethodPeers, nil)
-	if row := findRow(peers.Peers, laptop.ID()); row.Software != "acpd test" || !row.Pinned {
+	await.Until(t, "the key of the peer is pinned", func() bool { return l.row(laptop).Pinned })
+	if row := l.row(laptop); row.Software != "acpd test" {
 		t.Errorf("%+v", row)
 	}
 	pong := get[client.PingAnswer](l, client.MethodPing, &client.PingParams{To: "laptop"})
@@ -296,13 +295,4 @@ func TestStatusOfTheProcess(t *testing.T) {
 	if desk.measures != nil || desk.metrics != nil {
 		t.Error("something is counted, or served, that nobody has asked for")
 	}
-}
-
-func findRow(rows []client.Peer, id identity.ID) client.Peer {
-	for _, row := range rows {
-		if row.ID == id {
-			return row
-		}
-	}
-	return client.Peer{}
 }
