@@ -194,7 +194,8 @@ func befriend(t testing.TB, a, b *running) {
 	await.Until(t, "connected", func() bool {
 		_, there := a.node.Peer(b.ID())
 		_, back := b.node.Peer(a.ID())
-		return there && back
+		_, recorded := a.addresses.FindLast(b.ID()) // by the event that follows
+		return there && back && !recorded.IsZero()
 	})
 }
 
