@@ -336,8 +336,13 @@ func TestNoAddress(t *testing.T) {
 	if got := desk.addresses.TakeDialAddrs(laptop.ID()); len(got) == 0 {
 		t.Error("where it is now is forgotten")
 	}
+	_, before := desk.addresses.FindLast(laptop.ID())
 	laptop.stop()
-	await.Until(t, "it is gone", func() bool { _, up := desk.node.Peer(laptop.ID()); return !up })
+	await.Until(t, "it is gone, which is recorded", func() bool {
+		_, up := desk.node.Peer(laptop.ID())
+		_, at := desk.addresses.FindLast(laptop.ID())
+		return !up && at.After(before)
+	})
 	owner.must("trust", none, nil)
 	_, at := desk.addresses.FindLast(laptop.ID())
 	if got := desk.addresses.TakeDialAddrs(laptop.ID()); len(got) != 0 || at.IsZero() {
