@@ -346,6 +346,7 @@ func TestApprovals(t *testing.T) {
 	ask()
 	decide("always")
 	s.next(true)
+	await.Until(t, "what has woken it has left the inbox", func() bool { return len(s.unread()) == 1 })
 	time.Sleep(300 * time.Millisecond) // a session is woken every 250 ms at most
 	if r := asker.notify(s.notice("laptop")); r.State != client.Handed {
 		t.Errorf("after always: %+v", r)
