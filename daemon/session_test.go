@@ -240,7 +240,9 @@ func TestASessionTakesWhatNamesIt(t *testing.T) {
 	desk, laptop := pair(t)
 	s := laptop.session("claude")
 	asker := desk.dial()
-	asker.refused(kinds.Timeout, "query", client.QueryParams{To: "laptop/claude", Payload: wire.Payload(`{"question":"?","deadline_ms":1000}`)})
+	for ms := 1000; len(s.told) == 0; ms *= 2 { // until it has come before its deadline
+		asker.refused(kinds.Timeout, "query", client.QueryParams{To: "laptop/claude", Payload: wire.Payload(fmt.Sprintf(`{"question":"?","deadline_ms":%d}`, ms))})
+	}
 	s.next(false)
 	await.Until(t, "the session has given it up", func() bool { return s.working.Load() == 0 })
 	s.release <- wire.Payload(`{"summary":"later"}`)
@@ -374,7 +376,7 @@ func TestAnExpiredDelegationAsksNobody(t *testing.T) {
 	s := laptop.session("claude")
 	asked := laptop.subscribe(client.SubscribeParams{Events: client.EventFilter{Types: []client.EventType{client.EventApproval}}})
 	s.release <- wire.Payload(accepted)
-	delegateTo(desk.dial(), "laptop/claude", wire.Payload(`{"task":"t","deadline_ms":1000}`))
+	delegateTo(desk.dial(), "laptop/claude", wire.Payload(`{"task":"t","deadline_ms":3000}`)) // time enough to accept it
 	await.Receive(t, "the owner is asked", asked)
 	await.Until(t, "the owner is asked no more", func() bool { return len(laptop.sessions.Waker.Approvals()) == 0 })
 }
