@@ -307,7 +307,7 @@ func TestAQuestionEndsWithItsDelegation(t *testing.T) {
 		"completed": {"", func(_, _ *running, worker *program, ref wire.MessageID) {
 			worker.must("result", client.ResultParams{Ref: ref, Payload: completed("done")}, nil)
 		}, kinds.NotFound},
-		"expired": {`,"deadline_ms":1500`, func(*running, *running, *program, wire.MessageID) {}, kinds.NotFound},
+		"expired": {`,"deadline_ms":3000`, func(*running, *running, *program, wire.MessageID) {}, kinds.NotFound},
 		"untrusted": {"", func(desk, _ *running, _ *program, _ wire.MessageID) {
 			desk.dial().must("untrust", client.UntrustParams{Peer: "laptop"}, nil)
 		}, ""},

@@ -64,7 +64,7 @@ func TestQuestionsOfAHostilePeer(t *testing.T) {
 
 	// One at a time, while somebody waits for the answer.
 	first, stop := newID(), make(chan error, 1)
-	go func() { stop <- laptop.ask(desk, given.ID, first, `{"question":"?","deadline_ms":2000}`) }()
+	go func() { stop <- laptop.ask(desk, given.ID, first, `{"question":"?","deadline_ms":3000}`) }()
 	asker.question(given.ID, 0)
 	refused("a second one", kinds.Overloaded, laptop.ask(desk, given.ID, newID(), which))
 	refused("other content", kinds.Invalid, laptop.ask(desk, given.ID, first, which))
