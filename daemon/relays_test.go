@@ -239,7 +239,7 @@ func TestNamesThatAnAgentMayNotCallAreNotAskedFor(t *testing.T) {
 	if n := hub.asked.Load(); n != 0 {
 		t.Errorf("%d names were asked for", n)
 	}
-	short := wire.Payload(`{"question":"?","deadline_ms":50}`)
+	short := wire.Payload(`{"question":"?","deadline_ms":1000}`) // time enough to ask the relay
 	for _, to := range []string{"build-7.corp", id} {
 		codex.refused(kinds.Unreachable, "query", client.QueryParams{To: to, Payload: short})
 	}
@@ -266,7 +266,7 @@ func TestDialsByIDAreBounded(t *testing.T) {
 // takeSearches takes all places for searches of the owner's programs.
 func (d *running) takeSearches() {
 	for ok := true; ok; {
-		ctx, stop := context.WithTimeout(d.t.Context(), 100*time.Millisecond)
+		ctx, stop := context.WithTimeout(d.t.Context(), 2*time.Second) // a place that is free is had before
 		_, ok = d.relays.Names.BeginSearch(ctx, false)
 		stop()
 	}
@@ -323,8 +323,8 @@ func TestTheDeadlineHoldsForTheSearch(t *testing.T) {
 		method string
 		params any
 	}{
-		"a query": {"query", client.QueryParams{To: "build-7.corp", Payload: wire.Payload(`{"question":"?","deadline_ms":50}`)}},
-		"a task":  {"delegate", client.DelegateParams{To: "build-8.corp", Payload: task1(`,"deadline_ms":50`)}},
+		"a query": {"query", client.QueryParams{To: "build-7.corp", Payload: wire.Payload(`{"question":"?","deadline_ms":1000}`)}}, // time enough to begin the search
+		"a task":  {"delegate", client.DelegateParams{To: "build-8.corp", Payload: task1(`,"deadline_ms":1000`)}},
 	} {
 		e := l.refused(kinds.Unreachable, call.method, call.params)
 		if !strings.HasSuffix(e.Message, "the call ended before anybody had answered") || e.Delivered() != kinds.DeliveredNo {
@@ -378,9 +378,13 @@ func TestAMachineThatWasSetUpAnewIsFound(t *testing.T) {
 
 	// A key that shows another certificate than the relay has.
 	hub.answer(t, a.SignFile(build.ID(), time.Hour, "acp:build-8"))
-	if p, err := desk.relays.Introduce(t.Context(), "build-8.corp"); err == nil || !strings.Contains(err.Error(), "shows another certificate now") {
-		t.Fatalf("%+v, %v", p, err)
-	}
+	await.Until(t, "the key shows another certificate", func() bool {
+		p, err := desk.relays.Introduce(t.Context(), "build-8.corp")
+		if err == nil {
+			t.Fatalf("%+v", p)
+		}
+		return strings.Contains(err.Error(), "shows another certificate now")
+	})
 	third := start(t, stateDir(t), "build-8")
 	third.joinFleet(a, "", "acp:build-8")
 	desk.joinFleet(a, fmt.Sprintf("peers: {%s: {addrs: [%q]}}\n", third.ID(), third.node.Addr()), "acp:desk")
