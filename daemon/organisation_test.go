@@ -275,7 +275,8 @@ func TestAResultFindsACertifiedPeerAfterARestart(t *testing.T) {
 	if _, known := build.trust.FindPeer(desk.ID()); known {
 		t.Fatal("known before it has come")
 	}
-	build.dial().must("result", client.ResultParams{Ref: given.ID, Payload: completed("done")}, nil)
+	worker, result := build.dial(), client.ResultParams{Head: client.Head{ID: wire.NewMessageID()}, Ref: given.ID, Payload: completed("done")}
+	await.Until(t, "the result is sent", func() bool { return worker.call("result", result, nil) == nil }) // as reach has it
 	if s := l.state(given.ID); s.State != client.TaskCompleted {
 		t.Errorf("%+v", s)
 	}
