@@ -17,6 +17,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"github.com/acpd/acpd/integration/await"
 	"github.com/acpd/acpd/integration/live"
 	"github.com/acpd/acpd/internal/app/cli"
 )
@@ -33,9 +34,6 @@ func (m tests) Run() int {
 	defer live.RemovePrograms()
 	return m.M.Run()
 }
-
-// patience is how long a script waits for what must come.
-const patience = 20 * time.Second
 
 // TestScripts runs acpctl as it is typed, against the real acpd. Each script has
 // four short state directories, $A to $D: a socket's path cannot be long.
@@ -110,9 +108,9 @@ func until(ts *testscript.TestScript, neg bool, args []string) {
 func poll(ts *testscript.TestScript, what string, done func() bool) {
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
-	for end := time.Now().Add(patience); !done(); <-tick.C {
+	for end := time.Now().Add(await.Patience); !done(); <-tick.C {
 		if time.Now().After(end) {
-			ts.Fatalf("waited %s for %s", patience, what)
+			ts.Fatalf("waited %s for %s", await.Patience, what)
 		}
 	}
 }
@@ -156,7 +154,7 @@ func signals(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(cmd.Process.Signal(signal[args[0]]))
 	select {
 	case err = <-ended:
-	case <-time.After(patience):
+	case <-time.After(await.Patience):
 		cmd.Process.Kill()
 		<-ended
 		ts.Fatalf("%s did not end it", args[0])
