@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"time"
 
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/daemon/local"
@@ -26,9 +27,14 @@ type Backup struct {
 	SaveFiles func() error // writes the files that belong to state.db
 	Log       *slog.Logger
 
-	mu sync.Mutex
-	of *local.Conn // the connection for which the copy is made or kept, or nil
+	mu       sync.Mutex    // guards what follows
+	of       *local.Conn   // the connection for which the copy is made or kept, or nil
+	released chan struct{} // closed when of has ended
 }
+
+// releasePatience is how long a backup waits for the end of the one before. The daemon may hear a moment later than
+// its user that the connection of that one has ended.
+const releasePatience = time.Second
 
 // Methods returns the method that makes a copy.
 func (b *Backup) Methods() map[string]local.Method {
@@ -37,13 +43,9 @@ func (b *Backup) Methods() map[string]local.Method {
 
 // serveBackup copies state.db into a file that lasts as long as the connection.
 func (b *Backup) serveBackup(ctx context.Context, s *local.Conn, _ *local.NoParams) (any, error) {
-	b.mu.Lock()
-	if b.of != nil {
-		b.mu.Unlock()
-		return nil, kinds.Errorf(kinds.Overloaded, "backup: another one is under way: wait until it ends")
+	if err := b.begin(ctx, s); err != nil {
+		return nil, err
 	}
-	b.of = s
-	b.mu.Unlock()
 	path := b.copyPath()
 	schema, err := b.copyState(ctx, path)
 	if err != nil {
@@ -56,6 +58,28 @@ func (b *Backup) serveBackup(ctx context.Context, s *local.Conn, _ *local.NoPara
 		return nil, ownwords.Errorf("backup: %w", err)
 	}
 	return &client.StateCopy{Path: path, Bytes: uint64(info.Size()), Schema: schema, Program: b.Version}, nil
+}
+
+// begin reserves the copy for a connection, until the caller or the end of the connection calls Release. It returns an
+// error if another one has the copy for longer than releasePatience.
+func (b *Backup) begin(ctx context.Context, s *local.Conn) error {
+	ctx, cancel := context.WithTimeout(ctx, releasePatience)
+	defer cancel()
+	for {
+		b.mu.Lock()
+		released := b.released
+		if b.of == nil {
+			b.of, b.released = s, make(chan struct{})
+			b.mu.Unlock()
+			return nil
+		}
+		b.mu.Unlock()
+		select {
+		case <-released:
+		case <-ctx.Done():
+			return kinds.Errorf(kinds.Overloaded, "backup: another one is under way: wait until it ends")
+		}
+	}
 }
 
 func (b *Backup) copyPath() string { return filepath.Join(b.Space.Home, statedir.CopyName) }
@@ -91,6 +115,7 @@ func (b *Backup) Release(s *local.Conn) {
 		b.Log.Warn("the copy of a backup stays until the next one", "err", err)
 	}
 	b.of = nil
+	close(b.released)
 }
 
 func removeIfThere(path string) error {
