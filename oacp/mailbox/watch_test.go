@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/acpd/acpd/integration/await"
 	"github.com/acpd/acpd/oacp/message"
 )
 
@@ -151,7 +152,7 @@ func TestParseSince(t *testing.T) {
 func TestFollow(t *testing.T) {
 	p := demo(t)
 	reviewer := p.must(t, "reviewer")
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithCancel(await.NewContext(t))
 	defer cancel()
 	w := watch(t, p)
 	w.Projects, w.Since = nil, time.Unix(0, 0)
@@ -181,8 +182,22 @@ func TestFollow(t *testing.T) {
 	}
 	defer half.Close()
 	fmt.Fprintf(half, "id: h\nfrom: [planner,")
-	send(t, p, question("reviewer"))
-	<-told // it is no half of a message that is told first
+	quit, written := make(chan struct{}), make(chan struct{})
+	go func() { // on and on, so that it is a file that somebody writes, however long it takes to send the next one
+		defer close(written)
+		for {
+			select {
+			case <-quit:
+				return
+			case <-time.After(20 * time.Millisecond): // the pace of who writes
+				fmt.Fprint(half, "x,")
+			}
+		}
+	}()
+	s2 := send(t, p, question("reviewer"))
+	expect("new_message " + filepath.Base(s2.Inboxes[0])) // it is no half of a message that is told first
+	close(quit)
+	<-written
 	half.Truncate(0)
 	half.WriteAt([]byte(text()), 0)
 	expect("new_message half.yaml")
@@ -210,8 +225,7 @@ func TestFollow(t *testing.T) {
 func TestAnswer(t *testing.T) {
 	p := demo(t)
 	planner := p.must(t, "planner")
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
-	defer cancel()
+	ctx := await.NewContext(t)
 	w, err := planner.NewAnswerWaiter()
 	if err != nil {
 		t.Fatal(err)
