@@ -14,6 +14,7 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"github.com/acpd/acpd/harness/run"
+	"github.com/acpd/acpd/integration/await"
 )
 
 // resumed runs the program for a request and returns the id of the conversation that it resumed, ""
@@ -127,10 +128,7 @@ func TestHomesThatARunHasChanged(t *testing.T) {
 	elsewhere := realDir(t)
 	q := Request{Peer: desk, Thread: "t", Prompt: "pipe"}
 	for _, q.Prompt = range []string{"pipe", "pipe", "record", elsewhere + " replace-home", "record"} {
-		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
-		_, err := r.Run(ctx, q)
-		cancel()
-		if err != nil {
+		if _, err := r.Run(await.NewContext(t), q); err != nil {
 			t.Fatalf("%s: %v", q.Prompt, err)
 		}
 	}
