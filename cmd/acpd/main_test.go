@@ -11,9 +11,9 @@ import (
 	"syscall"
 	"testing"
 	"time"
-)
 
-const patience = 20 * time.Second
+	"github.com/acpd/acpd/integration/await"
+)
 
 // stateDir makes a state directory with a path that a socket can have.
 func stateDir(t *testing.T) string {
@@ -98,7 +98,7 @@ func TestSignals(t *testing.T) {
 			if got != 0 {
 				t.Errorf("exit code %d", got)
 			}
-		case <-time.After(patience):
+		case <-time.After(await.Patience):
 			t.Fatal("SIGTERM does not end it")
 		}
 		said := stdout.String()
@@ -153,7 +153,7 @@ func watch(r io.Reader) *logged {
 // until waits for a text, which is then taken out.
 func (l *logged) until(t *testing.T, want string) {
 	t.Helper()
-	timeout := time.After(patience)
+	timeout := time.After(await.Patience)
 	for {
 		l.mu.Lock()
 		all, more := l.text.String(), l.more
