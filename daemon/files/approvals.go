@@ -29,7 +29,10 @@ type approval struct {
 
 // answerTime returns how long the owner has to answer about an offer.
 func answerTime(offer *wire.FileRequest) time.Duration {
-	return max(usualAnswerTime, time.Duration(min(offer.WaitMS, uint64(maxAnswerTime.Milliseconds())))*time.Millisecond)
+	if offer.WaitMS == 0 {
+		return usualAnswerTime
+	}
+	return time.Duration(min(offer.WaitMS, uint64(maxAnswerTime.Milliseconds()))) * time.Millisecond
 }
 
 // ask asks the owner about a file, and returns nil if it may come. It blocks until the owner answers, or the sender

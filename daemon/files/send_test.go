@@ -5,9 +5,19 @@ import (
 	"errors"
 	"net"
 	"testing"
+	"time"
 
 	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/wire"
 )
+
+func TestHowLongTheOwnerIsAsked(t *testing.T) {
+	for ms, want := range map[uint64]time.Duration{0: 10 * time.Minute, 1000: time.Second, 3_600_000: time.Hour, 1 << 62: 24 * time.Hour} {
+		if got := answerTime(&wire.FileRequest{WaitMS: ms}); got != want {
+			t.Errorf("%d ms: %s, want %s", ms, got, want)
+		}
+	}
+}
 
 // A client that reads no more is asked for nothing when its transfer has ended, but still told why.
 func TestNothingIsAskedAfterTheEnd(t *testing.T) {

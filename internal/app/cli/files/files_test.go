@@ -88,6 +88,9 @@ func TestSend(t *testing.T) {
 	if len(got) != 1 || got[0] != "desk  src.tgz  00000000 abc" {
 		t.Errorf("the daemon got %q", got)
 	}
+	if got := f.Run("send", "desk", "fix.patch", "--deadline", "30s"); got.Code != 0 || !strings.Contains(got.Err, "waiting for at most 30s") {
+		t.Errorf("a short deadline: %+v", got)
+	}
 	shown := f.RunInteractive(atATerminal, "send", "desk", "fix.patch")
 	for _, want := range []string{"over a relay: at most 1 MiB a second\n", "\rfix.patch [", "]   0 %  0 bytes of 3 bytes", "desk had it already. acpctl files there shows it.\n"} {
 		if !strings.Contains(shown.Err, want) {

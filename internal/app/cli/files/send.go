@@ -1,6 +1,7 @@
 package files
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -48,7 +49,7 @@ func (v *verbs) newSendCmd() *cobra.Command {
   tar -cz src | acpctl send desk - --name src.tgz`,
 		Long: `It sends files to a peer, one after the other, and prints for each what became of it: handed (an agent there knows of it), or
 held (it is stored there until an agent or its owner takes it). FILE may be - for standard input. The peer's owner is asked
-before the first file, and before more than a bound of bytes on one day; meanwhile this waits.
+before the first file, and before more than a bound of bytes on one day. Meanwhile this waits, and when it ends, the question does too.
 
 If it is interrupted, or a connection breaks, it prints the command that continues: it sends only what is missing, within 24 hours.`,
 		Args: func(cmd *cobra.Command, args []string) error {
@@ -67,7 +68,7 @@ If it is interrupted, or a connection breaks, it prints the command that continu
 	f.StringVar(&s.name, "name", "", "what it is called there (default: as here)")
 	f.StringVar(&s.id, "id", "", "id of the first of the files, to continue (default: a new one)")
 	f.StringVar(&s.ref, "ref", "", "id of the delegation or message that the files belong to")
-	f.DurationVar(&s.deadline, "deadline", 0, "how long the peer's owner has for an answer, from 10m to 24h (default 10m)")
+	f.DurationVar(&s.deadline, "deadline", 0, "how long this waits for the answer of the peer's owner, at most 24h (default 10m)")
 	return cmd
 }
 
@@ -245,7 +246,7 @@ const (
 func (p *progress) update(line client.FileSendLine) {
 	switch {
 	case line.State == client.FileAsked:
-		wait := max(time.Duration(p.deadlineMS)*time.Millisecond, usualDeadline)
+		wait := cmp.Or(time.Duration(p.deadlineMS)*time.Millisecond, usualDeadline)
 		p.terminal.Tell("%s: the owner of %s is asked (acpctl approvals there): waiting for at most %s", p.name, p.peer, kinds.FormatDuration(wait))
 	case line.Relay:
 		p.terminal.PrintForPerson("%s goes over a relay: at most 1 MiB a second", p.name)
