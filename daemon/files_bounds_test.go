@@ -212,6 +212,24 @@ func TestLostBytesAreCounted(t *testing.T) {
 	expect(in, wire.FileDone)
 }
 
+// A file that came today counts for the day, though it was removed meanwhile.
+func TestRemovedFilesCountForTheDay(t *testing.T) {
+	t.Parallel()
+	laptop, h := startAsking(t, "1500")
+	content := randomBytes(1000)
+	first := offerOf(content)
+	in := bufio.NewReader(h.open(first))
+	h.next(in)
+	h.sendRange(first.ID, h.next(in), content)
+	if r := h.next(in); r.Op != wire.FileDone {
+		t.Fatalf("%+v", r)
+	}
+	laptop.dial().must(client.MethodFileRemove, client.FileRemoveParams{ID: first.ID}, nil)
+	if r := h.next(bufio.NewReader(h.open(offerOf(content)))); r.Op != wire.FileAsked {
+		t.Errorf("%+v", r)
+	}
+}
+
 // A peer that offers and gives up causes as many events as one whose messages wait to wake sessions: ten a minute.
 func TestAbandonedOffersAreFewEvents(t *testing.T) {
 	t.Parallel()

@@ -333,6 +333,9 @@ func (s *Service) remove(ctx context.Context, k key, why error) error {
 	if err != nil || r == nil {
 		return err
 	}
+	if !r.since.Before(startOfDay()) {
+		s.countLost(k.peer, r.Size) // else it would count no more for this day
+	}
 	return s.drop(ctx, r)
 }
 

@@ -191,7 +191,7 @@ func startOfDay() time.Time {
 	return time.Date(now.Year(), now.Month(), now.Day(), 0, 0, 0, 0, now.Location())
 }
 
-// countLost counts bytes that a peer has sent and that ended in nothing. It returns how many they were today, since
+// countLost counts bytes that a peer has sent and that ended in nothing, or were removed. It returns how many they were today, since
 // the owner was asked last.
 func (s *Service) countLost(peer identity.ID, n uint64) uint64 {
 	today := startOfDay()

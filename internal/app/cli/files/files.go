@@ -203,14 +203,15 @@ is there, and the sender gets an error.`,
 func (v *verbs) newAskCmd() *cobra.Command {
 	return &cobra.Command{
 		Use:     "ask PEER",
-		Short:   "Be asked again before files of a peer are taken",
+		Short:   "Be asked again about the files of a peer that exceed a day's bound",
 		Example: "  acpctl files ask desk",
-		Long:    `It takes back what acpctl approvals always gave a peer: the next file that it sends waits for your word.`,
+		Long:    `It takes back what acpctl approvals always gave a peer. What the peer sends on one day beyond files.ask of config.yaml (64 MiB
+unless you change it) waits for your word again, and so does its next file if none of it is here.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := v.Daemon.AskAboutFiles(cmd.Context(), args[0]); err != nil {
 				return err
 			}
-			return v.PrintData(struct{}{}, func() { v.PrintLine("you are asked before files of %s are taken", client.Line(args[0])) })
+			return v.PrintData(struct{}{}, func() { v.PrintLine("you are asked again about what %s sends on one day beyond files.ask (64 MiB unless config.yaml has another)", client.Line(args[0])) })
 		},
 	}
 }

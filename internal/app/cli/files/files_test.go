@@ -270,5 +270,5 @@ func TestFilesAreFoundByTheirIDs(t *testing.T) {
 		t.Errorf("completion: %q", got.Out)
 	}
 	f.SetAnswer(client.MethodFileAsk, struct{}{})
-	f.WantResult(f.Run("files", "ask", "desk"), 0, "you are asked before files of desk are taken\n", "")
+	f.WantResult(f.Run("files", "ask", "desk"), 0, "you are asked again about what desk sends on one day beyond files.ask (64 MiB unless config.yaml has another)\n", "")
 }
