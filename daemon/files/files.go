@@ -14,6 +14,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/hex"
+	"maps"
 	"math"
 	"math/rand/v2"
 	"os"
@@ -201,11 +202,9 @@ func (s *Service) listUnderWay() (all []client.File) {
 		f.State = client.FileAsked
 		all = append(all, f)
 	}
-	asked := len(all)
-	for x := range s.sendings {
+	for _, x := range slices.SortedFunc(maps.Keys(s.sendings), func(a, b *sending) int { return b.file.Since.Compare(a.file.Since) }) {
 		all = append(all, x.file)
 	}
-	slices.SortFunc(all[asked:], func(a, b client.File) int { return b.Since.Compare(a.Since) })
 	for i := range all {
 		all[i].Text = client.ClipText(all[i].Text, client.MaxBeginning)
 	}
