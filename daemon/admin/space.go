@@ -90,10 +90,17 @@ func (s *Space) CheckMailRoom(from identity.ID) error {
 
 // CheckFileRoom returns an error if the state directory has no space for a file of size bytes of a peer.
 func (s *Space) CheckFileRoom(from identity.ID, size uint64) error {
-	if short, free, bound := s.state.Measure(); short == disk.NoShortage && (free == 0 || free >= bound+size) { // 0: the system does not say
+	short, free, bound := s.state.Measure()
+	switch {
+	case short != disk.NoShortage:
+		return s.refusePeer(from)
+	case free == 0 || free >= bound+size: // 0: the system does not say
 		return nil
 	}
-	return s.refusePeer(from)
+	s.refused.CountRefusal(from)
+	e := kinds.Errorf(kinds.Overloaded, "budget: %s: the disk of this daemon has no room for a file of %d bytes: its owner has to free some space", budget.FreeSpace.Name, size)
+	e.RetryAfterMS = 60_000
+	return e
 }
 
 const (

@@ -12,6 +12,7 @@ import (
 
 	"github.com/acpd/acpd/budget"
 	"github.com/acpd/acpd/disk"
+	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/integration/await"
 )
 
@@ -65,6 +66,17 @@ func TestStatusLooksAtTheDisk(t *testing.T) {
 		cancel()
 		synctest.Wait()
 	})
+}
+
+func TestAFileThatDoesNotFit(t *testing.T) {
+	s := openSpace(t, 100, slog.DiscardHandler, func(string) (disk.Space, error) { return disk.Space{Free: 1000, Total: 1 << 41}, nil })
+	s.refused = s.Budget.OpenAccount(budget.FreeSpace)
+	if err := s.CheckFileRoom(identity.ID{1}, 900); err != nil {
+		t.Error(err)
+	}
+	if err := s.CheckFileRoom(identity.ID{1}, 901); err == nil || !strings.Contains(err.Error(), "no room for a file of 901 bytes") {
+		t.Error(err)
+	}
 }
 
 // TestWhichShortageIsTold: inodes and a read-only disk are told as what they are, by status and by a check of readiness.
