@@ -135,7 +135,11 @@ func (x *examination) examineBudget(ctx context.Context) {
 				continue
 			}
 			if isNear(u.Held, r.Peer) {
-				x.add("budget.near", r.Name, fmt.Sprintf("%s holds %d of the %d that %s allows a peer", u.Name, u.Held, r.Peer, r.Name), "acpctl status --budget shows all rows; ask its owner what it does")
+				remedy := "ask its owner what it does"
+				if strings.HasPrefix(r.Name, "file") { // budget.Files and budget.FileBytes
+					remedy = "acpctl files rm ID removes a file of it"
+				}
+				x.add("budget.near", r.Name, fmt.Sprintf("%s holds %d of the %d that %s allows a peer", u.Name, u.Held, r.Peer, r.Name), "acpctl status --budget shows all rows; "+remedy)
 			}
 			if u.Refused > 0 {
 				refused[u.Name] += u.Refused
