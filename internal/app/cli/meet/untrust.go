@@ -16,7 +16,7 @@ func (v *Verbs) newUntrustCmd() *cobra.Command {
 		Example: `  acpctl untrust laptop
   acpctl trust --name desk \
       9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08`,
-		Long: `It ends the connections to the peer at once, removes from the inbox what the peer sent, fails its delegations, ends the
+		Long: `It ends the connections to the peer at once, removes from the inbox what the peer sent, removes its files (acpctl files save keeps one), fails its delegations, ends the
 invitation that it has used, and blocks its key until you trust the full id. An invitation for several daemons ends for all of
 them, because the peer knows it and could come back with another key. Invitations that nobody has used stay open (see invite
 --list).`,
@@ -28,7 +28,7 @@ them, because the peer knows it and could come back with another key. Invitation
 			return v.PrintData(peer, func() {
 				told := peer.ID.String()
 				if v.OutTTY && len(peer.Unwritten) == 0 && !peer.Already {
-					told = peer.Name + " is cut off and stays blocked: acpctl trust " + told + " lifts that"
+					told = peer.Name + " is cut off and stays blocked, and its files here are gone: acpctl trust " + told + " lifts that"
 				}
 				v.PrintLine("%s", told)
 				switch {

@@ -25,7 +25,7 @@ func (v *verbs) newWebCmd() *cobra.Command {
   acpctl web --no-open --port 7000  for a browser at the other end of ssh -L 7000:127.0.0.1:7000`,
 		Long: `Serves a page on a port of 127.0.0.1, until ^C. It shows peers and how they are connected, who
 waits for whom and since when, messages by thread, agents and what they spent, delegations, held
-messages, channels, mailboxes and what peers use. There you can approve what asks for it, mute
+messages, files, channels, mailboxes and what peers use. There you can approve what asks for it, mute
 sessions and remove held messages; the page changes nothing else.
 
 The link works once, and within a minute. Then the browser that has opened it has a cookie, and
