@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -113,11 +114,14 @@ func (v *verbs) findFile(ctx context.Context, text, peer string) (*client.File, 
 	begun := strings.ToLower(text)
 	id, err := wire.ParseMessageID(text)
 	if err != nil && !frame.IsIDPrefix(begun) {
-		return nil, frame.UsageErrorf("ID: %w: see acpctl files", err)
+		return nil, frame.UsageErrorf("ID: %q is no id of a file: write at least six digits of its id, see acpctl files", client.Line(text))
 	}
 	all, err := v.Daemon.ListFiles(ctx, client.FilesParams{ID: id}) // zero if it is only the beginning of one
 	if err != nil {
 		return nil, err
+	}
+	if peer != "" && !slices.ContainsFunc(all, func(f client.File) bool { return peer == f.PeerName || peer == f.Peer.String() }) {
+		return nil, kinds.Errorf(kinds.NotFound, "--peer: no file of a peer %q is meant: acpctl files shows from whom they are", client.Line(peer))
 	}
 	var found []client.File
 	for _, f := range all {
@@ -153,9 +157,17 @@ nothing. Only you can read the new file, and it is not executable. The file stay
 			path := f.Name
 			if len(args) > 1 {
 				path = args[1]
+				if path == "" {
+					return frame.UsageErrorf("PATH is empty: leave it out to write into this folder")
+				}
 				if info, err := os.Stat(path); err == nil && info.IsDir() {
 					path = filepath.Join(path, f.Name)
 				}
+			}
+			if folder := filepath.Dir(path); path == stdin {
+				return frame.UsageErrorf("PATH: - is no name for a file: ./- is")
+			} else if info, err := os.Stat(folder); err != nil || !info.IsDir() {
+				return fmt.Errorf("PATH: there is no folder %s: make it first", client.Line(folder))
 			}
 			err = v.Daemon.SaveFile(cmd.Context(), client.FileTakeParams{ID: f.ID, Peer: f.Peer.String()}, path)
 			if errors.Is(err, fs.ErrExist) {
@@ -189,6 +201,9 @@ is there, and the sender gets an error.`,
 			if err != nil {
 				return err
 			}
+			if f.State == client.FileAsked {
+				return frame.Instead{Err: fmt.Errorf("nothing of %s is here yet: it waits for your word", client.Line(f.Name)), Type: "acpctl approvals, and then acpctl approvals no with its ID there"}
+			}
 			removed, err := v.Daemon.RemoveFile(cmd.Context(), client.FileRemoveParams{ID: f.ID, Peer: f.Peer.String()})
 			if err != nil {
 				return err
@@ -205,13 +220,15 @@ func (v *verbs) newAskCmd() *cobra.Command {
 		Use:     "ask PEER",
 		Short:   "Be asked again about the files of a peer that exceed a day's bound",
 		Example: "  acpctl files ask desk",
-		Long:    `It takes back what acpctl approvals always gave a peer. What the peer sends on one day beyond files.ask of config.yaml (64 MiB
+		Long: `It takes back what acpctl approvals always gave a peer. What the peer sends on one day beyond files.ask of config.yaml (64 MiB
 unless you change it) waits for your word again, and so does its next file if none of it is here.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := v.Daemon.AskAboutFiles(cmd.Context(), args[0]); err != nil {
 				return err
 			}
-			return v.PrintData(struct{}{}, func() { v.PrintLine("you are asked again about what %s sends on one day beyond files.ask (64 MiB unless config.yaml has another)", client.Line(args[0])) })
+			return v.PrintData(struct{}{}, func() {
+				v.PrintLine("you are asked again about what %s sends on one day beyond files.ask (64 MiB unless config.yaml has another)", client.Line(args[0]))
+			})
 		},
 	}
 }

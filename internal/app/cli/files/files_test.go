@@ -115,8 +115,11 @@ func TestSendContinues(t *testing.T) {
 	want := "acpctl send: no path; what desk has of a b is kept there for 24 hours\n" +
 		`Type: acpctl send desk 'a b' c --deadline=1h0m0s --home=` + f.Home + ` --text='it'\''s' --id ` + ids[0].String() + "\n"
 	f.WantResult(got, kinds.Unreachable.Info().Exit, "", want)
+	if got := f.RunAtTerminal(ui.Terminal{}, ten, "send", "desk", "-", "--name", "c"); !strings.Contains(got.Err, "\nType: … | acpctl send desk - ") {
+		t.Errorf("standard input: %+v", got)
+	}
 	failure = kinds.Errorf(kinds.TooLarge, "too large")
-	f.WantResult(f.Run("send", "desk", "a b", "c"), frame.ExitLocal, "", "acpctl send: too large; not sent either: c\n")
+	f.WantResult(f.Run("send", "desk", "a b", "c"), frame.ExitLocal, "", "acpctl send: too large; not sent: a b, c\n")
 
 	onSend(f, func(p client.FileSendParams, conn net.Conn, tell func(client.FileSendLine)) {
 		tell(client.FileSendLine{State: client.FileAsked})
@@ -131,12 +134,16 @@ func TestSendContinues(t *testing.T) {
 func TestSendRefusesWhatIsNoFile(t *testing.T) {
 	f := newDaemon(t)
 	writeFile(t, "c", "abc")
+	writeFile(t, "\xff", "abc")
 	for _, test := range [][]string{
 		{"--name: standard input has no name", "desk", "-"},
 		{"--name: several files keep their names", "desk", "c", "c", "--name", "x"},
 		{"/dev/null is not a regular file", "desk", "/dev/null"},
 		{"there is no file d here", "desk", "c", "d"}, // and c is not sent
 		{"--id: ", "desk", "c", "--id", "x"},
+		{"--text: it is not UTF-8", "desk", "c", "--text", "\xff"},
+		{"--name: it is not UTF-8", "desk", "c", "--name", "\xff"},
+		{`FILE: the name "\xff" is not UTF-8`, "desk", "\xff"},
 		{"--deadline: expected a duration of 1ms to 24h", "desk", "c", "--deadline", "25h"},
 	} {
 		if got := f.Run(append([]string{"send"}, test[1:]...)...); got.Code == 0 || !strings.HasPrefix(got.Err, "acpctl send: "+test[0]) {
@@ -153,6 +160,10 @@ func TestBar(t *testing.T) {
 	p.draw(time.Unix(110, 0))
 	if got := out.String(); !regexp.MustCompile(`^\r\S+…\S+ \[=+ +\]  60 %  60 MiB of 100 MiB  5 MiB/s  8s left\x1b\[K$`).MatchString(got) || ui.CountCells(strings.Trim(got, "\r\x1b[K")) > mostBar {
 		t.Errorf("%q", got)
+	}
+	p.update(client.FileSendLine{Range: new([2]uint64), Moved: 50 << 20})
+	if p.moved != 60<<20 {
+		t.Errorf("it runs backwards to %d", p.moved)
 	}
 	out.Reset()
 	p.moved = 1 << 62 // as a peer may say
@@ -230,6 +241,11 @@ func TestSave(t *testing.T) {
 		}
 	}
 	f.WantResult(f.Run("files", "save", someID), frame.ExitLocal, "", "acpctl files save: build.log exists, and is not overwritten: give another PATH\n")
+	for path, want := range map[string]string{"nosuch/": "PATH: there is no folder nosuch: make it first", "": "PATH is empty", "-": "PATH: - is no name"} {
+		if got := f.Run("files", "save", someID, path); got.Code == 0 || !strings.HasPrefix(got.Err, "acpctl files save: "+want) {
+			t.Errorf("%q: %+v", path, got)
+		}
+	}
 	if err := os.Symlink("nowhere", "link"); err != nil {
 		t.Fatal(err)
 	}
@@ -261,11 +277,21 @@ func TestFilesAreFoundByTheirIDs(t *testing.T) {
 		return &same, err
 	})
 	f.WantResult(f.Run("files", "rm", someID[:8], "--peer", "laptop"), 0, "build.log of laptop was removed\n", "")
-	for id, want := range map[string]string{someID[:8]: "ID: 2 files", "3f2b": "ID: ", "999999": "ID: no file that came"} {
+	for id, want := range map[string]string{someID[:8]: "ID: 2 files", "3f2b": `ID: "3f2b" is no id of a file: write at least six digits`, "999999": "ID: no file that came"} {
 		if got := f.Run("files", "rm", id); got.Code == 0 || !strings.HasPrefix(got.Err, "acpctl files rm: "+want) {
 			t.Errorf("%s: %+v", id, got)
 		}
 	}
+	if got := f.Run("files", "rm", someID, "--peer", "nobody"); got.Code == 0 || !strings.Contains(got.Err, `--peer: no file of a peer "nobody"`) {
+		t.Errorf("another peer: %+v", got)
+	}
+	asked := one
+	asked.State = client.FileAsked
+	f.SetAnswer(client.MethodFiles, &client.Files{Files: []client.File{asked}})
+	if got := f.Run("files", "rm", someID); got.Code == 0 || !strings.Contains(got.Err, "acpctl approvals no") {
+		t.Errorf("one that waits: %+v", got)
+	}
+	f.SetAnswer(client.MethodFiles, &client.Files{Files: []client.File{one, same, other}})
 	if got := f.Run("__completeNoDesc", "files", "save", "3f"); got.Out != someID+"\n"+someID+"\n:4\n" {
 		t.Errorf("completion: %q", got.Out)
 	}

@@ -8,10 +8,12 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"slices"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -61,7 +63,12 @@ If it is interrupted, or a connection breaks, it prints the command that continu
 			}
 			return v.CompletePeers(cmd, args, begun, client.PeerConnected, client.PeerTrusted)
 		},
-		RunE: func(cmd *cobra.Command, args []string) error { return v.sendAll(cmd, args[0], args[1:], &s) },
+		RunE: func(cmd *cobra.Command, args []string) error {
+			ctx, release := signal.NotifyContext(cmd.Context(), frame.ListEndSignals()...)
+			defer release()
+			cmd.SetContext(ctx)
+			return v.sendAll(cmd, args[0], args[1:], &s)
+		},
 	}
 	f := cmd.Flags()
 	f.StringVar(&s.text, "text", "", "what the files are, for whoever gets them")
@@ -85,6 +92,11 @@ func (v *verbs) sendAll(cmd *cobra.Command, to string, paths []string, s *sendFl
 	if err == nil {
 		p.DeadlineMS, err = frame.ReadMilliseconds(cmd, "deadline", s.deadline, mostDeadline)
 	}
+	for what, said := range map[string]string{"--name": s.name, "--text": s.text} {
+		if !utf8.ValidString(said) {
+			return frame.UsageErrorf("%s: it is not UTF-8", what)
+		}
+	}
 	switch {
 	case err != nil:
 		return err
@@ -97,6 +109,9 @@ func (v *verbs) sendAll(cmd *cobra.Command, to string, paths []string, s *sendFl
 		if err := checkFile(path, to); err != nil {
 			return err
 		}
+		if s.name == "" && !utf8.ValidString(filepath.Base(path)) {
+			return frame.UsageErrorf("FILE: the name %q is not UTF-8: send it with another --name", path)
+		}
 	}
 	for i, path := range paths {
 		if i > 0 {
@@ -104,7 +119,7 @@ func (v *verbs) sendAll(cmd *cobra.Command, to string, paths []string, s *sendFl
 		}
 		shown := &progress{terminal: &v.Terminal}
 		if err := v.sendFile(cmd.Context(), path, p, shown); err != nil {
-			return v.explainEnd(cmd, err, shown, to, paths[i:], p.ID)
+			return v.explainEnd(cmd, err, shown, to, paths[i:], len(paths) > 1, p.ID)
 		}
 	}
 	return nil
@@ -117,7 +132,10 @@ func checkFile(path, to string) error {
 	}
 	info, err := os.Stat(path)
 	whole, _ := filepath.Abs(path)
+	_, toErr := os.Stat(to)
 	switch {
+	case errors.Is(err, fs.ErrNotExist) && toErr == nil && !strings.ContainsAny(path, "/."):
+		return frame.Instead{Err: frame.UsageErrorf("PEER and FILE are swapped"), Type: "acpctl send " + shellpath.Quote(path) + " " + shellpath.Quote(to)}
 	case errors.Is(err, fs.ErrNotExist):
 		return frame.Instead{Err: fmt.Errorf("there is no file %s here", path), Type: "acpctl query " + shellpath.Quote(to) + " " + shellpath.Quote(path) + ", if that is a question"}
 	case err != nil:
@@ -188,12 +206,16 @@ func (v *verbs) open(ctx context.Context, path string) (*os.File, error) {
 	return nil, err
 }
 
-// explainEnd adds to the error of the first of these files what to type to continue, if that may help.
-func (v *verbs) explainEnd(cmd *cobra.Command, err error, shown *progress, to string, left []string, id wire.MessageID) error {
+// explainEnd adds to the error of the first of these files, which are the last of several or one, what to type to
+// continue, if that may help, and else which files were not sent.
+func (v *verbs) explainEnd(cmd *cobra.Command, err error, shown *progress, to string, left []string, several bool, id wire.MessageID) error {
 	interrupted := cmd.Context().Err() != nil
+	if interrupted {
+		err = cmd.Context().Err()
+	}
 	if !interrupted && !kinds.AsError(err).Retryable {
-		if len(left) > 1 {
-			return frame.WithHint(err, "not sent either: "+client.Line(strings.Join(left[1:], ", ")))
+		if several {
+			return frame.WithHint(err, "not sent: "+client.Line(strings.Join(left, ", ")))
 		}
 		return err
 	}
@@ -201,6 +223,9 @@ func (v *verbs) explainEnd(cmd *cobra.Command, err error, shown *progress, to st
 		err = frame.WithHint(err, "what "+shown.peer+" has of "+shown.name+" is kept there for 24 hours")
 	}
 	line := cmd.CommandPath() + " " + shellpath.Quote(to)
+	if slices.Contains(left, stdin) {
+		line = "… | " + line // the same bytes
+	}
 	for _, path := range left {
 		line += " " + shellpath.Quote(path)
 	}
@@ -255,7 +280,7 @@ func (p *progress) update(line client.FileSendLine) {
 		if !p.isMoving() {
 			p.began, p.had = now, line.Moved
 		}
-		p.moved = line.Moved
+		p.moved = max(p.moved, line.Moved) // lines of ranges overtake each other
 		if p.terminal.ErrTTY && !p.terminal.JSON && now.Sub(p.drawn) >= barPause {
 			p.drawn = now
 			p.draw(now)

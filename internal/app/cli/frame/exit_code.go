@@ -46,7 +46,7 @@ func (f *Frame) ClassifyError(ctx context.Context, err error) (*kinds.Error, int
 	_, wrong := errors.AsType[UsageError](err)
 	coded, isCoded := errors.AsType[*kinds.Error](err)
 	switch {
-	case ctx.Err() != nil:
+	case ctx.Err() != nil, errors.Is(err, context.Canceled): // by an interrupt, or by a signal that a verb takes as one
 		return kinds.Errorf(kinds.Cancelled, "interrupted"), ExitInterrupted
 	case !f.understood || wrong:
 		return newLocalError(kinds.Invalid, err), ExitUsage

@@ -30,7 +30,7 @@ func (i Instead) Unwrap() error { return i.Err }
 // several verbs, each that this acpctl has is named.
 var otherWords = map[string][]string{
 	"ask": {"query"}, "chat": {"query"}, "message": {"query", "notify"}, "msg": {"query", "notify"},
-	"scp": {"send"}, "cp": {"send"}, "copy": {"send"}, "upload": {"send"}, "attach": {"send"}, "file": {"send", "files"},
+	"scp": {"send"}, "cp": {"send"}, "copy": {"send"}, "upload": {"send"}, "attach": {"send"}, "file": {"files"},
 	"save": {"files save"}, "download": {"files save"}, "fetch": {"files save"},
 	"tell": {"notify"}, "say": {"notify"}, "publish": {"notify"}, "broadcast": {"notify"},
 	"do": {"delegate"}, "task": {"delegate", "tasks"}, "jobs": {"tasks"}, "answer": {"reply", "serve"},
@@ -44,6 +44,11 @@ var otherWords = map[string][]string{
 	"deny": {"wake revoke", "untrust"}, "revoke": {"wake revoke"}, "disallow": {"wake revoke"}, "forbid": {"wake revoke"},
 	"id": {"whoami"}, "me": {"whoami"}, "info": {"status"}, "health": {"status", "doctor"}, "check": {"doctor"},
 	"claude": {"setup claude"}, "codex": {"setup codex"}, "opencode": {"setup opencode"}, "claude-code": {"setup claude"}, "claudecode": {"setup claude"}, "open-code": {"setup opencode"},
+}
+
+// filesWords maps words that people try behind files to the verbs that do what they expect.
+var filesWords = map[string]string{
+	"delete": "files rm", "remove": "files rm", "get": "files save", "take": "files save", "list": "files", "ls": "files", "send": "send",
 }
 
 // mcpPrograms are programs that speak MCP, and that acpctl setup does not know.
@@ -65,6 +70,11 @@ func HintForWord(root *cobra.Command, word string, args []string) string {
 	word = strings.ToLower(word)
 	if slices.Contains(mcpPrograms, word) {
 		return HintMCP(word)
+	}
+	if verbs := otherWords[word]; len(args) == 2 && len(verbs) == 1 && verbs[0] == "send" {
+		if peer, _, isRemote := strings.Cut(args[1], ":"); isRemote { // as scp has it
+			args = []string{peer, args[0]}
+		}
 	}
 	var known []string
 	for _, path := range otherWords[word] {
@@ -218,6 +228,11 @@ func reportUnknownVerb(cmd *cobra.Command, args []string) error {
 	if !cmd.HasParent() {
 		if hint := HintForWord(cmd, args[0], args[1:]); hint != "" {
 			return Instead{errors.New(problem), hint}
+		}
+	}
+	if path := filesWords[args[0]]; cmd.Name() == "files" && path != "" {
+		if verb, _, err := cmd.Root().Find(strings.Fields(path)); err == nil {
+			return Instead{errors.New(problem), formatTyped(verb, args[1:])}
 		}
 	}
 	cmd.SuggestionsMinimumDistance = 2
