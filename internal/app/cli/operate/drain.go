@@ -35,7 +35,8 @@ service manager which starts it again on failure leaves it down.
 
 The exit code is 0 if all has ended, and 3 if something was open when --timeout was over: the
 daemon then ends all the same. Whoever interrupts this command does not stop the drain.
-Delegations whose agents are not attached, held messages and mail wait for the next start.`,
+Delegations whose agents are not attached, held messages and mail wait for the next start. It does
+not wait for files: one on its way breaks off, and acpctl send prints what continues it.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ms, err := frame.ReadMilliseconds(cmd, "timeout", timeout, client.MaxDrain)
 			if err != nil {
