@@ -3,6 +3,7 @@ package mcp
 import (
 	"cmp"
 	"context"
+	"crypto/sha256"
 	"fmt"
 	"io"
 	"os"
@@ -55,7 +56,7 @@ type fileSend struct {
 // sendFile sends a file of the session's folder, and waits for its end as long as a tool call waits. If the
 // program gives the call up, the sending ends; the same call with the id continues it.
 func (s *Server) sendFile(ctx context.Context, call *toolCall, a *fileArguments) (*result, error) {
-	p := client.FileSendParams{Text: a.Text, Ref: wire.NewMessageID()}
+	p := client.FileSendParams{Text: a.Text}
 	p.To, p.Agent, _ = strings.Cut(a.To, "/")
 	if p.To == "" {
 		return nil, kinds.Errorf(kinds.Invalid, "to: missing: name a peer")
@@ -64,6 +65,7 @@ func (s *Server) sendFile(ctx context.Context, call *toolCall, a *fileArguments)
 	if err != nil {
 		return nil, err
 	}
+	p.Ref = refOf(h.ID)
 	belongs := fmt.Sprintf(" To hand over work with it, call acp_delegate with id %s.", p.Ref)
 	var guess head // if about names a delegation that is still to be given
 	if h.named {
@@ -105,6 +107,15 @@ func (s *Server) sendFile(ctx context.Context, call *toolCall, a *fileArguments)
 		c.cancel()
 	}
 	return r, err
+}
+
+// refOf returns the id of the work that may be delegated with a file. It is the same in a call that continues: the
+// receiver keeps that of the first one.
+func refOf(file wire.MessageID) (ref wire.MessageID) {
+	sum := sha256.Sum256(append([]byte("acp_delegate with "), file[:]...))
+	copy(ref[:], sum[:])
+	ref[6], ref[8] = ref[6]&0x0f|0x40, ref[8]&0x3f|0x80 // as in each id that is drawn
+	return ref
 }
 
 // awaitFile calls send, and returns what that does, or the error of ctx when that ends. A read of a file system that

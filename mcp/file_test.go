@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -147,16 +148,31 @@ func TestSendFile(t *testing.T) {
 	}
 }
 
-// A failed sending names the call that continues it.
+// A failed sending names the call that continues it. That names the delegation to which the receiver has the file.
 func TestSendFileFails(t *testing.T) {
 	newFolder(t, "notes.txt")
 	d, p := newProgram(t)
-	d.takeFiles(func(client.FileSendParams) client.FileSendLine {
-		return client.FileSendLine{Error: kinds.Errorf(kinds.Unreachable, "desk went away").WithDelivered(kinds.DeliveredUnknown)}
+	var breaks atomic.Bool
+	breaks.Store(true)
+	sent := d.takeFiles(func(p client.FileSendParams) client.FileSendLine {
+		if breaks.Load() {
+			return client.FileSendLine{Error: kinds.Errorf(kinds.Unreachable, "desk went away").WithDelivered(kinds.DeliveredUnknown)}
+		}
+		return endHanded(p)
 	})
 	r := p.fails(kinds.Unreachable, "acp_file", args{"do": "send", "to": "desk", "path": "notes.txt"})
 	if !strings.Contains(r.said, "call acp_file again with id "+r.ID.String()) {
 		t.Errorf("%s", r.said)
+	}
+	kept := await.Receive(t, "the first offer", sent).params
+	breaks.Store(false)
+	r = p.must("handed", "acp_file", args{"do": "send", "to": "desk", "path": "notes.txt", "id": r.ID.String()})
+	if r.ID != kept.ID || kept.Ref.IsZero() || !strings.Contains(r.said, "call acp_delegate with id "+kept.Ref.String()) {
+		t.Errorf("the receiver has it for %s: %s", kept.Ref, r.said)
+	}
+	p.must("handed", "acp_file", args{"do": "send", "to": "desk", "path": "notes.txt"})
+	if again, other := await.Receive(t, "the same file", sent).params, await.Receive(t, "another file", sent).params; again.Ref != kept.Ref || other.Ref == kept.Ref {
+		t.Errorf("for %s, then %s, then %s", kept.Ref, again.Ref, other.Ref)
 	}
 }
 
@@ -215,7 +231,7 @@ func TestWhatIsNotSent(t *testing.T) {
 	}
 }
 
-// Nothing is sent from a folder in which a program is not at work on something: that of all files, and the home.
+// Nothing is sent from a folder in which a program is not at work on something: the home, and those above it.
 // holds: security.md#agents-on-this-machine
 func TestNothingIsSentFromTheHome(t *testing.T) {
 	home := newFolder(t, "notes.txt", "project/notes.txt")
@@ -229,8 +245,10 @@ func TestNothingIsSentFromTheHome(t *testing.T) {
 	for _, path := range []string{"notes.txt", "project/notes.txt"} {
 		p.fails(kinds.NotAuthorized, "acp_file", args{"do": "send", "to": "desk", "path": path})
 	}
-	t.Chdir("/")
-	p.fails(kinds.NotAuthorized, "acp_file", args{"do": "send", "to": "desk", "path": filepath.Join(home, "notes.txt")})
+	for _, above := range []string{filepath.Dir(home), "/"} {
+		t.Chdir(above)
+		p.fails(kinds.NotAuthorized, "acp_file", args{"do": "send", "to": "desk", "path": filepath.Join(home, "notes.txt")})
+	}
 	if len(sent) > 0 {
 		t.Errorf("sent: %+v", <-sent)
 	}

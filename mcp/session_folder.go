@@ -54,7 +54,7 @@ func checkMaySend(path string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if home, err := os.UserHomeDir(); dir == string(filepath.Separator) || err == nil && isFolder(dir, home) {
+	if dir == string(filepath.Separator) || hasHome(dir) {
 		return "", kinds.Errorf(kinds.NotAuthorized, "path: this session's folder is %s: nothing is sent from there; your user can start the program in the folder of the project", dir)
 	}
 	local := filepath.Clean(path)
@@ -78,8 +78,26 @@ func checkMaySend(path string) (string, error) {
 	return local, nil
 }
 
-// isFolder reports whether two paths are of one folder.
-func isFolder(a, b string) bool {
+// hasHome reports whether a folder is the user's home or one above it.
+func hasHome(dir string) bool {
+	home, err := os.UserHomeDir()
+	if err != nil {
+		return false
+	}
+	if home, err = filepath.EvalSymlinks(home); err != nil || !filepath.IsAbs(home) {
+		return false
+	}
+	for !isSameFolder(dir, home) {
+		if home == filepath.Dir(home) {
+			return false
+		}
+		home = filepath.Dir(home)
+	}
+	return true
+}
+
+// isSameFolder reports whether two paths are of one folder.
+func isSameFolder(a, b string) bool {
 	one, err := os.Stat(a)
 	other, otherErr := os.Stat(b)
 	return err == nil && otherErr == nil && os.SameFile(one, other)
