@@ -163,4 +163,7 @@ func TestFilesOfAMessage(t *testing.T) {
 	}
 	_, err := r.Run(t.Context(), q)
 	wantCode(t, err, kinds.Internal, "home")
+	if !strings.Contains(err.Error(), "the files of this message could not be read") {
+		t.Error(err)
+	}
 }
