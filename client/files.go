@@ -145,7 +145,7 @@ func explainFileError(ctx context.Context, err error) error {
 	case ctx.Err() != nil:
 		return ctx.Err()
 	case ofConn, err == io.EOF, err == io.ErrUnexpectedEOF:
-		return kinds.Errorf(kinds.DaemonUnavailable, "the daemon went away before it had all of it: try again")
+		return kinds.Errorf(kinds.DaemonUnavailable, "the daemon went away before all of the file was through: try again")
 	}
 	return err
 }

@@ -20,6 +20,19 @@ from ._socket import explain, unavailable
 PIECE = 128 << 10
 """So many bytes are read at a time."""
 
+SHORTER = "the file became shorter while it was sent: send it again"
+
+
+def hash_beginning(file: BinaryIO, size: int) -> str:
+    """Returns the hash of the first bytes of a file, which may grow meanwhile."""
+    digest, left = hashlib.sha256(), size
+    while left:
+        if not (piece := file.read(min(left, PIECE))):
+            raise Invalid(SHORTER)
+        digest.update(piece)
+        left -= len(piece)
+    return digest.hexdigest()
+
 
 class FileConnection:
     """A connection to the daemon for one file."""
@@ -60,7 +73,8 @@ class FileConnection:
     def send(self, path: str, params: dict[str, Any], patience: float) -> Any:
         """Sends a file, and returns the FileSent."""
         with open(path, "rb") as file, self._explain("file.send"):
-            params = {**params, "size": os.fstat(file.fileno()).st_size, "sha256": hashlib.file_digest(file, "sha256").hexdigest()}
+            size = os.fstat(file.fileno()).st_size
+            params = {**params, "size": size, "sha256": hash_beginning(file, size)}
             self._call("file.send", params, patience)
             while "done" not in (line := self._read_line()):
                 if error := line.get("error"):
@@ -73,7 +87,7 @@ class FileConnection:
         file.seek(offset)
         piece = file.read(length)
         if len(piece) < length:
-            raise Invalid("the file became shorter while it was sent: send it again")
+            raise Invalid(SHORTER)
         with contextlib.suppress(ConnectionError):  # the daemon has ended it, and says why in a line that follows
             self._socket.sendall(piece)
 
@@ -110,4 +124,4 @@ class FileConnection:
         except (EOFError, ConnectionError, TimeoutError) as e:
             if isinstance(e, Error):
                 raise
-            raise unavailable(f"{method}: the daemon went away before it had all of it: try again", delivered="unknown") from e
+            raise unavailable(f"{method}: the daemon went away before all of the file was through: try again", delivered="unknown") from e

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import gc
+import hashlib
+import io
 import json
 import os
 import queue
@@ -24,6 +26,7 @@ import acpd
 from acpd._connection import Connection
 from acpd._codes import BY_CODE
 from acpd._convert import describe_error, make_error
+from acpd._files import hash_beginning
 from acpd._messages import PARENT
 from daemons import PATIENCE, Daemon, FakeDaemon, make_pair, until
 
@@ -647,6 +650,11 @@ class TestFiles(Case):
             self.assertEqual(reviewer._client.take_file(sent["id"], self.folder / "y").read_bytes(), b"")
         with self.assertRaises(acpd.NotFound), self.client(laptop).attach("planner") as planner:
             planner._client.take_file(sent["id"], self.folder / "z")
+
+    def test_file_that_changes_while_it_is_hashed(self) -> None:
+        self.assertEqual(hash_beginning(io.BytesIO(b"abcd"), 3), hashlib.sha256(b"abc").hexdigest())
+        with self.assertRaises(acpd.Invalid):
+            hash_beginning(io.BytesIO(b"ab"), 3)
 
     def test_transfer_that_breaks(self) -> None:
         fake = self.fake(lambda message: {"result": {"name": "n", "size": 3, "sha256": "0" * 64} if message["method"] == "file.take" else {}})
