@@ -147,8 +147,8 @@ type Channels struct {
 
 // Files holds the settings of files that peers send.
 type Files struct {
-	Max int `yaml:"max" example:"1073741824" doc:"The largest file to accept, in bytes, from 1 to 4294967296 (4 GiB). To accept none, forbid file with policy. Default: 1073741824 (1 GiB)."`
-	Ask int `yaml:"ask" example:"67108864" doc:"How many bytes of files a peer may send on one day of the local calendar before acpctl approvals asks for each further file; from 1, which asks for every file, to 1099511627776. It asks for the first file of a peer in any case, and for none after the answer always. Default: 67108864 (64 MiB)."`
+	Max uint64 `yaml:"max" example:"1073741824" doc:"The largest file to accept, in bytes, from 1 to 4294967296 (4 GiB). To accept none, forbid file with policy. Default: 1073741824 (1 GiB)."`
+	Ask uint64 `yaml:"ask" example:"67108864" doc:"How many bytes of files a peer may send on one day of the local calendar before acpctl approvals asks for each further file; from 1, which asks for every file, to 1099511627776. It asks for the first file of a peer in any case, and for none after the answer always. Default: 67108864 (64 MiB)."`
 }
 
 // Agents holds the settings of the agents' folder, and those of single agents.

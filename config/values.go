@@ -25,8 +25,8 @@ const (
 	maxRate  = 1_000_000
 	maxAgent = 128 // bytes of an agent's id in channels
 
-	maxFileBytes = 4 << 30
-	maxAskBytes  = 1 << 40
+	maxFileBytes uint64 = 4 << 30
+	maxAskBytes  uint64 = 1 << 40
 
 	overflowUID = 65534 // nobody, and every user that a user namespace does not map
 )

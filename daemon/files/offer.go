@@ -134,7 +134,7 @@ func newFullError(format string, args ...any) error {
 // accept decides whether a file that is not known yet is taken, for which it may ask the owner. It reserves what the
 // file needs, and records it.
 func (s *Service) accept(ctx context.Context, sender identity.Peer, st *peer.Stream, offer *wire.FileRequest) (_ *record, err error) {
-	if most := uint64(s.Config().Files.Max); offer.Size > most {
+	if most := s.Config().Files.Max; offer.Size > most {
 		return nil, kinds.Errorf(kinds.TooLarge, "size: %d bytes: a file may have %d there; its owner may allow more with files.max", offer.Size, most)
 	}
 	if err := s.Space.CheckFileRoom(sender.ID, offer.Size); err != nil {

@@ -65,7 +65,7 @@ func (s *Service) exec(ctx context.Context, query string, args ...any) (n int64,
 func (s *Service) admitRecord(ctx context.Context, r *record, asked bool) (ask bool, err error) {
 	const query = `SELECT count(*), coalesce(sum(CASE WHEN since >= ? THEN size END), 0), coalesce(sum(NOT whole), 0), EXISTS (SELECT 1 FROM daemon_file_always WHERE peer = ?)
 		FROM daemon_file WHERE peer = ?`
-	bound, lost := uint64(s.Config().Files.Ask), s.countLost(r.peer, 0)
+	bound, lost := s.Config().Files.Ask, s.countLost(r.peer, 0)
 	err = s.DB.Write(ctx, true, func(tx *store.Tx) error {
 		var files, bytes, unfinished uint64
 		var always bool
