@@ -42,7 +42,7 @@ type Drain struct {
 
 // OpenWork is what somebody here has under way.
 type OpenWork struct {
-	Agent string `json:"agent,omitzero"` // an attached agent that works on queries and delegations; "": calls of this daemon's programs to peers
+	Agent string `json:"agent,omitzero"` // an attached agent that works on queries and delegations; "": calls of this daemon's programs to peers, and files on their way
 	Count int    `json:"count"`
 }
 

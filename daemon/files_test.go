@@ -388,6 +388,34 @@ func TestAgentsSendAndTakeFiles(t *testing.T) {
 }
 
 // A transfer that breaks goes on where it was: after the client has gone, and after either daemon was killed.
+// A drain waits for a file that is on its way, at its sender and at its receiver.
+func TestADrainWaitsForFiles(t *testing.T) {
+	t.Parallel()
+	desk, laptop := pair(t)
+	laptop.alwaysFrom(desk)
+	content := randomBytes(3 << 20)
+	var ends []<-chan client.Drained
+	sent, err := sendFile(t, desk.home.ownerSocketPath(), paramsFor("laptop", "notes", content), bytes.NewReader(content), func(_ net.Conn, line client.FileSendLine) {
+		if line.Range == nil || ends != nil {
+			return
+		}
+		for _, d := range []*running{desk, laptop} {
+			ends = append(ends, d.drained(client.DrainParams{}))
+			if open := d.drain.Describe().Open; len(open) != 1 || open[0].Count != 1 {
+				t.Errorf("open: %+v", open)
+			}
+		}
+	})
+	if err != nil || sent.State != client.Held {
+		t.Errorf("%+v, %v", sent, err)
+	}
+	for _, end := range ends {
+		if d := await.Receive(t, "the end of a drain", end); !d.AllEnded {
+			t.Errorf("%+v", d)
+		}
+	}
+}
+
 func TestABrokenTransferContinues(t *testing.T) {
 	t.Parallel()
 	desk, laptop := pair(t)

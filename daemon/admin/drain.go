@@ -31,7 +31,7 @@ type Drain struct {
 	over     chan struct{} // closed when nothing is open, or the time is over
 	leaving  chan struct{} // closed when the daemon ends
 	isEnding atomic.Bool   // leaving is closed
-	calls    atomic.Int64  // to peers, under way
+	calls    atomic.Int64  // to peers, under way, and files
 	waiting  sync.WaitGroup
 
 	mu    sync.Mutex // guards what follows
@@ -58,6 +58,12 @@ func (x *Drain) addCall(p *peer.Passing, n int64) {
 	if !p.Inbound {
 		x.calls.Add(n)
 	}
+}
+
+// Hold makes a drain wait for a file that is on its way until release is called.
+func (x *Drain) Hold() (release func()) {
+	x.calls.Add(1)
+	return func() { x.calls.Add(-1) }
 }
 
 // BeginEnd records that the daemon ends: the connections of peers are drained.

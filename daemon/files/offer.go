@@ -111,6 +111,7 @@ func (s *Service) receive(ctx context.Context, from identity.ID, st *peer.Stream
 		if err != nil {
 			return nil, err
 		}
+		defer s.Drain.Hold()()
 		if err := s.fetch(ctx, a, r, st); err != nil {
 			return nil, err
 		}
@@ -191,8 +192,8 @@ func startOfDay() time.Time {
 	return time.Date(now.Year(), now.Month(), now.Day(), 0, 0, 0, 0, now.Location())
 }
 
-// countLost counts bytes that a peer has sent and that ended in nothing, or were removed. It returns how many they were today, since
-// the owner was asked last.
+// countLost counts bytes that a peer has sent and that ended in nothing, or were removed. It returns how many they
+// were today, since the owner was asked last.
 func (s *Service) countLost(peer identity.ID, n uint64) uint64 {
 	today := startOfDay()
 	s.mu.Lock()

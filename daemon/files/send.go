@@ -198,6 +198,7 @@ func (x *sending) run() (*client.FileSent, error) {
 			err = x.writeLine(&client.FileSendLine{State: client.FileAsked, ID: x.offer.ID}, nil)
 		case op == wire.FileTake && !moving:
 			moving = true
+			defer x.s.Drain.Hold()()
 			x.setState(client.FileMoving, 0)
 			for range maxWanted {
 				working.Go(func() {

@@ -132,9 +132,9 @@ func checkFile(path, to string) error {
 	}
 	info, err := os.Stat(path)
 	whole, _ := filepath.Abs(path)
-	_, toErr := os.Stat(to)
+	other, otherErr := os.Stat(to)
 	switch {
-	case errors.Is(err, fs.ErrNotExist) && toErr == nil && !strings.ContainsAny(path, "/."):
+	case errors.Is(err, fs.ErrNotExist) && otherErr == nil && other.Mode().IsRegular() && !strings.ContainsAny(path, "/."):
 		return frame.Instead{Err: frame.UsageErrorf("PEER and FILE are swapped"), Type: "acpctl send " + shellpath.Quote(path) + " " + shellpath.Quote(to)}
 	case errors.Is(err, fs.ErrNotExist):
 		return frame.Instead{Err: fmt.Errorf("there is no file %s here", path), Type: "acpctl query " + shellpath.Quote(to) + " " + shellpath.Quote(path) + ", if that is a question"}

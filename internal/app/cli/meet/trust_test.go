@@ -107,5 +107,5 @@ func TestWhatLiftsABlockIsTold(t *testing.T) {
 	lifts := "acpctl trust " + clitest.DeskID.String()
 	f.SetAnswer(client.MethodUntrust, &client.Untrusted{ID: clitest.DeskID, Name: "laptop"})
 	f.WantResult(f.Run("untrust", "laptop"), 0, clitest.DeskID.String()+"\n", "")
-	f.WantResult(f.RunAtTerminal(ui.Terminal{OutTTY: true}, "", "untrust", "laptop"), 0, "laptop is cut off and stays blocked, and its files here are gone: "+lifts+" lifts that\n", "")
+	f.WantResult(f.RunAtTerminal(ui.Terminal{OutTTY: true}, "", "untrust", "laptop"), 0, "laptop is cut off and stays blocked, and what it has sent is gone: "+lifts+" lifts that\n", "")
 }

@@ -16,10 +16,10 @@ func (v *Verbs) newUntrustCmd() *cobra.Command {
 		Example: `  acpctl untrust laptop
   acpctl trust --name desk \
       9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08`,
-		Long: `It ends the connections to the peer at once, removes from the inbox what the peer sent, removes its files (acpctl files save keeps one), fails its delegations, ends the
-invitation that it has used, and blocks its key until you trust the full id. An invitation for several daemons ends for all of
-them, because the peer knows it and could come back with another key. Invitations that nobody has used stay open (see invite
---list).`,
+		Long: `It ends the connections to the peer at once, removes from the inbox what the peer sent, and its files
+that you have not saved, fails its delegations, ends the invitation that it has used, and blocks its key until you trust the
+full id. An invitation for several daemons ends for all of them, because the peer knows it and could come back with another
+key. Invitations that nobody has used stay open (see invite --list).`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			peer, err := v.Daemon.Untrust(cmd.Context(), args[0])
 			if err != nil {
@@ -28,7 +28,7 @@ them, because the peer knows it and could come back with another key. Invitation
 			return v.PrintData(peer, func() {
 				told := peer.ID.String()
 				if v.OutTTY && len(peer.Unwritten) == 0 && !peer.Already {
-					told = peer.Name + " is cut off and stays blocked, and its files here are gone: acpctl trust " + told + " lifts that"
+					told = peer.Name + " is cut off and stays blocked, and what it has sent is gone: acpctl trust " + told + " lifts that"
 				}
 				v.PrintLine("%s", told)
 				switch {

@@ -29,14 +29,13 @@ func (v *verbs) newDrainCmd() *cobra.Command {
   acpctl drain --timeout 2m`,
 		Long: `From now on the daemon takes no new work: peers and programs get the answer to try again later
 here, but for what belongs to work that is under way. It waits until its agents have done the
-queries and delegations on which they work, and until calls to peers have returned. What is still
-open is told on standard error while it waits. Then the daemon ends with exit status 0, so that a
-service manager which starts it again on failure leaves it down.
+queries and delegations on which they work, and until calls to peers have returned and files on
+their way have come. What is still open is told on standard error while it waits. Then the daemon
+ends with exit status 0, so that a service manager which starts it again on failure leaves it down.
 
 The exit code is 0 if all has ended, and 3 if something was open when --timeout was over: the
 daemon then ends all the same. Whoever interrupts this command does not stop the drain.
-Delegations whose agents are not attached, held messages and mail wait for the next start. It does
-not wait for files: one on its way breaks off, and acpctl send prints what continues it.`,
+Delegations whose agents are not attached, held messages and mail wait for the next start.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ms, err := frame.ReadMilliseconds(cmd, "timeout", timeout, client.MaxDrain)
 			if err != nil {
@@ -108,7 +107,7 @@ func (v *verbs) tellOpenWork(ctx context.Context) {
 func formatOpenWork(open []client.OpenWork) string {
 	var all []string
 	for _, o := range open {
-		who := "calls to peers"
+		who := "calls and files"
 		if o.Agent != "" {
 			who = "agent " + client.Line(o.Agent)
 		}

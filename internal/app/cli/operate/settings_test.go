@@ -101,8 +101,8 @@ func TestDrain(t *testing.T) {
 		<-told
 		return &client.Drained{Open: open}, nil
 	})
-	f.WantResult(f.Run("drain", "--timeout", "2m"), frame.ExitTimeout, "the daemon has ended, while this was open: agent reviewer: 2, calls to peers: 1\n",
-		"open: agent reviewer: 2, calls to peers: 1 (until 2023-11-14T22:13:20Z)\n")
+	f.WantResult(f.Run("drain", "--timeout", "2m"), frame.ExitTimeout, "the daemon has ended, while this was open: agent reviewer: 2, calls and files: 1\n",
+		"open: agent reviewer: 2, calls and files: 1 (until 2023-11-14T22:13:20Z)\n")
 	if timeout != 120_000 {
 		t.Errorf("the daemon waits %d ms", timeout)
 	}
