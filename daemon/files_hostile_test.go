@@ -26,8 +26,9 @@ import (
 // hostile is a peer of a daemon that says what it likes about files.
 type hostile struct {
 	*peer.Node
-	t  *testing.T
-	to identity.ID
+	t    *testing.T
+	to   identity.ID
+	stop func() // ends it, and waits until no stream is served any more
 }
 
 // newHostile makes a peer that a daemon trusts under a name. serve, which may be nil, serves its streams of files.
@@ -48,7 +49,8 @@ func newHostile(t *testing.T, d *running, name string, serve func(context.Contex
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- n.Serve(ctx) }()
-	t.Cleanup(func() { cancel(); <-ended })
+	stop := sync.OnceFunc(func() { cancel(); <-ended })
+	t.Cleanup(stop)
 	if _, err := trust.Trust(identity.Peer{ID: d.ID(), Name: "victim", Addrs: []string{d.node.Addr().String()}}); err != nil {
 		t.Fatal(err)
 	}
@@ -59,11 +61,19 @@ func newHostile(t *testing.T, d *running, name string, serve func(context.Contex
 		_, here := n.Peer(d.ID())
 		return there && here
 	})
-	return &hostile{n, t, d.ID()}
+	return &hostile{n, t, d.ID(), stop}
 }
 
-// open opens a stream with a request.
+// open opens a stream with a request, for the time of the test.
 func (h *hostile) open(f *wire.FileRequest) *peer.Stream {
+	h.t.Helper()
+	s := h.openBriefly(f)
+	h.t.Cleanup(s.Cancel)
+	return s
+}
+
+// openBriefly opens one that the caller ends.
+func (h *hostile) openBriefly(f *wire.FileRequest) *peer.Stream {
 	h.t.Helper()
 	f.V = wire.FileVersion
 	b, err := wire.AppendFileRequest(nil, f)
@@ -74,7 +84,6 @@ func (h *hostile) open(f *wire.FileRequest) *peer.Stream {
 	if err != nil {
 		h.t.Fatal(err)
 	}
-	h.t.Cleanup(s.Cancel)
 	if _, err := s.Write(b); err != nil {
 		h.t.Fatal(err)
 	}
@@ -237,7 +246,7 @@ func TestTenThousandOffers(t *testing.T) {
 		for range 8 {
 			offering.Go(func() {
 				for range n / 8 {
-					s := h.open(offerOf(randomBytes(10)))
+					s := h.openBriefly(offerOf(randomBytes(10)))
 					reply, err := wire.ReadFileReply(bufio.NewReader(s))
 					mu.Lock()
 					if err != nil {
@@ -247,7 +256,9 @@ func TestTenThousandOffers(t *testing.T) {
 					}
 					mu.Unlock()
 					if reply == nil || reply.Op == wire.FileRefuse {
-						s.Close()
+						s.Cancel()
+					} else {
+						t.Cleanup(s.Cancel)
 					}
 				}
 			})
@@ -385,6 +396,7 @@ func TestAReceiverThatAsksForTooMuch(t *testing.T) {
 			defer func() { desk.dial().must("untrust", client.UntrustParams{Peer: "laptop"}, nil) }()
 			_, err := sendFile(t, desk.home.ownerSocketPath(), paramsFor(h.ID().String(), "x", content), bytes.NewReader(content), nil)
 			refusedWith(t, err, kinds.Internal, "may not have")
+			h.stop()
 			if len(sent) > 9 {
 				t.Errorf("%d ranges were sent", len(sent))
 			}
