@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/acpd/acpd/budget"
 	"github.com/acpd/acpd/client"
@@ -203,6 +204,9 @@ func TestLostBytesAreCounted(t *testing.T) {
 	}
 	in = bufio.NewReader(h.open(honest))
 	expect(in, wire.FileAsked)
+	if listed := slices.DeleteFunc(laptop.listFiles(), func(f client.File) bool { return f.ID != honest.ID }); len(listed) != 1 || listed[0].State != client.FileAsked {
+		t.Errorf("the list has %+v", listed)
+	}
 	laptop.answerNext("yes")
 	expect(in, wire.FileTake)
 	first := expect(in, wire.FileWant)
@@ -236,6 +240,7 @@ func TestAbandonedOffersAreFewEvents(t *testing.T) {
 	laptop := start(t, stateDir(t), "laptop")
 	h, other := newHostile(t, laptop, "desk", nil), newHostile(t, laptop, "other", nil)
 	events := laptop.subscribe(client.SubscribeParams{Events: client.EventFilter{Types: []client.EventType{client.EventApproval}}})
+	began := time.Now()
 	for range 12 {
 		await.Until(t, "the owner is asked", func() bool {
 			s := h.open(offerOf(randomBytes(10)))
@@ -249,7 +254,7 @@ func TestAbandonedOffersAreFewEvents(t *testing.T) {
 	for await.Receive(t, "an event", events).Peer == h.ID() {
 		n++
 	}
-	if n != 10 {
-		t.Errorf("%d events", n)
+	if most := 10 * (1 + int(time.Since(began)/time.Minute)); n < 10 || n > most {
+		t.Errorf("%d events, want 10 to %d", n, most)
 	}
 }

@@ -256,7 +256,7 @@ func TestTenThousandOffers(t *testing.T) {
 					}
 					mu.Unlock()
 					if reply == nil || reply.Op == wire.FileRefuse {
-						s.Cancel()
+						s.Close()
 					} else {
 						t.Cleanup(s.Cancel)
 					}

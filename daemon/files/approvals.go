@@ -55,14 +55,14 @@ func (s *Service) ask(ctx context.Context, r *record) error {
 		}
 		return nil
 	case <-timer.C:
-		return kinds.Errorf(kinds.Timeout, "file: the receiver's owner did not answer within %s: ask that person, then send it again", wait)
+		return kinds.Errorf(kinds.Timeout, "file: the receiver's owner did not answer within %s: ask that person, then send it again", kinds.FormatDuration(wait))
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
 }
 
-// answer gives an answer to the approvals that are meant, which wait no more.
-func (s *Service) answer(answer string, isMeant func(*approval) bool) {
+// answer gives an answer to the approvals that are meant, which wait no more, and returns them.
+func (s *Service) answer(answer string, isMeant func(*approval) bool) (answered []*approval) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.approvals = slices.DeleteFunc(s.approvals, func(a *approval) bool {
@@ -70,8 +70,10 @@ func (s *Service) answer(answer string, isMeant func(*approval) bool) {
 			return false
 		}
 		a.answer <- answer
+		answered = append(answered, a)
 		return true
 	})
+	return answered
 }
 
 // ListApprovals returns the files that wait for the owner, in the order in which they came.
@@ -111,6 +113,12 @@ func (s *Service) Decide(ctx context.Context, id, answer string) (client.Approva
 			return client.Approval{}, err
 		}
 	}
-	s.answer(answer, func(a *approval) bool { return a.id == id || a.offered.peer == always })
+	answered := s.answer(answer, func(a *approval) bool { return a.id == id || a.offered.peer == always })
+	if !slices.ContainsFunc(answered, func(a *approval) bool { return a.id == id }) {
+		if answer == "always" {
+			return client.Approval{}, kinds.Errorf(kinds.NotFound, "the file that waited under %.64q ended meanwhile: the next ones of that peer come without a question", id)
+		}
+		return client.Approval{}, kinds.Errorf(kinds.NotFound, "the file that waited under %.64q ended meanwhile", id)
+	}
 	return all[i], nil
 }

@@ -185,6 +185,9 @@ func (s *Service) serveFiles(ctx context.Context, c *local.Conn, p *client.Files
 		}
 	}
 	for i, r := range records {
+		if i < limit && s.waits(r.key()) { // listUnderWay has it
+			continue
+		}
 		if f := s.describe(r); i == limit || !add(&f) {
 			answer.Next = r.row + 1
 			break
@@ -209,6 +212,13 @@ func (s *Service) listUnderWay() (all []client.File) {
 		all[i].Text = client.ClipText(all[i].Text, client.MaxBeginning)
 	}
 	return all
+}
+
+// waits reports whether a file waits for the owner.
+func (s *Service) waits(k key) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.ContainsFunc(s.approvals, func(a *approval) bool { return a.offered.key() == k })
 }
 
 // serveRemove removes a file, or ends one that comes.

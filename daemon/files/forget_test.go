@@ -2,8 +2,10 @@ package files
 
 import (
 	"context"
+	"log/slog"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -160,5 +162,33 @@ func TestApprovalsOfAnEarlierRunAreNotFound(t *testing.T) {
 	}
 	if len(first) == 1 {
 		t.Errorf("each run begins at %v", first)
+	}
+}
+
+// A file that had come and is not on the disk any more leaves the store, and the log says so.
+func TestAFileThatIsGoneIsLogged(t *testing.T) {
+	s := opened(t)
+	r := s.addFile(t, identity.ID{1}) // its bytes have not got its name
+	log := new(strings.Builder)
+	s.Log = slog.New(slog.NewTextHandler(log, nil))
+	if err := s.reconcile(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if left, err := s.readRecords(t.Context(), "TRUE"); err != nil || len(left) != 0 || !strings.Contains(log.String(), r.ID.String()) {
+		t.Errorf("%v are left, %v\n%s", left, err, log)
+	}
+}
+
+// What ends while the owner answers is not reported as decided.
+func TestAnAnswerToWhatHasEnded(t *testing.T) {
+	s := opened(t)
+	a := &approval{id: "f1", offered: s.addFile(t, identity.ID{1}), answer: make(chan string, 1)}
+	s.approvals = []*approval{a}
+	isMeant := func(other *approval) bool { return other.id == "f1" }
+	if answered := s.answer("yes", isMeant); len(answered) != 1 || answered[0] != a || <-a.answer != "yes" {
+		t.Errorf("%v were answered", answered)
+	}
+	if answered := s.answer("yes", isMeant); len(answered) != 0 {
+		t.Errorf("%v were answered twice", answered)
 	}
 }

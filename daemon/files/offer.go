@@ -41,10 +41,16 @@ func (s *Service) Serve(ctx context.Context, from identity.ID, st *peer.Stream) 
 		st.Cancel()
 		return
 	}
-	if err != nil {
+	told := []any{"peer", from.Label()}
+	if request != nil {
+		told = append(told, "id", request.ID, "size", request.Size)
+	}
+	if err == nil {
+		s.PeerLog.WriteLimited(from, slog.LevelInfo, "file came", append(told, "state", done.State)...)
+	} else {
 		e := kinds.AsError(s.Agents.MaskLocalError(&wire.Envelope{From: from, Kind: config.PolicyFile}, err))
 		done = &wire.FileReply{Op: wire.FileRefuse, Code: string(e.Code), Message: e.Message, RetryAfterMS: e.RetryAfterMS}
-		s.PeerLog.WriteLimited(from, slog.LevelInfo, "file refused", "peer", from.Label(), "err", err)
+		s.PeerLog.WriteLimited(from, slog.LevelInfo, "file refused", append(told, "err", err)...)
 	}
 	writeReply(ctx, st, done)
 	st.Close()

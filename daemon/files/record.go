@@ -102,6 +102,12 @@ func (s *Service) takeRecord(ctx context.Context, k key, agent string) (bool, er
 	return n > 0, err
 }
 
+// untakeRecord takes back what takeRecord has recorded, for an agent that did not get the file.
+func (s *Service) untakeRecord(ctx context.Context, k key, agent string) error {
+	_, err := s.exec(ctx, "UPDATE daemon_file SET taken_by = '' WHERE peer = ? AND id = ? AND taken_by = ?", k.peer[:], k.id[:], agent)
+	return err
+}
+
 // deleteRecord deletes a record, also if the disk is full, and returns how many there were.
 func (s *Service) deleteRecord(ctx context.Context, k key) (n int64, err error) {
 	err = s.Space.RunWithReserve(func() (err error) {

@@ -83,16 +83,16 @@ func (s *Service) serveSend(ctx context.Context, c *local.Conn, r *jsonrpc.Reque
 	if _, err := s.Outgoing.Check(entry, &p.Head); err != nil {
 		return nil, err
 	}
+	leave, err := s.takePlace(c, "file.send") // before it counts for the session
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
 	if err := s.Outgoing.CountSend(ctx, &p.Head, entry); err != nil {
 		return nil, err
 	}
 	x.ctx, x.cancel = context.WithCancelCause(ctx)
 	defer x.cancel(nil)
-	leave, err := s.takePlace(c, "file.send")
-	if err != nil {
-		return nil, err
-	}
-	defer leave()
 	s.mu.Lock()
 	s.sendings[x] = true
 	s.mu.Unlock()

@@ -102,6 +102,9 @@ func (s *Service) reconcile(ctx context.Context) error {
 			if _, err := s.deleteRecord(ctx, r.key()); err != nil {
 				return err
 			}
+			if r.whole {
+				s.Log.Warn("a file that had come is not on the disk any more: its record is removed", "peer", r.peer.Label(), "id", r.ID)
+			}
 			continue
 		}
 		known[path] = true

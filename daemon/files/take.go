@@ -2,6 +2,7 @@ package files
 
 import (
 	"context"
+	"errors"
 	"io"
 	"os"
 	"time"
@@ -44,6 +45,7 @@ func (s *Service) serveTake(ctx context.Context, c *local.Conn, r *jsonrpc.Reque
 		return nil, ownwords.Errorf("file.take: %w", err)
 	}
 	defer f.Close()
+	isFirst := false
 	if of != nil {
 		taken, err := s.takeRecord(ctx, found.key(), *of)
 		if err != nil {
@@ -52,9 +54,12 @@ func (s *Service) serveTake(ctx context.Context, c *local.Conn, r *jsonrpc.Reque
 		if !taken {
 			return nil, kinds.Errorf(kinds.NotAuthorized, "file.take: another agent has taken this file: ask your owner, who can read it with acpctl files save")
 		}
-		found.takenBy = *of
+		isFirst, found.takenBy = found.takenBy == "", *of
 	}
 	conn, err := r.TakeOver(s.describe(found))
+	if err != nil && isFirst {
+		return nil, errors.Join(err, s.untakeRecord(context.WithoutCancel(ctx), found.key(), *of))
+	}
 	for err == nil {
 		conn.SetWriteDeadline(time.Now().Add(idleTime))
 		_, err = io.CopyN(conn, f, pieceBytes)
