@@ -263,7 +263,7 @@ func (d *Daemon) openParts(ctx context.Context) error {
 		Self: d.id, Name: d.name, Dir: dir, PQ: identity.HashPQ(d.key.PublicPQ()), Trust: trust, Node: d.node, Addresses: d.addresses, Relays: d.relays,
 		Organisation: d.organisation, Reserve: d.space.Reserve, Log: d.log, Direct: cfg.Reach.Direct, Config: d.config.Load,
 		Forget: d.forgetPeer, Removals: d.listRemovals, Publish: d.watch.Publish, Connected: d.options.Connected,
-		IsInUse: func(c *local.Conn) bool { return d.registry.FindByConn(c.Conn) != nil || d.watch.IsSubscribed(c) },
+		IsInUse: func(c *local.Conn) bool { return d.registry.FindByConn(c.Conn) != nil || d.watch.IsUsing(c) },
 	})
 	if err != nil {
 		return err

@@ -49,7 +49,7 @@ type Deps struct {
 	Forget func(id identity.ID)
 	// Removals returns what removes from the disk what an untrusted peer has left there, in this order.
 	Removals func() []Removal
-	// IsInUse reports whether an agent or a subscription has a connection.
+	// IsInUse reports whether an agent, a subscription or a watch has a connection.
 	IsInUse func(*local.Conn) bool
 	// Publish hands an event to the subscribers of the local API.
 	Publish func(typ client.EventType, id identity.ID, name string, at time.Time, details any)
