@@ -370,6 +370,12 @@ func TestAgentsSendAndTakeFiles(t *testing.T) {
 		return nil
 	}
 	mine, anys := send("claude"), send("")
+	desk.agent(client.AttachParams{Name: "slow", Kinds: []string{"query"}}, func(ctx context.Context, _ *jsonrpc.Request) { <-ctx.Done() })
+	busy := laptop.spokenFor("claude", claude)
+	fmt.Fprintln(busy, `{"jsonrpc":"2.0","id":7,"method":"query","params":{"to":"desk/slow","payload":{"question":"?"}}}`)
+	_, err := callOn(t, busy, client.MethodFileTake, client.FileTakeParams{ID: anys}, nil)
+	refusedWith(t, err, kinds.Invalid, "other calls") // and codex can have it
+	busy.Close()
 	refusedWith(t, take("codex", codex, mine), kinds.NotFound, "no file")
 	for range 2 {
 		if err := take("claude", claude, mine); err != nil {
@@ -383,7 +389,7 @@ func TestAgentsSendAndTakeFiles(t *testing.T) {
 	if _, got, err := takeFile(t, laptop.home.ownerSocketPath(), client.FileTakeParams{ID: anys}); err != nil || !bytes.Equal(got, content) {
 		t.Errorf("the owner gets %d bytes, %v", len(got), err)
 	}
-	_, _, err := callAlone(t, filepath.Join(laptop.dir, "agent", "acp.sock"), client.MethodFileTake, client.FileTakeParams{ID: mine}, nil)
+	_, _, err = callAlone(t, filepath.Join(laptop.dir, "agent", "acp.sock"), client.MethodFileTake, client.FileTakeParams{ID: mine}, nil)
 	refusedWith(t, err, kinds.NotAuthorized, "attach")
 	var seen client.Files
 	if _, err := callOn(t, laptop.spokenFor("codex", codex), client.MethodFiles, client.FilesParams{}, &seen); err != nil || len(seen.Files) != 2 || seen.Files[0].ID != anys {
