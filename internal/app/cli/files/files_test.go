@@ -295,6 +295,13 @@ func TestFilesAreFoundByTheirIDs(t *testing.T) {
 	if got := f.Run("__completeNoDesc", "files", "save", "3f"); got.Out != someID+"\n"+someID+"\n:4\n" {
 		t.Errorf("completion: %q", got.Out)
 	}
+	f.SetAnswer(client.MethodPeers, &client.Peers{Peers: []client.Peer{{Name: "desk", State: client.PeerConnected}}})
+	if got := f.Run("__completeNoDesc", "files", "ask", "d"); got.Out != "desk\n:4\n" {
+		t.Errorf("completion: %q", got.Out)
+	}
+	if got := f.Run("files", "ask"); got.Code == 0 || !strings.Contains(got.Err, "PEER is missing: it may be desk") {
+		t.Errorf("%+v", got)
+	}
 	f.SetAnswer(client.MethodFileAsk, struct{}{})
 	f.WantResult(f.Run("files", "ask", "desk"), 0, "you are asked again about what desk sends on one day beyond files.ask (64 MiB unless config.yaml has another)\n", "")
 }
