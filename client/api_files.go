@@ -47,21 +47,22 @@ func CheckTopic(topic string) error {
 // FileSendParams are the params of file.send. The answer is {}; after it the daemon sends lines, each a
 // FileSendLine, and the client answers each line with a range by exactly so many bytes of the file.
 type FileSendParams struct {
-	Head                      // the same id, hash and size again continue
-	To         string         `json:"to"`               // the peer
-	Agent      string         `json:"agent,omitzero"`   // the agent there that the file is for; "": any
-	Name       string         `json:"name"`             // its last component is what the receiver sees
-	Size       uint64         `json:"size"`             // in bytes
-	SHA256     string         `json:"sha256"`           // 64 hex digits
-	Text       string         `json:"text,omitzero"`    // what it is, at most MaxFileText bytes
-	Ref        wire.MessageID `json:"ref,omitzero"`     // the delegation or message that the file belongs to
-	DeadlineMS uint64         `json:"wait_ms,omitzero"` // how long the receiver's owner has for an answer; 0: 10 minutes; at most 24 h
+	Head                  // a call with the same id, hash and size continues an earlier one
+	To     string         `json:"to"`               // the peer
+	Agent  string         `json:"agent,omitzero"`   // the agent there that the file is for; "": any
+	Name   string         `json:"name"`             // its last component is what the receiver sees
+	Size   uint64         `json:"size"`             // in bytes
+	SHA256 string         `json:"sha256"`           // 64 hex digits
+	Text   string         `json:"text,omitzero"`    // what it is, at most MaxFileText bytes
+	Ref    wire.MessageID `json:"ref,omitzero"`     // the delegation or message that the file belongs to
+	WaitMS uint64         `json:"wait_ms,omitzero"` // how long the receiver's owner has for an answer; 0: 10 minutes; at most 24 h
 }
 
 // MaxFileText is the largest text about a file, in bytes.
 const MaxFileText = wire.MaxFileText
 
-// FileSendLine is one line of the daemon to a client that sends a file. Exactly one member is set.
+// FileSendLine is one line of the daemon to a client that sends a file. Exactly one of State, Range, Done and Error is
+// set.
 type FileSendLine struct {
 	State FileState      `json:"state,omitzero"` // FileAsked or FileMoving, with ID
 	Relay bool           `json:"relay,omitzero"` // with FileMoving: over a relay, at most 1 MiB a second

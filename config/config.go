@@ -118,7 +118,7 @@ type Limits struct {
 // Rate is a token bucket.
 type Rate struct {
 	Peer      string  `yaml:"peer" example:"\"*\"" doc:"A peer's name or id, or \"*\": every peer, each with a count of its own. Default: \"*\"."`
-	Kind      string  `yaml:"kind" example:"query" doc:"ping, discover, query, delegate, cancel, notify, result or error; mail (OACP), channel (OpenIntent) or file, where every request is a message; or \"*\": all of these together. Default: \"*\"."`
+	Kind      string  `yaml:"kind" example:"query" doc:"ping, discover, query, delegate, cancel, notify, result or error; mail (OACP), channel (OpenIntent) or file, where every offer is one; or \"*\": all of these together. Default: \"*\"."`
 	PerSecond float64 `yaml:"per_second" example:"10" doc:"Messages per second in the long run, above 0 and at most 1000000. Required."`
 	Burst     int     `yaml:"burst" example:"20" doc:"Messages that may come at once, from 1 to 1000000. Default: per_second, rounded up."`
 }

@@ -64,9 +64,9 @@ type Service struct {
 	places    int // that are taken; see takePlace
 	ofGuests  int // of them
 	approvals []*approval
-	lastAsked uint64                        // number of the last approval; the first is drawn, so that no answer to one of an earlier run is for one of this
+	lastAsked uint64                        // number of the last approval; the first is drawn: an answer given to an earlier run is for none of this
 	relayed   map[identity.ID]*rate.Limiter // what may be sent over relays
-	lost      map[identity.ID]uint64        // bytes that came on lostDay; see countLost
+	lost      map[identity.ID]uint64        // bytes that came on lostDay and ended in nothing; see countLost
 	lostDay   time.Time
 }
 
@@ -300,8 +300,8 @@ func (s *Service) find(ctx context.Context, c *local.Conn, op, ref string, id wi
 	return found[0], nil
 }
 
-// begin registers the arrival of a file, which has one at a time: it first ends an earlier one, whose sender has
-// given it up or lost its connection, with the error why. If why is nil, the earlier one continues, and begin returns nil.
+// begin registers the arrival of a file. A file has one at a time. If there is an earlier one, whose sender has given it
+// up or lost its connection, begin first ends that with the error why; but if why is nil, it returns nil and leaves it.
 func (s *Service) begin(ctx context.Context, k key, why error) (a *arrival, end func()) {
 	a = &arrival{key: k, ended: make(chan struct{})}
 	a.ctx, a.cancel = context.WithCancelCause(ctx)

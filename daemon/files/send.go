@@ -148,7 +148,7 @@ func (s *Service) takePlace(c *local.Conn, op string) (leave func(), err error) 
 
 // newOffer returns the offer of the file that a caller describes, after checking it.
 func newOffer(p *client.FileSendParams) (*wire.FileRequest, error) {
-	offer := &wire.FileRequest{V: wire.FileVersion, Op: wire.FileOffer, ID: p.ID, Name: p.Name, Size: p.Size, Agent: p.Agent, Ref: p.Ref, Thread: p.Thread, Text: p.Text, WaitMS: p.DeadlineMS}
+	offer := &wire.FileRequest{V: wire.FileVersion, Op: wire.FileOffer, ID: p.ID, Name: p.Name, Size: p.Size, Agent: p.Agent, Ref: p.Ref, Thread: p.Thread, Text: p.Text, WaitMS: p.WaitMS}
 	if offer.ID.IsZero() {
 		offer.ID = wire.NewMessageID()
 	}

@@ -695,7 +695,7 @@ export interface FileReport {
   ref?: string;
 }
 
-/** FileSendLine is one line of the daemon to a client that sends a file. Exactly one member is set. */
+/** FileSendLine is one line of the daemon to a client that sends a file. Exactly one of state, range, done and error is set. */
 export interface FileSendLine {
   /** asked or moving, with id */
   state?: FileState;

@@ -532,7 +532,7 @@ class FileSent(TypedDict):
 
 
 class FileSendLine(TypedDict):
-    """FileSendLine is one line of the daemon to a client that sends a file. Exactly one member is set."""
+    """FileSendLine is one line of the daemon to a client that sends a file. Exactly one of state, range, done and error is set."""
 
     state: NotRequired[FileState]  # asked or moving, with id
     relay: NotRequired[bool]  # with moving: over a relay, at most 1 MiB a second

@@ -90,7 +90,7 @@ func (v *verbs) sendAll(cmd *cobra.Command, to string, paths []string, s *sendFl
 		p.Ref, err = frame.ParseMessageID("--ref", s.ref)
 	}
 	if err == nil {
-		p.DeadlineMS, err = frame.ReadMilliseconds(cmd, "deadline", s.deadline, mostDeadline)
+		p.WaitMS, err = frame.ReadMilliseconds(cmd, "deadline", s.deadline, mostDeadline)
 	}
 	for what, said := range map[string]string{"--name": s.name, "--text": s.text} {
 		if !utf8.ValidString(said) {
@@ -163,7 +163,7 @@ func (v *verbs) sendFile(ctx context.Context, path string, p client.FileSendPara
 	if p.Name == "" {
 		p.Name = filepath.Base(path)
 	}
-	shown.name, shown.peer, shown.size, shown.deadlineMS = client.Line(p.Name), client.Line(p.To), p.Size, p.DeadlineMS
+	shown.name, shown.peer, shown.size, shown.deadlineMS = client.Line(p.Name), client.Line(p.To), p.Size, p.WaitMS
 	sent, err := v.Daemon.SendFile(ctx, p, file, shown.update)
 	shown.clear()
 	if err != nil {
