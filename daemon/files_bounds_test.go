@@ -169,6 +169,7 @@ func TestTwoOffersAtOnceAreCountedTogether(t *testing.T) {
 
 // Bytes that end in nothing are counted for the question, be it that they had another hash or were cut, for a new file
 // and for one that continues. The owner's yes lets as many come again.
+// holds: security.md#files
 func TestLostBytesAreCounted(t *testing.T) {
 	t.Parallel()
 	laptop, h := startAsking(t, "2500000")
@@ -217,6 +218,7 @@ func TestLostBytesAreCounted(t *testing.T) {
 }
 
 // A file that came today counts for the day, though it was removed meanwhile.
+// holds: security.md#files
 func TestRemovedFilesCountForTheDay(t *testing.T) {
 	t.Parallel()
 	laptop, h := startAsking(t, "1500")

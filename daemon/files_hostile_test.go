@@ -187,6 +187,7 @@ func TestRangesThatNobodyAskedFor(t *testing.T) {
 }
 
 // A range that fails three times ends the transfer. What has come of it stays for a day, and nothing else is held.
+// holds: security.md#files
 func TestARangeThatFailsThreeTimes(t *testing.T) {
 	t.Parallel()
 	laptop := start(t, stateDir(t), "laptop")
@@ -212,6 +213,7 @@ func TestARangeThatFailsThreeTimes(t *testing.T) {
 }
 
 // A sender that lies about the hash loses what it has sent.
+// holds: security.md#files
 func TestASenderThatLiesAboutTheHash(t *testing.T) {
 	t.Parallel()
 	laptop := start(t, stateDir(t), "laptop")
@@ -419,6 +421,7 @@ func TestAClientThatSendsWithoutBeingAsked(t *testing.T) {
 }
 
 // A client that answers nothing does not keep its transfer from ending, and hears of no more bytes than its file has.
+// holds: security.md#files
 func TestAClientThatStandsStill(t *testing.T) {
 	t.Parallel()
 	desk := start(t, stateDir(t), "desk")

@@ -483,6 +483,7 @@ func TestABrokenTransferContinues(t *testing.T) {
 }
 
 // A file that changes while it is sent is refused, and nothing is kept of it.
+// holds: security.md#files
 func TestAFileThatChangesIsRefused(t *testing.T) {
 	t.Parallel()
 	desk, laptop := pair(t)

@@ -7,6 +7,8 @@ import (
 	"unicode/utf8"
 )
 
+// A name that a peer gives a file becomes one that any system takes, and that leads nowhere.
+// holds: security.md#files
 func TestCleanName(t *testing.T) {
 	for name, want := range map[string]string{
 		"build.log": "build.log", "../../etc/passwd": "passwd", `C:\Users\me\notes.txt`: "notes.txt", "..": "file", ".": "file", "": "file", "/": "file", "a/": "file", ".bashrc": "_bashrc", "...x": "_..x", "-rf": "_rf", "--checkpoint-action=exec=sh x": "_-checkpoint-action=exec=sh x",
@@ -25,6 +27,7 @@ func TestCleanName(t *testing.T) {
 }
 
 // FuzzCleanName: whatever a peer calls a file, it gets a name that leads nowhere and that every system takes.
+// holds: security.md#files
 func FuzzCleanName(f *testing.F) {
 	for _, name := range []string{"build.log", "../x", `..\x`, ".", "con.txt", "a\x00", "\u202e", strings.Repeat(".", 300), strings.Repeat("é ", 200), "\xff"} {
 		f.Add(name)
