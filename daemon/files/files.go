@@ -324,8 +324,10 @@ func (s *Service) begin(ctx context.Context, k key, why error) (a *arrival, end 
 	return a, func() {
 		a.cancel(nil)
 		a.close()
-		if context.Cause(a.ctx) == errUntrusted { // it may have opened its file after DeletePeer
-			s.removeBytes(k)
+		if a.file != nil {
+			if r, err := s.readRecord(context.WithoutCancel(ctx), k); err == nil && r == nil { // it may have opened its file after DeletePeer
+				s.removeBytes(k)
+			}
 		}
 		s.mu.Lock()
 		delete(s.arrivals, k)

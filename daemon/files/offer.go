@@ -236,6 +236,9 @@ func (s *Service) report(ctx context.Context, sender identity.Peer, r *record) (
 		}
 		return wire.Handed, err
 	}
+	if ctx.Err() != nil { // the peer is untrusted, or the owner removes the file: no agent may be handed it then
+		return 0, context.Cause(ctx)
+	}
 	out, _ := s.Agents.HandOrHold(ctx, sender, env, r.Agent, client.OriginDaemon, s.Registry.FindTakers(env.Kind, client.FileTopic, r.Agent), &client.Inbound{Envelope: *env, Name: sender.Name})
 	if out.Err != nil {
 		return 0, out.Err

@@ -67,7 +67,7 @@ func (s *Service) sweepOne(ctx context.Context, k key, now time.Time) error {
 	if !r.whole || r.reported || !trusted {
 		return nil
 	}
-	_, err = s.report(ctx, sender, r)
+	_, err = s.report(a.ctx, sender, r)
 	return err
 }
 

@@ -1,0 +1,61 @@
+package daemon
+
+import (
+	"bufio"
+	"context"
+	"os"
+	"path/filepath"
+	"sync/atomic"
+	"testing"
+
+	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/client/jsonrpc"
+	"github.com/acpd/acpd/integration/await"
+	"github.com/acpd/acpd/store"
+)
+
+// A peer that is untrusted when the last byte of its file is there has sent nothing: no agent is handed the entry, and
+// the file goes.
+// holds: security.md#files
+func TestUntrustAfterTheLastByte(t *testing.T) {
+	t.Parallel()
+	laptop := start(t, stateDir(t), "laptop")
+	h := newHostile(t, laptop, "desk", nil)
+	laptop.alwaysFromPeer(h.ID())
+	var handed atomic.Bool
+	laptop.agent(client.AttachParams{Name: "fixer", Kinds: []string{"notify"}}, func(_ context.Context, r *jsonrpc.Request) {
+		handed.Store(true)
+		r.Respond(struct{}{})
+	})
+	content := randomBytes(100)
+	offer := offerOf(content)
+	in := bufio.NewReader(h.open(offer))
+	h.next(in)
+	want := h.next(in)
+	began, free, ended := make(chan struct{}), make(chan struct{}), make(chan error, 1)
+	go func() { // so that the file cannot be recorded as whole
+		ended <- laptop.store.Write(context.Background(), false, func(*store.Tx) error { close(began); <-free; return nil })
+	}()
+	<-began
+	h.sendRange(offer.ID, want, content)
+	folder := filepath.Join(laptop.dir, "files", h.ID().String())
+	await.Until(t, "it has its name", func() bool { _, err := os.Stat(filepath.Join(folder, offer.ID.String())); return err == nil })
+	untrusted := later(laptop.dial(), "untrust", client.UntrustParams{Peer: "desk"})
+	await.Until(t, "it is blocked", func() bool { return laptop.trust.IsBlocked(h.ID()) })
+	laptop.fileService.ForgetPeer(h.ID()) // which the untrust does next
+	close(free)
+	if err := <-ended; err != nil {
+		t.Fatal(err)
+	}
+	if err := <-untrusted; err != nil {
+		t.Fatal(err)
+	}
+	laptop.holdsNothingOfFiles(h.ID())
+	if handed.Load() {
+		t.Error("an agent was handed the entry")
+	}
+	await.Until(t, "its bytes are gone", func() bool { left, _ := os.ReadDir(folder); return len(left) == 0 })
+	if files := laptop.listFiles(); len(files) != 0 {
+		t.Errorf("%+v are left", files)
+	}
+}
