@@ -21,11 +21,21 @@ import (
 	"github.com/acpd/acpd/wire"
 )
 
-// A file under the id of a message that the inbox has from its sender is refused before its bytes come.
+// A file under the id of a message of its sender, which the inbox has or an agent was handed, is refused before its
+// bytes come.
 func TestAFileUnderTheIDOfAMessage(t *testing.T) {
 	t.Parallel()
+	for _, state := range []wire.ReceiptState{wire.Held, wire.Handed} {
+		t.Run(state.String(), func(t *testing.T) { t.Parallel(); sendFileUnderTheIDOfAMessage(t, state == wire.Handed) })
+	}
+}
+
+func sendFileUnderTheIDOfAMessage(t *testing.T, handed bool) {
 	desk, laptop := pair(t)
 	laptop.alwaysFrom(desk)
+	if handed {
+		laptop.agent(client.AttachParams{Name: "fixer", Kinds: []string{"notify"}}, say(`{}`))
+	}
 	content := randomBytes(10)
 	p := paramsFor("laptop", "x", content)
 	desk.dial().must("notify", client.NotifyParams{To: client.To("laptop"), Head: client.Head{ID: p.ID}, Payload: kinds.EncodePayload(&kinds.Notify{Topic: "build"})}, nil)

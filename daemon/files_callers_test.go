@@ -41,9 +41,21 @@ func TestAFileOfAWokenTurnIsAMessageOfIt(t *testing.T) {
 	if held := get[client.Inbox](planner.dial(), client.MethodInbox, client.InboxParams{}).Messages; len(held) != 1 || held[0].Envelope.Hops != 1 {
 		t.Errorf("the entry is %+v", held)
 	}
-	for range 49 { // of 100 messages an hour, half
-		s.must("notify", client.NotifyParams{Head: client.Head{Parent: woke.ID}, To: client.To("planner"), Payload: wire.Payload(`{"topic":"t"}`)}, nil)
+	notify := func(id wire.MessageID) error {
+		return s.call("notify", client.NotifyParams{Head: client.Head{ID: id, Parent: woke.ID}, To: client.To("planner"), Payload: wire.Payload(`{"topic":"t"}`)}, nil)
 	}
+	ofMessage := paramsFor("planner", "m.txt", content) // under the id of a message, which does not pay for it
+	for i := range 49 {                                 // of 100 messages an hour, half
+		id := ofMessage.ID
+		if i > 0 {
+			id = wire.NewMessageID()
+		}
+		if err := notify(id); err != nil {
+			t.Fatal(err)
+		}
+	}
+	refusedWith(t, send(ofMessage, woke.ID), kinds.Overloaded, "desk has woken this session")
+	refusedWith(t, notify(first.ID), kinds.Overloaded, "desk has woken this session")
 	second := paramsFor("planner", "b.txt", content)
 	refusedWith(t, send(second, woke.ID), kinds.Overloaded, "desk has woken this session")
 	if err := send(first, woke.ID); err != nil {

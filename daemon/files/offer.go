@@ -9,6 +9,7 @@ import (
 
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/config"
+	"github.com/acpd/acpd/daemon/inbox"
 	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/kinds"
 	"github.com/acpd/acpd/peer"
@@ -155,6 +156,9 @@ func (s *Service) accept(ctx context.Context, sender identity.Peer, st *peer.Str
 	}
 	if _, err := s.Inbox.Contains(ctx, entry); err != nil {
 		return nil, err
+	}
+	if s.Repeats.FindRun(sender.ID, offer.ID) != nil { // a message, which an agent may have been handed
+		return nil, inbox.NewReusedIDError(entry)
 	}
 	if err := s.files.Reserve(sender.ID, 1); err != nil {
 		return nil, newFullError("%v: its owner has to remove some", err)

@@ -3,6 +3,7 @@ package files
 import (
 	"bufio"
 	"context"
+	"crypto/sha256"
 	"encoding/hex"
 	"errors"
 	"io"
@@ -88,7 +89,9 @@ func (s *Service) serveSend(ctx context.Context, c *local.Conn, r *jsonrpc.Reque
 		return nil, err
 	}
 	defer leave()
-	if err := s.Outgoing.CountSend(ctx, &p.Head, entry); err != nil {
+	charged := *entry
+	charged.To = sha256.Sum256(append([]byte("file "), to.ID[:]...)) // else a message under the same id would be a repeat
+	if err := s.Outgoing.CountSend(ctx, &p.Head, &charged); err != nil {
 		return nil, err
 	}
 	x.ctx, x.cancel = context.WithCancelCause(ctx)
