@@ -2,8 +2,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import contextvars
 import logging
 import os
+import threading
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
@@ -27,7 +29,7 @@ INHERIT: Any = object()
 
 _AWAY = (DaemonUnavailable, Unreachable, Overloaded, Timeout)
 _SHORTEST_PAUSE, _LONGEST_PAUSE = 0.05, 2.0
-_LAST_WORDS = 5.0  # seconds in which a closing agent reports on what it leaves
+_LAST_WORDS = 5.0  # seconds in which a closing agent reports on what it leaves, and a transfer that is given up ends
 
 QuestionLike = Union[str, types.Query]
 TaskLike = Union[str, types.Delegate]
@@ -52,6 +54,33 @@ def millis(seconds: Optional[float]) -> Optional[int]:
     if not 0 <= seconds < float("inf"):
         raise Invalid(f"a deadline or timeout of {seconds} seconds: give a number of seconds from 0, or None", details={"delivered": "no"})
     return max(1, int(seconds * 1000))
+
+
+async def in_thread(function: Callable[[], T], name: str) -> T:
+    """Calls a function in a thread of its own, which ends with the program at the latest. If nobody waits for it any more, the thread continues until the function returns."""
+    loop = asyncio.get_running_loop()
+    answer: asyncio.Future[T] = loop.create_future()
+
+    def settle(settle_it: Callable[[Any], None], value: Any) -> None:
+        if not answer.done():
+            settle_it(value)
+
+    def run() -> None:
+        try:
+            value = function()
+        except BaseException as e:
+            if isinstance(e, StopIteration) or not isinstance(e, Exception):  # what no future takes
+                e = RuntimeError(repr(e))
+            outcome: tuple[Callable[[Any], None], Any] = (answer.set_exception, e)
+        else:
+            outcome = (answer.set_result, value)
+        try:
+            loop.call_soon_threadsafe(settle, *outcome)
+        except RuntimeError:  # the loop was closed
+            pass
+
+    threading.Thread(target=contextvars.copy_context().run, args=(run,), daemon=True, name=name).start()
+    return await answer
 
 
 class AsyncClient:
@@ -283,14 +312,16 @@ class AsyncClient:
                 return
 
     async def _carry(self, transfer: Callable[[FileConnection], T]) -> T:
-        """Runs a transfer in a thread. If the call is cancelled, the transfer ends too."""
+        """Runs a transfer in a thread of its own: those of asyncio are few, and an owner may take long to answer. If the call is cancelled, the transfer ends too."""
         agent = self._attachment
         speaker = {"name": agent.name, "key": agent.key} if agent else self._speaker()
         connection = FileConnection(find_socket(self._given_socket), speaker)
+        carried = asyncio.ensure_future(in_thread(lambda: transfer(connection), "acpd file"))
         try:
-            return await asyncio.to_thread(transfer, connection)
+            return await asyncio.shield(carried)
         finally:
             connection.close()
+            await asyncio.wait([carried], timeout=_LAST_WORDS)  # it removes what is no whole file
 
     async def _send(
         self, method: str, params: dict[str, Any], id: Optional[str], thread: Optional[str], parent: Optional[str], wait: float, *, draw: bool = True

@@ -2,14 +2,13 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
-import contextvars
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Optional, TypeVar, Union
 
 from . import types
-from ._async import INHERIT, AsyncAttachment, AsyncClient, AsyncDelegation, Peers, QuestionLike, TaskLike
+from ._async import INHERIT, AsyncAttachment, AsyncClient, AsyncDelegation, Peers, QuestionLike, TaskLike, in_thread
 from ._error import Error
 from ._messages import AsyncWork, Message, Question, Work
 from ._socket import StrPath, closed, unavailable
@@ -20,30 +19,8 @@ M = TypeVar("M", bound=Message)
 
 async def _in_thread(function: Callable[[M], T], message: M) -> T:
     """Calls a function in a thread of its own. If nobody waits for it any more, message.cancelled is set; the thread continues until the function returns."""
-    loop = asyncio.get_running_loop()
-    answer: asyncio.Future[T] = loop.create_future()
-
-    def settle(settle_it: Callable[[Any], None], value: Any) -> None:
-        if not answer.done():
-            settle_it(value)
-
-    def run() -> None:
-        try:
-            value = function(message)
-        except BaseException as e:
-            if isinstance(e, StopIteration) or not isinstance(e, Exception):  # what no future takes
-                e = RuntimeError(repr(e))
-            outcome: tuple[Callable[[Any], None], Any] = (answer.set_exception, e)
-        else:
-            outcome = (answer.set_result, value)
-        try:
-            loop.call_soon_threadsafe(settle, *outcome)
-        except RuntimeError:  # the client was closed
-            pass
-
-    threading.Thread(target=contextvars.copy_context().run, args=(run,), daemon=True, name=f"acpd {message.kind}").start()
     try:
-        return await answer
+        return await in_thread(lambda: function(message), f"acpd {message.kind}")
     except asyncio.CancelledError:
         message.cancelled.set()
         raise

@@ -687,6 +687,40 @@ class TestFiles(Case):
                 client.take_file(str(uuid.uuid4()), self.folder / "new")
             self.assertFalse((self.folder / "new").exists())
 
+    def test_transfers_leave_threads_to_others(self) -> None:
+        fake = self.fake(lambda message: {"result": {}} if message["method"] == "file.send" else {})
+        path, many = self.write("n", b"abc"), 40  # asyncio has 32 threads at most
+
+        async def run() -> None:
+            async with acpd.AsyncClient(fake.socket) as client:
+                sendings = [asyncio.create_task(client.send_file("laptop", path)) for _ in range(many)]
+                async with asyncio.timeout(PATIENCE):
+                    while len(fake.calls) < many:
+                        await asyncio.sleep(0.01)
+                    self.assertEqual(await asyncio.to_thread(lambda: 1), 1)
+                for sending in sendings:
+                    sending.cancel()
+                await asyncio.gather(*sendings, return_exceptions=True)
+                self.assertTrue(all(sending.cancelled() for sending in sendings))
+
+        asyncio.run(run())
+
+    def test_cancelled_transfer_leaves_nothing(self) -> None:
+        fake = self.fake(lambda message: {"result": {"name": "n", "size": 3, "sha256": "0" * 64}})
+        new = self.folder / "new"
+
+        async def run() -> None:
+            async with acpd.AsyncClient(fake.socket) as client:
+                taking = asyncio.create_task(client.take_file(str(uuid.uuid4()), new))
+                while not new.exists():
+                    await asyncio.sleep(0.01)
+                taking.cancel()
+                with self.assertRaises(asyncio.CancelledError):
+                    await taking
+                self.assertFalse(new.exists())
+
+        asyncio.run(run())
+
 
 class TestRestarts(Case):
     def test_a_call_under_way_is_never_repeated(self) -> None:
