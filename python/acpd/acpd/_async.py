@@ -102,6 +102,7 @@ class AsyncClient:
         self._patience, self._reconnect = patience, reconnect
         self._connection: Optional[Connection] = None
         self._connecting = asyncio.Lock()
+        self._transfers: set[FileConnection] = set()
         self._closes = 0  # how often it was closed
         self._attachment: Optional[AsyncAttachment] = None
         self._wrap: Callable[[types.Inbound], AsyncWork] = lambda envelope: AsyncWork(envelope, self)
@@ -117,6 +118,8 @@ class AsyncClient:
         if self._attachment:
             await self._attachment.close()
         self._closes += 1
+        for transfer in self._transfers:
+            transfer.end()
         if self._connection:
             await self._connection.close()
             self._connection = None
@@ -316,11 +319,20 @@ class AsyncClient:
         agent = self._attachment
         speaker = {"name": agent.name, "key": agent.key} if agent else self._speaker()
         connection = FileConnection(find_socket(self._given_socket), speaker)
-        carried = asyncio.ensure_future(in_thread(lambda: transfer(connection), "acpd file"))
+
+        def run() -> T:
+            with contextlib.closing(connection):
+                return transfer(connection)
+
+        carried = asyncio.ensure_future(in_thread(run, "acpd file"))
+        carried.add_done_callback(lambda _: carried.cancelled() or carried.exception())  # nobody may wait for it any more
+        self._transfers.add(connection)
         try:
-            return await asyncio.shield(carried)
+            await asyncio.wait([carried])
+            return carried.result()
         finally:
-            connection.close()
+            self._transfers.remove(connection)
+            connection.end()
             await asyncio.wait([carried], timeout=_LAST_WORDS)  # it removes what is no whole file
 
     async def _send(

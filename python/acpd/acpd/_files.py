@@ -7,6 +7,8 @@ import hashlib
 import json
 import os
 import socket
+import stat
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, BinaryIO, Optional
@@ -15,7 +17,7 @@ from ._codes import Internal, Invalid
 from ._connection import encode
 from ._convert import make_error, read_error
 from ._error import Error
-from ._socket import explain, unavailable
+from ._socket import closed, explain, unavailable
 
 PIECE = 128 << 10
 """So many bytes are read at a time."""
@@ -23,10 +25,12 @@ PIECE = 128 << 10
 SHORTER = "the file became shorter while it was sent: send it again"
 
 
-def hash_beginning(file: BinaryIO, size: int) -> str:
-    """Returns the hash of the first bytes of a file, which may grow meanwhile."""
+def hash_beginning(file: BinaryIO, size: int, ended: threading.Event) -> str:
+    """Returns the hash of the first bytes of a file, which may grow meanwhile. Raises EOFError once ended is set."""
     digest, left = hashlib.sha256(), size
     while left:
+        if ended.is_set():
+            raise EOFError
         if not (piece := file.read(min(left, PIECE))):
             raise Invalid(SHORTER)
         digest.update(piece)
@@ -42,11 +46,17 @@ class FileConnection:
         self._path, self._speaker = path, speaker
         self._socket = socket.socket(socket.AF_UNIX)
         self._in = self._socket.makefile("rb")
+        self._ended = threading.Event()
 
-    def close(self) -> None:
-        """Ends the connection, and whatever waits for it in another thread."""
+    def end(self) -> None:
+        """Ends the transfer, which another thread runs."""
+        self._ended.set()
         with contextlib.suppress(OSError):
             self._socket.shutdown(socket.SHUT_RDWR)
+
+    def close(self) -> None:
+        """Closes the connection, after the transfer."""
+        self._in.close()
         self._socket.close()
 
     def _call(self, method: str, params: dict[str, Any], patience: float) -> Any:
@@ -56,6 +66,8 @@ class FileConnection:
             self._socket.connect(self._path)
         except OSError as e:
             raise explain(e, self._path) from None
+        if self._ended.is_set():  # before there was what end could shut down
+            raise EOFError
         calls = [("speak", self._speaker)] if self._speaker else []
         for name, given in [*calls, (method, params)]:
             self._socket.sendall(encode({"id": 1, "method": name, "params": given}))
@@ -72,9 +84,11 @@ class FileConnection:
 
     def send(self, path: str, params: dict[str, Any], patience: float) -> Any:
         """Sends a file, and returns the FileSent."""
-        with open(path, "rb") as file, self._explain("file.send"):
-            size = os.fstat(file.fileno()).st_size
-            params = {**params, "size": size, "sha256": hash_beginning(file, size)}
+        with open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK)) as file, self._explain("file.send"):
+            what = os.fstat(file.fileno())
+            if not stat.S_ISREG(what.st_mode) or not what.st_size and file.read(1):  # those in /proc have no size
+                raise Invalid(f"{path} is no file of a known size: write what it has into a regular file, and send that")
+            params = {**params, "size": what.st_size, "sha256": hash_beginning(file, what.st_size, self._ended)}
             self._call("file.send", params, patience)
             while "done" not in (line := self._read_line()):
                 if error := line.get("error"):
@@ -124,4 +138,6 @@ class FileConnection:
         except (EOFError, ConnectionError, TimeoutError) as e:
             if isinstance(e, Error):
                 raise
+            if self._ended.is_set():
+                raise closed() from e
             raise unavailable(f"{method}: the daemon went away before all of the file was through: try again", delivered="unknown") from e

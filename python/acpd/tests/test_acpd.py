@@ -652,9 +652,22 @@ class TestFiles(Case):
             planner._client.take_file(sent["id"], self.folder / "z")
 
     def test_file_that_changes_while_it_is_hashed(self) -> None:
-        self.assertEqual(hash_beginning(io.BytesIO(b"abcd"), 3), hashlib.sha256(b"abc").hexdigest())
+        self.assertEqual(hash_beginning(io.BytesIO(b"abcd"), 3, threading.Event()), hashlib.sha256(b"abc").hexdigest())
         with self.assertRaises(acpd.Invalid):
-            hash_beginning(io.BytesIO(b"ab"), 3)
+            hash_beginning(io.BytesIO(b"ab"), 3, threading.Event())
+        ended = threading.Event()
+        ended.set()
+        with self.assertRaises(EOFError):
+            hash_beginning(io.BytesIO(b"abc"), 3, ended)
+
+    def test_what_has_no_size(self) -> None:
+        os.mkfifo(self.folder / "fifo")
+        in_proc = ["/proc/self/status"] if sys.platform == "linux" else []
+        for path in (str(self.folder / "fifo"), "/dev/zero", *in_proc):
+            with self.assertRaisesRegex(acpd.Invalid, "known size"):
+                self.client(desk).send_file("laptop", path)
+        with self.assertRaises(IsADirectoryError):
+            self.client(desk).send_file("laptop", self.folder)
 
     def test_transfer_that_breaks(self) -> None:
         fake = self.fake(lambda message: {"result": {"name": "n", "size": 3, "sha256": "0" * 64} if message["method"] == "file.take" else {}})
@@ -698,10 +711,12 @@ class TestFiles(Case):
                     while len(fake.calls) < many:
                         await asyncio.sleep(0.01)
                     self.assertEqual(await asyncio.to_thread(lambda: 1), 1)
-                for sending in sendings:
-                    sending.cancel()
-                await asyncio.gather(*sendings, return_exceptions=True)
-                self.assertTrue(all(sending.cancelled() for sending in sendings))
+                sendings[0].cancel()
+                with self.assertRaises(asyncio.CancelledError):
+                    await sendings[0]
+                await client.close()
+                for failed in await asyncio.gather(*sendings[1:], return_exceptions=True):
+                    self.assertIsInstance(failed, acpd.DaemonUnavailable)
 
         asyncio.run(run())
 
