@@ -132,10 +132,17 @@ func TestAgentsLeavePlacesForFilesOfTheOwner(t *testing.T) {
 	refusedWith(t, byOwner(client.MethodFileTake, take), kinds.Overloaded, "32")
 }
 
+// stopCalendar makes a daemon count the files of this day though midnight passes. Nobody may send one yet.
+func (d *running) stopCalendar() {
+	today := d.fileService.Today()
+	d.fileService.Today = func() time.Time { return today }
+}
+
 // startAsking starts a daemon that asks about what exceeds a number of bytes a day, and a peer of which it has a file.
 func startAsking(t *testing.T, bound string) (*running, *hostile) {
 	t.Helper()
 	laptop := start(t, stateDir(t), "laptop")
+	laptop.stopCalendar()
 	laptop.configure("files: {ask: " + bound + "}\n")
 	h := newHostile(t, laptop, "desk", nil)
 	offer := offerOf(nil)

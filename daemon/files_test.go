@@ -270,6 +270,7 @@ func (d *running) alwaysFrom(sender *running) {
 func TestTheOwnerIsAskedAboutFiles(t *testing.T) {
 	t.Parallel()
 	desk, laptop := pair(t)
+	laptop.stopCalendar()
 	laptop.configure("files: {ask: 1000}\n")
 	small, large := randomBytes(600), randomBytes(1001)
 	send := func(content []byte, answer string) error {

@@ -50,6 +50,7 @@ type Deps struct {
 	DB       *store.DB
 	Config   func() *config.Config
 	Admit    func(from identity.ID) error // returns an error unless a peer may send a file now
+	Today    func() time.Time             // returns when this day began; nil: by the local calendar
 }
 
 // Service has the files of a daemon. Its methods may be called from any goroutine.
@@ -83,6 +84,9 @@ func Open(ctx context.Context, d Deps) (*Service, error) {
 		files: d.Budget.OpenAccount(budget.Files), bytes: d.Budget.OpenAccount(budget.FileBytes), underWay: d.Budget.OpenAccount(budget.FileTransfers),
 		arrivals: make(map[key]*arrival), sendings: make(map[*sending]bool), relayed: make(map[identity.ID]*rate.Limiter), lost: make(map[identity.ID]uint64),
 		lastAsked: 100_000 + rand.Uint64N(800_000),
+	}
+	if s.Today == nil {
+		s.Today = startOfDay
 	}
 	if err := s.reconcile(ctx); err != nil {
 		return nil, ownwords.Errorf("open files: %w", err)
@@ -344,7 +348,7 @@ func (s *Service) remove(ctx context.Context, k key, why error) error {
 	if err != nil || r == nil {
 		return err
 	}
-	if !r.since.Before(startOfDay()) {
+	if !r.since.Before(s.Today()) {
 		s.countLost(k.peer, r.Size) // else it would count no more for this day
 	}
 	return s.drop(ctx, r)

@@ -205,7 +205,7 @@ func startOfDay() time.Time {
 // countLost counts bytes that a peer has sent and that ended in nothing, or were removed. It returns how many they
 // were today, since the owner was asked last.
 func (s *Service) countLost(peer identity.ID, n uint64) uint64 {
-	today := startOfDay()
+	today := s.Today()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !s.lostDay.Equal(today) {

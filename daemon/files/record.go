@@ -69,7 +69,7 @@ func (s *Service) admitRecord(ctx context.Context, r *record, asked bool) (ask b
 	err = s.DB.Write(ctx, true, func(tx *store.Tx) error {
 		var files, bytes, unfinished uint64
 		var always bool
-		if err := tx.QueryRow(query, store.Millis(startOfDay()), r.peer[:], r.peer[:]).Scan(&files, &bytes, &unfinished, &always); err != nil {
+		if err := tx.QueryRow(query, store.Millis(s.Today()), r.peer[:], r.peer[:]).Scan(&files, &bytes, &unfinished, &always); err != nil {
 			return err
 		}
 		isNew := r.row == 0
