@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-json-experiment/json"
+
 	"github.com/acpd/acpd/budget"
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/disk"
@@ -275,5 +277,24 @@ func TestAbandonedOffersAreFewEvents(t *testing.T) {
 	}
 	if most := 10 * (1 + int(time.Since(began)/time.Minute)); n < 10 || n > most {
 		t.Errorf("%d events, want 10 to %d", n, most)
+	}
+}
+
+// The owner's programs hear that a file waits.
+func TestAFileThatWaitsIsAnEvent(t *testing.T) {
+	t.Parallel()
+	desk, laptop := pair(t)
+	asked := laptop.subscribe(client.SubscribeParams{Events: client.EventFilter{Types: []client.EventType{client.EventApproval}}})
+	content := randomBytes(10)
+	sent := make(chan error, 1)
+	go func() { _, err := desk.ownerSends(paramsFor("laptop", "x", content), content); sent <- err }()
+	e := await.Receive(t, "the event", asked)
+	var details struct{ ID, Kind string }
+	if err := json.Unmarshal(e.Details, &details, json.MatchCaseInsensitiveNames(true)); err != nil || details.Kind != "file" || e.Peer != desk.ID() {
+		t.Errorf("%+v: %+v, %v", e, details, err)
+	}
+	laptop.decide(details.ID, "yes")
+	if err := await.Receive(t, "the end", sent); err != nil {
+		t.Error(err)
 	}
 }
