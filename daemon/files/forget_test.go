@@ -17,6 +17,7 @@ import (
 	"github.com/acpd/acpd/disk"
 	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/integration/statedb"
+	"github.com/acpd/acpd/kinds"
 	"github.com/acpd/acpd/store"
 	"github.com/acpd/acpd/wire"
 )
@@ -182,13 +183,15 @@ func TestAFileThatIsGoneIsLogged(t *testing.T) {
 // What ends while the owner answers is not reported as decided.
 func TestAnAnswerToWhatHasEnded(t *testing.T) {
 	s := opened(t)
+	s.Trust = identity.NewMemoryTrustStore()
 	a := &approval{id: "f1", offered: s.addFile(t, identity.ID{1}), answer: make(chan string, 1)}
 	s.approvals = []*approval{a}
-	isMeant := func(other *approval) bool { return other.id == "f1" }
-	if answered := s.answer("yes", isMeant); len(answered) != 1 || answered[0] != a || <-a.answer != "yes" {
-		t.Errorf("%v were answered", answered)
+	s.DB.ObserveCommits(func(store.Commit) { s.answer("no", func(other *approval) bool { return other == a }) }) // as ask does
+	if got, err := s.Decide(t.Context(), "f1", "always"); kinds.AsError(err).Code != kinds.NotFound {
+		t.Errorf("%+v, %v", got, err)
 	}
-	if answered := s.answer("yes", isMeant); len(answered) != 0 {
-		t.Errorf("%v were answered twice", answered)
+	s.approvals = []*approval{{id: "f1", offered: a.offered, answer: make(chan string, 1)}}
+	if got, err := s.Decide(t.Context(), "f1", "yes"); err != nil || got.ID != "f1" || len(s.approvals) != 0 {
+		t.Errorf("%+v, %v", got, err)
 	}
 }
