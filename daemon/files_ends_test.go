@@ -59,3 +59,21 @@ func TestUntrustAfterTheLastByte(t *testing.T) {
 		t.Errorf("%+v are left", files)
 	}
 }
+
+// A file of which no range has come, when its offer ends, takes no room of its peer's.
+func TestAnOfferThatBringsNothingKeepsNoRoom(t *testing.T) {
+	t.Parallel()
+	laptop := start(t, stateDir(t), "laptop")
+	h := newHostile(t, laptop, "desk", nil)
+	laptop.alwaysFromPeer(h.ID())
+	s := h.open(offerOf(randomBytes(100)))
+	in := bufio.NewReader(s)
+	h.next(in)
+	h.next(in)
+	s.Cancel()
+	laptop.holdsNothingOfFiles(h.ID())
+	await.Until(t, "nothing is left", func() bool {
+		left, _ := os.ReadDir(filepath.Join(laptop.dir, "files", h.ID().String()))
+		return len(left) == 0 && len(laptop.listFiles()) == 0
+	})
+}

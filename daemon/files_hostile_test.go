@@ -281,14 +281,18 @@ func TestTenThousandOffers(t *testing.T) {
 	for _, a := range laptop.fileService.ListApprovals() {
 		laptop.decide(a.ID, "no")
 	}
-	// Offers that it abandons as soon as they are taken.
+	// Offers that it abandons when a range has come.
 	laptop.alwaysFromPeer(h.ID())
 	taken := 0
 	await.Until(t, "no more unfinished files", func() bool {
-		s := h.open(offerOf(randomBytes(10)))
-		reply := h.next(bufio.NewReader(s))
+		content := randomBytes(1<<20 + 1)
+		offer := offerOf(content)
+		s := h.open(offer)
+		in := bufio.NewReader(s)
+		reply := h.next(in)
 		if reply.Op == wire.FileTake {
 			taken++
+			io.ReadAll(h.sendRange(offer.ID, h.next(in), content[:1<<20])) // until the range is there
 		}
 		s.Cancel()
 		return strings.Contains(reply.Message, "have not come whole")

@@ -328,16 +328,31 @@ func (s *Service) begin(ctx context.Context, k key, why error) (a *arrival, end 
 	return a, func() {
 		a.cancel(nil)
 		a.close()
-		if a.file != nil {
-			if r, err := s.readRecord(context.WithoutCancel(ctx), k); err == nil && r == nil { // it may have opened its file after DeletePeer
-				s.removeBytes(k)
-			}
+		if err := s.tidy(context.WithoutCancel(ctx), a); err != nil {
+			s.Log.Warn("files", "err", err)
 		}
 		s.mu.Lock()
 		delete(s.arrivals, k)
 		s.mu.Unlock()
 		close(a.ended)
 	}
+}
+
+// tidy removes what an arrival leaves for nothing, as it ends: its record if no range came, which would keep the room of
+// the whole file, or its bytes if it has no record any more.
+func (s *Service) tidy(ctx context.Context, a *arrival) error {
+	if a.file == nil {
+		return nil
+	}
+	r, err := s.readRecord(ctx, a.key)
+	switch {
+	case err != nil || r != nil && (r.whole || a.countBytes() > 0):
+		return err
+	case r != nil:
+		return s.drop(ctx, r)
+	}
+	s.removeBytes(a.key) // it may have opened its file after DeletePeer
+	return nil
 }
 
 // remove removes a file with its record. If it is coming, that ends first, with the error why.
