@@ -11,7 +11,9 @@ import (
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/client/jsonrpc"
 	"github.com/acpd/acpd/integration/await"
+	"github.com/acpd/acpd/kinds"
 	"github.com/acpd/acpd/store"
+	"github.com/acpd/acpd/wire"
 )
 
 // A peer that is untrusted when the last byte of its file is there has sent nothing: no agent is handed the entry, and
@@ -76,4 +78,28 @@ func TestAnOfferThatBringsNothingKeepsNoRoom(t *testing.T) {
 		left, _ := os.ReadDir(filepath.Join(laptop.dir, "files", h.ID().String()))
 		return len(left) == 0 && len(laptop.listFiles()) == 0
 	})
+}
+
+// A bound that the owner lowers holds for a file that has begun to come too.
+func TestAFileThatContinuesObeysTheBound(t *testing.T) {
+	t.Parallel()
+	laptop := start(t, stateDir(t), "laptop")
+	h := newHostile(t, laptop, "desk", nil)
+	laptop.alwaysFromPeer(h.ID())
+	content := randomBytes(2 << 20)
+	offer := offerOf(content)
+	s := h.open(offer)
+	in := bufio.NewReader(s)
+	h.next(in)
+	h.sendRange(offer.ID, h.next(in), content[:1<<20])
+	await.Until(t, "a range is there", func() bool { files := laptop.listFiles(); return len(files) == 1 && files[0].Bytes == 1<<20 })
+	s.Cancel()
+	await.Until(t, "it is paused", func() bool {
+		files := laptop.listFiles()
+		return len(files) == 1 && files[0].State == client.FilePaused
+	})
+	laptop.configure("files: {max: 1000}\n")
+	if r := h.next(bufio.NewReader(h.open(offer))); r.Op != wire.FileRefuse || r.Code != string(kinds.TooLarge) {
+		t.Errorf("%+v", r)
+	}
 }

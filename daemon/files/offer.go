@@ -106,6 +106,9 @@ func (s *Service) receive(ctx context.Context, from identity.ID, st *peer.Stream
 	}
 	had := r != nil && r.whole
 	if !had {
+		if most := s.Config().Files.Max; offer.Size > most { // also one that continues
+			return nil, kinds.Errorf(kinds.TooLarge, "size: %d bytes: a file may have %d there; its owner may allow more with files.max", offer.Size, most)
+		}
 		if err := s.underWay.Reserve(from, 1); err != nil {
 			return nil, newFullError("%v: wait until one is over, or its owner has answered", err)
 		}
@@ -142,9 +145,6 @@ func newFullError(format string, args ...any) error {
 // accept decides whether a file that is not known yet is taken, for which it may ask the owner. It reserves what the
 // file needs, and records it.
 func (s *Service) accept(ctx context.Context, sender identity.Peer, st *peer.Stream, offer *wire.FileRequest) (_ *record, err error) {
-	if most := s.Config().Files.Max; offer.Size > most {
-		return nil, kinds.Errorf(kinds.TooLarge, "size: %d bytes: a file may have %d there; its owner may allow more with files.max", offer.Size, most)
-	}
 	if err := s.Space.CheckFileRoom(sender.ID, offer.Size); err != nil {
 		return nil, err
 	}
