@@ -100,7 +100,7 @@ func TestUntrustWaitsForNoFile(t *testing.T) {
 }
 
 // On a full disk the reserve of the disk is free when a file is removed because its time is over, and when the store
-// is told that one was reported.
+// is told that one was reported, or that an agent takes it.
 func TestAFullDiskLosesFiles(t *testing.T) {
 	s := opened(t)
 	told, old := s.addFile(t, identity.ID{1}), s.addFile(t, identity.ID{1})
@@ -122,7 +122,10 @@ func TestAFullDiskLosesFiles(t *testing.T) {
 	if err := s.updateRecord(t.Context(), told); err != nil {
 		t.Fatal(err)
 	}
-	if left, err := s.readRecords(t.Context(), "TRUE"); err != nil || len(left) != 1 || left[0].ID != told.ID || commits != 2 {
+	if taken, err := s.takeRecord(t.Context(), told.key(), "fixer"); err != nil || !taken {
+		t.Fatal(taken, err)
+	}
+	if left, err := s.readRecords(t.Context(), "TRUE"); err != nil || len(left) != 1 || left[0].ID != told.ID || commits != 3 {
 		t.Errorf("%d commits, %v are left, %v", commits, left, err)
 	}
 }

@@ -96,10 +96,14 @@ func (s *Service) updateRecord(ctx context.Context, r *record) error {
 	})
 }
 
-// takeRecord records that an agent takes a file, and reports whether no other has.
-func (s *Service) takeRecord(ctx context.Context, k key, agent string) (bool, error) {
-	n, err := s.exec(ctx, "UPDATE daemon_file SET taken_by = ? WHERE peer = ? AND id = ? AND (taken_by IN ('', ?) OR agent = ?)", agent, k.peer[:], k.id[:], agent, agent)
-	return n > 0, err
+// takeRecord records that an agent takes a file, also if the disk is full, and reports whether no other has.
+func (s *Service) takeRecord(ctx context.Context, k key, agent string) (taken bool, err error) {
+	err = s.Space.RunWithReserve(func() error {
+		n, err := s.exec(ctx, "UPDATE daemon_file SET taken_by = ? WHERE peer = ? AND id = ? AND (taken_by IN ('', ?) OR agent = ?)", agent, k.peer[:], k.id[:], agent, agent)
+		taken = n > 0
+		return err
+	})
+	return taken, err
 }
 
 // untakeRecord takes back what takeRecord has recorded, for an agent that did not get the file.
