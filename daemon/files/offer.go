@@ -42,16 +42,21 @@ func (s *Service) Serve(ctx context.Context, from identity.ID, st *peer.Stream) 
 		st.Cancel()
 		return
 	}
+	env := &wire.Envelope{From: from, Kind: config.PolicyFile}
 	told := []any{"peer", from.Label()}
 	if request != nil {
+		env.ID = request.ID
 		told = append(told, "id", request.ID, "size", request.Size)
 	}
 	if err == nil {
 		s.PeerLog.WriteLimited(from, slog.LevelInfo, "file came", append(told, "state", done.State)...)
 	} else {
-		e := kinds.AsError(s.Agents.MaskLocalError(&wire.Envelope{From: from, Kind: config.PolicyFile}, err))
+		masked := s.Agents.MaskLocalError(env, err)
+		if errors.Is(masked, err) { // else that has logged it
+			s.PeerLog.WriteLimited(from, slog.LevelInfo, "file refused", append(told, "err", err)...)
+		}
+		e := kinds.AsError(masked)
 		done = &wire.FileReply{Op: wire.FileRefuse, Code: string(e.Code), Message: e.Message, RetryAfterMS: e.RetryAfterMS}
-		s.PeerLog.WriteLimited(from, slog.LevelInfo, "file refused", append(told, "err", err)...)
 	}
 	writeReply(ctx, st, done)
 	st.Close()

@@ -185,11 +185,8 @@ func (r *reading) isEmpty() bool {
 	return !r.done && r.session == "" && !r.hasTokens && len(r.text) == 0
 }
 
-// The errors for a peer whose run could not begin. To errors.Is each is the other, because both have one code.
-var (
-	errNotRun  = kinds.Errorf(kinds.Internal, "the agent program could not be started")
-	errNoFiles = kinds.Errorf(kinds.Internal, "the files of this message could not be read")
-)
+// errNotRun is the error for a peer whose run could not begin.
+var errNotRun = kinds.Errorf(kinds.Internal, "the agent program could not be started")
 
 // start runs the program once. read is what was understood of its output, and never nil.
 func (r *Runner) start(ctx context.Context, c *conversation, q Request) (read *reading, exit run.Exit, err error) {
@@ -222,7 +219,7 @@ func (r *Runner) start(ctx context.Context, c *conversation, q Request) (read *r
 		said, err := r.takeFiles(ctx, c, q)
 		if err != nil {
 			r.log("the files of the message: %v", err)
-			return read, exit, errNoFiles
+			return read, exit, kinds.Errorf(kinds.Internal, "the files of this message could not be read") // errNotRun too, to errors.Is
 		}
 		spec.Stdin = []byte(said + q.Prompt)
 		spec.Read = append(spec.Read, c.files())
