@@ -1265,7 +1265,7 @@ export interface OpenInvitation {
 
 /** OpenWork is what somebody here has under way. */
 export interface OpenWork {
-  /** an attached agent that works on queries and delegations; "": calls of this daemon's programs to peers */
+  /** an attached agent that works on queries and delegations; "": calls of this daemon's programs to peers, and files on their way */
   agent?: string;
   count: number;
 }

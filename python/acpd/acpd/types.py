@@ -396,7 +396,7 @@ class DiscoverParams(TypedDict):
 class OpenWork(TypedDict):
     """OpenWork is what somebody here has under way."""
 
-    agent: NotRequired[str]  # an attached agent that works on queries and delegations; "": calls of this daemon's programs to peers
+    agent: NotRequired[str]  # an attached agent that works on queries and delegations; "": calls of this daemon's programs to peers, and files on their way
     count: int
 
 
