@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -135,7 +136,7 @@ func TestSendRefusesWhatIsNoFile(t *testing.T) {
 	f := newDaemon(t)
 	writeFile(t, "c", "abc")
 	writeFile(t, "\xff", "abc")
-	for _, test := range [][]string{
+	tests := [][]string{
 		{"--name: standard input has no name", "desk", "-"},
 		{"--name: several files keep their names", "desk", "c", "c", "--name", "x"},
 		{"/dev/null is not a regular file", "desk", "/dev/null"},
@@ -145,7 +146,11 @@ func TestSendRefusesWhatIsNoFile(t *testing.T) {
 		{"--name: it is not UTF-8", "desk", "c", "--name", "\xff"},
 		{`FILE: the name "\xff" is not UTF-8`, "desk", "\xff"},
 		{"--deadline: expected a duration of 1ms to 24h", "desk", "c", "--deadline", "25h"},
-	} {
+	}
+	if runtime.GOOS == "linux" {
+		tests = append(tests, []string{"/proc/self/stat has bytes", "desk", "/proc/self/stat"})
+	}
+	for _, test := range tests {
 		if got := f.Run(append([]string{"send"}, test[1:]...)...); got.Code == 0 || !strings.HasPrefix(got.Err, "acpctl send: "+test[0]) {
 			t.Errorf("%q: %+v", test[1:], got)
 		}

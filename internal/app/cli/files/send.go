@@ -159,6 +159,9 @@ func (v *verbs) sendFile(ctx context.Context, path string, p client.FileSendPara
 	if err != nil {
 		return err
 	}
+	if n, _ := file.ReadAt(make([]byte, 1), 0); n > 0 && info.Size() == 0 { // as those of /proc are
+		return fmt.Errorf("%s has bytes, but the system says that it has none: pipe what it has into acpctl send, as - with --name", path)
+	}
 	p.Size = uint64(info.Size())
 	if p.Name == "" {
 		p.Name = filepath.Base(path)
