@@ -203,6 +203,7 @@ func (x *sending) run() (*client.FileSent, error) {
 			moving = true
 			defer x.s.Drain.Hold()()
 			x.setState(client.FileMoving, 0)
+			st.SetReadDeadline(time.Now().Add(quietTime)) // later by each piece that moves, not by each want
 			for range maxWanted {
 				working.Go(func() {
 					buf := make([]byte, min(pieceBytes, x.offer.Size))
@@ -231,9 +232,6 @@ func (x *sending) run() (*client.FileSent, error) {
 		}
 		if err != nil {
 			return nil, err
-		}
-		if moving {
-			st.SetReadDeadline(time.Now().Add(quietTime))
 		}
 	}
 }
@@ -281,7 +279,9 @@ func (x *sending) sendRange(offer *peer.Stream, w *wire.FileReply, buf []byte) {
 		if err == nil {
 			_, err = st.Write(part)
 		}
-		offer.SetReadDeadline(time.Now().Add(quietTime))
+		if err == nil {
+			offer.SetReadDeadline(time.Now().Add(quietTime))
+		}
 	}
 	if err == nil {
 		st.Close()
