@@ -158,6 +158,18 @@ func TestAnEmptyOfferKeepsNoFile(t *testing.T) {
 	}
 }
 
+// A file that is removed as an agent takes it is not another agent's.
+func TestTakingARemovedFile(t *testing.T) {
+	s := opened(t)
+	r := s.addFile(t, identity.ID{1})
+	if _, err := s.deleteRecord(t.Context(), r.key()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.takeRecord(t.Context(), r.key(), "fixer"); kinds.AsError(err).Code != kinds.NotFound {
+		t.Error(err)
+	}
+}
+
 // The numbers of approvals do not begin anew with the daemon: a yes that was meant for an earlier file is for none.
 func TestApprovalsOfAnEarlierRunAreNotFound(t *testing.T) {
 	first := make(map[uint64]bool)

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/kinds"
 	"github.com/acpd/acpd/store"
 	"github.com/acpd/acpd/wire"
 )
@@ -103,6 +104,11 @@ func (s *Service) takeRecord(ctx context.Context, k key, agent string) (taken bo
 		taken = n > 0
 		return err
 	})
+	if err == nil && !taken {
+		if r, err := s.readRecord(ctx, k); err == nil && r == nil {
+			return false, kinds.Errorf(kinds.NotFound, "file.take: id: the file has been removed meanwhile: files lists those that are here")
+		}
+	}
 	return taken, err
 }
 
