@@ -5,6 +5,7 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync/atomic"
 	"testing"
 
@@ -101,5 +102,22 @@ func TestAFileThatContinuesObeysTheBound(t *testing.T) {
 	laptop.configure("files: {max: 1000}\n")
 	if r := h.next(bufio.NewReader(h.open(offer))); r.Op != wire.FileRefuse || r.Code != string(kinds.TooLarge) {
 		t.Errorf("%+v", r)
+	}
+}
+
+// A file that this machine cannot take is one line in its log, with the id of the file.
+func TestAFileThatFailsHereIsOneLine(t *testing.T) {
+	t.Parallel()
+	var log await.Output
+	laptop := startWith(t, Options{Home: stateDir(t), Listen: "127.0.0.1:0", Name: "laptop", NoMDNS: true, Log: &log})
+	h := newHostile(t, laptop, "desk", nil)
+	laptop.alwaysFromPeer(h.ID())
+	writeFile(t, filepath.Join(laptop.dir, "files"), "no folder")
+	offer := offerOf(randomBytes(10))
+	if r := h.next(bufio.NewReader(h.open(offer))); r.Op != wire.FileRefuse || r.Code != string(kinds.Internal) {
+		t.Errorf("%+v", r)
+	}
+	if want := "kind=file id=" + offer.ID.String(); !strings.Contains(log.String(), want) || strings.Contains(log.String(), "file refused") {
+		t.Errorf("no %s, or two lines, in\n%s", want, &log)
 	}
 }
