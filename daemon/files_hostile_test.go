@@ -267,8 +267,12 @@ func TestTenThousandOffers(t *testing.T) {
 		}
 		offering.Wait()
 	}
-	offerMany(10_000)
-	if refused["asked"] != 2 || refused["refuse"+string(kinds.Overloaded)] != 9998 {
+	many := 10_000
+	if testing.Short() { // as under the race detector
+		many = 1_000
+	}
+	offerMany(many)
+	if refused["asked"] != 2 || refused["refuse"+string(kinds.Overloaded)] != many-2 {
 		t.Errorf("%v", refused)
 	}
 	if n := len(laptop.fileService.ListApprovals()); n != 2 {
