@@ -187,7 +187,7 @@ func (c *Client) RemoveFile(ctx context.Context, p FileRemoveParams) (*File, err
 	return callBounded[File](ctx, c, MethodFileRemove, &p)
 }
 
-// AskAboutFiles has the owner asked again before files of a peer are taken.
+// AskAboutFiles takes back the answer "always" of the owner about files of a peer.
 func (c *Client) AskAboutFiles(ctx context.Context, peer string) error {
 	_, err := callBounded[struct{}](ctx, c, MethodFileAsk, &FileAskParams{Peer: peer})
 	return err

@@ -29,7 +29,7 @@ func (w *waitingMessage) remaining() time.Duration {
 }
 
 // describeDeadline returns a line that says how long the message can still be answered, or "" if it
-// has no deadline. since is the start of that time, such as " of its arrival", or "" for now.
+// has no deadline. since is the start of that time, such as " of its arrival", or "" if it is this moment.
 func (w *waitingMessage) describeDeadline(since string) string {
 	left := w.remaining()
 	if left == 0 {

@@ -172,7 +172,7 @@ func (l *ledger) updateEntries(p mailbox, found map[string]foundFile, scanned na
 func (l *ledger) requeueEntry(e *entry) {
 	e.setState(Waiting, e.reason)
 	e.nextTry = time.Time{}
-	l.ensureQueue(l.bound[e.mailbox].Peer).markTodoStale()
+	l.ensureQueue(l.bound[e.mailbox].Peer).markReadyStale()
 }
 
 // removeEntry notes that an entry's file was removed.

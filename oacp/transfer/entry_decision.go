@@ -61,7 +61,7 @@ func (l *ledger) applyFindings(p mailbox, peer identity.ID, all []*finding) (aga
 			events = append(events, e.markParked(peer, f.fault.Error())...)
 		default:
 			e.setState(Waiting, "")
-			l.ensureQueue(peer).markTodoStale()
+			l.ensureQueue(peer).markReadyStale()
 		}
 	}
 	return again, events

@@ -75,8 +75,8 @@ func (q *peerQueue) signalLoops() {
 	q.reportSignal.Set()
 }
 
-// markTodoStale notes that another entry waits. The caller holds ledger.mu.
-func (q *peerQueue) markTodoStale() {
+// markReadyStale notes that another entry waits. The caller holds ledger.mu.
+func (q *peerQueue) markReadyStale() {
 	q.stale = true
 	q.signalLoops()
 }
@@ -150,7 +150,7 @@ func (l *ledger) takeNextEntry(q *peerQueue) (*entry, time.Duration) {
 		return nil, wait
 	}
 	if q.stale || !q.refillAt.IsZero() && !now.Before(q.refillAt) {
-		l.refillTodo(q, now)
+		l.refillReady(q, now)
 	}
 	for len(q.ready) > 0 {
 		e := q.ready[0]
@@ -172,8 +172,8 @@ func (l *ledger) takeNextEntry(q *peerQueue) (*entry, time.Duration) {
 	return nil, max(q.refillAt.Sub(now), time.Millisecond)
 }
 
-// refillTodo lists the entries that wait for a peer. The caller holds l.mu.
-func (l *ledger) refillTodo(q *peerQueue, now time.Time) {
+// refillReady lists the entries that wait for a peer. The caller holds l.mu.
+func (l *ledger) refillReady(q *peerQueue, now time.Time) {
 	q.stale, q.refillAt, q.ready = false, time.Time{}, nil
 	for _, s := range l.bound {
 		if s.Peer != q.peer {

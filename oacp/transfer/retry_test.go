@@ -158,7 +158,7 @@ func TestManyPauses(t *testing.T) {
 	}
 	desk.ledger.bound[at] = newBoundInbox(Binding{Project: at.project, Agent: at.agent, Peer: k.peer})
 	desk.ledger.bound[at].entries = entries
-	desk.ledger.refillTodo(k, now.Add(time.Hour+50*time.Millisecond))
+	desk.ledger.refillReady(k, now.Add(time.Hour+50*time.Millisecond))
 	if len(k.ready) != 51 || k.refillAt.Sub(now) != time.Hour+50*time.Millisecond+refillPause {
 		t.Errorf("%d are to be sent, again after %v", len(k.ready), k.refillAt.Sub(now))
 	}

@@ -49,11 +49,13 @@ func (v *verbs) newSendCmd() *cobra.Command {
 		Example: `  acpctl send desk build.log
   acpctl send desk/fixer build.log fix.patch --text 'The log of the failed run'
   tar -cz src | acpctl send desk - --name src.tgz`,
-		Long: `It sends files to a peer, one after the other, and prints for each what became of it: handed (an agent there knows of it), or
-held (it is stored there until an agent or its owner takes it). FILE may be - for standard input. The peer's owner is asked
-before the first file, and before more than a bound of bytes on one day. Meanwhile this waits, and when it ends, the question does too.
+		Long: `It sends files to a peer, one after the other, and prints for each what became of it: handed (an
+agent there knows of it), or held (it is stored there until an agent or its owner takes it). FILE
+may be - for standard input. The peer's owner is asked before the first file, and before more than
+a bound of bytes on one day. acpctl waits for the answer; if you end it, nobody is asked any more.
 
-If it is interrupted, or a connection breaks, it prints the command that continues: it sends only what is missing, within 24 hours.`,
+If it is interrupted, or a connection breaks, it prints the command that continues: that sends only
+what is missing, within 24 hours.`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			return frame.NamedArgs("PEER", "FILE")(cmd, args[:min(len(args), 2)])
 		},
