@@ -50,7 +50,7 @@ type fileSend struct {
 	size    uint64
 	last    atomic.Pointer[client.FileSendLine] // line of the daemon
 	sent    client.FileSent                     // at its end
-	belongs string                              // what the model can do with Ref; ""
+	belongs string                              // what the model can do with Ref; "" if about has named a message
 }
 
 // sendFile sends a file of the session's folder, and waits for its end as long as a tool call waits. If the
