@@ -97,16 +97,18 @@ type DiscoverParams struct {
 // question back about a delegation that was taken, and goes to the agent that delegated.
 type QueryParams struct {
 	Head
-	To      string         `json:"to,omitzero"`  // "" only with Ref: the daemon knows who delegated
-	Ref     wire.MessageID `json:"ref,omitzero"` // the delegation; zero: the query is about none
-	Payload wire.Payload   `json:"payload"`      // kinds.Query
+	To      string         `json:"to,omitzero"`      // "" only with Ref: the daemon knows who delegated
+	Ref     wire.MessageID `json:"ref,omitzero"`     // the delegation; zero: the query is about none
+	Payload wire.Payload   `json:"payload"`          // kinds.Query
+	KeepMS  uint64         `json:"keep_ms,omitzero"` // for how long the daemon keeps the query if it does not arrive, at most MaxKeep; 0: not at all
 }
 
 // DelegateParams are the params of delegate.
 type DelegateParams struct {
 	Head
 	To      string       `json:"to"`
-	Payload wire.Payload `json:"payload"` // kinds.Delegate
+	Payload wire.Payload `json:"payload"`          // kinds.Delegate
+	KeepMS  uint64       `json:"keep_ms,omitzero"` // as of a query
 }
 
 // AnswerParams are the params of answer, whose result is Answered.
@@ -137,8 +139,9 @@ type CancelParams struct {
 type NotifyParams struct {
 	Head                 // ID only with a single recipient
 	To      Recipients   `json:"to"`
-	Payload wire.Payload `json:"payload"`       // kinds.Notify
-	Wait    *bool        `json:"wait,omitzero"` // nil: true; false: do not wait for the receipt
+	Payload wire.Payload `json:"payload"`          // kinds.Notify
+	Wait    *bool        `json:"wait,omitzero"`    // nil: true; false: do not wait for the receipt
+	KeepMS  uint64       `json:"keep_ms,omitzero"` // as of a query
 }
 
 // ResultParams are the params of result and of error; the peer follows from Ref.

@@ -266,7 +266,8 @@ const (
 // TaskState says how far a delegation has come.
 type TaskState string
 
-// The states of a delegation. Refused and the last four are final.
+// The states of a delegation, and of a message that is kept for a peer. Sent, accepted, unknown and kept
+// are not final.
 const (
 	TaskSent      TaskState = "sent"
 	TaskAccepted  TaskState = "accepted"
@@ -276,6 +277,11 @@ const (
 	TaskFailed    TaskState = "failed"
 	TaskCancelled TaskState = "cancelled"
 	TaskExpired   TaskState = "expired"
+
+	TaskKept      TaskState = "kept"      // it did not arrive, and is sent when the peer or its agent is there
+	TaskHanded    TaskState = "handed"    // a notify that was kept: see Handed
+	TaskHeld      TaskState = "held"      // a notify that was kept: see Held
+	TaskWithdrawn TaskState = "withdrawn" // cancel has ended it while it was kept
 )
 
 // MaxBeginning bounds Task.Task, Task.Outcome and Approval.Text, in bytes. A longer text ends
@@ -296,11 +302,12 @@ func ClipText(text string, most int) string {
 	return text[:end] + more
 }
 
-// Task is one delegation: a row of tasks, and the result of task and wait. Only the results
-// carry payloads.
+// Task is one delegation, or a message that is or was kept: a row of tasks, and the result of task and wait. Only the
+// results carry payloads.
 type Task struct {
 	ID        wire.MessageID `json:"id"`
-	Peer      string         `json:"peer"` // petname, or the id if it has no petname any more
+	Kind      string         `json:"kind,omitzero"` // of a message that is or was kept: query, delegate or notify; "": a delegation
+	Peer      string         `json:"peer"`          // petname, or the id if it has no petname any more
 	Direction TaskDirection  `json:"direction"`
 	FromAgent string         `json:"from_agent,omitzero"` // taken: the agent that delegated, as the peer claims; Peer/FromAgent names it in a message to it
 	ToAgent   string         `json:"to_agent,omitzero"`   // given: the agent of the peer that it is for; "": any
@@ -325,6 +332,8 @@ type Task struct {
 	AgentAwaySince    Time `json:"agent_away_since,omitzero"`
 	AgentAwaitedUntil Time `json:"agent_awaited_until,omitzero"`
 
+	Kept *Kept `json:"kept,omitzero"` // nil: it is not kept
+
 	Questions uint64        `json:"questions,omitzero"` // given: how many the agent that works on it has asked
 	Question  *QuestionBack `json:"question,omitzero"`  // given: the one that waits for an answer; nil: none does
 }
@@ -345,7 +354,7 @@ type QuestionBack struct {
 
 // IsFinal reports whether the state can no longer change.
 func (s TaskState) IsFinal() bool {
-	return slices.Contains([]TaskState{TaskRefused, TaskCompleted, TaskFailed, TaskCancelled, TaskExpired}, s)
+	return slices.Contains([]TaskState{TaskRefused, TaskCompleted, TaskFailed, TaskCancelled, TaskExpired, TaskHanded, TaskHeld, TaskWithdrawn}, s)
 }
 
 // TasksParams are the params of tasks.

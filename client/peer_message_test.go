@@ -2,9 +2,11 @@ package client
 
 import (
 	"fmt"
+	"math"
 	"strings"
 	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -90,6 +92,38 @@ func TestBoundaryIsNotInTheText(t *testing.T) {
 	if checkInert(t, got); next != 4 || !strings.Contains(got, draws[3]) {
 		t.Errorf("after %d draws: %s", next, got)
 	}
+}
+
+// The header of an old message says how old it is by its sender's clock, if that is possible, and its pages stay.
+func TestRenderPeerMessageSaysHowOldItIs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newQuestion(strings.Repeat("long ", 3000))
+		m.TS = uint64(time.Now().UnixMilli())
+		fresh, _ := RenderPeerPage(m, 2, PeerPageSize)
+		_, first, _ := strings.Cut(fresh, "BEGIN PEER TEXT ")
+		for passed, want := range map[time.Duration]string{0: "", 10*time.Minute - 1: "", 10 * time.Minute: "10 min", 119 * time.Minute: "119 min", 14*time.Hour + 59*time.Minute: "14 h", 72 * time.Hour: "3 days"} {
+			old := m
+			old.TS -= uint64(passed.Milliseconds())
+			if passed%time.Minute != 0 {
+				old.TS++
+			}
+			if got := describeAge(old.TS); got != "" && got != ", sent "+want+" ago by its clock" || (got == "") != (want == "") {
+				t.Errorf("%v: %q, want %q", passed, got, want)
+			}
+			page, _ := RenderPeerPage(old, 2, PeerPageSize)
+			if _, same, _ := strings.Cut(page, "BEGIN PEER TEXT "); len(same) != len(first) || len(page) > PeerPageSize || strings.Contains(page, "sent "+want+" ago by its clock. This is not") != (want != "") {
+				t.Errorf("%v: page 2 has %d bytes of text, not %d: %.300s", passed, len(same), len(first), page)
+			}
+		}
+		for _, ts := range []uint64{0, m.TS + 1, math.MaxUint64} {
+			if got := describeAge(ts); got != "" {
+				t.Errorf("%d: %q", ts, got)
+			}
+		}
+		if got := describeAge(1); len(got) > len(widestAge) {
+			t.Errorf("%q is wider than the widest", got)
+		}
+	})
 }
 
 // holds: security.md#text-that-a-model-reads

@@ -61,10 +61,14 @@ func TestPeersAreRefusedOnALowDisk(t *testing.T) {
 	for name, call := range map[string]func() error{"notify": notify, "delegate": delegate} {
 		for range 10 {
 			e := kinds.AsError(call())
-			if e.Code != kinds.Overloaded || !e.Retryable || !strings.Contains(e.Message, "budget: free_space") {
+			if e.Code != kinds.Overloaded || !e.Retryable || e.Delivered() != kinds.DeliveredNo || !strings.Contains(e.Message, "budget: free_space") {
 				t.Fatalf("%s on a low disk: %v", name, e)
 			}
 		}
+	}
+	desk.agent(client.AttachParams{Name: "planner", Kinds: []string{"notify"}}, func(_ context.Context, r *jsonrpc.Request) { r.RespondError(errors.New("not now")) })
+	if e := kinds.AsError(notify()); e.Code != kinds.Overloaded || e.Delivered() != "" {
+		t.Errorf("a notify that an agent had, on a low disk: %v, delivered %q", e, e.Delivered())
 	}
 	if code, status := post(); code != http.StatusInsufficientStorage {
 		t.Errorf("a channel on a low disk: %s", status)

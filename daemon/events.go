@@ -33,6 +33,7 @@ func (d *Daemon) handlePeerEvent(e peer.Event) {
 		d.budget.ForgetRefusals(e.Peer)
 		d.outgoing.Forget(e.Peer)
 		d.known.ForgetPeer(e.Peer)
+		d.agents.ForgetPeer(e.Peer)
 	case peer.EventUp, peer.EventDown:
 		if e.Type == peer.EventDown || d.permissions.MayUseBridge(e.Peer, config.PolicyMail) {
 			d.mail.SetConnected(e.Peer, e.Type == peer.EventUp)

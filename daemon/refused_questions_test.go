@@ -131,38 +131,98 @@ func TestAPeerThatTakesNoQuestions(t *testing.T) {
 	t.Parallel()
 	laptop := start(t, stateDir(t), "laptop")
 	worker := laptop.agent(client.AttachParams{Name: "reviewer"}, say(accepted))
-	trust := identity.NewMemoryTrustStore()
-	key, err := identity.GenerateKey()
-	if err != nil {
-		t.Fatal(err)
-	}
-	old, err := peer.Listen(peer.Config{Key: key, Trust: trust, Listen: "127.0.0.1:0", Exchange: func(context.Context, *peer.Passing) (*wire.Envelope, error) {
+	old := laptop.bareNode(peer.Config{Exchange: func(context.Context, *peer.Passing) (*wire.Envelope, error) {
 		t.Error("a question left")
 		return nil, kinds.Errorf(kinds.Internal, "no")
 	}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	go func() { ended <- old.Serve(ctx) }()
-	defer func() { cancel(); <-ended }()
-	if _, err := trust.Trust(identity.Peer{ID: laptop.ID(), Name: "laptop", Addrs: []string{laptop.node.Addr().String()}}); err != nil {
-		t.Fatal(err)
-	}
-	laptop.dial().must("trust", client.TrustParams{Peer: key.ID().String(), Name: "desk", Addrs: []string{old.Addr().String()}}, nil)
-	old.Connect(laptop.ID())
-	await.Until(t, "connected", func() bool { _, ok := laptop.node.Peer(key.ID()); return ok })
-	env := wire.NewEnvelope(key.ID(), laptop.ID(), kinds.KindDelegate, task1(""))
+	env := wire.NewEnvelope(old.ID(), laptop.ID(), kinds.KindDelegate, task1(""))
 	checked, err := kinds.CheckEnvelope(env)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := old.Exchange(ctx, checked); err != nil {
+	if _, _, err := old.Exchange(t.Context(), checked); err != nil {
 		t.Fatal(err)
 	}
 	e := worker.refused(kinds.UnknownKind, "query", client.QueryParams{Ref: env.ID, Payload: wire.Payload(which)})
 	if e.From != "" || e.Delivered() != kinds.DeliveredNo {
 		t.Errorf("%+v", e)
 	}
+}
+
+// bareNode runs a node without a daemon that the daemon trusts as desk, and connects the two.
+func (d *running) bareNode(cfg peer.Config) *peer.Node {
+	d.t.Helper()
+	key, err := identity.GenerateKey()
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	cfg.Key, cfg.Trust, cfg.Listen = key, identity.NewMemoryTrustStore(), "127.0.0.1:0"
+	n, err := peer.Listen(cfg)
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- n.Serve(ctx) }()
+	d.t.Cleanup(func() { cancel(); <-ended })
+	if _, err := cfg.Trust.Trust(identity.Peer{ID: d.ID(), Name: "laptop", Addrs: []string{d.node.Addr().String()}}); err != nil {
+		d.t.Fatal(err)
+	}
+	d.dial().must("trust", client.TrustParams{Peer: key.ID().String(), Name: "desk", Addrs: []string{n.Addr().String()}}, nil)
+	n.Connect(d.ID())
+	await.Until(d.t, "connected", func() bool { _, ok := d.node.Peer(key.ID()); return ok })
+	return n
+}
+
+// TestAPeerHearsThatAnAgentHasCome: once for a message that was refused because no agent was there, if the peer may know
+// which agents there are, and not after it was untrusted.
+func TestAPeerHearsThatAnAgentHasCome(t *testing.T) {
+	t.Parallel()
+	laptop := start(t, stateDir(t), "laptop")
+	came := make(chan peer.Event, 16)
+	desk := laptop.bareNode(peer.Config{Features: []string{peer.FeatureAgents}, Event: func(e peer.Event) {
+		if e.Type == peer.EventAgents {
+			came <- e
+		}
+	}})
+	send := func(kind, agent string, payload wire.Payload) error {
+		t.Helper()
+		env := wire.NewEnvelope(desk.ID(), laptop.ID(), kind, payload)
+		env.Agent = agent
+		checked, err := kinds.CheckEnvelope(env)
+		if err == nil {
+			_, _, err = desk.Exchange(t.Context(), checked)
+		}
+		return err
+	}
+	isRefused := func(kind, agent string, payload wire.Payload) {
+		t.Helper()
+		if err := send(kind, agent, payload); !errors.Is(err, &kinds.Error{Code: kinds.NoAgent}) {
+			t.Fatalf("%s: %v", kind, err)
+		}
+	}
+	comes := func(name string, want int) {
+		t.Helper()
+		laptop.agent(client.AttachParams{Name: name, Kinds: []string{"notify"}}, say("{}"))
+		if want > 0 {
+			await.Receive(t, name+" has come", came)
+		}
+		if err := send(kinds.KindPing, "", nil); err != nil || len(came) > 0 {
+			t.Errorf("%d more words about %s, %v", len(came), name, err) // a word that had left before the pong would be here
+		}
+	}
+	comes("first", 0) // nothing was refused
+	isRefused(kinds.KindQuery, "reviewer", query("?"))
+	comes("other", 0)
+	comes("reviewer", 1)
+	comes("reviewer-2", 0)
+	isRefused(kinds.KindDelegate, "", task1(""))
+	comes("planner", 1)
+	isRefused(kinds.KindQuery, "tester", query("?"))
+	laptop.configure("policy: {desk: {kinds: [ping, query, delegate]}}")
+	comes("tester", 0)
+	isRefused(kinds.KindQuery, "builder", query("?"))
+	laptop.configure("")
+	laptop.agents.ForgetPeer(desk.ID()) // as untrust does
+	comes("builder", 0)
 }

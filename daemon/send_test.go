@@ -35,6 +35,46 @@ func TestQueryIsAnsweredByAnAttachedAgent(t *testing.T) {
 	}
 }
 
+// TestOnlyADaemonSaysThatNothingArrived: a refusal before any agent has the message says so. The same code of an agent
+// does not, whatever the agent says.
+func TestOnlyADaemonSaysThatNothingArrived(t *testing.T) {
+	t.Parallel()
+	desk, laptop := pair(t)
+	asker := desk.dial()
+	ask := client.QueryParams{To: "laptop", Payload: query("?")}
+	task := client.DelegateParams{To: "laptop", Payload: wire.Payload(`{"task":"review"}`)}
+	for method, params := range map[string]any{"query": ask, "delegate": task} {
+		if e := asker.refused(kinds.NoAgent, method, params); e.Delivered() != kinds.DeliveredNo || e.From == "" {
+			t.Errorf("%s: delivered %q from %q, want no from the peer", method, e.Delivered(), e.From)
+		}
+	}
+	if got := get[client.Tasks](asker, "tasks", client.TasksParams{}).Tasks; len(got) != 1 || got[0].State != client.TaskRefused {
+		t.Errorf("the refused delegation is %+v", got)
+	}
+	for _, code := range []kinds.Code{kinds.NoAgent, kinds.Overloaded, kinds.Timeout} {
+		agent := laptop.agent(client.AttachParams{Name: "reviewer"}, func(_ context.Context, r *jsonrpc.Request) {
+			r.RespondError(kinds.Errorf(code, "says the agent").WithDelivered(kinds.DeliveredNo))
+		})
+		for method, params := range map[string]any{"query": ask, "delegate": task} {
+			if e := asker.refused(code, method, params); e.Delivered() != "" {
+				t.Errorf("%s: %s of an agent says delivered %q", method, code, e.Delivered())
+			}
+		}
+		agent.Close()
+		laptop.awaitLeft("reviewer")
+	}
+	laptop.agent(client.AttachParams{Name: "reviewer"}, func(_ context.Context, r *jsonrpc.Request) {
+		if r.Method == "cancel" {
+			r.RespondError(kinds.Errorf(kinds.Overloaded, "says the agent").WithDelivered(kinds.DeliveredNo))
+		}
+		r.Respond(wire.Payload(accepted))
+	})
+	given := delegateTo(asker, "laptop", task1(""))
+	if e := asker.refused(kinds.Overloaded, "cancel", client.CancelParams{Ref: given.ID}); e.Delivered() != "" {
+		t.Errorf("an agent's answer to a cancel says delivered %q", e.Delivered())
+	}
+}
+
 // holds: security.md#agents-on-this-machine
 func TestQueryFailsAsTheAgentDoes(t *testing.T) {
 	t.Parallel()

@@ -14,6 +14,8 @@ import (
 	"github.com/acpd/acpd/client/jsonrpc"
 	"github.com/acpd/acpd/daemon/delegation"
 	"github.com/acpd/acpd/daemon/sessions"
+	"github.com/acpd/acpd/daemon/waking"
+	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/integration/await"
 	"github.com/acpd/acpd/integration/statedb"
 	"github.com/acpd/acpd/kinds"
@@ -94,6 +96,41 @@ func (s *liveSession) next(grant bool) *client.Inbound {
 		s.t.Errorf("%s %s came with the grant %+v, want one: %v", in.Kind, in.ID, in.Wake, grant)
 	}
 	return in
+}
+
+// TestASessionSaysThatItsModelSawNothing: the asker of such a query is told that it has not arrived, unless this daemon
+// knows that the session was woken for it, and only of a query.
+func TestASessionSaysThatItsModelSawNothing(t *testing.T) {
+	t.Parallel()
+	desk, laptop := pair(t)
+	for to, session := range map[string]*client.SessionInfo{"claude": claude, "worker": nil} {
+		laptop.guestAgent(client.AttachParams{Name: to, Session: session}, func(_ context.Context, r *jsonrpc.Request) {
+			in := bind(t, r)
+			if r.Method == client.MethodWake {
+				r.Respond(&client.WakeAnswer{Posted: true})
+				return
+			}
+			if to == "claude" && parse[kinds.Query](t, in.Payload).Question == "woken" {
+				await.Until(t, "it is woken", func() bool {
+					return laptop.sessions.Waker.HasWoken(waking.Message{Agent: to, Peer: identity.Peer{ID: desk.ID()}, Kind: in.Kind, ID: in.ID})
+				})
+			}
+			r.RespondError(kinds.Errorf(kinds.Timeout, "unseen").WithDelivered(kinds.DeliveredNo))
+		})
+		asker := desk.dial()
+		want := map[bool]kinds.Delivered{true: kinds.DeliveredNo}[session != nil]
+		e := asker.refused(kinds.Timeout, "query", client.QueryParams{To: "laptop/" + to, Payload: query("?")})
+		if e.Delivered() != want || session != nil && !strings.Contains(e.Message, "was not woken") {
+			t.Errorf("%s: %v, delivered %q, want %q", to, e, e.Delivered(), want)
+		}
+		if e := asker.refused(kinds.Timeout, "delegate", client.DelegateParams{To: "laptop/" + to, Payload: task1("")}); e.Delivered() != "" {
+			t.Errorf("a delegation to %s: delivered %q", to, e.Delivered())
+		}
+	}
+	laptop.allow(client.WakeAllowParams{Peer: "desk"})
+	if e := desk.dial().refused(kinds.Timeout, "query", client.QueryParams{To: "laptop/claude", Payload: query("woken")}); e.Delivered() != "" {
+		t.Errorf("of a query that has woken it: delivered %q", e.Delivered())
+	}
 }
 
 // nextRequest returns the query or delegation that the session has and is woken for next, with the

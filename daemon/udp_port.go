@@ -75,7 +75,7 @@ func (d *Daemon) newNodeConfig(cfg *config.Config, addr string) peer.Config {
 			return d.incoming.HandleMessage(ctx, message)
 		},
 		Observer: observer{d}, Event: d.handlePeerEvent,
-		Features: []string{peer.FeatureQuestions},
+		Features: []string{peer.FeatureQuestions, peer.FeatureAgents},
 		STUN:     cfg.Reach.STUN, NoUpgrade: cfg.Reach.Direct == config.Off, HasRelays: func() bool { return d.relays.HasRelays() },
 		AwaitsWork: d.delegations.HasOpenWith,
 		Budget:     d.budget, PeerLog: d.refusalLog, Logger: d.log,

@@ -46,6 +46,7 @@ func (d *Daemon) forgetPeer(id identity.ID) {
 	d.fileService.ForgetPeer(id)
 	d.sessions.Waker.ForgetPeer(id)
 	d.known.ForgetPeer(id)
+	d.agents.ForgetPeer(id)
 }
 
 // listRemovals returns what removes from the disk what an untrusted peer has left with the services.

@@ -190,6 +190,9 @@ func itemMeans(item wire.Item) any {
 		if i.Code != "" {
 			m["code"], m["message"], m["retry_after_ms"] = i.Code, i.Message, i.RetryAfterMS
 		}
+		if i.Undelivered {
+			m["delivered"] = "no"
+		}
 		return map[string]any{"receipt": m}
 	case *wire.Goaway:
 		return map[string]any{"goaway": map[string]any{"code": i.Code}}
@@ -203,6 +206,8 @@ func itemMeans(item wire.Item) any {
 		return map[string]any{"paths": map[string]any{"round": i.Round, "addrs": i.Addrs}}
 	case *wire.Renewal:
 		return map[string]any{"cert": map[string]any{"cert": hex.EncodeToString(i.Cert)}}
+	case *wire.Agents:
+		return map[string]any{"agents": map[string]any{}}
 	case *wire.Unknown:
 		return map[string]any{"unknown": map[string]any{"type": i.Type}}
 	}

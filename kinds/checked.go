@@ -42,8 +42,8 @@ func CheckEnvelope(e *wire.Envelope) (Checked, error) {
 	return c, err
 }
 
-// NewErrorReply returns the error envelope that answers request on its stream: err as
-// it may cross to a peer.
+// NewErrorReply returns the error envelope that answers request on its stream: err, which the own daemon has made or
+// sanitized, as it may cross to a peer.
 func NewErrorReply(request *wire.Envelope, err error) *wire.Envelope {
-	return wire.NewReply(request, KindError, EncodePayload(AsError(err).SanitizeForPeer()))
+	return wire.NewReply(request, KindError, EncodePayload(AsError(err).SanitizeForDaemon()))
 }

@@ -27,6 +27,7 @@ const (
 	UnknownPeer       Code = "unknown_peer"
 	NotTrusted        Code = "not_trusted"
 	IdentityConflict  Code = "identity_conflict"
+	Kept              Code = "kept"
 )
 
 // How to attach an agent: the remedies of [NoAgent].
@@ -63,6 +64,7 @@ var codeTable = [...]CodeInfo{
 	{UnknownPeer, false, true, 5, "no peer has that name or id, or several have it"},
 	{NotTrusted, false, true, 4, "the peer does not trust this daemon"},
 	{IdentityConflict, false, true, 5, "another process shows the same identity, or a peer another key"},
+	{Kept, false, true, 8, "the message did not arrive, and this daemon keeps it as the caller wanted; details.kept says until when"},
 }
 
 // ListCodes returns the code table.

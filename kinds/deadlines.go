@@ -29,6 +29,16 @@ const (
 // milliseconds. All else stays as it was written. It returns an invalid payload unchanged; the check of
 // the payload reports the mistake.
 func LimitDeadline(p wire.Payload, most time.Duration) wire.Payload {
+	return replaceDeadline(p, most, func(named, limit float64) bool { return named > limit })
+}
+
+// SetDeadline does what LimitDeadline does, but also lengthens a deadline.
+func SetDeadline(p wire.Payload, to time.Duration) wire.Payload {
+	return replaceDeadline(p, to, func(named, limit float64) bool { return named != limit })
+}
+
+// replaceDeadline replaces the deadline in the payload of a query if the function says so of the one that it names.
+func replaceDeadline(p wire.Payload, most time.Duration, replaces func(named, limit float64) bool) wire.Payload {
 	limit, named := max((most+time.Millisecond-1).Milliseconds(), 1), float64(DefaultQueryDeadline.Milliseconds())
 	d := jsontext.NewDecoder(bytes.NewReader(p))
 	if t, err := d.ReadToken(); err != nil || t.Kind() != '{' || d.PeekKind() != '"' {
@@ -59,7 +69,7 @@ func LimitDeadline(p wire.Payload, most time.Duration) wire.Payload {
 	}
 	text := strconv.FormatInt(limit, 10)
 	switch {
-	case named <= float64(limit):
+	case !replaces(named, float64(limit)):
 		return p
 	case to == begin:
 		text = `"deadline_ms":` + text + ","

@@ -63,6 +63,16 @@ func (e *Error) SanitizeForPeer() *Error {
 	return f
 }
 
+// SanitizeForDaemon is SanitizeForPeer for the error of a daemon, of which no part is an agent's word: it keeps
+// details.delivered no if the code is retryable. See [MarkNotDelivered].
+func (e *Error) SanitizeForDaemon() *Error {
+	f := e.SanitizeForPeer()
+	if f.Retryable && e.Delivered() == DeliveredNo {
+		f.Details = e.Details
+	}
+	return f
+}
+
 // AsError returns the *Error in the chain of err, or else a new one:
 // invalid for a [wire.FormatError], timeout or cancelled for an ended context, else
 // internal. Its message has the words that [ownwords.Of] finds.
@@ -141,7 +151,7 @@ func (e *Error) Is(target error) bool {
 type Delivered string
 
 const (
-	DeliveredNo      Delivered = "no"      // no byte left, or the peer said so: safe to send anew
+	DeliveredNo      Delivered = "no"      // no byte left, or the peer's daemon says that no agent had it: safe to send anew
 	DeliveredUnknown Delivered = "unknown" // repeat with the same id
 )
 
@@ -149,6 +159,18 @@ const (
 func (e *Error) WithDelivered(d Delivered) *Error {
 	e.Details = jsontext.Value(`{"delivered":"` + string(d) + `"}`)
 	return e
+}
+
+// MarkNotDelivered returns the error with which a daemon refuses a peer's message before any agent has it: with
+// delivered no, so that its sender knows that it can send the message anew. It returns any error that is not retryable,
+// or has details, as it is.
+func MarkNotDelivered(err error) error {
+	e, ok := errors.AsType[*Error](err)
+	if !ok || !e.Retryable || len(e.Details) > 0 {
+		return err
+	}
+	marked := *e
+	return marked.WithDelivered(DeliveredNo)
 }
 
 // NewDeclined returns the error with which an agent declines. Its details tell it from a policy's.

@@ -308,6 +308,20 @@ func TestForeign(t *testing.T) {
 			t.Errorf("details %s became %s, want %s", told, e.Details, want)
 		}
 	}
+	for _, c := range []struct {
+		err  error
+		want kinds.Delivered // that the sender sees of it
+	}{
+		{kinds.Errorf(kinds.NoAgent, "m"), kinds.DeliveredNo}, {fmt.Errorf("query: %w", kinds.Errorf(kinds.Overloaded, "m")), kinds.DeliveredNo},
+		{kinds.Errorf(kinds.NotAuthorized, "m"), ""}, {errors.New("m"), ""},
+		{kinds.Errorf(kinds.NoAgent, "m").WithDelivered(kinds.DeliveredUnknown), kinds.DeliveredUnknown},
+		{kinds.Errorf(kinds.Unreachable, "m"), ""}, {kinds.Errorf(kinds.Internal, "m").WithDelivered(kinds.DeliveredNo), ""},
+	} {
+		before := kinds.AsError(c.err).Delivered()
+		if d := kinds.AsError(kinds.MarkNotDelivered(c.err)).SanitizeForDaemon().Delivered(); d != c.want || kinds.AsError(c.err).Delivered() != before {
+			t.Errorf("%v: delivered %q, want %q", c.err, d, c.want)
+		}
+	}
 	terse := &kinds.Error{Code: kinds.Overloaded, RetryAfterMS: 5} // the payload left retryable out
 	if d := cmp.Diff(&kinds.Error{Code: kinds.Overloaded, Retryable: true, RetryAfterMS: 5}, terse.SanitizeForPeer(), sameErrors); d != "" {
 		t.Error(d)

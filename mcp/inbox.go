@@ -210,7 +210,9 @@ func (p *inboxPage) add(ctx context.Context, w *waitingMessage, room, number int
 	if sizeShown(w, head+text) > room {
 		return false
 	}
-	p.write(ctx, w, head+text, false)
+	if w.open == nil || w.open.claim() {
+		p.write(ctx, w, head+text, false)
+	}
 	return true
 }
 
@@ -220,6 +222,9 @@ func (p *inboxPage) addPart(ctx context.Context, w *waitingMessage, number int) 
 	text, pages := client.RenderPeerPage(p.makeMessage(ctx, w), number, sizePages(w.Payload)-len(head))
 	if number > pages {
 		return kinds.Errorf(kinds.Invalid, "page: expected at most %d", pages)
+	}
+	if w.open != nil && !w.open.claim() {
+		return nil
 	}
 	p.write(ctx, w, head+text, number < pages)
 	if number < pages {

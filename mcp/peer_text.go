@@ -9,7 +9,7 @@ import (
 // newPeerMessage returns a message as it is rendered.
 func newPeerMessage(e *wire.Envelope, petname string) client.PeerMessage {
 	m := client.PeerMessage{
-		Peer: petname, ID: e.From, Agent: e.FromAgent, Kind: e.Kind, Message: e.ID, Payload: e.Payload, Answer: describeAnswer(e),
+		Peer: petname, ID: e.From, Agent: e.FromAgent, Kind: e.Kind, Message: e.ID, TS: e.TS, Payload: e.Payload, Answer: describeAnswer(e),
 	}
 	if e.Ref != nil {
 		m.Ref = *e.Ref

@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
+	"math"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -38,6 +39,7 @@ type openRequest struct {
 	unwanted atomic.Bool   // it has ended, and its sender does not want an answer any more
 	answer   outcome       // of a query that was answered; set before ended is closed
 	posted   atomic.Bool   // the session was woken for it, or is to be
+	sights   atomic.Int32  // how often the model may have seen it: see claim
 	waiting  int           // calls that wait for the answer: it and its repeats; guarded by requestTable.mu
 	final    *report       // of a delegation: its result, while that is sent; guarded by requestTable.mu
 
@@ -166,6 +168,25 @@ func (t *requestTable) give(r *openRequest, answer outcome) bool {
 	return t.end(r, "it was answered")
 }
 
+// unseen is openRequest.sights of a query whose sender was told that nobody saw it.
+const unseen = math.MinInt32 / 2
+
+// claim notes that the model may see the request from now on. It returns false if the sender was told that nobody saw
+// it: then it is not shown.
+func (r *openRequest) claim() bool { return r.sights.Add(1) > 0 }
+
+// endUnseen ends a query that the model cannot have seen, unless a repeat of it waits, and reports whether it did.
+func (t *requestTable) endUnseen(r *openRequest) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if r.waiting > 1 || t.open[keyOf(&r.Envelope)] != r || !r.sights.CompareAndSwap(0, unseen) {
+		return false
+	}
+	r.answer = outcome{err: errUnseen}
+	r.unwanted.Store(true)
+	return t.end(r, "its deadline has passed")
+}
+
 // leave ends the waiting of one call for the answer to a query. With the last one the query ends.
 func (t *requestTable) leave(r *openRequest, why string) {
 	t.mu.Lock()
@@ -268,11 +289,31 @@ func (t *requestTable) dropExpired() {
 	}
 }
 
-// takeQuery keeps a query until acp_reply answers it, its deadline passes or its sender gives up.
+// unseenBefore bounds how long before the deadline of a query its sender is told that the model has not seen it: the
+// daemon's own clock for the query began earlier.
+const unseenBefore = time.Second
+
+// errUnseen is the answer to a query that the model was neither shown nor woken for. Only a session's daemon believes
+// that it was not delivered.
+var errUnseen = kinds.Errorf(kinds.Timeout, "the deadline passed before the session had a turn: allow more time").WithDelivered(kinds.DeliveredNo)
+
+// takeQuery keeps a query until acp_reply answers it, its deadline passes or its sender gives up. A question about
+// a delegation is shown by acp_task too, so nobody is told that it was not seen.
 func (s *Server) takeQuery(ctx context.Context, in *client.Inbound) (any, error) {
 	r, err := s.requests.add(in)
 	if err != nil {
 		return nil, err
+	}
+	var ending <-chan time.Time
+	if limit := time.Duration(in.DeadlineMS) * time.Millisecond; limit > 0 && in.Ref == nil && s.seen.get(keyOf(&in.Envelope)) == (sight{}) {
+		ending = time.After(limit - min(limit/10, unseenBefore))
+	}
+	select {
+	case <-r.ended:
+	case <-ending:
+		s.requests.endUnseen(r)
+	case <-ctx.Done():
+	case <-s.life.Done():
 	}
 	select {
 	case <-r.ended:

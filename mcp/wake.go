@@ -88,6 +88,8 @@ func (s *Server) post(unread context.Context, session harness.Session, in *clien
 		s.seen.keepReply(key, newReplyWay(&in.Envelope))
 	case r.posted.Swap(true):
 		return &client.WakeAnswer{Posted: true} // for the same query, which has come again
+	case !r.claim():
+		return nil
 	default:
 		p.Came = r.arrived
 		p.Abandoned = func() bool { return s.requests.isUnwanted(r) }
@@ -102,6 +104,9 @@ func (s *Server) post(unread context.Context, session harness.Session, in *clien
 	answer := &client.WakeAnswer{Posted: err == nil || errors.Is(err, harness.ErrHeld) || errors.Is(err, harness.ErrGone), Proven: done.Proven}
 	if r != nil {
 		r.posted.Store(answer.Posted)
+		if !answer.Posted {
+			r.sights.Add(-1)
+		}
 	}
 	if !answer.Posted && !again {
 		s.seen.unwake(key)

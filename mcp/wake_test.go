@@ -286,3 +286,58 @@ func TestAWaitingWakeEndsWhenItsMessageIsRead(t *testing.T) {
 		t.Error("what was read can be waited for")
 	}
 }
+
+// A query that the session was neither shown nor woken for ends as one that has not arrived, before the daemon's own
+// deadline.
+func TestAQueryThatNobodySawHasNotArrived(t *testing.T) {
+	for name, want := range map[string]kinds.Delivered{"unseen": kinds.DeliveredNo, "shown": "", "woken": "", "refused": kinds.DeliveredNo, "a question": ""} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := newFakeSession()
+			p, agent := attachedProgram(t, newFakeDaemon(t), &Server{FindSession: func(context.Context, string, string) (harness.Session, error) { return f, nil }})
+			in := newInbound(kinds.KindQuery, &kinds.Query{Question: "?"})
+			in.DeadlineMS = 2000
+			in.TS -= 14 * 3600_000
+			if name == "a question" {
+				in.Ref = &in.ID
+			}
+			end := ask(t.Context(), agent, in)
+			p.awaitOpen(1)
+			switch name {
+			case "shown":
+				if r := p.must("shown", "acp_inbox", nil); !strings.Contains(r.Text, ", sent 14 h ago by its clock.") {
+					t.Errorf("it does not say how old it is: %s", r.Text)
+				}
+			case "refused":
+				f.set(false, context.Canceled)
+				fallthrough
+			case "woken":
+				told := *in
+				told.Wake = new(client.WakeGrant)
+				if err := agent.conn.Call(t.Context(), client.MethodWake, &told, nil); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if e := kinds.AsError(await.Receive(t, "the end", end).err); e.Code != kinds.Timeout || e.Delivered() != want {
+				t.Errorf("%v, delivered %q, want %q", e, e.Delivered(), want)
+			}
+		})
+	}
+	_, p, agent := newSession(t)
+	in, end := openQuery(t, agent, "?", 500)
+	p.awaitOpen(1)
+	late := p.server.requests.list()[0]
+	await.Receive(t, "the end", end)
+	if late.claim() {
+		t.Errorf("%s is shown after its sender was told that nobody saw it", in.ID)
+	}
+	in, end = openQuery(t, agent, "?", 500)
+	p.awaitOpen(1)
+	repeat := *in
+	repeat.DeadlineMS = 60_000
+	ask(t.Context(), agent, &repeat)
+	p.awaitWaiting(in, 2)
+	if e := kinds.AsError(await.Receive(t, "the end", end).err); e.Delivered() != "" || len(p.server.requests.list()) != 1 {
+		t.Errorf("a query of which a repeat waits: %v, delivered %q", e, e.Delivered())
+	}
+}

@@ -82,6 +82,7 @@ const (
 	EventTrust            EventType = "trust"             // a peer was trusted by invitation
 	EventIdentityConflict EventType = "identity_conflict" // two processes show one key, or a peer another key
 	EventDialEnded        EventType = "dial_ended"        // a dial that had an address ended: without Err if a connection is ready, whichever side dialled
+	EventAgents           EventType = "agents"            // the peer says that an agent has come for which it refused a message of this node. It may say so at any rate: one while the last one is being handled has to cost nothing
 	EventDecertified      EventType = "decertified"       // a key lost the certificate by which it was a peer, and its connections are closed
 )
 

@@ -223,6 +223,8 @@ func (c *conn) readControlItems(r *bufio.Reader) error {
 			c.advanceDrain()
 		case *wire.Paths:
 			c.handlePaths(item)
+		case *wire.Agents:
+			c.node.emitEvent(Event{Type: EventAgents, Peer: c.id})
 		case *wire.Done:
 			c.mu.Lock()
 			c.doneReceived = true

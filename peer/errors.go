@@ -41,8 +41,8 @@ const (
 	streamTimeout
 	streamTooLarge
 	streamInvalid
-	streamGoingAway // no handler ran: safe to repeat
-	streamOverloaded
+	streamGoingAway  // no handler ran: safe to repeat
+	streamOverloaded // no handler ran
 	streamInternal
 )
 
@@ -135,7 +135,7 @@ func (n *Node) newStreamError(id identity.ID, code quic.StreamErrorCode) *kinds.
 	case streamGoingAway:
 		return n.newUnreachableError(id, kinds.DeliveredNo, "it is shutting down; try again later")
 	case streamOverloaded:
-		return markRemoteError(id, kinds.Errorf(kinds.Overloaded, "%s has too much to do; try again later", name))
+		return markRemoteError(id, kinds.Errorf(kinds.Overloaded, "%s has too much to do; try again later", name)).WithDelivered(kinds.DeliveredNo)
 	}
 	return markRemoteError(id, kinds.Errorf(kinds.Internal, "%s failed to answer", name)).WithDelivered(kinds.DeliveredUnknown)
 }

@@ -200,7 +200,7 @@ func (c *conn) parseReply(env kinds.Checked, in *received) (*wire.Envelope, *kin
 		if err != nil {
 			return nil, bad(ownwords.Of(err))
 		}
-		return nil, markRemoteError(c.id, e.SanitizeForPeer())
+		return nil, markRemoteError(c.id, e.SanitizeForDaemon())
 	}
 	return reply, nil
 }

@@ -76,11 +76,14 @@ func TestInvalidRepliesAreFoundHere(t *testing.T) {
 			reply []byte
 			code  kinds.Code
 			by    string
+			came  kinds.Delivered
 		}{
-			"no envelope":   {[]byte{0xff}, kinds.Internal, ""},
-			"another's ref": {reply(kinds.KindResponse, `{"summary":"main"}`, &other), kinds.Internal, ""},
-			"no summary":    {reply(kinds.KindResponse, `{}`, &id), kinds.Internal, ""},
-			"an error":      {reply(kinds.KindError, `{"code":"no_agent","message":"nobody is here"}`, &id), kinds.NoAgent, c.key.ID().String()},
+			"no envelope":     {[]byte{0xff}, kinds.Internal, "", kinds.DeliveredUnknown},
+			"another's ref":   {reply(kinds.KindResponse, `{"summary":"main"}`, &other), kinds.Internal, "", kinds.DeliveredUnknown},
+			"no summary":      {reply(kinds.KindResponse, `{}`, &id), kinds.Internal, "", kinds.DeliveredUnknown},
+			"an error":        {reply(kinds.KindError, `{"code":"no_agent","message":"nobody is here"}`, &id), kinds.NoAgent, c.key.ID().String(), ""},
+			"a refusal":       {reply(kinds.KindError, `{"code":"no_agent","message":"nobody is here","details":{"delivered":"no"}}`, &id), kinds.NoAgent, c.key.ID().String(), kinds.DeliveredNo},
+			"not to be tried": {reply(kinds.KindError, `{"code":"internal","message":"it broke","details":{"delivered":"no"}}`, &id), kinds.Internal, c.key.ID().String(), ""},
 		} {
 			answered := make(chan struct{})
 			go func() {
@@ -95,8 +98,8 @@ func TestInvalidRepliesAreFoundHere(t *testing.T) {
 			call.ID = id
 			_, _, err := desk.Exchange(t.Context(), c.key.ID(), call)
 			<-answered
-			if e := kinds.AsError(err); e.Code != r.code || e.From != r.by {
-				t.Errorf("%s: %v from %q", name, err, e.From)
+			if e := kinds.AsError(err); e.Code != r.code || e.From != r.by || e.Delivered() != r.came {
+				t.Errorf("%s: %v from %q, delivered %q", name, err, e.From, e.Delivered())
 			}
 		}
 	})

@@ -62,8 +62,9 @@ func (c *conn) handleMessage(s *quic.ReceiveStream) {
 // refuseMessage sends the receipt of a message that is not taken.
 func (c *conn) refuseMessage(r *wire.Receipt, err error) {
 	c.logCause(err)
-	e := kinds.AsError(err).SanitizeForPeer()
+	e := kinds.AsError(err).SanitizeForDaemon()
 	r.State, r.Code, r.Message, r.RetryAfterMS = wire.Refused, string(e.Code), clipReceiptText(e.Message), e.RetryAfterMS
+	r.Undelivered = e.Delivered() == kinds.DeliveredNo
 	c.control.sendItem(r)
 }
 
@@ -124,9 +125,9 @@ func (c *conn) newUnreadError(code quic.StreamErrorCode, err error) *kinds.Error
 	case streamOverloaded:
 		e := kinds.Errorf(kinds.Overloaded, "%v; try again", err)
 		e.RetryAfterMS = 1000
-		return e
+		return e.WithDelivered(kinds.DeliveredNo)
 	case streamTimeout:
-		return kinds.Errorf(kinds.Timeout, "the message did not arrive whole in time")
+		return kinds.Errorf(kinds.Timeout, "the message did not arrive whole in time").WithDelivered(kinds.DeliveredNo)
 	case streamInvalid:
 		return kinds.Errorf(kinds.Invalid, "the message ended early")
 	}

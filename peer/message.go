@@ -140,7 +140,11 @@ func (c *conn) toOutcome(r *wire.Receipt) (Outcome, *kinds.Error) {
 	case wire.Held:
 		return Held, nil
 	}
-	return "", markRemoteError(c.id, kinds.NewErrorFromWire(r.Code, r.Message, r.RetryAfterMS))
+	e := markRemoteError(c.id, kinds.NewErrorFromWire(r.Code, r.Message, r.RetryAfterMS))
+	if r.Undelivered && e.Retryable {
+		e = e.WithDelivered(kinds.DeliveredNo)
+	}
+	return "", e
 }
 
 // stopAwaitingReceipt stops waiting for a receipt and reports whether it had not come yet.

@@ -173,6 +173,16 @@ func (n *Node) ForgetAddr(id identity.ID) {
 	}
 }
 
+// TellAgents tells a peer that an agent has come for which a message of the peer was refused. It does not block. The
+// word is lost if the peer is not connected or does not want it, and may be if much is on its way to the peer.
+func (n *Node) TellAgents(id identity.ID) {
+	if state := n.findState(id); state != nil {
+		if c := state.current.Load(); c != nil && slices.Contains(c.peerHello.Features, FeatureAgents) {
+			c.control.trySendItem(&wire.Agents{})
+		}
+	}
+}
+
 // Disconnect closes every connection to a peer at once, also those whose hello is
 // awaited. Call it after the trust store is changed: the reason that the peer gets depends on the store.
 func (n *Node) Disconnect(id identity.ID) {

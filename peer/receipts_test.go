@@ -19,8 +19,12 @@ func TestReceipts(t *testing.T) {
 		want   kinds.Code
 		text   string
 	}{
-		"refused":   {func() (wire.ReceiptState, error) { return 0, kinds.Errorf(kinds.NotFound, "no such task") }, kinds.NotFound, "no such task"},
-		"bad UTF-8": {func() (wire.ReceiptState, error) { return 0, kinds.Errorf(kinds.Invalid, "got %s", "\xff\xfex") }, kinds.Invalid, "got x"},
+		"before any agent": {func() (wire.ReceiptState, error) {
+			return 0, kinds.MarkNotDelivered(kinds.Errorf(kinds.Overloaded, "full"))
+		}, kinds.Overloaded, "full"},
+		"perhaps with an agent": {func() (wire.ReceiptState, error) { return 0, kinds.Errorf(kinds.Overloaded, "later") }, kinds.Overloaded, "later"},
+		"refused":               {func() (wire.ReceiptState, error) { return 0, kinds.Errorf(kinds.NotFound, "no such task") }, kinds.NotFound, "no such task"},
+		"bad UTF-8":             {func() (wire.ReceiptState, error) { return 0, kinds.Errorf(kinds.Invalid, "got %s", "\xff\xfex") }, kinds.Invalid, "got x"},
 		"cut in a letter": {func() (wire.ReceiptState, error) {
 			return 0, kinds.Errorf(kinds.Invalid, "%s", strings.Repeat("é", 2000))
 		}, kinds.Invalid, strings.Repeat("é", 512)},
@@ -40,7 +44,7 @@ func TestReceipts(t *testing.T) {
 					c.Message = func(context.Context, *Passing) (wire.ReceiptState, error) { return tt.answer() }
 				})
 				_, err := a.Send(t.Context(), b.ID(), notify("a.b"), true)
-				if e := kinds.AsError(err); err == nil || e.Code != tt.want || tt.text != "" && e.Message != tt.text {
+				if e := kinds.AsError(err); err == nil || e.Code != tt.want || tt.text != "" && e.Message != tt.text || (e.Delivered() == kinds.DeliveredNo) != (tt.text == "full") {
 					t.Errorf("got %v", err)
 				}
 				a.ask(b, "it lives on")

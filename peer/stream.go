@@ -39,6 +39,9 @@ const FeatureChannel = "channel2"
 // question about a delegation. Without it, no such query is sent.
 const FeatureQuestions = "questions"
 
+// FeatureAgents is the feature of a hello whose sender wants to know when an agent has come: see [Node.TellAgents].
+const FeatureAgents = "agents"
+
 // OpenStream opens a stream of a type that the peer announced in its hello and
 // writes the type. It blocks like Exchange does until a connection is ready.
 // The caller ends it with Close or Cancel; when ctx ends, it is cancelled.

@@ -239,3 +239,35 @@ func TestStreamOnAConnectionThatLeaves(t *testing.T) {
 		}
 	})
 }
+
+// TestAgentsHaveCome: a peer that wants to know is told that an agent has come, and any number of such words ends no
+// connection.
+func TestAgentsHaveCome(t *testing.T) {
+	for _, wants := range []bool{true, false} {
+		bubble(t, nil, func(t *testing.T, w *network) {
+			a, b := w.pair(func(c *Config) {
+				if wants {
+					c.Features = []string{FeatureAgents}
+				}
+			})
+			a.TellAgents(b.ID()) // not connected
+			a.ask(b, "first")
+			a.TellAgents(b.ID())
+			a.ask(b, "then")
+			if n := b.saw(EventAgents); n != map[bool]int{true: 1}[wants] || a.saw(EventAgents) > 0 {
+				t.Errorf("wanted %v: %d words", wants, n)
+			}
+		})
+	}
+	bubble(t, nil, func(t *testing.T, w *network) {
+		a, h := w.facing(nil)
+		c := h.trusted(a)
+		for range 1000 {
+			c.write(item(t, &wire.Agents{}))
+		}
+		c.alive()
+		if n := a.saw(EventAgents); n != 1000 {
+			t.Errorf("%d words", n)
+		}
+	})
+}

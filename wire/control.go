@@ -11,7 +11,7 @@ import (
 )
 
 // Item is one control item: *Hello, *Receipt, *Goaway, *Ping, *Pong, *Done, *Paths,
-// *Renewal, or *Unknown for a type of a later version.
+// *Renewal, *Agents, or *Unknown for a type of a later version.
 type Item interface {
 	listElements() []any // as it is encoded
 	checkFields() error  // what its fields may hold
@@ -24,7 +24,7 @@ type Hello struct {
 	Boot       Boot     `cbor:"boot"`        // drawn at each start of the process
 	Software   string   `cbor:"software"`    // name and version of the program
 	MaxMessage uint64   `cbor:"max_message"` // bytes of the largest envelope that it takes
-	Features   []string `cbor:"features"`    // beyond the core: "mail", "channel2", "file", "questions", "paths"
+	Features   []string `cbor:"features"`    // beyond the core: "mail", "channel2", "file", "questions", "paths", "agents"
 	PQ         *HelloPQ `cbor:"pq,omitempty"`
 	Cert       []byte   `cbor:"cert,omitempty"` // OpenSSH's certificate of the daemon's key, in binary form; empty: none
 }
@@ -68,6 +68,7 @@ type Receipt struct {
 	Code         string // set when refused
 	Message      string
 	RetryAfterMS uint64
+	Undelivered  bool // no agent had the refused message
 }
 
 // Goaway says that its sender opens no further streams on this connection.
@@ -100,6 +101,9 @@ type Paths struct {
 // Renewal takes the place of the certificate that its sender has shown before.
 type Renewal struct{ Cert []byte } // empty if the certificate was removed
 
+// Agents says that an agent has come for which a message of the receiver was refused lately.
+type Agents struct{}
+
 // Unknown is an item of a type that this version does not know; it is ignored.
 type Unknown struct{ Type uint64 }
 
@@ -112,6 +116,7 @@ const (
 	itemDone
 	itemPaths
 	itemRenewal
+	itemAgents
 )
 
 func (h *Hello) listElements() []any { return []any{itemHello, h} }
@@ -119,6 +124,8 @@ func (h *Hello) listElements() []any { return []any{itemHello, h} }
 func (r *Receipt) listElements() []any {
 	a := []any{itemReceipt, r.Stream, uint8(r.State), r.Code, r.Message, r.RetryAfterMS}
 	switch {
+	case r.Undelivered:
+		return append(a, "no")
 	case r.RetryAfterMS > 0:
 		return a
 	case r.Code != "" || r.Message != "":
@@ -133,6 +140,7 @@ func (p *Pong) listElements() []any    { return []any{itemPong, p.N, p.Pad} }
 func (*Done) listElements() []any      { return []any{itemDone} }
 func (p *Paths) listElements() []any   { return []any{itemPaths, p.Round, p.Addrs} }
 func (r *Renewal) listElements() []any { return []any{itemRenewal, r.Cert} }
+func (*Agents) listElements() []any    { return []any{itemAgents} }
 func (u *Unknown) listElements() []any { return []any{u.Type} }
 
 func (h *Hello) checkFields() error {
@@ -197,6 +205,7 @@ func (*Goaway) checkFields() error  { return nil }
 func (*Ping) checkFields() error    { return nil }
 func (*Pong) checkFields() error    { return nil }
 func (*Done) checkFields() error    { return nil }
+func (*Agents) checkFields() error  { return nil }
 func (*Unknown) checkFields() error { return nil }
 
 // AppendControlItem appends an item with its length, a QUIC variable-length integer
@@ -283,6 +292,12 @@ func (e *elementReader) readItemFields(typ uint64) Item {
 		if e.hasMore() {
 			r.RetryAfterMS = e.readUint("receipt.retry_after_ms")
 		}
+		if e.hasMore() {
+			r.Undelivered = readElement(e, "receipt.delivered", func(v cborValue) (bool, error) {
+				said, err := v.readText()
+				return err == nil && said == "no", nil // anything else is of a later version
+			})
+		}
 		return r
 	case itemGoaway:
 		return &Goaway{Code: e.readUint("goaway.code")}
@@ -296,6 +311,8 @@ func (e *elementReader) readItemFields(typ uint64) Item {
 		return &Paths{Round: e.readUint("paths.round"), Addrs: readElement(e, "paths.addrs", cborValue.readTexts)}
 	case itemRenewal:
 		return &Renewal{Cert: e.readBytes("cert.cert")}
+	case itemAgents:
+		return &Agents{}
 	}
 	return &Unknown{Type: typ}
 }

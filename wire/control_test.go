@@ -23,9 +23,10 @@ func items() []Item {
 		&Receipt{Stream: 2, State: Handed}, &Receipt{Stream: 1 << 61, State: Held},
 		&Receipt{Stream: 6, State: Refused, Code: "overloaded", Message: "wait", RetryAfterMS: 250},
 		&Receipt{Stream: 6, State: Refused, Code: "invalid"},
+		&Receipt{Stream: 6, State: Refused, Code: "overloaded", Undelivered: true},
 		&Goaway{Code: 1}, &Ping{N: 7, Pad: make([]byte, 64)}, &Pong{N: 7, Pad: []byte{}}, &Done{},
 		&Paths{Round: 2, Addrs: []string{}}, &Paths{Round: 1 << 62, Addrs: []string{"192.0.2.7:7117", "[2001:db8::7]:7117"}},
-		&Renewal{Cert: []byte{}}, &Renewal{Cert: make([]byte, 4096)},
+		&Renewal{Cert: []byte{}}, &Renewal{Cert: make([]byte, 4096)}, &Agents{},
 	}
 }
 

@@ -54,6 +54,7 @@ type Service struct {
 	SlowTakers *budget.Account // of messages for which some agents still have time
 
 	places    *budget.Account
+	awaited   awaitedAgents
 	lines     agentLog
 	attaching sync.Mutex // held while an agent is attached or detached, so that each step finds what the last one left
 }

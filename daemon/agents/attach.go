@@ -24,6 +24,11 @@ func (s *Service) serveAttach(ctx context.Context, c *local.Conn, p *client.Atta
 		s.Log.Warn("open delegations pass to the agent of their name in memory only", "agent", a.Name, "err", err)
 	}
 	s.Delegations.UpdateAgentPresence(a.Name)
+	for _, id := range s.awaited.take(a.Name) {
+		if p, ok := s.Trust.FindPeer(id); ok && s.Permissions.MayDiscover(p) {
+			s.Node.TellAgents(id)
+		}
+	}
 	if a.IsSession() {
 		s.Calls.Go(func() { s.Sessions.WakeRestored(context.WithoutCancel(ctx), a, p.Key != "") })
 	}

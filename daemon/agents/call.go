@@ -37,6 +37,8 @@ func Call(ctx context.Context, limit time.Duration, a *registry.Agent, in *clien
 		return gone
 	case isCoded && coded.Code.Info().Local: // of a call of the agent's, with words for this machine
 		return kinds.Errorf(kinds.Internal, "agent %s failed: a call that it made has failed", a.Name)
+	case isCoded && coded.Code == kinds.Timeout && in.Kind == kinds.KindQuery && in.Ref == nil && a.IsSession():
+		return coded.SanitizeForDaemon() // delivered no: its model was neither shown the query nor woken for it
 	case isCoded:
 		return coded.SanitizeForPeer()
 	case isRPC && rpc.Code == jsonrpc.CodeMethodNotFound:

@@ -26,10 +26,14 @@ func (s *Service) HandOrHold(ctx context.Context, sender identity.Peer, env *wir
 	} else if held {
 		return inbox.Outcome{State: wire.Held}, true
 	}
-	if s.Offer(ctx, WithoutSessions(takers), in) {
+	offered := WithoutSessions(takers)
+	if s.Offer(ctx, offered, in) {
 		return inbox.Outcome{State: wire.Handed}, true
 	}
-	if err := s.Inbox.AddMessage(ctx, env, agent, origin); err != nil {
+	switch err := s.Inbox.AddMessage(ctx, env, agent, origin); {
+	case err != nil && len(offered) > 0: // one of them may have it
+		return inbox.Outcome{Err: err}, false
+	case err != nil:
 		return inbox.Refuse(err)
 	}
 	// While the agents had their time, an untrust may have emptied the inbox.

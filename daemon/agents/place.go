@@ -13,6 +13,14 @@ import (
 // is left for other peers, while there are any, and half of those of a session in any case. Half of
 // all places of an agent are left for peers that the owner trusts, while there are any.
 func (s *Service) ReservePlace(from identity.ID, kind, domain, name string) (*registry.Reservation, error) {
+	p, err := s.reservePlace(from, kind, domain, name)
+	if errors.Is(err, &kinds.Error{Code: kinds.NoAgent}) {
+		s.awaited.add(from, name)
+	}
+	return p, err
+}
+
+func (s *Service) reservePlace(from identity.ID, kind, domain, name string) (*registry.Reservation, error) {
 	p, err := s.Registry.ReserveAgent(from, false, kind, domain, name)
 	if err != nil && name == "" && isNoAgentError(err) {
 		if name, err = s.Sessions.ChooseSession(from, kind, domain, err); err == nil {

@@ -49,9 +49,11 @@ type Outcome struct {
 	Err   error
 }
 
-// Refuse returns the outcome of a message that was refused before anything was done. keep is false, so that a
-// repeat may run anew.
-func Refuse(err error) (o Outcome, keep bool) { return Outcome{Err: err}, false }
+// Refuse returns the outcome of a message that was refused before anything was done, so no agent had it. keep is false, so
+// that a repeat may run anew.
+func Refuse(err error) (o Outcome, keep bool) {
+	return Outcome{Err: kinds.MarkNotDelivered(err)}, false
+}
 
 // Run is the one run of a message, however often it comes.
 type Run struct {

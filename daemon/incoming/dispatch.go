@@ -165,14 +165,14 @@ func (s *Service) handleQueryOrQuestion(ctx context.Context, query *peer.Passing
 func (s *Service) handleQuery(ctx context.Context, query *peer.Passing) (wire.Payload, error) {
 	env, sender := query.Envelope, query.Sender
 	if err := s.Permissions.CheckAllowed(sender, env.Kind, query.Domain); err != nil {
-		return nil, err
+		return nil, kinds.MarkNotDelivered(err)
 	}
 	if err := s.Drain.CheckTakesWork(); err != nil {
-		return nil, err
+		return nil, kinds.MarkNotDelivered(err)
 	}
 	p, err := s.Agents.ReservePlace(sender.ID, env.Kind, query.Domain, env.Agent)
 	if err != nil {
-		return nil, err
+		return nil, kinds.MarkNotDelivered(err)
 	}
 	defer s.Registry.ReleasePlace(p)
 	query.SetAgent(&p.Agent.Name)
@@ -188,7 +188,7 @@ func (s *Service) handleQuery(ctx context.Context, query *peer.Passing) (wire.Pa
 		ctx = asking
 	}
 	if err := agents.Call(ctx, deadline, p.Agent, in, &answer); err != nil {
-		return nil, err
+		return nil, s.Sessions.ExplainUnseen(p.Agent, sender, in, err)
 	}
 	answered = true
 	return answer, nil

@@ -45,7 +45,7 @@ func (s *Service) HandleEvent(e peer.Event) {
 	}
 	e.Addr = shortenLinkAddr(e.Addr)
 	switch e.Type {
-	case peer.EventDialEnded:
+	case peer.EventDialEnded, peer.EventAgents:
 		return
 	case peer.EventDecertified:
 		s.refusers.Delete(e.Peer)

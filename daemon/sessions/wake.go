@@ -142,7 +142,7 @@ func (s *Service) BeginQuery(ctx context.Context, a *registry.Agent, sender iden
 	asking, cancel := context.WithCancelCause(ctx)
 	endExchange := s.BeginExchange(a, sender, in, func() { cancel(NewDeclinedError(in.Kind)) })
 	m := waking.Message{Agent: a.Name, Peer: sender, Kind: in.Kind, ID: in.ID}
-	timer := time.AfterFunc(limit-min(limit/10, maxEarly), func() {
+	timer := time.AfterFunc(limit-min(limit/20, maxEarly), func() {
 		if !s.Waker.HasWoken(m) {
 			cancel(s.newUnwokenError(m))
 		} else if asked := s.Agents.FindByName(a.Name); asked != nil && asked.IsSession() && asked.Session.Asks != "" {
@@ -153,8 +153,22 @@ func (s *Service) BeginQuery(ctx context.Context, a *registry.Agent, sender iden
 }
 
 // maxEarly bounds how long before the deadline an asker gets the error that a session was not woken. Most
-// messages and their replies take less.
+// messages and their replies take less. A session that knows that its model has not seen the query says so before that.
 const maxEarly = time.Second / 2
+
+// ExplainUnseen returns the error for the asker of a query to which a session has answered with err. If err says that
+// its model has not seen the query, the asker gets the reason, unless this daemon knows better.
+func (s *Service) ExplainUnseen(a *registry.Agent, sender identity.Peer, in *client.Inbound, err error) error {
+	e := kinds.AsError(err)
+	m := waking.Message{Agent: a.Name, Peer: sender, Kind: in.Kind, ID: in.ID}
+	switch {
+	case e.Delivered() != kinds.DeliveredNo:
+		return err
+	case s.Waker.HasWoken(m):
+		return e.SanitizeForPeer()
+	}
+	return s.newUnwokenError(m).WithDelivered(kinds.DeliveredNo)
+}
 
 // newUnwokenError returns the error for the asker of a query for which a session was not woken in time.
 func (s *Service) newUnwokenError(m waking.Message) *kinds.Error {

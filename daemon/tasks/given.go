@@ -111,11 +111,11 @@ func (s *Service) recordFailedDelegate(ctx context.Context, t *delegation.Delega
 	case errors.Is(context.Cause(ctx), errCancelled):
 		e = errCancelled
 		_, fail = s.Delegations.EndDelegation(ctx, t, delegation.Ending{State: client.TaskCancelled, Outcome: e.Message})
-	case fresh && (e.Delivered() == kinds.DeliveredNo || e.From == "" && e.Code == kinds.Invalid):
+	case fresh && e.From == "" && (e.Delivered() == kinds.DeliveredNo || e.Code == kinds.Invalid):
 		fail = s.Delegations.DeleteUnsent(ctx, t) // it never left: as if it had never been
 	case e.Code == kinds.NotTrusted: // nothing will come of an earlier attempt either
 		fail = s.endUntrustedDelegation(ctx, t, e.Message)
-	case e.From != "" && e.Delivered() != kinds.DeliveredUnknown && e.Code != kinds.Internal && e.Code != kinds.Timeout && e.Code != kinds.Cancelled:
+	case e.From != "" && (e.Delivered() == kinds.DeliveredNo || e.Delivered() == "" && e.Code != kinds.Internal && e.Code != kinds.Timeout && e.Code != kinds.Cancelled):
 		fail = s.Delegations.RecordRefusal(ctx, t, e.Message)
 	default: // a failed receiver may have begun it, and so may an earlier attempt
 		fail = s.Delegations.SetState(ctx, t, client.TaskUnknown)

@@ -153,16 +153,16 @@ func (s *Service) HandleCancel(ctx context.Context, sender identity.Peer, env *w
 	if a := s.Registry.FindByName(t.Agent); a != nil {
 		s.Repeats.AddTaker(env.From, env.ID, a.KeyHash)
 		if err := agents.Call(ctx, kinds.AckDeadline, a, &client.Inbound{Envelope: *env, Name: sender.Name, Delegation: s.Describe(ctx, t, false)}, &ack); err != nil {
-			return inbox.Refuse(err) // cancelling twice does no harm
+			return inbox.Outcome{Err: err}, false // the agent may have it; cancelling twice does no harm
 		}
 	}
 	said, err := parseAck(ack)
 	if err != nil {
-		return inbox.Refuse(err)
+		return inbox.Outcome{Err: err}, false
 	}
 	if said.Accepted {
 		if ack, err = s.endCancelledTask(ctx, t, env, ack); err != nil {
-			return inbox.Refuse(err)
+			return inbox.Outcome{Err: err}, false
 		}
 	}
 	return inbox.Outcome{Ack: ack}, true

@@ -365,7 +365,7 @@ func renderWork(in *client.Inbound, r *profile.Runner, limit time.Duration) stri
 		how += " You have " + kinds.FormatDuration(limit.Round(time.Second)) + " for it."
 	}
 	return client.RenderPeerMessage(client.PeerMessage{
-		Peer: in.Name, ID: in.From, Agent: in.FromAgent, Kind: in.Kind, Message: in.ID, Payload: in.Payload, Answer: how,
+		Peer: in.Name, ID: in.From, Agent: in.FromAgent, Kind: in.Kind, Message: in.ID, TS: in.TS, Payload: in.Payload, Answer: how,
 	})
 }
 

@@ -138,7 +138,7 @@ func (v *verbs) printInbox(ctx context.Context, inbox *client.Inbox, taken bool)
 func (v *verbs) printInboxForModel(inbox *client.Inbox, names map[identity.ID]string) {
 	for _, m := range inbox.Messages {
 		shown := client.PeerMessage{
-			ID: m.Envelope.From, Peer: names[m.Envelope.From], Agent: m.Envelope.FromAgent, Kind: m.Envelope.Kind, Message: m.Envelope.ID, Payload: m.Envelope.Payload,
+			ID: m.Envelope.From, Peer: names[m.Envelope.From], Agent: m.Envelope.FromAgent, Kind: m.Envelope.Kind, Message: m.Envelope.ID, TS: m.Envelope.TS, Payload: m.Envelope.Payload,
 			Answer: fmt.Sprintf("No answer is due; it is number %d of the inbox.", m.Seq),
 		}
 		if f := m.FileReport(); f != nil {
