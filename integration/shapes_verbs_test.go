@@ -369,6 +369,7 @@ func runVerbsWithDaemons(t *testing.T, all shapes) {
 	await.Until(t, "echo is attached", func() bool { return len(desk.status().Agents) == 1 })
 	await.Until(t, "the laptop is back", func() bool { return laptop.FindPeer(desk.ID).State == client.PeerConnected })
 	laptop.MustOutput("query", "desk/echo", "Ready?")
+	all.add(t, "query --all", laptop.MustOutput("query", "--all", "Ready?", "--json"))
 	laptop.MustOutput("delegate", "desk/echo", "Build.", "--wait")
 	await.Until(t, "what was served is told", func() bool { return strings.Count(serving.Stdout.String(), "\n") >= 2 })
 	serving.Stop()

@@ -34,23 +34,24 @@ type keptCall struct {
 	done   chan struct{} // closed when it has ended; then answer and err are set
 	answer *client.Answer
 	file   *fileSend // nil: it is a query
+	all    *askedAll // of a query to all peers, which has no answer of its own; else nil
 	err    error
 	ended  time.Time // guarded by callTable.mu; zero: it is under way
 }
 
-// beginCall begins a query, or the sending of file, and keeps it. ask runs in a goroutine of its own. The error is
+// beginCall begins a call of which the id, to, file and all are set, and keeps it. ask runs in a goroutine of its own. The error is
 // overloaded if as many as can be kept are under way, and invalid if one of that id is.
-func (s *Server) beginCall(id wire.MessageID, to string, file *fileSend, ask func(context.Context) (*client.Answer, error)) (*keptCall, error) {
+func (s *Server) beginCall(c *keptCall, ask func(context.Context) (*client.Answer, error)) error {
 	t := &s.calls
 	ctx, cancel := context.WithCancel(s.life)
-	c := &keptCall{id: id, to: client.Line(cutText(to, 100)), file: file, begun: time.Now(), cancel: cancel, done: make(chan struct{})}
+	c.to, c.begun, c.cancel, c.done = client.Line(cutText(c.to, 100)), time.Now(), cancel, make(chan struct{})
 	t.mu.Lock()
 	t.dropOld(s.timing.keep)
 	err := t.add(c)
 	t.mu.Unlock()
 	if err != nil {
 		cancel()
-		return nil, err
+		return err
 	}
 	s.goOn(func(context.Context) {
 		defer cancel()
@@ -64,7 +65,7 @@ func (s *Server) beginCall(id wire.MessageID, to string, file *fileSend, ask fun
 		c.err = errPanic // if ask panics
 		c.answer, c.err = ask(ctx)
 	})
-	return c, nil
+	return nil
 }
 
 // add keeps a call, in the place of one with the same id that has ended. If there are too many, the oldest one
@@ -103,6 +104,10 @@ func (t *callTable) dropOld(keep time.Duration) {
 
 // size returns what the outcome of a call takes, in bytes. It has ended.
 func (c *keptCall) size() int {
+	if c.all != nil {
+		_, _, _, size := c.all.read()
+		return size
+	}
 	if e, ok := errors.AsType[*kinds.Error](c.err); ok {
 		return len(e.Message) + len(e.Details)
 	}

@@ -87,7 +87,8 @@ func (s *Server) sendFile(ctx context.Context, call *toolCall, a *fileArguments)
 			return s.Daemon.SendFile(ctx, p, f, w.note)
 		})
 	}
-	c, err := s.beginCall(h.ID, a.To, w, func(ctx context.Context) (_ *client.Answer, err error) {
+	c := &keptCall{id: h.ID, to: a.To, file: w}
+	err = s.beginCall(c, func(ctx context.Context) (_ *client.Answer, err error) {
 		w.sent, err = s.awaitFile(ctx, func() (client.FileSent, error) {
 			defer f.Close()
 			sent, err := send(ctx, h)

@@ -47,11 +47,21 @@ func (s *Server) callQuery(ctx context.Context, call *toolCall) (*result, error)
 	if err != nil {
 		return nil, err
 	}
+	c := &keptCall{id: h.ID, to: cmp.Or(a.To, "whoever delegated")}
+	if a.To == toAll {
+		c.to, c.all, call.again = "all peers", new(askedAll), ""
+		if a.ID != "" {
+			return nil, kinds.Errorf(kinds.Invalid, "id: each of several peers gets an id of its own: repeat it for one")
+		}
+	}
 	payload, err := newPayload(kinds.KindQuery, &kinds.Query{Question: a.Question, Domain: a.Domain, DeadlineMS: deadline})
 	if err != nil {
 		return nil, err
 	}
-	c, err := s.beginCall(h.ID, cmp.Or(a.To, "whoever delegated"), nil, func(ctx context.Context) (*client.Answer, error) {
+	err = s.beginCall(c, func(ctx context.Context) (*client.Answer, error) {
+		if c.all != nil {
+			return nil, s.askAll(ctx, c.all, h, a.Domain, payload)
+		}
 		return sendWith(ctx, s, h, func(h client.Head) (*client.Answer, error) {
 			return s.Daemon.Query(ctx, client.QueryParams{Head: h, To: a.To, Ref: ref, Payload: payload})
 		})
@@ -129,7 +139,11 @@ func (s *Server) newPendingResult(c *keptCall) *result {
 
 // describeProgress says how far a kept call is that has not ended.
 func (c *keptCall) describeProgress() string {
-	if c.file == nil {
+	switch {
+	case c.all != nil:
+		_, answered, most, _ := c.all.read()
+		return fmt.Sprintf("%d of %d peers have answered, and do result shows what has come", answered, most)
+	case c.file == nil:
 		return "The answer of " + c.to + " has not come yet"
 	}
 	return c.file.describe(c.to)
@@ -137,6 +151,9 @@ func (c *keptCall) describeProgress() string {
 
 // describeCall makes the result of a call that has ended, with a page of its answer.
 func (s *Server) describeCall(ctx context.Context, c *keptCall, page int) (*result, error) {
+	if c.all != nil {
+		return s.describeAll(ctx, c, page)
+	}
 	if c.err != nil {
 		return nil, c.err
 	}

@@ -147,7 +147,8 @@ func TestKeptOutcomesAreBounded(t *testing.T) {
 		s.prepare()
 		end := func(answer string, err error) {
 			t.Helper()
-			c, refusal := s.beginCall(wire.NewMessageID(), "desk", nil, func(context.Context) (*client.Answer, error) {
+			c := &keptCall{id: wire.NewMessageID(), to: "desk"}
+			refusal := s.beginCall(c, func(context.Context) (*client.Answer, error) {
 				return &client.Answer{Payload: wire.Payload(answer)}, err
 			})
 			if refusal != nil {
@@ -466,7 +467,8 @@ func TestPagesOfManyLinesAreShorter(t *testing.T) {
 // A query whose sending panics has ended, and its place is free again.
 func TestAQueryThatPanicsHasEnded(t *testing.T) {
 	p := startProgram(t, newFakeDaemon(t), &Server{Log: func(string, ...any) {}})
-	c, err := p.server.beginCall(wire.NewMessageID(), "desk", nil, func(context.Context) (*client.Answer, error) { panic("oh") })
+	c := &keptCall{id: wire.NewMessageID(), to: "desk"}
+	err := p.server.beginCall(c, func(context.Context) (*client.Answer, error) { panic("oh") })
 	if err != nil {
 		t.Fatal(err)
 	}

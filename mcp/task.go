@@ -90,7 +90,7 @@ func (s *Server) workOnCall(ctx context.Context, call *toolCall, c *keptCall, a 
 	case "wait":
 		return s.awaitCall(ctx, call, c)
 	}
-	if c.isOver() {
+	if c.isOver() || c.all != nil && a.Do == "result" {
 		return s.describeCall(ctx, c, a.Page)
 	}
 	return s.newPendingResult(c), nil

@@ -49,7 +49,7 @@ var tools = []*tool{
 	{
 		name: "acp_query", always: true, call: (*Server).callQuery,
 		description: `Ask a peer's agent a question and wait for the answer. After 45 s the result is "pending": go on with acp_task.`,
-		schema:      schema(`"to":{"type":"string","description":"peer, or peer/agent; left out: ask back about the delegation in about"},"question":{"type":"string","description":"whole and self-contained: they do not see your files or conversation"},"domain":{"type":"string","description":"what it is about, like code.review"},"deadline_s":{"type":"number","description":"default and most: 600"},"thread":{"type":"string","description":"name of a conversation, to go on with it"},`+about+repeat, "question"),
+		schema:      schema(`"to":{"type":"string","description":"peer, or peer/agent; *: all connected peers; left out: ask back about the delegation in about"},"question":{"type":"string","description":"whole and self-contained: they do not see your files or conversation"},"domain":{"type":"string","description":"what it is about, like code.review"},"deadline_s":{"type":"number","description":"default and most: 600"},"thread":{"type":"string","description":"name of a conversation, to go on with it"},`+about+repeat, "question"),
 	},
 	{
 		name: "acp_delegate", call: (*Server).callDelegate,

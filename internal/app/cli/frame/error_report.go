@@ -95,7 +95,7 @@ func (f *Frame) reportError(ctx context.Context, cmd *cobra.Command, args []stri
 		told.Message = strings.Join(f.read, ", ") + ": " + trimVerb(cmd, told.Message)
 	}
 	if e.From != "" && f.ForModel {
-		f.printErrorForModel(ctx, e)
+		f.PrintErrorForModel(ctx, e)
 		told.From, told.Message = "", f.FindPetname(ctx, e.From)+" answered with an error, which is on standard output"
 	}
 	if h, ok := errors.AsType[hint](err); ok {
@@ -145,8 +145,8 @@ func (f *Frame) DescribeQuoted(e *kinds.Error) string {
 	return "\nit says: " + ownwords.Quote(e.Quoted)
 }
 
-// printErrorForModel prints an error that a peer raised for a model.
-func (f *Frame) printErrorForModel(ctx context.Context, e *kinds.Error) {
+// PrintErrorForModel prints an error that a peer raised for a model.
+func (f *Frame) PrintErrorForModel(ctx context.Context, e *kinds.Error) {
 	m := client.PeerMessage{Peer: f.FindPetname(ctx, e.From), Kind: kinds.KindError, Payload: kinds.EncodePayload(e.SanitizeForPeer())}
 	m.ID, _ = identity.ParseID(e.From)
 	f.PrintForModel(m)

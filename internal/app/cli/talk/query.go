@@ -24,6 +24,7 @@ type queryFlags struct {
 	query    kinds.Query
 	deadline time.Duration
 	ref      string
+	all      bool
 }
 
 func (v *verbs) newQueryCmd() *cobra.Command {
@@ -35,16 +36,23 @@ func (v *verbs) newQueryCmd() *cobra.Command {
   acpctl query desk/reviewer --domain code.review --deadline 2m @question.txt
   git diff | acpctl query desk -
   acpctl query desk --json --payload '{"question": "Status?", "max_tokens": 50}'
-  acpctl query --ref "$ACP_ID" 'Which branch?'         while working on a delegation`,
+  acpctl query --ref "$ACP_ID" 'Which branch?'         while working on a delegation
+  acpctl query --all --domain code.review 'Who has time for a review?'`,
 		Long: `It asks an agent at PEER, and prints the answer to standard output: its summary, and below that its data as JSON. QUESTION may be - (standard input) or @file; at a terminal acpctl asks for it if it is missing.
 An interrupt ends the question at the other side too. A question that is sent again, even under the same --id, is asked
 again. With --wait-online acpctl waits for a peer that cannot be reached, and sends the question once.
 
 With --ref, and without PEER, it asks the agent that gave a delegation to an agent here. Without --deadline it waits as
-long as the delegation lasts, and asks again after a daemon was away. The answer is kept until the delegation ends.`,
+long as the delegation lasts, and asks again after a daemon was away. The answer is kept until the delegation ends.
+
+With --all, and without PEER, it asks all connected peers that you trust by name, at most 16. Each line of an answer
+has who said it and a tab before it; at a terminal a heading has that. Whoever is skipped is told to standard error. It
+succeeds if one answers.`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			switch {
-			case q.ref != "":
+			case q.all && len(args) > 1:
+				return frame.UsageErrorf("--all asks all peers: leave PEER out, and put a question with spaces in quotes")
+			case q.ref != "", q.all:
 				args = append([]string{"none"}, args...) // the daemon knows who it is
 			case len(args) == 1 && v.InTTY && !cmd.Flags().Changed("payload"):
 				args = append(args, "asked for") // by runQuery
@@ -59,6 +67,7 @@ long as the delegation lasts, and asks again after a daemon was away. The answer
 	f.DurationVar(&q.deadline, "deadline", 0, "how long to wait for the answer, at most 10m (default 30s, and 10m for a session)")
 	f.StringVar(&q.thread, "thread", "", "name of the conversation")
 	f.StringVar(&q.ref, "ref", "", "id of a delegation that an agent here works on: asks back whoever gave it")
+	f.BoolVar(&q.all, "all", false, "ask all connected peers")
 	v.addForModelFlag(cmd)
 	q.addFlags(cmd)
 	f.DurationVar(&q.patience, "wait-for-peer", 0, "the name that --wait-online had")
@@ -73,7 +82,11 @@ func (v *verbs) runQuery(cmd *cobra.Command, args []string, q *queryFlags) error
 		return err
 	}
 	params := client.QueryParams{}
-	if q.ref != "" {
+	if q.all {
+		for _, name := range frame.ListGiven(cmd, "id", "ref", "wait-online", "wait-for-peer") {
+			return frame.UsageErrorf("--%s is about one peer: leave it out, or --all", name)
+		}
+	} else if q.ref != "" {
 		if q.query.Domain != "" || q.patience != 0 || q.thread != "" {
 			return frame.UsageErrorf("--ref: the question goes to whoever delegated: leave out --domain, --thread and --wait-online")
 		}
@@ -96,7 +109,7 @@ func (v *verbs) runQuery(cmd *cobra.Command, args []string, q *queryFlags) error
 			return nil, err
 		}
 		q.query.DeadlineMS, err = frame.ReadMilliseconds(cmd, "deadline", q.deadline, kinds.MaxQueryDeadline)
-		if err == nil && q.query.DeadlineMS == 0 && (q.ref != "" || v.waitsForTurn(ctx, params.To)) {
+		if err == nil && q.query.DeadlineMS == 0 && !q.all && (q.ref != "" || v.waitsForTurn(ctx, params.To)) {
 			q.query.DeadlineMS = uint64(kinds.MaxQueryDeadline.Milliseconds())
 		}
 		return &q.query, err
@@ -105,6 +118,9 @@ func (v *verbs) runQuery(cmd *cobra.Command, args []string, q *queryFlags) error
 		return err
 	}
 	params.Head, params.Payload = h, p
+	if q.all {
+		return v.queryAll(ctx, params, q)
+	}
 	return v.queryAgent(ctx, params, func(ask func() error) error {
 		if q.ref != "" && !cmd.Flags().Changed("deadline") {
 			return frame.RetryWhile(ctx, kinds.MaxTaskDeadline, 2*time.Second, newAskAgain(), ask)
@@ -181,10 +197,7 @@ func (v *verbs) queryAgent(ctx context.Context, params client.QueryParams, retry
 		return err
 	}
 	if v.ForModel {
-		v.printForModel(ctx, client.PeerMessage{
-			ID: answer.From, Agent: answer.FromAgent, Kind: answer.Kind, Ref: answer.ID, Payload: answer.Payload,
-			Answer: "It answers your question; nothing has to be sent back.",
-		})
+		v.printAnswerForModel(ctx, answer)
 	} else {
 		v.PrintAnswer(r.Summary, r.Data)
 	}
@@ -192,22 +205,30 @@ func (v *verbs) queryAgent(ctx context.Context, params client.QueryParams, retry
 		v.warnTruncated()
 	}
 	if v.ErrTTY {
-		v.PrintForPerson("%s", v.formatAnswerer(ctx, answer))
+		who, took := v.formatAnswerer(ctx, answer)
+		v.PrintForPerson("%s · %s", who, took)
 	}
 	return nil
 }
 
+// printAnswerForModel prints the answer to a question for a model.
+func (v *verbs) printAnswerForModel(ctx context.Context, answer *client.Answer) {
+	v.printForModel(ctx, client.PeerMessage{
+		ID: answer.From, Agent: answer.FromAgent, Kind: answer.Kind, Ref: answer.ID, Payload: answer.Payload,
+		Answer: "It answers your question; nothing has to be sent back.",
+	})
+}
+
 // formatAnswerer returns who has answered, as far as the peer says, and how long that took.
-func (v *verbs) formatAnswerer(ctx context.Context, answer *client.Answer) string {
-	who := answer.From.Label()
+func (v *verbs) formatAnswerer(ctx context.Context, answer *client.Answer) (who, took string) {
+	who = answer.From.Label()
 	if name := v.FindPetname(ctx, answer.From.String()); name != answer.From.String() {
 		who = name
 	}
 	if answer.FromAgent != "" {
 		who += "/" + ui.FormatAgentNames([]string{answer.FromAgent}, 1)
 	}
-	took := time.Duration(answer.RTTUS) * time.Microsecond
-	return who + " · " + kinds.FormatDuration(took.Round(100*time.Microsecond))
+	return who, kinds.FormatDuration((time.Duration(answer.RTTUS) * time.Microsecond).Round(100 * time.Microsecond))
 }
 
 // newAskAgain returns a function that reports whether a question about a delegation is to be

@@ -107,11 +107,16 @@ func (t *Terminal) PrintForModel(m client.PeerMessage) {
 	fmt.Fprint(t.Out, client.RenderPeerMessage(m))
 }
 
-// PrintAnswer prints a peer's answer: the words and, below them, the data.
+// PrintAnswer prints what FormatAnswer returns.
 func (t *Terminal) PrintAnswer(words string, data jsontext.Value) {
-	t.PrintLine("%s", strings.TrimRight(client.Text(words), "\n"))
+	t.PrintLine("%s", t.FormatAnswer(words, data))
+}
+
+// FormatAnswer returns a peer's answer: the words and, below them, the data.
+func (t *Terminal) FormatAnswer(words string, data jsontext.Value) string {
+	words = strings.TrimRight(client.Text(words), "\n")
 	if len(data) == 0 || data.Kind() == 'n' {
-		return
+		return words
 	}
 	shape := (*jsontext.Value).Compact
 	if t.OutTTY {
@@ -119,7 +124,7 @@ func (t *Terminal) PrintAnswer(words string, data jsontext.Value) {
 	}
 	data = data.Clone()
 	if shape(&data) != nil {
-		return
+		return words
 	}
-	t.PrintLine("%s", client.JSON(data))
+	return words + "\n" + string(client.JSON(data))
 }
