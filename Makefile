@@ -56,12 +56,13 @@ everything: ## as .ci/run, with all cases of each target, and longer storms: abo
 seeds: ## both sides dialling at once, 10,000 seeds
 	$(GO) test ./peer -run TestSimultaneousDial -seeds 10000
 
-storm: ## STORM (10,000) calls, requests and mails each in a virtual network, and STORM/75 questions between real daemons, while everything goes wrong; STORMFILE keeps the tally for the next run
+storm: ## STORM (10,000) calls, requests and mails each in a virtual network, STORM/75 questions and STORM/4 kept messages between real daemons, while everything goes wrong; STORMFILE keeps the tally for the next run
 	$(GO) test ./peer -run '^TestWhatCallsSayIsTrue$$' -count=1 -timeout 0 -v -storm.calls $(STORM) -storm.file '$(STORMFILE)'
 	$(GO) test ./peer -run '^TestWhatCallsSayOverARelayIsTrue$$' -count=1 -timeout 0 -v -storm.calls $(STORM) -storm.file '$(if $(STORMFILE),$(STORMFILE).relay)'
 	$(GO) test ./openintent/remote -run '^TestWhatChannelsSayIsTrue$$' -count=1 -timeout 0 -v -storm.calls $(STORM) -storm.file '$(if $(STORMFILE),$(STORMFILE).channels)'
 	$(GO) test ./oacp/transfer -run '^TestWhatTheQueueSaysIsTrue$$' -count=1 -timeout 0 -v -storm.calls $(STORM) -storm.file '$(if $(STORMFILE),$(STORMFILE).mail)'
 	$(GO) test ./daemon -run '^TestWhatIsAnsweredArrives$$' -count=1 -timeout 0 -v -storm.calls $$(($(STORM) / 75 + 1)) -storm.file '$(if $(STORMFILE),$(STORMFILE).questions)'
+	$(GO) test ./daemon -run '^TestEachKeptMessageHasOneEnd$$' -count=1 -timeout 0 -v -storm.calls $$(($(STORM) / 4 + 1)) -storm.file '$(if $(STORMFILE),$(STORMFILE).kept)'
 
 kills: ## 50 times kill -9 while mail is on its way
 	$(GO) test ./integration -run TestMailSurvivesKills -count=1 -kills 50

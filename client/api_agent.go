@@ -189,12 +189,13 @@ const (
 	EventBudget           EventType = "budget"            // a bound kept a session from being woken, or a message of its own from leaving
 	EventApproval         EventType = "approval"          // a message waits for the owner's approval before it wakes a session
 	EventRelay            EventType = "relay"             // a relay is in use, or no longer; the details are a RelayEvent
+	EventKept             EventType = "kept"              // a message is kept for a peer that is away, or has ended; the details are a KeptEvent
 	EventMissed           EventType = "missed"            // this subscriber reads too slowly; the details are a Missed. It comes whatever was selected
 )
 
 // EventTypes returns all types of events.
 func EventTypes() []EventType {
-	return []EventType{EventUp, EventMoved, EventDown, EventRefused, EventDiscovered, EventLost, EventPending, EventTrust, EventIdentityConflict, EventMail, EventBudget, EventApproval, EventRelay, EventMissed}
+	return []EventType{EventUp, EventMoved, EventDown, EventRefused, EventDiscovered, EventLost, EventPending, EventTrust, EventIdentityConflict, EventMail, EventBudget, EventApproval, EventRelay, EventKept, EventMissed}
 }
 
 // Missed is what a subscriber was not sent, since it read too slowly.

@@ -263,11 +263,11 @@ const (
 	Taken TaskDirection = "taken" // a peer delegated it to this daemon's agents
 )
 
-// TaskState says how far a delegation has come.
+// TaskState says how far a delegation, or a message that is kept, has come.
 type TaskState string
 
 // The states of a delegation, and of a message that is kept for a peer. Sent, accepted, unknown and kept
-// are not final.
+// are not final; a kept message that is unknown is over all the same, and stays so (see Task.Over).
 const (
 	TaskSent      TaskState = "sent"
 	TaskAccepted  TaskState = "accepted"
@@ -406,11 +406,12 @@ type HeldMessage struct {
 	Envelope wire.Envelope `json:"envelope"`
 	Agent    string        `json:"agent,omitzero"`    // the agent that it is for, or that took it; "": any
 	TakenAt  Time          `json:"taken_at,omitzero"` // zero: it was not taken
-	Origin   string        `json:"origin,omitzero"`   // OriginDaemon: this daemon has made it, as for a file; "": the peer has sent it
+	Origin   string        `json:"origin,omitzero"`   // OriginDaemon: this daemon has made it, as for a file or the end of a message that was kept; "": the peer has sent it
 }
 
-// OriginDaemon is the origin of a held message that the daemon itself has made. Its sender is the peer whose file
-// it reports.
+// OriginDaemon is the origin of a held message that the daemon itself has made: the report of a file, whose sender is
+// the peer, or the end of a message that was kept. The sender of an end is the peer if it has answered a query, and else
+// this daemon.
 const OriginDaemon = "daemon"
 
 // ShownParams are the params of shown: what the caller was returned with Peek, and has

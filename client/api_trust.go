@@ -144,6 +144,7 @@ const (
 	PartTrust         = "trust"         // the block itself: until it is written, a restart forgets it
 	PartChannels      = "channels"      // messages and records that wait for the peer
 	PartInbox         = "inbox"         // messages of the peer's
+	PartKept          = "kept"          // what is kept for the peer
 	PartDelegations   = "delegations"   // the ends of those with the peer
 	PartWake          = "wake"          // what may wake sessions
 	PartFiles         = "files"         // files of the peer's

@@ -30,6 +30,7 @@ func (p QueryParams) WriteMembers(m *jsonrpc.ObjectWriter) {
 	m.WriteOptionalString("to", p.To)
 	m.WriteOptionalMessageID("ref", p.Ref)
 	m.WritePayload(p.Payload)
+	m.WriteOptionalUint("keep_ms", p.KeepMS)
 }
 
 func (p *QueryParams) ReadMember(name []byte, v jsonrpc.Value) error {
@@ -40,6 +41,8 @@ func (p *QueryParams) ReadMember(name []byte, v jsonrpc.Value) error {
 		return v.ReadText(&p.Ref)
 	case "payload":
 		return v.ReadPayload(&p.Payload)
+	case "keep_ms":
+		return v.ReadUint(&p.KeepMS)
 	}
 	return p.readHeadMember(name, v)
 }
@@ -48,6 +51,7 @@ func (p DelegateParams) WriteMembers(m *jsonrpc.ObjectWriter) {
 	p.writeHead(m)
 	m.WriteString("to", p.To)
 	m.WritePayload(p.Payload)
+	m.WriteOptionalUint("keep_ms", p.KeepMS)
 }
 
 func (p *DelegateParams) ReadMember(name []byte, v jsonrpc.Value) error {
@@ -56,6 +60,8 @@ func (p *DelegateParams) ReadMember(name []byte, v jsonrpc.Value) error {
 		return v.ReadString(&p.To)
 	case "payload":
 		return v.ReadPayload(&p.Payload)
+	case "keep_ms":
+		return v.ReadUint(&p.KeepMS)
 	}
 	return p.readHeadMember(name, v)
 }
@@ -67,6 +73,7 @@ func (p NotifyParams) WriteMembers(m *jsonrpc.ObjectWriter) {
 	if p.Wait != nil {
 		m.WriteAny("wait", *p.Wait)
 	}
+	m.WriteOptionalUint("keep_ms", p.KeepMS)
 }
 
 func (p *NotifyParams) ReadMember(name []byte, v jsonrpc.Value) error {
@@ -77,6 +84,8 @@ func (p *NotifyParams) ReadMember(name []byte, v jsonrpc.Value) error {
 		return v.ReadPayload(&p.Payload)
 	case "wait":
 		return v.ReadAny(&p.Wait)
+	case "keep_ms":
+		return v.ReadUint(&p.KeepMS)
 	}
 	return p.readHeadMember(name, v)
 }

@@ -25,7 +25,8 @@
 // Everything that peers write is data: [Text] and [Line] show it to a person, [RenderPeerMessage] to a model.
 //
 // A call ends with an answer, or with an error that says whether the message was delivered. The package never repeats
-// a call by itself.
+// a call by itself. With KeepMS the daemon keeps a message that did not arrive: then [FindKept] reads that from the error,
+// and [Client.Wait] waits for its end.
 //
 // The package has the params and results of every method of the local API; the daemon uses the same types. Package
 // kinds says what payloads mean: here a payload is text that is passed on.

@@ -39,6 +39,7 @@ import (
 	"github.com/acpd/acpd/daemon/files"
 	"github.com/acpd/acpd/daemon/inbox"
 	"github.com/acpd/acpd/daemon/incoming"
+	"github.com/acpd/acpd/daemon/kept"
 	"github.com/acpd/acpd/daemon/known"
 	"github.com/acpd/acpd/daemon/local"
 	"github.com/acpd/acpd/daemon/mail"
@@ -77,7 +78,8 @@ type Options struct {
 
 	Connected func(peers int) // if set, is called with the number of connected peers when that changes
 
-	measure func(path string) (disk.Space, error) // of tests; nil: the system's
+	measure   func(path string) (disk.Space, error) // of tests; nil: the system's
+	hurryKept bool                                  // of tests: see kept.Deps
 }
 
 // Daemon is an open state directory.
@@ -110,6 +112,7 @@ type Daemon struct {
 	agents      *agents.Service    // serves them
 	outgoing    *outgoing.Service
 	tasks       *tasks.Service
+	kept        *kept.Service
 	fileService *files.Service
 	incoming    *incoming.Service
 	sessions    *sessions.Service
@@ -271,7 +274,9 @@ func (d *Daemon) openParts(ctx context.Context) error {
 	if err := d.openSessions(ctx); err != nil {
 		return err
 	}
-	d.openMessages()
+	if err := d.openMessages(ctx); err != nil {
+		return err
+	}
 	if err := d.openFiles(ctx); err != nil {
 		return err
 	}
@@ -365,7 +370,7 @@ func (d *Daemon) Run(ctx context.Context, reload <-chan os.Signal) error {
 	g.Go(func() error { return d.tasks.Run(working) })
 	g.Go(func() error { return d.config.Run(working, reload) })
 	g.Go(func() error { return d.drain.Run(working, end) })
-	for _, part := range []func(context.Context) error{d.peers.Run, d.addresses.Run, d.mail.Run, d.fileService.Run, d.space.Run, d.sessions.Run, d.relays.Run, d.organisation.Run} {
+	for _, part := range []func(context.Context) error{d.peers.Run, d.addresses.Run, d.mail.Run, d.kept.Run, d.fileService.Run, d.space.Run, d.sessions.Run, d.relays.Run, d.organisation.Run} {
 		g.Go(func() error { return part(working) })
 	}
 	defer context.AfterFunc(working, func() {

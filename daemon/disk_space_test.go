@@ -10,12 +10,15 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/go-json-experiment/json/jsontext"
+
 	"github.com/acpd/acpd/budget"
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/client/jsonrpc"
 	"github.com/acpd/acpd/disk"
 	"github.com/acpd/acpd/integration/await"
 	"github.com/acpd/acpd/kinds"
+	"github.com/acpd/acpd/store"
 	"github.com/acpd/acpd/wire"
 )
 
@@ -105,6 +108,35 @@ func TestPeersAreRefusedOnALowDisk(t *testing.T) {
 	}
 	if code, status := post(); code == http.StatusInsufficientStorage {
 		t.Errorf("a channel with space again: %s", status)
+	}
+}
+
+// TestAFullDiskTellsThatNothingArrived: the sender of a message that finds no room on the disk may send it anew.
+func TestAFullDiskTellsThatNothingArrived(t *testing.T) {
+	t.Parallel()
+	desk, laptop := pair(t)
+	laptop.agent(client.AttachParams{Name: "reviewer", Kinds: []string{"delegate"}}, func(_ context.Context, r *jsonrpc.Request) {
+		r.Respond(wire.Payload(`{"accepted":false,"code":"not_authorized"}`))
+	})
+	if err := laptop.store.Write(t.Context(), false, func(tx *store.Tx) error {
+		return tx.EachRow("PRAGMA max_page_count = 1", func(func(...any) error) error { return nil })
+	}); err != nil {
+		t.Fatal(err)
+	}
+	caller := desk.dial()
+	for method, params := range map[string]any{
+		"notify":   client.NotifyParams{To: client.To("laptop"), Payload: kinds.EncodePayload(&kinds.Notify{Topic: "build", Data: jsontext.Value(`"` + long(10_000) + `"`)})},
+		"delegate": client.DelegateParams{To: "laptop", Payload: kinds.EncodePayload(&kinds.Delegate{Task: "mend it"})},
+	} {
+		e := new(kinds.Error)
+		for n := 0; e.Code != kinds.Overloaded && n < 1000; n++ { // until what was free in the file is used up
+			if err := caller.call(method, params, nil); err != nil {
+				e = kinds.AsError(err)
+			}
+		}
+		if e.Code != kinds.Overloaded || e.From != laptop.ID().String() || e.Delivered() != kinds.DeliveredNo || !strings.Contains(e.Message, "disk is full") {
+			t.Errorf("%s: %v, delivered %q", method, e, e.Delivered())
+		}
 	}
 }
 

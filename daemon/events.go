@@ -35,12 +35,17 @@ func (d *Daemon) handlePeerEvent(e peer.Event) {
 		d.known.ForgetPeer(e.Peer)
 		d.agents.ForgetPeer(e.Peer)
 	case peer.EventUp, peer.EventDown:
+		if e.Type == peer.EventUp {
+			d.kept.TryNow(e.Peer)
+		}
 		if e.Type == peer.EventDown || d.permissions.MayUseBridge(e.Peer, config.PolicyMail) {
 			d.mail.SetConnected(e.Peer, e.Type == peer.EventUp)
 		}
 		if e.Type == peer.EventDown || d.permissions.MayUseBridge(e.Peer, config.PolicyChannel) {
 			d.channels.SetPeerConnected(e.Peer, e.Type == peer.EventUp)
 		}
+	case peer.EventAgents:
+		d.kept.TryNow(e.Peer)
 	case peer.EventRefused:
 		d.calls.Go(func() { d.tasks.EndRefusedBy(e.Peer, e.At) })
 	}

@@ -15,7 +15,7 @@ import (
 func (d *Daemon) listMetricFamilies(ctx context.Context) []metrics.Family {
 	return slices.Concat(
 		d.watch.ListFamilies(), d.measures.ListFamilies(), d.listNetworkFamilies(), d.relays.ListFamilies(), d.readiness.ListFamilies(ctx),
-		d.config.ListFamilies(), d.space.ListFamilies(), d.agents.ListFamilies(), d.sessions.ListFamilies(), d.spending.ListFamilies(),
+		d.config.ListFamilies(), d.space.ListFamilies(), d.agents.ListFamilies(), d.sessions.ListFamilies(), d.spending.ListFamilies(), d.kept.ListFamilies(),
 		admin.ListProcessFamilies(d.options.Version, d.started),
 	)
 }

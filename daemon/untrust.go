@@ -58,6 +58,7 @@ func (d *Daemon) listRemovals() []peers.Removal {
 		{Part: client.PartChannels, Remove: nameless(d.channels.ForgetPeer)},
 		{Part: client.PartInbox, Remove: nameless(d.inbox.DeletePeerMessages)},
 		{Part: client.PartFiles, Remove: nameless(d.fileService.DeletePeer)},
+		{Part: client.PartKept, Remove: d.kept.EndWith},
 		{Part: client.PartDelegations, Remove: d.tasks.EndWith},
 		{Part: client.PartWake, Remove: nameless(d.sessions.Waker.DeletePeer)},
 		{Part: client.PartConversations, Remove: nameless(d.spending.CountUntrust)},

@@ -16,6 +16,8 @@ import (
 var howToNeeds = map[string][]string{
 	"ask-a-colleague.md": {"--name", "codex", "--prompt", "--", "cat"},
 	"stop.md":            {"--name", "reviewer", "--prompt", "--", "sleep", "600"},
+
+	"when-they-are-away.md": {"--name", "codex", "--prompt", "--", "cat"},
 }
 
 // TestHowTo types every command of the pages by task, in their order, on two machines that trust each other.

@@ -47,9 +47,9 @@ func NewErrorFromWire(code, message string, retryAfterMS uint64) *Error {
 }
 
 // SanitizeForPeer returns e as it may cross to or from a peer: with a code as [NewErrorFromWire]
-// reads it, internal if it is empty, and without From and details.delivered. Only the
-// own daemon sets those two: an agent may answer with the error of another call, and
-// that says nothing about this message. But no_agent with delivered unknown stays: it means that
+// reads it, internal if it is empty, and without From and details.delivered. An agent
+// sets neither: it may answer with the error of another call, and that says nothing about this message. See SanitizeForDaemon
+// for the delivered that the peer's daemon sets. But no_agent with delivered unknown stays: it means that
 // a session had the message and ended. [CheckEnvelope] refuses the codes that SanitizeForPeer replaces,
 // so that none crosses in a payload of an agent's.
 func (e *Error) SanitizeForPeer() *Error {
@@ -63,8 +63,8 @@ func (e *Error) SanitizeForPeer() *Error {
 	return f
 }
 
-// SanitizeForDaemon is SanitizeForPeer for the error of a daemon, of which no part is an agent's word: it keeps
-// details.delivered no if the code is retryable. See [MarkNotDelivered].
+// SanitizeForDaemon is SanitizeForPeer for the error with which a daemon answers, after SanitizeForPeer has removed what an
+// agent said of the delivery: it keeps details.delivered no if the code is retryable. See [MarkNotDelivered].
 func (e *Error) SanitizeForDaemon() *Error {
 	f := e.SanitizeForPeer()
 	if f.Retryable && e.Delivered() == DeliveredNo {

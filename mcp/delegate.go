@@ -27,6 +27,7 @@ type delegateArguments struct {
 	Thread    string         `json:"thread"`
 	About     string         `json:"about"`
 	ID        string         `json:"id"`
+	Keep      string         `json:"keep"`
 }
 
 // callDelegate hands over work. If the program cancels the call before the peer has accepted the work,
@@ -40,6 +41,10 @@ func (s *Server) callDelegate(ctx context.Context, call *toolCall) (*result, err
 	if err != nil {
 		return nil, err
 	}
+	keep, err := readKeep(a.Keep)
+	if err != nil {
+		return nil, err
+	}
 	h, err := s.newHead(call, a.ID, a.About, a.Thread)
 	if err != nil {
 		return nil, err
@@ -50,7 +55,7 @@ func (s *Server) callDelegate(ctx context.Context, call *toolCall) (*result, err
 	}
 	begun := time.Now()
 	sent, err := sendWith(ctx, s, h, func(h client.Head) (*client.DelegateAnswer, error) {
-		return s.Daemon.Delegate(ctx, client.DelegateParams{Head: h, To: a.To, Payload: payload})
+		return s.Daemon.Delegate(ctx, client.DelegateParams{Head: h, To: a.To, Payload: payload, KeepMS: keep})
 	})
 	if err != nil {
 		return nil, err

@@ -206,7 +206,12 @@ func (p *inboxPage) add(ctx context.Context, w *waitingMessage, room, number int
 		return false
 	}
 	head := w.describeDeadline("")
-	text := client.RenderPeerMessage(p.makeMessage(ctx, w))
+	text := ""
+	if client.IsOwnReport(w.Envelope) {
+		text = describeOwnReport(w.Envelope) + " acp_inbox with ack, id " + w.ID.String() + ", removes it.\n"
+	} else {
+		text = client.RenderPeerMessage(p.makeMessage(ctx, w))
+	}
 	if sizeShown(w, head+text) > room {
 		return false
 	}
@@ -267,8 +272,11 @@ func (p *inboxPage) makeMessage(ctx context.Context, w *waitingMessage) client.P
 
 // nameOf returns the petname of a message's sender.
 func (p *inboxPage) nameOf(ctx context.Context, w *waitingMessage) string {
-	if w.open != nil {
+	switch {
+	case w.open != nil:
 		return w.open.Name
+	case client.IsOwnReport(w.Envelope):
+		return client.OwnReporter
 	}
 	return p.server.names.of(ctx, p.server, w.From)
 }

@@ -20,6 +20,7 @@ type notifyArguments struct {
 	Importance string         `json:"importance"`
 	About      string         `json:"about"`
 	ID         string         `json:"id"`
+	Keep       string         `json:"keep"`
 }
 
 // sentTo is the outcome of a message to one recipient.
@@ -27,6 +28,7 @@ type sentTo struct {
 	To    string              `json:"to"`
 	ID    wire.MessageID      `json:"id,omitzero"`
 	State client.ReceiptState `json:"state,omitzero"`
+	Kept  *client.Kept        `json:"kept,omitzero"`
 	Error *failure            `json:"error,omitzero"`
 }
 
@@ -43,6 +45,10 @@ func (s *Server) callNotify(ctx context.Context, call *toolCall) (*result, error
 	if a.ID != "" && len(a.To) > 1 {
 		return nil, kinds.Errorf(kinds.Invalid, "id: each of several peers gets an id of its own: repeat it for one")
 	}
+	keep, err := readKeep(a.Keep)
+	if err != nil {
+		return nil, err
+	}
 	h, err := s.newHead(call, a.ID, a.About, "")
 	if err != nil {
 		return nil, err
@@ -52,14 +58,14 @@ func (s *Server) callNotify(ctx context.Context, call *toolCall) (*result, error
 		return nil, err
 	}
 	if len(a.To) == 1 {
-		receipt, err := s.notify(ctx, h, a.To[0], payload)
+		receipt, err := s.notify(ctx, h, a.To[0], payload, keep)
 		if err != nil {
 			return nil, err
 		}
 		return &result{State: string(receipt.State), ID: receipt.ID, Text: string(receipt.State) + ": " + describeReceipt(receipt.State) + " Id " + receipt.ID.String() + "."}, nil
 	}
 	call.sent, call.again = wire.MessageID{}, "" // each has an id of its own
-	return s.notifyAll(ctx, h, a.To, payload), nil
+	return s.notifyAll(ctx, h, a.To, payload, keep), nil
 }
 
 // parallelNotices is how many peers a call notifies at the same time.
@@ -67,7 +73,7 @@ const parallelNotices = 16
 
 // notifyAll notifies several peers, each with a message of its own, and reports the outcome for each. It
 // fails if no peer received its message.
-func (s *Server) notifyAll(ctx context.Context, h head, to []string, payload wire.Payload) *result {
+func (s *Server) notifyAll(ctx context.Context, h head, to []string, payload wire.Payload, keep uint64) *result {
 	rows := make([]sentTo, len(to))
 	var g errgroup.Group
 	g.SetLimit(parallelNotices)
@@ -76,8 +82,10 @@ func (s *Server) notifyAll(ctx context.Context, h head, to []string, payload wir
 			own := h
 			own.ID = wire.NewMessageID()
 			row := sentTo{To: name, ID: own.ID}
-			receipt, err := s.notify(ctx, own, name, payload)
-			if err != nil {
+			receipt, err := s.notify(ctx, own, name, payload, keep)
+			if row.Kept = client.FindKept(err); row.Kept != nil {
+				row.State = client.ReceiptState(client.TaskKept)
+			} else if err != nil {
 				row.Error = s.newFailure(ctx, err, describeRepeat("acp_notify to "+client.Line(cutText(name, 100))+" alone,", own.ID))
 			} else {
 				row.State = receipt.State
@@ -97,6 +105,9 @@ func (s *Server) notifyAll(ctx context.Context, h head, to []string, payload wir
 		}
 		told = true
 		fmt.Fprintf(&text, "%s: %s, id %s\n", client.Line(row.To), row.State, row.ID)
+		if row.Kept != nil {
+			fmt.Fprintf(&text, "  %s\n", s.newKeptResult(row.Kept, client.TaskKept).Text)
+		}
 	}
 	if !told {
 		r.State, r.Error = "", rows[0].Error
@@ -106,9 +117,9 @@ func (s *Server) notifyAll(ctx context.Context, h head, to []string, payload wir
 }
 
 // notify tells one peer something.
-func (s *Server) notify(ctx context.Context, h head, to string, payload wire.Payload) (*client.Receipt, error) {
+func (s *Server) notify(ctx context.Context, h head, to string, payload wire.Payload, keep uint64) (*client.Receipt, error) {
 	return sendWith(ctx, s, h, func(h client.Head) (*client.Receipt, error) {
-		return s.Daemon.Notify(ctx, client.NotifyParams{Head: h, To: client.To(to), Payload: payload})
+		return s.Daemon.Notify(ctx, client.NotifyParams{Head: h, To: client.To(to), Payload: payload, KeepMS: keep})
 	})
 }
 

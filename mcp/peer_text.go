@@ -27,7 +27,7 @@ func describeAnswer(e *wire.Envelope) string {
 	case k.Name == kinds.KindDelegate:
 		return "When the work is done, or will not be, say so with acp_reply, id " + e.ID.String() + "."
 	case k.Has(kinds.Report):
-		return "It ends a delegation of yours, and needs no answer."
+		return "It ends a delegation of yours, or answers a query that was kept, and needs no answer."
 	}
 	return "It needs no answer; acp_reply sends a message back."
 }

@@ -23,6 +23,7 @@ type queryArguments struct {
 	Thread    string  `json:"thread"`
 	About     string  `json:"about"`
 	ID        string  `json:"id"`
+	Keep      string  `json:"keep"`
 }
 
 // callQuery asks, and waits for the answer as long as a tool call waits. If the program gives the
@@ -39,6 +40,10 @@ func (s *Server) callQuery(ctx context.Context, call *toolCall) (*result, error)
 	if deadline == 0 {
 		deadline = uint64(kinds.MaxQueryDeadline.Milliseconds())
 	}
+	keep, err := readKeep(a.Keep)
+	if err != nil {
+		return nil, err
+	}
 	h, err := s.newHead(call, a.ID, a.About, a.Thread)
 	if err != nil {
 		return nil, err
@@ -47,11 +52,17 @@ func (s *Server) callQuery(ctx context.Context, call *toolCall) (*result, error)
 	if err != nil {
 		return nil, err
 	}
+	if !ref.IsZero() && keep > 0 {
+		return nil, kinds.Errorf(kinds.Invalid, "keep: it is asked about a delegation, until that ends: leave keep out")
+	}
 	c := &keptCall{id: h.ID, to: cmp.Or(a.To, "whoever delegated")}
 	if a.To == toAll {
 		c.to, c.all, call.again = "all peers", new(askedAll), ""
 		if a.ID != "" {
 			return nil, kinds.Errorf(kinds.Invalid, "id: each of several peers gets an id of its own: repeat it for one")
+		}
+		if keep > 0 {
+			return nil, kinds.Errorf(kinds.Invalid, "keep: those that are not connected are not asked: leave keep out, or ask one peer")
 		}
 	}
 	payload, err := newPayload(kinds.KindQuery, &kinds.Query{Question: a.Question, Domain: a.Domain, DeadlineMS: deadline})
@@ -63,7 +74,7 @@ func (s *Server) callQuery(ctx context.Context, call *toolCall) (*result, error)
 			return nil, s.askAll(ctx, c.all, h, a.Domain, payload)
 		}
 		return sendWith(ctx, s, h, func(h client.Head) (*client.Answer, error) {
-			return s.Daemon.Query(ctx, client.QueryParams{Head: h, To: a.To, Ref: ref, Payload: payload})
+			return s.Daemon.Query(ctx, client.QueryParams{Head: h, To: a.To, Ref: ref, Payload: payload, KeepMS: keep})
 		})
 	})
 	if err != nil {

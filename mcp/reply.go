@@ -199,7 +199,7 @@ func (s *Server) sendBack(ctx context.Context, key messageKey, way replyWay, a *
 	if err != nil {
 		return nil, err
 	}
-	receipt, err := s.notify(ctx, head{Head: client.Head{ID: s.requests.newReplyID(key, payload), Parent: key.id}}, way.to, payload)
+	receipt, err := s.notify(ctx, head{Head: client.Head{ID: s.requests.newReplyID(key, payload), Parent: key.id}}, way.to, payload, 0)
 	if err != nil {
 		return nil, err
 	}

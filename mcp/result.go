@@ -160,7 +160,7 @@ var remedies = map[kinds.Code]string{
 	kinds.UnknownKind:         "The agents there do not take this. acp_peers shows who does.",
 	kinds.Invalid:             "Change the arguments and call again.",
 	kinds.TooLarge:            "Say it in less, or in parts.",
-	kinds.NoAgent:             "Nobody there can answer now. Try again later, or leave a message with acp_notify.",
+	kinds.NoAgent:             "Nobody there can answer now. Try again later, or with keep, which sends it when somebody can.",
 	kinds.Overloaded:          "Wait, then call again.",
 	kinds.Timeout:             "Call again with a longer deadline_s, or use acp_delegate.",
 	kinds.Cancelled:           "It has been given up. Call again if it is still wanted.",
@@ -168,11 +168,12 @@ var remedies = map[kinds.Code]string{
 	kinds.LoopDetected:        "This chain of messages is too long, so it ends here. Stop, and tell your user.",
 	kinds.IncompatibleVersion: "One of the two daemons is too old. Tell your user.",
 	kinds.Internal:            "The other side failed. Tell your user if it fails again.",
-	kinds.Unreachable:         "Do what the message says, or tell your user. If the machine is off or away, try again later.",
+	kinds.Unreachable:         "Do what the message says, or tell your user. If the machine is off or away, try again later, or with keep, which sends it when it is back.",
 	kinds.DaemonUnavailable:   "No daemon answers on this machine. Ask your user to type acpctl up, then call again.",
 	kinds.UnknownPeer:         "acp_peers lists the peers. Only your user can add one.",
 	kinds.NotTrusted:          "The other machine's owner has to trust this daemon first. Tell your user.",
 	kinds.IdentityConflict:    "Two programs show one identity. Tell your user.",
+	kinds.Kept:                "The daemon keeps it, and sends it later: acp_task shows it.",
 }
 
 // newFailedResult makes the result of a tool that failed. id is the message that was to be sent, or zero.

@@ -49,8 +49,11 @@ type replyWay struct {
 	topic    string // of that message
 }
 
-// newReplyWay returns how a message of the inbox is replied to.
+// newReplyWay returns how a message of the inbox is replied to, the zero value if it is the daemon's own.
 func newReplyWay(e *wire.Envelope) replyWay {
+	if client.IsOwnReport(e) {
+		return replyWay{}
+	}
 	way := replyWay{to: e.From.String(), topic: "reply"} // not the petname, which can pass to another peer
 	if client.IsPlainAgentName(e.FromAgent) {
 		way.to += "/" + e.FromAgent

@@ -1,6 +1,7 @@
 package mcp
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -38,7 +39,7 @@ func (s *Server) callTask(ctx context.Context, call *toolCall) (*result, error) 
 	if err != nil {
 		return nil, err
 	}
-	if c := s.findCall(id); c != nil {
+	if c := s.findCall(id); c != nil && !c.isKept() {
 		return s.workOnCall(ctx, call, c, &a)
 	}
 	switch a.Do {
@@ -101,22 +102,28 @@ func (s *Server) describeCancel(ctx context.Context, id wire.MessageID, answer *
 	if err != nil {
 		return nil, err
 	}
-	if ack.Accepted {
+	task, err := twice(ctx, func(ctx context.Context) (*client.Task, error) { return s.Daemon.Task(ctx, id) })
+	switch {
+	case ack.Accepted && err == nil && task.State == client.TaskWithdrawn:
+		return &result{State: string(task.State), ID: id, Text: "It was withdrawn, and is not sent any more."}, nil
+	case ack.Accepted:
 		return &result{State: "cancelled", ID: id, Text: "The delegation was cancelled."}, nil
-	}
-	if task, err := twice(ctx, func(ctx context.Context) (*client.Task, error) { return s.Daemon.Task(ctx, id) }); err == nil && task.State.IsFinal() {
-		return &result{State: string(task.State), ID: id, Text: describeEnd(task.State) + " There is nothing to cancel: acp_task with do result shows how it ended."}, nil
+	case err == nil && (task.State.IsFinal() || task.Over && task.Kind != ""):
+		return &result{State: string(task.State), ID: id, Text: describeEnd(task, task.State) + " There is nothing to cancel: acp_task with do result shows how it ended."}, nil
 	}
 	return &result{State: "not cancelled", ID: id, Text: "The agent there did not give it up: " + string(nameCode(ack.Code)) + ". acp_task tells how it stands."}, nil
 }
 
-// describeEnd says how a delegation has ended.
-func describeEnd(state client.TaskState) string {
+// describeEnd says how a delegation, or a message that was kept, has ended.
+func describeEnd(t *client.Task, state client.TaskState) string {
 	verb := "was"
-	if state == client.TaskFailed || state == client.TaskExpired {
+	switch state {
+	case client.TaskFailed, client.TaskExpired:
 		verb = "has"
+	case client.TaskUnknown:
+		verb = "is"
 	}
-	return fmt.Sprintf("The delegation %s %s.", verb, state)
+	return fmt.Sprintf("The %s %s %s.", describeKind(t), verb, state)
 }
 
 // taskDetail is what programs get of a delegation.
@@ -151,10 +158,17 @@ func (s *Server) describeTask(ctx context.Context, t *client.Task, page int, wai
 		return r, nil
 	}
 	switch {
+	case t.Kept != nil:
+		return s.newKeptResult(t.Kept, t.State), nil
+	case t.Kind != "" && t.State != client.TaskCompleted: // it has ended, and the words are the daemon's
+		payload, r.Text = nil, describeEnd(t, t.State)
+		if said := strings.TrimPrefix(strings.TrimPrefix(t.Outcome, "withdrawn"), ": "); said != "" {
+			r.Text += " " + client.Line(said)
+		}
 	case parties.Abandoned:
-		r.Text = describeEnd(t.State) + abandonedText
+		r.Text = describeEnd(t, t.State) + abandonedText
 	case t.State.IsFinal():
-		r.Text = describeEnd(t.State)
+		r.Text = describeEnd(t, t.State)
 	case t.Over:
 		r.Text = fmt.Sprintf("%s: no report is wanted, so nothing more comes.", t.State)
 	case !t.AgentAwaySince.IsZero():
@@ -172,11 +186,11 @@ func (s *Server) describeTask(ctx context.Context, t *client.Task, page int, wai
 		return r, nil
 	}
 	if e, err := kinds.ParsePayload[kinds.Error](payload); t.State == client.TaskFailed && err == nil && e.IsDeclined() {
-		r.State, r.Text = string(client.TaskRefused), describeEnd(client.TaskRefused)+" The agent there declined it."
+		r.State, r.Text = string(client.TaskRefused), describeEnd(t, client.TaskRefused)+" The agent there declined it."
 	}
 	id, name := s.names.find(ctx, s, t.Peer)
 	err := r.addPeerText(client.PeerMessage{
-		Peer: name, ID: id, Kind: kinds.FindReportKind(payload), Ref: t.ID, Payload: payload, Answer: "It belongs to your delegation, and needs no answer.",
+		Peer: name, ID: id, Kind: kinds.FindReportKind(payload), Ref: t.ID, Payload: payload, Answer: "It belongs to your " + describeKind(t) + ", and needs no answer.",
 	}, page, "acp_task with id "+t.ID.String()+", do result")
 	return r, err
 }
@@ -211,6 +225,9 @@ func (s *Server) listTasks(ctx context.Context, page int) (*result, error) {
 	}
 	var rows []taskRow
 	for _, c := range s.listCalls() {
+		if c.isKept() {
+			continue // the daemon lists it
+		}
 		state := "pending"
 		switch {
 		case c.isOver() && c.err != nil:
@@ -227,6 +244,7 @@ func (s *Server) listTasks(ctx context.Context, page int) (*result, error) {
 		if t.Direction == client.Taken {
 			kind = "delegate to you"
 		}
+		kind = cmp.Or(t.Kind, kind)
 		rows = append(rows, taskRow{ID: t.ID, Kind: kind, Peer: t.Peer, State: string(t.State), taskParties: findParties(t)})
 	}
 	first, end, err := cutRows(len(rows), tasksOfPage, page)

@@ -11,6 +11,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/kinds"
 	"github.com/acpd/acpd/wire"
 )
@@ -49,21 +50,21 @@ var tools = []*tool{
 	{
 		name: "acp_query", always: true, call: (*Server).callQuery,
 		description: `Ask a peer's agent a question and wait for the answer. After 45 s the result is "pending": go on with acp_task.`,
-		schema:      schema(`"to":{"type":"string","description":"peer, or peer/agent; *: all connected peers; left out: ask back about the delegation in about"},"question":{"type":"string","description":"whole and self-contained: they do not see your files or conversation"},"domain":{"type":"string","description":"what it is about, like code.review"},"deadline_s":{"type":"number","description":"default and most: 600"},"thread":{"type":"string","description":"name of a conversation, to go on with it"},`+about+repeat, "question"),
+		schema:      schema(`"to":{"type":"string","description":"peer, or peer/agent; *: all connected peers; left out: ask back about the delegation in about"},"question":{"type":"string","description":"whole and self-contained: they do not see your files or conversation"},"domain":{"type":"string","description":"what it is about, like code.review"},"deadline_s":{"type":"number","description":"default and most: 600"},"thread":{"type":"string","description":"name of a conversation, to go on with it"},`+about+keep+repeat, "question"),
 	},
 	{
 		name: "acp_delegate", call: (*Server).callDelegate,
 		description: `Hand work to a peer's agent. It returns when the agent has accepted; the result comes later: acp_task, or acp_inbox.`,
-		schema:      schema(`"to":{"type":"string","description":"peer, or peer/agent"},"task":{"type":"string"},"context":{"type":"object","description":"what the agent needs to know"},"domain":{"type":"string"},"deadline_s":{"type":"number","description":"default: none"},"wait":{"type":"boolean","description":"wait for the result, up to 45 s"},"thread":{"type":"string"},`+about+repeat, "to", "task"),
+		schema:      schema(`"to":{"type":"string","description":"peer, or peer/agent"},"task":{"type":"string"},"context":{"type":"object","description":"what the agent needs to know"},"domain":{"type":"string"},"deadline_s":{"type":"number","description":"default: none"},"wait":{"type":"boolean","description":"wait for the result, up to 45 s"},"thread":{"type":"string"},`+about+keep+repeat, "to", "task"),
 	},
 	{
 		name: "acp_notify", call: (*Server).callNotify,
 		description: `Tell peers something that needs no answer. "handed": an agent has it; "held": it waits in the peer's inbox.`,
-		schema:      schema(`"to":{"type":"array","items":{"type":"string"},"description":"peers, or peer/agent"},"topic":{"type":"string","description":"like build.done"},"data":{"type":"string","description":"text, or a JSON object or list"},"importance":{"type":"string","enum":["low","medium","high"]},`+about+repeat, "to", "topic"),
+		schema:      schema(`"to":{"type":"array","items":{"type":"string"},"description":"peers, or peer/agent"},"topic":{"type":"string","description":"like build.done"},"data":{"type":"string","description":"text, or a JSON object or list"},"importance":{"type":"string","enum":["low","medium","high"]},`+about+keep+repeat, "to", "topic"),
 	},
 	{
 		name: "acp_task", always: true, call: (*Server).callTask,
-		description: `Show how a query or delegation of yours stands. Without id: a list.`,
+		description: `Show how a query or delegation of yours, or a message that is kept, stands. Without id: a list.`,
 		schema:      schema(`"id":{"type":"string"},"do":{"type":"string","enum":["status","wait","result","cancel"],"description":"default status; wait waits up to 45 s; result shows the whole, page by page"},"reason":{"type":"string","description":"of cancel"},"page":{"type":"integer","description":"next of the page before"}`),
 	},
 	{
@@ -85,6 +86,7 @@ var tools = []*tool{
 
 const (
 	about  = `"about":{"type":"string","description":"id of the message that led to this call, or user: your user asked for it"},`
+	keep   = `"keep":{"type":"string","description":"24h, 3d: how long to keep it for a peer that is away"},`
 	repeat = `"id":{"type":"string","description":"only to repeat a call that may have arrived"}`
 )
 
@@ -114,7 +116,9 @@ func (s *Server) newToolHandler(t *tool) sdk.ToolHandler {
 	return func(ctx context.Context, request *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
 		call := &toolCall{request: request, tool: t}
 		r, err := s.runTool(ctx, call)
-		if err != nil {
+		if kept := client.FindKept(err); kept != nil {
+			r = s.newKeptResult(kept, client.TaskKept)
+		} else if err != nil {
 			r = s.newFailedResult(ctx, err, call.sent, call.again)
 		}
 		s.addOutlook(ctx, r)

@@ -58,12 +58,13 @@ func TestArgumentsAreChecked(t *testing.T) {
 		arguments args
 		want      string
 	}{
-		{"acp_query", args{"to": "desk", "question": "?", "urgent": true}, `there is no argument "urgent": it takes about, deadline_s, domain, id, question, thread, to`},
+		{"acp_query", args{"to": "desk", "question": "?", "urgent": true}, `there is no argument "urgent": it takes about, deadline_s, domain, id, keep, question, thread, to`},
 		{"acp_query", args{"to": 7, "question": "?"}, "acp_query: to: not of the type that the schema names"},
 		{"acp_query", args{"to": "desk"}, "question"},
 		{"acp_query", args{"question": "?"}, "to: missing: name a peer, or in about a delegation"},
 		{"acp_query", args{"to": "desk", "question": "?", "deadline_s": 601}, "deadline_s: expected more than 0 and at most 600"},
 		{"acp_query", args{"to": "desk", "question": "?", "about": "that"}, "about: message id"},
+		{"acp_query", args{"to": "desk", "question": "?", "keep": "8d"}, "keep: expected a time of 1s to 7d"},
 		{"acp_delegate", args{"to": "desk", "task": "x", "context": "y"}, "context"},
 		{"acp_notify", args{"to": []string{}, "topic": "x"}, "to: expected 1 to 64"},
 		{"acp_notify", args{"to": []string{"a", "b"}, "topic": "x", "id": wire.NewMessageID().String()}, "id: each"},

@@ -67,23 +67,29 @@ func (s *Server) post(unread context.Context, session harness.Session, in *clien
 	if unread.Err() != nil {
 		return nil
 	}
+	who, isOwn := in.Name, client.IsOwnReport(&in.Envelope)
+	if isOwn {
+		who = client.OwnReporter
+	}
 	p := harness.Post{
 		Message: in.ID, Sender: in.From, Came: time.UnixMilli(int64(in.TS)), Unattended: in.Wake.Unattended,
-		Pointer: "1 message from " + in.Name + " waits, id " + in.ID.String() + ". Call acp_inbox.",
+		Pointer: "1 message from " + who + " waits, id " + in.ID.String() + ". Call acp_inbox.",
 	}
 	shown := waitingMessage{Envelope: &in.Envelope, open: r}
 	message := newPeerMessage(&in.Envelope, in.Name)
 	if client.ReadFileReport(&in.Envelope) != nil { // which no peer can send
 		message.Answer = describeTaking(in.ID)
 	}
-	if text := shown.describeDeadline(" of its arrival") + client.RenderPeerMessage(message); len(text) <= client.PeerPageSize {
+	if isOwn {
+		p.Untrusted = describeOwnReport(&in.Envelope)
+	} else if text := shown.describeDeadline(" of its arrival") + client.RenderPeerMessage(message); len(text) <= client.PeerPageSize {
 		p.Untrusted = text
 	}
 	key := keyOf(&in.Envelope)
 	switch {
 	case r == nil:
 		if p.Untrusted != "" {
-			p.Given = "1 message from " + in.Name + " comes with this line, id " + in.ID.String() + ". It needs no answer."
+			p.Given = "1 message from " + who + " comes with this line, id " + in.ID.String() + ". It needs no answer."
 		}
 		s.seen.keepReply(key, newReplyWay(&in.Envelope))
 	case r.posted.Swap(true):

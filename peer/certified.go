@@ -97,6 +97,43 @@ func (n *Node) Introduce(ctx context.Context, id identity.ID) error {
 	return n.newUnknownPeerError(id) // it has lost its certificate since
 }
 
+// Prove has a peer that is connected prove that it answers, also if it has been heard lately. A connection on which it does
+// not is closed. Prove blocks for one round trip, and for proofTime at most.
+func (n *Node) Prove(ctx context.Context, id identity.ID) {
+	state := n.findState(id)
+	if state == nil {
+		return
+	}
+	c := state.current.Load()
+	if c == nil {
+		return
+	}
+	if p := c.joinOrStartProof(); p != nil {
+		select {
+		case <-p.over:
+		case <-c.leavingBegan:
+		case <-ctx.Done():
+		}
+	}
+}
+
+// Reach blocks, as a call does, until a connection to a peer is ready, on which the peer has just answered. No message is
+// sent.
+func (n *Node) Reach(ctx context.Context, id identity.ID) error {
+	if err := n.Introduce(ctx, id); err != nil {
+		return err
+	}
+	n.Prove(ctx, id)
+	state, fail := n.findTrustedState(id)
+	if fail == nil {
+		_, fail = state.ensureReadyConn(ctx)
+	}
+	if fail != nil {
+		return fail
+	}
+	return nil
+}
+
 // HasLinkTo reports whether there is a link, such as a relay, on which a key can be dialled without an
 // address.
 func (n *Node) HasLinkTo(id identity.ID) bool {

@@ -133,7 +133,7 @@ func (c *conn) sendRequest(ctx context.Context, env kinds.Checked, out *outgoing
 		switch over, ok := errors.AsType[*budget.ExceededError](err); {
 		case errors.Is(err, errTooLarge):
 			s.CancelRead(streamTooLarge)
-			return nil, rtt, kinds.Errorf(kinds.TooLarge, "%s: the reply of %s is over %d bytes; ask for less", env.Kind, c.node.peerName(c.id), c.node.cfg.MaxMessage)
+			return nil, rtt, kinds.Errorf(kinds.TooLarge, "%s: the reply of %s is over %d bytes; ask for less", env.Kind, c.node.peerName(c.id), c.node.cfg.MaxMessage).WithDelivered(kinds.DeliveredUnknown)
 		case ok:
 			s.CancelRead(streamOverloaded)
 			return nil, rtt, c.newNoRoomError(env.Envelope, over)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/kinds"
+	"github.com/acpd/acpd/wire"
 )
 
 // endless is a trusted peer of to that answers every exchange with size bytes and no
@@ -111,5 +112,14 @@ func TestRepliesWithoutEnd(t *testing.T) {
 		if n := a.accounts.replies.HeldBy(bad); n != 0 {
 			t.Errorf("%d bytes still count", n)
 		}
+	})
+}
+
+// TestReplyOverTheLimit: the peer may have done what it was asked.
+func TestReplyOverTheLimit(t *testing.T) {
+	bubble(t, nil, func(t *testing.T, w *network) {
+		a, h := w.facing(func(c *Config) { c.MaxMessage = wire.MinMaxMessage })
+		bad, _ := h.endless(a, "laptop", wire.MinMaxMessage+1)
+		a.call(bad, query("?")).want(t, kinds.TooLarge, kinds.DeliveredUnknown, 0, time.Second)
 	})
 }

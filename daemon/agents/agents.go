@@ -8,6 +8,7 @@
 package agents
 
 import (
+	"context"
 	"errors"
 	"log/slog"
 	"sync"
@@ -15,6 +16,7 @@ import (
 	"github.com/acpd/acpd/budget"
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/daemon/admin"
+	"github.com/acpd/acpd/daemon/inbox"
 	"github.com/acpd/acpd/daemon/known"
 	"github.com/acpd/acpd/daemon/local"
 	"github.com/acpd/acpd/daemon/measures"
@@ -52,6 +54,12 @@ type Deps struct {
 type Service struct {
 	Deps
 	SlowTakers *budget.Account // of messages for which some agents still have time
+
+	// AddKeptSenders adds the agents that have sent what is kept; it must be set before the first use.
+	AddKeptSenders func(to map[string]bool)
+	// TakeKeptReport returns the message that reports the end of a message that was kept, and the agent for which it is, and
+	// records that the agent knows that end; it must be set before the first use.
+	TakeKeptReport func(ctx context.Context, who *registry.Credential, id wire.MessageID) (report inbox.MessageKey, agent string, ended bool)
 
 	places    *budget.Account
 	awaited   awaitedAgents

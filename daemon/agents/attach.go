@@ -44,7 +44,7 @@ func (s *Service) serveAttach(ctx context.Context, c *local.Conn, p *client.Atta
 func (s *Service) attachAgent(c *local.Conn, p *client.AttachParams) (*registry.Agent, error) {
 	s.attaching.Lock()
 	defer s.attaching.Unlock()
-	a, replaced, err := s.Registry.Attach(c.Conn, *p, c.IsGuest, s.Delegations.AgentsWithOpenWork())
+	a, replaced, err := s.Registry.Attach(c.Conn, *p, c.IsGuest, s.agentsWithOpenWork())
 	if err != nil {
 		return nil, err
 	}
@@ -75,7 +75,7 @@ func isWakeable(a *registry.Agent) bool { return a.IsSession() && a.Session.Unwa
 func (s *Service) EndConn(c *local.Conn) {
 	s.attaching.Lock()
 	defer s.attaching.Unlock()
-	a := s.Registry.Detach(c.Conn, s.Delegations.AgentsWithOpenWork)
+	a := s.Registry.Detach(c.Conn, s.agentsWithOpenWork)
 	if a == nil {
 		return
 	}
@@ -99,4 +99,11 @@ func (s *Service) serveSpeak(_ context.Context, c *local.Conn, p *client.SpeakPa
 	}
 	c.SpeakAs(as)
 	return nil, nil
+}
+
+// agentsWithOpenWork returns the agents that have open delegations, or messages that are kept.
+func (s *Service) agentsWithOpenWork() map[string]bool {
+	open := s.Delegations.AgentsWithOpenWork()
+	s.AddKeptSenders(open)
+	return open
 }

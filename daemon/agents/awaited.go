@@ -2,46 +2,33 @@ package agents
 
 import (
 	"sync"
-	"time"
 
 	"github.com/acpd/acpd/identity"
 )
 
-const (
-	maxAwaited = 64 // names of one peer
-	awaitedFor = 7 * 24 * time.Hour
-)
+// maxAwaited bounds the names that one peer awaits.
+const maxAwaited = 64
 
 // awaitedAgents remembers for which agents messages of peers were refused because none was attached, to tell these
-// peers when one has come. "" is any agent.
+// peers once when one has come. "" is any agent.
 type awaitedAgents struct {
 	mu     sync.Mutex
-	byPeer map[identity.ID]map[string]time.Time // by the agent's name, when a message was refused last
+	byPeer map[identity.ID]map[string]bool // by the agent's name
 }
 
-// add remembers that a message of a peer was refused. If there are too many names of the peer, it forgets the oldest.
+// add remembers that a message of a peer was refused, unless there are too many names of the peer.
 func (w *awaitedAgents) add(peer identity.ID, name string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	names := w.byPeer[peer]
-	if names == nil {
-		names = make(map[string]time.Time)
-		if w.byPeer == nil {
-			w.byPeer = make(map[identity.ID]map[string]time.Time)
-		}
-		w.byPeer[peer] = names
+	if w.byPeer == nil {
+		w.byPeer = make(map[identity.ID]map[string]bool)
 	}
-	names[name] = time.Now()
-	if len(names) <= maxAwaited {
-		return
+	if w.byPeer[peer] == nil {
+		w.byPeer[peer] = make(map[string]bool)
 	}
-	oldest := name
-	for other, at := range names {
-		if at.Before(names[oldest]) {
-			oldest = other
-		}
+	if names := w.byPeer[peer]; len(names) < maxAwaited {
+		names[name] = true
 	}
-	delete(names, oldest)
 }
 
 // take returns the peers that await the agent of a name, and forgets that they do.
@@ -49,7 +36,7 @@ func (w *awaitedAgents) take(name string) (peers []identity.ID) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for peer, names := range w.byPeer {
-		if time.Since(names[name]) < awaitedFor || time.Since(names[""]) < awaitedFor {
+		if names[name] || names[""] {
 			peers = append(peers, peer)
 		}
 		delete(names, name)

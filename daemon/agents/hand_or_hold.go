@@ -37,7 +37,7 @@ func (s *Service) HandOrHold(ctx context.Context, sender identity.Peer, env *wir
 		return inbox.Refuse(err)
 	}
 	// While the agents had their time, an untrust may have emptied the inbox.
-	if _, ok := s.Trust.FindPeer(env.From); !ok {
+	if _, ok := s.Trust.FindPeer(env.From); !ok && env.From != s.Self {
 		return inbox.Refuse(cmp.Or(s.Inbox.DeletePeerMessages(ctx, env.From), error(peer.NewUntrustedError(env))))
 	}
 	if a := s.Sessions.ChooseTold(agent, takers, sender, env.Kind); a != nil && s.Sessions.Tell(ctx, a, sender, in) {

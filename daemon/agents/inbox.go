@@ -99,17 +99,21 @@ func (s *Service) serveAck(ctx context.Context, c *local.Conn, p *client.AckPara
 	return acked, err
 }
 
-// acknowledgeResult removes the result or error of a delegation from the inbox, if the caller gave the
-// delegation. The caller has the result from wait, perhaps before the inbox has it. Then
+// acknowledgeResult removes the result or error of a delegation, or of a message that was kept, from the inbox, if the
+// caller gave or sent that. The caller has the result from wait, perhaps before the inbox has it. Then
 // acknowledgeResult waits until it is decided whether an agent or the inbox takes the result.
 func (s *Service) acknowledgeResult(ctx context.Context, c *local.Conn, ref wire.MessageID) (any, error) {
+	name := c.Credential().Name
+	k, agent, ended := s.TakeKeptReport(ctx, c.GuestCredential(), ref)
 	t := s.Delegations.FindByID(c.GuestCredential(), ref, client.Given)
-	if t == nil {
+	switch {
+	case ended:
+	case t != nil:
+		k, agent = inbox.MessageKey{Peer: t.Peer, ID: s.Delegations.Status(t).EndID}, t.Agent
+	default:
 		return nil, kinds.Errorf(kinds.NotFound, "ack: ref: %s names no delegation that was given from here: see tasks", ref)
 	}
-	name := c.Credential().Name
-	k := inbox.MessageKey{Peer: t.Peer, ID: s.Delegations.Status(t).EndID}
-	if t.Agent != name || k.ID.IsZero() {
+	if agent != name || k.ID.IsZero() {
 		return new(client.Acked), nil // another's, or nothing came
 	}
 	if run := s.Repeats.FindRun(k.Peer, k.ID); run != nil {

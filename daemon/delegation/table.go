@@ -190,7 +190,10 @@ func (ts *Table) AddDelegation(ctx context.Context, t *Delegation, text string) 
 				return err
 			}
 		}
-		return insertDelegation(tx, t, text)
+		ts.mu.Lock()
+		row := *t // with the key of the agent that has the name now
+		ts.mu.Unlock()
+		return insertDelegation(tx, &row, text)
 	})
 	if err != nil {
 		ts.mu.Lock()

@@ -45,8 +45,8 @@ func TestGivenDelegationKeepsItsAgent(t *testing.T) {
 		for _, statement := range []string{
 			"ALTER TABLE daemon_task DROP COLUMN to_agent", "ALTER TABLE daemon_task DROP COLUMN bytes",
 			"ALTER TABLE daemon_task DROP COLUMN parent", "ALTER TABLE daemon_task DROP COLUMN guessed",
-			"ALTER TABLE daemon_inbox DROP COLUMN origin", "DROP TABLE daemon_file", "DROP TABLE daemon_file_always",
-			"UPDATE store_steps SET done = done - 3 WHERE user = 'daemon'",
+			"ALTER TABLE daemon_inbox DROP COLUMN origin", "DROP TABLE daemon_file", "DROP TABLE daemon_file_always", "DROP TABLE daemon_kept",
+			"UPDATE store_steps SET done = done - 4 WHERE user = 'daemon'",
 		} {
 			if _, err := tx.Exec(statement); err != nil {
 				return err

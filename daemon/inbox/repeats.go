@@ -47,12 +47,14 @@ type Outcome struct {
 	Ack   wire.Payload
 	State wire.ReceiptState
 	Err   error
+
+	Unhanded bool // it was refused before any agent had it
 }
 
 // Refuse returns the outcome of a message that was refused before anything was done, so no agent had it. keep is false, so
 // that a repeat may run anew.
 func Refuse(err error) (o Outcome, keep bool) {
-	return Outcome{Err: kinds.MarkNotDelivered(err)}, false
+	return Outcome{Err: err, Unhanded: true}, false
 }
 
 // Run is the one run of a message, however often it comes.

@@ -110,7 +110,9 @@ func (s *Service) handleMessageOnce(ctx context.Context, sender identity.Peer, m
 	default:
 		out, keep = inbox.Refuse(newUnknownKindError(env))
 	}
-	out.Err = s.Agents.MaskLocalError(env, out.Err)
+	if out.Err = s.Agents.MaskLocalError(env, out.Err); out.Unhanded {
+		out.Err = kinds.MarkNotDelivered(out.Err)
+	}
 	return out
 }
 

@@ -185,14 +185,16 @@ func (c *Conn) explainShutdownError(method string, err error) error {
 var hostPort = regexp.MustCompile(`(\[[0-9A-Fa-f:.%\w-]+\]|[\w.%-]+):\d{1,5}\b`)
 
 // MaskErrorAddrs takes addresses out of an error of this daemon if a guest is to read it: agents
-// know their peers by name.
+// know their peers by name. What is said of a message that is kept has no addresses, and a time that looks like one.
 func (c *Conn) MaskErrorAddrs(err error) error {
 	e, ok := errors.AsType[*kinds.Error](err)
-	if !c.IsGuest || !ok || e.From != "" || !hostPort.MatchString(e.Message) && !hostPort.MatchString(e.Quoted) {
+	if !c.IsGuest || !ok || e.From != "" || e.Code == kinds.Kept || !hostPort.MatchString(e.Message) && !hostPort.MatchString(e.Quoted) {
 		return err
 	}
 	told := *e
-	told.Message = hostPort.ReplaceAllString(e.Message, "its address")
-	told.Quoted = hostPort.ReplaceAllString(e.Quoted, "its address")
+	told.Message, told.Quoted = MaskAddrs(e.Message), MaskAddrs(e.Quoted)
 	return &told
 }
+
+// MaskAddrs takes addresses out of a text that an agent may read.
+func MaskAddrs(text string) string { return hostPort.ReplaceAllString(text, "its address") }

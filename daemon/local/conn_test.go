@@ -8,6 +8,10 @@ import (
 
 // An agent knows its peers by name, so errors tell it no addresses.
 func TestAddressesAreTakenOut(t *testing.T) {
+	kept := kinds.Errorf(kinds.Kept, "laptop: kept until 2026-12-01T09:00:00Z")
+	if got := (&Conn{IsGuest: true}).MaskErrorAddrs(kept); got != error(kept) {
+		t.Errorf("a time is taken for an address: %v", got)
+	}
 	for in, want := range map[string]string{
 		"desk at 192.0.2.1:7117 speaks":                 "desk at its address speaks",
 		"desk: [2001:db8::1]:7117 is silent":            "desk: its address is silent",

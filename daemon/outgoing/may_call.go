@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/config"
 	"github.com/acpd/acpd/daemon/delegation"
 	"github.com/acpd/acpd/daemon/local"
 	"github.com/acpd/acpd/identity"
@@ -15,8 +16,16 @@ import (
 // checkMayCall returns an error if the settings do not let an agent call a peer. agent is the
 // name under which the connection calls, "" if it is no agent; the owner may call every peer.
 func (s *Service) checkMayCall(c *local.Conn, agent string, to identity.Peer) error {
-	set := &s.Config().Agents
-	if !set.LimitsCalls() || agent == "" && !c.IsGuest {
+	if agent == "" && !c.IsGuest {
+		return nil
+	}
+	return CheckMayCall(&s.Config().Agents, agent, to)
+}
+
+// CheckMayCall returns an error if the settings do not let an agent call a peer, or, if agent is "", a guest that is no
+// agent.
+func CheckMayCall(set *config.Agents, agent string, to identity.Peer) error {
+	if !set.LimitsCalls() {
 		return nil
 	}
 	allowed, setting := set.MayCall(agent, to.ID, to.Name)

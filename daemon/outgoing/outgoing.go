@@ -12,6 +12,7 @@ import (
 	"github.com/acpd/acpd/client/jsonrpc"
 	"github.com/acpd/acpd/config"
 	"github.com/acpd/acpd/daemon/agents"
+	"github.com/acpd/acpd/daemon/kept"
 	"github.com/acpd/acpd/daemon/local"
 	"github.com/acpd/acpd/daemon/organisation"
 	"github.com/acpd/acpd/identity"
@@ -21,6 +22,7 @@ import (
 type Deps struct {
 	agents.Deps
 	Organisation *organisation.Service
+	Kept         *kept.Service
 
 	Config func() *config.Config
 	// Ask serves a query that refers to a delegation.

@@ -16,6 +16,7 @@ import (
 	"github.com/acpd/acpd/daemon/peers"
 	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/kinds"
+	"github.com/acpd/acpd/peer"
 	"github.com/acpd/acpd/wire"
 )
 
@@ -194,6 +195,9 @@ func (s *Service) serveQuery(ctx context.Context, c *local.Conn, r *jsonrpc.Requ
 		return nil, err
 	}
 	if !p.Ref.IsZero() {
+		if p.KeepMS > 0 {
+			return nil, kinds.Errorf(kinds.Invalid, "keep_ms: a question about a delegation is not kept: leave it out")
+		}
 		return s.Ask(ctx, c, r, p)
 	}
 	began := time.Now()
@@ -222,14 +226,20 @@ func (s *Service) serveQuery(ctx context.Context, c *local.Conn, r *jsonrpc.Requ
 		return nil, err
 	}
 	defer leave()
-	reply, rtt, err := s.Node.Exchange(ctx, env)
-	if err == nil {
-		return NewAnswer(env, reply, rtt), nil
+	var answer *client.Answer
+	err = s.Kept.SendOrKeep(ctx, env.Envelope, c.Credential(), p.KeepMS, func() error {
+		reply, rtt, err := s.Node.Exchange(ctx, env)
+		if err == nil {
+			answer = NewAnswer(env, reply, rtt)
+		} else if e := kinds.AsError(err); hasEndedWithParent(ctx, e, parentUntil) {
+			return known.NewParentEndedError(e.Delivered())
+		}
+		return err
+	})
+	if err != nil {
+		return nil, err
 	}
-	if e := kinds.AsError(err); hasEndedWithParent(ctx, e, parentUntil) {
-		return nil, known.NewParentEndedError(e.Delivered())
-	}
-	return nil, err
+	return answer, nil
 }
 
 // hasEndedWithParent reports whether a query has failed with e because its parent has ended. The peer, which has
@@ -270,11 +280,14 @@ func (s *Service) serveDiscover(ctx context.Context, c *local.Conn, p *client.Di
 // message of its own.
 func (s *Service) serveNotify(ctx context.Context, c *local.Conn, p *client.NotifyParams) (any, error) {
 	wait := p.Wait == nil || *p.Wait
+	if p.KeepMS > 0 && !wait {
+		return nil, kinds.Errorf(kinds.Invalid, "keep_ms: without the receipt nobody knows whether it arrived: leave out wait: false, or keep_ms")
+	}
 	if len(p.To.Names) == 0 {
 		return nil, kinds.Errorf(kinds.Invalid, "to: expected a peer, or a list of them")
 	}
 	if !p.To.List {
-		return s.sendNotify(ctx, c, &p.Head, p.To.Names[0], p.Payload, wait)
+		return s.sendNotify(ctx, c, &p.Head, p.To.Names[0], p, wait)
 	}
 	if !p.ID.IsZero() {
 		return nil, kinds.Errorf(kinds.Invalid, "id: a list of recipients gets an id for each: leave it out, or notify one")
@@ -286,7 +299,7 @@ func (s *Service) serveNotify(ctx context.Context, c *local.Conn, p *client.Noti
 		g.Go(func() error {
 			h := p.Head
 			h.ID = wire.NewMessageID() // returned also if the call fails, so that it can be repeated
-			r, err := s.sendNotify(ctx, c, &h, to, p.Payload, wait)
+			r, err := s.sendNotify(ctx, c, &h, to, p, wait)
 			if err != nil {
 				r = &client.Receipt{ID: h.ID, Error: kinds.AsError(c.MaskErrorAddrs(err))}
 			}
@@ -299,9 +312,9 @@ func (s *Service) serveNotify(ctx context.Context, c *local.Conn, p *client.Noti
 	return receipts, nil
 }
 
-func (s *Service) sendNotify(ctx context.Context, c *local.Conn, h *client.Head, name string, payload wire.Payload, wait bool) (*client.Receipt, error) {
+func (s *Service) sendNotify(ctx context.Context, c *local.Conn, h *client.Head, name string, p *client.NotifyParams, wait bool) (*client.Receipt, error) {
 	began := time.Now()
-	env, to, err := s.ComposeEnvelope(ctx, c, kinds.KindNotify, h, name, payload)
+	env, to, err := s.ComposeEnvelope(ctx, c, kinds.KindNotify, h, name, p.Payload)
 	if err != nil {
 		return nil, err
 	}
@@ -320,7 +333,11 @@ func (s *Service) sendNotify(ctx context.Context, c *local.Conn, h *client.Head,
 	if err := s.CountSend(ctx, h, env); err != nil {
 		return nil, err
 	}
-	state, err := s.Node.Send(ctx, message, wait)
+	var state peer.Outcome
+	err = s.Kept.SendOrKeep(ctx, env, c.Credential(), p.KeepMS, func() error {
+		state, err = s.Node.Send(ctx, message, wait)
+		return err
+	})
 	if err != nil {
 		return nil, err
 	}

@@ -175,5 +175,28 @@ CREATE TABLE daemon_file (
 
 CREATE TABLE daemon_file_always (
 	peer BLOB PRIMARY KEY
-) STRICT, WITHOUT ROWID;`,
+) STRICT, WITHOUT ROWID;`, `
+CREATE TABLE daemon_kept (
+	row        INTEGER PRIMARY KEY,
+	id         BLOB NOT NULL UNIQUE,
+	peer       BLOB NOT NULL,
+	name       TEXT NOT NULL,
+	kind       TEXT NOT NULL,
+	agent      TEXT NOT NULL,
+	by_name    TEXT NOT NULL,
+	by_key     BLOB NOT NULL,
+	text       TEXT NOT NULL,
+	size       INTEGER NOT NULL,
+	hash       BLOB NOT NULL,
+	since      INTEGER NOT NULL,
+	until      INTEGER NOT NULL,
+	end_id     BLOB NOT NULL,
+	state      TEXT NOT NULL,
+	tries      INTEGER NOT NULL,
+	last_error TEXT NOT NULL,
+	outcome    TEXT NOT NULL DEFAULT '',
+	ended      INTEGER NOT NULL DEFAULT 0,
+	told       INTEGER NOT NULL DEFAULT 0,
+	envelope   BLOB NOT NULL
+) STRICT;`,
 }

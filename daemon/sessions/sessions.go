@@ -30,6 +30,7 @@ import (
 	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/metrics"
 	"github.com/acpd/acpd/store"
+	"github.com/acpd/acpd/wire"
 )
 
 // Deps is what a [Service] needs from the rest of the daemon.
@@ -59,6 +60,9 @@ type Service struct {
 	Deps
 	Waker *waking.Waker
 	Files FileApprovals // must be set before the first use
+
+	// WasKeptFor reports whether an agent has sent a message that was kept; it must be set before the first use.
+	WasKeptFor func(agent string, id wire.MessageID) bool
 
 	wakes     *metrics.Counts // messages for which a session was asked to begin a turn, by outcome
 	notifier  *ownerNotifier

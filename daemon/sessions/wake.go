@@ -1,6 +1,7 @@
 package sessions
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -104,6 +105,8 @@ func (s *Service) newWakeMessage(agent string, sender identity.Peer, env *wire.E
 	m := waking.Message{Agent: agent, Peer: sender, Kind: env.Kind, ID: env.ID}
 	if t := s.findGivenBy(agent, env); t != nil {
 		m.Delegation = t.ID
+	} else if env.Ref != nil && kinds.Has(env.Kind, kinds.Report) && s.WasKeptFor(agent, *env.Ref) {
+		m.Delegation = *env.Ref // the end of a message that was kept
 	}
 	if s.Waker.AsksOwner(m) {
 		m.Text, m.Digest = client.BeginPeerText(env.Kind, env.Payload), inbox.HashMessage(env)
@@ -318,10 +321,10 @@ func (s *Service) wakeLater(ctx context.Context, m waking.Message, k inbox.Messa
 		return none // what the owner has approved is no longer there
 	}
 	sender, ok := s.Trust.FindPeer(k.Peer)
-	if !ok {
+	if !ok && k.Peer != s.Self {
 		return none
 	}
-	in := &client.Inbound{Envelope: *env, Name: sender.Name, Wake: &grant}
+	in := &client.Inbound{Envelope: *env, Name: cmp.Or(sender.Name, m.Peer.Name), Wake: &grant}
 	if env.Ref != nil {
 		if t := s.Delegations.Find(client.Given, env.From, *env.Ref); t != nil {
 			in.Delegation = s.DescribeDelegation(ctx, t, false)

@@ -40,10 +40,47 @@ func (s *Service) serveDelegate(ctx context.Context, c *local.Conn, p *client.De
 		return nil, err
 	}
 	as := c.Credential()
-	hash := inbox.HashMessage(env)
+	var answer *client.DelegateAnswer
+	err = s.Kept.SendOrKeep(ctx, env, as, p.KeepMS, func() error {
+		answer, err = s.giveTask(ctx, request, what, as, givenBy{isGuest: c.IsGuest, began: began, keeps: p.KeepMS > 0})
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return answer, nil
+}
+
+// GiveKept gives a task that was kept, as the agent that wanted that. If it returns an error that says that nothing has
+// arrived, the table does not have the task.
+func (s *Service) GiveKept(ctx context.Context, request kinds.Checked, as registry.Credential) (*kinds.Ack, error) {
+	what, err := kinds.ParsePayload[kinds.Delegate](request.Payload)
+	if err != nil {
+		return nil, err
+	}
+	answer, err := s.giveTask(ctx, request, what, as, givenBy{began: time.Now(), keeps: true})
+	if err != nil {
+		return nil, err
+	}
+	return kinds.ParsePayload[kinds.Ack](answer.Payload)
+}
+
+// givenBy says how a task is given.
+type givenBy struct {
+	isGuest bool
+	began   time.Time // when the call did
+	keeps   bool      // a task that did not arrive is kept elsewhere: the table drops it, also if the peer has said so
+}
+
+// giveTask enters a task, and sends it.
+func (s *Service) giveTask(ctx context.Context, request kinds.Checked, what *kinds.Delegate, as registry.Credential, call givenBy) (*client.DelegateAnswer, error) {
+	env, hash := request.Envelope, inbox.HashMessage(request.Envelope)
 	t := delegation.NewDelegation(client.Given, env.To, env, hash, what, as)
-	t.Parent, t.Guessed = p.Parent, p.Guessed
+	t.Parent, t.Guessed = request.Parent, request.Guessed
 	t, fresh, err := s.Delegations.AddDelegation(ctx, t, what.Task)
+	if err != nil && call.keeps {
+		return nil, kinds.Errorf(kinds.Overloaded, "%v", err).WithDelivered(kinds.DeliveredNo)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -51,7 +88,7 @@ func (s *Service) serveDelegate(ctx context.Context, c *local.Conn, p *client.De
 		return &client.DelegateAnswer{ID: env.ID, From: env.To, Payload: ack}
 	}
 	if !fresh {
-		if t.Content != hash || c.IsGuest && !s.Delegations.IsOwnedBy(t, as) {
+		if t.Content != hash || call.isGuest && !s.Delegations.IsOwnedBy(t, as) {
 			return nil, inbox.NewReusedIDError(env)
 		}
 		env.Trace = t.Chain.Trace
@@ -68,9 +105,9 @@ func (s *Service) serveDelegate(ctx context.Context, c *local.Conn, p *client.De
 		}
 	}
 
-	end := began.Add(kinds.AckDeadline)
+	end := call.began.Add(kinds.AckDeadline)
 	if request.Deadline > 0 {
-		end = began.Add(min(kinds.AckDeadline, request.Deadline))
+		end = call.began.Add(min(kinds.AckDeadline, request.Deadline))
 	}
 	if !t.Deadline.IsZero() && t.Deadline.Before(end) { // it was given before
 		end = t.Deadline
@@ -82,7 +119,7 @@ func (s *Service) serveDelegate(ctx context.Context, c *local.Conn, p *client.De
 	defer s.Delegations.OnInterrupt(t, abort)()
 	reply, _, err := s.Node.Exchange(ctx, request)
 	if err != nil {
-		return nil, s.recordFailedDelegate(ctx, t, fresh, err)
+		return nil, s.recordFailedDelegate(ctx, t, fresh, call.keeps, err)
 	}
 	ack, err := kinds.ParsePayload[kinds.Ack](reply.Payload)
 	if err != nil {
@@ -102,7 +139,7 @@ var errCancelled = kinds.Errorf(kinds.Cancelled, "the delegation was cancelled b
 
 // recordFailedDelegate records what is known of a delegation that has no ack, and returns
 // the error for the caller.
-func (s *Service) recordFailedDelegate(ctx context.Context, t *delegation.Delegation, fresh bool, err error) error {
+func (s *Service) recordFailedDelegate(ctx context.Context, t *delegation.Delegation, fresh, keeps bool, err error) error {
 	e := kinds.AsError(err)
 	var fail error
 	switch {
@@ -111,8 +148,8 @@ func (s *Service) recordFailedDelegate(ctx context.Context, t *delegation.Delega
 	case errors.Is(context.Cause(ctx), errCancelled):
 		e = errCancelled
 		_, fail = s.Delegations.EndDelegation(ctx, t, delegation.Ending{State: client.TaskCancelled, Outcome: e.Message})
-	case fresh && e.From == "" && (e.Delivered() == kinds.DeliveredNo || e.Code == kinds.Invalid):
-		fail = s.Delegations.DeleteUnsent(ctx, t) // it never left: as if it had never been
+	case fresh && s.Delegations.Status(t).State == client.TaskSent && (e.Delivered() == kinds.DeliveredNo && (keeps || e.From == "") || e.From == "" && e.Code == kinds.Invalid):
+		fail = s.Space.RunWithReserve(func() error { return s.Delegations.DeleteUnsent(ctx, t) }) // it never left: as if it had never been
 	case e.Code == kinds.NotTrusted: // nothing will come of an earlier attempt either
 		fail = s.endUntrustedDelegation(ctx, t, e.Message)
 	case e.From != "" && (e.Delivered() == kinds.DeliveredNo || e.Delivered() == "" && e.Code != kinds.Internal && e.Code != kinds.Timeout && e.Code != kinds.Cancelled):
@@ -129,6 +166,9 @@ func (s *Service) recordFailedDelegate(ctx context.Context, t *delegation.Delega
 // serveCancel ends a delegation that was given. While its exchange has no answer, serveCancel ends that exchange;
 // later it asks the peer. Without an ack of the peer, the delegation goes on, unless p abandons it.
 func (s *Service) serveCancel(ctx context.Context, c *local.Conn, p *client.CancelParams) (any, error) {
+	if answer, err := s.withdraw(ctx, c, p); answer != nil || err != nil {
+		return answer, err
+	}
 	t := s.Delegations.FindByID(c.GuestCredential(), p.Ref, client.Given)
 	to := p.To
 	if to == "" || c.IsGuest {
@@ -194,6 +234,26 @@ func (s *Service) serveCancel(ctx context.Context, c *local.Conn, p *client.Canc
 		}
 	}
 	return &client.CancelAnswer{Ref: p.Ref, Payload: said}, nil
+}
+
+// withdraw ends a message that is kept. It returns nil if ref names none.
+func (s *Service) withdraw(ctx context.Context, c *local.Conn, p *client.CancelParams) (*client.CancelAnswer, error) {
+	why, err := kinds.ParsePayload[kinds.Cancel](p.Payload)
+	if err != nil {
+		return nil, err
+	}
+	t, err := s.Kept.Withdraw(ctx, c.GuestCredential(), c.Credential().Name, p.Ref, why.Reason)
+	switch {
+	case t == nil || err != nil:
+		return nil, err
+	case t.State == client.TaskWithdrawn:
+		return &client.CancelAnswer{Ref: p.Ref, Payload: kinds.EncodePayload(&kinds.Ack{Accepted: true})}, nil
+	}
+	ack := &kinds.Ack{Code: kinds.NotFound, Message: "it has ended already: " + string(t.State)}
+	if t.State == client.TaskUnknown {
+		ack.Message = t.Outcome
+	}
+	return &client.CancelAnswer{Ref: p.Ref, Payload: kinds.EncodePayload(ack)}, nil
 }
 
 // HandleReport takes a result, or an error, of a delegation that was given to the

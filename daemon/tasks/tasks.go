@@ -13,6 +13,7 @@ import (
 	"github.com/acpd/acpd/budget"
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/daemon/agents"
+	"github.com/acpd/acpd/daemon/kept"
 	"github.com/acpd/acpd/daemon/local"
 	"github.com/acpd/acpd/daemon/outgoing"
 )
@@ -22,6 +23,7 @@ type Deps struct {
 	agents.Deps
 	Agents   *agents.Service
 	Outgoing *outgoing.Service
+	Kept     *kept.Service
 }
 
 // Service carries delegations. Its methods may be called from any goroutine.

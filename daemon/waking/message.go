@@ -17,7 +17,7 @@ type Message struct {
 	Peer       identity.Peer
 	Kind       string
 	ID         wire.MessageID
-	Delegation wire.MessageID // the delegation of the session that the message ends or asks about, or zero
+	Delegation wire.MessageID // the delegation of the session, or its message that was kept, that the message ends or asks about, or zero
 
 	// If the owner is to be asked about it, else zero.
 	Text   string            // the beginning of what it says

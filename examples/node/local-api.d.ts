@@ -189,6 +189,7 @@ export type Code =
   | "unknown_peer" // no peer has that name or id, or several have it
   | "not_trusted" // the peer does not trust this daemon
   | "identity_conflict" // another process shows the same identity, or a peer another key
+  | "kept" // the message did not arrive, and this daemon keeps it as the caller wanted; details.kept says until when
   | (string & {});
 
 /** Ack answers delegate and cancel. */
@@ -528,6 +529,8 @@ export interface DelegateParams {
   guessed?: boolean;
   to: string;
   payload: Delegate;
+  /** as of a query */
+  keep_ms?: number;
 }
 
 /** The result of discover. */
@@ -643,7 +646,7 @@ export interface Event {
 }
 
 /** EventType says what an event tells. */
-export type EventType = "up" | "moved" | "down" | "refused" | "discovered" | "lost" | "pending" | "trust" | "identity_conflict" | "mail" | "budget" | "approval" | "relay" | "missed";
+export type EventType = "up" | "moved" | "down" | "refused" | "discovered" | "lost" | "pending" | "trust" | "identity_conflict" | "mail" | "budget" | "approval" | "relay" | "kept" | "missed";
 
 /** File is a row of files: one that came or comes from a peer, or is being sent to one. */
 export interface File {
@@ -788,7 +791,7 @@ export interface HeldMessage {
   agent?: string;
   /** absent: it was not taken */
   taken_at?: string;
-  /** daemon: this daemon has made it, as for a file; "": the peer has sent it */
+  /** daemon: this daemon has made it, as for a file or the end of a message that was kept; "": the peer has sent it */
   origin?: string;
 }
 
@@ -1080,6 +1083,16 @@ export interface JoinParams {
 /** JoinRelay says what becomes of relays in an invitation. */
 export type JoinRelay = "keep" | "skip";
 
+/** Kept says that a message certainly did not arrive, and that the daemon keeps it and sends it when the peer, or its agent, is there. Client.wait waits for its end. */
+export interface Kept {
+  id: string;
+  until: string | null;
+  /** how often it, or an older one for its recipient, was tried */
+  tries: number;
+  /** of the last try, in words of the daemon */
+  last_error: string;
+}
+
 /** MailState says how far a mail has come. */
 export type MailState = "waiting" | "delivered" | "parked" | "arrived";
 
@@ -1144,6 +1157,8 @@ export interface NotifyParams {
   payload: Notify;
   /** absent: true; false: do not wait for the receipt */
   wait?: boolean;
+  /** as of a query */
+  keep_ms?: number;
 }
 
 /** OACPBindParams are the params of oacp.bind: from now on the agent lives at the peer, and its mail goes there. */
@@ -1505,6 +1520,8 @@ export interface QueryParams {
   /** the delegation; absent: the query is about none */
   ref?: string;
   payload: Query;
+  /** for how long the daemon keeps the query if it does not arrive, at most MaxKeep; 0: not at all */
+  keep_ms?: number;
 }
 
 /** QuestionBack is what the agent that works on a delegation asks the one that delegated. The method answer answers it. */
@@ -1918,9 +1935,11 @@ export interface SubscribeParams {
   events?: boolean | Array<EventType>;
 }
 
-/** Task is one delegation: a row of tasks, and the result of task and wait. Only the results carry payloads. */
+/** Task is one delegation, or a message that is or was kept: a row of tasks, and the result of task and wait. Only the results carry payloads. */
 export interface Task {
   id: string;
+  /** of a message that is or was kept: query, delegate or notify; "": a delegation */
+  kind?: string;
   /** petname, or the id if it has no petname any more */
   peer: string;
   direction: TaskDirection;
@@ -1953,6 +1972,8 @@ export interface Task {
   /** Of one with an agent that is not attached: since when, and until when the daemon waits for an agent of that name, before the delegation fails or its deadline has passed. Null, and left out, while one is attached. A restart of the daemon begins anew. */
   agent_away_since?: string;
   agent_awaited_until?: string;
+  /** absent: it is not kept */
+  kept?: Kept;
   /** given: how many the agent that works on it has asked */
   questions?: number;
   /** given: the one that waits for an answer; absent: none does */
@@ -1967,8 +1988,8 @@ export interface TaskParams {
   id: string;
 }
 
-/** TaskState says how far a delegation has come. */
-export type TaskState = "sent" | "accepted" | "unknown" | "refused" | "completed" | "failed" | "cancelled" | "expired";
+/** TaskState says how far a delegation, or a message that is kept, has come. */
+export type TaskState = "sent" | "accepted" | "unknown" | "refused" | "completed" | "failed" | "cancelled" | "expired" | "kept" | "handed" | "held" | "withdrawn";
 
 /** Tasks is the result of tasks, the newest first. */
 export interface Tasks {

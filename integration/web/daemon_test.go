@@ -27,26 +27,27 @@ import (
 type world struct {
 	*clitest.FakeDaemon
 
-	mu       sync.Mutex
-	status   client.Status
-	peers    []client.Peer
-	agents   []client.AgentState
-	wait     []client.Approval
-	tasks    []client.Task
-	held     []client.HeldMessage
-	files    []client.File
-	budget   client.Budget
-	spent    client.Spent
-	bindings []client.OACPBinding
-	mail     []client.OACPQueued
-	entries  []client.TrafficEntry // the first one has the number 2
-	open     []client.TrafficEntry
-	channels map[string]string // answers in JSON, by method and path below /api/v1/
-	decided  []client.ApproveParams
-	muted    []client.MuteAgentParams
-	acked    []client.AckParams
-	calls    int
-	more     chan struct{} // closed when there are more entries
+	mu        sync.Mutex
+	status    client.Status
+	peers     []client.Peer
+	agents    []client.AgentState
+	wait      []client.Approval
+	tasks     []client.Task
+	held      []client.HeldMessage
+	files     []client.File
+	budget    client.Budget
+	spent     client.Spent
+	bindings  []client.OACPBinding
+	mail      []client.OACPQueued
+	entries   []client.TrafficEntry // the first one has the number 2
+	open      []client.TrafficEntry
+	channels  map[string]string // answers in JSON, by method and path below /api/v1/
+	decided   []client.ApproveParams
+	muted     []client.MuteAgentParams
+	acked     []client.AckParams
+	cancelled []wire.MessageID
+	calls     int
+	more      chan struct{} // closed when there are more entries
 }
 
 func newWorld(t *testing.T) *world {
@@ -115,6 +116,17 @@ func newWorld(t *testing.T) *world {
 		before := len(w.held)
 		w.held = slices.DeleteFunc(w.held, func(m client.HeldMessage) bool { return slices.Contains(p.IDs, m.Envelope.ID) })
 		return &client.Acked{Removed: before - len(w.held)}, nil
+	})
+	set(client.MethodTask, func() any { return &w.tasks[0] })
+	w.SetHandler(client.MethodCancel, func(r *jsonrpc.Request) (any, error) {
+		var p client.CancelParams
+		if err := r.ReadParams(&p); err != nil {
+			return nil, err
+		}
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.cancelled = append(w.cancelled, p.Ref)
+		return &client.CancelAnswer{Ref: p.Ref}, nil
 	})
 	w.SetHandler(client.MethodTraffic, w.answerTraffic)
 	w.SetHTTPHandler(w.answerChannels)

@@ -30,7 +30,10 @@ func (w *world) spoil(t *testing.T, words func(string) string) {
 		spoilFields(reflect.ValueOf(part).Elem(), "", words)
 	}
 	for i := range w.tasks {
-		w.tasks[i].Question.ID = wire.NewMessageID()
+		w.tasks[i].Question.ID, w.tasks[i].Kept.ID = wire.NewMessageID(), wire.NewMessageID()
+		if i < len(w.tasks)-1 {
+			w.tasks[i].Kept = nil // for what is kept, nobody waits there
+		}
 	}
 	topic := &w.held[0].Envelope // of this kind, what it says is a topic
 	topic.Kind, topic.Payload = kinds.KindNotify, kinds.EncodePayload(&kinds.Notify{Topic: words("ci.nightly")})

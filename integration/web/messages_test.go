@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -156,6 +157,40 @@ func TestHeldIsRemoved(t *testing.T) {
 		t.Error(diff)
 	}
 	p.until("the other one is there", `document.querySelectorAll("#held-list .held").length === 1 && document.getElementById("said").textContent === "Message 5 is removed."`)
+	p.checkProblems(t)
+}
+
+// TestKeptIsWithdrawn: a message that is kept is withdrawn after a second click, and the page says until when it is kept.
+// holds: security.md#the-page-of-acpctl-web
+func TestKeptIsWithdrawn(t *testing.T) {
+	b := startBrowser(t)
+	w := newWorld(t)
+	w.peers = []client.Peer{newPeer(0, "desk")}
+	id, until := wire.NewMessageID(), client.Time{Time: time.Now().Add(time.Hour)}
+	w.tasks = []client.Task{{ID: id, Kind: kinds.KindQuery, Peer: "desk", Direction: client.Given, Task: "Ready?", State: client.TaskKept, Kept: &client.Kept{ID: id, Until: until, Tries: 3, LastError: "desk is unreachable"}}}
+	p := show(t, b, w.serve(t), 390, 844, false)
+	click := func(act string) {
+		t.Helper()
+		button := fmt.Sprintf(`document.querySelector("#tasks-list [data-act=%s]")`, act)
+		p.until(act+" is there", button)
+		eval[bool](p, "("+button+".click(), true)")
+	}
+	click("withdraw")
+	p.until("it says until when", fmt.Sprintf(`document.getElementById("tasks-list").innerText.includes("kept until %s, tried 3 times: desk is unreachable")`, until.UTC().Format("15:04:05")))
+	if n := eval[int](p, `document.querySelectorAll("#waiting-list > li").length`); n != 0 {
+		t.Errorf("%d wait", n)
+	}
+	click("stay")
+	click("withdraw")
+	p.checkLayout(t)
+	w.change(func() {
+		if len(w.cancelled) > 0 {
+			t.Errorf("withdrawn at the first click: %v", w.cancelled)
+		}
+	})
+	click("gone")
+	await.Until(t, "it is withdrawn", func() bool { w.mu.Lock(); defer w.mu.Unlock(); return slices.Equal(w.cancelled, []wire.MessageID{id}) })
+	p.until("it is said", `document.getElementById("said").textContent.endsWith(" is withdrawn.")`)
 	p.checkProblems(t)
 }
 

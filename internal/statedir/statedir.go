@@ -43,7 +43,7 @@ const (
 // The versions of the files that this program writes, and the newest that it reads.
 // integration/backup_test.go: TestVersionsOfTheStateDirectory compares them with what a daemon writes.
 const (
-	StateVersion = 30 // of state.db: the steps of all its users (store.Migrate)
+	StateVersion = 31 // of state.db: the steps of all its users (store.Migrate)
 	TrustVersion = 1
 	RulesVersion = 1
 )

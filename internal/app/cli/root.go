@@ -55,7 +55,7 @@ nothing for an empty list. With --json every verb prints JSON.
 
 PEER is the name of a trusted peer, its id, or six or more digits with which its id begins. Exit codes: 0 ok, 1 failure
 on this machine, 2 usage, 3 timeout, 4 refused, 5 peer unreachable, or no such peer or agent, 6 no daemon, 7 any other
-error of the peer, 130 interrupted.`,
+error of the peer, 8 kept for a peer that is away, 130 interrupted.`,
 		Example: `  acpctl peers                             who is there
   acpctl ping desk -c 3
   acpctl query desk 'Which branch is deployed?'

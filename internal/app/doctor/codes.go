@@ -125,6 +125,7 @@ var codeTable = [...]CodeInfo{
 	{"agent.ok", OK, "an agent is attached"},
 	{"agent.none", Note, "no agent is attached: questions are refused, notices are kept"},
 	{"agent.away", Warning, "an agent that has accepted delegations is not attached"},
+	{"message.kept", Warning, "messages for a peer have been kept for more than a day"},
 	{"program.ok", OK, "an agent program is connected by `acpctl setup`"},
 	{"program.absent", Note, "an agent program is here and not connected"},
 	{"program.broken", Failure, "the configuration of an agent program cannot be read, or names an acpctl that is gone"},

@@ -367,6 +367,7 @@ var reproductions = []reproduction{
 		})
 		return examine(t, options(t, s.home))
 	}},
+	{codes("message.kept"), findLongKept},
 	{codes("agent.away"), func(t *testing.T) []Finding { // one finding for each agent, with the oldest of its delegations
 		all := faked(func(d *clitest.FakeDaemon, s *client.Status, _ *Options) {
 			away, until := client.Time{Time: time.Date(2026, 11, 27, 12, 0, 0, 0, time.UTC)}, client.Time{Time: time.Date(2026, 11, 27, 12, 10, 0, 0, time.UTC)}

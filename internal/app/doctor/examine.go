@@ -77,6 +77,7 @@ func Examine(ctx context.Context, o Options) ([]Finding, error) {
 		x.examineOwnerNotify(ctx)
 		x.examineAgents()
 		x.examineAwayAgents(ctx)
+		x.examineKept(ctx)
 	}
 	x.examineServices()
 	x.examinePrograms(ctx)

@@ -89,6 +89,34 @@ func (s *Server) serveRemove(w http.ResponseWriter, r *http.Request) {
 	}, partHeld)
 }
 
+// withdrawal is the body of withdraw.
+type withdrawal struct {
+	ID   wire.MessageID `json:"id"`
+	Sure bool           `json:"sure"` // asked once more, the owner said so again
+}
+
+// serveWithdraw withdraws a message that is kept for a peer.
+func (s *Server) serveWithdraw(w http.ResponseWriter, r *http.Request) {
+	var m withdrawal
+	if !readBody(w, r, &m) {
+		return
+	}
+	if !m.Sure {
+		http.Error(w, "a message that is withdrawn is not sent: say that you are sure", http.StatusBadRequest)
+		return
+	}
+	s.act(w, r, func(ctx context.Context, c *client.Client) error {
+		t, err := c.Task(ctx, m.ID)
+		if err == nil && t.Kept == nil { // a delegation that was accepted meanwhile goes on
+			err = kinds.Errorf(kinds.NotFound, "the message is not kept any more")
+		}
+		if err == nil {
+			_, err = c.Cancel(ctx, client.CancelParams{Ref: m.ID, Payload: kinds.EncodePayload(&kinds.Cancel{})})
+		}
+		return err
+	}, partTasks)
+}
+
 // readBody reads a request's JSON. If it cannot, it answers why, and returns false.
 func readBody(w http.ResponseWriter, r *http.Request, into any) bool {
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBodyBytes))

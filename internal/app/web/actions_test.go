@@ -70,6 +70,36 @@ func TestActions(t *testing.T) {
 	}
 }
 
+// TestWithdraw: a message that is kept is withdrawn after a second click; a delegation is never cancelled.
+// holds: security.md#the-page-of-acpctl-web
+func TestWithdraw(t *testing.T) {
+	f := newFixture(t, nil)
+	browser, page := f.letIn()
+	header := []string{"Origin", fmt.Sprintf("http://127.0.0.1:%d", f.Port()), "Content-Type", "application/json"}
+	cancelled := make(chan wire.MessageID, 4)
+	f.daemon.SetHandler(client.MethodCancel, func(r *jsonrpc.Request) (any, error) {
+		var p client.CancelParams
+		err := r.ReadParams(&p)
+		cancelled <- p.Ref
+		return &client.CancelAnswer{Ref: p.Ref, Payload: kinds.EncodePayload(&kinds.Ack{Accepted: true})}, err
+	})
+	withdraw := func(sure bool) (int, string) {
+		return f.ask(browser, "POST", page+"withdraw", fmt.Sprintf(`{"id":%q,"sure":%v}`, clitest.SomeID, sure), header...)
+	}
+	task := &client.Task{ID: clitest.SomeID, Kind: kinds.KindQuery, Peer: "desk", Direction: client.Given, State: client.TaskKept, Kept: &client.Kept{ID: clitest.SomeID}}
+	f.daemon.SetAnswer(client.MethodTask, task)
+	if status, _ := withdraw(false); status != http.StatusBadRequest || len(cancelled) > 0 {
+		t.Errorf("withdrawn without a second click: %d", status)
+	}
+	if status, text := withdraw(true); status != 200 || text != "{}" || <-cancelled != clitest.SomeID {
+		t.Error(status, text)
+	}
+	f.daemon.SetAnswer(client.MethodTask, &client.Task{ID: clitest.SomeID, Peer: "desk", Direction: client.Given, State: client.TaskAccepted})
+	if status, text := withdraw(true); status != http.StatusConflict || !strings.Contains(text, "not kept any more") || len(cancelled) > 0 {
+		t.Errorf("%d %q", status, text)
+	}
+}
+
 // TestWholeMessages: a message opens to all that it says, as far as the daemon keeps that, and is found by a word of it.
 func TestWholeMessages(t *testing.T) {
 	f := newFixture(t, nil)

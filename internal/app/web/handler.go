@@ -107,6 +107,8 @@ func (s *Server) route(r *http.Request) (http.HandlerFunc, *refusal) {
 		serve = s.serveDecide
 	case "mute":
 		serve = s.serveMute
+	case "withdraw":
+		serve = s.serveWithdraw
 	case "remove":
 		serve = s.serveRemove
 	case "message":

@@ -85,7 +85,7 @@ func (w *work) listWaiting() []waitingRow {
 	}
 	for i := range w.tasks {
 		t := &w.tasks[i]
-		if isOver(t) {
+		if isOver(t) || t.Kept != nil { // nobody there has what is kept
 			continue
 		}
 		at, known := place[keyDelegation(t)]

@@ -28,6 +28,11 @@ type taskRow struct {
 	Place     int         `json:"place"` // the newest has 0
 	Began     client.Time `json:"began"` // null: an older daemon does not tell it
 
+	Kind      string      `json:"kind"`       // of a message that is or was kept; "": a delegation
+	KeptUntil client.Time `json:"kept_until"` // null: it is not kept
+	Tries     uint64      `json:"tries"`
+	LastError string      `json:"last_error"`
+
 	Abandoned  bool        `json:"abandoned"`   // it has ended only here
 	AgentAway  client.Time `json:"agent_away"`  // since when no agent of the name Agent is attached here; null: one is
 	AgentUntil client.Time `json:"agent_until"` // until when the delegation waits for one
@@ -38,12 +43,16 @@ func newTaskRow(t *client.Task, place int) taskRow {
 	if t.Direction == client.Given {
 		agent = t.ToAgent
 	}
-	return taskRow{
-		rowKey: rowKey{keyTask(t)}, ID: t.ID.String(), Peer: showName(t.Peer), Direction: string(t.Direction),
+	row := taskRow{
+		rowKey: rowKey{keyTask(t)}, Kind: showName(t.Kind), ID: t.ID.String(), Peer: showName(t.Peer), Direction: string(t.Direction),
 		FromAgent: showName(t.FromAgent), Agent: showName(agent), Task: showLine(t.Task, maxShown), State: string(t.State), Over: isOver(t),
 		Deadline: t.Deadline, Outcome: showLine(t.Outcome, maxShown), Progress: t.Progress, Message: showLine(t.Message, maxShown), Place: place, Began: t.Began,
 		Abandoned: t.IsAbandoned(), AgentAway: t.AgentAwaySince, AgentUntil: t.AgentAwaitedUntil,
 	}
+	if t.Kept != nil {
+		row.KeptUntil, row.Tries, row.LastError = t.Kept.Until, t.Kept.Tries, showLine(t.Kept.LastError, maxShown)
+	}
+	return row
 }
 
 // keyTask returns a key that no other delegation has: several peers may choose one id.
@@ -72,8 +81,12 @@ func newHeldRow(m *client.HeldMessage, names map[identity.ID]string) heldRow {
 	if file := m.FileReport(); file != nil {
 		kind, text = fileKind, strings.TrimSpace(file.Name+" "+file.Text)
 	}
+	from := cmp.Or(names[e.From], e.From.Label())
+	if client.IsOwnReport(e) {
+		from, text = client.OwnReporter, client.DescribeOwnReport(e)
+	}
 	return heldRow{
-		rowKey: rowKey{strconv.FormatUint(m.Seq, 10)}, ID: e.ID.String(), Peer: e.From.String(), From: showName(cmp.Or(names[e.From], e.From.Label())), Agent: showName(e.FromAgent), For: showName(m.Agent),
+		rowKey: rowKey{strconv.FormatUint(m.Seq, 10)}, ID: e.ID.String(), Peer: e.From.String(), From: showName(from), Agent: showName(e.FromAgent), For: showName(m.Agent),
 		Kind: showName(kind), Text: showLine(text, maxShown), Sent: time.UnixMilli(int64(min(e.TS, 1<<52))).UTC(),
 	}
 }

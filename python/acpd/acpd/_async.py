@@ -143,6 +143,7 @@ class AsyncClient:
         domain: Optional[str] = None,
         max_tokens: Optional[int] = None,
         deadline: Optional[float] = None,
+        keep: Optional[float] = None,
         id: Optional[str] = None,
         thread: Optional[str] = None,
         parent: Optional[str] = INHERIT,
@@ -151,12 +152,16 @@ class AsyncClient:
 
         deadline is in seconds, by default 30 and at most 600. A call from a handler follows from
         the message that the handler got, unless parent says otherwise.
+
+        keep is for how many seconds the daemon keeps the question if it does not arrive, at most 7
+        days: it is asked when the peer, or its agent, is there. Then the call raises Kept, and
+        ``daemon.delegation(e.id).result()`` waits for the answer.
         """
         payload = without_none(domain=domain, max_tokens=max_tokens, deadline_ms=millis(deadline))
         asked = dict[str, Any](question) if isinstance(question, dict) else {"question": question}
         payload = {**asked, **payload}
         wait = payload.get("deadline_ms") or 30_000
-        return cast(types.QueryAnswer, await self._send("query", {"to": to, "payload": payload}, id, thread, parent, wait / 1000))
+        return cast(types.QueryAnswer, await self._send("query", {"to": to, "payload": payload, **without_none(keep_ms=millis(keep))}, id, thread, parent, wait / 1000))
 
     async def query_all(self, to: Sequence[str], question: QuestionLike, **options: Any) -> list[Union[types.QueryAnswer, Error]]:
         """Asks several agents at the same time. The list has the answer or the error of each, in the order of to. Options are those of `query`, except id."""
@@ -181,16 +186,17 @@ class AsyncClient:
         urgent: bool = False,
         deadline: Optional[float] = None,
         report_back: bool = True,
+        keep: Optional[float] = None,
         id: Optional[str] = None,
         thread: Optional[str] = None,
         parent: Optional[str] = INHERIT,
     ) -> AsyncDelegation:
-        """Gives an agent of a peer a task, and returns when the agent has accepted it. If the agent refuses, it raises the error with the code of the refusal."""
+        """Gives an agent of a peer a task, and returns when the agent has accepted it. If the agent refuses, it raises the error with the code of the refusal. keep is as of `query`."""
         payload = without_none(
             context=context, domain=domain, deadline_ms=millis(deadline), priority="urgent" if urgent else None, report_back=None if report_back else False
         )
         payload = {**(task if isinstance(task, dict) else {"task": task}), **payload}
-        answer = cast(types.DelegateAnswer, await self._send("delegate", {"to": to, "payload": payload}, id, thread, parent, 30))
+        answer = cast(types.DelegateAnswer, await self._send("delegate", {"to": to, "payload": payload, **without_none(keep_ms=millis(keep))}, id, thread, parent, 30))
         ack = answer["payload"]
         if not ack["accepted"]:
             refusal = make_error({"code": ack.get("code", ""), "message": ack.get("message", "the agent has refused the task")})
@@ -199,7 +205,7 @@ class AsyncClient:
         return AsyncDelegation(self, answer["id"], self._connection)
 
     def delegation(self, id: str) -> AsyncDelegation:
-        """Returns a delegation that was given earlier, perhaps by another process, by its id."""
+        """Returns a delegation that was given earlier, perhaps by another process, by its id; or a question, task or notice that is kept."""
         return AsyncDelegation(self, id)
 
     async def notify(
@@ -210,14 +216,15 @@ class AsyncClient:
         *,
         importance: Optional[str] = None,
         wait: bool = True,
+        keep: Optional[float] = None,
         id: Optional[str] = None,
         thread: Optional[str] = None,
         parent: Optional[str] = INHERIT,
     ) -> Any:
-        """Sends a notice to a peer, and returns the Receipt. Its state is handed (an agent has confirmed the notice) or held (the notice is stored in the inbox there). For a list of peers it returns a list of receipts, which has errors instead of raising them."""
+        """Sends a notice to a peer, and returns the Receipt. Its state is handed (an agent has confirmed the notice) or held (the notice is stored in the inbox there). For a list of peers it returns a list of receipts, which has errors instead of raising them. keep is as of `query`, and needs wait."""
         payload = without_none(topic=topic, data=data, importance=importance)
         several = not isinstance(to, str)
-        params = {"to": list(to) if several else to, "payload": payload, **({} if wait else {"wait": False})}
+        params = {"to": list(to) if several else to, "payload": payload, **({} if wait else {"wait": False}), **without_none(keep_ms=millis(keep))}
         return await self._send("notify", params, id, thread, parent, 5, draw=not several)
 
     async def ping(self, to: str, *, timeout: float = 5.0) -> types.PingAnswer:
@@ -560,8 +567,8 @@ class AsyncDelegation:
         if not (agent and ("error" if said and "code" in said else "result") in agent._handlers):  # a handler, which may be what calls, takes it
             with contextlib.suppress(Error):
                 await self._client._within(0, "ack", {"ref": self.id})
-        if task["state"] == "completed":
-            return cast(types.Result, said or {"status": "completed", "outcome": task["outcome"]})
+        if task["state"] in ("completed", "handed", "held"):  # the latter are of notices that were kept
+            return cast(types.Result, said or {"status": "completed", "outcome": task["outcome"] or task["state"]})
         if said and "code" in said:
             raise make_error(said)
         if task["state"] == "failed":

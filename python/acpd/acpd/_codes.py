@@ -119,6 +119,12 @@ class IdentityConflict(Error):
     code = "identity_conflict"
 
 
+class Kept(Error):
+    """The message did not arrive, and this daemon keeps it as the caller wanted; details.kept says until when. Only the daemon here, or this package, raises it."""
+
+    code = "kept"
+
+
 BY_CODE: dict[str, type[Error]] = {
     "not_authorized": NotAuthorized,
     "unknown_domain": UnknownDomain,
@@ -138,4 +144,5 @@ BY_CODE: dict[str, type[Error]] = {
     "unknown_peer": UnknownPeer,
     "not_trusted": NotTrusted,
     "identity_conflict": IdentityConflict,
+    "kept": Kept,
 }

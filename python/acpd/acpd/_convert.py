@@ -3,7 +3,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, TypeGuard
 
-from ._codes import BY_CODE, DaemonUnavailable, IdentityConflict, NotTrusted, Unreachable, UnknownPeer
+from ._codes import BY_CODE, DaemonUnavailable, IdentityConflict, Kept, NotTrusted, Unreachable, UnknownPeer
 from ._error import Error, MalformedCall
 
 
@@ -29,7 +29,7 @@ def read_error(error: Mapping[str, Any]) -> Error:
     return make_error(data) if isinstance(data, dict) else MalformedCall(str(error.get("message")), int(error.get("code", 0)))
 
 
-_OF_OWN_CALLS = (DaemonUnavailable, IdentityConflict, NotTrusted, Unreachable, UnknownPeer)
+_OF_OWN_CALLS = (DaemonUnavailable, IdentityConflict, Kept, NotTrusted, Unreachable, UnknownPeer)
 
 
 def is_for_peers(error: BaseException) -> TypeGuard[Error]:

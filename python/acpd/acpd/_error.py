@@ -48,6 +48,12 @@ class Error(Exception):
         said = self.details.get("delivered")
         return said if said in ("no", "unknown") else None
 
+    @property
+    def kept(self) -> Optional[Mapping[str, Any]]:
+        """Of `Kept`: the id under which the daemon keeps the message, until when, how often it was tried, and the last error; else None."""
+        said = self.details.get("kept")
+        return said if isinstance(said, Mapping) else None
+
 
 class MalformedCall(Error):
     """The daemon does not know the method, or its params."""

@@ -120,12 +120,13 @@ class Client:
         domain: Optional[str] = None,
         max_tokens: Optional[int] = None,
         deadline: Optional[float] = None,
+        keep: Optional[float] = None,
         id: Optional[str] = None,
         thread: Optional[str] = None,
         parent: Optional[str] = INHERIT,
     ) -> types.QueryAnswer:
         """As `AsyncClient.query`."""
-        return self._run(self._async.query(to, question, domain=domain, max_tokens=max_tokens, deadline=deadline, id=id, thread=thread, parent=parent))
+        return self._run(self._async.query(to, question, domain=domain, max_tokens=max_tokens, deadline=deadline, keep=keep, id=id, thread=thread, parent=parent))
 
     def query_all(self, to: Sequence[str], question: QuestionLike, **options: Any) -> list[Union[types.QueryAnswer, Error]]:
         """As `AsyncClient.query_all`."""
@@ -141,6 +142,7 @@ class Client:
         urgent: bool = False,
         deadline: Optional[float] = None,
         report_back: bool = True,
+        keep: Optional[float] = None,
         id: Optional[str] = None,
         thread: Optional[str] = None,
         parent: Optional[str] = INHERIT,
@@ -148,7 +150,7 @@ class Client:
         """As `AsyncClient.delegate`."""
         given = self._run(
             self._async.delegate(
-                to, task, context=context, domain=domain, urgent=urgent, deadline=deadline, report_back=report_back, id=id, thread=thread, parent=parent
+                to, task, context=context, domain=domain, urgent=urgent, deadline=deadline, report_back=report_back, keep=keep, id=id, thread=thread, parent=parent
             )
         )
         return Delegation(self, given)
@@ -165,12 +167,13 @@ class Client:
         *,
         importance: Optional[str] = None,
         wait: bool = True,
+        keep: Optional[float] = None,
         id: Optional[str] = None,
         thread: Optional[str] = None,
         parent: Optional[str] = INHERIT,
     ) -> Any:
         """As `AsyncClient.notify`."""
-        return self._run(self._async.notify(to, topic, data, importance=importance, wait=wait, id=id, thread=thread, parent=parent))
+        return self._run(self._async.notify(to, topic, data, importance=importance, wait=wait, keep=keep, id=id, thread=thread, parent=parent))
 
     def ping(self, to: str, *, timeout: float = 5.0) -> types.PingAnswer:
         """As `AsyncClient.ping`."""

@@ -12,7 +12,7 @@ BindingMode = Literal["mirror", "on-stored"]
 
 DaemonState = Literal["idle", "busy", "overloaded", "draining"]
 
-EventType = Literal["up", "moved", "down", "refused", "discovered", "lost", "pending", "trust", "identity_conflict", "mail", "budget", "approval", "relay", "missed"]
+EventType = Literal["up", "moved", "down", "refused", "discovered", "lost", "pending", "trust", "identity_conflict", "mail", "budget", "approval", "relay", "kept", "missed"]
 
 FileState = Literal["asked", "moving", "paused", "here", "taken"]
 
@@ -40,7 +40,7 @@ StepVerdict = Literal["ok", "warning", "failed"]
 
 TaskDirection = Literal["given", "taken"]
 
-TaskState = Literal["sent", "accepted", "unknown", "refused", "completed", "failed", "cancelled", "expired"]
+TaskState = Literal["sent", "accepted", "unknown", "refused", "completed", "failed", "cancelled", "expired", "kept", "handed", "held", "withdrawn"]
 
 
 class Ack(TypedDict):
@@ -365,6 +365,7 @@ class DelegateParams(TypedDict):
     guessed: NotRequired[bool]  # guessed says that parent is a guess: whoever calls was not told what led to the call. Nothing ends with a parent that was guessed.
     to: str
     payload: Delegate
+    keep_ms: NotRequired[int]  # as of a query
 
 
 DiscoverAnswer = TypedDict(
@@ -591,7 +592,7 @@ class HeldMessage(TypedDict):
     envelope: Envelope
     agent: NotRequired[str]  # the agent that it is for, or that took it; "": any
     taken_at: NotRequired[str]  # absent: it was not taken
-    origin: NotRequired[str]  # daemon: this daemon has made it, as for a file; "": the peer has sent it
+    origin: NotRequired[str]  # daemon: this daemon has made it, as for a file or the end of a message that was kept; "": the peer has sent it
 
 
 class Result(TypedDict):
@@ -605,6 +606,15 @@ class Result(TypedDict):
     message: NotRequired[str]  # what is being done, at most 1 KiB
 
 
+class Kept(TypedDict):
+    """Kept says that a message certainly did not arrive, and that the daemon keeps it and sends it when the peer, or its agent, is there. Client.wait waits for its end."""
+
+    id: str
+    until: Union[str, None]
+    tries: int  # how often it, or an older one for its recipient, was tried
+    last_error: str  # of the last try, in words of the daemon
+
+
 class QuestionBack(TypedDict):
     """QuestionBack is what the agent that works on a delegation asks the one that delegated. The method answer answers it."""
 
@@ -614,9 +624,10 @@ class QuestionBack(TypedDict):
 
 
 class Task(TypedDict):
-    """Task is one delegation: a row of tasks, and the result of task and wait. Only the results carry payloads."""
+    """Task is one delegation, or a message that is or was kept: a row of tasks, and the result of task and wait. Only the results carry payloads."""
 
     id: str
+    kind: NotRequired[str]  # of a message that is or was kept: query, delegate or notify; "": a delegation
     peer: str  # petname, or the id if it has no petname any more
     direction: TaskDirection
     from_agent: NotRequired[str]  # taken: the agent that delegated, as the peer claims; peer/from_agent names it in a message to it
@@ -635,6 +646,7 @@ class Task(TypedDict):
     message: NotRequired[str]  # what is being done
     agent_away_since: NotRequired[str]  # Of one with an agent that is not attached: since when, and until when the daemon waits for an agent of that name, before the delegation fails or its deadline has passed. Null, and left out, while one is attached. A restart of the daemon begins anew.
     agent_awaited_until: NotRequired[str]
+    kept: NotRequired[Kept]  # absent: it is not kept
     questions: NotRequired[int]  # given: how many the agent that works on it has asked
     question: NotRequired[QuestionBack]  # given: the one that waits for an answer; absent: none does
 
@@ -952,6 +964,7 @@ class NotifyParams(TypedDict):
     to: Union[str, list[str]]
     payload: Notify
     wait: NotRequired[bool]  # absent: true; false: do not wait for the receipt
+    keep_ms: NotRequired[int]  # as of a query
 
 
 class OACPBindParams(TypedDict):
@@ -1232,6 +1245,7 @@ class QueryParams(TypedDict):
     to: NotRequired[str]  # "" only with ref: the daemon knows who delegated
     ref: NotRequired[str]  # the delegation; absent: the query is about none
     payload: Query
+    keep_ms: NotRequired[int]  # for how long the daemon keeps the query if it does not arrive, at most MaxKeep; 0: not at all
 
 
 class Receipt(TypedDict):

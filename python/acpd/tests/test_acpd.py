@@ -875,6 +875,29 @@ class TestRestarts(Case):
                 answer = client.query("desk", "who?", id=e.id)
             self.assertEqual(answer["payload"]["summary"], "here")
 
+    def test_what_is_kept_is_sent_when_the_peer_is_back(self) -> None:
+        client = self.client(laptop)
+        client.attach("keeper")  # what is kept is the agent's
+        desk.process.terminate()
+        desk.process.wait(PATIENCE)
+        until("desk has gone", lambda: all(p["state"] != "connected" for p in laptop.call("peers")["peers"]))
+        with self.assertRaises(acpd.Kept) as told:
+            client.notify("desk", "build.done", "late", keep=600)
+        kept = told.exception.kept
+        self.assertEqual(kept and kept["id"], told.exception.id)
+        self.assertEqual(told.exception.delivered, "no")
+        self.assertNotIn(desk.listen, str(told.exception) + str(kept))  # agents hear of no addresses
+        self.assertIn(str(kept and kept["until"])[:16], str(told.exception))
+        with self.assertRaises(acpd.Kept) as withdrawn:
+            client.query("desk", "Never?", keep=600)
+        never = client.delegation(withdrawn.exception.id)
+        self.assertEqual(never.status()["state"], "kept")
+        self.assertTrue(never.cancel())
+        with self.assertRaises(acpd.Cancelled):
+            never.result()
+        desk.start()
+        self.assertIn(client.delegation(told.exception.id).result(timeout=PATIENCE)["outcome"], ("held", "handed"))
+
     def test_delegations_outlive_restarts(self) -> None:
         begun, release = threading.Event(), threading.Event()
         runs: list[str] = []

@@ -2,6 +2,7 @@ package frame
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -164,6 +165,21 @@ func adviseTooMany(names []string) string {
 		return "expected one " + last
 	}
 	return "the last one is " + last
+}
+
+// isKeepValue matches what can be only a value of --keep, and is the name of no peer that anybody uses.
+var isKeepValue = regexp.MustCompile(`^([0-9]+(ms|[smhd]))+$`)
+
+// joinKeepValue returns the arguments of a command line with "--keep 3d" as "--keep=3d", because a flag that may stand
+// without a value takes none from the argument that follows. Any other argument behind --keep is left as it is.
+func joinKeepValue(args []string) []string {
+	args = slices.Clone(args)
+	for i := 0; i+1 < len(args) && args[i] != "--"; i++ {
+		if args[i] == "--keep" && isKeepValue.MatchString(args[i+1]) {
+			args = slices.Replace(args, i, i+2, "--keep="+args[i+1])
+		}
+	}
+	return args
 }
 
 // ParseMessageID parses an id. Its error says what was to be one.

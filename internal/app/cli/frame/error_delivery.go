@@ -21,7 +21,7 @@ type arrival struct {
 // which it can be repeated.
 func WithRepeatID(err error, id wire.MessageID) error {
 	e, ok := errors.AsType[*kinds.Error](err)
-	if !ok || e.Delivered() == "" || id.IsZero() {
+	if !ok || e.Delivered() == "" || e.Code == kinds.Kept || id.IsZero() { // one that is kept is not repeated
 		return err
 	}
 	told := *e

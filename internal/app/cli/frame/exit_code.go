@@ -16,6 +16,7 @@ const (
 	ExitRefused     = 4
 	ExitNoDaemon    = 6
 	ExitFailed      = 7
+	ExitKept        = 8
 	ExitInterrupted = 130
 )
 

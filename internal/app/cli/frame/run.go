@@ -96,6 +96,7 @@ func RequireVerb(cmd *cobra.Command) {
 // returns the exit code.
 func (f *Frame) Run(ctx context.Context, root *cobra.Command, args []string) int {
 	f.GuardOutput()
+	args = joinKeepValue(args)
 	root.SetOut(f.Out)
 	root.SetErr(f.Err)
 	root.SetArgs(args)

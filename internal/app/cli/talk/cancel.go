@@ -1,6 +1,7 @@
 package talk
 
 import (
+	"context"
 	"errors"
 	"fmt"
 
@@ -16,14 +17,16 @@ func (v *verbs) newCancelCmd() *cobra.Command {
 	var abandon bool
 	cmd := &cobra.Command{
 		Use:   "cancel ID [REASON]",
-		Short: "Cancel a delegation",
+		Short: "Cancel a delegation, or withdraw a message that is kept",
 		Example: `  acpctl cancel 3f2b8c1e-6f0a-4d3c-9e57-0c1d2e3f4a5b
   acpctl cancel 3f2b8c1e 'plans have changed'`,
 		Long: `ID is that of a delegation that you gave (see tasks); its first six or more characters are enough. The exit code is 4 if the
 other side does not agree, for example because the task has ended.
 
 If the other side does not answer, the delegation continues. With --abandon it then ends here, after at most 5 s, but the agent
-there may work on until its machine has received the cancellation.`,
+there may work on until its machine has received the cancellation.
+
+ID may also be that of a message that is kept (--keep). It is then withdrawn, and is not sent any more.`,
 		ValidArgsFunction: v.completeTasks,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			id, err := v.findTaskID(cmd.Context(), "ID", args[0], givenTask)
@@ -50,7 +53,7 @@ there may work on until its machine has received the cancellation.`,
 				Error *kinds.Error `json:"error,omitzero"`
 			}{answer, newRefusalError(ack)}, func() {
 				if ack.Accepted {
-					v.PrintLine("cancelled")
+					v.PrintLine("%s", v.findCancelled(cmd.Context(), id))
 				}
 			})
 			return errors.Join(err, v.reportRefusal(ack))
@@ -58,6 +61,14 @@ there may work on until its machine has received the cancellation.`,
 	}
 	cmd.Flags().BoolVar(&abandon, "abandon", false, "if the other side does not answer, end it only here")
 	return cmd
+}
+
+// findCancelled returns what has become of what was cancelled: withdrawn if it was kept.
+func (v *verbs) findCancelled(ctx context.Context, id wire.MessageID) string {
+	if t, err := v.Daemon.Task(ctx, id); err == nil && t.State == client.TaskWithdrawn {
+		return string(t.State)
+	}
+	return string(client.TaskCancelled)
 }
 
 // hintAtReply returns the error of a cancel, with how work that was taken here is ended if it is not one that was given.

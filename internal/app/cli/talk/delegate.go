@@ -36,7 +36,8 @@ func (v *verbs) newDelegateCmd() *cobra.Command {
 		Long: `It gives the task to an agent at PEER. Once the agent has accepted it, acpctl prints the delegation's id. With --wait it also
 prints the outcome when the task ends, and with --follow partial results too, on standard error. If you interrupt that, the
 task continues. Questions of the agent are shown as acpctl wait shows them. TASK and --context
-may be - (standard input) or @file. With --wait-online acpctl waits for a peer that cannot be reached, and sends the task once.`,
+may be - (standard input) or @file. With --wait-online acpctl waits for a peer that cannot be reached, and sends the task once.
+With --keep the daemon keeps a task that does not arrive, and hands it over later; then the exit code is 8, also with --wait.`,
 		Args: d.checkArgs,
 		RunE: func(cmd *cobra.Command, args []string) error { return v.runDelegate(cmd, args, &d) },
 	}
@@ -87,7 +88,7 @@ func (v *verbs) runDelegate(cmd *cobra.Command, args []string, d *delegateFlags)
 	if err != nil {
 		return err
 	}
-	return v.delegateTask(ctx, client.DelegateParams{Head: h, To: args[0], Payload: p}, d.patience, wait, d.isFollowed)
+	return v.delegateTask(ctx, client.DelegateParams{Head: h, To: args[0], Payload: p, KeepMS: d.keep.milliseconds()}, d.patience, wait, d.isFollowed)
 }
 
 // delegateTask hands over a task, and tells how that went: whether it was accepted, and with wait how it
@@ -106,7 +107,7 @@ func (v *verbs) delegateTask(ctx context.Context, params client.DelegateParams, 
 	case ctx.Err() != nil:
 		return frame.WithHint(ctx.Err(), "the task may have been accepted: "+goOn)
 	case err != nil:
-		return frame.WithRepeatID(err, params.ID)
+		return v.reportKept(params.To, false, frame.WithRepeatID(err, params.ID))
 	}
 	ack, err := kinds.ParsePayload[kinds.Ack](given.Payload)
 	if err != nil {

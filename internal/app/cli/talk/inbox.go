@@ -120,6 +120,9 @@ func (v *verbs) printInbox(ctx context.Context, inbox *client.Inbox, taken bool)
 	var rows [][]string
 	for _, m := range inbox.Messages {
 		from := cmp.Or(names[m.Envelope.From], m.Envelope.From.Label())
+		if client.IsOwnReport(&m.Envelope) {
+			from = client.OwnReporter
+		}
 		sent := time.UnixMilli(int64(m.Envelope.TS))
 		rows = append(rows, []string{
 			strconv.FormatUint(m.Seq, 10), from, v.FormatAge(sent), client.Line(m.Envelope.Kind), ui.DashIfEmpty(m.Agent), describeHeld(&m),
@@ -137,6 +140,10 @@ func (v *verbs) printInbox(ctx context.Context, inbox *client.Inbox, taken bool)
 // printInboxForModel prints each message whole, as data for a model.
 func (v *verbs) printInboxForModel(inbox *client.Inbox, names map[identity.ID]string) {
 	for _, m := range inbox.Messages {
+		if client.IsOwnReport(&m.Envelope) {
+			v.PrintLine("From %s, not from a peer, %s. No answer is due; it is number %d of the inbox.", client.OwnReporter, client.DescribeOwnReport(&m.Envelope), m.Seq)
+			continue
+		}
 		shown := client.PeerMessage{
 			ID: m.Envelope.From, Peer: names[m.Envelope.From], Agent: m.Envelope.FromAgent, Kind: m.Envelope.Kind, Message: m.Envelope.ID, TS: m.Envelope.TS, Payload: m.Envelope.Payload,
 			Answer: fmt.Sprintf("No answer is due; it is number %d of the inbox.", m.Seq),
@@ -177,6 +184,9 @@ func describeHeld(m *client.HeldMessage) string {
 
 // describeEnvelope returns what a message says, on one line.
 func describeEnvelope(e *wire.Envelope) string {
+	if client.IsOwnReport(e) {
+		return client.DescribeOwnReport(e)
+	}
 	switch e.Kind {
 	case kinds.KindNotify:
 		if n, err := kinds.ParsePayload[kinds.Notify](e.Payload); err == nil {

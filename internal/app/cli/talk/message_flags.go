@@ -22,6 +22,7 @@ type messageFlags struct {
 	id, parent, payload string // flags
 	thread              string // the flag of query
 	patience            time.Duration
+	keep                keepFlag
 	flags               *pflag.FlagSet
 }
 
@@ -31,6 +32,7 @@ func (m *messageFlags) addFlags(cmd *cobra.Command) {
 	f.StringVar(&m.id, "id", "", "id of the message, to repeat it safely (default: a new one)")
 	f.StringVar(&m.parent, "parent", "", "id of the message that led to this one, with whose end this ends; '' for none (default $ACP_ID)")
 	f.StringVar(&m.payload, "payload", "", "the whole payload as JSON, @file or -, instead of what follows PEER")
+	m.keep.addTo(cmd)
 	f.DurationVar(&m.patience, "wait-online", 0, "how long to wait for a peer that is unreachable, before the message is sent")
 }
 
@@ -75,6 +77,9 @@ func (m *messageFlags) readHead() (h client.Head, err error) {
 func (m *messageFlags) composeMessage(ctx context.Context, f *frame.Frame, build func() (any, error)) (h client.Head, p wire.Payload, err error) {
 	if m.patience < 0 {
 		return h, nil, frame.UsageErrorf("--wait-online: expected a duration like 30s")
+	}
+	if m.keep != 0 && m.patience != 0 {
+		return h, nil, frame.UsageErrorf("--keep: with it the daemon waits for the peer, as acpctl does with --wait-online: leave one of them out")
 	}
 	if h, err = m.readHead(); err != nil {
 		return h, nil, err

@@ -33,9 +33,13 @@ func (v *verbs) newNotifyCmd() *cobra.Command {
 DATA that begins with { or [ and is not valid JSON is an error. With --text it is always text.
 
 It prints what became of the notice: handed (an agent has confirmed it), held (it is stored in the peer's inbox) or, with --no-wait,
-sent. With --wait-online acpctl waits for a peer that cannot be reached, and sends the message once.`,
+sent. With --wait-online acpctl waits for a peer that cannot be reached, and sends the message once.
+With --keep the daemon keeps a notice that does not arrive, and sends it later; then the exit code is 8.`,
 		Args: m.checkArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if noWait && m.keep != 0 {
+				return frame.UsageErrorf("--keep: whether to keep the message is known only when its receipt is waited for: leave out --no-wait")
+			}
 			if isText && m.payload != "" {
 				return frame.UsageErrorf("--text is about DATA, and --payload stands instead of it: leave one of them out")
 			}
@@ -53,7 +57,7 @@ sent. With --wait-online acpctl waits for a peer that cannot be reached, and sen
 				return err
 			}
 			wait := !noWait
-			params := client.NotifyParams{Head: h, To: client.To(args[0]), Payload: p, Wait: &wait}
+			params := client.NotifyParams{Head: h, To: client.To(args[0]), Payload: p, Wait: &wait, KeepMS: m.keep.milliseconds()}
 			if peers := strings.Split(args[0], ","); len(peers) > 1 {
 				if slices.Contains(peers, "") {
 					return frame.UsageErrorf("PEER: %q: a name is missing before or after a comma", args[0])
@@ -103,7 +107,7 @@ func (v *verbs) notifyPeer(ctx context.Context, params client.NotifyParams, pati
 		return err
 	})
 	if err != nil {
-		return frame.WithRepeatID(err, params.ID)
+		return v.reportKept(params.To.Names[0], false, frame.WithRepeatID(err, params.ID))
 	}
 	v.SetDoneNote("the message is %s, and its id is %s", client.Line(string(r.State)), r.ID)
 	return v.PrintData(r, func() { v.printReceipt(r.State) })
@@ -125,7 +129,8 @@ var receiptMeanings = map[client.ReceiptState]string{
 	client.Sent:     "It is on its way; leave out --no-wait to see whether it arrives.",
 }
 
-// notifyAll prints a line for each recipient. The exit code is that of the first error.
+// notifyAll prints a line for each recipient. The exit code is that of the first error; messages that are kept count as
+// errors only if there is no other.
 func (v *verbs) notifyAll(ctx context.Context, params client.NotifyParams) error {
 	receipts, err := v.Daemon.NotifyAll(ctx, params)
 	if err != nil {
@@ -139,7 +144,15 @@ func (v *verbs) notifyAll(ctx context.Context, params client.NotifyParams) error
 	}
 	v.SetDoneNote("what was sent: %s", cmp.Or(strings.Join(sent, ", "), "nothing"))
 	var failed error
+	isKept := false
 	for _, r := range receipts {
+		if r.Error != nil && client.FindKept(r.Error) != nil {
+			if err := v.reportKept(r.To, true, r.Error); !errors.Is(err, frame.Exit(frame.ExitKept)) {
+				return err
+			}
+			isKept = true
+			continue
+		}
 		if r.Error != nil {
 			r.Error, _ = errors.AsType[*kinds.Error](frame.WithRepeatID(r.Error, r.ID))
 		}
@@ -160,6 +173,9 @@ func (v *verbs) notifyAll(ctx context.Context, params client.NotifyParams) error
 	}
 	if ctx.Err() != nil {
 		return frame.Exit(frame.ExitInterrupted)
+	}
+	if failed == nil && isKept {
+		return frame.Exit(frame.ExitKept)
 	}
 	return failed
 }

@@ -36,11 +36,13 @@ func (v *verbs) newQueryCmd() *cobra.Command {
   acpctl query desk/reviewer --domain code.review --deadline 2m @question.txt
   git diff | acpctl query desk -
   acpctl query desk --json --payload '{"question": "Status?", "max_tokens": 50}'
+  acpctl query laptop --keep 3d 'Did the build pass?'    is asked when laptop is there
   acpctl query --ref "$ACP_ID" 'Which branch?'         while working on a delegation
   acpctl query --all --domain code.review 'Who has time for a review?'`,
 		Long: `It asks an agent at PEER, and prints the answer to standard output: its summary, and below that its data as JSON. QUESTION may be - (standard input) or @file; at a terminal acpctl asks for it if it is missing.
 An interrupt ends the question at the other side too. A question that is sent again, even under the same --id, is asked
 again. With --wait-online acpctl waits for a peer that cannot be reached, and sends the question once.
+With --keep the daemon keeps a question that does not arrive, and asks it later; then the exit code is 8.
 
 With --ref, and without PEER, it asks the agent that gave a delegation to an agent here. Without --deadline it waits as
 long as the delegation lasts, and asks again after a daemon was away. The answer is kept until the delegation ends.
@@ -83,10 +85,13 @@ func (v *verbs) runQuery(cmd *cobra.Command, args []string, q *queryFlags) error
 	}
 	params := client.QueryParams{}
 	if q.all {
-		for _, name := range frame.ListGiven(cmd, "id", "ref", "wait-online", "wait-for-peer") {
+		for _, name := range frame.ListGiven(cmd, "id", "ref", "keep", "wait-online", "wait-for-peer") {
 			return frame.UsageErrorf("--%s is about one peer: leave it out, or --all", name)
 		}
 	} else if q.ref != "" {
+		if q.keep != 0 {
+			return frame.UsageErrorf("--keep: a question about a delegation is asked until it is answered: leave --keep out")
+		}
 		if q.query.Domain != "" || q.patience != 0 || q.thread != "" {
 			return frame.UsageErrorf("--ref: the question goes to whoever delegated: leave out --domain, --thread and --wait-online")
 		}
@@ -117,7 +122,7 @@ func (v *verbs) runQuery(cmd *cobra.Command, args []string, q *queryFlags) error
 	if err != nil {
 		return err
 	}
-	params.Head, params.Payload = h, p
+	params.Head, params.Payload, params.KeepMS = h, p, q.keep.milliseconds()
 	if q.all {
 		return v.queryAll(ctx, params, q)
 	}
@@ -186,7 +191,7 @@ func (v *verbs) queryAgent(ctx context.Context, params client.QueryParams, retry
 	})
 	endTelling()
 	if err != nil {
-		return frame.WithRepeatID(err, params.ID)
+		return v.reportKept(params.To, false, frame.WithRepeatID(err, params.ID))
 	}
 	v.SetDoneNote("the question was answered, and its id is %s", answer.ID)
 	if v.JSON {

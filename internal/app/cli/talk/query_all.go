@@ -33,8 +33,7 @@ func (v *verbs) queryAll(ctx context.Context, params client.QueryParams, q *quer
 			query.DeadlineMS = uint64(kinds.MaxQueryDeadline.Milliseconds())
 			own.Payload = kinds.EncodePayload(&query)
 		}
-		answer, err := v.Daemon.Query(ctx, own)
-		return answer, frame.WithRepeatID(err, id)
+		return v.Daemon.Query(ctx, own)
 	}, func(a client.Asked) {
 		isPrinted = isPrinted || v.JSON || a.Error != nil
 		v.printAsked(ctx, a)

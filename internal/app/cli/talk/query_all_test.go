@@ -53,7 +53,7 @@ func TestAnswersOfAllShowWhoSaidThem(t *testing.T) {
 	if want := "desk/git\tmain\ndesk/git\tlaptop/git\tfake\ndesk/git\t{\"a\":[1,2]}\n"; got.Code != 0 || got.Out != want {
 		t.Errorf("exit code %d\n%swant\n%s", got.Code, got.Out, want)
 	}
-	for _, want := range []string{"acpctl query: skipped (not connected): shelf\n", "acpctl query: laptop: no answer; delivered: no; repeat it with --id ", "acpctl query: desk: the answer is not whole"} {
+	for _, want := range []string{"acpctl query: skipped (not connected): shelf\n", "acpctl query: laptop: no answer; delivered: no", "acpctl query: desk: the answer is not whole"} {
 		if !strings.Contains(got.Err, want) {
 			t.Errorf("no %q in %s", want, got.Err)
 		}

@@ -3,6 +3,7 @@ package talk
 import (
 	"cmp"
 	"context"
+	"strings"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -70,6 +71,8 @@ func (v *verbs) warnTruncated() {
 var exitCodeOfState = map[client.TaskState]int{
 	client.TaskCompleted: 0,
 	client.TaskAccepted:  0, // no report is wanted
+	client.TaskHanded:    0,
+	client.TaskHeld:      0,
 	client.TaskRefused:   frame.ExitRefused,
 	client.TaskExpired:   frame.ExitTimeout,
 }
@@ -117,10 +120,15 @@ func (v *verbs) reportOutcome(ctx context.Context, t *client.Task) error {
 			v.Warn("%s", how)
 		case t.State == client.TaskAccepted:
 			v.PrintForPerson("accepted: no report is wanted")
+		case t.State == client.TaskHanded || t.State == client.TaskHeld:
+			v.printReceipt(client.ReceiptState(t.State))
 		case code == 0:
 			v.PrintAnswer(words, data)
 		default:
-			unwritten = v.Warn("%s: %s", how, words)
+			if words != how && !strings.HasPrefix(words, how+": ") { // the daemon itself says "withdrawn: REASON"
+				words = how + ": " + words
+			}
+			unwritten = v.Warn("%s", words)
 		}
 		if isResultTruncated(t.Result) {
 			v.warnTruncated()

@@ -17,7 +17,7 @@ import (
 func (v *verbs) newTasksCmd() *cobra.Command {
 	return &cobra.Command{
 		Use:   "tasks",
-		Short: "List the delegations given and taken, the newest first",
+		Short: "List the delegations given and taken, and what is kept, the newest first",
 		Example: `  acpctl tasks
   acpctl tasks --json`,
 		Long: `On a terminal, WHO shows who works for whom: "→ desk/reviewer" was given to that agent, "builder ← desk/planner"
@@ -25,6 +25,9 @@ was taken from that one by the agent builder here. TIME shows how long ago it be
 may take. An id is cut to the beginning that cancel, wait and reply take.
 
 A script gets the columns id, direction, peer, state, deadline, task, time of the beginning, and the agent here.
+
+A message that is or was kept (--keep) begins with its kind. It is kept, and then completed, handed, held, refused, unknown,
+expired or withdrawn; a delegation goes on as one.
 
 STATE is declined if the agent would not do it; with --json that is failed, and the outcome begins with declined.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -53,6 +56,12 @@ func (v *verbs) printTasks(tasks []client.Task) {
 	for i := range tasks {
 		t := &tasks[i]
 		what, became := client.Line(t.Task), ""
+		if t.Kind != "" {
+			what = t.Kind + ": " + what
+		}
+		if t.Kept != nil {
+			became += " (" + v.describeKept(t.Kept) + ")"
+		}
 		if progress := describeProgress(t.Progress, t.Message); progress != "" && !t.State.IsFinal() {
 			became += " (" + progress + ")"
 		}
@@ -75,6 +84,23 @@ func (v *verbs) printTasks(tasks []client.Task) {
 	v.PrintTable(head, rows)
 }
 
+// describeKept says until when a message is kept, how often it was tried, and why that failed.
+func (v *verbs) describeKept(k *client.Kept) string {
+	tried := ""
+	switch k.Tries {
+	case 0:
+	case 1:
+		tried = ", tried once"
+	default:
+		tried = fmt.Sprintf(", tried %d times", k.Tries)
+	}
+	until := v.FormatTime(k.Until.Time)
+	if v.OutTTY {
+		until = ui.FormatMoment(k.Until.Time)
+	}
+	return "until " + until + tried + ": " + client.Line(k.LastError)
+}
+
 // formatParties returns who gave a delegation to whom, as far as it is known here.
 func formatParties(t *client.Task) string {
 	if t.Direction == client.Given {
@@ -85,7 +111,7 @@ func formatParties(t *client.Task) string {
 
 // formatTaskTime returns how long ago a delegation began and, until it has ended, how long it may take if that is bounded.
 func (v *verbs) formatTaskTime(t *client.Task) string {
-	if t.Began.IsZero() || t.State.IsFinal() {
+	if t.Began.IsZero() || t.State.IsFinal() || t.Over {
 		return v.FormatAge(t.Began.Time)
 	}
 	took := time.Since(t.Began.Time).Round(time.Second)

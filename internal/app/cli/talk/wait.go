@@ -23,7 +23,7 @@ func (v *verbs) newWaitCmd() *cobra.Command {
 	var p peerWait
 	cmd := &cobra.Command{
 		Use:   "wait ID|PEER[/AGENT]",
-		Short: "Wait for the outcome of a delegation, or for a peer",
+		Short: "Wait for the outcome of a delegation or a kept message, or for a peer",
 		Example: `  acpctl wait 3f2b8c1e-6f0a-4d3c-9e57-0c1d2e3f4a5b
   acpctl wait --follow 3f2b8c1e     partial results too
   acpctl wait "$(acpctl delegate desk 'Run the test suite')"
@@ -31,7 +31,8 @@ func (v *verbs) newWaitCmd() *cobra.Command {
   acpctl wait desk/reviewer --idle && acpctl delegate desk/reviewer 'Test it'`,
 		Long: `ID is that of a delegation, given or taken; its first six or more characters are enough. The exit code is 0 if it was
 completed, 7 if it failed or was cancelled, 3 if its deadline has passed or it has not ended after --timeout, 4 if it was
-refused or declined, and 5 if its agent is gone. When the result of one that you gave is printed, it leaves the inbox.
+refused or declined, and 5 if its agent is gone. ID may be that of a message that is kept (--keep): then the exit code is also
+0 if it was handed or held, 3 if nobody was there in time, and 7 if it was withdrawn, or may have arrived and nobody knows. When the result of one that you gave is printed, it leaves the inbox.
 
 Questions of the agent go to standard error; answer them with acpctl reply. With --follow, partial results do so too, each on
 one line. With --json a question is a line of its own before the last one: the task, with {"question": {"id", "text",

@@ -36,6 +36,20 @@ func (t *Terminal) FormatAge(at time.Time) string {
 	return kinds.FormatDuration(ago.Truncate(time.Minute)) + " ago"
 }
 
+// FormatMoment writes for a person when something happens in the next days: the time in the local zone, and the day if
+// that is not today.
+func FormatMoment(at time.Time) string {
+	at, now := at.Local(), time.Now()
+	const day = "2006-01-02"
+	switch at.Format(day) {
+	case now.Format(day):
+		return at.Format("15:04")
+	case now.AddDate(0, 0, 1).Format(day):
+		return "tomorrow " + at.Format("15:04")
+	}
+	return at.Format("Jan _2 15:04")
+}
+
 // FormatMilliseconds writes a round trip, given in microseconds, as the tool ping does.
 func FormatMilliseconds(us uint64) string { return fmt.Sprintf("%.3f ms", float64(us)/1000) }
 

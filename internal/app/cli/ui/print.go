@@ -52,7 +52,7 @@ func (t *Terminal) PrintForPerson(format string, args ...any) {
 // stateColours maps words that name a state to colours.
 var stateColours = map[string]string{
 	string(client.PeerConnected): Green, string(client.TaskCompleted): Green, string(client.Handed): Green,
-	string(client.PeerPending): Yellow, string(client.TaskUnknown): Yellow, string(client.DaemonOverloaded): Yellow,
+	string(client.PeerPending): Yellow, string(client.TaskUnknown): Yellow, string(client.TaskKept): Yellow, string(client.DaemonOverloaded): Yellow,
 	string(client.RelayUp): Green, string(client.RelayConnecting): Yellow, string(client.RelayDown): Red,
 	string(client.PeerBlocked): Red, string(client.TaskFailed): Red, string(client.TaskRefused): Red, string(client.TaskExpired): Red, "declined": Red,
 }

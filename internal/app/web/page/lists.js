@@ -9,25 +9,42 @@ import { cut, setCount, setEmpty } from "./sections.js";
 
 const right = (...children) => h("span", { class: "right num soft small" }, ...children);
 
-setDraw("tasks", () => {
+const leaving = new Set(); // kept messages of which "Withdraw" was chosen, and not yet confirmed
+
+function drawTasks() {
   const list = rows("tasks").sort((a, b) => a.over - b.over || a.place - b.place);
+  const state = (t) => t.kept_until ? [leaving.has(t.k), busy.has("task " + t.k), !!truth.stopped].join() : "";
   setEmpty("tasks", list.length);
   setCount("tasks", list.filter((t) => !t.over).length || "");
-  fill($("tasks-list"), cut("tasks", list, 6), (t) => {
+  fill($("tasks-list"), cut("tasks", list, 6), (t, e) => {
+    e.state = state(t);
     const good = t.state === "completed", bad = ["failed", "refused", "expired"].includes(t.state);
     const who = t.direction === "given" ? [soft("to "), party({ peer: t.peer, agent: t.agent })]
       : [soft("from "), party({ peer: t.peer, agent: t.from_agent }), t.agent ? soft(" for ") : "", t.agent ? party({ here: true, agent: t.agent }) : ""];
     return [
-      h("div", { class: "line1" }, h("span", {}, ...who), tag(t.abandoned ? "abandoned" : t.state, good ? "good" : bad ? "bad" : t.over && !t.abandoned ? "" : "warn"),
+      h("div", { class: "line1" }, h("span", {}, ...who), t.kind ? tag(t.kind) : "", tag(t.abandoned ? "abandoned" : t.state, good ? "good" : bad ? "bad" : t.over && !t.abandoned ? "" : "warn"),
         t.over || t.progress == null ? "" : soft(Math.round(t.progress * 100) + " %"), // the bar stands with who waits
         right(h("span", { class: "mono" }, t.id.slice(0, 8)), t.began ? [" · ", t.over ? clock(t.began) : since(t.began)] : "")),
       h("div", { class: "text", dir: "auto" }, t.task),
       t.outcome ? h("div", { class: "line2 clamp" }, "↳ ", said(t.outcome)) : null,
       t.abandoned ? h("div", { class: "line2" }, "It has ended only here. The agent there may still be working.") : null,
       t.agent_away ? h("div", { class: "line2" }, drawAgentAway(t.agent, t.agent_away, t.agent_until)) : null,
+      t.kept_until ? h("div", { class: "line2" }, "kept until " + clock(t.kept_until) + ", tried " + count(t.tries, "time") + ": ", said(t.last_error), " ", drawWithdrawal(t)) : null,
     ];
-  });
-});
+  }, null, (t, before, e) => t !== before || e.state !== state(t));
+}
+setDraw("tasks", drawTasks);
+
+// drawWithdrawal lets the owner withdraw a message that is kept, after a second click.
+function drawWithdrawal(t) {
+  const id = t.id.slice(0, 8);
+  const own = (name, text, cls, click) => Object.assign(button(name, text, text + " " + id + " for " + t.peer, cls, click, t.k), { disabled: busy.has("task " + t.k) || !!truth.stopped });
+  const ask = (asked, focus) => { asked ? leaving.add(t.k) : leaving.delete(t.k); drawTasks(); focusOn($("tasks-list"), focus, t.k); };
+  const withdraw = () => { leaving.delete(t.k); act("withdraw", { id: t.id, sure: true }, "task " + t.k, "The message " + id + " is withdrawn.", "tasks"); };
+  return h("span", { class: "buttons" }, ...leaving.has(t.k)
+    ? [own("gone", "Withdraw for good", "", withdraw), own("stay", "Keep", "quiet", () => ask(false, "withdraw"))]
+    : [own("withdraw", "Withdraw…", "quiet small", () => ask(true, "stay"))]);
+}
 
 const MAX_HELD = 3; // messages that are shown of one sender for one agent
 const sure = new Set(); // held messages of which "Remove" was chosen, and not yet confirmed
