@@ -82,7 +82,8 @@ func (s *Service) HandleDelegate(ctx context.Context, sender identity.Peer, env 
 		return inbox.Outcome{Err: s.endUnacknowledgedTask(ctx, t, err)}, true
 	}
 	if err := s.Delegations.RecordAck(ctx, t, said.Accepted, ack, place); err != nil {
-		return inbox.Outcome{Err: s.endUnacknowledgedTask(ctx, t, err)}, true
+		s.Log.Error("delegation", "id", t.ID, "err", err) // whose words are for this machine
+		return inbox.Outcome{Err: s.endUnacknowledgedTask(ctx, t, kinds.Errorf(kinds.Internal, "delegate: the receiver failed: its log says why"))}, true
 	}
 	accepted = said.Accepted
 	if e, ok := errors.AsType[*kinds.Error](context.Cause(running)); ok && e.IsDeclined() {
