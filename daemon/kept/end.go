@@ -121,7 +121,7 @@ func (s *Service) end(ctx context.Context, m *message, e *ending) error {
 	return err
 }
 
-// writeEnd writes how the message in a row has ended. What a peer has answered may not use the disk's reserve.
+// writeEnd writes how the message in a row has ended. It does not use the disk's reserve for an answer of a peer.
 func (s *Service) writeEnd(ctx context.Context, row int64, end message) error {
 	write := func() error {
 		return s.write(ctx, true, func(tx *store.Tx) error { return updateEnd(tx, row, &end) })
@@ -138,7 +138,7 @@ func (s *Service) writeEnd(ctx context.Context, row int64, end message) error {
 	return err
 }
 
-// forget drops a message of which nothing is left to tell.
+// forget drops a message.
 func (s *Service) forget(ctx context.Context, m *message) {
 	s.mu.Lock()
 	delete(s.messages, m.id)
@@ -150,7 +150,7 @@ func (s *Service) forget(ctx context.Context, m *message) {
 }
 
 // tell hands the report of an end to the agent that sent the message, or puts it into the inbox for it. If that fails,
-// it is done later. Whoever sent a message as no agent asks for its end.
+// it is done later. A message that no agent has sent is not reported: its sender looks it up.
 func (s *Service) tell(ctx context.Context, m *message) {
 	report, err := s.readEnvelope(ctx, m)
 	if err != nil || report == nil {

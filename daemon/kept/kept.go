@@ -64,7 +64,7 @@ type Service struct {
 	mu        sync.Mutex // guards what follows and the fields of messages named below
 	messages  map[wire.MessageID]*message
 	lastRow   int64
-	telling   map[string]bool         // agents that are being told of ends; true if there are more since
+	telling   map[string]bool         // agents to which ends are being reported; true if there are more since
 	schedules map[recipient]*schedule // of those for whom messages are kept
 }
 
@@ -123,7 +123,7 @@ func Open(ctx context.Context, d Deps) (*Service, error) {
 
 // MayKeep reports whether a message that failed with an error certainly did not arrive, and may arrive later.
 func MayKeep(e *kinds.Error) bool {
-	mends := e.Retryable || e.Code == kinds.IdentityConflict // another machine may have its address for now
+	mends := e.Retryable || e.Code == kinds.IdentityConflict // another machine may have its address until then
 	return mends && (e.Delivered() == kinds.DeliveredNo || e.From == "" && e.Code == kinds.Overloaded && e.Delivered() == "")
 }
 
@@ -170,8 +170,11 @@ func (s *Service) checkKept(env *wire.Envelope, by registry.Credential, ms uint6
 	default:
 		return false, m.newError()
 	}
+	if ms == 0 {
+		return false, nil // most calls: nothing is searched for them
+	}
 	for _, m := range s.messages {
-		if ms > 0 && m.ended.IsZero() && m.recipient() == to && m.kind == env.Kind && m.by.Name == by.Name {
+		if m.ended.IsZero() && m.recipient() == to && m.kind == env.Kind && m.by.Name == by.Name {
 			return true, nil
 		}
 	}
@@ -329,7 +332,7 @@ func (m *message) isSeenBy(who *registry.Credential) bool {
 	return who == nil || m.by.KeyHash == who.KeyHash || m.by.Name != "" && m.by.Name == who.Name
 }
 
-// find returns a message that a caller may see, or nil. A delegation that its peer has is none any more.
+// find returns a message that a caller may see, or nil. It returns nil for a delegation that its peer has accepted.
 func (s *Service) find(who *registry.Credential, id wire.MessageID) *message {
 	s.mu.Lock()
 	defer s.mu.Unlock()

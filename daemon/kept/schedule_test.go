@@ -130,7 +130,7 @@ func TestOrderOfARecipient(t *testing.T) {
 	}
 }
 
-// TestAKindThatIsStuck: what the peer refuses for now holds up only messages of its kind.
+// TestAKindThatIsStuck: what the peer does not take yet holds up only messages of its kind.
 func TestAKindThatIsStuck(t *testing.T) {
 	d := open(t)
 	var ids []wire.MessageID

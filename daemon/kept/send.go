@@ -161,8 +161,8 @@ func (s *Service) hasMessages(r recipient) bool {
 	return false
 }
 
-// sendNext sends the oldest message for a recipient, but none of a kind and sender that are stuck: the peer has refused one
-// of them for now, which it adds. It returns false if no other is to be sent.
+// sendNext sends the oldest message for a recipient, but none of a kind and sender that are stuck: the peer does not take
+// one of them yet, which it adds. It returns false if no other is to be sent.
 func (s *Service) sendNext(ctx context.Context, r recipient, stuck map[string]bool) bool {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)

@@ -42,7 +42,7 @@ func updateTries(tx *store.Tx, r recipient, sent int64, lastError string) error 
 	return err
 }
 
-// updateEnd writes the end of a message, and in the place of its envelope the one that reports the end.
+// updateEnd writes the end of a message. The envelope that reports the end replaces that of the message.
 func updateEnd(tx *store.Tx, row int64, m *message) error {
 	_, err := tx.Exec("UPDATE daemon_kept SET state = ?, outcome = ?, size = ?, ended = ?, told = ?, envelope = ? WHERE row = ?", m.state, m.outcome, m.size, store.Millis(m.ended), m.told, m.unwritten, row)
 	return err
